@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Aggregation over a million documents: Quarry beside the same work by hand over RocksDB, and beside PostgreSQL's jsonb.
+"""Aggregation over a million documents: Quarry beside the same work by hand over RocksDB, and
+beside PostgreSQL's jsonb.
 
     lab/speed/aggregation.py [--documents N] [--rounds N] [--out FILE]
 
-Needs pymongo, a release build of `quarry` (QUARRY_BIN) and of the example `scan_group` (SCAN_GROUP_BIN); PostgreSQL is left out, and said
-so, where its programs are missing. All sides run on the same documents, one after the other, warm; the best of the rounds
-counts (for PostgreSQL with its usual parallel workers, and once more without). CPU is that of the server's processes. Results are compared before any time is printed.
+Needs pymongo, a release build of `quarry` (QUARRY_BIN) and of the example `scan_group`
+(SCAN_GROUP_BIN); PostgreSQL is left out, and said so, where its programs are missing. All sides run
+on the same documents, one after the other, warm;
+the best of the rounds counts (for PostgreSQL with its usual parallel workers, and once more
+without). CPU is that of the server's processes. Results are compared before any time is printed.
 """
+
 import argparse
 import json
 import os
@@ -32,8 +36,14 @@ SQL = (
     "SELECT (doc->>'g')::int, sum((doc->>'amount')::float8), avg((doc->>'qty')::float8) "
     "FROM orders WHERE (doc->>'status')::int < 50 GROUP BY 1"
 )
-SQL_SORT = "SELECT count(*), max(a) FROM (SELECT (doc->>'amount')::float8 AS a FROM orders ORDER BY a OFFSET 0) s"
-SQL_SORT_WHOLE = "SELECT count(*), max(doc->>'name') FROM (SELECT doc FROM orders ORDER BY (doc->>'amount')::float8 OFFSET 0) s"
+SQL_SORT = (
+    "SELECT count(*), max(a) FROM (SELECT (doc->>'amount')::float8 AS a FROM orders ORDER BY a"
+    " OFFSET 0) s"
+)
+SQL_SORT_WHOLE = (
+    "SELECT count(*), max(doc->>'name') FROM (SELECT doc FROM orders ORDER BY"
+    " (doc->>'amount')::float8 OFFSET 0) s"
+)
 WORDS = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot"]
 
 
@@ -41,9 +51,15 @@ def documents(n):
     rnd = random.Random(1)
     for i in range(n):
         yield {
-            "_id": i, "status": rnd.randrange(100), "g": rnd.randrange(1000), "amount": rnd.random() * 100, "qty": rnd.randrange(10),
-            "name": rnd.choice(WORDS) + str(i), "tags": [rnd.choice(WORDS), rnd.choice(WORDS)],
-            "addr": {"city": rnd.choice(WORDS), "zip": rnd.randrange(99999)}, "note": "x" * 40,
+            "_id": i,
+            "status": rnd.randrange(100),
+            "g": rnd.randrange(1000),
+            "amount": rnd.random() * 100,
+            "qty": rnd.randrange(10),
+            "name": rnd.choice(WORDS) + str(i),
+            "tags": [rnd.choice(WORDS), rnd.choice(WORDS)],
+            "addr": {"city": rnd.choice(WORDS), "zip": rnd.randrange(99999)},
+            "note": "x" * 40,
         }
 
 
@@ -82,7 +98,17 @@ class Quarry:
     def start(self):
         port = free_port()
         self.process = subprocess.Popen(
-            [os.environ["QUARRY_BIN"], "serve", "--dbpath", self.folder, "--port", str(port), "--memory", "4G", "--nounixsocket"],
+            [
+                os.environ["QUARRY_BIN"],
+                "serve",
+                "--dbpath",
+                self.folder,
+                "--port",
+                str(port),
+                "--memory",
+                "4G",
+                "--nounixsocket",
+            ],
             stdout=subprocess.DEVNULL,
         )
         self.client = pymongo.MongoClient("127.0.0.1", port, directConnection=True)
@@ -104,10 +130,16 @@ class Postgres:
     def __init__(self, folder):
         self.bin = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"))), None)
         self.folder, self.port = folder, free_port()
-        self.user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+        self.user = (
+            ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+            if os.geteuid() == 0
+            else []
+        )
 
     def run(self, *argv, **kw):
-        return subprocess.run([*self.user, *map(str, argv)], check=True, capture_output=True, text=True, cwd="/", **kw).stdout
+        return subprocess.run(
+            [*self.user, *map(str, argv)], check=True, capture_output=True, text=True, cwd="/", **kw
+        ).stdout
 
     def start(self):
         if self.user:
@@ -116,12 +148,39 @@ class Postgres:
             who = pwd.getpwnam("postgres")
             os.chown(self.folder, who.pw_uid, who.pw_gid)
         self.run(self.bin / "initdb", "-D", self.folder, "-A", "trust", "-U", "postgres")
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} -c shared_buffers=2GB -c work_mem=256MB -c max_wal_size=4GB"
-        self.run(self.bin / "pg_ctl", "-D", self.folder, "-w", "-o", options, "-l", f"{self.folder}/log", "start")
+        options = (
+            f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder}"
+            " -c shared_buffers=2GB -c work_mem=256MB -c max_wal_size=4GB"
+        )
+        self.run(
+            self.bin / "pg_ctl",
+            "-D",
+            self.folder,
+            "-w",
+            "-o",
+            options,
+            "-l",
+            f"{self.folder}/log",
+            "start",
+        )
         self.process = int(Path(self.folder, "postmaster.pid").read_text().split()[0])
 
     def sql(self, text, **kw):
-        return self.run(self.bin / "psql", "-h", "127.0.0.1", "-p", self.port, "-U", "postgres", "-qAt", "-F", "\t", "-c", text, **kw)
+        return self.run(
+            self.bin / "psql",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            self.port,
+            "-U",
+            "postgres",
+            "-qAt",
+            "-F",
+            "\t",
+            "-c",
+            text,
+            **kw,
+        )
 
     def pids(self):
         # A finished backend's CPU is the postmaster's children's.
@@ -132,7 +191,9 @@ class Postgres:
 
 
 def main():
-    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     args.add_argument("--documents", type=int, default=1_000_000)
     args.add_argument("--rounds", type=int, default=5)
     args.add_argument("--out", type=Path)
@@ -146,7 +207,11 @@ def main():
         if beside:
             row["ratio"] = round(took / beside, 2)
         rows.append(row)
-        print(f"{name:<34} {side:<22} {took:8.3f} s  CPU {used:7.2f} s" + (f"  {took / beside:6.2f} x Quarry" if beside else ""), flush=True)
+        print(
+            f"{name:<34} {side:<22} {took:8.3f} s  CPU {used:7.2f} s"
+            + (f"  {took / beside:6.2f} x Quarry" if beside else ""),
+            flush=True,
+        )
 
     quarry = Quarry(f"{folder}/quarry")
     try:
@@ -163,8 +228,20 @@ def main():
         quarry.stop()
         hand = None
         if "SCAN_GROUP_BIN" in os.environ:
-            out = subprocess.run([os.environ["SCAN_GROUP_BIN"], quarry.folder, str(args.rounds)], check=True, capture_output=True, text=True).stdout
-            rounds = [(float(line.split(", ")[4].split()[0]), float(line.split("CPU ")[1].split()[0]), line) for line in out.splitlines()]
+            out = subprocess.run(
+                [os.environ["SCAN_GROUP_BIN"], quarry.folder, str(args.rounds)],
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+            rounds = [
+                (
+                    float(line.split(", ")[4].split()[0]),
+                    float(line.split("CPU ")[1].split()[0]),
+                    line,
+                )
+                for line in out.splitlines()
+            ]
             hand = min(rounds)
             hand_check = float(hand[2].split("check ")[1].split(",")[0])
         quarry.start()
@@ -178,23 +255,36 @@ def main():
             note("match half, group 1000", "by hand over RocksDB", *hand[:2], beside=group[0])
         scan = best(args.rounds, quarry.pids, lambda: list(orders.find({"status": -1})))
         note("scan that finds nothing", "Quarry", *scan[:2])
-        count = [{"$sort": {"amount": 1}}, {"$group": {"_id": None, "n": {"$sum": 1}, "max": {"$last": "$amount"}}}]
+        count = [
+            {"$sort": {"amount": 1}},
+            {"$group": {"_id": None, "n": {"$sum": 1}, "max": {"$last": "$amount"}}},
+        ]
         sort = best(2, quarry.pids, lambda: list(orders.aggregate(count, allowDiskUse=True)))
         assert sort[2][0]["n"] == n, sort[2]
         note("sort of all by one field", "Quarry", *sort[:2])
-        # The last whole document is wanted, so whole documents are sorted: more than the 100 MB a stage may hold.
-        whole = [{"$sort": {"amount": 1}}, {"$group": {"_id": None, "n": {"$sum": 1}, "last": {"$last": "$$ROOT"}}}]
+        # The last whole document is wanted, so whole documents are sorted: more than the 100 MB a
+        # stage may hold.
+        whole = [
+            {"$sort": {"amount": 1}},
+            {"$group": {"_id": None, "n": {"$sum": 1}, "last": {"$last": "$$ROOT"}}},
+        ]
         spilled = best(2, quarry.pids, lambda: list(orders.aggregate(whole, allowDiskUse=True)))
-        assert spilled[2][0]["n"] == n and spilled[2][0]["last"]["amount"] == sort[2][0]["max"], spilled[2]
+        assert (
+            spilled[2][0]["n"] == n and spilled[2][0]["last"]["amount"] == sort[2][0]["max"]
+        ), spilled[2]
         try:
             list(orders.aggregate(whole, allowDiskUse=False))
             print("the sort of whole documents did not need the disk: more documents are needed")
         except pymongo.errors.OperationFailure as e:
             assert e.code == 292, e
         note("sort of whole documents, spilling", "Quarry", *spilled[:2])
-        top = best(args.rounds, quarry.pids, lambda: list(orders.find().sort("amount", -1).limit(20)))
+        top = best(
+            args.rounds, quarry.pids, lambda: list(orders.find().sort("amount", -1).limit(20))
+        )
         note("top 20 by amount", "Quarry", *top[:2])
-        quarry.db.customers.insert_many([{"_id": i, "g": i, "name": f"customer {i}"} for i in range(1000)])
+        quarry.db.customers.insert_many(
+            [{"_id": i, "g": i, "name": f"customer {i}"} for i in range(1000)]
+        )
         quarry.db.customers.create_index("g")
         m = min(n, 100_000)
         lookup = [
@@ -216,12 +306,19 @@ def main():
                 # Escaped for COPY's text format, which takes a backslash for itself.
                 text = "".join(json.dumps(d).replace("\\", "\\\\") + "\n" for d in documents(n))
                 postgres.sql("COPY orders FROM STDIN", input=text)
-                postgres.sql("COPY customers FROM STDIN", input="".join(json.dumps({"g": i, "name": f"customer {i}"}) + "\n" for i in range(1000)))
+                postgres.sql(
+                    "COPY customers FROM STDIN",
+                    input="".join(
+                        json.dumps({"g": i, "name": f"customer {i}"}) + "\n" for i in range(1000)
+                    ),
+                )
                 postgres.sql("CREATE INDEX ON customers (((doc->>'g')::int))")
                 postgres.sql("VACUUM ANALYZE")
                 pg = best(args.rounds, postgres.pids, lambda: postgres.sql(SQL))
                 lines = [line.split("\t") for line in pg[2].splitlines()]
-                check, theirs = sum(g["amount"] + g["qty"] for g in group[2]), sum(float(a) + float(q) for _, a, q in lines)
+                check, theirs = sum(g["amount"] + g["qty"] for g in group[2]), sum(
+                    float(a) + float(q) for _, a, q in lines
+                )
                 if len(lines) != len(group[2]) or abs(check - theirs) > 1e-6 * abs(check):
                     sys.exit(f"results differ: {check} and PostgreSQL's {theirs}")
                 note("match half, group 1000", "PostgreSQL jsonb", *pg[:2], beside=group[0])
@@ -230,11 +327,20 @@ def main():
                 note("match half, group 1000", "PostgreSQL, one process", *pg[:2], beside=group[0])
                 pg = best(2, postgres.pids, lambda: postgres.sql(SQL_SORT))
                 note("sort of all by one field", "PostgreSQL jsonb", *pg[:2], beside=sort[0])
-                pg = best(2, postgres.pids, lambda: postgres.sql("SET work_mem = '100MB'; " + SQL_SORT_WHOLE))
-                note("sort of whole documents, spilling", "PostgreSQL jsonb", *pg[:2], beside=spilled[0])
+                pg = best(
+                    2,
+                    postgres.pids,
+                    lambda: postgres.sql("SET work_mem = '100MB'; " + SQL_SORT_WHOLE),
+                )
+                note(
+                    "sort of whole documents, spilling",
+                    "PostgreSQL jsonb",
+                    *pg[:2],
+                    beside=spilled[0],
+                )
                 join = (
-                    "SELECT count(*) FROM orders o JOIN customers c ON (o.doc->>'g')::int = (c.doc->>'g')::int "
-                    f"WHERE (o.doc->>'_id')::int < {m}"
+                    "SELECT count(*) FROM orders o JOIN customers c ON (o.doc->>'g')::int ="
+                    f" (c.doc->>'g')::int WHERE (o.doc->>'_id')::int < {m}"
                 )
                 pg = best(3, postgres.pids, lambda: postgres.sql(join))
                 assert int(pg[2]) == m, pg[2]

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Writes of many documents: CPU of the server per document for updateMany and deleteMany, by the size of the collection.
+"""Writes of many documents: CPU of the server per document for updateMany and deleteMany, by the
+size of the collection.
 
 usage: many.py NAME=BINARY [NAME=BINARY ...] [--documents 100000,1600000] [--rounds 1]
 
-Starts a private server of each binary on a free port of 127.0.0.1, loads the documents (ids in order, one index that the
-update changes), and runs {updateMany over the index, updateMany of all, deleteMany of all}. A figure that grows with the
-size is a defect: each document costs the same. Needs pymongo; everything is in a temporary folder.
+Starts a private server of each binary on a free port of 127.0.0.1, loads the documents
+(ids in order, one index that the update changes), and runs {updateMany over the index, updateMany
+of all, deleteMany of all}. A figure that grows with the size is a defect: each document costs the
+same. Needs pymongo; everything is in a temporary folder.
 """
+
 import argparse
 import os
 import re
@@ -41,7 +44,18 @@ def peak_mib(pid):
 
 
 def start(binary, folder):
-    command = [binary, "serve", "--dbpath", folder, "--port", "0", "--nounixsocket", "--standalone", "--memory", "1G"]
+    command = [
+        binary,
+        "serve",
+        "--dbpath",
+        folder,
+        "--port",
+        "0",
+        "--nounixsocket",
+        "--standalone",
+        "--memory",
+        "1G",
+    ]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in server.stdout:
         if found := re.search(r"mongodb://[\d.]+:\d+", line):
@@ -56,9 +70,19 @@ def measure(name, binary, documents):
         coll = pymongo.MongoClient(uri).lab.many
         coll.create_index("k")
         for first in range(0, documents, 10_000):
-            coll.insert_many([{"_id": i, "k": i, "pad": "x" * 64} for i in range(first, min(documents, first + 10_000))])
+            coll.insert_many(
+                [
+                    {"_id": i, "k": i, "pad": "x" * 64}
+                    for i in range(first, min(documents, first + 10_000))
+                ]
+            )
         statements = [
-            ("updateMany by index", lambda: coll.update_many({"k": {"$gte": 0}}, {"$inc": {"k": documents}}).modified_count),
+            (
+                "updateMany by index",
+                lambda: coll.update_many(
+                    {"k": {"$gte": 0}}, {"$inc": {"k": documents}}
+                ).modified_count,
+            ),
             ("updateMany of all", lambda: coll.update_many({}, {"$inc": {"n": 1}}).modified_count),
             ("deleteMany of all", lambda: coll.delete_many({}).deleted_count),
         ]
@@ -69,8 +93,12 @@ def measure(name, binary, documents):
             own, engine = (after - before for after, before in zip(cpu_seconds(server.pid), cpu))
             if done != documents:
                 sys.exit(f"{name}: {what} did {done} of {documents}")
-            print(f"{name:8} {documents:9} {what:20} {seconds / documents * 1e6:7.2f} us  "
-                  f"{own / documents * 1e6:7.2f} us of CPU, {engine / documents * 1e6:5.2f} in the background, peak {peak_mib(server.pid)} MiB", flush=True)
+            print(
+                f"{name:8} {documents:9} {what:20} {seconds / documents * 1e6:7.2f} us  "
+                f"{own / documents * 1e6:7.2f} us of CPU, "
+                f"{engine / documents * 1e6:5.2f} in the background, peak {peak_mib(server.pid)} MiB",
+                flush=True,
+            )
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait()
@@ -78,7 +106,9 @@ def measure(name, binary, documents):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("binaries", nargs="+", metavar="NAME=BINARY")
     parser.add_argument("--documents", default="100000,1600000")
     parser.add_argument("--rounds", type=int, default=1)

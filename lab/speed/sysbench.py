@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""The measuring measured: the same statements on the same rows of a private MariaDB, by quarry-lab and by sysbench in turn.
+"""The measuring measured: the same statements on the same rows of a private MariaDB, by quarry-lab
+and by sysbench in turn.
 
-    lab/speed/sysbench.py --lab target/release/quarry-lab --dir DIR [--pairs 3] [--seconds 30] [--json FILE]
+    lab/speed/sysbench.py --lab target/release/quarry-lab --dir DIR [--pairs 3] [--seconds 30]
+    [--json FILE]
 
-Needs Debian's mariadb-server and sysbench. Both clients use prepared statements over TCP and a closed loop; ids are uniform. The server's CPU
-per statement is read from /proc for both in the same way. Prints one line per case and the ratio of lab by sysbench; leaves 1 if a ratio is
-further than 10 % from 1.
+Needs Debian's mariadb-server and sysbench. Both clients use prepared statements over TCP and a
+closed loop; ids are uniform. The server's CPU per statement is read from /proc for both in the same
+way. Prints one line per case and the ratio of lab by sysbench; leaves 1 if a ratio is further than
+10 % from 1.
 """
 
 import argparse
@@ -41,7 +44,19 @@ class Server:
     """A private MariaDB that the lab starts."""
 
     def __init__(self, lab, directory, durability):
-        command = [lab, "target", "mariadb", "--dir", directory, "--engine", "innodb", "--cache-mb", "512", "--durability", durability]
+        command = [
+            lab,
+            "target",
+            "mariadb",
+            "--dir",
+            directory,
+            "--engine",
+            "innodb",
+            "--cache-mb",
+            "512",
+            "--durability",
+            durability,
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.address = None
         for line in self.process.stdout:
@@ -60,36 +75,90 @@ class Server:
 def by_lab(arguments, server, workload, clients, seconds):
     out = pathlib.Path(arguments.dir) / "results"
     before = {path.name for path in out.glob("*")} if out.exists() else set()
-    command = [arguments.lab, "run", workload, "--target", server.address, "--rows", str(ROWS), "--tables", "1", "--clients", str(clients),
-               "--warmup-seconds", "5", "--seconds", str(seconds), "--out", str(out)]
+    command = [
+        arguments.lab,
+        "run",
+        workload,
+        "--target",
+        server.address,
+        "--rows",
+        str(ROWS),
+        "--tables",
+        "1",
+        "--clients",
+        str(clients),
+        "--warmup-seconds",
+        "5",
+        "--seconds",
+        str(seconds),
+        "--out",
+        str(out),
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     [new] = [path for path in out.iterdir() if path.name not in before]
     step = json.loads((new / "result.json").read_text())["steps"][-1]
     percentiles = {str(name): value for name, value in step["latency"]["percentiles_us"]}
-    return {"rate": step["rate"]["average"], "server_cpu_us": step["server"]["cpu_us_per_op"], "client_cpu_us": step["client"]["cpu_us_per_op"],
-            "mean_us": step["latency"]["mean_us"], "p95_us": percentiles.get("95.0", percentiles.get("95"))}
+    return {
+        "rate": step["rate"]["average"],
+        "server_cpu_us": step["server"]["cpu_us_per_op"],
+        "client_cpu_us": step["client"]["cpu_us_per_op"],
+        "mean_us": step["latency"]["mean_us"],
+        "p95_us": percentiles.get("95.0", percentiles.get("95")),
+    }
 
 
 def by_sysbench(server, script, table, clients, seconds):
     # A name of its own is what sysbench's script expects of the first table.
-    command = ["sysbench", str(script), "--db-driver=mysql", "--mysql-host=127.0.0.1", f"--mysql-port={server.port}", "--mysql-user=root",
-               "--mysql-db=quarry_lab", f"--threads={clients}", f"--time={seconds}", "--report-interval=0"]
-    command += [f"--rows={ROWS}"] if isinstance(script, pathlib.Path) else [f"--table-size={ROWS}", "--tables=1", "--rand-type=uniform"]
+    command = [
+        "sysbench",
+        str(script),
+        "--db-driver=mysql",
+        "--mysql-host=127.0.0.1",
+        f"--mysql-port={server.port}",
+        "--mysql-user=root",
+        "--mysql-db=quarry_lab",
+        f"--threads={clients}",
+        f"--time={seconds}",
+        "--report-interval=0",
+    ]
+    command += (
+        [f"--rows={ROWS}"]
+        if isinstance(script, pathlib.Path)
+        else [f"--table-size={ROWS}", "--tables=1", "--rand-type=uniform"]
+    )
     warm = [word if not word.startswith("--time=") else "--time=5" for word in command]
     environment = os.environ | {"LAB_TABLE": table}
     subprocess.run(warm + ["run"], check=True, stdout=subprocess.DEVNULL, env=environment)
     begun, children = cpu_seconds(server.pid), os.times()
-    done = subprocess.run(command + ["run"], check=True, capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        command + ["run"], check=True, capture_output=True, text=True, env=environment
+    )
     used, after = cpu_seconds(server.pid) - begun, os.times()
     number = lambda pattern: float(re.search(pattern, done.stdout).group(1))
-    calls = number(r"transactions:\s+(\d+)") if "transactions:" in done.stdout else number(r"total number of events:\s+(\d+)")
-    client = after.children_user + after.children_system - children.children_user - children.children_system
-    return {"rate": calls / number(r"total time:\s+([\d.]+)s"), "server_cpu_us": used / calls * 1e6, "client_cpu_us": client / calls * 1e6,
-            "mean_us": number(r"avg:\s+([\d.]+)") * 1000, "p95_us": number(r"95th percentile:\s+([\d.]+)") * 1000}
+    calls = (
+        number(r"transactions:\s+(\d+)")
+        if "transactions:" in done.stdout
+        else number(r"total number of events:\s+(\d+)")
+    )
+    client = (
+        after.children_user
+        + after.children_system
+        - children.children_user
+        - children.children_system
+    )
+    return {
+        "rate": calls / number(r"total time:\s+([\d.]+)s"),
+        "server_cpu_us": used / calls * 1e6,
+        "client_cpu_us": client / calls * 1e6,
+        "mean_us": number(r"avg:\s+([\d.]+)") * 1000,
+        "p95_us": number(r"95th percentile:\s+([\d.]+)") * 1000,
+    }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lab", required=True)
     parser.add_argument("--dir", required=True)
     parser.add_argument("--pairs", type=int, default=3)
@@ -100,21 +169,39 @@ def main():
     for durability in dict.fromkeys(case[5] for case in CASES):
         server = Server(arguments.lab, os.path.join(arguments.dir, durability), durability)
         try:
-            for name, workload, table, script, clients, _ in [case for case in CASES if case[5] == durability]:
+            for name, workload, table, script, clients, _ in [
+                case for case in CASES if case[5] == durability
+            ]:
                 pairs = []
                 for number in range(arguments.pairs):
                     lab = by_lab(arguments, server, workload, clients, arguments.seconds)
                     if table != "sbtest1":
                         rename(server, table, "sbtest1")
-                    pairs.append((lab, by_sysbench(server, script, "sbtest1", clients, arguments.seconds)))
-                ratio = {key: statistics.geometric_mean(lab[key] / other[key] for lab, other in pairs) for key in pairs[0][1]}
+                    pairs.append(
+                        (lab, by_sysbench(server, script, "sbtest1", clients, arguments.seconds))
+                    )
+                ratio = {
+                    key: statistics.geometric_mean(lab[key] / other[key] for lab, other in pairs)
+                    for key in pairs[0][1]
+                }
                 worst = max(worst, abs(ratio["rate"] - 1))
-                found.append({"case": name, "clients": clients, "pairs": [{"lab": lab, "sysbench": other} for lab, other in pairs], "ratio": ratio})
+                found.append(
+                    {
+                        "case": name,
+                        "clients": clients,
+                        "pairs": [{"lab": lab, "sysbench": other} for lab, other in pairs],
+                        "ratio": ratio,
+                    }
+                )
                 mean = lambda side, key: statistics.mean(pair[side][key] for pair in pairs)
-                print(f"{name}, {clients} clients: lab {mean(0, 'rate'):,.0f}/s, sysbench {mean(1, 'rate'):,.0f}/s, ratio {ratio['rate']:.3f}; "
-                      f"server CPU {mean(0, 'server_cpu_us'):.1f} and {mean(1, 'server_cpu_us'):.1f} us, "
-                      f"client CPU {mean(0, 'client_cpu_us'):.1f} and {mean(1, 'client_cpu_us'):.1f} us, "
-                      f"mean latency {mean(0, 'mean_us'):.0f} and {mean(1, 'mean_us'):.0f} us", flush=True)
+                print(
+                    f"{name}, {clients} clients: lab {mean(0, 'rate'):,.0f}/s, sysbench"
+                    f" {mean(1, 'rate'):,.0f}/s, ratio {ratio['rate']:.3f}; server CPU"
+                    f" {mean(0, 'server_cpu_us'):.1f} and {mean(1, 'server_cpu_us'):.1f} us, client"
+                    f" CPU {mean(0, 'client_cpu_us'):.1f} and {mean(1, 'client_cpu_us'):.1f} us,"
+                    f" mean latency {mean(0, 'mean_us'):.0f} and {mean(1, 'mean_us'):.0f} us",
+                    flush=True,
+                )
         finally:
             server.stop()
     if arguments.json:
@@ -124,8 +211,13 @@ def main():
 
 
 def rename(server, old, new):
-    sql = f"DROP TABLE IF EXISTS quarry_lab.{new}; RENAME TABLE quarry_lab.{old} TO quarry_lab.{new}"
-    subprocess.run(["mariadb", "--no-defaults", "-h127.0.0.1", f"-P{server.port}", "-uroot", "-e", sql], check=True)
+    sql = (
+        f"DROP TABLE IF EXISTS quarry_lab.{new}; RENAME TABLE quarry_lab.{old} TO quarry_lab.{new}"
+    )
+    subprocess.run(
+        ["mariadb", "--no-defaults", "-h127.0.0.1", f"-P{server.port}", "-uroot", "-e", sql],
+        check=True,
+    )
 
 
 if __name__ == "__main__":

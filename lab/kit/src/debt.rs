@@ -19,12 +19,12 @@ pub fn of_statistics(statistics: &Value) -> Option<u64> {
 
 /// Each table has its own pending compactions; memory tables are counted together.
 fn of_quarry(engine: &Value) -> Option<u64> {
-    let figures = engine.as_object()?;
-    let pending = figures
+    let metrics = engine.as_object()?;
+    let pending = metrics
         .iter()
         .filter(|(name, _)| name.ends_with(".pending_compaction_bytes"))
         .filter_map(|(_, value)| number(value));
-    Some(pending.sum::<u64>() + number(figures.get("memtables_total_bytes")?)?)
+    Some(pending.sum::<u64>() + number(metrics.get("memtables_total_bytes")?)?)
 }
 
 /// A number, also in extended JSON, as the driver writes long integers, or as text.
@@ -44,12 +44,14 @@ mod tests {
         for (statistics, wanted) in [
             (json!({"debt_bytes": 5}), Some(5)),
             (
-                json!({"quarry": {"engine": {"data.pending_compaction_bytes": 30, "index.pending_compaction_bytes": 4, "memtables_total_bytes": 200}},
+                json!({"quarry": {"engine": {"data.pending_compaction_bytes": 30,
+                    "index.pending_compaction_bytes": 4, "memtables_total_bytes": 200}},
                     "wiredTiger": {"cache": {"tracked dirty bytes in the cache": 1}}}),
                 Some(234),
             ),
             (
-                json!({"wiredTiger": {"cache": {"tracked dirty bytes in the cache": {"$numberLong": "77"}}}}),
+                json!({"wiredTiger": {"cache": {
+                    "tracked dirty bytes in the cache": {"$numberLong": "77"}}}}),
                 Some(77),
             ),
             (

@@ -1,4 +1,4 @@
-//! The documents that workloads insert, as plain values: whoever speaks to the target encodes them.
+//! The documents that workloads insert, as plain values: the driver of the target encodes them.
 
 use rand::Rng;
 

@@ -6,8 +6,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::warnings::Warning;
-
 /// What a run took place on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Environment {
@@ -44,8 +42,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Looks at the machine; `data` is the data directory of the server when it is known, else any
-    /// directory of interest.
+    /// Reads the state of the machine; `data` is the data directory of the server when it is known,
+    /// else any directory of interest.
     pub fn capture(data: &Path, driver: &str) -> Self {
         let memory = metrics::Memory::sample().unwrap_or_default();
         let load = metrics::LoadAverage::sample().unwrap_or_default();
@@ -73,11 +71,6 @@ impl Environment {
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
             driver: driver.to_owned(),
         }
-    }
-
-    /// What it says against trusting the run.
-    pub fn warnings(&self) -> Vec<Warning> {
-        crate::warnings::of_environment(self)
     }
 }
 

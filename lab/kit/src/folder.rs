@@ -49,13 +49,17 @@ pub struct RunFolder {
     intervals: File,
 }
 
-const COLUMNS: &str = "step,phase,start_s,seconds,ops,ops_per_s,cumulative_ops_per_s,calls,errors,latency_us_mean,latency_us_p50,\
-latency_us_p95,latency_us_p99,latency_us_p999,latency_us_max,server_cpu_ms,server_switches_voluntary,server_switches_involuntary,\
-server_read_bytes,server_write_bytes,server_read_calls,server_write_calls,server_rss_bytes,client_cpu_ms,disk_reads,disk_read_bytes,\
-disk_writes,disk_write_bytes,host_busy_percent,host_steal_percent,host_io_wait_percent,directory_bytes,directory_apparent_bytes,\
-server_faults_minor,server_faults_major,server_threads,disk_read_ms,disk_write_ms,disk_busy_ms,disk_queue_ms,disk_flushes,\
-host_page_in_bytes,host_page_out_bytes,host_faults_major,pressure_cpu_some_us,pressure_cpu_full_us,pressure_io_some_us,\
-pressure_io_full_us,pressure_memory_some_us,pressure_memory_full_us,server_throttled_us,latency_hdr";
+const COLUMNS: &str = "\
+    step,phase,start_s,seconds,ops,ops_per_s,cumulative_ops_per_s,calls,errors,latency_us_mean,\
+    latency_us_p50,latency_us_p95,latency_us_p99,latency_us_p999,latency_us_max,server_cpu_ms,\
+    server_switches_voluntary,server_switches_involuntary,server_read_bytes,server_write_bytes,\
+    server_read_calls,server_write_calls,server_rss_bytes,client_cpu_ms,disk_reads,\
+    disk_read_bytes,disk_writes,disk_write_bytes,host_busy_percent,host_steal_percent,\
+    host_io_wait_percent,directory_bytes,directory_apparent_bytes,server_faults_minor,\
+    server_faults_major,server_threads,disk_read_ms,disk_write_ms,disk_busy_ms,disk_queue_ms,\
+    disk_flushes,host_page_in_bytes,host_page_out_bytes,host_faults_major,pressure_cpu_some_us,\
+    pressure_cpu_full_us,pressure_io_some_us,pressure_io_full_us,pressure_memory_some_us,\
+    pressure_memory_full_us,server_throttled_us,latency_hdr";
 
 impl RunFolder {
     /// Makes `out/id` and the head of its interval file.
@@ -159,17 +163,25 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Writes the result and its page.
+    /// Writes the result and its page, which `draw` makes of what was stored: a number read back
+    /// may differ in its last bit, and a page drawn again must not differ from the first.
     ///
     /// # Errors
     /// The disk is full or gone.
-    pub fn finish(&self, result: &RunResult) -> Result<(), FolderError> {
-        let json = serde_json::to_string_pretty(result).map_err(|error| FolderError::Write {
-            path: self.path.join("result.json"),
+    pub fn finish(
+        &self,
+        result: &RunResult,
+        draw: impl FnOnce(&RunResult) -> String,
+    ) -> Result<(), FolderError> {
+        let path = self.path.join("result.json");
+        let failed = |error: serde_json::Error| FolderError::Write {
+            path: path.clone(),
             source: io::Error::other(error),
-        })?;
-        write_whole(&self.path.join("result.json"), &json)?;
-        write_whole(&self.path.join("report.html"), &crate::report::page(result))
+        };
+        let json = serde_json::to_string_pretty(result).map_err(failed)?;
+        write_whole(&path, &json)?;
+        let stored: RunResult = serde_json::from_str(&json).map_err(failed)?;
+        write_whole(&self.path.join("report.html"), &draw(&stored))
     }
 }
 

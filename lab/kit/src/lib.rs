@@ -2,8 +2,8 @@
 //! recording, results, reports.
 //!
 //! Promises: constant memory however long a run lasts, the same operations for the same seed, and a
-//! result that a later program can read (docs/lab.md describes it, with a version). Must not know:
-//! drivers, engines, Quarry's own code.
+//! result that a later program can read (docs/lab/results.md describes it, with a version). Must
+//! not know: drivers, engines, Quarry's own code.
 
 pub mod claims;
 pub mod compare;
@@ -11,24 +11,24 @@ pub mod debt;
 pub mod documents;
 pub mod engine;
 pub mod environment;
-pub mod figure;
 pub mod folder;
 pub mod format;
+pub mod idle;
 pub mod kv;
+pub mod metric;
 pub mod pacing;
 pub mod profile;
 pub mod published;
 pub mod recorder;
-pub mod replay;
 pub mod report;
-pub mod rest;
 pub mod result;
 pub mod row;
 pub mod seed;
 pub mod series;
+pub mod stalls;
 pub mod statistics;
 pub mod target;
-pub mod use_of;
+pub mod usage;
 pub mod warnings;
 pub mod work;
 pub mod workload;

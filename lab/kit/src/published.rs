@@ -1,4 +1,4 @@
-//! The figures that the studies published, as data: which workload each table belongs to and how it
+//! The metrics that the studies published, as data: which workload each table belongs to and how it
 //! is laid out.
 //!
 //! Promises: each table names its source; a missing cell stays missing. The files stand in
@@ -20,9 +20,9 @@ pub enum Layout {
     Clients,
     /// A row per step, a column per engine.
     Steps,
-    /// A row per configuration and round, a column per figure.
+    /// A row per configuration and round, a column per metric.
     Rounds,
-    /// A row per figure of one step, a column per engine.
+    /// A row per metric of one step, a column per engine.
     Measurements,
 }
 
@@ -40,14 +40,14 @@ pub struct Table {
     pub workload: String,
     /// How it is laid out.
     pub layout: Layout,
-    /// The figure (`figure::ALL`) that it shows, or `mixed`.
-    pub figure: String,
+    /// The metric (`metric::ALL`) that it shows, or `mixed`.
+    pub metric: String,
     /// Its unit.
     pub unit: String,
     /// The step, where it is about one.
     #[serde(default)]
     pub step: Option<String>,
-    /// What must be known beside a new figure.
+    /// What must be known beside a new metric.
     #[serde(default)]
     pub remark: String,
     /// Headings of columns.
@@ -117,7 +117,7 @@ mod tests {
                     table.step
                 );
                 assert!(
-                    table.figure == "mixed" || crate::figure::named(&table.figure).is_some(),
+                    table.metric == "mixed" || crate::metric::named(&table.metric).is_some(),
                     "{}",
                     table.id
                 );

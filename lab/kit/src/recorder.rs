@@ -1,7 +1,7 @@
 //! Turns the intervals of a step into its result, in constant memory.
 //!
 //! Sums, histograms and running moments are kept as intervals come; what needs the median (stalls)
-//! is found by reading `intervals.csv` once more at the end.
+//! is found at the end from `intervals.csv`, of which three numbers per interval are read back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,13 +15,9 @@ use crate::result::{
     PERCENTILES_FAR, RateSummary, RoleResult, Sizes, Stalls, StepMore, StepResult, Stretch,
 };
 use crate::series::Series;
-use crate::use_of;
-use crate::workload::Part;
-
-/// Stalls listed at most.
-const STRETCHES_MAX: usize = 100;
-/// An interval below this share of the median is a stall.
-const STALL_PERCENT: f64 = 10.0;
+use crate::stalls;
+use crate::usage::{self, ratio};
+use crate::workload::Operation;
 
 /// What is known of a step beside its intervals.
 #[derive(Clone, Debug)]
@@ -29,7 +25,7 @@ pub struct StepFacts {
     /// Its name.
     pub name: String,
     /// The work.
-    pub part: Part,
+    pub operation: Operation,
     /// Whether the workload is about it.
     pub measured: bool,
     /// Clients.
@@ -42,14 +38,14 @@ pub struct StepFacts {
     pub device: Option<String>,
 }
 
-/// How one client fared.
+/// What one client did.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ClientFate {
+pub struct ClientSummary {
     /// Operations after the warm-up.
     pub ops: u64,
     /// Time after the warm-up until it finished.
     pub active: Duration,
-    /// Longest delay of a call behind its schedule.
+    /// Longest time that a call, when it was due, had to wait for those before it.
     pub behind: Duration,
 }
 
@@ -62,6 +58,7 @@ pub struct StepRecorder {
     warmup: Interval,
     rates: Rates,
     series: Series,
+    gaps: Vec<Stretch>,
 }
 
 impl StepRecorder {
@@ -78,7 +75,18 @@ impl StepRecorder {
             warmup,
             rates: Rates::new(),
             series: Series::default(),
+            gaps: Vec::new(),
         }
+    }
+
+    /// Gaps between completions that are stalls.
+    pub fn set_gaps(&mut self, gaps: Vec<Stretch>) {
+        self.gaps = gaps;
+    }
+
+    /// Seconds measured so far, warm-up left out.
+    pub fn seconds(&self) -> f64 {
+        self.total.length.as_secs_f64()
     }
 
     /// Takes the next interval and writes its row.
@@ -116,7 +124,7 @@ impl StepRecorder {
     pub fn finish(
         self,
         folder: &RunFolder,
-        fates: &[ClientFate],
+        client_summaries: &[ClientSummary],
         errors: BTreeMap<String, u64>,
         sizes: Sizes,
     ) -> Result<StepResult, FolderError> {
@@ -127,18 +135,20 @@ impl StepRecorder {
             warmup,
             rates,
             series,
+            gaps,
         } = self;
         let mut rate = rates.summary();
         rate.average = total.rate();
-        rate.sum_of_clients = fates
+        rate.sum_of_clients = client_summaries
             .iter()
-            .map(|fate| ratio(fate.ops as f64, fate.active.as_secs_f64()).unwrap_or(0.0))
+            .map(|summary| ratio(summary.ops as f64, summary.active.as_secs_f64()).unwrap_or(0.0))
             .sum();
         let stalls = find_stalls(
             folder,
             &facts.name,
             rate.median,
             nominal.as_secs_f64() / 2.0,
+            &gaps,
         )?;
         let seconds = total.length.as_secs_f64();
         let host = HostSummary {
@@ -146,13 +156,13 @@ impl StepRecorder {
             steal_percent: total.host.steal_percent,
             io_wait_percent: total.host.io_wait_percent,
             busy_percent_per_op_millionths: ratio(total.host.busy_percent * 1e6, rate.average),
-            ..use_of::host(&total)
+            ..usage::host(&total)
         };
         Ok(StepResult {
             name: facts.name,
-            part: facts.part,
+            operation: facts.operation,
             measured: facts.measured,
-            unit: facts.part.unit().to_owned(),
+            unit: facts.operation.unit().to_owned(),
             pacing: if facts.open_loop { "open" } else { "closed" }.to_owned(),
             clients: facts.clients,
             batch: facts.batch,
@@ -161,7 +171,7 @@ impl StepRecorder {
             calls: total.latency.count(),
             warmup_ops: warmup.ops,
             errors,
-            finish: finish_summary(fates, &rate),
+            finish: finish_summary(client_summaries, &rate),
             rate,
             stalls,
             latency: latency_summary(&total.latency),
@@ -169,10 +179,10 @@ impl StepRecorder {
                 throttled_percent: total
                     .throttled_us
                     .and_then(|us| ratio(us as f64 / 1e4, seconds)),
-                ..use_of::process(used, total.ops, seconds)
+                ..usage::process(used, total.ops, seconds)
             }),
-            client: use_of::process(&total.client, total.ops, seconds),
-            device: use_of::device(&total, facts.device),
+            client: usage::process(&total.client, total.ops, seconds),
+            device: usage::device(&total, facts.device),
             host,
             sizes,
             series: series.into_points(),
@@ -181,7 +191,7 @@ impl StepRecorder {
     }
 
     /// Closes work that went on beside a step; `target_rate` is what was asked of it.
-    pub fn finish_beside(
+    pub fn finish_background(
         self,
         errors: BTreeMap<String, u64>,
         target_rate: Option<f64>,
@@ -200,8 +210,8 @@ impl StepRecorder {
             ratio(met * 100.0, measured().map(|point| point.seconds).sum())
         });
         RoleResult {
-            unit: facts.part.unit().to_owned(),
-            part: facts.name.rsplit(':').next().unwrap_or_default().to_owned(),
+            unit: facts.operation.unit().to_owned(),
+            operation: facts.name.rsplit(':').next().unwrap_or_default().to_owned(),
             clients: facts.clients,
             batch: facts.batch,
             ops: total.ops,
@@ -216,41 +226,24 @@ impl StepRecorder {
     }
 }
 
-/// What a step wrote, relative to what was asked of it.
-pub fn amplification(step: &mut StepResult, user_bytes: u64) {
-    let bytes = user_bytes as f64;
-    let written = |kb_per_op: Option<f64>| ratio(kb_per_op? * step.ops as f64 * 1_024.0, bytes);
-    step.more.user_bytes = user_bytes;
-    step.more.write_amplification = step
-        .server
-        .as_ref()
-        .and_then(|server| written(server.write_kb_per_op));
-    step.more.device_write_amplification = step
-        .device
-        .as_ref()
-        .and_then(|device| written(device.write_kb_per_op));
-}
-
-pub(crate) fn ratio(above: f64, below: f64) -> Option<f64> {
-    (below > 0.0)
-        .then(|| above / below)
-        .filter(|value| value.is_finite())
-}
-
-fn finish_summary(fates: &[ClientFate], rate: &RateSummary) -> FinishSummary {
-    let active = || fates.iter().map(|fate| fate.active.as_secs_f64());
+fn finish_summary(client_summaries: &[ClientSummary], rate: &RateSummary) -> FinishSummary {
+    let active = || {
+        client_summaries
+            .iter()
+            .map(|summary| summary.active.as_secs_f64())
+    };
     let skew = active().fold(0.0, f64::max) - active().fold(f64::INFINITY, f64::min);
     FinishSummary {
         skew_seconds: if skew.is_finite() { skew } else { 0.0 },
         skew_factor: ratio(rate.sum_of_clients, rate.average),
-        behind_schedule_seconds_max: fates
+        behind_schedule_seconds_max: client_summaries
             .iter()
-            .map(|fate| fate.behind.as_secs_f64())
+            .map(|summary| summary.behind.as_secs_f64())
             .fold(0.0, f64::max),
     }
 }
 
-/// The figures of a histogram.
+/// The metrics of a histogram.
 pub fn latency_summary(latency: &LatencyHistogram) -> LatencySummary {
     let calls = latency.count();
     // A percentile is known when at least ten calls lie beyond it.
@@ -283,7 +276,7 @@ pub fn latency_summary(latency: &LatencyHistogram) -> LatencySummary {
     }
 }
 
-/// Running figures of the rates per interval.
+/// Running metrics of the rates per interval.
 #[derive(Debug)]
 struct Rates {
     histogram: Histogram<u64>,
@@ -391,48 +384,15 @@ fn find_stalls(
     step: &str,
     median: f64,
     seconds_min: f64,
+    gaps: &[Stretch],
 ) -> Result<Stalls, FolderError> {
-    let mut out = Stalls {
-        threshold_percent_of_median: STALL_PERCENT,
-        ..Stalls::default()
-    };
-    let mut open: Option<Stretch> = None;
-    let mut found: Vec<Stretch> = Vec::new();
+    let mut intervals = Vec::new();
     folder.for_each_rate(step, |start_s, seconds, rate| {
-        if seconds < seconds_min {
-            return;
-        }
-        out.seconds_without_ops += if rate == 0.0 { seconds } else { 0.0 };
-        out.seconds_below_50_percent += if rate < median * 0.5 { seconds } else { 0.0 };
-        if rate < median * STALL_PERCENT / 100.0 || rate == 0.0 {
-            out.seconds_below_10_percent += seconds;
-            open.get_or_insert(Stretch {
-                start_s,
-                seconds: 0.0,
-            })
-            .seconds += seconds;
-        } else if let Some(stretch) = open.take() {
-            out.count += 1;
-            out.longest_seconds = out.longest_seconds.max(stretch.seconds);
-            keep_longest(&mut found, stretch);
+        if seconds >= seconds_min {
+            intervals.push((start_s, seconds, rate));
         }
     })?;
-    if let Some(stretch) = open {
-        out.count += 1;
-        out.longest_seconds = out.longest_seconds.max(stretch.seconds);
-        keep_longest(&mut found, stretch);
-    }
-    found.sort_by(|left, right| left.start_s.total_cmp(&right.start_s));
-    out.stretches = found;
-    Ok(out)
-}
-
-fn keep_longest(found: &mut Vec<Stretch>, stretch: Stretch) {
-    found.push(stretch);
-    if found.len() > STRETCHES_MAX {
-        found.sort_by(|left, right| right.seconds.total_cmp(&left.seconds));
-        found.truncate(STRETCHES_MAX);
-    }
+    Ok(stalls::find(&intervals, median, gaps))
 }
 
 #[cfg(test)]
@@ -443,7 +403,7 @@ mod tests {
         let (name, device) = ("l.i0".to_owned(), None);
         StepFacts {
             name,
-            part: Part::Insert,
+            operation: Operation::Insert,
             measured: true,
             clients: 1,
             batch: 10,

@@ -121,7 +121,7 @@ fn contrast(plus: &[Vec<f64>], minus: &[Vec<f64>]) -> Option<Estimate> {
     } else {
         free_of_all
     };
-    // The nudge keeps 3.9999999 from counting as 3.
+    // The nudge keeps 3.9999999 from being rounded down to 3.
     let half = t_975((free + 1e-6).floor().max(1.0) as usize) * sum.sqrt();
     Some(Estimate {
         mean,

@@ -1,19 +1,19 @@
-//! The seam between workloads and whatever they measure: a server behind a driver, or an engine in
+//! The interface between workloads and what they measure: a server behind a driver, or an engine in
 //! this process.
 //!
 //! Promises: a workload asks only for what stands here; a target says beforehand what it lacks.
-//! Calls are encoded before the clock starts and answered with counts, never with errors dressed as
-//! success. Must not know: drivers, engines, workloads.
+//! Calls are encoded before the clock starts; an error is never reported as success. Must not know:
+//! drivers, engines, workloads.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::result::{Sizes, TargetFacts};
 use crate::row::{DocumentKind, Key, Row, Value};
-use crate::workload::{Index, Need};
+use crate::workload::{Capability, Index};
 
 /// What the names of tables begin with that a probe makes beside those of the workload. They are
-/// the lab's in any database, and whoever prepares a target deletes those that a run before left.
+/// the lab's in any database, and `prepare` deletes those that an earlier run left.
 pub const EXTRA_TABLE: &str = "quarry_lab_extra";
 
 /// A table as the workload wants it.
@@ -152,7 +152,7 @@ impl Call {
 
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// It was done.
     Done {
         /// Operations acknowledged. For deletes the rows that were there.
@@ -170,7 +170,7 @@ pub enum Outcome {
         /// In full.
         message: String,
     },
-    /// No answer: nobody knows what became of so many operations.
+    /// No reply: whether so many operations were done is unknown.
     Lost {
         /// Operations under way.
         unknown: u64,
@@ -179,7 +179,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl CallOutcome {
     /// A failure of which nothing was done.
     pub fn failed(kind: &str, message: String) -> Self {
         Self::Failed {
@@ -222,7 +222,7 @@ pub enum TargetError {
         /// What it said.
         reason: String,
     },
-    /// Data that is not ours is in the way.
+    /// Data that the lab did not make are there.
     #[error("{what} already holds {documents} documents; use --drop to delete them, or {instead}")]
     InTheWay {
         /// Database and collection, or directory.
@@ -234,20 +234,20 @@ pub enum TargetError {
     },
 }
 
-/// What is left over when a target was asked to come to rest.
+/// Whether a target became idle after it was asked to settle.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rest {
-    /// Whether it is at rest.
-    pub quiet: bool,
+pub struct Settled {
+    /// Whether it is idle.
+    pub is_idle: bool,
     /// What it waited for, or why that is not known.
     pub remark: String,
 }
 
-impl Rest {
+impl Settled {
     /// Of an engine that has nothing to do in the background once it has synced.
     pub fn after_sync<E: std::fmt::Display>(synced: Result<(), E>) -> Self {
         Self {
-            quiet: synced.is_ok(),
+            is_idle: synced.is_ok(),
             remark: synced.map_or_else(
                 |error| error.to_string(),
                 |()| "synced; no work in the background".to_owned(),
@@ -256,11 +256,27 @@ impl Rest {
     }
 }
 
-/// What the sampler watches.
+impl Settled {
+    /// Of an engine that compacts: how long it took until it was idle, none if the time ended
+    /// first.
+    pub fn after_compaction<E: std::fmt::Display>(waited: Result<Option<Duration>, E>) -> Self {
+        let (is_idle, remark) = match waited {
+            Ok(Some(took)) => (
+                true,
+                format!("flushed and compacted after {:.1} s", took.as_secs_f64()),
+            ),
+            Ok(None) => (false, "still compacting".to_owned()),
+            Err(error) => (false, error.to_string()),
+        };
+        Self { is_idle, remark }
+    }
+}
+
+/// What is known of a target and where it can be observed.
 #[derive(Clone, Debug, Default)]
-pub struct Watch {
+pub struct TargetInfo {
     /// For the result.
-    pub stored: TargetFacts,
+    pub facts: TargetFacts,
     /// The process.
     pub pid: Option<u32>,
     /// The directory.
@@ -272,11 +288,11 @@ pub trait Target: Send + Sync + 'static {
     /// The connection of one client.
     type Session: Session;
 
-    /// What it is and where it can be watched.
-    fn watch(&self) -> impl Future<Output = Watch> + Send;
+    /// What it is and where it can be observed.
+    fn inspect(&self) -> impl Future<Output = TargetInfo> + Send;
 
     /// What it cannot do.
-    fn lacks(&self) -> &'static [Need];
+    fn unsupported(&self) -> &'static [Capability];
 
     /// Makes the tables, empty, without secondary indexes.
     ///
@@ -302,7 +318,7 @@ pub trait Target: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// Takes up the secondary indexes of an interrupted run.
+    /// Restores the secondary indexes of an interrupted run.
     fn attach(&self, indexes: &[Index]);
 
     /// Makes secondary indexes on every table.
@@ -359,7 +375,7 @@ pub trait Target: Send + Sync + 'static {
     fn sizes(&self) -> impl Future<Output = Sizes> + Send;
 
     /// Waits until no work is left over: nothing to flush, nothing to compact.
-    fn settle(&self, patience: Duration) -> impl Future<Output = Rest> + Send;
+    fn settle(&self, timeout: Duration) -> impl Future<Output = Settled> + Send;
 
     /// Bytes that wait for a flush or compaction, if the target says so; `statistics` is what it
     /// said just now.
@@ -380,14 +396,14 @@ pub trait Target: Send + Sync + 'static {
 /// The connection of one client.
 pub trait Session: Send + 'static {
     /// A call encoded for this target.
-    type Ready: Send;
+    type Encoded: Send;
 
     /// Whether calls block their thread: then each client gets a thread of its own.
     const BLOCKING: bool;
 
     /// Encodes a call; not part of its latency.
-    fn ready(&mut self, call: Call) -> Self::Ready;
+    fn encode(&mut self, call: Call) -> Self::Encoded;
 
     /// Makes it.
-    fn run(&mut self, ready: Self::Ready) -> impl Future<Output = Outcome> + Send;
+    fn run(&mut self, encoded: Self::Encoded) -> impl Future<Output = CallOutcome> + Send;
 }

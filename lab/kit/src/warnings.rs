@@ -1,19 +1,11 @@
 //! Conditions under which numbers should not be trusted, each with advice.
 
-use serde::{Deserialize, Serialize};
-
 use crate::environment::Environment;
 use crate::format;
-use crate::result::StepResult;
+use crate::result::{StepResult, Warning};
 
-/// One warning.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Warning {
-    /// For programs.
-    pub code: String,
-    /// For people, with advice.
-    pub text: String,
-}
+/// The lab's own lateness below this, in microseconds, is that of any timer.
+const LATENESS_US_MIN: f64 = 5_000.0;
 
 fn warning(code: &str, text: String) -> Warning {
     Warning {
@@ -114,12 +106,35 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
             )),
         ));
     }
+    if step.more.unsent_calls > 0 {
+        let text = format!(
+            "{} of {} scheduled calls were never sent: the target was still busy with those before \
+                them when the step ended. Their waiting time is in the latency.",
+            format::count(step.more.unsent_calls),
+            format::count(step.calls)
+        );
+        out.push(warning("calls-unsent", at(text)));
+    }
+    if let Some(lateness) = &step.more.lateness {
+        let late = lateness.percentile(99.0).unwrap_or(0.0);
+        let p99 = step.latency.percentile(99.0).unwrap_or(0.0);
+        if late > LATENESS_US_MIN && late > p99 {
+            let text = format!(
+                "the lab itself sent one call in a hundred {} late or later, which is more than \
+                    the target took. Latency leaves that out, but calls came in bursts; give the \
+                    lab more CPU or lower the rate.",
+                format::seconds(late / 1e6)
+            );
+            out.push(warning("lab-late", at(text)));
+        }
+    }
     if step.finish.behind_schedule_seconds_max > 1.0 {
         let behind = format::seconds(step.finish.behind_schedule_seconds_max);
         out.push(warning(
             "behind-schedule",
             at(format!(
-                "calls started up to {behind} late: the target cannot sustain this rate."
+                "calls waited up to {behind} for those before them: the target cannot sustain this \
+                    rate."
             )),
         ));
     }
@@ -146,7 +161,7 @@ mod tests {
         };
         let has = |codes: &[String], code: &str| codes.iter().any(|known| known == code);
         let (inside, apart) = (codes(true), codes(false));
-        // 1.9 cores were busy and 1.2 of them are the engine and the lab together: somebody else
+        // 1.9 cores were busy and 1.2 of them are the engine and the lab together: other programs
         // had 0.7.
         assert!(
             has(&inside, "others-busy") && !has(&inside, "client-cpu-saturated"),

@@ -11,9 +11,9 @@ use lab_kit::kv::prepare_directory;
 use mysql::{Conn, OptsBuilder};
 use rustix::process::{Pid, Signal, kill_process};
 
-const START_PATIENCE: Duration = Duration::from_secs(60);
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const SETTINGS_FILE: &str = "my.cnf";
 const LOG_FILE: &str = "server.log";
 const PID_FILE: &str = "server.pid";
@@ -61,8 +61,8 @@ impl MariaDb {
     /// Makes the data directory, starts the server and waits until it answers.
     ///
     /// # Errors
-    /// A setting is wrong, MariaDB is not installed, files of others are in the way, or it does not
-    /// come up.
+    /// A setting is wrong, MariaDB is not installed, files that the lab did not make are there, or
+    /// it does not come up.
     pub fn start(settings: &Settings) -> Result<Self, lab_kit::target::TargetError> {
         let directory = &settings.directory;
         let text = settings_text(settings).map_err(|reason| failed("the settings", reason))?;
@@ -186,18 +186,18 @@ impl MariaDb {
             if Conn::new(options).is_ok() {
                 return Ok(());
             }
-            if begun.elapsed() > START_PATIENCE {
+            if begun.elapsed() > START_TIMEOUT {
                 self.stop();
                 return Err(failed(
                     "to start MariaDB",
                     format!(
                         "no answer within {} s: {}",
-                        START_PATIENCE.as_secs(),
+                        START_TIMEOUT.as_secs(),
                         last_error(&self.directory)
                     ),
                 ));
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -206,7 +206,7 @@ impl MariaDb {
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => return format!("{status}: {}", last_error(&self.directory)),
-                Ok(None) => tokio::time::sleep(LOOK_EVERY).await,
+                Ok(None) => tokio::time::sleep(POLL_INTERVAL).await,
                 Err(error) => return error.to_string(),
             }
         }
@@ -220,8 +220,8 @@ impl MariaDb {
                 let _ = kill_process(pid, Signal::TERM);
             }
             let begun = Instant::now();
-            while metrics::is_alive(successor) && begun.elapsed() < STOP_PATIENCE {
-                std::thread::sleep(LOOK_EVERY);
+            while metrics::is_alive(successor) && begun.elapsed() < STOP_TIMEOUT {
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
         if let Some(pid) =
@@ -230,11 +230,11 @@ impl MariaDb {
             let _ = kill_process(pid, Signal::TERM);
         }
         let begun = Instant::now();
-        while begun.elapsed() < STOP_PATIENCE {
+        while begun.elapsed() < STOP_TIMEOUT {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -316,28 +316,7 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
             ));
         }
     };
-    if ![4, 8, 16, 32, 64].contains(&settings.page_kb) {
-        return Err(format!(
-            "the page size is {} KiB; allowed is 4, 8, 16, 32 or 64",
-            settings.page_kb
-        ));
-    }
-    if settings.flush_neighbors > 2 {
-        return Err(format!(
-            "flush_neighbors is {}; allowed is 0, 1 or 2",
-            settings.flush_neighbors
-        ));
-    }
-    if let Some(library) = settings
-        .allocator
-        .as_ref()
-        .filter(|library| !library.is_file())
-    {
-        return Err(format!(
-            "there is no allocator library {}",
-            library.display()
-        ));
-    }
+    check(settings)?;
     let cache = settings.cache_mb;
     let mut out = String::from(
         "[mysqld]\nskip-name-resolve\nmax_connections = 4200\nmax_prepared_stmt_count = \
@@ -366,10 +345,14 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
             // with their defaults (64 MiB for each memtable, 64 MiB and 1 GiB for the buffers) a
             // small memory limit kills the server. Indexes of files stay out of the cache: one of
             // them does not fit into a shard of a small cache, and each lookup would read and
-            // decompress it anew.
+            // decompress it again.
             out += &format!(
                 "rocksdb_db_write_buffer_size = {cache}M\nrocksdb_default_cf_options = \
-                    write_buffer_size={}m;block_based_table_factory={{cache_index_and_filter_blocks=0;filter_policy=bloomfilter:10:false;whole_key_filtering=1}}\nrocksdb_merge_buf_size = {}M\nrocksdb_merge_combine_read_size = {}M\n",
+                    write_buffer_size={}m;\
+                    block_based_table_factory={{cache_index_and_filter_blocks=0;\
+                    filter_policy=bloomfilter:10:false;\
+                    whole_key_filtering=1}}\nrocksdb_merge_buf_size = \
+                    {}M\nrocksdb_merge_combine_read_size = {}M\n",
                 (cache / 4).clamp(1, 64),
                 (cache / 4).clamp(1, 64),
                 cache.clamp(4, 1024)
@@ -388,6 +371,33 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
         );
     }
     Ok(out)
+}
+
+/// Refuses settings that MariaDB would not start with.
+fn check(settings: &Settings) -> Result<(), String> {
+    if ![4, 8, 16, 32, 64].contains(&settings.page_kb) {
+        return Err(format!(
+            "the page size is {} KiB; allowed is 4, 8, 16, 32 or 64",
+            settings.page_kb
+        ));
+    }
+    if settings.flush_neighbors > 2 {
+        return Err(format!(
+            "flush_neighbors is {}; allowed is 0, 1 or 2",
+            settings.flush_neighbors
+        ));
+    }
+    if let Some(library) = settings
+        .allocator
+        .as_ref()
+        .filter(|library| !library.is_file())
+    {
+        return Err(format!(
+            "there is no allocator library {}",
+            library.display()
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

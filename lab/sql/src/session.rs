@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use lab_kit::row::{Key, Row, Value};
-use lab_kit::target::{Call, Change, Outcome, Session, Table};
+use lab_kit::target::{Call, CallOutcome, Change, Session, Table};
 use lab_kit::workload::Index;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Params};
 
-use crate::{Interface, one_line, statements};
+use crate::connection::{Interface, one_line};
+use crate::statements;
 
 /// The protocol counts the values of a statement in 16 bits.
 const VALUES_MAX: usize = 60_000;
@@ -23,7 +24,7 @@ pub struct SqlSession {
 
 /// A call as statements with their values.
 #[derive(Debug)]
-pub enum SqlReady {
+pub enum SqlCall {
     /// Statements of one transaction that count by what they were given.
     Store {
         /// Text and values.
@@ -99,7 +100,7 @@ impl SqlSession {
             .unwrap_or_default()
     }
 
-    fn insert(&self, table: usize, rows: &[Row]) -> SqlReady {
+    fn insert(&self, table: usize, rows: &[Row]) -> SqlCall {
         let name = self.name(table);
         let per_row = rows.first().map_or(1, |row| row.fields.len() + 1);
         let statements = rows
@@ -109,28 +110,28 @@ impl SqlSession {
                 Some((statement, chunk.iter().flat_map(values).collect()))
             })
             .collect();
-        SqlReady::Store {
+        SqlCall::Store {
             statements,
             ops: rows.len() as u64,
         }
     }
 
-    fn index_range(&self, table: usize, index: usize, from: &[Value], limit: u32) -> SqlReady {
+    fn index_range(&self, table: usize, index: usize, from: &[Value], limit: u32) -> SqlCall {
         let Some(index) = self.indexes.get(index) else {
-            return SqlReady::Read("SELECT 1 FROM DUAL WHERE 1 = 0".to_owned(), Vec::new());
+            return SqlCall::Read("SELECT 1 FROM DUAL WHERE 1 = 0".to_owned(), Vec::new());
         };
         let statement = statements::index_range(&self.name(table), index, from.len(), limit);
         let prefixes = (1..=from.len())
             .rev()
             .flat_map(|length| from.iter().take(length))
             .map(sql);
-        SqlReady::Read(statement, prefixes.collect())
+        SqlCall::Read(statement, prefixes.collect())
     }
 
-    fn execute(&mut self, ready: SqlReady) -> Result<Outcome, (mysql::Error, u64)> {
+    fn execute(&mut self, encoded: SqlCall) -> Result<CallOutcome, (mysql::Error, u64)> {
         let conn = &mut self.conn;
-        match ready {
-            SqlReady::Store { statements, ops } => {
+        match encoded {
+            SqlCall::Store { statements, ops } => {
                 let stored = match statements.as_slice() {
                     [(statement, values)] => {
                         conn.exec_drop(statement, Params::Positional(values.clone()))
@@ -138,9 +139,9 @@ impl SqlSession {
                     _ => store_all(conn, statements),
                 };
                 stored.map_err(|error| (error, ops))?;
-                Ok(Outcome::done(ops, ops))
+                Ok(CallOutcome::done(ops, ops))
             }
-            SqlReady::Read(statement, values) => {
+            SqlCall::Read(statement, values) => {
                 let read = conn
                     .exec_iter(statement, positional(values))
                     .map_err(|error| (error, 1))?;
@@ -149,9 +150,9 @@ impl SqlSession {
                     std::hint::black_box(row.map_err(|error| (error, 1))?);
                     rows += 1;
                 }
-                Ok(Outcome::done(1, rows))
+                Ok(CallOutcome::done(1, rows))
             }
-            SqlReady::Change {
+            SqlCall::Change {
                 statement,
                 values,
                 by_row,
@@ -160,20 +161,20 @@ impl SqlSession {
                 conn.exec_drop(statement, positional(values))
                     .map_err(|error| (error, size))?;
                 let rows = conn.affected_rows();
-                Ok(Outcome::done(if by_row { rows } else { 1 }, rows))
+                Ok(CallOutcome::done(if by_row { rows } else { 1 }, rows))
             }
-            SqlReady::ReadAndStore { table, id } => {
+            SqlCall::ReadAndStore { table, id } => {
                 let read = format!("SELECT k FROM `{table}` WHERE id = ?");
                 let found: Option<i64> = conn
                     .exec_first(read, (id.clone(),))
                     .map_err(|error| (error, 1))?;
                 let Some(k) = found else {
-                    return Ok(Outcome::done(1, 0));
+                    return Ok(CallOutcome::done(1, 0));
                 };
                 let store = format!("UPDATE `{table}` SET k = ? WHERE id = ?");
                 conn.exec_drop(store, (k.wrapping_add(1), id))
                     .map_err(|error| (error, 1))?;
-                Ok(Outcome::done(1, conn.affected_rows()))
+                Ok(CallOutcome::done(1, conn.affected_rows()))
             }
         }
     }
@@ -200,11 +201,11 @@ fn store_all(
 }
 
 impl Session for SqlSession {
-    type Ready = SqlReady;
+    type Encoded = SqlCall;
     const BLOCKING: bool = true;
 
-    fn ready(&mut self, call: Call) -> SqlReady {
-        let change = |statement: String, values: Vec<mysql::Value>| SqlReady::Change {
+    fn encode(&mut self, call: Call) -> SqlCall {
+        let change = |statement: String, values: Vec<mysql::Value>| SqlCall::Change {
             statement,
             values,
             by_row: false,
@@ -217,9 +218,9 @@ impl Session for SqlSession {
                     Interface::Select => format!("SELECT * FROM `{name}` WHERE id = ?"),
                     Interface::Handler => format!("HANDLER `{name}` READ `PRIMARY` = (?)"),
                 };
-                SqlReady::Read(statement, vec![sql_id(&id)])
+                SqlCall::Read(statement, vec![sql_id(&id)])
             }
-            Call::GetMany { table, ids } => SqlReady::Read(
+            Call::GetMany { table, ids } => SqlCall::Read(
                 statements::select_in(&self.name(table), ids.len()),
                 ids.iter().map(sql_id).collect(),
             ),
@@ -228,7 +229,7 @@ impl Session for SqlSession {
                 from,
                 limit,
                 reverse,
-            } => SqlReady::Read(
+            } => SqlCall::Read(
                 statements::range(&self.name(table), limit, reverse),
                 vec![sql_id(&from)],
             ),
@@ -258,24 +259,24 @@ impl Session for SqlSession {
                 ),
                 vec![sql(&value), sql_id(&id)],
             ),
-            Call::ReadModifyWrite { table, id } => SqlReady::ReadAndStore {
+            Call::ReadModifyWrite { table, id } => SqlCall::ReadAndStore {
                 table: self.name(table),
                 id: sql_id(&id),
             },
             // The server counts a replaced row twice.
-            Call::Put { table, row } => SqlReady::Store {
+            Call::Put { table, row } => SqlCall::Store {
                 statements: vec![(
                     statements::store("REPLACE", &self.name(table), &row, 1),
                     values(&row).collect(),
                 )],
                 ops: 1,
             },
-            Call::Delete { table, ids } => SqlReady::Change {
+            Call::Delete { table, ids } => SqlCall::Change {
                 statement: statements::delete_in(&self.name(table), ids.len()),
                 values: ids.iter().map(sql_id).collect(),
                 by_row: true,
             },
-            Call::Scan { table, from, to, n } => SqlReady::Read(
+            Call::Scan { table, from, to, n } => SqlCall::Read(
                 format!(
                     "SELECT * FROM `{}` WHERE id BETWEEN ? AND ? AND n = ?",
                     self.name(table)
@@ -285,14 +286,14 @@ impl Session for SqlSession {
         }
     }
 
-    async fn run(&mut self, ready: SqlReady) -> Outcome {
-        match self.execute(ready) {
+    async fn run(&mut self, encoded: SqlCall) -> CallOutcome {
+        match self.execute(encoded) {
             Ok(outcome) => outcome,
             // The server answered: nothing of a statement that failed is stored.
             Err((mysql::Error::MySqlError(error), _)) => {
-                Outcome::failed(&format!("{} {}", error.code, error.state), error.message)
+                CallOutcome::failed(&format!("{} {}", error.code, error.state), error.message)
             }
-            Err((error, unknown)) => Outcome::Lost {
+            Err((error, unknown)) => CallOutcome::Lost {
                 unknown,
                 message: one_line(&error),
             },

@@ -192,16 +192,20 @@ fn short(package: &str) -> String {
 mod tests {
     use super::*;
 
-    const TABLE: &str = "# Crates\n\n| crate | folder | promises | may import |\n|---|---|---|---|\n\
+    const TABLE: &str = "# Crates\n\n| crate | folder | promises | may import |\n\
+        |---|---|---|---|\n\
         | model | crates/model | BSON. | |\n| storage | crates/storage | bytes. | |\n| query | \
         crates/query | plans. | model |\n";
 
     fn metadata(query_dependencies: &str) -> String {
         format!(
             r#"{{"packages":[
-            {{"name":"quarry-model","manifest_path":"/r/crates/model/Cargo.toml","dependencies":[{{"name":"ryu","path":null,"kind":null}}]}},
-            {{"name":"quarry-storage","manifest_path":"/r/crates/storage/Cargo.toml","dependencies":[]}},
-            {{"name":"quarry-query","manifest_path":"/r/crates/query/Cargo.toml","dependencies":[{query_dependencies}]}}]}}"#
+            {{"name":"quarry-model","manifest_path":"/r/crates/model/Cargo.toml",
+             "dependencies":[{{"name":"ryu","path":null,"kind":null}}]}},
+            {{"name":"quarry-storage","manifest_path":"/r/crates/storage/Cargo.toml",
+             "dependencies":[]}},
+            {{"name":"quarry-query","manifest_path":"/r/crates/query/Cargo.toml",
+             "dependencies":[{query_dependencies}]}}]}}"#
         )
     }
 

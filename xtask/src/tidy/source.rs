@@ -200,7 +200,8 @@ fn is_path_tail(trees: &[TokenTree], at: usize) -> bool {
 }
 
 fn is_colons(trees: &[TokenTree], at: usize) -> bool {
-    matches!(trees.get(at), Some(TokenTree::Punct(p)) if p.as_char() == ':' && p.spacing() == Spacing::Joint)
+    let joint = |p: &proc_macro2::Punct| p.as_char() == ':' && p.spacing() == Spacing::Joint;
+    matches!(trees.get(at), Some(TokenTree::Punct(p)) if joint(p))
         && is_punct(trees.get(at + 1), ':')
 }
 

@@ -20,6 +20,7 @@ mod retries;
 mod snapshots;
 mod tails;
 mod text;
+mod transactions;
 mod ttl;
 mod writes;
 

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use engine_rocksdb::{CacheKind, Config, RocksEngine};
-use rust_rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch, WriteOptions};
+use rust_rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch as RawBatch, WriteOptions};
 use storage::{CursorOpts, Durability, Engine, KeyRange, RowBatch, Table, WriteBatch};
 
 const ROUNDS: usize = 7;
@@ -141,7 +141,7 @@ impl Bench<'_> {
             &flush,
             || {
                 for i in 0..many {
-                    let mut batch = WriteBatch::default();
+                    let mut batch = RawBatch::default();
                     for (part, family) in families.iter().enumerate() {
                         batch.put_cf(
                             family,

@@ -100,9 +100,10 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Gives the newest journal file its length ahead of its content, so that a flush writes data and no
-/// inode: of three waits for the device, two are left. Only ever makes the file longer, so it may run
-/// beside RocksDB, which cuts a file to what it wrote when it closes it. The rest reads as zeros.
+/// Gives the newest journal file its length ahead of its content, so that a flush writes data and
+/// no inode: of three waits for the device, two are left. Only ever makes the file longer, so it
+/// may run beside RocksDB, which cuts a file to what it wrote when it closes it. The rest reads as
+/// zeros.
 ///
 /// A system that cannot do it, or a device with less than four times as much left, is left as it
 /// is: a flush then costs what it did.
@@ -121,8 +122,8 @@ pub(crate) fn extend(directory: &Path, bytes: u64) -> std::io::Result<()> {
 }
 
 /// Cuts the newest file to the records that follow one another, so that RocksDB reads to the same
-/// end: it would go on behind zeros, where a page that a loss of power kept back may have left them.
-/// To be called when nothing that was flushed lies behind that end.
+/// end: it would go on behind zeros, where a page that a loss of power kept back may have left
+/// them. To be called when nothing that was flushed lies behind that end.
 pub(crate) fn cut(files: &[PathBuf], journal: &JournalFiles) -> Result<()> {
     let (Some(newest), Some(broken)) = (files.last(), &journal.broken) else {
         return Ok(());

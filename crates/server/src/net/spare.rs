@@ -121,7 +121,8 @@ impl Blocking {
     }
 }
 
-/// `None` for a thread that has not begun or has ended, and where the kernel keeps no such counters.
+/// `None` for a thread that has not begun or has ended, and where the kernel keeps no such
+/// counters.
 fn scheduled(thread: i32) -> Option<Scheduled> {
     let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     let mut numbers = text.split_ascii_whitespace().map_while(|n| n.parse().ok());

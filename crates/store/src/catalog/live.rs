@@ -196,7 +196,7 @@ impl Live {
         let Insertion::Known(keys) = &*insertion else {
             return None;
         };
-        let own = |(seq, key): (&u64, &Box<[u8]>)| (*seq, key.clone());
+        let own = |entry: (&u64, &Box<[u8]>)| (*entry.0, entry.1.clone());
         Some(if reverse {
             keys.range(..last.unwrap_or(end))
                 .rev()

@@ -2,33 +2,25 @@
 //!
 //! Promises: one keyspace of bytes; a batch is one journal record. Must not know: rows, workloads.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
 use lab_kit::engine::{
-    Durability, Engine, EngineError, EngineOptions, EngineSession, KeyChange, Visit,
+    Counters, Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine, Visit,
+    wait_until_idle,
 };
-use lab_kit::target::Rest;
-use lab_kit::workload::Need;
+use lab_kit::target::Settled;
+use lab_kit::workload::Capability;
 
 const KEYSPACE: &str = "rows";
-/// The engine is asked this often whether it is at rest.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Opens a database in a directory. `blobs=true` keeps large values apart from keys.
 ///
 /// # Errors
 /// The directory cannot be used, or a parameter is unknown.
-pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
-    let blobs = match options.take("blobs").as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(given) => {
-            return Err(EngineError(format!(
-                "blobs is '{given}'; allowed is true or false"
-            )));
-        }
-    };
+pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
+    let blobs = options.take_bool("blobs")?;
     options.nothing_left("blobs")?;
     let database = Database::builder(&options.path)
         .cache_size(options.cache_bytes)
@@ -64,13 +56,13 @@ struct Fjall {
     about: String,
 }
 
-impl Engine for Fjall {
+impl LabEngine for Fjall {
     fn name(&self) -> String {
         format!("fjall 3, {}", self.about)
     }
 
-    fn lacks(&self) -> &'static [Need] {
-        &[Need::Merge, Need::Capped]
+    fn unsupported(&self) -> &'static [Capability] {
+        &[Capability::Merge, Capability::Capped]
     }
 
     fn session(&self) -> Result<Box<dyn EngineSession>, EngineError> {
@@ -81,35 +73,15 @@ impl Engine for Fjall {
         }))
     }
 
-    fn settle(&self, patience: Duration) -> Rest {
-        let begun = Instant::now();
-        if let Err(error) = self.rows.rotate_memtable_and_wait() {
-            return Rest {
-                quiet: false,
-                remark: error.to_string(),
-            };
-        }
-        let mut quiet_looks = 0;
-        while begun.elapsed() < patience {
-            std::thread::sleep(LOOK_EVERY);
-            let is_quiet =
-                self.database.outstanding_flushes() == 0 && self.database.active_compactions() == 0;
-            quiet_looks = if is_quiet { quiet_looks + 1 } else { 0 };
-            if quiet_looks >= 5 {
-                let remark = format!(
-                    "flushed and compacted after {:.1} s",
-                    begun.elapsed().as_secs_f64()
-                );
-                return Rest {
-                    quiet: true,
-                    remark,
-                };
-            }
-        }
-        Rest {
-            quiet: false,
-            remark: "still compacting".to_owned(),
-        }
+    fn settle(&self, timeout: Duration) -> Settled {
+        let rotated = self.rows.rotate_memtable_and_wait();
+        let waited = rotated.map_err(EngineError::of).and_then(|()| {
+            wait_until_idle(timeout, POLL_INTERVAL, || {
+                Ok(self.database.outstanding_flushes() == 0
+                    && self.database.active_compactions() == 0)
+            })
+        });
+        Settled::after_compaction(waited)
     }
 
     fn statistics(&self) -> serde_json::Value {
@@ -126,8 +98,11 @@ impl Engine for Fjall {
         })
     }
 
-    fn debt_bytes(&self) -> Option<u64> {
-        Some(self.database.write_buffer_size())
+    fn counters(&self) -> Counters {
+        Counters {
+            debt_bytes: Some(self.database.write_buffer_size()),
+            ..Counters::default()
+        }
     }
 }
 
@@ -199,13 +174,13 @@ mod tests {
     use lab_kit::engine::contract;
 
     #[test]
-    fn keeps_the_promises_of_the_seam() {
+    fn passes_the_engine_contract() {
         let directory = tempfile::tempdir().unwrap();
         contract::check(directory.path(), &super::open);
     }
 
     #[test]
-    fn keeps_them_with_blobs() {
+    fn passes_it_with_blobs() {
         let directory = tempfile::tempdir().unwrap();
         contract::check_with(directory.path(), "blobs=true", &super::open);
     }

@@ -8,21 +8,21 @@
 //! know: rows, workloads.
 
 mod library;
-mod part;
 mod settings;
+mod store;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lab_kit::engine::{
-    Durability, Engine, EngineError, EngineOptions, EngineSession, KeyChange, Visit,
+    Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine, Visit,
 };
-use lab_kit::target::Rest;
-use lab_kit::workload::Need;
+use lab_kit::target::Settled;
+use lab_kit::workload::Capability;
 
 use library::Library;
-use part::{Part, Walk};
 use settings::Settings;
+use store::{KeyIterator, StoreHandle};
 
 /// Uncommitted changes of a session reach storage after this long.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
@@ -33,36 +33,36 @@ const COMMIT_EVERY: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The library is absent or too old, a file cannot be used, or a parameter is unknown.
-pub fn open(options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
+pub fn open(options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
     let durability = options.durability;
     let settings = Settings::take(options)?;
     let library = Arc::new(Library::load(&settings.library)?);
-    let forest = Forest {
+    let forest = ForestDb {
         library,
-        settings: Arc::new(settings.make()?),
+        settings: Arc::new(settings.resolve()?),
         durability,
     };
     forest.connect()?;
     Ok(Box::new(forest))
 }
 
-struct Forest {
+struct ForestDb {
     library: Arc<Library>,
-    settings: Arc<settings::Made>,
+    settings: Arc<settings::ResolvedSettings>,
     durability: Durability,
 }
 
-impl Forest {
+impl ForestDb {
     fn connect(&self) -> Result<Session, EngineError> {
-        let open = |path| Part::open(self.library.clone(), path, self.settings.config());
-        let parts = self
+        let open = |path| StoreHandle::open(self.library.clone(), path, self.settings.config());
+        let stores = self
             .settings
             .paths
             .iter()
             .map(open)
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Session {
-            parts,
+            stores,
             _settings: self.settings.clone(),
             always_commit: self.durability == Durability::Sync,
             committed: Instant::now(),
@@ -71,7 +71,7 @@ impl Forest {
     }
 }
 
-impl Engine for Forest {
+impl LabEngine for ForestDb {
     fn name(&self) -> String {
         format!(
             "ForestDB ({}), {}",
@@ -79,18 +79,18 @@ impl Engine for Forest {
         )
     }
 
-    fn lacks(&self) -> &'static [Need] {
-        &[Need::Merge, Need::Capped]
+    fn unsupported(&self) -> &'static [Capability] {
+        &[Capability::Merge, Capability::Capped]
     }
 
     fn session(&self) -> Result<Box<dyn EngineSession>, EngineError> {
         Ok(Box::new(self.connect()?))
     }
 
-    fn settle(&self, _: Duration) -> Rest {
+    fn settle(&self, _: Duration) -> Settled {
         let committed = self.connect().and_then(|mut session| session.commit());
-        Rest {
-            quiet: committed.is_ok(),
+        Settled {
+            is_idle: committed.is_ok(),
             remark: committed.map_or_else(
                 |error| error.to_string(),
                 |()| "committed; whether it compacts is not known".to_owned(),
@@ -105,9 +105,9 @@ impl Engine for Forest {
 
 struct Session {
     /// One for each file; keys are spread over them.
-    parts: Vec<Part>,
+    stores: Vec<StoreHandle>,
     /// The handles above refer to it.
-    _settings: Arc<settings::Made>,
+    _settings: Arc<settings::ResolvedSettings>,
     always_commit: bool,
     committed: Instant,
     is_dirty: bool,
@@ -124,15 +124,15 @@ impl Drop for Session {
 impl Session {
     fn commit(&mut self) -> Result<(), EngineError> {
         (self.committed, self.is_dirty) = (Instant::now(), false);
-        self.parts.iter().try_for_each(Part::commit)
+        self.stores.iter().try_for_each(StoreHandle::commit)
     }
 
-    fn part(&self, key: &[u8]) -> Result<&Part, EngineError> {
+    fn store(&self, key: &[u8]) -> Result<&StoreHandle, EngineError> {
         // The same file in every build and run: FNV-1a.
         let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         let sum = key.iter().fold(0xcbf2_9ce4_8422_2325, mix);
-        let at = usize::try_from(sum >> 32).unwrap_or(0) % self.parts.len().max(1);
-        self.parts
+        let at = usize::try_from(sum >> 32).unwrap_or(0) % self.stores.len().max(1);
+        self.stores
             .get(at)
             .ok_or_else(|| EngineError("no file".to_owned()))
     }
@@ -143,8 +143,8 @@ impl EngineSession for Session {
     fn write(&mut self, batch: &[KeyChange], sync: bool) -> Result<(), EngineError> {
         for change in batch {
             match change {
-                KeyChange::Put(key, value) => self.part(key)?.put(key, value)?,
-                KeyChange::Delete(key) => self.part(key)?.delete(key)?,
+                KeyChange::Put(key, value) => self.store(key)?.put(key, value)?,
+                KeyChange::Delete(key) => self.store(key)?.delete(key)?,
                 KeyChange::Merge(..) => {
                     return Err(EngineError("ForestDB has no merge".to_owned()));
                 }
@@ -158,7 +158,7 @@ impl EngineSession for Session {
     }
 
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, EngineError> {
-        self.part(key)?.get(key, out)
+        self.store(key)?.get(key, out)
     }
 
     fn scan(
@@ -168,12 +168,16 @@ impl EngineSession for Session {
         reverse: bool,
         visit: Visit<'_>,
     ) -> Result<(), EngineError> {
-        let walk = |part| Walk::begin(part, from, end, reverse);
-        let mut walks = self.parts.iter().map(walk).collect::<Result<Vec<_>, _>>()?;
+        let iterator = |store| KeyIterator::begin(store, from, end, reverse);
+        let mut iterators = self
+            .stores
+            .iter()
+            .map(iterator)
+            .collect::<Result<Vec<_>, _>>()?;
         loop {
-            let next = walks
+            let next = iterators
                 .iter_mut()
-                .filter(|walk| walk.key().is_some())
+                .filter(|iterator| iterator.key().is_some())
                 .min_by(|a, b| {
                     let order = a.key().cmp(&b.key());
                     if reverse { order.reverse() } else { order }
@@ -220,7 +224,7 @@ mod tests {
     const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake");
 
     #[test]
-    fn keeps_the_promises_of_the_seam_on_a_stand_in() {
+    fn passes_the_engine_contract_on_a_stand_in() {
         let built = tempfile::tempdir().unwrap();
         let library = built.path().join("libfake.so");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -283,7 +287,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs a real library, named by QUARRY_LAB_FORESTDB"]
-    fn keeps_the_promises_of_the_seam() {
+    fn passes_the_engine_contract() {
         let library = std::env::var("QUARRY_LAB_FORESTDB").unwrap();
         let directory = tempfile::tempdir().unwrap();
         lab_kit::engine::contract::check_with(

@@ -50,7 +50,11 @@ macro_rules! functions {
                 })?;
                 Ok(Self {
                     // SAFETY: the types are those of the C interface, version 1 and later.
-                    $($name: *unsafe { shared.get::<unsafe extern "C" fn($($argument),*) -> c_int>(concat!($symbol, "\0").as_bytes()) }
+                    $($name: *unsafe {
+                        shared.get::<unsafe extern "C" fn($($argument),*) -> c_int>(
+                            concat!($symbol, "\0").as_bytes(),
+                        )
+                    }
                         .map_err(|_| EngineError(format!("the library {name} has no function {}: \
                             it is not ForestDB 1 or later", $symbol)))?,)*
                     _shared: shared,
@@ -71,7 +75,8 @@ functions! {
     commit: "fdb_commit" => fn(*mut Opaque, u8),
     free_block: "fdb_free_block" => fn(*mut c_void),
     doc_free: "fdb_doc_free" => fn(*mut Doc),
-    iterator_init: "fdb_iterator_init" => fn(*mut Opaque, *mut *mut Opaque, *const c_void, usize, *const c_void, usize, u8),
+    iterator_init: "fdb_iterator_init" => fn(*mut Opaque, *mut *mut Opaque, *const c_void, usize,
+        *const c_void, usize, u8),
     iterator_seek_to_max: "fdb_iterator_seek_to_max" => fn(*mut Opaque),
     iterator_get: "fdb_iterator_get" => fn(*mut Opaque, *mut *mut Doc),
     iterator_next: "fdb_iterator_next" => fn(*mut Opaque),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::ptr;
 
 use lab_kit::engine::{EngineError, EngineOptions};
-use lab_shim::Recipe;
+use lab_shim::AdapterSpec;
 
 use crate::library::Opaque;
 
@@ -30,7 +30,7 @@ pub(crate) struct Settings {
 }
 
 /// The settings as the library takes them.
-pub(crate) struct Made {
+pub(crate) struct ResolvedSettings {
     pub(crate) library: String,
     pub(crate) about: String,
     pub(crate) paths: Vec<CString>,
@@ -88,7 +88,7 @@ impl Settings {
     }
 
     /// Makes the structure, if there must be one.
-    pub(crate) fn make(self) -> Result<Made, EngineError> {
+    pub(crate) fn resolve(self) -> Result<ResolvedSettings, EngineError> {
         let config = self
             .threshold
             .map(|threshold| self.config(threshold))
@@ -108,7 +108,7 @@ impl Settings {
             ),
             None => "default settings".to_owned(),
         };
-        Ok(Made {
+        Ok(ResolvedSettings {
             about: if self.files == 1 {
                 compaction
             } else {
@@ -121,23 +121,23 @@ impl Settings {
     }
 
     fn config(&self, threshold: u8) -> Result<Config, EngineError> {
-        let recipe = Recipe {
+        let adapter_spec = AdapterSpec {
             engine: "ForestDB",
             source: ADAPTER,
             include: self.include.clone(),
             library: self.library.clone(),
             advice: ADVICE,
         };
-        let adapter = lab_shim::load(&recipe)?;
+        let adapter = lab_shim::load(&adapter_spec)?;
         // SAFETY: the type is that of the adapter's source.
-        let make = unsafe {
+        let resolve = unsafe {
             adapter.get::<unsafe extern "C" fn(c_ulonglong, c_uint, c_uint) -> *mut Opaque>(
                 b"lab_config\0",
             )
         };
-        let make = *make.map_err(EngineError::of)?;
+        let resolve = *resolve.map_err(EngineError::of)?;
         // SAFETY: the function takes any numbers.
-        let pointer = unsafe { make(self.cache_bytes, c_uint::from(threshold), SLEEP_SECONDS) };
+        let pointer = unsafe { resolve(self.cache_bytes, c_uint::from(threshold), SLEEP_SECONDS) };
         if pointer.is_null() {
             return Err(EngineError("no memory for ForestDB's settings".to_owned()));
         }
@@ -145,7 +145,7 @@ impl Settings {
     }
 }
 
-impl Made {
+impl ResolvedSettings {
     /// What `fdb_open` takes; null for defaults.
     pub(crate) fn config(&self) -> *mut Opaque {
         self.config

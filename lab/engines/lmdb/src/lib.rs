@@ -4,43 +4,31 @@
 //! unsynced commits reach storage once a second. Must not know: rows, workloads.
 
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithoutTls};
 use lab_kit::engine::{
-    Durability, Engine, EngineError, EngineOptions, EngineSession, KeyChange, Visit, parse_bytes,
+    BackgroundFlush, Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine,
+    Visit,
 };
-use lab_kit::target::Rest;
-use lab_kit::workload::Need;
+use lab_kit::target::Settled;
+use lab_kit::workload::Capability;
 
-/// Room for the map; address space, not memory. `map=SIZE` changes it.
+/// Size of the map; address space, not memory. `map=SIZE` changes it.
 const MAP_BYTES: u64 = 1 << 40;
 const READERS_MAX: u32 = 8_192;
-const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// Opens an environment in a directory. LMDB has no cache of its own: it uses the system's page
 /// cache, and `cache` is ignored.
 ///
 /// # Errors
 /// The directory cannot be used, or a parameter is unknown.
-pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
-    let map_bytes = match options.take("map") {
-        Some(text) => parse_bytes(&text).map_err(EngineError)?,
-        None => MAP_BYTES,
-    };
-    let reads_ahead = match options.take("readahead").as_deref() {
-        None | Some("off") => false,
-        Some("on") => true,
-        Some(given) => {
-            return Err(EngineError(format!(
-                "readahead is '{given}'; allowed is on or off"
-            )));
-        }
-    };
+pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
+    let map_bytes = options.take_bytes("map")?.unwrap_or(MAP_BYTES);
+    let reads_ahead = options.take_one_of("readahead", &["off", "on"])? == "on";
     options.nothing_left("map, readahead (on, off)")?;
     let mut builder = EnvOpenOptions::new().read_txn_without_tls();
     builder.map_size(usize::try_from(map_bytes).unwrap_or(usize::MAX));
@@ -54,8 +42,8 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
     // damage the file. The lab's data can be made again, and the result names the durability.
     // NO_READ_AHEAD only advises the system.
     unsafe { builder.flags(EnvFlags::NO_SYNC | read_ahead) };
-    // SAFETY: the directory is the lab's own (its mark was checked or made), so that nobody else
-    // changes the mapped file.
+    // SAFETY: the directory is the lab's own (its mark was checked or made), so that no other
+    // program changes the mapped file.
     let env = unsafe { builder.open(&options.path) }.map_err(EngineError::of)?;
     let mut write = env.write_txn().map_err(EngineError::of)?;
     let rows = env
@@ -67,16 +55,14 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
         rows,
         always_sync: options.durability == Durability::Sync,
         is_dirty: AtomicBool::new(false),
-        stop: Mutex::new(false),
-        stopped: Condvar::new(),
     });
-    let flusher = (options.durability == Durability::Lazy).then(|| {
-        let shared = shared.clone();
-        std::thread::spawn(move || shared.flush_now_and_then())
+    let flush = (options.durability == Durability::Lazy).then(|| {
+        let flushed = shared.clone();
+        BackgroundFlush::start(move || flushed.flush())
     });
     Ok(Box::new(Lmdb {
         shared,
-        flusher,
+        _flush: flush,
         reads_ahead,
     }))
 }
@@ -86,47 +72,29 @@ struct Shared {
     rows: Database<Bytes, Bytes>,
     always_sync: bool,
     is_dirty: AtomicBool,
-    stop: Mutex<bool>,
-    stopped: Condvar,
 }
 
 impl Shared {
-    fn flush_now_and_then(&self) {
-        let mut stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*stop {
-            (stop, _) = self
-                .stopped
-                .wait_timeout(stop, SYNC_EVERY)
-                .unwrap_or_else(PoisonError::into_inner);
-            if self.is_dirty.swap(false, Ordering::AcqRel) {
-                let _ = self.env.force_sync();
-            }
+    fn flush(&self) {
+        if self.is_dirty.swap(false, Ordering::AcqRel) {
+            let _ = self.env.force_sync();
         }
     }
 }
 
 struct Lmdb {
     shared: Arc<Shared>,
-    flusher: Option<JoinHandle<()>>,
+    _flush: Option<BackgroundFlush>,
     reads_ahead: bool,
 }
 
 impl Drop for Lmdb {
     fn drop(&mut self) {
-        *self
-            .shared
-            .stop
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
-        self.shared.stopped.notify_all();
-        if let Some(flusher) = self.flusher.take() {
-            let _ = flusher.join();
-        }
         let _ = self.shared.env.force_sync();
     }
 }
 
-impl Engine for Lmdb {
+impl LabEngine for Lmdb {
     fn name(&self) -> String {
         let read_ahead = if self.reads_ahead {
             "the system's read-ahead"
@@ -136,16 +104,16 @@ impl Engine for Lmdb {
         format!("LMDB 0.9, page cache of the system, {read_ahead}")
     }
 
-    fn lacks(&self) -> &'static [Need] {
-        &[Need::Merge, Need::Capped]
+    fn unsupported(&self) -> &'static [Capability] {
+        &[Capability::Merge, Capability::Capped]
     }
 
     fn session(&self) -> Result<Box<dyn EngineSession>, EngineError> {
         Ok(Box::new(Session(self.shared.clone())))
     }
 
-    fn settle(&self, _: Duration) -> Rest {
-        Rest::after_sync(self.shared.env.force_sync())
+    fn settle(&self, _: Duration) -> Settled {
+        Settled::after_sync(self.shared.env.force_sync())
     }
 
     fn statistics(&self) -> serde_json::Value {
@@ -265,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_promises_of_the_seam() {
+    fn passes_the_engine_contract() {
         let directory = tempfile::tempdir().unwrap();
         lab_kit::engine::contract::check(directory.path(), &super::open);
     }

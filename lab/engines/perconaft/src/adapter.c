@@ -1,4 +1,5 @@
-/* The lab's adapter for PerconaFT (TokuFT): compiled on the user's machine against the db.h that the library's build made. */
+/* The lab's adapter for PerconaFT (TokuFT): compiled on the user's machine against the db.h that
+ * the library's build made. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,9 +37,9 @@ static int compare_keys(const DBT *a, const DBT *b) {
     return compare(NULL, a, b);
 }
 
-#define SET_COMPARE(env)                                                                                                         \
-    _Generic((env)->set_default_bt_compare,                                                                                      \
-        int (*)(DB_ENV *, int (*)(const DBT *, const DBT *)): set_compare_keys,                                                  \
+#define SET_COMPARE(env)                                                                           \
+    _Generic((env)->set_default_bt_compare,                                                        \
+        int (*)(DB_ENV *, int (*)(const DBT *, const DBT *)): set_compare_keys,                    \
         int (*)(DB_ENV *, int (*)(DB *, const DBT *, const DBT *)): set_compare_in_tree)(env)
 
 static int set_compare_keys(DB_ENV *env) {
@@ -47,7 +48,8 @@ static int set_compare_keys(DB_ENV *env) {
 }
 
 static int set_compare_in_tree(DB_ENV *env) {
-    int (*set)(DB_ENV *, int (*)(DB *, const DBT *, const DBT *)) = (void *)env->set_default_bt_compare;
+    int (*set)(DB_ENV *, int (*)(DB *, const DBT *, const DBT *)) =
+        (void *)env->set_default_bt_compare;
     return set(env, compare);
 }
 
@@ -63,7 +65,8 @@ static unsigned long long amount(const char *const *options, const char *name) {
 }
 
 static int open_rows(lab_engine *engine, const char *const *options) {
-    unsigned long long page = amount(options, "page"), basement = amount(options, "basement"), method = amount(options, "compression");
+    unsigned long long page = amount(options, "page"), basement = amount(options, "basement"),
+                       method = amount(options, "compression");
     DB_TXN *txn = NULL;
     int status = db_create(&engine->rows, engine->env, 0);
     if (status == 0 && page > 0)
@@ -71,7 +74,8 @@ static int open_rows(lab_engine *engine, const char *const *options) {
     if (status == 0 && basement > 0)
         status = engine->rows->set_readpagesize(engine->rows, (uint32_t)basement);
     if (status == 0)
-        status = engine->rows->set_compression_method(engine->rows, (TOKU_COMPRESSION_METHOD)method);
+        status =
+            engine->rows->set_compression_method(engine->rows, (TOKU_COMPRESSION_METHOD)method);
     if (status == 0)
         status = engine->env->txn_begin(engine->env, NULL, &txn, 0);
     if (status == 0) {
@@ -84,7 +88,8 @@ static int open_rows(lab_engine *engine, const char *const *options) {
     return status;
 }
 
-int lab_open(const char *directory, const char *const *options, lab_engine **out, char *error, size_t error_length) {
+int lab_open(const char *directory, const char *const *options, lab_engine **out, char *error,
+    size_t error_length) {
     lab_engine *engine = calloc(1, sizeof *engine);
     unsigned long long cache = amount(options, "cache");
     const unsigned long long gigabyte = 1ULL << 30;
@@ -97,12 +102,15 @@ int lab_open(const char *directory, const char *const *options, lab_engine **out
         status = SET_COMPARE(engine->env);
     if (status == 0) {
         what = "set_cachesize";
-        status = engine->env->set_cachesize(engine->env, (uint32_t)(cache / gigabyte), (uint32_t)(cache % gigabyte), 1);
+        status = engine->env->set_cachesize(
+            engine->env, (uint32_t)(cache / gigabyte), (uint32_t)(cache % gigabyte), 1);
     }
     if (status == 0) {
         what = "DB_ENV->open";
         status = engine->env->open(engine->env, directory,
-                                   DB_CREATE | DB_PRIVATE | DB_THREAD | DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_MPOOL | DB_INIT_TXN | DB_RECOVER, 0755);
+            DB_CREATE | DB_PRIVATE | DB_THREAD | DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_MPOOL |
+                DB_INIT_TXN | DB_RECOVER,
+            0755);
     }
     if (status == 0) {
         what = "checkpointing_set_period";
@@ -143,7 +151,8 @@ const char *lab_version(void) {
 const char *lab_text(int status) {
 #ifdef TOKUDB_HUGE_PAGES_ENABLED
     if (status == TOKUDB_HUGE_PAGES_ENABLED)
-        return "it refuses to run with transparent huge pages (switch them off, or set TOKU_HUGE_PAGES_OK=1 for a trial)";
+        return "it refuses to run with transparent huge pages (switch them off, or set "
+               "TOKU_HUGE_PAGES_OK=1 for a trial)";
 #endif
     const char *text = db_strerror(status);
     return text != NULL ? text : "an unknown error";
@@ -174,7 +183,8 @@ static DBT block(const void *data, size_t length) {
     return out;
 }
 
-int lab_put(lab_session *session, const void *key, size_t key_length, const void *value, size_t value_length) {
+int lab_put(lab_session *session, const void *key, size_t key_length, const void *value,
+    size_t value_length) {
     DBT k = block(key, key_length), v = block(value, value_length);
     return again(session->engine->rows->put(session->engine->rows, session->change, &k, &v, 0));
 }
@@ -182,7 +192,8 @@ int lab_put(lab_session *session, const void *key, size_t key_length, const void
 /* Without looking whether the key is there: that is what the tree's messages are good for. */
 int lab_delete(lab_session *session, const void *key, size_t key_length) {
     DBT k = block(key, key_length);
-    return again(session->engine->rows->del(session->engine->rows, session->change, &k, DB_DELETE_ANY));
+    return again(
+        session->engine->rows->del(session->engine->rows, session->change, &k, DB_DELETE_ANY));
 }
 
 int lab_commit(lab_session *session, int sync) {
@@ -212,7 +223,8 @@ struct walk {
 static int see(const DBT *key, const DBT *value, void *extra) {
     struct walk *walk = extra;
     DBT bound = block(walk->bound, walk->bound_length), skip = block(walk->skip, walk->skip_length);
-    if (walk->bound != NULL && (walk->reverse ? compare(NULL, key, &bound) < 0 : compare(NULL, key, &bound) >= 0)) {
+    if (walk->bound != NULL &&
+        (walk->reverse ? compare(NULL, key, &bound) < 0 : compare(NULL, key, &bound) >= 0)) {
         walk->goes_on = 0;
         return 0;
     }
@@ -223,9 +235,10 @@ static int see(const DBT *key, const DBT *value, void *extra) {
 
 /* A snapshot that only reads takes no locks. */
 static int read_begin(lab_engine *engine, DB_TXN **txn) {
-    return engine->env->txn_begin(engine->env, NULL, txn, DB_TXN_SNAPSHOT
+    return engine->env->txn_begin(engine->env, NULL, txn,
+        DB_TXN_SNAPSHOT
 #ifdef DB_TXN_READ_ONLY
-                                                               | DB_TXN_READ_ONLY
+            | DB_TXN_READ_ONLY
 #endif
     );
 }
@@ -243,8 +256,8 @@ int lab_get(lab_session *session, const void *key, size_t key_length, lab_visit 
     return status == DB_NOTFOUND ? ended : again(status != 0 ? status : ended);
 }
 
-int lab_scan(lab_session *session, const void *from, size_t from_length, const void *end, size_t end_length, int reverse,
-             lab_visit visit, void *with) {
+int lab_scan(lab_session *session, const void *from, size_t from_length, const void *end,
+    size_t end_length, int reverse, lab_visit visit, void *with) {
     lab_engine *engine = session->engine;
     struct walk walk = {.visit = visit, .with = with, .reverse = reverse, .goes_on = 1};
     DBT start = reverse ? block(end, end_length) : block(from, from_length);
@@ -259,9 +272,11 @@ int lab_scan(lab_session *session, const void *from, size_t from_length, const v
     walk.skip_length = reverse ? end_length : 0;
     status = engine->rows->cursor(engine->rows, txn, &cursor, 0);
     if (status == 0)
-        status = reverse ? cursor->c_getf_set_range_reverse(cursor, 0, &start, see, &walk) : cursor->c_getf_set_range(cursor, 0, &start, see, &walk);
+        status = reverse ? cursor->c_getf_set_range_reverse(cursor, 0, &start, see, &walk)
+                         : cursor->c_getf_set_range(cursor, 0, &start, see, &walk);
     while (status == 0 && walk.goes_on)
-        status = reverse ? cursor->c_getf_prev(cursor, 0, see, &walk) : cursor->c_getf_next(cursor, 0, see, &walk);
+        status = reverse ? cursor->c_getf_prev(cursor, 0, see, &walk)
+                         : cursor->c_getf_next(cursor, 0, see, &walk);
     if (cursor != NULL)
         cursor->c_close(cursor);
     ended = txn->commit(txn, 0);
@@ -276,7 +291,8 @@ int lab_checkpoint(lab_session *session) {
     return session->engine->env->txn_checkpoint(session->engine->env, 0, 0, 0);
 }
 
-/* The engine prints its statistics as lines of a name, a colon and a value; what is no number is left out. */
+/* The engine prints its statistics as lines of a name, a colon and a value; what is no number is
+ * left out. */
 int lab_statistics(lab_session *session, lab_emit emit, void *with) {
     DB_BTREE_STAT64 tree;
     const size_t room = 256 << 10;
@@ -285,8 +301,10 @@ int lab_statistics(lab_session *session, lab_emit emit, void *with) {
     int status;
     if (text == NULL)
         return LAB_NO_MEMORY;
-    status = session->engine->env->get_engine_status_text(session->engine->env, text, (int)(room - 1));
-    for (line = strtok_r(text, "\n", &rest); status == 0 && line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+    status =
+        session->engine->env->get_engine_status_text(session->engine->env, text, (int)(room - 1));
+    for (line = strtok_r(text, "\n", &rest); status == 0 && line != NULL;
+        line = strtok_r(NULL, "\n", &rest)) {
         char *after, *colon = strrchr(line, ':');
         double value;
         if (colon == NULL)

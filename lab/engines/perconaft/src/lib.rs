@@ -5,8 +5,8 @@
 //! Promises: one dictionary of bytes; a batch is a transaction; reads use snapshots without locks;
 //! deletes are sent down the tree without a look. Must not know: rows, workloads.
 
-use lab_kit::engine::{Counters, Engine, EngineError, EngineOptions, parse_bytes};
-use lab_shim::{Manner, Recipe, Statistics, count};
+use lab_kit::engine::{Counters, EngineError, EngineOptions, LabEngine};
+use lab_shim::{AdapterSpec, EngineSpec, Statistics, count};
 
 const ADAPTER: &str = include_str!("adapter.c");
 const LIBRARY: &str = "libtokufractaltree.so";
@@ -23,19 +23,14 @@ const BASEMENT_BYTES: u64 = 64 << 10;
 ///
 /// # Errors
 /// Compiler, header or library are absent, the directory cannot be used, or a parameter is unknown.
-pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
-    let recipe = Recipe::of(&mut options, "PerconaFT", ADAPTER, LIBRARY, ADVICE);
+pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
+    let adapter_spec = AdapterSpec::of(&mut options, "PerconaFT", ADAPTER, LIBRARY, ADVICE);
     let compression = options
         .take("compression")
         .unwrap_or_else(|| "quicklz".to_owned());
-    let mut bytes = |name: &str, or: u64| {
-        options
-            .take(name)
-            .map_or(Ok(or), |text| parse_bytes(&text).map_err(EngineError))
-    };
     let (page, basement) = (
-        bytes("page", PAGE_BYTES)?,
-        bytes("basement", BASEMENT_BYTES)?,
+        options.take_bytes("page")?.unwrap_or(PAGE_BYTES),
+        options.take_bytes("basement")?.unwrap_or(BASEMENT_BYTES),
     );
     options.nothing_left(PARAMETERS)?;
     let Some((_, method)) = METHODS.iter().find(|(name, _)| *name == compression) else {
@@ -49,7 +44,7 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
                 page is below 4 GiB"
         )));
     }
-    let manner = Manner {
+    let spec = EngineSpec {
         about: format!(
             "fractal tree, {compression}, pages of {} KiB with basements of {} KiB, cache {} MiB \
                 and the system's",
@@ -59,7 +54,7 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
         ),
         durability: options.durability,
         has_log: true,
-        is_busy,
+        is_compacting,
         counters,
     };
     let settings = [
@@ -68,7 +63,7 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
         ("page", page.to_string()),
         ("basement", basement.to_string()),
     ];
-    lab_shim::open(&recipe, &options.path, &settings, manner)
+    lab_shim::open(&adapter_spec, &options.path, &settings, spec)
 }
 
 const USER: &str = "ft: bytes of messages injected at root (all trees)";
@@ -81,13 +76,13 @@ const WRITTEN: &[&str] = &[
 
 /// The tree flushes messages downwards in the background; it is at rest when no more nodes are
 /// written.
-fn is_busy(before: &Statistics, now: &Statistics) -> bool {
+fn is_compacting(before: &Statistics, now: &Statistics) -> bool {
     WRITTEN
         .iter()
         .any(|name| before.get(*name) != now.get(*name))
 }
 
-/// By the names of PerconaFT; another version's names leave a figure unknown.
+/// By the names of PerconaFT; another version's names leave a metric unknown.
 fn counters(found: &Statistics) -> Counters {
     Counters {
         user_bytes: count(found, USER),
@@ -106,7 +101,7 @@ mod tests {
 
     const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake");
 
-    /// Builds the stand-in; none, said aloud, where there is no C compiler.
+    /// Builds the stand-in; none, with a message, where there is no C compiler.
     fn fake(directory: &Path) -> Option<String> {
         let library = directory.join("libfake.so");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -130,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_promises_of_the_seam_on_a_stand_in() {
+    fn passes_the_engine_contract_on_a_stand_in() {
         let built = tempfile::tempdir().unwrap();
         let Some(address) = fake(built.path()) else {
             return;

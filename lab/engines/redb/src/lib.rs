@@ -4,28 +4,26 @@
 //! second. Must not know: rows, workloads.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use lab_kit::engine::{
-    Durability, Engine, EngineError, EngineOptions, EngineSession, KeyChange, Visit,
+    BackgroundFlush, Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine,
+    Visit,
 };
-use lab_kit::target::Rest;
-use lab_kit::workload::Need;
+use lab_kit::target::Settled;
+use lab_kit::workload::Capability;
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition};
 
 const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("rows");
 const FILE: &str = "data.redb";
-/// redb keeps pages of unsynced commits until a synced one follows.
-const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// Opens a database below a directory.
 ///
 /// # Errors
 /// The file cannot be made or is damaged, or a parameter is unknown.
-pub fn open(options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
+pub fn open(options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
     options.nothing_left("")?;
     let cache = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
     let database = Database::builder()
@@ -39,17 +37,15 @@ pub fn open(options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
         database,
         always_sync: options.durability == Durability::Sync,
         is_dirty: AtomicBool::new(false),
-        stop: Mutex::new(false),
-        stopped: Condvar::new(),
     });
-    let flusher = std::thread::spawn({
-        let shared = shared.clone();
-        move || shared.flush_now_and_then()
+    let flushed = shared.clone();
+    let flush = BackgroundFlush::start(move || {
+        let _ = flushed.flush();
     });
     Ok(Box::new(Redb {
         shared,
         cache_bytes: options.cache_bytes,
-        flusher: Some(flusher),
+        _flush: flush,
     }))
 }
 
@@ -61,22 +57,9 @@ struct Shared {
     database: Database,
     always_sync: bool,
     is_dirty: AtomicBool,
-    stop: Mutex<bool>,
-    stopped: Condvar,
 }
 
 impl Shared {
-    fn flush_now_and_then(&self) {
-        let mut stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*stop {
-            (stop, _) = self
-                .stopped
-                .wait_timeout(stop, SYNC_EVERY)
-                .unwrap_or_else(PoisonError::into_inner);
-            let _ = self.flush();
-        }
-    }
-
     fn flush(&self) -> Result<(), EngineError> {
         if self.is_dirty.swap(false, Ordering::AcqRel) {
             let write = self.database.begin_write().map_err(EngineError::of)?;
@@ -89,38 +72,25 @@ impl Shared {
 struct Redb {
     shared: Arc<Shared>,
     cache_bytes: u64,
-    flusher: Option<JoinHandle<()>>,
+    /// redb keeps pages of unsynced commits until a synced one follows.
+    _flush: BackgroundFlush,
 }
 
-impl Drop for Redb {
-    fn drop(&mut self) {
-        *self
-            .shared
-            .stop
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
-        self.shared.stopped.notify_all();
-        if let Some(flusher) = self.flusher.take() {
-            let _ = flusher.join();
-        }
-    }
-}
-
-impl Engine for Redb {
+impl LabEngine for Redb {
     fn name(&self) -> String {
         format!("redb 4, cache {} MiB", self.cache_bytes >> 20)
     }
 
-    fn lacks(&self) -> &'static [Need] {
-        &[Need::Merge, Need::Capped]
+    fn unsupported(&self) -> &'static [Capability] {
+        &[Capability::Merge, Capability::Capped]
     }
 
     fn session(&self) -> Result<Box<dyn EngineSession>, EngineError> {
         Ok(Box::new(Session(self.shared.clone())))
     }
 
-    fn settle(&self, _: Duration) -> Rest {
-        Rest::after_sync(self.shared.flush())
+    fn settle(&self, _: Duration) -> Settled {
+        Settled::after_sync(self.shared.flush())
     }
 
     fn statistics(&self) -> serde_json::Value {
@@ -213,7 +183,7 @@ impl EngineSession for Session {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn keeps_the_promises_of_the_seam() {
+    fn passes_the_engine_contract() {
         let directory = tempfile::tempdir().unwrap();
         lab_kit::engine::contract::check(directory.path(), &super::open);
     }

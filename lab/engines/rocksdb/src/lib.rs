@@ -8,14 +8,15 @@
 mod settings;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lab_kit::engine::{
-    Counters, Durability, Engine, EngineError, EngineOptions, EngineSession, KeyChange, Visit,
+    Counters, Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine, Visit,
+    wait_until_idle,
 };
 use lab_kit::kv::add_to_row;
-use lab_kit::target::Rest;
-use lab_kit::workload::Need;
+use lab_kit::target::Settled;
+use lab_kit::workload::Capability;
 use rust_rocksdb::statistics::Ticker;
 use rust_rocksdb::{
     DB, FlushOptions, MergeOperands, Options, ReadOptions, WriteBatch, WriteOptions,
@@ -23,13 +24,13 @@ use rust_rocksdb::{
 
 use settings::Settings;
 
-/// The engine is asked this often whether it is at rest.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Opens a database in a directory.
 ///
 /// # Errors
 /// The directory cannot be used, or a parameter is unknown.
-pub fn open(given: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
+pub fn open(given: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
     let (path, durability) = (given.path.clone(), given.durability);
     let settings = Settings::take(given)?;
     let mut options = settings.options();
@@ -54,7 +55,7 @@ fn sum(operands: &MergeOperands) -> i64 {
     operands.iter().map(operand).fold(0, i64::wrapping_add)
 }
 
-/// Never fails: a failing operator would poison reads and compactions for good.
+/// Never fails: after a failing operator reads and compactions fail for ever.
 fn merge_full(_: &[u8], existing: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec<u8>> {
     let added = sum(operands);
     let row = existing.and_then(|row| add_to_row(row, added));
@@ -76,15 +77,20 @@ impl Rocks {
     fn number(&self, property: &str) -> Option<u64> {
         self.db.property_int_value(property).ok().flatten()
     }
+
+    fn debt_bytes(&self) -> Option<u64> {
+        let pending = self.number("rocksdb.estimate-pending-compaction-bytes")?;
+        Some(pending + self.number("rocksdb.cur-size-all-mem-tables").unwrap_or(0))
+    }
 }
 
-impl Engine for Rocks {
+impl LabEngine for Rocks {
     fn name(&self) -> String {
         format!("RocksDB, {}", self.about)
     }
 
-    fn lacks(&self) -> &'static [Need] {
-        &[Need::Capped]
+    fn unsupported(&self) -> &'static [Capability] {
+        &[Capability::Capped]
     }
 
     fn session(&self) -> Result<Box<dyn EngineSession>, EngineError> {
@@ -100,43 +106,22 @@ impl Engine for Rocks {
         }))
     }
 
-    fn settle(&self, patience: Duration) -> Rest {
-        let begun = Instant::now();
+    fn settle(&self, timeout: Duration) -> Settled {
         let mut flush = FlushOptions::default();
         flush.set_wait(true);
-        if let Err(error) = self.db.flush_opt(&flush) {
-            return Rest {
-                quiet: false,
-                remark: error.to_string(),
-            };
-        }
-        let mut quiet_looks = 0;
-        while begun.elapsed() < patience {
-            std::thread::sleep(LOOK_EVERY);
-            let busy = [
-                "rocksdb.num-running-compactions",
-                "rocksdb.num-running-flushes",
-                "rocksdb.compaction-pending",
-                "rocksdb.mem-table-flush-pending",
-            ];
-            let is_quiet = busy.iter().all(|property| self.number(property) == Some(0));
-            quiet_looks = if is_quiet { quiet_looks + 1 } else { 0 };
-            if quiet_looks >= 5 {
-                let debt = self.debt_bytes().unwrap_or(0);
-                let remark = format!(
-                    "flushed and compacted after {:.1} s, debt {debt} bytes",
-                    begun.elapsed().as_secs_f64()
-                );
-                return Rest {
-                    quiet: true,
-                    remark,
-                };
-            }
-        }
-        Rest {
-            quiet: false,
-            remark: "still compacting".to_owned(),
-        }
+        let flushed = self.db.flush_opt(&flush).map_err(EngineError::of);
+        let waited = flushed.and_then(|()| {
+            wait_until_idle(timeout, POLL_INTERVAL, || {
+                let busy = [
+                    "rocksdb.num-running-compactions",
+                    "rocksdb.num-running-flushes",
+                    "rocksdb.compaction-pending",
+                    "rocksdb.mem-table-flush-pending",
+                ];
+                Ok(busy.iter().all(|property| self.number(property) == Some(0)))
+            })
+        });
+        Settled::after_compaction(waited)
     }
 
     fn statistics(&self) -> serde_json::Value {
@@ -184,11 +169,6 @@ impl Engine for Rocks {
             debt_bytes: self.debt_bytes(),
             ..Counters::default()
         }
-    }
-
-    fn debt_bytes(&self) -> Option<u64> {
-        let pending = self.number("rocksdb.estimate-pending-compaction-bytes")?;
-        Some(pending + self.number("rocksdb.cur-size-all-mem-tables").unwrap_or(0))
     }
 }
 
@@ -258,7 +238,7 @@ mod tests {
     use lab_kit::engine::{EngineOptions, KeyChange, contract};
 
     #[test]
-    fn keeps_the_promises_of_the_seam_in_each_form() {
+    fn passes_the_engine_contract_in_each_form() {
         for form in [
             "",
             "style=universal",
@@ -293,7 +273,7 @@ mod tests {
             session.write(&rows, false).unwrap();
             last += rows.len();
         }
-        assert!(engine.settle(Duration::from_secs(30)).quiet);
+        assert!(engine.settle(Duration::from_secs(30)).is_idle);
         let counters = engine.counters();
         let user = counters.user_bytes.unwrap();
         assert!(user >= last as u64 * 504, "{counters:?}");

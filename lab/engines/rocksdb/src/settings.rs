@@ -3,7 +3,7 @@
 //! Promises: what was asked for is in the words, so that every result records it; the engine's own
 //! defaults apply where nothing was asked.
 
-use lab_kit::engine::{EngineError, EngineOptions, parse_bytes};
+use lab_kit::engine::{EngineError, EngineOptions};
 use rust_rocksdb::{BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options};
 
 /// Unflushed writes; as large as the cache would be a bad use of little memory.
@@ -35,25 +35,6 @@ pub(crate) struct Settings {
     cache_bytes: u64,
 }
 
-fn refuse(name: &str, value: &str) -> EngineError {
-    EngineError(format!("{name} is '{value}'; allowed is {PARAMETERS}"))
-}
-
-fn yes_or_no(given: &mut EngineOptions, name: &str) -> Result<bool, EngineError> {
-    match given.take(name).as_deref() {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(value) => Err(refuse(name, value)),
-    }
-}
-
-fn bytes(given: &mut EngineOptions, name: &str) -> Result<Option<u64>, EngineError> {
-    given
-        .take(name)
-        .map(|text| parse_bytes(&text).map_err(|reason| EngineError(format!("{name}: {reason}"))))
-        .transpose()
-}
-
 fn within(name: &str, value: u64, low: u64, high: u64) -> Result<u64, EngineError> {
     if (low..=high).contains(&value) {
         return Ok(value);
@@ -67,22 +48,10 @@ impl Settings {
     /// Takes what is its own out of `given` and complains about the rest.
     pub(crate) fn take(mut given: EngineOptions) -> Result<Self, EngineError> {
         let given = &mut given;
-        let one_of = |name: &str, value: Option<String>, allowed: &[&str]| {
-            let value =
-                value.unwrap_or_else(|| allowed.first().copied().unwrap_or_default().to_owned());
-            if allowed.contains(&value.as_str()) {
-                Ok(value)
-            } else {
-                Err(refuse(name, &value))
-            }
-        };
-        let style = one_of("style", given.take("style"), &["leveled", "universal"])?;
-        let compression = one_of(
-            "compression",
-            given.take("compression"),
-            &["lz4", "none", "zstd"],
-        )?;
-        let memtable_bytes = bytes(given, "wbuf")?
+        let style = given.take_one_of("style", &["leveled", "universal"])?;
+        let compression = given.take_one_of("compression", &["lz4", "none", "zstd"])?;
+        let memtable_bytes = given
+            .take_bytes("wbuf")?
             .unwrap_or_else(|| (given.cache_bytes / 4).clamp(1 << 20, MEMTABLE_BYTES_MAX));
         let bloom_bits = match given.take("bloom") {
             None => BLOOM_BITS,
@@ -99,20 +68,20 @@ impl Settings {
         let out = Self {
             style,
             compression,
-            has_blobs: yes_or_no(given, "blobs")?,
-            is_direct: yes_or_no(given, "direct")?,
-            is_aligned: yes_or_no(given, "align")?,
+            has_blobs: given.take_bool("blobs")?,
+            is_direct: given.take_bool("direct")?,
+            is_aligned: given.take_bool("align")?,
             block_bytes: within(
                 "block",
-                bytes(given, "block")?.unwrap_or(BLOCK_BYTES),
+                given.take_bytes("block")?.unwrap_or(BLOCK_BYTES),
                 256,
                 BLOCK_BYTES_MAX,
             )?,
             memtable_bytes: within("wbuf", memtable_bytes, MEMTABLE_BYTES_MIN, u64::MAX)?,
             bloom_bits,
-            delayed_write_rate: bytes(given, "delayed_write_rate")?,
-            soft_limit_bytes: bytes(given, "soft_limit")?,
-            hard_limit_bytes: bytes(given, "hard_limit")?,
+            delayed_write_rate: given.take_bytes("delayed_write_rate")?,
+            soft_limit_bytes: given.take_bytes("soft_limit")?,
+            hard_limit_bytes: given.take_bytes("hard_limit")?,
             cache_bytes: given.cache_bytes,
         };
         given.nothing_left(PARAMETERS)?;
@@ -189,9 +158,9 @@ impl Settings {
         out += &format!(
             ", {}blocks of {}, cache {}, memtable {}, {}",
             if self.is_aligned { "aligned " } else { "" },
-            words(self.block_bytes),
-            words(self.cache_bytes),
-            words(self.memtable_bytes),
+            size_text(self.block_bytes),
+            size_text(self.cache_bytes),
+            size_text(self.memtable_bytes),
             if self.bloom_bits > 0 {
                 format!("bloom filter of {} bits", self.bloom_bits)
             } else {
@@ -207,7 +176,7 @@ impl Settings {
             ("hard limit", self.hard_limit_bytes),
         ] {
             if let Some(bytes) = bytes {
-                out += &format!(", {name} {}", words(bytes));
+                out += &format!(", {name} {}", size_text(bytes));
             }
         }
         out
@@ -215,7 +184,7 @@ impl Settings {
 }
 
 /// A size in the largest unit that leaves it whole.
-fn words(bytes: u64) -> String {
+fn size_text(bytes: u64) -> String {
     [(30, "GiB"), (20, "MiB"), (10, "KiB")]
         .into_iter()
         .find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift)
@@ -243,8 +212,11 @@ mod tests {
             "leveled, lz4, blocks of 4 KiB, cache 64 MiB, memtable 16 MiB, bloom filter of 10 bits"
         );
         assert_eq!(
-            about("style=universal&compression=none&blobs=true&block=64K&cache=1G&wbuf=2M&bloom=0&align=true&direct=true&delayed_write_rate=12582912&soft_limit=1G&hard_limit=2G")
-                .unwrap(),
+            about(
+                "style=universal&compression=none&blobs=true&block=64K&cache=1G&wbuf=2M&bloom=0&\
+                align=true&direct=true&delayed_write_rate=12582912&soft_limit=1G&hard_limit=2G"
+            )
+            .unwrap(),
             "universal, none, blobs, aligned blocks of 64 KiB, cache 1 GiB, memtable 2 MiB, no \
                 bloom filter, direct I/O, delayed write rate 12 MiB, \
              soft limit 1 GiB, hard limit 2 GiB"
@@ -255,7 +227,7 @@ mod tests {
     fn refusals_say_what_was_given_and_what_is_allowed() {
         for (query, words) in [
             ("style=fifo", ["'fifo'", "universal"]),
-            ("direct=maybe", ["'maybe'", "true, false"]),
+            ("direct=maybe", ["'maybe'", "false, true"]),
             ("block=1", ["block is 1;", "256"]),
             ("block=1X", ["block:", "'X'"]),
             ("bloom=lots", ["'lots'", "0 (none) to 64"]),

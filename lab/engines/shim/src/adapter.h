@@ -1,6 +1,7 @@
-/* The flat interface between the lab and an adapter. An adapter is compiled against the header of the engine's own version, so that
- * offsets of its structures are the compiler's business; what the lab calls never changes.
- * Every function returns 0, LAB_AGAIN, or a number of the engine's own that lab_text explains. */
+/* The flat interface between the lab and an adapter. An adapter is compiled against the header of
+ * the engine's own version, so that offsets of its structures are the compiler's business; what the
+ * lab calls never changes. Every function returns 0, LAB_AGAIN, or a number of the engine's own
+ * that lab_text explains. */
 #ifndef LAB_ADAPTER_H
 #define LAB_ADAPTER_H
 
@@ -15,19 +16,23 @@
 typedef struct lab_engine lab_engine;
 typedef struct lab_session lab_session;
 /* Sees a key and its value; 0 ends the walk. */
-typedef int (*lab_visit)(void *with, const void *key, size_t key_length, const void *value, size_t value_length);
+typedef int (*lab_visit)(
+    void *with, const void *key, size_t key_length, const void *value, size_t value_length);
 /* Takes a statistic. */
 typedef void (*lab_emit)(void *with, const char *name, double value);
 
-/* `options` are name and value in turn, ending with a null pointer. After a failure `error` may say more than the number. */
-int lab_open(const char *directory, const char *const *options, lab_engine **out, char *error, size_t error_length);
+/* `options` are name and value in turn, ending with a null pointer. After a failure `error` may say
+ * more than the number. */
+int lab_open(const char *directory, const char *const *options, lab_engine **out, char *error,
+    size_t error_length);
 int lab_close(lab_engine *engine);
 const char *lab_version(void);
 const char *lab_text(int status);
 int lab_session_open(lab_engine *engine, lab_session **out);
 void lab_session_close(lab_session *session);
 int lab_begin(lab_session *session);
-int lab_put(lab_session *session, const void *key, size_t key_length, const void *value, size_t value_length);
+int lab_put(lab_session *session, const void *key, size_t key_length, const void *value,
+    size_t value_length);
 /* A key that is absent is no error. */
 int lab_delete(lab_session *session, const void *key, size_t key_length);
 /* Ends the transaction whatever it returns. */
@@ -36,8 +41,8 @@ void lab_rollback(lab_session *session);
 /* Calls `visit` once if there is such a key. */
 int lab_get(lab_session *session, const void *key, size_t key_length, lab_visit visit, void *with);
 /* Visits keys in from..end in order, or downwards from the last. */
-int lab_scan(lab_session *session, const void *from, size_t from_length, const void *end, size_t end_length, int reverse,
-             lab_visit visit, void *with);
+int lab_scan(lab_session *session, const void *from, size_t from_length, const void *end,
+    size_t end_length, int reverse, lab_visit visit, void *with);
 /* Brings the log to storage. */
 int lab_flush(lab_session *session);
 /* Brings everything to storage. */

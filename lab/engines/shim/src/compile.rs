@@ -7,12 +7,12 @@ use std::process::Command;
 use lab_kit::engine::EngineError;
 use libloading::Library;
 
-use crate::Recipe;
+use crate::spec::AdapterSpec;
 
 const HEADER: &str = include_str!("adapter.h");
 const SOURCE: &str = "adapter.c";
 
-impl Recipe {
+impl AdapterSpec {
     /// Why it cannot be made, in one line.
     pub(crate) fn failed(&self, reason: &str) -> EngineError {
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -27,18 +27,18 @@ impl Recipe {
 ///
 /// # Errors
 /// There is no compiler, header or library.
-pub fn load(recipe: &Recipe) -> Result<Library, EngineError> {
-    let failed = |reason: &str| recipe.failed(reason);
+pub fn load(adapter_spec: &AdapterSpec) -> Result<Library, EngineError> {
+    let failed = |reason: &str| adapter_spec.failed(reason);
     let directory = tempfile::tempdir().map_err(|error| failed(&error.to_string()))?;
     let write = |name: &str, text: &str| {
         std::fs::write(directory.path().join(name), text)
             .map_err(|error| failed(&error.to_string()))
     };
     write("adapter.h", HEADER)?;
-    write(SOURCE, recipe.source)?;
+    write(SOURCE, adapter_spec.source)?;
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let out = directory.path().join("adapter.so");
-    let ran = command(&compiler, directory.path(), recipe)
+    let ran = command(&compiler, directory.path(), adapter_spec)
         .arg("-o")
         .arg(&out)
         .output();
@@ -55,23 +55,23 @@ pub fn load(recipe: &Recipe) -> Result<Library, EngineError> {
     unsafe { Library::new(&out) }.map_err(|error| failed(&error.to_string()))
 }
 
-fn command(compiler: &str, directory: &Path, recipe: &Recipe) -> Command {
+fn command(compiler: &str, directory: &Path, adapter_spec: &AdapterSpec) -> Command {
     let mut words = compiler.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or("cc"));
     command
         .args(words)
         .args(["-std=gnu11", "-O2", "-shared", "-fPIC", "-Wl,-z,defs"]);
     command.arg("-I").arg(directory);
-    if let Some(include) = &recipe.include {
+    if let Some(include) = &adapter_spec.include {
         command.arg("-I").arg(include);
     }
     command.arg(directory.join(SOURCE));
-    let library = Path::new(&recipe.library);
+    let library = Path::new(&adapter_spec.library);
     match library
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
     {
-        None => command.arg(format!("-l:{}", recipe.library)),
+        None => command.arg(format!("-l:{}", adapter_spec.library)),
         Some(parent) => {
             let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
             command

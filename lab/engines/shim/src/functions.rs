@@ -31,7 +31,11 @@ macro_rules! functions {
             pub(crate) fn of(library: Library) -> Result<Self, String> {
                 Ok(Self {
                     // SAFETY: the adapter was compiled against `adapter.h`, whose types these are.
-                    $($name: *unsafe { library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>(concat!($symbol, "\0").as_bytes()) }
+                    $($name: *unsafe {
+                        library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>(
+                            concat!($symbol, "\0").as_bytes(),
+                        )
+                    }
                         .map_err(|error| error.to_string())?,)*
                     _library: library,
                 })
@@ -41,7 +45,8 @@ macro_rules! functions {
 }
 
 functions! {
-    open: "lab_open" => fn(*const c_char, *const *const c_char, *mut *mut Opaque, *mut c_char, usize) -> c_int,
+    open: "lab_open" => fn(*const c_char, *const *const c_char, *mut *mut Opaque, *mut c_char,
+        usize) -> c_int,
     close: "lab_close" => fn(*mut Opaque) -> c_int,
     version: "lab_version" => fn() -> *const c_char,
     text: "lab_text" => fn(c_int) -> *const c_char,
@@ -53,7 +58,8 @@ functions! {
     commit: "lab_commit" => fn(*mut Opaque, c_int) -> c_int,
     rollback: "lab_rollback" => fn(*mut Opaque),
     get: "lab_get" => fn(*mut Opaque, *const c_void, usize, Visitor, *mut c_void) -> c_int,
-    scan: "lab_scan" => fn(*mut Opaque, *const c_void, usize, *const c_void, usize, c_int, Visitor, *mut c_void) -> c_int,
+    scan: "lab_scan" => fn(*mut Opaque, *const c_void, usize, *const c_void, usize, c_int, Visitor,
+        *mut c_void) -> c_int,
     flush: "lab_flush" => fn(*mut Opaque) -> c_int,
     checkpoint: "lab_checkpoint" => fn(*mut Opaque) -> c_int,
     statistics: "lab_statistics" => fn(*mut Opaque, Emitter, *mut c_void) -> c_int,

@@ -4,13 +4,14 @@ use std::any::Any;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lab_kit::engine::{Durability, EngineError, EngineSession, KeyChange, Visit};
 
 use crate::functions::{AGAIN, Opaque};
-use crate::{FLUSH_EVERY, Shared, Statistics};
+use crate::shared::Shared;
+use crate::spec::Statistics;
 
 /// A transaction is tried so often before its loss is an error.
 const TRIES: u32 = 200;
@@ -32,8 +33,8 @@ impl Drop for Session {
     }
 }
 
-/// A visitor on its way through C, and its panic on the way back.
-struct Walk<'a, 'b> {
+/// A visitor that C calls back, and the panic to pass on.
+struct Visitor<'a, 'b> {
     visit: Visit<'a>,
     panic: &'b mut Option<Box<dyn Any + Send>>,
 }
@@ -45,15 +46,15 @@ unsafe extern "C" fn visit(
     value: *const c_void,
     value_length: usize,
 ) -> c_int {
-    // SAFETY: `with` is the walk that `walked` handed over, and nobody else uses it during the
-    // call.
-    let walk = unsafe { &mut *with.cast::<Walk<'_, '_>>() };
+    // SAFETY: `with` is the context that `visit_all` handed over, and nothing else uses it during
+    // the call.
+    let visitor = unsafe { &mut *with.cast::<Visitor<'_, '_>>() };
     // SAFETY: the adapter promises two blocks of these lengths that live through the call.
     let (key, value) = unsafe { (block(key, key_length), block(value, value_length)) };
-    match catch_unwind(AssertUnwindSafe(|| (walk.visit)(key, value))) {
+    match catch_unwind(AssertUnwindSafe(|| (visitor.visit)(key, value))) {
         Ok(goes_on) => c_int::from(goes_on),
         Err(panic) => {
-            *walk.panic = Some(panic);
+            *visitor.panic = Some(panic);
             0
         }
     }
@@ -116,23 +117,10 @@ impl Session {
         self.checked("statistics", status).map(|()| out)
     }
 
-    /// Until the engine is closed; a flush that fails is tried again, and shows in the next synced
-    /// commit.
-    pub(crate) fn flush_now_and_then(self) {
-        let mut stop = self
-            .shared
-            .stop
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        while !*stop {
-            (stop, _) = self
-                .shared
-                .stopped
-                .wait_timeout(stop, FLUSH_EVERY)
-                .unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: the handle is open.
-            unsafe { (self.shared.functions.flush)(self.handle) };
-        }
+    /// Brings commits to storage; a flush that fails shows in the next synced commit.
+    pub(crate) fn flush(&self) {
+        // SAFETY: the handle is open.
+        unsafe { (self.shared.functions.flush)(self.handle) };
     }
 
     /// One try; the status, and in which call.
@@ -182,18 +170,18 @@ impl Session {
         }))
     }
 
-    fn walked(
+    fn visit_all(
         &self,
         what: &str,
         visitor: Visit<'_>,
         call: impl FnOnce(*mut c_void) -> c_int,
     ) -> Result<(), EngineError> {
         let mut panic = None;
-        let mut walk = Walk {
+        let mut context = Visitor {
             visit: visitor,
             panic: &mut panic,
         };
-        let status = call((&raw mut walk).cast());
+        let status = call((&raw mut context).cast());
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
@@ -203,13 +191,13 @@ impl Session {
 
 impl EngineSession for Session {
     fn write(&mut self, batch: &[KeyChange], sync: bool) -> Result<(), EngineError> {
-        let manner = &self.shared.manner;
-        let is_durable = sync || manner.durability == Durability::Sync;
+        let spec = &self.shared.spec;
+        let is_durable = sync || spec.durability == Durability::Sync;
         for attempt in 0..TRIES {
-            let (what, status) = self.transact(batch, is_durable && manner.has_log)?;
+            let (what, status) = self.transact(batch, is_durable && spec.has_log)?;
             if status != AGAIN {
                 self.checked(what, status)?;
-                return if is_durable && !manner.has_log {
+                return if is_durable && !spec.has_log {
                     self.checkpoint()
                 } else {
                     Ok(())
@@ -228,9 +216,9 @@ impl EngineSession for Session {
             is_there = true;
             false
         };
-        // SAFETY: the handle is open; the key and the walk live through the call.
-        self.walked("a read", &mut copy, |walk| unsafe {
-            (self.shared.functions.get)(self.handle, key.as_ptr().cast(), key.len(), visit, walk)
+        // SAFETY: the handle is open; the key and the context live through the call.
+        self.visit_all("a read", &mut copy, |context| unsafe {
+            (self.shared.functions.get)(self.handle, key.as_ptr().cast(), key.len(), visit, context)
         })?;
         Ok(is_there)
     }
@@ -247,8 +235,8 @@ impl EngineSession for Session {
             (from.as_ptr().cast(), from.len()),
             (end.as_ptr().cast(), end.len()),
         );
-        // SAFETY: the handle is open; both keys and the walk live through the call.
-        self.walked("a scan", visitor, |walk| unsafe {
+        // SAFETY: the handle is open; both keys and the context live through the call.
+        self.visit_all("a scan", visitor, |context| unsafe {
             (functions.scan)(
                 self.handle,
                 first.0,
@@ -257,7 +245,7 @@ impl EngineSession for Session {
                 last.1,
                 c_int::from(reverse),
                 visit,
-                walk,
+                context,
             )
         })
     }

@@ -1,4 +1,5 @@
-/* The lab's adapter for WiredTiger: compiled on the user's machine against the user's wiredtiger.h. */
+/* The lab's adapter for WiredTiger, compiled on the user's machine against the user's
+   wiredtiger.h. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static int again(int status) {
 }
 
 /* The engine's own words are kept for an open that fails; otherwise the number says enough. */
-static int handle_error(WT_EVENT_HANDLER *handler, WT_SESSION *session, int status, const char *message) {
+static int handle_error(
+    WT_EVENT_HANDLER *handler, WT_SESSION *session, int status, const char *message) {
     struct lab_engine *engine = (struct lab_engine *)handler;
     (void)session;
     (void)status;
@@ -51,7 +53,8 @@ static const char *option(const char *const *options, const char *name) {
     return "";
 }
 
-int lab_open(const char *directory, const char *const *options, lab_engine **out, char *error, size_t error_length) {
+int lab_open(const char *directory, const char *const *options, lab_engine **out, char *error,
+    size_t error_length) {
     struct lab_engine *engine = calloc(1, sizeof *engine);
     WT_SESSION *session = NULL;
     int status;
@@ -60,7 +63,8 @@ int lab_open(const char *directory, const char *const *options, lab_engine **out
     pthread_mutex_init(&engine->lock, NULL);
     engine->handler.handle_error = handle_error;
     engine->handler.handle_message = handle_message;
-    status = wiredtiger_open(directory, &engine->handler, option(options, "connection"), &engine->connection);
+    status = wiredtiger_open(
+        directory, &engine->handler, option(options, "connection"), &engine->connection);
     if (status == 0)
         status = engine->connection->open_session(engine->connection, NULL, NULL, &session);
     if (status == 0)
@@ -111,9 +115,11 @@ int lab_session_open(lab_engine *engine, lab_session **out) {
         return LAB_NO_MEMORY;
     status = engine->connection->open_session(engine->connection, NULL, NULL, &session->session);
     if (status == 0)
-        status = session->session->open_cursor(session->session, TABLE, NULL, NULL, &session->cursor);
+        status =
+            session->session->open_cursor(session->session, TABLE, NULL, NULL, &session->cursor);
     if (status == 0)
-        status = session->session->open_cursor(session->session, TABLE, NULL, "overwrite=true", &session->change);
+        status = session->session->open_cursor(
+            session->session, TABLE, NULL, "overwrite=true", &session->change);
     if (status != 0) {
         lab_session_close(session);
         return status;
@@ -134,7 +140,8 @@ static void key_of(WT_CURSOR *cursor, const void *key, size_t length) {
     cursor->set_key(cursor, &item);
 }
 
-int lab_put(lab_session *session, const void *key, size_t key_length, const void *value, size_t value_length) {
+int lab_put(lab_session *session, const void *key, size_t key_length, const void *value,
+    size_t value_length) {
     WT_ITEM item;
     memset(&item, 0, sizeof item);
     item.data = value;
@@ -190,7 +197,8 @@ static int order(const WT_ITEM *a, const void *b, size_t b_length) {
 }
 
 /* The first key of the walk: the first one not below `from`, or the last one below `end`. */
-static int start(WT_CURSOR *cursor, const void *from, size_t from_length, const void *end, size_t end_length, int reverse) {
+static int start(WT_CURSOR *cursor, const void *from, size_t from_length, const void *end,
+    size_t end_length, int reverse) {
     int exact = 0, status;
     /* An empty key cannot be searched for; a cursor without a place goes to the first one. */
     if (!reverse && from_length == 0)
@@ -204,15 +212,16 @@ static int start(WT_CURSOR *cursor, const void *from, size_t from_length, const 
     return status;
 }
 
-int lab_scan(lab_session *session, const void *from, size_t from_length, const void *end, size_t end_length, int reverse,
-             lab_visit visit, void *with) {
+int lab_scan(lab_session *session, const void *from, size_t from_length, const void *end,
+    size_t end_length, int reverse, lab_visit visit, void *with) {
     WT_CURSOR *cursor = session->cursor;
     int goes_on = 1;
     int status = start(cursor, from, from_length, end, end_length, reverse);
     while (status == 0) {
         WT_ITEM key;
         status = cursor->get_key(cursor, &key);
-        if (status != 0 || (reverse ? order(&key, from, from_length) < 0 : order(&key, end, end_length) >= 0))
+        if (status != 0 ||
+            (reverse ? order(&key, from, from_length) < 0 : order(&key, end, end_length) >= 0))
             break;
         status = see(cursor, visit, with, &goes_on);
         if (status != 0 || !goes_on)
@@ -233,7 +242,8 @@ int lab_checkpoint(lab_session *session) {
 
 int lab_statistics(lab_session *session, lab_emit emit, void *with) {
     WT_CURSOR *cursor = NULL;
-    int status = session->session->open_cursor(session->session, "statistics:", NULL, NULL, &cursor);
+    int status =
+        session->session->open_cursor(session->session, "statistics:", NULL, NULL, &cursor);
     if (status != 0)
         return status;
     while ((status = cursor->next(cursor)) == 0) {

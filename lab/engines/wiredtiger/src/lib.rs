@@ -5,8 +5,8 @@
 //! Promises: one table of bytes; a batch is a transaction; every setting that matters is in the
 //! name. Must not know: rows, workloads.
 
-use lab_kit::engine::{Counters, Durability, Engine, EngineError, EngineOptions, parse_bytes};
-use lab_shim::{Manner, Recipe, Statistics, count};
+use lab_kit::engine::{Counters, Durability, EngineError, EngineOptions, LabEngine};
+use lab_shim::{AdapterSpec, EngineSpec, Statistics, count};
 
 const ADAPTER: &str = include_str!("adapter.c");
 const LIBRARY: &str = "libwiredtiger.so";
@@ -27,16 +27,16 @@ const CHUNK_BYTES_MIN: u64 = 512 << 10;
 ///
 /// # Errors
 /// Compiler, header or library are absent, the directory cannot be used, or a parameter is unknown.
-pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
-    let recipe = Recipe::of(&mut options, "WiredTiger", ADAPTER, LIBRARY, ADVICE);
+pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
+    let adapter_spec = AdapterSpec::of(&mut options, "WiredTiger", ADAPTER, LIBRARY, ADVICE);
     let settings = Settings::take(&mut options)?;
     options.nothing_left(PARAMETERS)?;
     let has_log = options.durability != Durability::None;
-    let manner = Manner {
+    let spec = EngineSpec {
         about: settings.about(&options),
         durability: options.durability,
         has_log,
-        is_busy: if settings.is_lsm {
+        is_compacting: if settings.is_lsm {
             is_merging
         } else {
             |_, _| false
@@ -47,7 +47,7 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
         ("connection", settings.connection(&options, has_log)),
         ("table", settings.table()),
     ];
-    lab_shim::open(&recipe, &options.path, &pairs, manner)
+    lab_shim::open(&adapter_spec, &options.path, &pairs, spec)
 }
 
 struct Settings {
@@ -90,13 +90,8 @@ impl Settings {
                 "extension must be a path without brackets, commas and quotes".to_owned(),
             ));
         }
-        let mut bytes = |name: &str, or: u64| {
-            options
-                .take(name)
-                .map_or(Ok(or), |text| parse_bytes(&text).map_err(EngineError))
-        };
-        let page_bytes = bytes("page", PAGE_BYTES)?;
-        let chunk_bytes = bytes("chunk", 0)?;
+        let page_bytes = options.take_bytes("page")?.unwrap_or(PAGE_BYTES);
+        let chunk_bytes = options.take_bytes("chunk")?.unwrap_or(0);
         let fitting = (options.cache_bytes / 16).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         Ok(Self {
             is_lsm,
@@ -119,7 +114,8 @@ impl Settings {
             .map(|path| format!(",extensions=[\"{path}\"]"))
             .unwrap_or_default();
         format!(
-            "create,cache_size={},session_max={SESSIONS_MAX},statistics=(fast),checkpoint=(wait=60,log_size=2GB),log=(enabled={has_log},prealloc=false),\
+            "create,cache_size={},session_max={SESSIONS_MAX},statistics=(fast),\
+                checkpoint=(wait=60,log_size=2GB),log=(enabled={has_log},prealloc=false),\
              transaction_sync=(enabled=false,method=fsync){extensions}",
             options.cache_bytes
         )
@@ -134,7 +130,8 @@ impl Settings {
         let allocation = self.page_bytes.min(ALLOCATION_BYTES);
         let compressor = self.compression.as_deref().unwrap_or("none");
         format!(
-            "key_format=u,value_format=u,{kind},leaf_page_max={},allocation_size={allocation},block_compressor={compressor}",
+            "key_format=u,value_format=u,{kind},leaf_page_max={},allocation_size={allocation},\
+                block_compressor={compressor}",
             self.page_bytes
         )
     }
@@ -215,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_promises_of_the_seam_in_each_form() {
+    fn passes_the_engine_contract_in_each_form() {
         if !is_there() {
             return;
         }
@@ -251,7 +248,7 @@ mod tests {
             .map(|n| lab_kit::engine::KeyChange::Put(n.to_be_bytes().to_vec(), vec![7; 1_000]))
             .collect();
         engine.session().unwrap().write(&batch, true).unwrap();
-        assert!(engine.settle(std::time::Duration::from_secs(30)).quiet);
+        assert!(engine.settle(std::time::Duration::from_secs(30)).is_idle);
         let counters = engine.counters();
         assert!(
             counters.user_bytes.unwrap() >= 2_000_000 && counters.log_bytes.unwrap() > 1_000_000,

@@ -1,18 +1,19 @@
-//! From results to verdicts: confirmed, refuted or inconclusive, with the figures that decided.
+//! From results to verdicts: confirmed, refuted or inconclusive, with the metrics that decided.
 //!
-//! The rule: with three repeats or more, a condition holds if the 95 % interval of its figure lies
+//! The rule: with three repeats or more, a condition holds if the 95 % interval of its metric lies
 //! within the bounds, fails if it lies outside, and is inconclusive in between. A claim is
 //! confirmed if all its conditions hold and refuted if one fails.
 
 use serde::{Deserialize, Serialize};
 
-use super::differ::{PAIR, is_of_a_pair};
-use super::{Claim, Selection, Test, systems};
-use crate::figure;
+use super::definition::{Claim, Selection, Test};
+use super::pairs::{PAIR, is_of_a_pair};
+use super::systems::systems;
 use crate::format;
+use crate::metric;
 use crate::result::{RunResult, StepResult};
 use crate::statistics::{Estimate, difference_of_groups, estimate, line, mean, product_of_groups};
-use crate::workload::{Overrides, Part, Workload};
+use crate::workload::{Operation, Overrides, Workload};
 
 /// Repeats below which nothing is decided.
 const REPEATS_MIN: usize = 3;
@@ -20,7 +21,7 @@ const REPEATS_MIN: usize = 3;
 /// The verdict on a claim or a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ClaimVerdict {
     /// It holds.
     Confirmed,
     /// It does not.
@@ -33,7 +34,7 @@ pub enum Outcome {
     NotRunnable,
 }
 
-impl Outcome {
+impl ClaimVerdict {
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
@@ -53,12 +54,12 @@ pub struct Finding {
     pub what: String,
     /// The bounds in words.
     pub rule: String,
-    /// The figure or ratio, with its interval.
+    /// The metric or ratio, with its interval.
     pub found: Option<Estimate>,
-    /// The values behind it: of the figure, then of what it is divided by or related to.
+    /// The values behind it: of the metric, then of what it is divided by or related to.
     pub values: Vec<Vec<f64>>,
     /// Its verdict.
-    pub outcome: Outcome,
+    pub outcome: ClaimVerdict,
     /// Why.
     pub because: String,
 }
@@ -79,7 +80,7 @@ pub struct Judgement {
     /// What was judged.
     pub target: String,
     /// Verdict.
-    pub outcome: Outcome,
+    pub outcome: ClaimVerdict,
     /// The conditions.
     pub findings: Vec<Finding>,
     /// What is missing, what the reader must know.
@@ -104,7 +105,7 @@ pub fn judge(claim: &Claim, runs: &[RunResult], cpus: usize) -> Vec<Judgement> {
         let needs = claim.needs.clone().unwrap_or_default();
         return vec![of(
             String::new(),
-            Outcome::NotRunnable,
+            ClaimVerdict::NotRunnable,
             Vec::new(),
             format!("needs {needs}"),
         )];
@@ -125,7 +126,7 @@ pub fn judge(claim: &Claim, runs: &[RunResult], cpus: usize) -> Vec<Judgement> {
             .map(|test| examine(claim, test, &own, cpus))
             .collect();
         let outcome = overall(&findings);
-        if outcome != Outcome::NotRun {
+        if outcome != ClaimVerdict::NotRun {
             out.push(of(target, outcome, findings, claim.remark.clone()));
         }
     }
@@ -137,7 +138,7 @@ pub fn judge(claim: &Claim, runs: &[RunResult], cpus: usize) -> Vec<Judgement> {
         };
         out.push(of(
             String::new(),
-            Outcome::NotRun,
+            ClaimVerdict::NotRun,
             Vec::new(),
             format!("no run{of_what} with the workload and settings it asks for"),
         ));
@@ -198,24 +199,24 @@ fn name(run: &RunResult) -> String {
     }
 }
 
-fn overall(findings: &[Finding]) -> Outcome {
+fn overall(findings: &[Finding]) -> ClaimVerdict {
     let has = |wanted| findings.iter().any(|finding| finding.outcome == wanted);
     if findings
         .iter()
-        .all(|finding| finding.outcome == Outcome::NotRun)
+        .all(|finding| finding.outcome == ClaimVerdict::NotRun)
     {
-        Outcome::NotRun
-    } else if has(Outcome::Refuted) {
-        Outcome::Refuted
-    } else if has(Outcome::Inconclusive) || has(Outcome::NotRun) {
-        Outcome::Inconclusive
+        ClaimVerdict::NotRun
+    } else if has(ClaimVerdict::Refuted) {
+        ClaimVerdict::Refuted
+    } else if has(ClaimVerdict::Inconclusive) || has(ClaimVerdict::NotRun) {
+        ClaimVerdict::Inconclusive
     } else {
-        Outcome::Confirmed
+        ClaimVerdict::Confirmed
     }
 }
 
 fn examine(claim: &Claim, test: &Test, runs: &[&RunResult], cpus: usize) -> Finding {
-    let groups: Vec<Group> = test
+    let groups: Vec<Sample> = test
         .selections()
         .map(|selection| values(claim, selection, runs, cpus))
         .collect();
@@ -253,24 +254,24 @@ fn examine(claim: &Claim, test: &Test, runs: &[&RunResult], cpus: usize) -> Find
     let (outcome, because) = if repeats == 0 {
         let left_out = groups.iter().find_map(|group| group.left_out.clone());
         (
-            Outcome::NotRun,
-            left_out.unwrap_or_else(|| "no run showed this figure".to_owned()),
+            ClaimVerdict::NotRun,
+            left_out.unwrap_or_else(|| "no run showed this metric".to_owned()),
         )
     } else if is_cached {
         (
-            Outcome::Inconclusive,
+            ClaimVerdict::Inconclusive,
             "the data fit in memory: this claim is about data that do not \
             (--memory-mb, --times-memory)"
                 .to_owned(),
         )
     } else if repeats < REPEATS_MIN {
         (
-            Outcome::Inconclusive,
+            ClaimVerdict::Inconclusive,
             format!("{repeats} of {REPEATS_MIN} repeats"),
         )
     } else {
         found.map_or_else(
-            || (Outcome::Inconclusive, "a value is zero".to_owned()),
+            || (ClaimVerdict::Inconclusive, "a value is zero".to_owned()),
             |found| bounds.judge(&found),
         )
     };
@@ -287,7 +288,7 @@ fn examine(claim: &Claim, test: &Test, runs: &[&RunResult], cpus: usize) -> Find
     }
 }
 
-/// The figure without an interval, where there is none.
+/// The metric without an interval, where there is none.
 fn guess(test: &Test, lists: &[&[f64]]) -> Option<Estimate> {
     let means: Vec<f64> = lists.iter().filter_map(|values| mean(values)).collect();
     let value = match means.as_slice() {
@@ -304,7 +305,7 @@ fn guess(test: &Test, lists: &[&[f64]]) -> Option<Estimate> {
     })
 }
 
-/// What a figure must be.
+/// What a metric must be.
 struct Bounds {
     low: Option<f64>,
     high: Option<f64>,
@@ -334,13 +335,18 @@ impl Bounds {
         }
     }
 
-    fn judge(&self, found: &Estimate) -> (Outcome, String) {
+    fn judge(&self, found: &Estimate) -> (ClaimVerdict, String) {
         let rule = self.words();
-        let confirmed = || (Outcome::Confirmed, format!("all of the interval is {rule}"));
-        let refuted = |why: String| (Outcome::Refuted, why);
+        let confirmed = || {
+            (
+                ClaimVerdict::Confirmed,
+                format!("all of the interval is {rule}"),
+            )
+        };
+        let refuted = |why: String| (ClaimVerdict::Refuted, why);
         let spans = || {
             (
-                Outcome::Inconclusive,
+                ClaimVerdict::Inconclusive,
                 format!("the interval spans the rule, {rule}"),
             )
         };
@@ -380,7 +386,7 @@ fn finite(found: Estimate) -> Estimate {
 
 /// The values of a selection.
 #[derive(Default)]
-struct Group {
+struct Sample {
     settings: Vec<(String, String)>,
     side: Option<String>,
     /// Why the runs there are lack the step.
@@ -389,9 +395,9 @@ struct Group {
     is_uncached: bool,
 }
 
-fn describe(selection: &Selection, group: &Group) -> String {
-    let figure =
-        figure::named(&selection.figure).map_or(selection.figure.as_str(), |figure| figure.name);
+fn describe(selection: &Selection, group: &Sample) -> String {
+    let metric =
+        metric::named(&selection.metric).map_or(selection.metric.as_str(), |metric| metric.name);
     let mut settings: Vec<String> = group
         .settings
         .iter()
@@ -405,14 +411,14 @@ fn describe(selection: &Selection, group: &Group) -> String {
         format!(" ({})", settings.join(", "))
     };
     format!(
-        "{figure} of {}/{}{settings}",
+        "{metric} of {}/{}{settings}",
         selection.workload, selection.step
     )
 }
 
 /// The values of the best group where a peak is asked for, else of the only one.
-fn values(claim: &Claim, selection: &Selection, runs: &[&RunResult], cpus: usize) -> Group {
-    let mut best = Group::default();
+fn values(claim: &Claim, selection: &Selection, runs: &[&RunResult], cpus: usize) -> Sample {
+    let mut best = Sample::default();
     let mut best_mean = f64::NEG_INFINITY;
     for settings in selection.groups(cpus) {
         let mine: Vec<&&RunResult> = runs
@@ -445,7 +451,7 @@ fn values(claim: &Claim, selection: &Selection, runs: &[&RunResult], cpus: usize
                 .find(|skipped| skipped.step == selection.step);
             let left_out = skipped
                 .map(|skipped| format!("step {} was left out: {}", skipped.step, skipped.because));
-            best = Group {
+            best = Sample {
                 side,
                 left_out,
                 settings: settings.into_iter().collect(),
@@ -502,7 +508,7 @@ fn fits(run: &RunResult, wanted: &std::collections::BTreeMap<String, String>) ->
         let found = here.get(*name).map(plain);
         match wanted.get(*name) {
             Some(value) => found.as_deref() == Some(value),
-            // Without a preset to look at, only what is named counts.
+            // Without a preset to compare with, only named settings count.
             None => preset
                 .as_ref()
                 .is_none_or(|preset| preset.get(*name).map(plain) == found),
@@ -523,11 +529,11 @@ fn is_uncached(run: &RunResult) -> bool {
 }
 
 fn value(selection: &Selection, run: &RunResult) -> Option<f64> {
-    if selection.figure == "scan_r_squared" {
+    if selection.metric == "scan_r_squared" {
         return scan_r_squared(run);
     }
     let step = step(run, &selection.step)?;
-    figure::named(&selection.figure)?.value(step)
+    metric::named(&selection.metric)?.value(step)
 }
 
 fn step<'a>(run: &'a RunResult, name: &str) -> Option<&'a StepResult> {
@@ -551,13 +557,12 @@ fn step<'a>(run: &'a RunResult, name: &str) -> Option<&'a StepResult> {
 fn scan_r_squared(run: &RunResult) -> Option<f64> {
     let workload = Workload::named(&run.run.workload).ok()?;
     let point = |step: &StepResult| {
-        let planned = workload
-            .steps
-            .iter()
-            .find(|planned| planned.name == step.name && planned.work.part == Part::Scan)?;
+        let planned = workload.steps.iter().find(|planned| {
+            planned.name == step.name && planned.work.operation == Operation::Scan
+        })?;
         Some((
             f64::from(planned.work.limit?),
-            figure::named("latency_us_p50")?.value(step)?,
+            metric::named("latency_us_p50")?.value(step)?,
         ))
     };
     line(&run.steps.iter().filter_map(point).collect::<Vec<_>>()).map(|fit| fit.r_squared)

@@ -1,11 +1,11 @@
-//! Every claim judged from made-up figures that must confirm it and from figures that must refute
-//! it, so that a wrong sign in `claims.toml` is found. The figures are in `tests/data/claims.txt`,
+//! Every claim judged from made-up metrics that must confirm it and from metrics that must refute
+//! it, so that a wrong sign in `claims.toml` is found. The metrics are in `tests/data/claims.txt`,
 //! one line each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::result::StepResult;
+use crate::result::{RunResult, StepResult};
 use crate::series::Point;
 use crate::workload::{Overrides, Workload};
 
@@ -15,7 +15,7 @@ const REPEATS: usize = 3;
 /// One line of the table.
 struct Line {
     id: String,
-    outcome: Outcome,
+    outcome: ClaimVerdict,
     runs: Vec<RunResult>,
 }
 
@@ -56,7 +56,7 @@ fn series(begin: u64, rest: u64) -> Vec<Point> {
     (0..20).map(point).collect()
 }
 
-fn put(step: &mut StepResult, figure: &str, value: f64) {
+fn put(step: &mut StepResult, metric: &str, value: f64) {
     let device = step.device.get_or_insert_default();
     let server = step.server.get_or_insert_default();
     let mut percentile = |wanted: f64, us: f64| {
@@ -65,7 +65,7 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
             .retain(|(percentile, _)| *percentile != wanted);
         step.latency.percentiles_us.push((wanted, us));
     };
-    match figure {
+    match metric {
         "rate" => step.rate.average = value,
         "us_per_op" => step.rate.average = 1e6 / value,
         "slope_size" => step.rate.slope_percent_per_doubling = Some(-value),
@@ -94,7 +94,7 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
                 ..Default::default()
             };
             role.rate.average = value * 1_000.0;
-            step.more.beside = vec![role];
+            step.more.background = vec![role];
         }
         "user_mb_per_second" => step.more.user_bytes = (value * 1_048_576.0 * step.seconds) as u64,
         "skew_factor" => step.finish.skew_factor = Some(value),
@@ -117,7 +117,7 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
                 .entry("update".to_owned())
                 .or_default();
             kind.service.calls = 1_000;
-            if figure == "write_kind_us_max" {
+            if metric == "write_kind_us_max" {
                 kind.service.max_us = value;
             } else {
                 kind.service.percentiles_us = vec![(99.0, value)];
@@ -149,12 +149,12 @@ fn parse(line: &str) -> Line {
     let (id, outcome) = clauses.next().unwrap().split_once(' ').unwrap();
     let mut runs: BTreeMap<String, RunResult> = BTreeMap::new();
     for clause in clauses {
-        let (mut of, mut place, mut given, mut figures) =
+        let (mut of, mut place, mut given, mut metrics) =
             ("lsm", ("", ""), BTreeMap::new(), Vec::new());
         for word in clause.split_whitespace() {
             match (word.split_once('='), word.split_once('/')) {
-                (Some((name, value)), _) if crate::figure::named(name).is_some() => {
-                    figures.push((name, value.parse::<f64>().unwrap()))
+                (Some((name, value)), _) if crate::metric::named(name).is_some() => {
+                    metrics.push((name, value.parse::<f64>().unwrap()))
                 }
                 (Some((name, _)), _) if difference(name).is_some() => of = word,
                 (Some((name, value)), _) => drop(given.insert(name.to_owned(), value.to_owned())),
@@ -171,8 +171,8 @@ fn parse(line: &str) -> Line {
             }
             // Repeats are never quite alike; far less apart than any rule is wide.
             let noise = 1.0 + (repeat as f64 - 1.0) * 1e-4;
-            figures.iter().for_each(|(figure, value)| {
-                put(run.steps.last_mut().unwrap(), figure, value * noise)
+            metrics.iter().for_each(|(metric, value)| {
+                put(run.steps.last_mut().unwrap(), metric, value * noise)
             });
         }
     }
@@ -188,7 +188,7 @@ fn made(of: &str, workload: &str, given: &BTreeMap<String, String>) -> RunResult
     let mut run = recorded();
     run.steps.clear();
     run.run.workload = workload.to_owned();
-    if workload != crate::replay::WORKLOAD {
+    if workload != crate::result::REPLAY_WORKLOAD {
         run.settings = settings(workload, given);
     }
     run.memory_limit = Some(crate::result::MemoryLimit {
@@ -242,19 +242,19 @@ fn every_claim_is_confirmed_by_what_it_says_and_refuted_by_the_opposite() {
             "{id}"
         );
         match outcome {
-            Outcome::Confirmed => drop(confirmed.insert(id)),
+            ClaimVerdict::Confirmed => drop(confirmed.insert(id)),
             _ => {
                 let wrong = found
                     .findings
                     .iter()
                     .enumerate()
-                    .filter(|(_, finding)| finding.outcome == Outcome::Refuted)
+                    .filter(|(_, finding)| finding.outcome == ClaimVerdict::Refuted)
                     .map(|(number, _)| number);
                 refuted.entry(id).or_default().extend(wrong);
             }
         }
     }
-    // What is not judged from a workload file has its tests where its figures are made.
+    // What is not judged from a workload file has its tests where its metrics are made.
     let is_of_a_file = |claim: &&Claim| {
         claim.tests.iter().all(|test| {
             test.selections()
@@ -297,20 +297,20 @@ fn runs_of_pairs_are_kept_apart_from_others_and_from_each_other() {
         run.run.labels.insert("pair".to_owned(), "two".to_owned());
         run
     }));
-    let outcomes: Vec<Outcome> = judge(&claim, &runs, 2)
+    let outcomes: Vec<ClaimVerdict> = judge(&claim, &runs, 2)
         .iter()
         .map(|judgement| judgement.outcome)
         .collect();
-    assert_eq!(outcomes, [Outcome::Confirmed, Outcome::Refuted]);
+    assert_eq!(outcomes, [ClaimVerdict::Confirmed, ClaimVerdict::Refuted]);
     // C12 asks for runs of the same workload; those of pairs say nothing about it.
     assert_eq!(
         judge(&only(&["C12".to_owned()]).unwrap()[0], &runs, 2)[0].outcome,
-        Outcome::NotRun
+        ClaimVerdict::NotRun
     );
     // And a run without a side says nothing about a pair.
     runs.iter_mut().for_each(|run| run.run.labels.clear());
     let none = judge(&claim, &runs, 2);
-    assert_eq!(none[0].outcome, Outcome::NotRun);
+    assert_eq!(none[0].outcome, ClaimVerdict::NotRun);
     assert!(
         none[0]
             .remark

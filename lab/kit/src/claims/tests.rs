@@ -1,6 +1,7 @@
 //! Claims judged from made-up runs with known answers.
 
 use super::*;
+use crate::result::RunResult;
 use crate::workload::Workload;
 
 fn hot(clients: u32, rate: f64) -> RunResult {
@@ -58,59 +59,63 @@ fn all_sixty_claims_are_there_and_name_things_that_exist() {
                 claim.id
             );
             for selection in test.selections() {
-                if selection.workload == crate::replay::WORKLOAD {
-                    assert!(
-                        crate::figure::named(&selection.figure).is_some()
-                            && ["real", "stress"].contains(&selection.step.as_str()),
-                        "{}",
-                        claim.id
-                    );
-                    continue;
-                }
-                let side = claim
-                    .differ
-                    .as_deref()
-                    .and_then(difference)
-                    .map(|difference| difference.sides);
-                assert_eq!(
-                    claim.differ.is_some(),
-                    side.is_some(),
-                    "{}: {:?}",
-                    claim.id,
-                    claim.differ
-                );
-                assert_eq!(selection.side.is_some(), side.is_some(), "{}", claim.id);
-                assert!(
-                    selection.side.as_deref().is_none_or(
-                        |side_here| side.is_some_and(|sides| sides.contains(&side_here))
-                    ),
-                    "{}",
-                    claim.id
-                );
-                let workload = Workload::named(&selection.workload).unwrap();
-                let stem = selection
-                    .step
-                    .trim_end_matches(".first")
-                    .trim_end_matches(".last");
-                assert!(
-                    workload
-                        .steps
-                        .iter()
-                        .any(|step| step.name == selection.step || step.name == stem),
-                    "{}: {}",
-                    claim.id,
-                    selection.step
-                );
-                assert!(
-                    selection.figure == "scan_r_squared"
-                        || crate::figure::named(&selection.figure).is_some(),
-                    "{}: {}",
-                    claim.id,
-                    selection.figure
-                );
+                check_selection(claim, selection);
             }
         }
     }
+}
+
+fn check_selection(claim: &Claim, selection: &Selection) {
+    if selection.workload == crate::result::REPLAY_WORKLOAD {
+        assert!(
+            crate::metric::named(&selection.metric).is_some()
+                && ["real", "stress"].contains(&selection.step.as_str()),
+            "{}",
+            claim.id
+        );
+        return;
+    }
+    let side = claim
+        .differ
+        .as_deref()
+        .and_then(difference)
+        .map(|difference| difference.sides);
+    assert_eq!(
+        claim.differ.is_some(),
+        side.is_some(),
+        "{}: {:?}",
+        claim.id,
+        claim.differ
+    );
+    assert_eq!(selection.side.is_some(), side.is_some(), "{}", claim.id);
+    assert!(
+        selection
+            .side
+            .as_deref()
+            .is_none_or(|side_here| side.is_some_and(|sides| sides.contains(&side_here))),
+        "{}",
+        claim.id
+    );
+    let workload = Workload::named(&selection.workload).unwrap();
+    let stem = selection
+        .step
+        .trim_end_matches(".first")
+        .trim_end_matches(".last");
+    assert!(
+        workload
+            .steps
+            .iter()
+            .any(|step| step.name == selection.step || step.name == stem),
+        "{}: {}",
+        claim.id,
+        selection.step
+    );
+    assert!(
+        selection.metric == "scan_r_squared" || crate::metric::named(&selection.metric).is_some(),
+        "{}: {}",
+        claim.id,
+        selection.metric
+    );
 }
 
 #[test]
@@ -146,7 +151,7 @@ fn three_repeats_decide_and_two_do_not() {
     let outcome = |rates: &[(u32, f64)], repeats| judge(&claim, &runs(rates, repeats), 2).remove(0);
     let falling = [(1, 500.0), (4, 1_000.0), (64, 700.0)];
     let confirmed = outcome(&falling, 3);
-    assert_eq!(confirmed.outcome, Outcome::Confirmed, "{confirmed:?}");
+    assert_eq!(confirmed.outcome, ClaimVerdict::Confirmed, "{confirmed:?}");
     let found = confirmed.findings[0].found.unwrap();
     assert!(
         (found.mean - 0.7).abs() < 1e-9 && found.low < 0.7 && found.high > 0.7 && found.high < 0.72,
@@ -159,12 +164,12 @@ fn three_repeats_decide_and_two_do_not() {
     );
     assert_eq!(
         outcome(&[(1, 500.0), (64, 1_000.0)], 3).outcome,
-        Outcome::Refuted
+        ClaimVerdict::Refuted
     );
     let few = outcome(&falling, 2);
     assert_eq!(
         (few.outcome, few.findings[0].because.as_str()),
-        (Outcome::Inconclusive, "2 of 3 repeats")
+        (ClaimVerdict::Inconclusive, "2 of 3 repeats")
     );
     let near = [
         hot(4, 1_000.0),
@@ -176,18 +181,18 @@ fn three_repeats_decide_and_two_do_not() {
     ];
     assert_eq!(
         judge(&claim, &near, 2).remove(0).outcome,
-        Outcome::Inconclusive
+        ClaimVerdict::Inconclusive
     );
 }
 
 #[test]
 fn what_cannot_be_judged_says_why() {
     let nothing = judge(&one("C33"), &[], 2).remove(0);
-    assert_eq!(nothing.outcome, Outcome::NotRun);
+    assert_eq!(nothing.outcome, ClaimVerdict::NotRun);
     let mut future = one("C33");
     (future.tests, future.needs) = (Vec::new(), Some("a crystal ball".to_owned()));
     let future = judge(&future, &[], 2).remove(0);
-    assert_eq!(future.outcome, Outcome::NotRunnable);
+    assert_eq!(future.outcome, ClaimVerdict::NotRunnable);
     assert_eq!(future.remark, "needs a crystal ball");
     let mut wrong: Vec<RunResult> = (0..3)
         .flat_map(|_| [hot(1, 1_000.0), hot(64, 700.0)])
@@ -197,7 +202,7 @@ fn what_cannot_be_judged_says_why() {
     }
     assert_eq!(
         judge(&one("C33"), &wrong, 2).remove(0).outcome,
-        Outcome::NotRun
+        ClaimVerdict::NotRun
     );
     assert!(
         only(&["C99".to_owned()])
@@ -229,7 +234,7 @@ fn cached_data_do_not_decide_about_uncached_ones() {
         }
     }
     let cached = judge(&one("C36"), &runs, 2).remove(0);
-    assert_eq!(cached.outcome, Outcome::Inconclusive);
+    assert_eq!(cached.outcome, ClaimVerdict::Inconclusive);
     assert!(cached.findings[0].because.contains("fit in memory"));
     for run in &mut runs {
         run.memory_limit = Some(crate::result::MemoryLimit {
@@ -239,7 +244,7 @@ fn cached_data_do_not_decide_about_uncached_ones() {
     }
     assert_eq!(
         judge(&one("C36"), &runs, 2).remove(0).outcome,
-        Outcome::Confirmed
+        ClaimVerdict::Confirmed
     );
 }
 

@@ -1,7 +1,8 @@
 //! Known numbers in, known verdicts out; and what must be refused.
 
 use super::*;
-use crate::figure::named;
+use crate::metric::named;
+use crate::result::RunResult;
 
 /// A run of the point workload with two clients whose rate is `rate`.
 pub(crate) fn run(id: &str, rate: f64) -> RunResult {
@@ -19,12 +20,12 @@ fn names() -> [String; 2] {
     ["old".to_owned(), "new".to_owned()]
 }
 
-fn verdict(figure: &str, pairs: &[(f64, f64)]) -> FigureComparison {
-    compare_figure(named(figure).unwrap(), pairs, "queries")
+fn verdict(metric: &str, pairs: &[(f64, f64)]) -> MetricComparison {
+    compare_metric(named(metric).unwrap(), pairs, "queries")
 }
 
 #[test]
-fn a_certain_change_is_better_or_worse_by_the_figure() {
+fn a_certain_change_is_better_or_worse_by_the_metric() {
     let pairs = [(100.0, 109.0), (100.0, 110.0), (100.0, 111.0)];
     let rate = verdict("rate", &pairs);
     assert_eq!(
@@ -77,8 +78,8 @@ fn a_comparison_names_its_pairs_and_its_doubts() {
         .iter()
         .find(|step| step.step == "point")
         .unwrap();
-    assert_eq!(step.figures[0].id, "rate");
-    assert_eq!(step.figures[0].verdict, Verdict::Better);
+    assert_eq!(step.metrics[0].id, "rate");
+    assert_eq!(step.metrics[0].verdict, Verdict::Better);
     assert!(
         !found
             .remarks

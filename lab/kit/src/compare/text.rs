@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Comparison, FigureComparison};
+use super::comparison::{Comparison, MetricComparison};
 use crate::format;
 
 /// The comparison as a table of text.
@@ -21,19 +21,19 @@ pub fn text(comparison: &Comparison) -> String {
             "  {:<40} {:>14} {:>14}  {:<32} verdict",
             "figure", "A", "B", "change, 95 % interval"
         );
-        for figure in &step.figures {
-            let name = if figure.unit.is_empty() {
-                figure.name.clone()
+        for metric in &step.metrics {
+            let name = if metric.unit.is_empty() {
+                metric.name.clone()
             } else {
-                format!("{}, {}", figure.name, figure.unit)
+                format!("{}, {}", metric.name, metric.unit)
             };
             let _ = writeln!(
                 out,
                 "  {name:<40} {:>14} {:>14}  {:<32} {}",
-                format::number(figure.a),
-                format::number(figure.b),
-                change(figure),
-                figure.verdict.name()
+                format::number(metric.a),
+                format::number(metric.b),
+                change(metric),
+                metric.verdict.name()
             );
         }
     }
@@ -44,7 +44,7 @@ pub fn text(comparison: &Comparison) -> String {
 }
 
 /// The change with its interval in words.
-pub(crate) fn change(figure: &FigureComparison) -> String {
+pub(crate) fn change(metric: &MetricComparison) -> String {
     let signed = |value: f64| {
         let text = match value.abs() {
             // Beyond that only one thing can be learnt: too uncertain.
@@ -56,12 +56,12 @@ pub(crate) fn change(figure: &FigureComparison) -> String {
                 };
             }
             size if size >= 100.0 => format!("{value:+.0}"),
-            size if size >= 1.0 || figure.difference.is_none() => format!("{value:+.1}"),
+            size if size >= 1.0 || metric.difference.is_none() => format!("{value:+.1}"),
             _ => format!("{value:+.3}"),
         };
         text.replace('-', "−")
     };
-    match (figure.change_percent, figure.difference) {
+    match (metric.change_percent, metric.difference) {
         (Some(found), _) => format!(
             "{} % ({} to {})",
             signed(found.mean),
@@ -69,10 +69,10 @@ pub(crate) fn change(figure: &FigureComparison) -> String {
             signed(found.high)
         ),
         (None, Some(found)) => {
-            let unit = if figure.unit.is_empty() {
+            let unit = if metric.unit.is_empty() {
                 String::new()
             } else {
-                format!(" {}", figure.unit)
+                format!(" {}", metric.unit)
             };
             format!(
                 "{}{unit} ({} to {})",
@@ -81,8 +81,8 @@ pub(crate) fn change(figure: &FigureComparison) -> String {
                 signed(found.high)
             )
         }
-        (None, None) if figure.a > 0.0 => {
-            format!("{} %", signed((figure.b / figure.a - 1.0) * 100.0))
+        (None, None) if metric.a > 0.0 => {
+            format!("{} %", signed((metric.b / metric.a - 1.0) * 100.0))
         }
         (None, None) => "–".to_owned(),
     }

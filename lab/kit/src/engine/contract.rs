@@ -1,13 +1,14 @@
-//! What every engine behind the seam must do, as one check that each driver's tests call.
+//! The contract of an engine, as one check that each driver's tests call.
 
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Engine, EngineError, EngineOptions, EngineSession, KeyChange};
-use crate::workload::Need;
+use super::interface::{EngineSession, KeyChange, LabEngine};
+use super::options::{EngineError, EngineOptions};
+use crate::workload::Capability;
 
 /// How a driver opens its engine.
-pub type Open<'a> = &'a dyn Fn(EngineOptions) -> Result<Box<dyn Engine>, EngineError>;
+pub type Open<'a> = &'a dyn Fn(EngineOptions) -> Result<Box<dyn LabEngine>, EngineError>;
 
 /// Panics where the engine below `directory` breaks a promise. For tests.
 pub fn check(directory: &Path, open: Open<'_>) {
@@ -38,7 +39,7 @@ pub fn check_with(directory: &Path, parameters: &str, open: Open<'_>) {
         scans(session.as_mut());
         changes(engine.as_ref(), session.as_mut());
         let rest = engine.settle(Duration::from_secs(30));
-        assert!(rest.quiet, "{}", rest.remark);
+        assert!(rest.is_idle, "{}", rest.remark);
         assert!(!engine.name().is_empty() && !engine.statistics().is_null());
         concurrent_writers(engine.as_ref());
     }
@@ -111,7 +112,7 @@ fn scans(session: &mut dyn EngineSession) {
     }
 }
 
-fn changes(engine: &dyn Engine, session: &mut dyn EngineSession) {
+fn changes(engine: &dyn LabEngine, session: &mut dyn EngineSession) {
     let batch = [
         KeyChange::Delete(key(7)),
         KeyChange::Put(key(600), vec![88; 100]),
@@ -134,7 +135,7 @@ fn changes(engine: &dyn Engine, session: &mut dyn EngineSession) {
         .try_for_each(|one| session.write(&[KeyChange::Merge(counter.clone(), *one)], false));
     assert_eq!(
         added.is_err(),
-        engine.lacks().contains(&Need::Merge),
+        engine.unsupported().contains(&Capability::Merge),
         "merge: {added:?}"
     );
     if added.is_ok() {
@@ -143,7 +144,7 @@ fn changes(engine: &dyn Engine, session: &mut dyn EngineSession) {
     }
 }
 
-fn concurrent_writers(engine: &dyn Engine) {
+fn concurrent_writers(engine: &dyn LabEngine) {
     std::thread::scope(|scope| {
         for thread in 0..4_u32 {
             let mut session = engine.session().expect("a session");

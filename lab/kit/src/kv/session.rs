@@ -4,14 +4,15 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use super::{Inner, STRIPES, encode, space_of};
+use super::encode;
+use super::tables::{KvTables, STRIPES, space_of};
 use crate::engine::{EngineError, EngineSession, KeyChange};
 use crate::row::{Key, Value};
-use crate::target::{Call, Change, Outcome, Session};
+use crate::target::{Call, CallOutcome, Change, Session};
 
 /// One client.
 pub struct KvSession {
-    shared: Arc<Inner>,
+    shared: Arc<KvTables>,
     engine: Box<dyn EngineSession>,
     sync: bool,
     buffer: Vec<u8>,
@@ -19,7 +20,7 @@ pub struct KvSession {
 
 /// A call with its keys and values as bytes.
 #[derive(Debug)]
-pub enum KvReady {
+pub enum KvCall {
     /// A batch that needs no read.
     Write {
         /// The changes.
@@ -92,7 +93,7 @@ pub enum RowChange {
 }
 
 impl KvSession {
-    pub(super) fn new(shared: Arc<Inner>, engine: Box<dyn EngineSession>, sync: bool) -> Self {
+    pub(super) fn new(shared: Arc<KvTables>, engine: Box<dyn EngineSession>, sync: bool) -> Self {
         Self {
             shared,
             engine,
@@ -101,7 +102,7 @@ impl KvSession {
         }
     }
 
-    fn insert(&self, table: usize, rows: Vec<crate::row::Row>) -> KvReady {
+    fn insert(&self, table: usize, rows: Vec<crate::row::Row>) -> KvCall {
         let ops = rows.len() as u64;
         let has_indexes = self.shared.has_indexes();
         let guards = self.shared.guards(table);
@@ -128,14 +129,14 @@ impl KvSession {
             batch.push(KeyChange::Put(key, encode::encode(&row.fields)));
         }
         if guards {
-            return KvReady::Insert {
+            return KvCall::Insert {
                 batch,
                 ops,
                 ids,
                 values: unique,
             };
         }
-        KvReady::Write { batch, ops }
+        KvCall::Write { batch, ops }
     }
 
     /// Looks for each id and each unique value, then stores: what a database does that cannot know
@@ -145,13 +146,13 @@ impl KvSession {
         (batch, ops): (&[KeyChange], u64),
         ids: &[Vec<u8>],
         values: &[Vec<u8>],
-    ) -> Result<Outcome, EngineError> {
+    ) -> Result<CallOutcome, EngineError> {
         let shared = self.shared.clone();
         let _locked = lock_all(&shared, ids.iter().chain(values));
         let mut seen = HashSet::new();
         for id in ids {
             if !seen.insert(id) || self.engine.get(id, &mut self.buffer)? {
-                return Ok(Outcome::failed(
+                return Ok(CallOutcome::failed(
                     "duplicate id",
                     "a row with this id is there".to_owned(),
                 ));
@@ -166,14 +167,14 @@ impl KvSession {
                 false
             })?;
             if found {
-                return Ok(Outcome::failed(
+                return Ok(CallOutcome::failed(
                     "duplicate value",
                     "a row with these values is in a unique index".to_owned(),
                 ));
             }
         }
         self.engine.write(batch, self.sync)?;
-        Ok(Outcome::done(ops, ops))
+        Ok(CallOutcome::done(ops, ops))
     }
 
     fn position(&self, table: usize, field: &str) -> usize {
@@ -187,18 +188,18 @@ impl KvSession {
             .unwrap_or(usize::MAX)
     }
 
-    fn read(&mut self, keys: &[Vec<u8>]) -> Result<Outcome, EngineError> {
+    fn read(&mut self, keys: &[Vec<u8>]) -> Result<CallOutcome, EngineError> {
         let mut found = 0;
         for key in keys {
             if self.engine.get(key, &mut self.buffer)? {
                 // A row that cannot be decoded is not the row that was stored.
                 if encode::counter(&self.buffer).is_none() {
-                    return Ok(Outcome::failed("damaged row", format!("{key:?}")));
+                    return Ok(CallOutcome::failed("damaged row", format!("{key:?}")));
                 }
                 found += 1;
             }
         }
-        Ok(Outcome::done(1, found))
+        Ok(CallOutcome::done(1, found))
     }
 
     fn modify(
@@ -206,14 +207,14 @@ impl KvSession {
         table: usize,
         key: &[u8],
         change: RowChange,
-    ) -> Result<Outcome, EngineError> {
+    ) -> Result<CallOutcome, EngineError> {
         let shared = self.shared.clone();
         let has_indexes = shared.has_indexes();
         let _locked = lock_row(&shared, key);
         if let (RowChange::Put(fields), false) = (&change, has_indexes) {
             let batch = [KeyChange::Put(key.to_vec(), encode::encode(fields))];
             self.engine.write(&batch, self.sync)?;
-            return Ok(Outcome::done(1, 1));
+            return Ok(CallOutcome::done(1, 1));
         }
         let was_there = self.engine.get(key, &mut self.buffer)?;
         let before = if was_there {
@@ -223,7 +224,7 @@ impl KvSession {
         };
         let after = match change {
             RowChange::Put(fields) => encode::encode(&fields),
-            _ if !was_there => return Ok(Outcome::done(1, 0)),
+            _ if !was_there => return Ok(CallOutcome::done(1, 0)),
             RowChange::Inc => encode::add_to_row(before, 1)
                 .ok_or_else(|| EngineError("a row is damaged".to_owned()))?,
             RowChange::Set(at, value) => replace(&shared, table, before, at, value)?,
@@ -253,10 +254,10 @@ impl KvSession {
         }
         batch.push(KeyChange::Put(key.to_vec(), after));
         self.engine.write(&batch, self.sync)?;
-        Ok(Outcome::done(1, 1))
+        Ok(CallOutcome::done(1, 1))
     }
 
-    fn delete(&mut self, table: usize, keys: &[Vec<u8>]) -> Result<Outcome, EngineError> {
+    fn delete(&mut self, table: usize, keys: &[Vec<u8>]) -> Result<CallOutcome, EngineError> {
         let mut batch = Vec::with_capacity(keys.len());
         let mut found = 0;
         for key in keys {
@@ -270,23 +271,23 @@ impl KvSession {
             batch.push(KeyChange::Delete(key.clone()));
         }
         self.engine.write(&batch, self.sync)?;
-        Ok(Outcome::done(found, found))
+        Ok(CallOutcome::done(found, found))
     }
 
-    fn execute(&mut self, ready: KvReady) -> Result<Outcome, EngineError> {
-        match ready {
-            KvReady::Write { batch, ops } => {
+    fn execute(&mut self, encoded: KvCall) -> Result<CallOutcome, EngineError> {
+        match encoded {
+            KvCall::Write { batch, ops } => {
                 self.engine.write(&batch, self.sync)?;
-                Ok(Outcome::done(ops, ops))
+                Ok(CallOutcome::done(ops, ops))
             }
-            KvReady::Insert {
+            KvCall::Insert {
                 batch,
                 ops,
                 ids,
                 values,
             } => self.insert_new((&batch, ops), &ids, &values),
-            KvReady::Get(keys) => self.read(&keys),
-            KvReady::Scan {
+            KvCall::Get(keys) => self.read(&keys),
+            KvCall::Scan {
                 from,
                 end,
                 limit,
@@ -299,11 +300,11 @@ impl KvSession {
                     seen < u64::from(limit)
                 })?;
                 std::hint::black_box(bytes);
-                Ok(Outcome::done(1, seen))
+                Ok(CallOutcome::done(1, seen))
             }
-            KvReady::Modify { table, key, change } => self.modify(table, &key, change),
-            KvReady::Delete { table, keys } => self.delete(table, &keys),
-            KvReady::Filter {
+            KvCall::Modify { table, key, change } => self.modify(table, &key, change),
+            KvCall::Delete { table, keys } => self.delete(table, &keys),
+            KvCall::Filter {
                 from,
                 end,
                 at,
@@ -315,7 +316,7 @@ impl KvSession {
                     found += u64::from(values.get(at) == Some(&value));
                     true
                 })?;
-                Ok(Outcome::done(1, found))
+                Ok(CallOutcome::done(1, found))
             }
         }
     }
@@ -323,7 +324,7 @@ impl KvSession {
 
 /// A stored row with another value at one position.
 fn replace(
-    shared: &Inner,
+    shared: &KvTables,
     table: usize,
     row: &[u8],
     at: usize,
@@ -348,14 +349,14 @@ fn stripe_of(key: &[u8]) -> usize {
     hasher.finish() as usize % STRIPES
 }
 
-fn lock_row<'a>(shared: &'a Inner, key: &[u8]) -> Option<MutexGuard<'a, ()>> {
+fn lock_row<'a>(shared: &'a KvTables, key: &[u8]) -> Option<MutexGuard<'a, ()>> {
     let stripe = shared.stripes.get(stripe_of(key))?;
     Some(stripe.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// All of them, always in the same order, so that no two clients wait for each other.
 fn lock_all<'a>(
-    shared: &'a Inner,
+    shared: &'a KvTables,
     keys: impl Iterator<Item = &'a Vec<u8>>,
 ) -> Vec<MutexGuard<'a, ()>> {
     let stripes: BTreeSet<usize> = keys.map(|key| stripe_of(key)).collect();
@@ -366,15 +367,15 @@ fn lock_all<'a>(
 }
 
 impl Session for KvSession {
-    type Ready = KvReady;
+    type Encoded = KvCall;
     const BLOCKING: bool = true;
 
-    fn ready(&mut self, call: Call) -> KvReady {
+    fn encode(&mut self, call: Call) -> KvCall {
         match call {
             Call::Insert { table, rows } => self.insert(table, rows),
-            Call::Get { table, id } => KvReady::Get(vec![encode::row_key(table, &id)]),
+            Call::Get { table, id } => KvCall::Get(vec![encode::row_key(table, &id)]),
             Call::GetMany { table, ids } => {
-                KvReady::Get(ids.iter().map(|id| encode::row_key(table, id)).collect())
+                KvCall::Get(ids.iter().map(|id| encode::row_key(table, id)).collect())
             }
             Call::Range {
                 table,
@@ -388,7 +389,7 @@ impl Session for KvSession {
                 } else {
                     (start, encode::prefix_end(table, 0))
                 };
-                KvReady::Scan {
+                KvCall::Scan {
                     from,
                     end,
                     limit,
@@ -405,14 +406,14 @@ impl Session for KvSession {
                 let mut start = encode::prefix(table, space);
                 from.iter()
                     .for_each(|value| encode::push_ordered(&mut start, value));
-                KvReady::Scan {
+                KvCall::Scan {
                     from: start,
                     end: encode::prefix_end(table, space),
                     limit,
                     reverse: false,
                 }
             }
-            Call::Update { table, id, change } => KvReady::Modify {
+            Call::Update { table, id, change } => KvCall::Modify {
                 table,
                 key: encode::row_key(table, &id),
                 change: match change {
@@ -421,28 +422,28 @@ impl Session for KvSession {
                 },
             },
             // To an engine reading and storing back is what every update is.
-            Call::ReadModifyWrite { table, id } => KvReady::Modify {
+            Call::ReadModifyWrite { table, id } => KvCall::Modify {
                 table,
                 key: encode::row_key(table, &id),
                 change: RowChange::Inc,
             },
-            Call::Add { table, id } => KvReady::Write {
+            Call::Add { table, id } => KvCall::Write {
                 batch: vec![KeyChange::Merge(encode::row_key(table, &id), 1)],
                 ops: 1,
             },
             Call::Put { table, row } => {
                 let id = row.id.unwrap_or(Key::Number(0));
-                KvReady::Modify {
+                KvCall::Modify {
                     table,
                     key: encode::row_key(table, &id),
                     change: RowChange::Put(row.fields),
                 }
             }
-            Call::Delete { table, ids } => KvReady::Delete {
+            Call::Delete { table, ids } => KvCall::Delete {
                 table,
                 keys: ids.iter().map(|id| encode::row_key(table, id)).collect(),
             },
-            Call::Scan { table, from, to, n } => KvReady::Filter {
+            Call::Scan { table, from, to, n } => KvCall::Filter {
                 from: encode::row_key(table, &Key::Number(from)),
                 end: encode::row_key(table, &Key::Number(to.saturating_add(1))),
                 at: self.position(table, "n"),
@@ -451,10 +452,10 @@ impl Session for KvSession {
         }
     }
 
-    async fn run(&mut self, ready: KvReady) -> Outcome {
-        match self.execute(ready) {
+    async fn run(&mut self, encoded: KvCall) -> CallOutcome {
+        match self.execute(encoded) {
             Ok(outcome) => outcome,
-            Err(error) => Outcome::failed("engine error", error.to_string()),
+            Err(error) => CallOutcome::failed("engine error", error.to_string()),
         }
     }
 }

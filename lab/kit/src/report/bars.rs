@@ -1,9 +1,9 @@
-//! Grouped bars as an HTML figure, linear and logarithmic, with the numbers as a table.
+//! Grouped bars as an HTML metric, linear and logarithmic, with the numbers as a table.
 
 use std::fmt::Write;
 
-use super::chart::{Quantity, round_ticks};
-use super::escape;
+use super::axis::{Quantity, round_ticks};
+use super::html::escape;
 
 /// One colour of bars.
 pub(super) struct BarSeries {
@@ -38,8 +38,51 @@ pub(super) struct Bars {
 /// Left edge, top, and the space below for names.
 const EDGES: (f64, f64, f64) = (78.0, 20.0, 48.0);
 
+/// The plotting area and the range of its vertical axis.
+struct BarFrame {
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    is_log: bool,
+    range: (f64, f64),
+}
+
+impl BarFrame {
+    fn of(half: bool, is_log: bool, range: (f64, f64)) -> Self {
+        let (width, height) = if half {
+            (520.0, 280.0)
+        } else {
+            (1060.0, 320.0)
+        };
+        let (left, top, below) = EDGES;
+        Self {
+            width,
+            height,
+            left,
+            right: width - 12.0,
+            top,
+            bottom: height - below,
+            is_log,
+            range,
+        }
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let (low, high) = self.range;
+        let share = if self.is_log {
+            (value.max(low).log10() - low.log10()) / (high.log10() - low.log10()).max(1e-12)
+        } else {
+            value / high
+        };
+        self.bottom - share.clamp(0.0, 1.0) * (self.bottom - self.top)
+    }
+}
+
 impl Bars {
-    /// The figure; nothing where there is no bar.
+    /// The metric; nothing where there is no bar.
     pub(super) fn render(&self) -> String {
         let values = || {
             self.series
@@ -97,90 +140,35 @@ impl Bars {
         out
     }
 
-    fn write_svg(&self, out: &mut String, scale: &str, is_hidden: bool, (low, high): (f64, f64)) {
-        let (width, height) = if self.half {
-            (520.0, 280.0)
-        } else {
-            (1060.0, 320.0)
-        };
-        let (left, top, below) = EDGES;
-        let (right, bottom) = (width - 12.0, height - below);
-        let is_log = scale == "log";
-        let y = |value: f64| {
-            let share = if is_log {
-                (value.max(low).log10() - low.log10()) / (high.log10() - low.log10()).max(1e-12)
-            } else {
-                value / high
-            };
-            bottom - share.clamp(0.0, 1.0) * (bottom - top)
-        };
+    fn write_svg(&self, out: &mut String, scale: &str, is_hidden: bool, range: (f64, f64)) {
+        let frame = BarFrame::of(self.half, scale == "log", range);
         let hidden = if is_hidden { " hidden" } else { "" };
         let _ = writeln!(
             out,
-            "<svg viewBox=\"0 0 {width} {height}\" data-scale=\"{scale}\" \
-                role=\"img\"{hidden}>\n<title>{}, {scale} scale</title>\n\
+            "<svg viewBox=\"0 0 {} {}\" data-scale=\"{scale}\" role=\"img\"{hidden}>\n\
+             <title>{}, {scale} scale</title>\n\
              <desc>Bars of {} by {}; the numbers follow as a table.</desc>",
+            frame.width,
+            frame.height,
             escape(&self.title),
             escape(&self.y_title),
             escape(&self.x_title)
         );
-        let ticks = if is_log {
-            let (first, last) = (low.log10().round() as i32, high.log10().round() as i32);
-            (first..=last).map(|power| 10_f64.powi(power)).collect()
-        } else {
-            round_ticks(low, high, self.quantity.round_step(high / 5.0))
-        };
-        for value in ticks {
-            let at = y(value);
-            let _ = writeln!(
-                out,
-                "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" \
-                    y2=\"{at:.1}\"/>\n\
-                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                left - 8.0,
-                at + 4.5,
-                escape(&self.quantity.tick(value))
-            );
-        }
-        let slot = (right - left) / self.groups.len().max(1) as f64;
-        let bar = (slot * 0.82 / self.series.len().max(1) as f64).min(64.0);
+        self.write_grid(out, &frame);
+        let slot = (frame.right - frame.left) / self.groups.len().max(1) as f64;
         for (at, group) in self.groups.iter().enumerate() {
-            let middle = left + slot * (at as f64 + 0.5);
-            let start = middle - bar * self.series.len() as f64 / 2.0;
-            for (number, series) in self.series.iter().enumerate() {
-                let Some(value) = series.values.get(at).copied().flatten() else {
-                    continue;
-                };
-                let (x, edge) = (start + bar * number as f64, y(value));
-                let _ = writeln!(
-                    out,
-                    "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{edge:.1}\" width=\"{:.1}\" \
-                        height=\"{:.1}\"/>",
-                    series.colour,
-                    (bar - 1.0).max(1.0),
-                    (bottom - edge).max(1.0)
-                );
-                // A number over a bar only where it cannot touch its neighbour's.
-                let label = self.quantity.tick(value);
-                if label.chars().count() as f64 * 7.6 <= bar {
-                    let _ = writeln!(
-                        out,
-                        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                        x + bar / 2.0,
-                        edge - 5.0,
-                        escape(&label)
-                    );
-                }
-            }
+            let middle = frame.left + slot * (at as f64 + 0.5);
+            self.write_group(out, &frame, at, (middle, slot));
             // Names that do not fit stand on two levels in turn.
             let crowded = group.chars().count() as f64 * 7.2 > slot && at % 2 == 1;
             let _ = writeln!(
                 out,
                 "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                bottom + if crowded { 31.0 } else { 17.0 },
+                frame.bottom + if crowded { 31.0 } else { 17.0 },
                 escape(group)
             );
         }
+        let (left, right, bottom) = (frame.left, frame.right, frame.bottom);
         let _ = writeln!(
             out,
             "<line class=\"frame\" x1=\"{left}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\n\
@@ -188,11 +176,65 @@ impl Bars {
              <text transform=\"translate(13 {:.1}) rotate(-90)\" \
              text-anchor=\"middle\">{}</text>\n</svg>",
             (left + right) / 2.0,
-            height - 3.0,
+            frame.height - 3.0,
             escape(&self.x_title),
-            (top + bottom) / 2.0,
+            (frame.top + bottom) / 2.0,
             escape(&self.y_title)
         );
+    }
+
+    fn write_grid(&self, out: &mut String, frame: &BarFrame) {
+        let (low, high) = frame.range;
+        let ticks = if frame.is_log {
+            let (first, last) = (low.log10().round() as i32, high.log10().round() as i32);
+            (first..=last).map(|power| 10_f64.powi(power)).collect()
+        } else {
+            round_ticks(low, high, self.quantity.round_step(high / 5.0))
+        };
+        for value in ticks {
+            let at = frame.y(value);
+            let _ = writeln!(
+                out,
+                "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\n\
+                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                frame.left,
+                frame.right,
+                frame.left - 8.0,
+                at + 4.5,
+                escape(&self.quantity.tick(value))
+            );
+        }
+    }
+
+    fn write_group(&self, out: &mut String, frame: &BarFrame, at: usize, place: (f64, f64)) {
+        let (middle, slot) = place;
+        let bar = (slot * 0.82 / self.series.len().max(1) as f64).min(64.0);
+        let start = middle - bar * self.series.len() as f64 / 2.0;
+        for (number, series) in self.series.iter().enumerate() {
+            let Some(value) = series.values.get(at).copied().flatten() else {
+                continue;
+            };
+            let (x, edge) = (start + bar * number as f64, frame.y(value));
+            let _ = writeln!(
+                out,
+                "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{edge:.1}\" width=\"{:.1}\" \
+                    height=\"{:.1}\"/>",
+                series.colour,
+                (bar - 1.0).max(1.0),
+                (frame.bottom - edge).max(1.0)
+            );
+            // A number over a bar only where it cannot touch its neighbour's.
+            let label = self.quantity.tick(value);
+            if label.chars().count() as f64 * 7.6 <= bar {
+                let _ = writeln!(
+                    out,
+                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                    x + bar / 2.0,
+                    edge - 5.0,
+                    escape(&label)
+                );
+            }
+        }
     }
 
     fn write_numbers(&self, out: &mut String) {

@@ -2,11 +2,12 @@
 
 use metrics::LatencyHistogram;
 
-use super::chart::{Chart, Line, Quantity};
+use super::axis::Quantity;
+use super::chart::{Chart, Line};
 use crate::format;
 use crate::result::{RunResult, StepResult};
 use crate::series::Point;
-use crate::workload::Part;
+use crate::workload::Operation;
 
 /// All charts of a step, in the order of reading.
 pub(super) fn of_step(result: &RunResult, step: &StepResult) -> Vec<Chart> {
@@ -197,7 +198,7 @@ fn cumulative(step: &StepResult) -> Chart {
         stalls: Vec::new(),
         ..base
     };
-    if step.part == Part::Insert {
+    if step.operation == Operation::Insert {
         let warmup: u64 = step
             .series
             .iter()

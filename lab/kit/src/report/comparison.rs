@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use super::chart::{Quantity, round_ticks};
+use super::axis::{Quantity, round_ticks};
+use super::html::{escape, foot, head};
 use super::overlay::{Named, percentiles, throughput};
-use super::{escape, foot, head};
-use crate::compare::{Comparison, FigureComparison, StepComparison, Verdict, change};
+use crate::compare::{Comparison, MetricComparison, StepComparison, Verdict, change};
 use crate::format;
 use crate::result::{RunResult, StepResult};
+use crate::statistics::Estimate;
 
 /// Lines over time at most; more cannot be told apart.
 const PAIRS_SHOWN: usize = 4;
@@ -70,13 +71,13 @@ pub fn comparison_page(comparison: &Comparison, a: &[RunResult], b: &[RunResult]
 }
 
 fn summary(comparison: &Comparison) -> String {
-    let figures = || comparison.steps.iter().flat_map(|step| &step.figures);
+    let metrics = || comparison.steps.iter().flat_map(|step| &step.metrics);
     if comparison.pairs.len() < 2 {
         return "One pair: the differences below may be chance, so there is no verdict.".to_owned();
     }
-    let count = |wanted: Verdict| figures().filter(|figure| figure.verdict == wanted).count();
+    let count = |wanted: Verdict| metrics().filter(|metric| metric.verdict == wanted).count();
     format!(
-        "B against A: {} figures better, {} worse, {} without a difference seen.",
+        "B against A: {} metrics better, {} worse, {} without a difference seen.",
         count(Verdict::Better),
         count(Verdict::Worse),
         count(Verdict::NoDifferenceSeen)
@@ -87,37 +88,37 @@ fn write_step(out: &mut String, step: &StepComparison, a: &[RunResult], b: &[Run
     let _ = writeln!(
         out,
         "<h2>Step {}</h2>\n<div class=\"card scroll\"><table class=\"right\"><thead><tr><th \
-            scope=\"col\">figure</th><th scope=\"col\">A</th>\
+            scope=\"col\">metric</th><th scope=\"col\">A</th>\
          <th scope=\"col\">B</th><th scope=\"col\">change (95 % interval)</th><th \
          scope=\"col\">verdict</th></tr></thead><tbody>",
         escape(&step.step)
     );
-    for figure in &step.figures {
-        let class = match figure.verdict {
+    for metric in &step.metrics {
+        let class = match metric.verdict {
             Verdict::Better => "good",
             Verdict::Worse => "bad",
             _ => "plain",
         };
         let value = |value: f64| {
-            if figure.unit == "bytes" {
+            if metric.unit == "bytes" {
                 format::bytes(value)
             } else {
-                format!("{} {}", format::number(value), figure.unit)
+                format!("{} {}", format::number(value), metric.unit)
             }
         };
         let _ = writeln!(
             out,
             "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td><span class=\"pill \
                 {class}\">{}</span></td></tr>",
-            escape(&figure.name),
-            escape(value(figure.a).trim()),
-            escape(value(figure.b).trim()),
-            escape(&change(figure)),
-            figure.verdict.name()
+            escape(&metric.name),
+            escape(value(metric.a).trim()),
+            escape(value(metric.b).trim()),
+            escape(&change(metric)),
+            metric.verdict.name()
         );
     }
     out.push_str("</tbody></table></div>\n<div class=\"charts\">\n");
-    out.push_str(&forest(&step.figures));
+    out.push_str(&forest(&step.metrics));
     let of = |run: &'_ RunResult| run.steps.iter().position(|other| other.name == step.step);
     let mut named = Vec::new();
     for (side, colours, runs) in [("A", [1, 3, 5, 7], a), ("B", [2, 4, 6, 8], b)] {
@@ -148,17 +149,8 @@ fn write_step(out: &mut String, step: &StepComparison, a: &[RunResult], b: &[Run
     out.push_str("</div>\n");
 }
 
-/// Changes and their intervals as a picture: a dot and a bar for each figure, no change in the
-/// middle.
-fn forest(figures: &[FigureComparison]) -> String {
-    let shown: Vec<_> = figures
-        .iter()
-        .filter_map(|figure| Some((figure, figure.change_percent?)))
-        .collect();
-    if shown.is_empty() {
-        return String::new();
-    }
-    // One very uncertain figure must not squeeze all others.
+/// The end of the axis in percent: one very uncertain metric must not hide all others.
+fn bound_of(shown: &[(&MetricComparison, Estimate)]) -> f64 {
     let mut ends: Vec<f64> = shown
         .iter()
         .map(|(_, change)| change.low.abs().max(change.high.abs()))
@@ -169,10 +161,23 @@ fn forest(figures: &[FigureComparison]) -> String {
         .iter()
         .map(|(_, change)| change.mean.abs())
         .fold(0.0, f64::max);
-    let bound = (middle * 3.0)
+    (middle * 3.0)
         .max(largest * 1.1)
         .max(2.0)
-        .min(ends.last().copied().unwrap_or(2.0).max(2.0) * 1.05);
+        .min(ends.last().copied().unwrap_or(2.0).max(2.0) * 1.05)
+}
+
+/// Changes and their intervals as a picture: a dot and a bar for each metric, no change in the
+/// middle.
+fn forest(metrics: &[MetricComparison]) -> String {
+    let shown: Vec<_> = metrics
+        .iter()
+        .filter_map(|metric| Some((metric, metric.change_percent?)))
+        .collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    let bound = bound_of(&shown);
     let (left, right, row) = (330.0, 1040.0, 24.0);
     let height = shown.len() as f64 * row + 58.0;
     let x = |percent: f64| {
@@ -206,9 +211,9 @@ fn forest(figures: &[FigureComparison]) -> String {
             height - 22.0
         );
     }
-    for (number, (figure, change)) in shown.iter().enumerate() {
+    for (number, (metric, change)) in shown.iter().enumerate() {
         let y = 22.0 + number as f64 * row;
-        let colour = match figure.verdict {
+        let colour = match metric.verdict {
             Verdict::Better => "3",
             Verdict::Worse => "2",
             _ => "0",
@@ -220,7 +225,7 @@ fn forest(figures: &[FigureComparison]) -> String {
              <circle class=\"f{colour}\" cx=\"{:.1}\" cy=\"{y}\" r=\"5\"/>",
             left - 14.0,
             y + 4.5,
-            escape(&figure.name),
+            escape(&metric.name),
             x(change.low),
             x(change.high),
             x(change.mean)

@@ -1,221 +1,33 @@
-//! The report: one self-contained HTML page per run, readable without a network and without
-//! scripts.
+//! Reports: self-contained HTML pages, readable without a network and without scripts.
 //!
 //! Promises: no number without its unit, no average without its interval series, conditions and
 //! warnings on the same page.
 
-mod abreast;
+mod axis;
 mod bars;
-mod beside;
+mod by_clients;
 mod chart;
+mod chart_svg;
 mod charts;
+mod claims_page;
 mod comparison;
-mod layouts;
+mod conditions;
+mod html;
+mod notes;
 mod overlay;
 mod overview;
+mod published_tables;
 mod replay;
 mod resources;
+mod run_page;
 mod runs;
-mod tables;
-mod verdicts;
-
-use std::fmt::Write;
-
-use crate::format;
-use crate::result::{RunResult, StepResult};
-
-pub use comparison::comparison_page;
-pub use runs::{RunsError, runs_page};
-pub use verdicts::claims_page;
-
-/// Everything before the content.
-fn head(title: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, \
-         initial-scale=1\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n\
-         <body>\n<main>\n",
-        escape(title),
-        include_str!("page.css"),
-    )
-}
-
-/// Everything after it.
-fn foot(remark: &str) -> String {
-    format!(
-        "<footer>Written by quarry-lab {}. \
-            {}</footer>\n</main>\n<script>\n{}</script>\n</body>\n</html>\n",
-        env!("CARGO_PKG_VERSION"),
-        escape(remark),
-        include_str!("page.js"),
-    )
-}
-
-/// The page of a run.
-pub fn page(result: &RunResult) -> String {
-    let run = &result.run;
-    let mut out = head(&format!(
-        "{} – {} {}",
-        run.title, result.target.product, run.started_at
-    ));
-    write_header(&mut out, result);
-    match result.main_step() {
-        Some(step) => {
-            out.push_str("<div class=\"tiles\">\n");
-            tables::write_tiles(&mut out, result, step);
-            out.push_str("</div>\n");
-            tables::write_warnings(&mut out, result);
-            overview::write(&mut out, result);
-            out.push_str(&replay::section(result));
-            write_charts(&mut out, result, step);
-            tables::write_step(&mut out, step);
-            out.push_str(&beside::section(result));
-            let others = result
-                .steps
-                .iter()
-                .filter(|other| !std::ptr::eq(*other, step) && !other.series.is_empty());
-            let others: Vec<&StepResult> = others.collect();
-            if !others.is_empty() {
-                out.push_str("<h2>The other steps in full</h2>\n");
-            }
-            for other in others {
-                let measured = if other.measured { "" } else { " (prepares)" };
-                let _ = writeln!(
-                    out,
-                    "<details class=\"step\"><summary>Step {}{measured}: {} {} per \
-                        second</summary>",
-                    escape(&other.name),
-                    format::number(other.rate.average),
-                    other.unit
-                );
-                write_charts(&mut out, result, other);
-                tables::write_step(&mut out, other);
-                out.push_str("</details>\n");
-            }
-        }
-        None => tables::write_warnings(&mut out, result),
-    }
-    tables::write_run(&mut out, result);
-    out.push_str(&foot(
-        "All numbers are in result.json and intervals.csv beside this page.",
-    ));
-    out
-}
-
-fn write_charts(out: &mut String, result: &RunResult, step: &StepResult) {
-    let _ = writeln!(
-        out,
-        "<h2>Step {} over time</h2>\n<div class=\"charts\">",
-        escape(&step.name)
-    );
-    for chart in charts::of_step(result, step) {
-        out.push_str(&chart.render());
-    }
-    out.push_str("</div>\n");
-}
-
-fn write_header(out: &mut String, result: &RunResult) {
-    let run = &result.run;
-    let pill = if run.complete {
-        "<span class=\"pill good\">complete</span>"
-    } else {
-        "<span class=\"pill bad\">ended early</span>"
-    };
-    let is_wrong = result
-        .checks
-        .iter()
-        .any(|check| check.passed == Some(false));
-    let wrong = if is_wrong {
-        "<span class=\"pill bad\">work done wrong</span>"
-    } else {
-        ""
-    };
-    let _ = writeln!(
-        out,
-        "<div class=\"eyebrow\">{pill}{wrong}<span>quarry-lab</span><span>workload {}, preset \
-            {}</span><span>{}</span></div>\n<h1>{}</h1>",
-        escape(&run.workload),
-        escape(&result.settings.preset),
-        escape(&run.started_at.replace('T', " ").replace('Z', " UTC")),
-        escape(&run.title),
-    );
-    if let Some(step) = result.main_step() {
-        let _ = writeln!(
-            out,
-            "<p class=\"verdict\">{}</p>",
-            escape(&verdict(result, step))
-        );
-    }
-    let _ = writeln!(
-        out,
-        "<p class=\"muted\">{} {}</p>",
-        escape(&run.about),
-        escape(&run.source)
-    );
-}
-
-/// The run in one or two sentences.
-fn verdict(result: &RunResult, step: &StepResult) -> String {
-    let settings = &result.settings;
-    let indexes = match settings.indexes {
-        0 => "no secondary index".to_owned(),
-        1 => "1 secondary index".to_owned(),
-        count => format!("{count} secondary indexes"),
-    };
-    let how = if let Some(replay) = &step.more.replay {
-        format!(
-            "{} style, {} differences in {} answers",
-            replay.style,
-            format::count(replay.differences()),
-            format::count(replay.compared)
-        )
-    } else if step.batch > 1 {
-        format!("in batches of {}, {indexes}", step.batch)
-    } else {
-        indexes
-    };
-    let mut out = format!(
-        "{} {} per second on average over {}, from {} {} ({how}), against {}.",
-        format::number(step.rate.average),
-        step.unit,
-        format::seconds(step.seconds),
-        step.clients,
-        if step.clients == 1 {
-            "client"
-        } else {
-            "clients"
-        },
-        result.target.name(),
-    );
-    if let Some(reason) = &result.run.stopped_because {
-        let _ = write!(out, " The run ended early: {reason}.");
-    }
-    out
-}
-
-/// With a capital letter.
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
-}
-
-/// Text for HTML, inside elements and attributes alike.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
-}
-
+mod step_numbers;
+mod steps_by_configuration;
 #[cfg(test)]
 mod tests;
+mod tiles;
+
+pub use claims_page::claims_page;
+pub use comparison::comparison_page;
+pub use run_page::page;
+pub use runs::{RunsError, runs_page};

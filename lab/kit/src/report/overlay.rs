@@ -3,8 +3,9 @@
 
 use metrics::LatencyHistogram;
 
+use super::axis::Quantity;
 use super::bars::{BarSeries, Bars};
-use super::chart::{Chart, Line, Quantity};
+use super::chart::{Chart, Line};
 use crate::format;
 use crate::result::StepResult;
 use crate::statistics;

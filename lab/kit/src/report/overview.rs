@@ -3,10 +3,10 @@
 
 use std::fmt::Write;
 
-use super::chart::Quantity;
-use super::escape;
+use super::axis::Quantity;
+use super::html::escape;
 use super::overlay::{self, COLOURS, Named, colour};
-use crate::figure;
+use crate::metric;
 use crate::result::{RunResult, StepResult};
 use crate::workload::Workload;
 
@@ -36,7 +36,7 @@ pub(super) fn write(out: &mut String, result: &RunResult) {
             .map(|step| {
                 (
                     step.name.clone(),
-                    figure::named(id).and_then(|figure| figure.value(step)),
+                    metric::named(id).and_then(|metric| metric.value(step)),
                 )
             })
             .collect();
@@ -98,7 +98,7 @@ fn scanned(result: &RunResult) -> Vec<(u32, &StepResult)> {
     };
     let limit = |name: &str| {
         let step = workload.steps.iter().find(|step| step.name == name)?;
-        (step.work.part == crate::workload::Part::Scan).then_some(step.work.limit?)
+        (step.work.operation == crate::workload::Operation::Scan).then_some(step.work.limit?)
     };
     result
         .steps

@@ -1,10 +1,13 @@
-// Linear or logarithmic scale per chart, and a readout under the pointer. The page is complete without it.
+// Linear or logarithmic scale per chart, and a readout under the pointer. The page is complete
+// without it.
 for (const figure of document.querySelectorAll("figure")) {
   const buttons = figure.querySelectorAll(".switch button");
   for (const button of buttons) {
     button.addEventListener("click", () => {
       for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
-      for (const svg of figure.querySelectorAll("svg")) svg.toggleAttribute("hidden", svg.dataset.scale !== button.dataset.scale);
+      for (const svg of figure.querySelectorAll("svg")) {
+        svg.toggleAttribute("hidden", svg.dataset.scale !== button.dataset.scale);
+      }
     });
   }
   const source = figure.querySelector("script");
@@ -22,7 +25,10 @@ for (const figure of document.querySelectorAll("figure")) {
       const scale = svg.viewBox.baseVal.width / box.width;
       const at = (event.clientX - box.left) * scale;
       let best = -1;
-      for (let i = 0; i < data.px.length; i++) if (best < 0 || Math.abs(data.px[i] - at) < Math.abs(data.px[best] - at)) best = i;
+      for (let i = 0; i < data.px.length; i++) {
+        const isNearer = best < 0 || Math.abs(data.px[i] - at) < Math.abs(data.px[best] - at);
+        if (isNearer) best = i;
+      }
       if (best < 0) return hide();
       const line = svg.querySelector(".cursor");
       line.setAttribute("x1", data.px[best]);

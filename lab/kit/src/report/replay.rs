@@ -8,12 +8,12 @@ use std::fmt::Write;
 
 use metrics::LatencyHistogram;
 
+use super::axis::Quantity;
 use super::bars::{BarSeries, Bars};
-use super::chart::Quantity;
-use super::escape;
+use super::html::escape;
 use super::overlay::colour;
 use crate::format;
-use crate::replay::ReplayResult;
+use crate::result::ReplayResult;
 use crate::result::{LatencySummary, RunResult, StepResult};
 
 /// Percentiles of the study's report.
@@ -59,7 +59,7 @@ pub(super) fn section(result: &RunResult) -> String {
     ));
     for (title, of) in latency_charts() {
         let series =
-            |name: &str, number, pick: fn(&crate::replay::KindResult) -> &LatencySummary| {
+            |name: &str, number, pick: fn(&crate::result::KindResult) -> &LatencySummary| {
                 BarSeries {
                     name: name.to_owned(),
                     colour: colour(number),
@@ -112,7 +112,7 @@ pub(super) fn settings(result: &RunResult) -> Option<Vec<(String, String)>> {
 }
 
 /// The charts of several replays beside each other; empty where there is none.
-pub(super) fn beside(runs: &[RunResult]) -> String {
+pub(super) fn side_by_side(runs: &[RunResult]) -> String {
     let replays: Vec<(&RunResult, &ReplayResult)> = runs
         .iter()
         .filter_map(|run| Some((run, run.main_step()?.more.replay.as_ref()?)))
@@ -164,12 +164,15 @@ pub(super) fn beside(runs: &[RunResult]) -> String {
             "From sending; the recorder saw its own between driver and server.",
         ));
     }
-    out.push_str("</div>\n<p></p>\n<div class=\"card scroll\"><h3>Answers</h3><table \
+    out.push_str(
+        "</div>\n<p></p>\n<div class=\"card scroll\"><h3>Answers</h3><table \
         class=\"right\"><thead><tr><th \
-        scope=\"col\">run</th><th>target</th><th>operations</th><th>compared</th><th>differences</th><th>errors</th></tr></thead><tbody>\n");
+        scope=\"col\">run</th><th>target</th><th>operations</th><th>compared</th><th>\
+        differences</th><th>errors</th></tr></thead><tbody>\n",
+    );
     for (run, replay) in &replays {
         let total =
-            |of: fn(&crate::replay::KindResult) -> u64| replay.kinds.values().map(of).sum::<u64>();
+            |of: fn(&crate::result::KindResult) -> u64| replay.kinds.values().map(of).sum::<u64>();
         let _ = writeln!(
             out,
             "<tr><th scope=\"row\">{}</th><td>{}, \
@@ -280,7 +283,7 @@ fn write_kinds(out: &mut String, step: &StepResult, replay: &ReplayResult) {
         );
         if let Some(due) = step
             .more
-            .by_part
+            .by_operation
             .get(kind)
             .filter(|_| replay.style == "real")
         {
@@ -354,8 +357,11 @@ fn write_answers(out: &mut String, replay: &ReplayResult) {
     if replay.first_differences.is_empty() {
         return;
     }
-    out.push_str("<p></p>\n<div class=\"card scroll\"><h3>First \
-        differences</h3><table><thead><tr><th>operation</th><th>kind</th><th>collection</th><th>what</th><th>recorded</th><th>replayed</th></tr></thead><tbody>\n");
+    out.push_str(
+        "<p></p>\n<div class=\"card scroll\"><h3>First \
+        differences</h3><table><thead><tr><th>operation</th><th>kind</th><th>collection</th><th>\
+        what</th><th>recorded</th><th>replayed</th></tr></thead><tbody>\n",
+    );
     for one in &replay.first_differences {
         let _ = writeln!(
             out,
@@ -394,7 +400,7 @@ mod tests {
 
     use super::*;
     use crate::recorder::latency_summary;
-    use crate::replay::{Difference, KindResult};
+    use crate::result::{AnswerDifference, KindResult};
 
     fn replayed(us: u64) -> RunResult {
         let mut run: RunResult =
@@ -419,9 +425,9 @@ mod tests {
             ]
             .into(),
             differences: [("n of insert".to_owned(), 7)].into(),
-            first_differences: vec![Difference {
+            first_differences: vec![AnswerDifference {
                 namespace: "d.<b>".to_owned(),
-                ..Difference::default()
+                ..AnswerDifference::default()
             }],
             ..ReplayResult::default()
         };
@@ -447,7 +453,7 @@ mod tests {
             assert!(html.contains(text), "{text}: {html}");
         }
         assert!(!html.contains("NaN"));
-        let page = beside(&[replayed(50), replayed(70)]);
+        let page = side_by_side(&[replayed(50), replayed(70)]);
         assert!(
             page.matches("<figure").count() == 2 && page.contains("as recorded"),
             "{page}"
@@ -455,7 +461,7 @@ mod tests {
         let other: RunResult =
             serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap();
         assert_eq!(
-            (section(&other), beside(std::slice::from_ref(&other))),
+            (section(&other), side_by_side(std::slice::from_ref(&other))),
             (String::new(), String::new())
         );
     }
@@ -464,7 +470,7 @@ mod tests {
     fn writes_are_judged_by_their_slowest_kind_from_sending() {
         let run = replayed(50);
         let step = run.main_step().unwrap();
-        let value = |id: &str| crate::figure::named(id).unwrap().value(step).unwrap();
+        let value = |id: &str| crate::metric::named(id).unwrap().value(step).unwrap();
         assert!(
             (value("write_kind_us_max") - 5_000.0).abs() < 10.0,
             "queries do not count"

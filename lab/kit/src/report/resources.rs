@@ -1,7 +1,7 @@
 //! What a step did to the device, the machine, memory, files and threads: cards of numbers beside
 //! its latency.
 
-use super::tables::{row, write_card};
+use super::html::{row, write_card};
 use crate::format;
 use crate::result::{StepResult, ThreadGroup};
 
@@ -92,7 +92,7 @@ fn machine(step: &StepResult) -> Rows {
             format!("{} %", format::number(waited.cpu_some_percent)),
         ));
     }
-    let one = step.part.unit_one();
+    let one = step.operation.unit_one();
     push(
         &mut rows,
         &format!("read into the page cache per {one}"),
@@ -255,7 +255,7 @@ fn threads(step: &StepResult) -> Rows {
             row(name, text)
         })
         .collect();
-    let one = step.part.unit_one();
+    let one = step.operation.unit_one();
     push(
         &mut rows,
         &format!("pages read by client threads per {one}"),

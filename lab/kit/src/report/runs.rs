@@ -1,17 +1,17 @@
-//! The page of several runs of one workload: bars by clients, figures absolute and relative to the
+//! The page of several runs of one workload: bars by clients, metrics absolute and relative to the
 //! first, all over time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::abreast;
+use super::axis::Quantity;
 use super::bars::{BarSeries, Bars};
-use super::chart::Quantity;
-use super::layouts::{self, Configuration};
+use super::by_clients::{self, Configuration};
+use super::html::{capital, escape, foot, head};
 use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
-use super::{capital, escape, foot, head};
-use crate::figure::{self, Figure};
+use super::steps_by_configuration;
 use crate::format;
+use crate::metric::{self, Metric};
 use crate::result::{RunResult, StepResult};
 
 /// Runs that cannot stand on one page.
@@ -38,7 +38,7 @@ pub enum RunsError {
 }
 
 /// Figures of the tables, as the studies print them: rate, cost of an operation, latency, size.
-const FIGURES: [&str; 9] = [
+const METRICS: [&str; 9] = [
     "rate",
     "latency_us_p50",
     "latency_us_p99",
@@ -49,15 +49,6 @@ const FIGURES: [&str; 9] = [
     "bytes_per_document",
     "stalled_s",
 ];
-
-/// Runs that differ in nothing but the number of clients and the repeat.
-struct Group<'a> {
-    /// As short as tells the groups of the page apart.
-    name: String,
-    full_name: String,
-    colour: u8,
-    runs: Vec<&'a RunResult>,
-}
 
 /// The page.
 ///
@@ -89,16 +80,9 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
         escape(&first.run.source)
     );
     write_notes(&mut out, runs);
-    out.push_str(&super::replay::beside(runs));
+    out.push_str(&super::replay::side_by_side(runs));
     let steps: Vec<&StepResult> = first.steps.iter().filter(|step| step.measured).collect();
-    let configurations: Vec<Configuration<'_>> = groups
-        .iter()
-        .map(|group| Configuration {
-            name: group.name.clone(),
-            runs: group.runs.clone(),
-        })
-        .collect();
-    out.push_str(&abreast::section(&steps, &configurations));
+    out.push_str(&steps_by_configuration::section(&steps, &groups));
     for step in steps {
         write_step(&mut out, step, &groups);
     }
@@ -161,7 +145,7 @@ fn write_notes(out: &mut String, runs: &[RunResult]) {
 }
 
 /// Groups runs by target and by those settings, other than clients, in which they differ.
-fn group(runs: &[RunResult]) -> Vec<Group<'_>> {
+fn group(runs: &[RunResult]) -> Vec<Configuration<'_>> {
     let settings: Vec<serde_json::Map<String, serde_json::Value>> = runs
         .iter()
         .map(|run| {
@@ -184,7 +168,7 @@ fn group(runs: &[RunResult]) -> Vec<Group<'_>> {
         .filter(|name| !["clients", "preset"].contains(&name.as_str()) && differs(name))
         .cloned()
         .collect();
-    let mut out: Vec<Group<'_>> = Vec::new();
+    let mut out: Vec<Configuration<'_>> = Vec::new();
     for (run, map) in runs.iter().zip(&settings) {
         let mut name = run.target.name();
         if let Some(engine) = &run.target.storage_engine {
@@ -201,7 +185,7 @@ fn group(runs: &[RunResult]) -> Vec<Group<'_>> {
         }
         match out.iter_mut().find(|group| group.full_name == name) {
             Some(group) => group.runs.push(run),
-            None => out.push(Group {
+            None => out.push(Configuration {
                 name: name.clone(),
                 full_name: name,
                 colour: colour(out.len()),
@@ -210,18 +194,40 @@ fn group(runs: &[RunResult]) -> Vec<Group<'_>> {
         }
     }
     let full: Vec<String> = out.iter().map(|group| group.full_name.clone()).collect();
-    for (group, short) in out.iter_mut().zip(abreast::shorten(&full)) {
+    for (group, short) in out.iter_mut().zip(steps_by_configuration::shorten(&full)) {
         group.name = short;
     }
     out
 }
 
-fn value(runs: &[&RunResult], step: &str, figure: &Figure) -> Option<f64> {
-    layouts::mean_of(runs.iter().copied(), step, figure)
+fn value(runs: &[&RunResult], step: &str, metric: &Metric) -> Option<f64> {
+    by_clients::mean_of(runs.iter().copied(), step, metric)
 }
 
-fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
-    let mut by_clients: BTreeMap<u32, Vec<Vec<&RunResult>>> = BTreeMap::new();
+/// The runs of each configuration at one number of clients.
+type Cells<'a> = Vec<Vec<&'a RunResult>>;
+
+fn write_step(out: &mut String, step: &StepResult, groups: &[Configuration<'_>]) {
+    let by_clients = cells_by_clients(step, groups);
+    let _ = writeln!(
+        out,
+        "<h2>Step {}</h2>\n<div class=\"charts\">",
+        escape(&step.name)
+    );
+    write_bars(out, step, groups, &by_clients);
+    write_lines(out, step, groups, &by_clients);
+    out.push_str("</div>\n");
+    by_clients::write(out, step, groups);
+    for (clients, cells) in &by_clients {
+        write_tables(out, step, *clients, cells, groups);
+    }
+}
+
+fn cells_by_clients<'a>(
+    step: &StepResult,
+    groups: &[Configuration<'a>],
+) -> BTreeMap<u32, Cells<'a>> {
+    let mut out: BTreeMap<u32, Cells<'a>> = BTreeMap::new();
     for (at, group) in groups.iter().enumerate() {
         for run in &group.runs {
             // Some steps have clients of their own.
@@ -230,7 +236,7 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
                 .iter()
                 .find(|other| other.name == step.name)
                 .map_or(run.settings.clients, |step| step.clients);
-            let columns = by_clients
+            let columns = out
                 .entry(clients)
                 .or_insert_with(|| vec![Vec::new(); groups.len()]);
             if let Some(cell) = columns.get_mut(at) {
@@ -238,17 +244,21 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
             }
         }
     }
-    let _ = writeln!(
-        out,
-        "<h2>Step {}</h2>\n<div class=\"charts\">",
-        escape(&step.name)
-    );
+    out
+}
+
+fn write_bars(
+    out: &mut String,
+    step: &StepResult,
+    groups: &[Configuration<'_>],
+    by_clients: &BTreeMap<u32, Cells<'_>>,
+) {
     for (id, quantity) in [
         ("rate", Quantity::Number),
         ("latency_us_p99", Quantity::LatencyUs),
         ("server_cpu_us_per_op", Quantity::LatencyUs),
     ] {
-        let Some(figure) = figure::named(id) else {
+        let Some(metric) = metric::named(id) else {
             continue;
         };
         let series = groups.iter().enumerate().map(|(at, group)| BarSeries {
@@ -256,21 +266,30 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
             colour: group.colour,
             values: by_clients
                 .values()
-                .map(|cells| value(cells.get(at)?, &step.name, figure))
+                .map(|cells| value(cells.get(at)?, &step.name, metric))
                 .collect(),
         });
         let bars = Bars {
-            title: format!("{} by clients", capital(figure.name)),
+            title: format!("{} by clients", capital(metric.name)),
             caption: "The mean of repeats, where there are several.".to_owned(),
             x_title: "clients".to_owned(),
             groups: by_clients.keys().map(u32::to_string).collect(),
-            y_title: figure.unit_for(&step.unit),
+            y_title: metric.unit_for(&step.unit),
             quantity,
             series: series.collect(),
             half: id != "rate",
         };
         out.push_str(&bars.render());
     }
+}
+
+/// Throughput over time and percentiles, of as many runs as there are colours.
+fn write_lines(
+    out: &mut String,
+    step: &StepResult,
+    groups: &[Configuration<'_>],
+    by_clients: &BTreeMap<u32, Cells<'_>>,
+) {
     // What would not fit into the colours: the runs with most clients stand for their
     // configurations.
     let all: usize = by_clients.values().flatten().map(Vec::len).sum();
@@ -281,23 +300,20 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
     };
     let mut named = Vec::new();
     let mut merged: Vec<(String, u8, Vec<&StepResult>)> = Vec::new();
-    for group in groups {
+    for (at, group) in groups.iter().enumerate() {
         for (clients, cells) in by_clients
             .iter()
             .filter(|(clients, _)| drawn.contains(clients))
         {
             let runs: Vec<&StepResult> = cells
-                .iter()
+                .get(at)
+                .into_iter()
                 .flatten()
-                .filter(|run| group.runs.iter().any(|other| std::ptr::eq(*other, **run)))
                 .filter_map(|run| run.steps.iter().find(|other| other.name == step.name))
                 .collect();
             let name = if by_clients.len() > 1 {
-                format!(
-                    "{}, {clients} {}",
-                    group.name,
-                    if *clients == 1 { "client" } else { "clients" }
-                )
+                let plural = if *clients == 1 { "client" } else { "clients" };
+                format!("{}, {clients} {plural}", group.name)
             } else {
                 group.name.clone()
             };
@@ -338,29 +354,17 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
         out.push_str(&throughput(&named, &step.unit));
         out.push_str(&percentiles(&merged).render());
     }
-    out.push_str("</div>\n");
-    let configurations: Vec<Configuration<'_>> = groups
-        .iter()
-        .map(|group| Configuration {
-            name: group.name.clone(),
-            runs: group.runs.clone(),
-        })
-        .collect();
-    layouts::write(out, step, &configurations);
-    for (clients, cells) in &by_clients {
-        write_tables(out, step, *clients, cells, groups);
-    }
 }
 
-/// Configurations by figures: absolute, then relative to the first.
+/// Configurations by metrics: absolute, then relative to the first.
 fn write_tables(
     out: &mut String,
     step: &StepResult,
     clients: u32,
     cells: &[Vec<&RunResult>],
-    groups: &[Group<'_>],
+    groups: &[Configuration<'_>],
 ) {
-    let figures: Vec<&Figure> = FIGURES.iter().filter_map(|id| figure::named(id)).collect();
+    let metrics: Vec<&Metric> = METRICS.iter().filter_map(|id| metric::named(id)).collect();
     let rows: Vec<(&str, Vec<Option<f64>>)> = groups
         .iter()
         .zip(cells)
@@ -368,9 +372,9 @@ fn write_tables(
         .map(|(group, runs)| {
             (
                 group.name.as_str(),
-                figures
+                metrics
                     .iter()
-                    .map(|figure| value(runs, &step.name, figure))
+                    .map(|metric| value(runs, &step.name, metric))
                     .collect(),
             )
         })
@@ -381,8 +385,8 @@ fn write_tables(
             "<div class=\"card scroll\"><h3>{title}</h3><table class=\"right\"><thead><tr><th \
                 scope=\"col\">configuration</th>"
         );
-        for figure in &figures {
-            let unit = figure.unit_for(&step.unit);
+        for metric in &metrics {
+            let unit = metric.unit_for(&step.unit);
             let unit = if unit.is_empty() {
                 unit
             } else {
@@ -391,7 +395,7 @@ fn write_tables(
             let _ = write!(
                 out,
                 "<th scope=\"col\">{}{}</th>",
-                escape(figure.name),
+                escape(metric.name),
                 escape(&unit)
             );
         }
@@ -423,8 +427,8 @@ fn write_tables(
     head(out, "Relative to the first; marked from 5 % on");
     for (name, values) in &rows {
         let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
-        for ((value, base), figure) in values.iter().zip(base).zip(&figures) {
-            out.push_str(&layouts::ratio_cell(*value, *base, figure));
+        for ((value, base), metric) in values.iter().zip(base).zip(&metrics) {
+            out.push_str(&by_clients::ratio_cell(*value, *base, metric));
         }
         out.push_str("</tr>\n");
     }

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::compare::compare;
+use crate::result::RunResult;
 
 fn run(id: &str, factor: f64) -> RunResult {
     let mut out: RunResult =
@@ -65,7 +66,7 @@ fn sound(name: &str, page: &str) {
 }
 
 #[test]
-fn a_run_has_its_charts_their_numbers_and_the_published_figures() {
+fn a_run_has_its_charts_their_numbers_and_the_published_results() {
     let text = page(&run("01", 1.0));
     sound("run.html", &text);
     for wanted in [
@@ -74,7 +75,7 @@ fn a_run_has_its_charts_their_numbers_and_the_published_figures() {
         "<h3>Latency by percentile</h3>",
         "Numbers of this chart",
         "warm-up, not measured",
-        "Beside the published figures",
+        "Published results",
         "Small Datum, 2014-04-22",
         "mongo26",
         "class=\"new\"",
@@ -197,7 +198,7 @@ fn a_comparison_shows_verdicts_intervals_and_both_sides() {
 }
 
 #[test]
-fn claims_stand_with_their_figures() {
+fn claims_are_shown_with_their_metrics() {
     let mut runs: Vec<RunResult> = (0..6)
         .map(|number| run(&format!("{number:02}"), 1.0 + f64::from(number) * 0.01))
         .collect();

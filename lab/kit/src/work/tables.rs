@@ -32,7 +32,7 @@ pub struct TableState {
 
 /// The part of [`TableState`] that a checkpoint keeps.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-pub struct TableMark {
+pub struct TableCheckpoint {
     /// Rows given away and acknowledged.
     pub visible: u64,
     /// Rows up to here have been deleted.
@@ -95,14 +95,14 @@ impl TableState {
 
 /// All tables of a run and what clients must know of the workload.
 #[derive(Debug)]
-pub struct Shape {
+pub struct Dataset {
     /// Row generator.
     pub kind: DocumentKind,
     /// Who makes ids.
     pub ids: Ids,
     /// Secondary indexes that exist.
     pub indexes: Mutex<Vec<Index>>,
-    /// How large and how many.
+    /// The settings of the run.
     pub settings: Settings,
     /// The tables.
     pub tables: Vec<TableState>,
@@ -114,7 +114,7 @@ pub struct Shape {
     pub(super) paired: AtomicBool,
 }
 
-impl Shape {
+impl Dataset {
     /// Before the first step.
     pub fn new(kind: DocumentKind, ids: Ids, settings: Settings) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Shape {
         }
     }
 
-    /// At the begin of a step; `paired`: it deletes what it inserts.
+    /// At the start of a step; `paired`: it deletes what it inserts.
     pub fn begin_step(&self, paired: bool) {
         self.ahead.store(0, Ordering::Relaxed);
         self.paired.store(paired, Ordering::Relaxed);
@@ -189,17 +189,17 @@ impl Shape {
     }
 
     /// What a checkpoint keeps.
-    pub fn marks(&self) -> Vec<TableMark> {
-        let mark = |table: &TableState| TableMark {
+    pub fn table_checkpoints(&self) -> Vec<TableCheckpoint> {
+        let mark = |table: &TableState| TableCheckpoint {
             visible: table.visible(),
             deleted: table.oldest() - 1,
         };
         self.tables.iter().map(mark).collect()
     }
 
-    /// Takes up what a checkpoint kept.
-    pub fn restore(&self, marks: &[TableMark]) {
-        for (table, mark) in self.tables.iter().zip(marks) {
+    /// Restores what a checkpoint kept.
+    pub fn restore(&self, table_checkpoints: &[TableCheckpoint]) {
+        for (table, mark) in self.tables.iter().zip(table_checkpoints) {
             table.visible.store(mark.visible, Ordering::Release);
             table.given.store(mark.visible, Ordering::Release);
             table.deleted.store(mark.deleted, Ordering::Release);

@@ -1,26 +1,33 @@
 //! Clients together do the work once, and account for it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::*;
+use crate::row::Key;
 use crate::seed::stream;
-use crate::workload::{Overrides, Workload};
+use crate::target::{Call, CallOutcome};
+use crate::workload::{DocumentKind, Ids, Operation, Overrides, Role, Workload};
 
-fn shape(workload: &str, given: Overrides) -> (Workload, Arc<Shape>) {
+fn dataset(workload: &str, given: Overrides) -> (Workload, Arc<Dataset>) {
     let workload = Workload::named(workload).unwrap();
     let settings = workload.settings("smoke", given).unwrap();
-    let shape = Shape::new(workload.data.documents, workload.data.ids, settings);
-    (workload, Arc::new(shape))
+    let dataset = Dataset::new(workload.data.documents, workload.data.ids, settings);
+    (workload, Arc::new(dataset))
 }
 
-fn role(part: Part) -> Role {
-    toml::from_str(&format!("part = {}", serde_json::to_string(&part).unwrap())).unwrap()
+fn role(operation: Operation) -> Role {
+    toml::from_str(&format!(
+        "operation = {}",
+        serde_json::to_string(&operation).unwrap()
+    ))
+    .unwrap()
 }
 
-fn work(shape: &Arc<Shape>, role: Role, quota: Quota, client: (u32, u32)) -> Work {
+fn work(dataset: &Arc<Dataset>, role: Role, quota: Quota, client: (u32, u32)) -> Work {
     Work::new(
         (role, quota),
-        shape.clone(),
+        dataset.clone(),
         stream(1, "step", "test", client.0),
         client,
         false,
@@ -36,11 +43,16 @@ fn clients_share_the_rows_of_all_tables_without_gap_or_overlap() {
         batch: Some(7),
         ..Overrides::default()
     };
-    let (_, shape) = shape("update", given);
+    let (_, dataset) = dataset("update", given);
     let mut seen = BTreeSet::new();
     for round in 0..2 {
         for client in 0..4 {
-            let mut work = work(&shape, role(Part::Insert), Quota::Rows(1_003), (client, 4));
+            let mut work = work(
+                &dataset,
+                role(Operation::Insert),
+                Quota::Rows(1_003),
+                (client, 4),
+            );
             while let Next::Call(_, Call::Insert { table, rows }) = work.draw() {
                 for row in &rows {
                     assert!(
@@ -48,14 +60,15 @@ fn clients_share_the_rows_of_all_tables_without_gap_or_overlap() {
                         "{round} {table} {row:?}"
                     );
                 }
-                let (_, effect) = work.settle(Outcome::done(rows.len() as u64, rows.len() as u64));
+                let (_, effect) =
+                    work.account(CallOutcome::done(rows.len() as u64, rows.len() as u64));
                 assert_eq!(effect.inserted, rows.len() as u64);
             }
         }
-        shape.stored(1_003);
+        dataset.stored(1_003);
     }
     assert_eq!(seen.len(), 2_006);
-    let visible: Vec<u64> = shape.tables.iter().map(TableState::visible).collect();
+    let visible: Vec<u64> = dataset.tables.iter().map(TableState::visible).collect();
     assert_eq!(visible, [668, 668, 670]);
     let numbers: Vec<i64> = seen
         .iter()
@@ -67,19 +80,19 @@ fn clients_share_the_rows_of_all_tables_without_gap_or_overlap() {
 
 #[test]
 fn own_rows_of_clients_never_meet_and_cover_all() {
-    let (_, shape) = shape(
+    let (_, dataset) = dataset(
         "kinds-of-write",
         Overrides {
             rows: Some(31),
             ..Overrides::default()
         },
     );
-    shape.stored(31);
+    dataset.stored(31);
     let mut all = BTreeSet::new();
     for client in 0..4 {
         let mut work = work(
-            &shape,
-            role(Part::ReadModifyWrite),
+            &dataset,
+            role(Operation::ReadModifyWrite),
             Quota::Endless,
             (client, 4),
         );
@@ -97,47 +110,47 @@ fn own_rows_of_clients_never_meet_and_cover_all() {
 
 #[test]
 fn a_read_that_finds_nothing_fails_unless_rows_may_be_missing() {
-    let (_, shape) = shape("point", Overrides::default());
-    shape.stored(100);
+    let (_, dataset) = dataset("point", Overrides::default());
+    dataset.stored(100);
     for (misses, is_failure) in [(false, true), (true, false)] {
         let mut work = Work::new(
-            (role(Part::Point), Quota::Endless),
-            shape.clone(),
+            (role(Operation::Point), Quota::Endless),
+            dataset.clone(),
             stream(1, "a", "b", 0),
             (0, 1),
             misses,
         );
         assert!(matches!(work.draw(), Next::Call(..)));
-        let (outcome, _) = work.settle(Outcome::done(1, 0));
-        assert_eq!(matches!(outcome, Outcome::Failed { .. }), is_failure);
+        let (outcome, _) = work.account(CallOutcome::done(1, 0));
+        assert_eq!(matches!(outcome, CallOutcome::Failed { .. }), is_failure);
     }
 }
 
 #[test]
 fn deletes_follow_inserts_and_inserts_wait_for_them() {
-    let (_, shape) = shape(
+    let (_, dataset) = dataset(
         "insert-modern",
         Overrides {
             rows: Some(1_000),
             ..Overrides::default()
         },
     );
-    shape.stored(1_000);
-    shape.begin_step(true);
+    dataset.stored(1_000);
+    dataset.begin_step(true);
     let mut insert = work(
-        &shape,
+        &dataset,
         Role {
             batch: Some(10),
-            ..role(Part::Insert)
+            ..role(Operation::Insert)
         },
         Quota::Rows(500),
         (0, 1),
     );
     let mut delete = work(
-        &shape,
+        &dataset,
         Role {
             batch: Some(10),
-            ..role(Part::DeleteOldest)
+            ..role(Operation::DeleteOldest)
         },
         Quota::Endless,
         (0, 1),
@@ -148,7 +161,7 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
     );
     let mut inserted = 0;
     while let Next::Call(..) = insert.draw() {
-        insert.settle(Outcome::done(10, 10));
+        insert.account(CallOutcome::done(10, 10));
         inserted += 10;
     }
     assert_eq!(
@@ -159,14 +172,14 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
         panic!()
     };
     assert_eq!((ids.first(), ids.len()), (Some(&Key::Number(1)), 10));
-    let (_, effect) = delete.settle(Outcome::done(10, 10));
+    let (_, effect) = delete.account(CallOutcome::done(10, 10));
     assert_eq!(effect.deleted, 10);
     assert!(matches!(insert.draw(), Next::Call(..)));
 }
 
 #[test]
 fn a_deleted_row_is_put_back_by_who_deleted_it() {
-    let (_, shape) = shape(
+    let (_, dataset) = dataset(
         "sysbench-transaction",
         Overrides {
             rows: Some(50),
@@ -174,24 +187,29 @@ fn a_deleted_row_is_put_back_by_who_deleted_it() {
             ..Overrides::default()
         },
     );
-    shape.stored(50);
-    let mut work = work(&shape, role(Part::DeleteInsert), Quota::Endless, (0, 1));
+    dataset.stored(50);
+    let mut work = work(
+        &dataset,
+        role(Operation::DeleteInsert),
+        Quota::Endless,
+        (0, 1),
+    );
     let Next::Call(_, Call::Delete { ids, .. }) = work.draw() else {
         panic!()
     };
-    let (_, effect) = work.settle(Outcome::done(1, 1));
-    assert!((effect.deleted, effect.inserted) == (1, 0) && work.owes());
+    let (_, effect) = work.account(CallOutcome::done(1, 1));
+    assert!((effect.deleted, effect.inserted) == (1, 0) && work.must_reinsert());
     let Next::Call(_, Call::Insert { rows, .. }) = work.draw() else {
         panic!()
     };
     assert_eq!(rows[0].id.as_ref(), ids.first());
-    let (_, effect) = work.settle(Outcome::done(1, 1));
-    assert!((effect.deleted, effect.inserted) == (0, 1) && !work.owes());
+    let (_, effect) = work.account(CallOutcome::done(1, 1));
+    assert!((effect.deleted, effect.inserted) == (0, 1) && !work.must_reinsert());
 }
 
 #[test]
 fn rows_stored_at_random_leave_a_share_of_one_by_e_missing() {
-    let (_, shape) = shape(
+    let (_, dataset) = dataset(
         "db-bench",
         Overrides {
             rows: Some(10_000),
@@ -199,72 +217,77 @@ fn rows_stored_at_random_leave_a_share_of_one_by_e_missing() {
             ..Overrides::default()
         },
     );
-    let mut work = work(&shape, role(Part::FillRandom), Quota::Calls(10_000), (0, 1));
+    let mut work = work(
+        &dataset,
+        role(Operation::FillRandom),
+        Quota::Calls(10_000),
+        (0, 1),
+    );
     let mut distinct = 0;
     while let Next::Call(..) = work.draw() {
-        distinct += work.settle(Outcome::done(1, 1)).1.inserted;
+        distinct += work.account(CallOutcome::done(1, 1)).1.inserted;
     }
     assert!((6_250..6_400).contains(&distinct), "{distinct}");
 }
 
 #[test]
 fn mixes_keep_their_weights_and_latest_prefers_the_newest() {
-    let (workload, shape) = shape(
+    let (workload, dataset) = dataset(
         "ycsb-d",
         Overrides {
             rows: Some(1_000),
             ..Overrides::default()
         },
     );
-    shape.stored(1_000);
+    dataset.stored(1_000);
     let run = workload
         .steps
         .iter()
         .find(|step| step.name == "run")
         .unwrap();
-    let mut work = work(&shape, run.work.clone(), Quota::Endless, (0, 1));
+    let mut work = work(&dataset, run.work.clone(), Quota::Endless, (0, 1));
     let (mut inserts, mut newest) = (0, 0);
     for _ in 0..20_000 {
         match work.draw() {
-            Next::Call(Part::Insert, Call::Insert { rows, .. }) => {
+            Next::Call(Operation::Insert, Call::Insert { rows, .. }) => {
                 inserts += rows.len();
-                work.settle(Outcome::done(1, 1));
+                work.account(CallOutcome::done(1, 1));
             }
             Next::Call(_, Call::Get { id, .. }) => {
-                newest += usize::from(id == DocumentKind::Ycsb.key(shape.tables[0].visible()));
+                newest += usize::from(id == DocumentKind::Ycsb.key(dataset.tables[0].visible()));
             }
             other => panic!("{other:?}"),
         }
     }
     assert!((850..1_150).contains(&inserts), "{inserts}");
-    assert_eq!(shape.tables[0].visible(), 1_000 + inserts as u64);
+    assert_eq!(dataset.tables[0].visible(), 1_000 + inserts as u64);
     assert!(newest > 1_500, "{newest}");
 }
 
 #[test]
 fn batches_of_neighbours_go_on_where_the_read_before_was() {
-    let (_, shape) = shape(
+    let (_, dataset) = dataset(
         "forestdb",
         Overrides {
             rows: Some(1_000),
             ..Overrides::default()
         },
     );
-    shape.stored(1_000);
+    dataset.stored(1_000);
     let mut reader = work(
-        &shape,
+        &dataset,
         Role {
             read_batch: Some(4),
-            ..role(Part::Point)
+            ..role(Operation::Point)
         },
         Quota::Endless,
         (0, 1),
     );
     let numbers: Vec<u64> = (0..400)
         .map(|_| match reader.draw() {
-            Next::Call(Part::Point, Call::Get { id, .. }) => {
-                (1..=1_000).find(|number| shape.key(*number) == id).unwrap()
-            }
+            Next::Call(Operation::Point, Call::Get { id, .. }) => (1..=1_000)
+                .find(|number| dataset.key(*number) == id)
+                .unwrap(),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -280,7 +303,7 @@ fn batches_of_neighbours_go_on_where_the_read_before_was() {
 
 #[test]
 fn an_update_may_be_preceded_by_a_read_of_its_row() {
-    let (_, shape) = shape(
+    let (_, dataset) = dataset(
         "update",
         Overrides {
             rows: Some(1_000),
@@ -288,23 +311,26 @@ fn an_update_may_be_preceded_by_a_read_of_its_row() {
             ..Overrides::default()
         },
     );
-    shape.stored(1_000);
+    dataset.stored(1_000);
     let mut updater = work(
-        &shape,
+        &dataset,
         Role {
             prefetch: true,
-            ..role(Part::UpdateInc)
+            ..role(Operation::UpdateInc)
         },
         Quota::Endless,
         (0, 1),
     );
-    let Next::Pair(Part::UpdateInc, Call::Get { id: read, .. }, Call::Update { id: updated, .. }) =
-        updater.draw()
+    let Next::Pair(
+        Operation::UpdateInc,
+        Call::Get { id: read, .. },
+        Call::Update { id: updated, .. },
+    ) = updater.draw()
     else {
         panic!("no pair")
     };
     assert_eq!(read, updated);
-    let (_, effect) = updater.settle(Outcome::done(1, 1));
+    let (_, effect) = updater.account(CallOutcome::done(1, 1));
     assert_eq!(effect.added, 1);
 }
 
@@ -312,8 +338,8 @@ fn an_update_may_be_preceded_by_a_read_of_its_row() {
 fn ids_without_order_are_unlike_and_scattered() {
     let workload = Workload::named("insert-grow").unwrap();
     let settings = workload.settings("smoke", Overrides::default()).unwrap();
-    let shape = Shape::new(workload.data.documents, Ids::Random, settings);
-    let keys: Vec<Key> = (1..=10_000).map(|number| shape.key(number)).collect();
+    let dataset = Dataset::new(workload.data.documents, Ids::Random, settings);
+    let keys: Vec<Key> = (1..=10_000).map(|number| dataset.key(number)).collect();
     let sorted: BTreeSet<&Key> = keys.iter().collect();
     assert_eq!(sorted.len(), keys.len());
     let rising = keys.windows(2).filter(|pair| pair[0] < pair[1]).count();

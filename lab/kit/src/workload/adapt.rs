@@ -1,16 +1,18 @@
 //! Settings that change what a workload does, and not only how much of it: indexes made unique, ids
 //! without order, a wait between steps.
 //!
-//! Promises: the adapted workload says everything; whoever runs it need not look at these settings
+//! Promises: the adapted workload says everything; code that runs it need not read these settings
 //! again. A setting that a workload has no use for is refused instead of ignored.
 
-use super::{Draw, Ids, Part, Role, Settings, Step, Stop, Workload, WorkloadError};
+use super::choices::Ids;
+use super::definition::{Draw, Operation, Role, Step, Stop, Workload, WorkloadError};
+use super::settings::Settings;
 
 impl Role {
     /// A role that does this and nothing out of the ordinary.
-    pub fn of(part: Part) -> Self {
+    pub fn of(operation: Operation) -> Self {
         Self {
-            part,
+            operation,
             clients: None,
             batch: None,
             rate: None,
@@ -35,8 +37,8 @@ fn wrong(name: &'static str, given: &dyn std::fmt::Display, allowed: &str) -> Wo
     }
 }
 
-fn is_update(part: Part) -> bool {
-    matches!(part, Part::UpdateInc | Part::UpdateSet)
+fn is_update(operation: Operation) -> bool {
+    matches!(operation, Operation::UpdateInc | Operation::UpdateSet)
 }
 
 impl Workload {
@@ -56,12 +58,12 @@ impl Workload {
             data.capped_bytes = None;
         }
         for role in self.steps.iter_mut().map(|step| &mut step.work) {
-            match role.part {
-                Part::Point if settings.read_batch > 1 => {
+            match role.operation {
+                Operation::Point if settings.read_batch > 1 => {
                     role.read_batch = Some(settings.read_batch)
                 }
-                Part::Insert => role.sync_every = settings.sync_every.or(role.sync_every),
-                part => role.prefetch |= settings.prefetch && is_update(part),
+                Operation::Insert => role.sync_every = settings.sync_every.or(role.sync_every),
+                operation => role.prefetch |= settings.prefetch && is_update(operation),
             }
         }
         if let Some(after) = &settings.settle_after
@@ -70,8 +72,8 @@ impl Workload {
             let each_round = self.steps.get(at).is_some_and(|step| step.each_round);
             let step = Step {
                 name: format!("rest-after-{after}"),
-                work: Role::of(Part::Settle),
-                beside: Vec::new(),
+                work: Role::of(Operation::Settle),
+                background: Vec::new(),
                 stop: Stop::Done,
                 measured: false,
                 rows: None,
@@ -83,17 +85,22 @@ impl Workload {
     }
 
     /// Parts of all roles.
-    fn parts(&self) -> impl Iterator<Item = Part> {
+    fn operations(&self) -> impl Iterator<Item = Operation> {
         let roles = self
             .steps
             .iter()
-            .flat_map(|step| step.beside.iter().chain([&step.work]));
-        roles.flat_map(|role| role.mix.iter().map(|(part, _)| *part).chain([role.part]))
+            .flat_map(|step| step.background.iter().chain([&step.work]));
+        roles.flat_map(|role| {
+            role.mix
+                .iter()
+                .map(|(operation, _)| *operation)
+                .chain([role.operation])
+        })
     }
 
     /// Whether this workload can be adapted so.
     pub(super) fn check_adaptation(&self, settings: &Settings) -> Result<(), WorkloadError> {
-        let works = || self.steps.iter().map(|step| step.work.part);
+        let works = || self.steps.iter().map(|step| step.work.operation);
         let distinct = self
             .data
             .indexes
@@ -108,33 +115,9 @@ impl Workload {
                 &format!("0 to {distinct} for this workload and its indexes"),
             ));
         }
-        match settings.ids {
-            Some(Ids::Random)
-                if self.data.documents.has_text_keys()
-                    || self.parts().any(|part| part == Part::Scan) =>
-            {
-                return Err(wrong(
-                    "--ids",
-                    &"random",
-                    "lab or target for this workload: its ids are text, or it scans them in order",
-                ));
-            }
-            Some(Ids::Target)
-                if self.data.ids != Ids::Target
-                    && self.parts().any(|part| {
-                        !part.is_action() && !matches!(part, Part::Insert | Part::IndexRange)
-                    }) =>
-            {
-                return Err(wrong(
-                    "--ids",
-                    &"target",
-                    "lab or random for this workload: it finds rows by id",
-                ));
-            }
-            _ => {}
-        }
+        self.check_ids(settings)?;
         if settings.read_batch == 0
-            || settings.read_batch > 1 && !works().any(|part| part == Part::Point)
+            || settings.read_batch > 1 && !works().any(|operation| operation == Operation::Point)
         {
             return Err(wrong(
                 "--read-batch",
@@ -143,7 +126,8 @@ impl Workload {
             ));
         }
         if settings.sync_every == Some(0)
-            || settings.sync_every.is_some() && !works().any(|part| part == Part::Insert)
+            || settings.sync_every.is_some()
+                && !works().any(|operation| operation == Operation::Insert)
         {
             return Err(wrong(
                 "--sync-every",
@@ -168,6 +152,38 @@ impl Workload {
                     "--settle-after",
                     after,
                     &format!("a step: {}", names.join(", ")),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether its ids can be made so.
+    fn check_ids(&self, settings: &Settings) -> Result<(), WorkloadError> {
+        match settings.ids {
+            Some(Ids::Random)
+                if self.data.documents.has_text_keys()
+                    || self
+                        .operations()
+                        .any(|operation| operation == Operation::Scan) =>
+            {
+                Err(wrong(
+                    "--ids",
+                    &"random",
+                    "lab or target for this workload: its ids are text, or it scans them in order",
+                ))
+            }
+            Some(Ids::Target)
+                if self.data.ids != Ids::Target
+                    && self.operations().any(|operation| {
+                        !operation.is_action()
+                            && !matches!(operation, Operation::Insert | Operation::IndexRange)
+                    }) =>
+            {
+                Err(wrong(
+                    "--ids",
+                    &"target",
+                    "lab or random for this workload: it finds rows by id",
                 ))
             }
             _ => Ok(()),
@@ -313,106 +329,92 @@ mod tests {
     #[test]
     fn settings_without_a_use_are_refused() {
         let default = Overrides::default;
-        assert!(
-            refused(
+        let cases = [
+            (
                 "insert",
                 Overrides {
                     unique_indexes: Some(1),
                     indexes: Some(3),
                     ..default()
-                }
-            )
-            .contains("--unique-indexes")
-        );
-        assert!(
-            refused(
+                },
+                "--unique-indexes",
+            ),
+            (
                 "insert-grow",
                 Overrides {
                     unique_indexes: Some(2),
                     ..default()
-                }
-            )
-            .contains("0 to 1")
-        );
-        assert!(
-            refused(
+                },
+                "0 to 1",
+            ),
+            (
                 "scanned",
                 Overrides {
                     ids: Some(Ids::Random),
                     ..default()
-                }
-            )
-            .contains("--ids")
-        );
-        assert!(
-            refused(
+                },
+                "--ids",
+            ),
+            (
                 "forestdb",
                 Overrides {
                     ids: Some(Ids::Random),
                     ..default()
-                }
-            )
-            .contains("--ids")
-        );
-        assert!(
-            refused(
+                },
+                "--ids",
+            ),
+            (
                 "point",
                 Overrides {
                     ids: Some(Ids::Target),
                     ..default()
-                }
-            )
-            .contains("finds rows by id")
-        );
-        assert!(
-            refused(
+                },
+                "finds rows by id",
+            ),
+            (
                 "hot",
                 Overrides {
                     read_batch: Some(5),
                     ..default()
-                }
-            )
-            .contains("--read-batch")
-        );
-        assert!(
-            refused(
+                },
+                "--read-batch",
+            ),
+            (
                 "point",
                 Overrides {
                     sync_every: Some(0),
                     ..default()
-                }
-            )
-            .contains("--sync-every")
-        );
-        assert!(
-            refused(
+                },
+                "--sync-every",
+            ),
+            (
                 "point",
                 Overrides {
                     prefetch: Some(true),
                     ..default()
-                }
-            )
-            .contains("--prefetch")
-        );
-        assert!(
-            refused(
+                },
+                "--prefetch",
+            ),
+            (
                 "point",
                 Overrides {
                     capped: Some(true),
                     ..default()
-                }
-            )
-            .contains("--capped")
-        );
-        assert!(
-            refused(
+                },
+                "--capped",
+            ),
+            (
                 "point",
                 Overrides {
                     settle_after: Some("lunch".to_owned()),
                     ..default()
-                }
-            )
-            .contains("load, point")
-        );
+                },
+                "load, point",
+            ),
+        ];
+        for (workload, overrides, reason) in cases {
+            let found = refused(workload, overrides);
+            assert!(found.contains(reason), "{workload}: {found}");
+        }
     }
 }

@@ -1,101 +1,11 @@
-//! How large and how many: what a file, a preset or the command line may set, and what follows from
-//! them together.
+//! The settings of a run: merged from the command line, the preset and the file, and checked.
 
 use serde::{Deserialize, Serialize};
 
-use super::{DocumentKind, Ids, Stop, Workload, WorkloadError};
+use super::choices::{Assign, Ids, Placement};
+use super::definition::{DocumentKind, Operation, Step, Stop, Workload, WorkloadError};
+use super::overrides::Overrides;
 use crate::seed::SeedMode;
-
-/// How clients share collections.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Placement {
-    /// Each client uses all.
-    #[default]
-    Shared,
-    /// One each.
-    PerClient,
-}
-
-/// How clients share hot rows.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Assign {
-    /// Each client keeps to one.
-    #[default]
-    Pinned,
-    /// Each operation picks one.
-    Any,
-}
-
-macro_rules! settings {
-    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
-        /// Settings that a file, a preset or a command line may give.
-        #[derive(Clone, Debug, Default, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct Overrides { $($(#[$doc])* pub $name: Option<$type>,)* }
-
-        impl Overrides {
-            /// Fills what is missing here from `base`.
-            fn or(self, base: &Self) -> Self {
-                Self { $($name: self.$name.or_else(|| base.$name.clone()),)* }
-            }
-        }
-    };
-}
-
-settings! {
-    /// Documents in all.
-    rows: u64,
-    /// Instead: documents of so many times the memory limit.
-    times_memory: f64,
-    /// Concurrent clients.
-    clients: u32,
-    /// Documents per insert command.
-    batch: u32,
-    /// Seconds measured.
-    seconds: u64,
-    /// Seconds run before measuring.
-    warmup_seconds: u64,
-    /// Secondary indexes.
-    indexes: u32,
-    /// How clients share collections.
-    placement: Placement,
-    /// Operations per second in all; without it, as fast as replies come.
-    rate: f64,
-    /// Collections.
-    tables: u32,
-    /// Bytes of the pad or value, for rows that have one.
-    payload: u32,
-    /// Repetitions of the steps that a workload repeats.
-    rounds: u32,
-    /// Documents that a hot workload updates.
-    hot_rows: u32,
-    /// How clients share them.
-    assign: Assign,
-    /// Entries that a range returns, or documents that a scan looks at.
-    limit: u32,
-    /// Memory for the target and its page cache, in MiB.
-    memory_mb: u64,
-    /// Tables that a probe makes beside those it uses.
-    extra_tables: u32,
-    /// Secondary indexes, from the first on, that are unique.
-    unique_indexes: u32,
-    /// Who makes ids, where it differs from the workload's own.
-    ids: Ids,
-    /// Point reads of neighbours, one after the other.
-    read_batch: u32,
-    /// How the streams of clients differ.
-    seed_mode: SeedMode,
-    /// Calls of an inserting client of which the last waits for storage.
-    sync_every: u32,
-    /// Step after which the target is waited for until it is at rest.
-    settle_after: String,
-    /// Whether each update is preceded by a read of its document.
-    prefetch: bool,
-    /// Whether collections that the workload wants capped are so.
-    capped: bool,
-}
 
 /// The settings of a run, complete.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -299,22 +209,7 @@ impl Workload {
         within("--rounds", u64::from(settings.rounds), 1, 10_000)?;
         within("--payload", u64::from(settings.payload), 0, 10_000_000)?;
         within("--limit", u64::from(settings.limit), 1, 1_000_000)?;
-        let owns = |step: &super::Step| {
-            let parts = || {
-                step.work
-                    .mix
-                    .iter()
-                    .map(|(part, _)| *part)
-                    .chain([step.work.part])
-            };
-            parts().any(|part| {
-                matches!(
-                    part,
-                    super::Part::ReadModifyWrite | super::Part::DeleteInsert
-                )
-            })
-        };
-        if self.steps.iter().any(owns) {
+        if self.steps.iter().any(owns_rows) {
             // Each client changes documents of its own there.
             within(
                 "--rows",
@@ -405,4 +300,21 @@ impl Workload {
         }
         out
     }
+}
+
+/// Whether each client of a step changes documents of its own.
+fn owns_rows(step: &Step) -> bool {
+    let operations = || {
+        step.work
+            .mix
+            .iter()
+            .map(|(operation, _)| *operation)
+            .chain([step.work.operation])
+    };
+    operations().any(|operation| {
+        matches!(
+            operation,
+            Operation::ReadModifyWrite | Operation::DeleteInsert
+        )
+    })
 }

@@ -18,13 +18,13 @@ fn every_file_parses_and_has_the_four_presets() {
         let smoke = workload.settings("smoke", Overrides::default()).unwrap();
         for step in steps {
             assert_eq!(
-                step.work.part.is_action(),
+                step.work.operation.is_action(),
                 step.stop == Stop::Done,
                 "{name} {}",
                 step.name
             );
             assert_eq!(
-                step.work.part == Part::Mix,
+                step.work.operation == Operation::Mix,
                 !step.work.mix.is_empty(),
                 "{name} {}",
                 step.name

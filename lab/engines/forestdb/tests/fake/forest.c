@@ -1,4 +1,5 @@
-/* A stand-in for libforestdb: a sorted array for each file, shared by its handles, behind one mutex; written out by commits. */
+/* A stand-in for libforestdb: a sorted array for each file, shared by its handles, behind one
+ * mutex; written out by commits. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +11,30 @@
 #define END (-12)
 #define MAGIC 0x5eed
 
-struct row { size_t key_length, value_length; char *key, *value; };
-struct file { struct file *next; char path[4096]; int handles; size_t count; struct row *rows; };
-struct walk { struct file *file; char *from, *end; size_t from_length, end_length; long at; };
+struct row {
+    size_t key_length, value_length;
+    char *key, *value;
+};
+struct file {
+    struct file *next;
+    char path[4096];
+    int handles;
+    size_t count;
+    struct row *rows;
+};
+struct walk {
+    struct file *file;
+    char *from, *end;
+    size_t from_length, end_length;
+    long at;
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct file *files;
 
-fdb_config fdb_get_default_config(void) { return (fdb_config){.magic = MAGIC, .buffercache_size = 1}; }
+fdb_config fdb_get_default_config(void) {
+    return (fdb_config){.magic = MAGIC, .buffercache_size = 1};
+}
 
 static int order(const char *a, size_t a_length, const char *b, size_t b_length) {
     int by_bytes = memcmp(a, b, a_length < b_length ? a_length : b_length);
@@ -28,13 +45,17 @@ static size_t seek(struct file *file, const char *key, size_t length) {
     size_t low = 0, high = file->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (order(file->rows[middle].key, file->rows[middle].key_length, key, length) < 0) low = middle + 1; else high = middle;
+        if (order(file->rows[middle].key, file->rows[middle].key_length, key, length) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
 
 static int is_at(struct file *file, size_t at, const char *key, size_t length) {
-    return at < file->count && order(file->rows[at].key, file->rows[at].key_length, key, length) == 0;
+    return at < file->count &&
+           order(file->rows[at].key, file->rows[at].key_length, key, length) == 0;
 }
 
 static char *copy(const void *from, size_t length) {
@@ -43,7 +64,8 @@ static char *copy(const void *from, size_t length) {
     return out;
 }
 
-static void put(struct file *file, const void *key, size_t key_length, const void *value, size_t value_length) {
+static void put(
+    struct file *file, const void *key, size_t key_length, const void *value, size_t value_length) {
     size_t at = seek(file, key, key_length);
     if (is_at(file, at, key, key_length)) {
         free(file->rows[at].value);
@@ -59,11 +81,15 @@ static void put(struct file *file, const void *key, size_t key_length, const voi
 
 int fdb_open(void **out, const char *path, fdb_config *config) {
     struct file *file;
-    int wrong = config && (config->magic != MAGIC || config->compaction_mode != FDB_COMPACTION_AUTO || config->compaction_threshold == 0 ||
-                           config->compactor_sleep_duration == 0 || config->buffercache_size <= 1);
-    if (wrong) return REFUSED;
+    int wrong =
+        config && (config->magic != MAGIC || config->compaction_mode != FDB_COMPACTION_AUTO ||
+                      config->compaction_threshold == 0 || config->compactor_sleep_duration == 0 ||
+                      config->buffercache_size <= 1);
+    if (wrong)
+        return REFUSED;
     pthread_mutex_lock(&lock);
-    for (file = files; file && strcmp(file->path, path); file = file->next) {}
+    for (file = files; file && strcmp(file->path, path); file = file->next) {
+    }
     if (!file) {
         size_t lengths[2];
         FILE *stored = fopen(path, "rb");
@@ -71,10 +97,12 @@ int fdb_open(void **out, const char *path, fdb_config *config) {
         snprintf(file->path, sizeof file->path, "%s", path);
         while (stored && fread(lengths, sizeof lengths, 1, stored) == 1) {
             char *bytes = malloc(lengths[0] + lengths[1] + 1);
-            if (fread(bytes, 1, lengths[0] + lengths[1], stored) == lengths[0] + lengths[1]) put(file, bytes, lengths[0], bytes + lengths[0], lengths[1]);
+            if (fread(bytes, 1, lengths[0] + lengths[1], stored) == lengths[0] + lengths[1])
+                put(file, bytes, lengths[0], bytes + lengths[0], lengths[1]);
             free(bytes);
         }
-        if (stored) fclose(stored);
+        if (stored)
+            fclose(stored);
         file->next = files;
         files = file;
     }
@@ -95,7 +123,8 @@ int fdb_commit(struct file *file, uint8_t how) {
         fwrite(row->key, 1, row->key_length, out);
         fwrite(row->value, 1, row->value_length, out);
     }
-    if (out) fclose(out);
+    if (out)
+        fclose(out);
     pthread_mutex_unlock(&lock);
     return out && how == 0 ? 0 : REFUSED;
 }
@@ -105,18 +134,29 @@ int fdb_close(struct file *file) {
     pthread_mutex_lock(&lock);
     /* What was not committed is lost with the last handle. */
     if (--file->handles == 0) {
-        for (link = &files; *link != file; link = &(*link)->next) {}
+        for (link = &files; *link != file; link = &(*link)->next) {
+        }
         *link = file->next;
     }
     pthread_mutex_unlock(&lock);
     return 0;
 }
 
-int fdb_kvs_open_default(void *file, void **out, void *config) { *out = file; return config ? REFUSED : 0; }
-int fdb_kvs_close(void *store) { (void)store; return 0; }
-int fdb_free_block(void *block) { free(block); return 0; }
+int fdb_kvs_open_default(void *file, void **out, void *config) {
+    *out = file;
+    return config ? REFUSED : 0;
+}
+int fdb_kvs_close(void *store) {
+    (void)store;
+    return 0;
+}
+int fdb_free_block(void *block) {
+    free(block);
+    return 0;
+}
 
-int fdb_set_kv(struct file *file, const void *key, size_t key_length, const void *value, size_t value_length) {
+int fdb_set_kv(
+    struct file *file, const void *key, size_t key_length, const void *value, size_t value_length) {
     pthread_mutex_lock(&lock);
     put(file, key, key_length, value, value_length);
     pthread_mutex_unlock(&lock);
@@ -127,12 +167,14 @@ int fdb_del_kv(struct file *file, const void *key, size_t length) {
     size_t at;
     pthread_mutex_lock(&lock);
     at = seek(file, key, length);
-    if (is_at(file, at, key, length)) memmove(file->rows + at, file->rows + at + 1, (--file->count - at) * sizeof *file->rows);
+    if (is_at(file, at, key, length))
+        memmove(file->rows + at, file->rows + at + 1, (--file->count - at) * sizeof *file->rows);
     pthread_mutex_unlock(&lock);
     return 0;
 }
 
-int fdb_get_kv(struct file *file, const void *key, size_t length, void **value, size_t *value_length) {
+int fdb_get_kv(
+    struct file *file, const void *key, size_t length, void **value, size_t *value_length) {
     size_t at;
     int status = NOT_FOUND;
     pthread_mutex_lock(&lock);
@@ -145,10 +187,16 @@ int fdb_get_kv(struct file *file, const void *key, size_t length, void **value, 
     return status;
 }
 
-int fdb_iterator_init(struct file *file, struct walk **out, const void *from, size_t from_length, const void *end, size_t end_length, uint8_t how) {
+int fdb_iterator_init(struct file *file, struct walk **out, const void *from, size_t from_length,
+    const void *end, size_t end_length, uint8_t how) {
     struct walk *walk = calloc(1, sizeof *walk);
-    if (how != 10 || (!from && from_length)) return REFUSED;
-    *walk = (struct walk){.file = file, .from = copy(from ? from : "", from_length), .end = copy(end, end_length), .from_length = from_length, .end_length = end_length};
+    if (how != 10 || (!from && from_length))
+        return REFUSED;
+    *walk = (struct walk){.file = file,
+        .from = copy(from ? from : "", from_length),
+        .end = copy(end, end_length),
+        .from_length = from_length,
+        .end_length = end_length};
     pthread_mutex_lock(&lock);
     walk->at = seek(file, walk->from, from_length);
     pthread_mutex_unlock(&lock);
@@ -158,8 +206,11 @@ int fdb_iterator_init(struct file *file, struct walk **out, const void *from, si
 
 static int within(struct walk *walk) {
     struct row *row = walk->file->rows + walk->at;
-    if (walk->at < 0 || (size_t)walk->at >= walk->file->count) return END;
-    if (order(row->key, row->key_length, walk->from, walk->from_length) < 0 || order(row->key, row->key_length, walk->end, walk->end_length) >= 0) return END;
+    if (walk->at < 0 || (size_t)walk->at >= walk->file->count)
+        return END;
+    if (order(row->key, row->key_length, walk->from, walk->from_length) < 0 ||
+        order(row->key, row->key_length, walk->end, walk->end_length) >= 0)
+        return END;
     return 0;
 }
 
@@ -172,9 +223,15 @@ static int to(struct walk *walk, long at) {
     return status;
 }
 
-int fdb_iterator_seek_to_max(struct walk *walk) { return to(walk, (long)seek(walk->file, walk->end, walk->end_length) - 1); }
-int fdb_iterator_next(struct walk *walk) { return to(walk, walk->at + 1); }
-int fdb_iterator_prev(struct walk *walk) { return to(walk, walk->at - 1); }
+int fdb_iterator_seek_to_max(struct walk *walk) {
+    return to(walk, (long)seek(walk->file, walk->end, walk->end_length) - 1);
+}
+int fdb_iterator_next(struct walk *walk) {
+    return to(walk, walk->at + 1);
+}
+int fdb_iterator_prev(struct walk *walk) {
+    return to(walk, walk->at - 1);
+}
 
 int fdb_iterator_get(struct walk *walk, fdb_doc **out) {
     int status;
@@ -183,7 +240,10 @@ int fdb_iterator_get(struct walk *walk, fdb_doc **out) {
     if (status == 0) {
         struct row *row = walk->file->rows + walk->at;
         *out = calloc(1, sizeof **out);
-        **out = (fdb_doc){.keylen = row->key_length, .bodylen = row->value_length, .key = copy(row->key, row->key_length), .body = copy(row->value, row->value_length)};
+        **out = (fdb_doc){.keylen = row->key_length,
+            .bodylen = row->value_length,
+            .key = copy(row->key, row->key_length),
+            .body = copy(row->value, row->value_length)};
     }
     pthread_mutex_unlock(&lock);
     return status;

@@ -1,5 +1,5 @@
-/* A stand-in for PerconaFT's db.h with what the adapter uses, for tests. The order of fields is deliberately not the real one: the adapter
- * goes by names. */
+/* A stand-in for PerconaFT's db.h with what the adapter uses, for tests. The order of fields is
+ * deliberately not the real one: the adapter goes by names. */
 #ifndef FAKE_DB_H
 #define FAKE_DB_H
 #include <stdint.h>
@@ -28,9 +28,17 @@ typedef struct fake_env DB_ENV;
 typedef struct fake_db DB;
 typedef struct fake_txn DB_TXN;
 typedef struct fake_cursor DBC;
-typedef struct { uint32_t size; void *data; uint32_t ulen, flags; } DBT;
-typedef struct { uint64_t lsn; } DB_LSN;
-typedef struct { uint64_t bt_fsize, bt_dsize, bt_nkeys; } DB_BTREE_STAT64;
+typedef struct {
+    uint32_t size;
+    void *data;
+    uint32_t ulen, flags;
+} DBT;
+typedef struct {
+    uint64_t lsn;
+} DB_LSN;
+typedef struct {
+    uint64_t bt_fsize, bt_dsize, bt_nkeys;
+} DB_BTREE_STAT64;
 typedef int (*YDB_CALLBACK_FUNCTION)(const DBT *, const DBT *, void *);
 
 struct fake_env {

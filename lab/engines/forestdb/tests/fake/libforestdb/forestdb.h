@@ -1,4 +1,5 @@
-/* A stand-in for ForestDB's header with what the adapter uses, for tests; the order of fields is deliberately not the real one. */
+/* A stand-in for ForestDB's header with what the adapter uses, for tests; the order of fields is
+ * deliberately not the real one. */
 #ifndef FAKE_FORESTDB_H
 #define FAKE_FORESTDB_H
 #include <stddef.h>

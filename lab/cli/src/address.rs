@@ -1,0 +1,119 @@
+//! What `--target` means: which driver, and how it is opened.
+
+use lab_kit::engine::{EngineOptions, LabEngine};
+use lab_kit::kv::{KvTarget, prepare_directory};
+use lab_kit::target::TargetError;
+
+use crate::credentials::without_password;
+use crate::errors::LabError;
+use crate::mongo::MongoTarget;
+use crate::run::RunPlan;
+
+pub(crate) const DRIVER_MONGO: &str = "mongodb 3.9 (Rust)";
+const FORMS: &str = "mongodb://HOST:PORT, mysql://USER@HOST:PORT/DB, or ENGINE:DIRECTORY with \
+    rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft";
+
+/// Runs a plan against whatever its target names.
+pub(crate) async fn run(plan: RunPlan<'_>) -> Result<(), LabError> {
+    let given = plan.arguments.target.clone();
+    let scheme = given.split(':').next().unwrap_or_default();
+    match scheme {
+        "mongodb" | "mongodb+srv" => {
+            let open = async |plan: &RunPlan<'_>| {
+                let target =
+                    MongoTarget::open(plan.arguments, plan.tables(), plan.clients_max()).await?;
+                Ok(target)
+            };
+            plan.run(DRIVER_MONGO, open).await
+        }
+        "mysql" | "mariadb" => run_mysql(plan).await,
+        "rocksdb" | "lmdb" | "fjall" | "redb" | "forestdb" | "wiredtiger" | "perconaft" => {
+            let open = async |plan: &RunPlan<'_>| open_engine(plan, scheme);
+            plan.run("none: the engine is called directly", open).await
+        }
+        _ => Err(wrong(&given, &format!("it is none of {FORMS}"))),
+    }
+}
+
+fn wrong(given: &str, reason: &str) -> LabError {
+    TargetError::Address {
+        given: without_password(given),
+        reason: reason.to_owned(),
+    }
+    .into()
+}
+
+#[cfg(feature = "mysql")]
+async fn run_mysql(plan: RunPlan<'_>) -> Result<(), LabError> {
+    let open = async |plan: &RunPlan<'_>| {
+        let arguments = plan.arguments;
+        let options = lab_sql::Options {
+            address: arguments.target.clone(),
+            shown: without_password(&arguments.target),
+            may_drop: arguments.drop || arguments.db == crate::run::DEFAULT_DB,
+            database: arguments.db.clone(),
+            data_dir: arguments.data_dir.clone(),
+        };
+        let target = lab_sql::SqlTarget::open(options, plan.tables())?;
+        Ok(target)
+    };
+    plan.run("mysql 28 (Rust)", open).await
+}
+
+#[cfg(not(feature = "mysql"))]
+async fn run_mysql(plan: RunPlan<'_>) -> Result<(), LabError> {
+    Err(absent(&plan.arguments.target, "mysql"))
+}
+
+fn absent(given: &str, feature: &str) -> LabError {
+    wrong(
+        given,
+        &format!("this build has no {feature} driver; build with --features {feature}"),
+    )
+}
+
+fn open_engine(plan: &RunPlan<'_>, scheme: &str) -> Result<KvTarget, LabError> {
+    let given = &plan.arguments.target;
+    let rest = given.get(scheme.len() + 1..).unwrap_or_default();
+    let options = EngineOptions::parse(rest).map_err(|reason| wrong(given, &reason))?;
+    let path = options.path.clone();
+    let durability = format!("{:?}", options.durability).to_lowercase();
+    // Whether the engine can be had is found out before anything is deleted.
+    let open = opener(scheme).ok_or_else(|| absent(given, scheme))?;
+    let keep = plan.resumed.is_some() || plan.loaded.is_some();
+    prepare_directory(&path, plan.arguments.drop, keep)?;
+    let engine = open(options).map_err(|error| {
+        LabError::from(TargetError::Unreachable {
+            address: given.clone(),
+            reason: error.to_string(),
+        })
+    })?;
+    Ok(KvTarget::new(
+        engine,
+        plan.tables(),
+        (path, given.clone(), durability),
+    ))
+}
+
+type Opener = fn(EngineOptions) -> Result<Box<dyn LabEngine>, lab_kit::engine::EngineError>;
+
+/// How an engine is opened, if this build has it.
+fn opener(scheme: &str) -> Option<Opener> {
+    match scheme {
+        #[cfg(feature = "redb")]
+        "redb" => Some(lab_redb::open),
+        #[cfg(feature = "fjall")]
+        "fjall" => Some(lab_fjall::open),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb" => Some(lab_rocksdb::open),
+        #[cfg(feature = "lmdb")]
+        "lmdb" => Some(lab_lmdb::open),
+        #[cfg(feature = "forestdb")]
+        "forestdb" => Some(lab_forestdb::open),
+        #[cfg(feature = "wiredtiger")]
+        "wiredtiger" => Some(lab_wiredtiger::open),
+        #[cfg(feature = "perconaft")]
+        "perconaft" => Some(lab_perconaft::open),
+        _ => None,
+    }
+}

@@ -1,0 +1,161 @@
+//! Makes the runs: one after the other, with the time that is left, and an end in good order when
+//! the user or the system asks for one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lab_kit::format;
+use lab_kit::result::RunResult;
+
+use super::arguments::{ClaimsArguments, RUNS};
+use super::plan::{ClaimsPlan, RunSpec, RunTarget};
+use crate::errors::LabError;
+
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Servers of its own live here.
+const SERVERS: &str = "servers";
+
+/// Makes what `done` lacks; whether it was interrupted.
+pub(super) fn runs(
+    arguments: &ClaimsArguments,
+    plan: ClaimsPlan,
+    done: &[RunResult],
+    out: &Path,
+) -> Result<bool, LabError> {
+    let (open, used) = plan.open(done);
+    let again = if used > 0 {
+        format!("; {used} are there already")
+    } else {
+        String::new()
+    };
+    eprintln!(
+        "runs to make: {}, preset {}{again}",
+        open.len(),
+        arguments.preset
+    );
+    let stop = watch_for_interrupts()?;
+    let mut clock = Clock::default();
+    for (number, spec) in open.iter().enumerate() {
+        let left = clock.left(open.get(number..).unwrap_or_default());
+        let left = left.map_or_else(String::new, |left| {
+            format!(", about {} left", format::seconds(left.as_secs_f64()))
+        });
+        eprintln!(
+            "run {} of {}: {}{left}",
+            number + 1,
+            open.len(),
+            spec.in_words()
+        );
+        let begun = Instant::now();
+        match make(arguments, spec, out, &stop) {
+            Ok(None) => {}
+            Ok(Some(problem)) => eprintln!("that run {problem}; it does not count"),
+            Err(error) => eprintln!("that run could not be made: {error}"),
+        }
+        if stop.load(Ordering::Acquire) {
+            eprintln!(
+                "interrupted; quarry-lab claims --resume {} goes on",
+                out.display()
+            );
+            return Ok(true);
+        }
+        clock.took(spec, begun.elapsed());
+    }
+    Ok(false)
+}
+
+/// One run; what was wrong with it, if something was.
+fn make(
+    arguments: &ClaimsArguments,
+    spec: &RunSpec,
+    out: &Path,
+    stop: &AtomicBool,
+) -> Result<Option<String>, LabError> {
+    let server = match &spec.target {
+        RunTarget::Own(variant) => Some(variant.start(arguments, &out.join(SERVERS))?),
+        RunTarget::Address(_) => None,
+    };
+    let address = match (&spec.target, &server) {
+        (_, Some(server)) => &server.address,
+        (RunTarget::Address(address), None) => address,
+        (RunTarget::Own(variant), None) => {
+            return Ok(Some(format!("has no server {}", variant.name())));
+        }
+    };
+    let mut words = spec.command(arguments, address, &out.join(RUNS).display().to_string());
+    if let Some(server) = &server {
+        words.extend([
+            "--restart-command".to_owned(),
+            server.restart_command.clone(),
+        ]);
+    }
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(words)
+        .stdin(Stdio::null())
+        .spawn()?;
+    let mut told = false;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((!status.success())
+                .then(|| format!("ended with status {}", status.code().unwrap_or(-1))));
+        }
+        if stop.load(Ordering::Acquire) && !told {
+            end(&child);
+            told = true;
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// Asks a run to end: it leaves a partial report and what it needs to go on.
+fn end(child: &Child) {
+    // From a terminal it has been told already; once more does no harm.
+    let _ = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .stderr(Stdio::null())
+        .status();
+}
+
+/// Set once the user or the system asks for an end.
+fn watch_for_interrupts() -> Result<Arc<AtomicBool>, LabError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let flag = stop.clone();
+    std::thread::spawn(move || {
+        runtime.block_on(crate::interrupt::interrupted());
+        flag.store(true, Ordering::Release);
+    });
+    Ok(stop)
+}
+
+/// How long runs took, to say how long the rest will.
+#[derive(Default)]
+struct Clock {
+    seen: BTreeMap<String, Duration>,
+    total: Duration,
+    runs: u32,
+}
+
+impl Clock {
+    fn took(&mut self, spec: &RunSpec, time: Duration) {
+        self.seen.insert(spec.in_words(), time);
+        self.total += time;
+        self.runs += 1;
+    }
+
+    /// Runs of a kind that was seen take as long as it took; others as long as the average.
+    fn left(&self, open: &[&RunSpec]) -> Option<Duration> {
+        let average = self.total.checked_div(self.runs)?;
+        Some(
+            open.iter()
+                .map(|spec| self.seen.get(&spec.in_words()).copied().unwrap_or(average))
+                .sum(),
+        )
+    }
+}

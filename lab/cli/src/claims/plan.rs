@@ -1,0 +1,329 @@
+//! Which runs claims need of the targets there are, and which of them a folder already holds.
+//!
+//! Promises: a run is made once, however many claims need it; repeats are outermost and both sides
+//! of a pair stand side by side, so that a drift of the machine hits all alike.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lab_kit::claims::{Claim, DIFFERENCES, Needed, difference, systems_at};
+use lab_kit::result::RunResult;
+use lab_kit::workload::{Settings, Workload};
+
+use super::arguments::{ClaimsArguments, OwnServer};
+use super::own_server::{self, Variant};
+use crate::credentials::without_password;
+use crate::errors::LabError;
+use crate::run::RunArguments;
+
+/// The label that says which server of its own a run was made against: its address has another port
+/// each time.
+const OWN: &str = "own";
+
+/// What a run is made against.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum RunTarget {
+    /// What is there.
+    Address(String),
+    /// A server that is started for it.
+    Own(Variant),
+}
+
+/// A run to make.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RunSpec {
+    workload: String,
+    settings: Vec<(String, String)>,
+    pub(super) target: RunTarget,
+    labels: BTreeMap<String, String>,
+}
+
+impl RunSpec {
+    /// In words, for people.
+    pub(super) fn in_words(&self) -> String {
+        let needed = Needed {
+            workload: self.workload.clone(),
+            settings: self.settings.clone(),
+            side: None,
+            system: None,
+        };
+        let side = self
+            .labels
+            .iter()
+            .find(|(name, _)| difference(name).is_some());
+        let of = match (&self.target, side) {
+            (_, Some((name, side))) => format!("{name} {side}"),
+            (RunTarget::Address(address), None) => without_password(address),
+            (RunTarget::Own(variant), None) => variant.name(),
+        };
+        format!("{} [{of}]", run_in_words(&needed))
+    }
+
+    /// The words of its command line, from `run` on.
+    pub(super) fn command(
+        &self,
+        arguments: &ClaimsArguments,
+        address: &str,
+        out: &str,
+    ) -> Vec<String> {
+        let mut out: Vec<String> = [
+            "run",
+            &self.workload,
+            "--target",
+            address,
+            "--preset",
+            &arguments.preset,
+            "--out",
+            out,
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        for (name, value) in &self.settings {
+            out.extend([format!("--{}", name.replace('_', "-")), value.clone()]);
+        }
+        for (name, value) in &self.labels {
+            out.extend(["--label".to_owned(), format!("{name}={value}")]);
+        }
+        if matches!(self.target, RunTarget::Own(_)) {
+            // Its data would be there while the next run is measured.
+            out.push("--clean".to_owned());
+        }
+        // How a server of the user's is restarted says nothing about one of its own.
+        let restart = "--restart-command";
+        let is_own = matches!(self.target, RunTarget::Own(_));
+        let at = arguments
+            .more
+            .iter()
+            .position(|word| word == restart)
+            .filter(|_| is_own);
+        let drops = |number: usize| at.is_some_and(|at| (at..at + 2).contains(&number));
+        out.extend(
+            arguments
+                .more
+                .iter()
+                .enumerate()
+                .filter(|(number, _)| !drops(*number))
+                .map(|(_, word)| word.clone()),
+        );
+        out
+    }
+
+    /// The settings that such a run has.
+    fn complete(&self, arguments: &ClaimsArguments) -> Result<Settings, String> {
+        let words = self.command(arguments, "mongodb://unused", "unused");
+        let one_line = |error: clap::Error| {
+            let text = error.to_string();
+            text.lines().next().unwrap_or_default().to_owned()
+        };
+        let words = words.get(1..).unwrap_or_default();
+        let run = RunArguments::parse_words(words).map_err(one_line)?;
+        let settings = Workload::named(&run.workload)
+            .and_then(|workload| workload.settings(&run.preset, run.overrides()));
+        settings.map_err(|error| error.to_string())
+    }
+
+    /// Whether `run` is such a run, well done.
+    fn is(&self, settings: &Settings, run: &RunResult) -> bool {
+        let same_target = match &self.target {
+            RunTarget::Address(address) => run.target.uri == without_password(address),
+            // The label says it.
+            RunTarget::Own(_) => true,
+        };
+        run.run.complete
+            && run.checks.iter().all(|check| check.passed != Some(false))
+            && run.run.lab_version == env!("CARGO_PKG_VERSION")
+            && run.run.workload == self.workload
+            && run.run.labels == self.labels
+            && run.settings == *settings
+            && same_target
+    }
+}
+
+/// All runs, each with how often it is still to be made.
+pub(super) struct ClaimsPlan {
+    specs: Vec<(RunSpec, Settings)>,
+    repeats: u32,
+}
+
+impl ClaimsPlan {
+    /// For these claims and targets.
+    ///
+    /// # Errors
+    /// An option of `quarry-lab run` that it does not have, or no claim that these targets can
+    /// answer.
+    pub(super) fn new(
+        arguments: &ClaimsArguments,
+        claims: &[Claim],
+        cpus: usize,
+    ) -> Result<Self, LabError> {
+        let mut wanted = BTreeSet::new();
+        for claim in claims.iter().filter(|claim| claim.is_runnable()) {
+            if let Some(missing) = missing(arguments, claim) {
+                eprintln!("{}: left out, {missing}", claim.id);
+                continue;
+            }
+            for needed in claim.needed(cpus) {
+                if needed.workload == lab_kit::result::REPLAY_WORKLOAD {
+                    eprintln!(
+                        "{}: left out, it needs a recording: make the runs with quarry-lab replay, \
+                            and judge their folders with --judge",
+                        claim.id
+                    );
+                    continue;
+                }
+                wanted.extend(specs(arguments, &needed));
+            }
+        }
+        let mut out = Vec::new();
+        for spec in wanted {
+            match spec.complete(arguments) {
+                Ok(settings) => out.push((spec, settings)),
+                Err(reason) => eprintln!("left out: {}: {reason}", spec.in_words()),
+            }
+        }
+        if out.is_empty() {
+            return Err(LabError::Nothing {
+                lacks: "a claim that these targets and options can answer".to_owned(),
+            });
+        }
+        Ok(Self {
+            specs: out,
+            repeats: arguments.repeats,
+        })
+    }
+
+    /// What is still to be made, in order, given what is done; and how many of these count.
+    pub(super) fn open(&self, done: &[RunResult]) -> (Vec<&RunSpec>, usize) {
+        let mut missing: Vec<(&RunSpec, usize)> = Vec::new();
+        for (spec, settings) in &self.specs {
+            let there = done
+                .iter()
+                .filter(|run| spec.is(settings, run))
+                .count()
+                .min(self.repeats as usize);
+            missing.push((spec, there));
+        }
+        let used = missing.iter().map(|(_, there)| there).sum();
+        let round = |repeat: usize| {
+            missing
+                .iter()
+                .filter(move |(_, there)| *there <= repeat)
+                .map(|(spec, _)| *spec)
+        };
+        ((0..self.repeats as usize).flat_map(round).collect(), used)
+    }
+}
+
+/// The runs that a need means.
+fn specs(arguments: &ClaimsArguments, needed: &Needed) -> Vec<RunSpec> {
+    let spec = |target: RunTarget, labels: Vec<(&str, String)>| RunSpec {
+        workload: needed.workload.clone(),
+        settings: needed.settings.clone(),
+        target,
+        labels: labels
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    };
+    let mut out = Vec::new();
+    let Some((name, side)) = &needed.side else {
+        let fits = |kinds: Option<Vec<&str>>| {
+            needed
+                .system
+                .as_deref()
+                .zip(kinds)
+                .is_none_or(|(system, kinds)| kinds.contains(&system))
+        };
+        for address in arguments
+            .target
+            .iter()
+            .filter(|address| fits(systems_at(address)))
+        {
+            out.push(spec(RunTarget::Address(address.clone()), Vec::new()));
+        }
+        if let Some(kind) = arguments.own.filter(|kind| fits(Some(kind.systems()))) {
+            let variant = Variant::plain(kind);
+            let labels = vec![(OWN, variant.name())];
+            out.push(spec(RunTarget::Own(variant), labels));
+        }
+        return out;
+    };
+    let first =
+        difference(name).is_some_and(|difference| difference.sides.first() == Some(&side.as_str()));
+    if let (Some(versus), Some(target), true) = (
+        &arguments.versus,
+        arguments.target.first(),
+        arguments.differ.as_ref() == Some(name),
+    ) {
+        let pair = format!(
+            "{} and {}",
+            without_password(target),
+            without_password(versus)
+        );
+        let address = if first { target } else { versus };
+        out.push(spec(
+            RunTarget::Address(address.clone()),
+            vec![(name, side.clone()), ("pair", pair)],
+        ));
+    }
+    if let Some(variant) = arguments
+        .own
+        .and_then(|kind| Variant::of(kind, name, first))
+    {
+        let labels = vec![
+            (name.as_str(), side.clone()),
+            ("pair", format!("own {}", variant.kind.name())),
+            (OWN, variant.name()),
+        ];
+        out.push(spec(RunTarget::Own(variant), labels));
+    }
+    out
+}
+
+/// Why these targets cannot answer a claim, if so.
+pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<String> {
+    if let Some(differ) = &claim.differ {
+        let is_pair = arguments.differ.as_ref() == Some(differ);
+        let is_own = arguments
+            .own
+            .is_some_and(|kind| Variant::of(kind, differ, true).is_some());
+        if is_own && differ == "allocator" && own_server::allocator(arguments).is_none() && !is_pair
+        {
+            return Some(
+                "neither jemalloc nor tcmalloc is installed (--own-allocator PATH)".to_owned(),
+            );
+        }
+        let about = DIFFERENCES
+            .iter()
+            .find(|difference| difference.name == differ)
+            .map_or("", |difference| difference.about);
+        return (!is_pair && !is_own).then(|| {
+            format!(
+                "it needs two targets that differ in {about}: --versus ADDRESS --differ {differ}"
+            )
+        });
+    }
+    let mut known = Vec::new();
+    for address in &arguments.target {
+        // A server may be anything.
+        known.extend(systems_at(address)?);
+    }
+    known.extend(arguments.own.map(OwnServer::systems).unwrap_or_default());
+    let lacks: Vec<&str> = claim
+        .systems()
+        .into_iter()
+        .filter(|system| !known.contains(system))
+        .collect();
+    (!lacks.is_empty()).then(|| format!("it needs a target of the kind {}, too", lacks.join(", ")))
+}
+
+/// A needed run as the command line would have it.
+pub(super) fn run_in_words(needed: &Needed) -> String {
+    let settings: Vec<String> = needed
+        .settings
+        .iter()
+        .map(|(name, value)| format!("--{} {value}", name.replace('_', "-")))
+        .collect();
+    format!("{} {}", needed.workload, settings.join(" "))
+        .trim()
+        .to_owned()
+}

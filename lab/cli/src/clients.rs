@@ -1,0 +1,412 @@
+//! Concurrent clients: they start together, make their calls at once or on a schedule, and stop for
+//! a reason.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use lab_kit::pacing::{Schedule, VirtualQueue};
+use lab_kit::recorder::ClientSummary;
+use lab_kit::target::{CallOutcome, Session};
+use lab_kit::work::{Effect, Next, Work};
+use lab_kit::workload::Operation;
+use tokio::sync::Barrier;
+
+use crate::counters::{Limits, RoleCounters, Unfinished, lock};
+
+/// After an early stop, calls under way get this long to end.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+/// Failed calls in a row after which a client gives up.
+const FAILURES_IN_A_ROW_MAX: u32 = 10;
+/// Kinds of errors told apart; more are counted together.
+const ERROR_KINDS_MAX: usize = 50;
+/// Polling interval of a client that waits for another.
+const WAIT: Duration = Duration::from_micros(500);
+
+/// How a step ends for all its clients.
+#[derive(Debug)]
+pub(crate) struct Control {
+    stop: AtomicBool,
+    reason: Mutex<Option<String>>,
+    /// Set when the measured work has ended: what goes on beside it ends too.
+    over: AtomicBool,
+    barrier: Barrier,
+    begun: OnceLock<Instant>,
+}
+
+impl Control {
+    /// For `clients` clients of all groups together.
+    pub(crate) fn new(clients: u32) -> Arc<Self> {
+        Arc::new(Self {
+            stop: AtomicBool::new(false),
+            reason: Mutex::new(None),
+            over: AtomicBool::new(false),
+            // One more: the sampler's clock starts with them.
+            barrier: Barrier::new(clients as usize + 1),
+            begun: OnceLock::new(),
+        })
+    }
+
+    /// Waits until every client is connected and ready.
+    pub(crate) async fn start_together(&self) {
+        self.barrier.wait().await;
+        self.begun();
+    }
+
+    /// When the first of them began. On a busy machine the others, and the sampler, come later; a
+    /// rate over their time alone would be too high.
+    pub(crate) fn begun(&self) -> Instant {
+        *self.begun.get_or_init(Instant::now)
+    }
+
+    /// Ends the step early; the first reason stands.
+    pub(crate) fn stop(&self, reason: &str) {
+        lock(&self.reason).get_or_insert_with(|| reason.to_owned());
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// Whether the step ends early.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Why it ended early.
+    pub(crate) fn reason(&self) -> Option<String> {
+        lock(&self.reason).clone()
+    }
+
+    /// Tells those beside the measured work that it has ended.
+    pub(crate) fn measured_work_is_over(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+}
+
+/// One client, ready to start.
+pub(crate) struct Client<S: Session> {
+    /// What ends the step.
+    pub(crate) control: Arc<Control>,
+    /// Its role's counts.
+    pub(crate) counters: Arc<RoleCounters>,
+    /// Its number in the role.
+    pub(crate) number: usize,
+    /// Its connection.
+    pub(crate) session: S,
+    /// A second one whose writes wait for storage, and which call of how many goes there.
+    pub(crate) synced: Option<(u32, S)>,
+    /// What it does.
+    pub(crate) work: Work,
+    /// Until when.
+    pub(crate) limits: Limits,
+    /// Its pace; none is a closed loop.
+    pub(crate) schedule: Option<Schedule>,
+}
+
+/// Why a client ends.
+#[derive(PartialEq, Eq)]
+enum End {
+    /// Its share is done.
+    Done,
+    /// Time is over or the step ends early: calls may be due that were not sent.
+    Stopped,
+}
+
+/// When a call was due, in an open loop, and when it was sent.
+#[derive(Clone, Copy)]
+struct Timing {
+    due: Option<Duration>,
+    sent: Instant,
+    /// By how much the lab was late: the call was due and the connection free.
+    lateness: Duration,
+}
+
+impl<S: Session> Client<S> {
+    /// Runs until its share, its time or the step ends.
+    pub(crate) async fn run(mut self) {
+        self.control.start_together().await;
+        let begun = self.control.begun();
+        let mut progress = Progress::default();
+        self.share(|unfinished| {
+            unfinished.begun = Some(begun);
+        });
+        let end = self.repeat(begun, &mut progress).await;
+        if end == End::Done {
+            self.share(|unfinished| unfinished.begun = None);
+        }
+        self.counters
+            .account_client(self.number, &self.limits, false);
+        progress.summary.active = begun.elapsed().saturating_sub(self.limits.warmup);
+        lock(&self.counters.client_summaries).push(progress.summary);
+    }
+
+    async fn repeat(&mut self, begun: Instant, progress: &mut Progress) -> End {
+        let mut number: u32 = 0;
+        while !self.is_over(begun) {
+            let (operation, first, second) = match self.work.draw() {
+                Next::Call(operation, call) => (operation, call, None),
+                Next::Pair(operation, first, second) => (operation, first, Some(second)),
+                Next::Wait => {
+                    Self::pause(WAIT).await;
+                    continue;
+                }
+                Next::End => return End::Done,
+            };
+            let size = first.ops();
+            number = number.wrapping_add(1);
+            let session = self.session_for(number);
+            let calls = (
+                session.encode(first),
+                second.map(|call| session.encode(call)),
+            );
+            let Some(timing) = self.wait_for_turn(begun, progress).await else {
+                return End::Stopped;
+            };
+            self.begin_call(timing);
+            let outcome = self.call(number, calls, size).await;
+            let (outcome, effect) = self.work.account(outcome);
+            let done = Instant::now();
+            progress.free_since = Some(done);
+            let served = self.end_call(timing, done);
+            let is_measured = done.duration_since(begun) >= self.limits.warmup;
+            progress.take(
+                self,
+                operation,
+                (outcome, effect),
+                (served, done),
+                is_measured,
+            );
+        }
+        End::Stopped
+    }
+
+    /// Changes what is known of this client's unfinished calls.
+    fn share<R: Default>(&self, change: impl FnOnce(&mut Unfinished) -> R) -> R {
+        let unfinished = self.counters.unfinished.get(self.number);
+        unfinished.map_or_else(R::default, |unfinished| change(&mut lock(unfinished)))
+    }
+
+    fn begin_call(&self, timing: Timing) {
+        let (effect, schedule) = (self.work.in_flight(), self.schedule);
+        self.share(|unfinished| {
+            unfinished.effect = effect;
+            unfinished.sent = Some(timing.sent);
+            unfinished.due = timing.due;
+            if let Some(schedule) = schedule {
+                unfinished
+                    .pace
+                    .get_or_insert((schedule, VirtualQueue::default()))
+                    .0 = schedule;
+            }
+        });
+    }
+
+    /// How long the call took; none if the step was closed without it.
+    fn end_call(&self, timing: Timing, done: Instant) -> Option<ServedCall> {
+        let service = done.duration_since(timing.sent);
+        self.share(|unfinished| {
+            unfinished.effect = Effect::default();
+            unfinished.sent = None;
+            unfinished.begun?;
+            let (latency, waited) = match (&mut unfinished.pace, timing.due) {
+                (Some((_, queue)), Some(due)) => {
+                    let served = queue.serve(due, service);
+                    (served.latency, served.waited)
+                }
+                _ => (service, Duration::ZERO),
+            };
+            Some(ServedCall {
+                latency,
+                waited,
+                service,
+                lateness: timing.lateness,
+            })
+        })
+    }
+
+    fn is_over(&self, begun: Instant) -> bool {
+        if self.control.is_stopping() {
+            return true;
+        }
+        let is_late = self.limits.end.is_some_and(|end| begun.elapsed() >= end);
+        let is_left = self.counters.is_background && self.control.over.load(Ordering::Acquire);
+        // A row that was deleted to be put back must not stay away.
+        (is_late || is_left) && !self.work.must_reinsert()
+    }
+
+    async fn pause(time: Duration) {
+        if S::BLOCKING {
+            std::thread::sleep(time);
+        } else {
+            tokio::time::sleep(time).await;
+        }
+    }
+
+    /// In an open loop waits until the call is due. None if the step ends before.
+    async fn wait_for_turn(&mut self, begun: Instant, progress: &mut Progress) -> Option<Timing> {
+        let Some(schedule) = &mut self.schedule else {
+            return Some(Timing {
+                due: None,
+                sent: Instant::now(),
+                lateness: Duration::ZERO,
+            });
+        };
+        let due = schedule.next_start();
+        if self.limits.end.is_some_and(|end| due >= end) && !self.work.must_reinsert() {
+            return None;
+        }
+        let mut left = due.saturating_sub(begun.elapsed());
+        // Work beside the measured one may end while this waits for a turn far away.
+        while self.counters.is_background && left > Duration::from_millis(100) {
+            Self::pause(Duration::from_millis(100)).await;
+            if self.control.over.load(Ordering::Acquire) || self.control.is_stopping() {
+                return None;
+            }
+            left = due.saturating_sub(begun.elapsed());
+        }
+        if !left.is_zero() {
+            Self::pause(left).await;
+        }
+        let sent = Instant::now();
+        let could = progress.free_since.unwrap_or(begun).max(begun + due);
+        Some(Timing {
+            due: Some(due),
+            sent,
+            lateness: sent.saturating_duration_since(could),
+        })
+    }
+
+    /// The connection for call number `number`.
+    fn session_for(&mut self, number: u32) -> &mut S {
+        match &mut self.synced {
+            Some((every, session)) if number.is_multiple_of(*every) => session,
+            _ => &mut self.session,
+        }
+    }
+
+    async fn call(
+        &mut self,
+        number: u32,
+        (first, second): (S::Encoded, Option<S::Encoded>),
+        size: u64,
+    ) -> CallOutcome {
+        let timeout = self.limits.call_timeout;
+        let session = self.session_for(number);
+        let both = async move {
+            match (session.run(first).await, second) {
+                (CallOutcome::Done { rows: 1.., .. }, Some(second)) => session.run(second).await,
+                (outcome, _) => outcome,
+            }
+        };
+        // A blocking call cannot be abandoned by its own thread.
+        if S::BLOCKING {
+            return both.await;
+        }
+        match tokio::time::timeout(timeout, both).await {
+            Ok(outcome) => outcome,
+            Err(_) => CallOutcome::Lost {
+                unknown: size,
+                message: format!("no reply within {} s", timeout.as_secs()),
+            },
+        }
+    }
+}
+
+/// The times of a call that has ended.
+#[derive(Clone, Copy)]
+struct ServedCall {
+    /// From the time at which it was due or, in a closed loop, sent.
+    latency: Duration,
+    /// The part of it in which calls before it kept the connection busy.
+    waited: Duration,
+    /// From sending.
+    service: Duration,
+    /// By how much the lab sent it too late; in none of the others.
+    lateness: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    failures_in_a_row: u32,
+    /// When the call before ended.
+    free_since: Option<Instant>,
+    summary: ClientSummary,
+}
+
+impl Progress {
+    fn take<S: Session>(
+        &mut self,
+        client: &Client<S>,
+        operation: Operation,
+        (outcome, effect): (CallOutcome, Effect),
+        (served, ended): (Option<ServedCall>, Instant),
+        is_measured: bool,
+    ) {
+        let (counters, control) = (&client.counters, &client.control);
+        let mut is_lost = false;
+        let (done, failure) = match outcome {
+            CallOutcome::Done { ops, .. } => (ops, None),
+            CallOutcome::Failed {
+                done,
+                kind,
+                message,
+            } => (done, Some((kind, message))),
+            CallOutcome::Lost { message, .. } => {
+                is_lost = true;
+                control.stop(&format!("the target stopped answering: {message}"));
+                (0, Some(("no answer".to_owned(), message)))
+            }
+        };
+        if let Some(mut window) = counters.window(client.number) {
+            window.ops += done;
+            window.rows += effect.rows;
+            window.acknowledged += done;
+            window.effect.add(&effect);
+            window.errors += u64::from(failure.is_some());
+            if failure.is_none() {
+                window.completed(ended);
+            }
+            // A call that was refused took no time worth counting; one that was never answered
+            // took all the time until it was given up.
+            if let Some(served) = served.filter(|_| failure.is_none() || is_lost) {
+                window.latency.record(served.latency);
+                if is_measured && counters.has_schedule {
+                    let service = window.service.get_or_insert_default();
+                    service.record(served.service);
+                    let lateness = window.lateness.get_or_insert_default();
+                    lateness.record(served.lateness);
+                }
+                if is_measured && counters.is_mix {
+                    let by_operation = window.by_operation.entry(operation).or_default();
+                    by_operation.record(served.latency);
+                }
+            }
+        }
+        let waited = served.map_or(Duration::ZERO, |served| served.waited);
+        self.summary.behind = self.summary.behind.max(waited);
+        if is_measured {
+            self.summary.ops += done;
+        }
+        let Some((kind, message)) = failure else {
+            self.failures_in_a_row = 0;
+            return;
+        };
+        // The first error explains more than those that follow it.
+        counters.first_failure.get_or_init(|| message.clone());
+        self.failures_in_a_row += 1;
+        if self.failures_in_a_row >= FAILURES_IN_A_ROW_MAX {
+            let first = counters.first_failure.get().unwrap_or(&message);
+            let last = if *first == message {
+                String::new()
+            } else {
+                format!(", the last with: {message}")
+            };
+            control.stop(&format!(
+                "{FAILURES_IN_A_ROW_MAX} calls in a row failed, the first with: {first}{last}"
+            ));
+        }
+        let mut errors = lock(&counters.errors);
+        let known = errors.len() < ERROR_KINDS_MAX || errors.contains_key(&kind);
+        *errors
+            .entry(if known { kind } else { "other".to_owned() })
+            .or_insert(0) += 1;
+    }
+}

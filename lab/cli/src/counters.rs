@@ -1,0 +1,269 @@
+//! What the clients of a role have counted: windows that the sampler empties, totals of the step,
+//! and what is known of calls that are under way or were never sent.
+//!
+//! Promises: each scheduled call is counted once, whether it was answered, given up or never sent;
+//! what a client that never returns had begun is counted too. Must not know: sessions, targets.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use lab_kit::pacing::{Schedule, VirtualQueue};
+use lab_kit::recorder::ClientSummary;
+use lab_kit::work::Effect;
+use lab_kit::workload::Operation;
+use metrics::LatencyHistogram;
+
+/// Histograms are large: more clients than this share windows.
+const WINDOWS_MAX: u32 = 64;
+/// A call under way when the step ends is counted as unanswered if it has waited this long.
+const UNANSWERED_MIN: Duration = Duration::from_millis(100);
+
+/// What clients counted since the sampler last looked.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    /// Operations.
+    pub(crate) ops: u64,
+    /// Failed calls.
+    pub(crate) errors: u64,
+    /// Rows that reads returned.
+    pub(crate) rows: u64,
+    /// Latency of calls that were answered, and of those that were not, until they were given up.
+    /// In an open loop from the time at which the call was due.
+    pub(crate) latency: LatencyHistogram,
+    /// Calls answered since the sampler last looked for gaps, with the first and the last time.
+    pub(crate) completions: Option<Completions>,
+    /// Never reset, warm-up left out: in an open loop, latency from sending.
+    pub(crate) service: Option<LatencyHistogram>,
+    /// Never reset, warm-up left out: in an open loop, how late the lab itself was.
+    pub(crate) lateness: Option<LatencyHistogram>,
+    /// Never reset, warm-up left out: calls that were due and never sent.
+    pub(crate) unsent: u64,
+    /// Never reset, warm-up left out: for mixes.
+    pub(crate) by_operation: BTreeMap<Operation, LatencyHistogram>,
+    /// Never reset: what was done in the whole step.
+    pub(crate) effect: Effect,
+    pub(crate) acknowledged: u64,
+}
+
+impl Window {
+    /// A call was answered.
+    pub(crate) fn completed(&mut self, at: Instant) {
+        let completion = Completions {
+            count: 1,
+            first: at,
+            last: at,
+        };
+        self.completions = Some(completion.with(self.completions));
+    }
+}
+
+/// Calls answered within a stretch of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completions {
+    /// How many.
+    pub(crate) count: u64,
+    /// The first.
+    pub(crate) first: Instant,
+    /// The last.
+    pub(crate) last: Instant,
+}
+
+impl Completions {
+    /// The calls of both.
+    pub(crate) fn with(self, other: Option<Self>) -> Self {
+        other.map_or(self, |other| Self {
+            count: self.count + other.count,
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+        })
+    }
+}
+
+/// What a client has begun or has still to do, shared so that it is accounted for when the client
+/// never returns.
+#[derive(Debug, Default)]
+pub(crate) struct Unfinished {
+    /// The effect of the call under way, should its reply never come.
+    pub(crate) effect: Effect,
+    /// When the client began; none before the start and after its end.
+    pub(crate) begun: Option<Instant>,
+    /// When the call under way was sent.
+    pub(crate) sent: Option<Instant>,
+    /// In an open loop: when the call was due, since the client began.
+    pub(crate) due: Option<Duration>,
+    /// In an open loop: the calls that follow, and what those before left behind.
+    pub(crate) pace: Option<(Schedule, VirtualQueue)>,
+}
+
+/// Clients of one role, and the sampler, share this.
+#[derive(Debug)]
+pub(crate) struct RoleCounters {
+    /// Emptied by the sampler.
+    pub(crate) windows: Vec<Mutex<Window>>,
+    pub(crate) is_background: bool,
+    pub(crate) has_schedule: bool,
+    pub(crate) is_mix: bool,
+    pub(crate) unfinished: Vec<Mutex<Unfinished>>,
+    pub(crate) errors: Mutex<BTreeMap<String, u64>>,
+    /// What the first call that failed was answered.
+    pub(crate) first_failure: OnceLock<String>,
+    pub(crate) client_summaries: Mutex<Vec<ClientSummary>>,
+}
+
+/// Counts of the whole step.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    /// Operations acknowledged.
+    pub(crate) acknowledged: u64,
+    /// What they mean for the tables.
+    pub(crate) effect: Effect,
+    /// Failed calls by kind.
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// What each client did, in the order in which they finished.
+    pub(crate) client_summaries: Vec<ClientSummary>,
+    /// In an open loop, latency from sending.
+    pub(crate) service: Option<LatencyHistogram>,
+    /// In an open loop, how late the lab itself sent.
+    pub(crate) lateness: Option<LatencyHistogram>,
+    /// In an open loop, calls that were due and never sent.
+    pub(crate) unsent: u64,
+    /// For mixes.
+    pub(crate) by_operation: BTreeMap<Operation, LatencyHistogram>,
+}
+
+/// When a client must stop and how it paces itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Time before measuring.
+    pub(crate) warmup: Duration,
+    /// End of the step, warm-up included.
+    pub(crate) end: Option<Duration>,
+    /// Longest wait for a reply.
+    pub(crate) call_timeout: Duration,
+}
+
+impl RoleCounters {
+    /// For `clients` clients.
+    pub(crate) fn new(
+        clients: u32,
+        is_background: bool,
+        has_schedule: bool,
+        operation: Operation,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            windows: (0..clients.min(WINDOWS_MAX))
+                .map(|_| Mutex::default())
+                .collect(),
+            is_background,
+            has_schedule,
+            is_mix: operation == Operation::Mix,
+            unfinished: (0..clients).map(|_| Mutex::default()).collect(),
+            errors: Mutex::default(),
+            first_failure: OnceLock::new(),
+            client_summaries: Mutex::default(),
+        })
+    }
+
+    /// The counts so far.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut out = Totals {
+            errors: lock(&self.errors).clone(),
+            client_summaries: lock(&self.client_summaries).clone(),
+            ..Totals::default()
+        };
+        for window in &self.windows {
+            let window = lock(window);
+            out.acknowledged += window.acknowledged;
+            out.effect.add(&window.effect);
+            if let Some(service) = &window.service {
+                out.service.get_or_insert_default().merge(service);
+            }
+            if let Some(lateness) = &window.lateness {
+                out.lateness.get_or_insert_default().merge(lateness);
+            }
+            out.unsent += window.unsent;
+            for (operation, latency) in &window.by_operation {
+                out.by_operation
+                    .entry(*operation)
+                    .or_default()
+                    .merge(latency);
+            }
+        }
+        for unfinished in &self.unfinished {
+            out.effect.add(&lock(unfinished).effect);
+        }
+        out
+    }
+
+    /// The time that the oldest call under way has waited for its reply.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        let sent = self.unfinished.iter().filter_map(|one| lock(one).sent);
+        sent.map(|sent| sent.elapsed()).max().unwrap_or_default()
+    }
+
+    /// Counts what clients that have not returned leave: calls without a reply and calls that
+    /// were due and never sent. Replies that come later are no longer counted.
+    pub(crate) fn account_unfinished(&self, limits: &Limits) {
+        for client in 0..self.unfinished.len() {
+            self.account_client(client, limits, true);
+        }
+    }
+
+    /// Counts what one client leaves.
+    pub(crate) fn account_client(&self, client: usize, limits: &Limits, is_lost: bool) {
+        let Some(unfinished) = self.unfinished.get(client) else {
+            return;
+        };
+        let mut unfinished = lock(unfinished);
+        let Some(begun) = unfinished.begun.take() else {
+            return;
+        };
+        let now = begun.elapsed();
+        let is_measured = now >= limits.warmup;
+        let Some(mut window) = self.window(client) else {
+            return;
+        };
+        let mut pace = unfinished.pace.take();
+        if let Some(sent) = unfinished.sent.take().filter(|_| is_lost) {
+            let service = sent.elapsed();
+            let latency = match (&mut pace, unfinished.due) {
+                (Some((_, queue)), Some(due)) => queue.serve(due, service).latency,
+                _ => service,
+            };
+            if service >= UNANSWERED_MIN {
+                window.latency.record(latency);
+            }
+            if service >= limits.call_timeout {
+                window.errors += 1;
+                *lock(&self.errors)
+                    .entry("no answer".to_owned())
+                    .or_insert(0) += 1;
+            }
+        }
+        let Some((mut schedule, queue)) = pace else {
+            return;
+        };
+        let until = limits.end.map_or(now, |end| end.min(now));
+        loop {
+            let due = schedule.next_start();
+            if due >= until {
+                return;
+            }
+            if let Some(latency) = queue.waited_unsent(due, now) {
+                window.latency.record(latency);
+            }
+            window.unsent += u64::from(is_measured && due >= limits.warmup);
+        }
+    }
+
+    pub(crate) fn window(&self, client: usize) -> Option<MutexGuard<'_, Window>> {
+        let window = self.windows.get(client % self.windows.len().max(1))?;
+        Some(lock(window))
+    }
+}
+
+/// Locks; a client that panicked leaves counts that are still true.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,582 @@
+//! A limit on memory for the target and its page cache: a control group (version 2 or 1), else a
+//! balloon that leaves only so much free.
+//!
+//! Promises: what was put on is taken off when the run ends; limits above the process' own group
+//! stay in force; the result says how it was done and what it cannot hold. A balloon is a process
+//! of its own, which ends with the lab however the lab ends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use clap::ValueEnum;
+use lab_kit::result::MemoryLimit;
+use serde::{Deserialize, Serialize};
+
+use crate::errors::LabError;
+
+const ROOT: &str = "/sys/fs/cgroup";
+const PAGE: usize = 4_096;
+/// A balloon leaves the lab and the system this much beside the target's share.
+const SPARE_BYTES: u64 = 256 << 20;
+/// Version 1 of control groups writes a huge number for "none".
+const NO_LIMIT: u64 = 1 << 60;
+const PREFIX: &str = "quarry-lab-";
+
+/// Ways to limit memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub(crate) enum LimitBy {
+    /// A control group of version 1
+    Cgroup1,
+    /// A control group of version 2
+    Cgroup2,
+    /// A process that holds the rest of the memory
+    Balloon,
+}
+
+/// A limit in force.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    bytes: u64,
+    held: Held,
+    pid: Option<u32>,
+}
+
+#[derive(Debug)]
+enum Held {
+    ControlGroup(ControlGroup),
+    /// The process, and what it holds.
+    Balloon(Child, u64),
+}
+
+/// A control group of the lab's.
+#[derive(Debug)]
+struct ControlGroup {
+    path: PathBuf,
+    /// Where the process came from.
+    home: PathBuf,
+    version: Version,
+}
+
+/// How the versions differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Limit {
+    /// Puts a limit of `memory_mb` on process `pid`, whose files lie in `data`; none without a
+    /// number. Without `by`, the first way that works.
+    pub(crate) fn apply(
+        memory_mb: Option<u64>,
+        by: Option<LimitBy>,
+        pid: Option<u32>,
+        data: Option<&Path>,
+    ) -> Result<Option<Self>, LabError> {
+        let Some(bytes) = memory_mb.and_then(|mb| mb.checked_mul(1 << 20)) else {
+            return Ok(None);
+        };
+        let mut reasons = Vec::new();
+        for version in [Version::Two, Version::One] {
+            if by.is_some_and(|by| by != version.way()) {
+                continue;
+            }
+            let grouped = pid
+                .ok_or_else(|| "the target's process is not known".to_owned())
+                .and_then(|pid| group(Path::new(ROOT), Path::new("/proc"), version, pid, bytes));
+            match grouped {
+                Ok(group) => {
+                    // Pages that are in memory already are charged to the process that read them
+                    // first.
+                    data.into_iter().for_each(forget_pages);
+                    let held = Held::ControlGroup(group);
+                    return Ok(Some(Self { bytes, held, pid }));
+                }
+                Err(reason) => reasons.push(format!("{}: {reason}", version.name())),
+            }
+        }
+        if by.is_some_and(|by| by != LimitBy::Balloon) {
+            return Err(LabError::NoLimit {
+                reason: reasons.join("; "),
+            });
+        }
+        if by.is_none() {
+            eprintln!(
+                "no control group for the memory limit ({}); a balloon takes the rest of the \
+                    memory",
+                reasons.join("; ")
+            );
+        }
+        let (child, held_bytes) = inflate(bytes)?;
+        let held = Held::Balloon(child, held_bytes);
+        Ok(Some(Self { bytes, held, pid }))
+    }
+
+    /// For the result; asks what the group has held until now.
+    pub(crate) fn describe(&self) -> MemoryLimit {
+        let is_self = self.pid == Some(std::process::id());
+        let (bytes_max, cache_bytes) = match &self.held {
+            Held::ControlGroup(group) => group.usage(),
+            Held::Balloon(..) => (None, None),
+        };
+        let (how, remark) = match &self.held {
+            Held::ControlGroup(group) if is_self => (
+                group.version.name().to_owned(),
+                "the engine runs inside the lab: histograms and clients count, too".to_owned(),
+            ),
+            Held::ControlGroup(group) => (
+                group.version.name().to_owned(),
+                "what the process had in memory before the run stays with its old group".to_owned(),
+            ),
+            Held::Balloon(_, held) => (
+                "balloon".to_owned(),
+                format!(
+                    "{} MiB are held by a process of the lab so that {} MiB are left; other \
+                        programs share those; it holds only \
+                     for a target on this machine{}",
+                    held >> 20,
+                    (self.bytes + SPARE_BYTES) >> 20,
+                    if metrics::Memory::sample().is_ok_and(|memory| memory.swap_bytes > 0) {
+                        ", and swap is on, so that the balloon may have been swapped out"
+                    } else {
+                        ""
+                    }
+                ),
+            ),
+        };
+        MemoryLimit {
+            bytes: self.bytes,
+            how,
+            remark,
+            bytes_max,
+            cache_bytes,
+        }
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        match &mut self.held {
+            Held::ControlGroup(group) => group.leave(),
+            Held::Balloon(child, _) => {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+}
+
+impl Version {
+    fn way(self) -> LimitBy {
+        match self {
+            Self::One => LimitBy::Cgroup1,
+            Self::Two => LimitBy::Cgroup2,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::One => "cgroup v1",
+            Self::Two => "cgroup v2",
+        }
+    }
+
+    fn limit_file(self) -> &'static str {
+        match self {
+            Self::One => "memory.limit_in_bytes",
+            Self::Two => "memory.max",
+        }
+    }
+
+    /// Where the hierarchy with the memory controller is mounted.
+    fn mount(self, root: &Path) -> Result<PathBuf, String> {
+        if self == Self::One {
+            let mount = root.join("memory");
+            let there = mount.join(self.limit_file()).exists();
+            return there
+                .then_some(mount)
+                .ok_or_else(|| "the memory controller is not there".to_owned());
+        }
+        let mounts = [root.to_owned(), root.join("unified")];
+        let mount = mounts
+            .into_iter()
+            .find(|mount| mount.join("cgroup.controllers").exists());
+        let mount = mount.ok_or_else(|| "not mounted".to_owned())?;
+        let controllers = fs::read_to_string(mount.join("cgroup.controllers"))
+            .map_err(|error| error.to_string())?;
+        let there = controllers.split_whitespace().any(|name| name == "memory");
+        there
+            .then_some(mount)
+            .ok_or_else(|| "the memory controller is not there".to_owned())
+    }
+}
+
+impl ControlGroup {
+    /// The most that it held at once, and the page cache it is charged for now.
+    fn usage(&self) -> (Option<u64>, Option<u64>) {
+        let (most, cache) = match self.version {
+            Version::One => ("memory.max_usage_in_bytes", "total_cache "),
+            Version::Two => ("memory.peak", "file "),
+        };
+        let stat = fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default();
+        let cache = stat
+            .lines()
+            .find_map(|line| line.strip_prefix(cache)?.trim().parse().ok());
+        (number(&self.path.join(most)), cache)
+    }
+
+    /// Moves its processes back to their group and removes it.
+    fn leave(&self) {
+        let members = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        for pid in members.split_whitespace() {
+            let _ = fs::write(self.home.join("cgroup.procs"), pid);
+        }
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+fn number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+        .filter(|bytes| *bytes < NO_LIMIT)
+}
+
+/// Makes a group with the limit and moves the process into it. `root` and `proc` are other
+/// directories in tests.
+fn group(
+    root: &Path,
+    proc: &Path,
+    version: Version,
+    pid: u32,
+    bytes: u64,
+) -> Result<ControlGroup, String> {
+    let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
+    let mount = version.mount(root)?;
+    let membership = fs::read_to_string(proc.join(format!("{pid}/cgroup")))
+        .map_err(|error| error.to_string())?;
+    let controller = if version == Version::One {
+        "memory"
+    } else {
+        ""
+    };
+    let home = home_of(&membership, controller).ok_or("the process is in no group")?;
+    let parent = parent_of(version, &mount, &home, bytes)?;
+    let home = mount.join(home);
+    remove_stale_groups(&parent, proc);
+    if version == Version::Two {
+        // Fails where it is switched on already or may not be; the write of the limit below
+        // decides.
+        let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
+    }
+    let path = parent.join(format!("{PREFIX}{}", std::process::id()));
+    fs::create_dir_all(&path).map_err(|error| failed("a group cannot be made", error))?;
+    let group = ControlGroup {
+        path,
+        home,
+        version,
+    };
+    let limit = fs::write(group.path.join(version.limit_file()), bytes.to_string());
+    // Memory that is swapped out would be beyond the limit; where there is no swap these files may
+    // be absent.
+    let swap = match version {
+        Version::One => ("memory.memsw.limit_in_bytes", bytes.to_string()),
+        Version::Two => ("memory.swap.max", "0".to_owned()),
+    };
+    if group.path.join(swap.0).exists() {
+        let _ = fs::write(group.path.join(swap.0), swap.1);
+    }
+    if let Err(error) =
+        limit.and_then(|()| fs::write(group.path.join("cgroup.procs"), pid.to_string()))
+    {
+        group.leave();
+        return Err(failed("the group cannot be used", error));
+    }
+    Ok(group)
+}
+
+/// Where a group for a process of group `home` may be made without escaping a limit: beneath the
+/// nearest group that has one.
+fn parent_of(version: Version, mount: &Path, home: &Path, bytes: u64) -> Result<PathBuf, String> {
+    for (step, group) in home.ancestors().enumerate() {
+        let path = mount.join(group);
+        let Some(limit) = number(&path.join(version.limit_file())).filter(|_| path != mount) else {
+            continue;
+        };
+        if limit < bytes {
+            return Err(format!(
+                "the process' group allows only {} MiB",
+                limit >> 20
+            ));
+        }
+        // In version 2 a group that holds processes cannot have groups with limits beneath it. The
+        // new limit is the lower one.
+        let is_own = version == Version::Two && step == 0;
+        return Ok(if is_own {
+            path.parent().unwrap_or(mount).to_owned()
+        } else {
+            path
+        });
+    }
+    Ok(mount.to_owned())
+}
+
+/// Removes groups that labs left which were killed.
+fn remove_stale_groups(parent: &Path, proc: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if owner.is_some_and(|owner| !proc.join(owner.to_string()).exists()) {
+            // Fails while a process is in it.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// The group of a process, from its list; `controller` is empty for version 2.
+fn home_of(membership: &str, controller: &str) -> Option<PathBuf> {
+    membership.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (names, path) = (fields.next()?, fields.next()?);
+        let fits = if controller.is_empty() {
+            names.is_empty()
+        } else {
+            names.split(',').any(|name| name == controller)
+        };
+        fits.then(|| PathBuf::from(path.trim_start_matches('/')))
+    })
+}
+
+/// Drops the clean pages of all files below `directory` from the page cache, so that the process
+/// that reads them again is charged.
+fn forget_pages(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => forget_pages(&path),
+            Ok(kind) if kind.is_file() => {
+                if let Ok(file) = fs::File::open(&path) {
+                    let _ = file.sync_data();
+                    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Starts a process that takes all memory but `bytes`, and waits until it has it.
+fn inflate(bytes: u64) -> Result<(Child, u64), LabError> {
+    let memory = metrics::Memory::sample()?;
+    let size = memory.available_bytes.saturating_sub(bytes + SPARE_BYTES);
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["balloon", &size.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
+    if line.trim() != READY {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(LabError::NoLimit {
+            reason: format!("balloon: {} MiB cannot be had", size >> 20),
+        });
+    }
+    Ok((child, size))
+}
+
+const READY: &str = "ready";
+
+/// The process of a balloon: takes memory, says so, and holds it until its input ends.
+pub(crate) fn balloon(bytes: u64) -> Result<(), LabError> {
+    // Were memory to run out, the system should end this process and no other; a refusal changes
+    // nothing.
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    let mut held: Vec<u8> = Vec::new();
+    let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+    held.try_reserve_exact(size)
+        .map_err(|error| std::io::Error::other(format!("the balloon: {error}")))?;
+    held.resize(size, 0);
+    // Memory that was never written to is not there yet.
+    held.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
+    println!("{READY}");
+    std::io::stdout().flush()?;
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    drop(std::hint::black_box(held));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_group_of_a_process() {
+        let v1 = "5:cpu,cpuacct:/a\n4:memory:/user/b\n0::/c\n";
+        assert_eq!(home_of(v1, "memory"), Some(PathBuf::from("user/b")));
+        assert_eq!(home_of(v1, ""), Some(PathBuf::from("c")));
+        assert_eq!(home_of("", "memory"), None);
+    }
+
+    #[test]
+    fn no_number_is_no_limit() {
+        assert!(Limit::apply(None, None, Some(1), None).unwrap().is_none());
+    }
+
+    /// A directory that looks like the file system of control groups: files with contents.
+    fn fake(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
+    fn put(
+        dir: &tempfile::TempDir,
+        version: Version,
+        mb: u64,
+    ) -> Result<(PathBuf, PathBuf, String), String> {
+        let group = group(
+            &dir.path().join("cgroup"),
+            &dir.path().join("proc"),
+            version,
+            77,
+            mb << 20,
+        )?;
+        let relative = |path: &Path| {
+            path.strip_prefix(dir.path().join("cgroup"))
+                .unwrap()
+                .to_owned()
+        };
+        let text = |file: &str| fs::read_to_string(group.path.join(file)).unwrap();
+        assert_eq!(text("cgroup.procs"), "77");
+        let at = relative(group.path.parent().unwrap());
+        Ok((at, relative(&group.home), text(version.limit_file())))
+    }
+
+    #[test]
+    fn version_2_at_the_root_and_in_the_hybrid_layout() {
+        for (place, mount) in [("cgroup", ""), ("cgroup/unified", "unified")] {
+            let dir = fake(&[
+                (&format!("{place}/cgroup.controllers"), "cpu io memory\n"),
+                (
+                    &format!("{place}/system.slice/db.service/memory.max"),
+                    "max\n",
+                ),
+                ("proc/77/cgroup", "0::/system.slice/db.service\n"),
+            ]);
+            let (at, home, limit) = put(&dir, Version::Two, 512).unwrap();
+            assert_eq!(
+                (at, home),
+                (
+                    PathBuf::from(mount),
+                    Path::new(mount).join("system.slice/db.service")
+                )
+            );
+            assert_eq!(limit, (512_u64 << 20).to_string());
+            let control = dir.path().join(place).join("cgroup.subtree_control");
+            assert_eq!(fs::read_to_string(control).unwrap(), "+memory");
+        }
+    }
+
+    #[test]
+    fn a_limit_above_is_never_escaped() {
+        let gb = (1_u64 << 30).to_string();
+        let v2 = fake(&[
+            ("cgroup/cgroup.controllers", "memory\n"),
+            ("cgroup/box/memory.max", &gb),
+            ("cgroup/box/db/memory.max", "max\n"),
+            ("proc/77/cgroup", "0::/box/db\n"),
+        ]);
+        assert_eq!(put(&v2, Version::Two, 512).unwrap().0, Path::new("box"));
+        let reason = put(&v2, Version::Two, 2_048).unwrap_err();
+        assert!(reason.contains("allows only 1024 MiB"), "{reason}");
+        let own = fake(&[
+            ("cgroup/cgroup.controllers", "memory\n"),
+            ("cgroup/box/db/memory.max", &gb),
+            ("proc/77/cgroup", "0::/box/db\n"),
+        ]);
+        assert_eq!(put(&own, Version::Two, 512).unwrap().0, Path::new("box"));
+        let v1 = fake(&[
+            (
+                "cgroup/memory/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+            ("cgroup/memory/box/memory.limit_in_bytes", &gb),
+            ("proc/77/cgroup", "4:memory:/box\n0::/\n"),
+        ]);
+        assert_eq!(
+            put(&v1, Version::One, 512).unwrap().0,
+            Path::new("memory/box")
+        );
+    }
+
+    #[test]
+    fn version_1_without_limits_makes_its_group_at_the_root() {
+        let dir = fake(&[
+            (
+                "cgroup/memory/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+            (
+                "cgroup/memory/box/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+            ("proc/77/cgroup", "4:memory:/box\n"),
+        ]);
+        let (at, home, limit) = put(&dir, Version::One, 256).unwrap();
+        assert_eq!(
+            (at, home),
+            (PathBuf::from("memory"), PathBuf::from("memory/box"))
+        );
+        assert_eq!(limit, (256_u64 << 20).to_string());
+    }
+
+    #[test]
+    fn a_controller_that_is_not_there_is_a_reason() {
+        let dir = fake(&[
+            ("cgroup/unified/cgroup.controllers", "\n"),
+            ("proc/77/cgroup", "0::/\n"),
+        ]);
+        assert_eq!(
+            put(&dir, Version::Two, 1).unwrap_err(),
+            "the memory controller is not there"
+        );
+        assert_eq!(
+            put(&dir, Version::One, 1).unwrap_err(),
+            "the memory controller is not there"
+        );
+    }
+
+    #[test]
+    fn groups_of_labs_that_are_gone_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let proc = dir.path().join("proc");
+        for name in [
+            "groups/quarry-lab-5",
+            "groups/quarry-lab-6",
+            "groups/other",
+            "proc/6",
+        ] {
+            fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        remove_stale_groups(&dir.path().join("groups"), &proc);
+        let left = |name: &str| dir.path().join("groups").join(name).exists();
+        assert_eq!(
+            (left("quarry-lab-5"), left("quarry-lab-6"), left("other")),
+            (false, true, true)
+        );
+    }
+}

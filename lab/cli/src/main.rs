@@ -1,0 +1,130 @@
+//! The binary `quarry-lab`: runs workloads against servers and engines and reports what it saw.
+//!
+//! Promises: judges from outside (imports nothing of Quarry's server), leaves a folder with every
+//! number behind a chart, and ends with a status that scripts can trust. Neighbours: `lab_kit`
+//! records and draws, `metrics` samples.
+
+mod address;
+mod arguments;
+mod claims;
+mod clients;
+mod compare;
+mod counters;
+mod credentials;
+mod errors;
+mod interrupt;
+mod limit;
+mod list;
+mod mongo;
+mod output;
+mod profile;
+mod progress;
+mod record;
+mod replay;
+mod run;
+mod sampler;
+mod serve;
+mod slow_sampler;
+mod sweep;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use lab_kit::workload::Workload;
+
+use crate::arguments::{Arguments, Command};
+use crate::errors::LabError;
+use crate::run::{Resumed, RunArguments, RunPlan};
+
+/// Each client of an engine has a blocking thread.
+const THREADS_MAX: usize = 8_192;
+/// A run that ended early does not wait longer for clients that are stuck in an engine.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
+    let done = match sweep::requested() {
+        Some(done) => done,
+        None => execute(Arguments::parse().command),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("quarry-lab: {error}");
+            ExitCode::from(match error {
+                LabError::Partial { .. }
+                | LabError::SweepStopped { .. }
+                | LabError::Recording(_) => 3,
+                LabError::Wrong { .. } => 4,
+                LabError::Gone { .. } => sweep::CODE_CHANGED,
+                _ => 1,
+            })
+        }
+    }
+}
+
+fn execute(command: Command) -> Result<(), LabError> {
+    match command {
+        Command::Run(arguments) => begin(&arguments),
+        Command::Resume { folder, target } => resume(&folder, target),
+        Command::Target { server } => serve::serve(&server),
+        Command::Balloon { bytes } => limit::balloon(bytes),
+        Command::List => list::run(),
+        Command::Report(arguments) => compare::report(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Claims(arguments) => claims::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
+    }
+}
+
+/// Starts a run.
+fn begin(arguments: &RunArguments) -> Result<(), LabError> {
+    let workload = Workload::named(&arguments.workload)?;
+    let settings = workload.settings(&arguments.preset, arguments.overrides())?;
+    let workload = workload.adapted(&settings);
+    run_plan(RunPlan {
+        arguments,
+        workload,
+        settings,
+        resumed: None,
+        loaded: arguments
+            .loaded_by
+            .as_deref()
+            .map(Resumed::read_loaded)
+            .transpose()?,
+    })
+}
+
+/// Goes on with a run that was interrupted.
+fn resume(folder: &Path, target: Option<String>) -> Result<(), LabError> {
+    if let Some(done) = sweep::resume(folder, target.as_deref()) {
+        return done;
+    }
+    let resumed = Resumed::read(folder)?;
+    let mut arguments = resumed.checkpoint.arguments.clone();
+    arguments.target = target.unwrap_or(arguments.target);
+    let workload = Workload::named(&arguments.workload)?;
+    let settings = resumed.checkpoint.settings.clone();
+    let workload = workload.adapted(&settings);
+    run_plan(RunPlan {
+        arguments: &arguments,
+        workload,
+        settings,
+        resumed: Some(resumed),
+        loaded: None,
+    })
+}
+
+fn run_plan(plan: RunPlan<'_>) -> Result<(), LabError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(THREADS_MAX)
+        .build()?;
+    let done = runtime.block_on(address::run(plan));
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    done
+}

@@ -1,0 +1,189 @@
+//! What is known of the server before the run: its build, its process on this machine, its data
+//! directory.
+
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::path::{Path, PathBuf};
+
+use lab_kit::result::TargetFacts;
+use lab_kit::target::TargetInfo;
+use mongodb::Database;
+use mongodb::bson::{Document, doc};
+use mongodb::options::{ServerAddress, WriteConcern};
+
+use super::reply::integer;
+
+/// A connection and what its user said of it.
+pub(super) struct Connection<'a> {
+    /// The database `admin`.
+    pub(super) admin: Database,
+    /// Connection string without its password.
+    pub(super) uri: &'a str,
+    /// Where the server listens.
+    pub(super) address: &'a ServerAddress,
+    /// Write concern of every write, if one was given.
+    pub(super) write_concern: Option<&'a WriteConcern>,
+    /// Data directory, if the user gave one.
+    pub(super) data_dir: Option<&'a Path>,
+}
+
+/// Asks the server and this machine.
+pub(super) async fn gather(connection: &Connection<'_>) -> TargetInfo {
+    let ask = async |command: Document| {
+        connection
+            .admin
+            .run_command(command)
+            .await
+            .unwrap_or_default()
+    };
+    let build = ask(doc! { "buildInfo": 1 }).await;
+    let status = ask(doc! { "serverStatus": 1 }).await;
+    let options = ask(doc! { "getCmdLineOpts": 1 }).await;
+    let (pid, not_watched_because) = match server_process(connection.address, &status) {
+        Ok(pid) => (Some(pid), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    let told = || {
+        options
+            .get_document("parsed")
+            .ok()?
+            .get_document("storage")
+            .ok()?
+            .get_str("dbPath")
+            .ok()
+            .map(PathBuf::from)
+    };
+    let directory = connection.data_dir.map(Path::to_owned).or_else(told);
+    // A relative path of a server is relative to where the server was started.
+    let data = pid.zip(directory).and_then(|(pid, directory)| {
+        Path::new(&format!("/proc/{pid}/cwd"))
+            .join(directory)
+            .canonicalize()
+            .ok()
+    });
+    let facts = TargetFacts {
+        uri: connection.uri.to_owned(),
+        product: product(&build, &status),
+        version: build.get_str("version").unwrap_or("unknown").to_owned(),
+        storage_engine: status
+            .get_document("storageEngine")
+            .ok()
+            .and_then(|engine| engine.get_str("name").ok())
+            .map(str::to_owned),
+        pid,
+        not_watched_because,
+        data_directory: data.as_ref().map(|path| path.display().to_string()),
+        device: None,
+        write_concern: connection
+            .write_concern
+            .map_or_else(|| "server default".to_owned(), in_words),
+        build_info: serde_json::to_value(&build).unwrap_or_default(),
+    };
+    TargetInfo { facts, pid, data }
+}
+
+fn in_words(concern: &WriteConcern) -> String {
+    let w = concern.w.as_ref().map_or_else(
+        || "default".to_owned(),
+        |w| match w {
+            mongodb::options::Acknowledgment::Nodes(nodes) => nodes.to_string(),
+            mongodb::options::Acknowledgment::Majority => "majority".to_owned(),
+            other => format!("{other:?}"),
+        },
+    );
+    format!(
+        "w: {w}, journal: {}",
+        concern
+            .journal
+            .map_or_else(|| "default".to_owned(), |journal| journal.to_string())
+    )
+}
+
+/// Compatible servers name themselves by a key of their own in `buildInfo`.
+fn product(build: &Document, status: &Document) -> String {
+    for (key, name) in [
+        ("quarry", "Quarry"),
+        ("quarryVersion", "Quarry"),
+        ("ferretdb", "FerretDB"),
+        ("ferretdbVersion", "FerretDB"),
+    ] {
+        let Some(value) = build.get(key) else {
+            continue;
+        };
+        let version = value
+            .as_str()
+            .or_else(|| value.as_document()?.get_str("version").ok())
+            .unwrap_or_default();
+        return format!("{name} {version}").trim().to_owned();
+    }
+    status.get_str("process").unwrap_or("server").to_owned()
+}
+
+/// The server's process, or why it cannot be watched.
+fn server_process(address: &ServerAddress, status: &Document) -> Result<u32, String> {
+    let reported = integer(status, "pid").and_then(|pid| u32::try_from(pid).ok());
+    let (is_local, listening) = match address {
+        ServerAddress::Tcp { host, port } => (
+            is_this_machine(host),
+            metrics::listening_process(port.unwrap_or(27_017)),
+        ),
+        // A socket file can only be of this machine.
+        _ => (true, None),
+    };
+    if !is_local {
+        return Err("not local".to_owned());
+    }
+    // Who listens on the port is better evidence than what the server believes: it may live in
+    // another process namespace.
+    let pid = listening
+        .or(reported)
+        .ok_or("local, but its process number is not known")?;
+    metrics::ProcessSampler::new(pid)
+        .map(|_| pid)
+        .map_err(|error| format!("process {pid} cannot be read: {error}"))
+}
+
+/// Only an address of this machine can be bound.
+pub(crate) fn is_this_machine(host: &str) -> bool {
+    let Ok(addresses) = (host.trim_matches(['[', ']']), 0).to_socket_addrs() else {
+        return false;
+    };
+    addresses
+        .map(|address| address.ip())
+        .any(|ip: IpAddr| ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_its_own_machine() {
+        assert!(
+            is_this_machine("127.0.0.1")
+                && is_this_machine("localhost")
+                && is_this_machine("[::1]")
+        );
+        assert!(!is_this_machine("192.0.2.7"));
+    }
+
+    #[test]
+    fn a_remote_server_is_not_watched() {
+        let address = ServerAddress::Tcp {
+            host: "192.0.2.7".to_owned(),
+            port: Some(27_017),
+        };
+        assert_eq!(
+            server_process(&address, &doc! { "pid": 1 }),
+            Err("not local".to_owned())
+        );
+    }
+
+    #[test]
+    fn servers_are_called_by_their_names() {
+        assert_eq!(
+            product(&doc! { "ferretdb": { "version": "v1.24.0" } }, &doc! {}),
+            "FerretDB v1.24.0"
+        );
+        assert_eq!(product(&doc! {}, &doc! { "process": "mongod" }), "mongod");
+    }
+}

@@ -1,0 +1,391 @@
+//! One client's calls on a MongoDB server, through the official driver.
+
+use lab_kit::row::{Key, Row, Value};
+use lab_kit::target::{Call, CallOutcome, Change, Session};
+use lab_kit::workload::Index;
+use mongodb::Collection;
+use mongodb::bson::raw::CStr;
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, cstr, doc};
+use mongodb::error::{Error, ErrorKind};
+use mongodb::options::{FindOptions, Hint};
+
+use super::reply::one_line;
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct MongoSession {
+    pub(super) tables: Vec<Collection<RawDocumentBuf>>,
+    pub(super) indexes: Vec<Index>,
+}
+
+/// A call with its documents built.
+#[derive(Debug)]
+pub(crate) enum MongoCall {
+    /// Insert a batch.
+    Insert(usize, Vec<RawDocumentBuf>),
+    /// Find one document by `_id`.
+    FindOne(usize, Bson),
+    /// Find several.
+    Find(usize, Document, Box<FindOptions>),
+    /// Update one.
+    Update(usize, Document, Document, bool),
+    /// Find one, then replace it with `k` one higher.
+    FindAndReplace(usize, Document),
+    /// Replace or insert one.
+    Put(usize, Document, RawDocumentBuf),
+    /// Delete some.
+    Delete(usize, Document),
+    /// The workload asks for a table that does not exist: a mistake of the lab.
+    Nothing,
+}
+
+pub(super) fn bson(value: &Value) -> Bson {
+    match value {
+        Value::Int(number) => Bson::Int32(*number),
+        Value::Long(number) => Bson::Int64(*number),
+        Value::Double(number) => Bson::Double(*number),
+        Value::Date(ms) => Bson::DateTime(DateTime::from_millis(*ms)),
+        Value::Text(text) => Bson::String(text.clone()),
+    }
+}
+
+fn id_bson(id: &Key) -> Bson {
+    match id {
+        Key::Number(number) => Bson::Int64(*number),
+        Key::Text(text) => Bson::String(text.clone()),
+    }
+}
+
+fn document(row: &Row) -> RawDocumentBuf {
+    let mut out = RawDocumentBuf::new();
+    match &row.id {
+        Some(Key::Number(number)) => out.append(cstr!("_id"), *number),
+        Some(Key::Text(text)) => out.append(cstr!("_id"), text.as_str()),
+        None => {}
+    }
+    for (name, value) in &row.fields {
+        // Field names are constants without zero bytes.
+        let Ok(name) = <&CStr>::try_from(*name) else {
+            continue;
+        };
+        match value {
+            Value::Int(number) => out.append(name, *number),
+            Value::Long(number) => out.append(name, *number),
+            Value::Double(number) => out.append(name, *number),
+            Value::Date(ms) => out.append(name, DateTime::from_millis(*ms)),
+            Value::Text(text) => out.append(name, text.as_str()),
+        }
+    }
+    out
+}
+
+fn ids(ids: &[Key]) -> Document {
+    match ids {
+        [id] => doc! { "_id": id_bson(id) },
+        _ => doc! { "_id": { "$in": ids.iter().map(id_bson).collect::<Vec<_>>() } },
+    }
+}
+
+/// Tuples at or after `from` in the order of `keys`, as alternatives that each fix a longer prefix.
+fn at_or_after(keys: &[String], from: &[Value]) -> Document {
+    let alternatives: Vec<Document> = (0..from.len())
+        .rev()
+        .map(|last| {
+            let mut out = Document::new();
+            for (at, (key, value)) in keys.iter().zip(from).enumerate().take(last + 1) {
+                let operator = if at + 1 == from.len() { "$gte" } else { "$gt" };
+                let condition = if at == last {
+                    Bson::Document(doc! { operator: bson(value) })
+                } else {
+                    bson(value)
+                };
+                out.insert(key.clone(), condition);
+            }
+            out
+        })
+        .collect();
+    match alternatives.as_slice() {
+        [only] => only.clone(),
+        _ => doc! { "$or": alternatives },
+    }
+}
+
+impl MongoSession {
+    fn index_range(&self, table: usize, index: usize, from: &[Value], limit: u32) -> MongoCall {
+        let Some(index) = self.indexes.get(index) else {
+            return MongoCall::Nothing;
+        };
+        let mut fields: Document = index
+            .keys
+            .iter()
+            .map(|key| (key.clone(), Bson::Int32(1)))
+            .collect();
+        let order = fields.clone();
+        fields.insert("_id", 0);
+        let mut options = FindOptions::default();
+        options.sort = Some(order);
+        options.projection = Some(fields);
+        options.hint = Some(Hint::Name(index.name.clone()));
+        limited(&mut options, limit);
+        MongoCall::Find(table, at_or_after(&index.keys, from), Box::new(options))
+    }
+
+    async fn execute(&self, encoded: MongoCall) -> Result<CallOutcome, (Error, u64)> {
+        let one = |error| (error, 1);
+        let (table, encoded) = match encoded {
+            MongoCall::Insert(table, _)
+            | MongoCall::FindOne(table, _)
+            | MongoCall::Find(table, ..)
+            | MongoCall::Update(table, ..)
+            | MongoCall::FindAndReplace(table, _)
+            | MongoCall::Put(table, ..)
+            | MongoCall::Delete(table, _) => (self.tables.get(table), encoded),
+            MongoCall::Nothing => (None, encoded),
+        };
+        let Some(table) = table else {
+            return Ok(CallOutcome::failed(
+                "no such table",
+                "the workload names a table that does not exist".to_owned(),
+            ));
+        };
+        match encoded {
+            MongoCall::Insert(_, documents) => {
+                let size = documents.len() as u64;
+                table
+                    .insert_many(documents)
+                    .await
+                    .map_err(|error| (error, size))?;
+                Ok(CallOutcome::done(size, size))
+            }
+            MongoCall::FindOne(_, id) => find_one(table, id).await.map_err(one),
+            MongoCall::Find(_, filter, options) => {
+                let mut cursor = table
+                    .find(filter)
+                    .with_options(*options)
+                    .await
+                    .map_err(one)?;
+                let mut rows = 0;
+                while cursor.advance().await.map_err(one)? {
+                    rows += 1;
+                }
+                Ok(CallOutcome::done(1, rows))
+            }
+            MongoCall::Update(_, filter, update, upsert) => {
+                let reply = table
+                    .update_one(filter, update)
+                    .upsert(upsert)
+                    .await
+                    .map_err(one)?;
+                if reply.matched_count > 0 && reply.modified_count != reply.matched_count {
+                    return Ok(CallOutcome::failed(
+                        "wrong update count",
+                        format!("{reply:?}, expected one matched and modified"),
+                    ));
+                }
+                Ok(CallOutcome::done(
+                    1,
+                    reply.matched_count + u64::from(reply.upserted_id.is_some()),
+                ))
+            }
+            MongoCall::FindAndReplace(_, filter) => {
+                find_and_replace(table, filter).await.map_err(one)
+            }
+            MongoCall::Put(_, filter, row) => {
+                let reply = table
+                    .replace_one(filter, row)
+                    .upsert(true)
+                    .await
+                    .map_err(one)?;
+                Ok(CallOutcome::done(
+                    1,
+                    reply.matched_count + u64::from(reply.upserted_id.is_some()),
+                ))
+            }
+            MongoCall::Delete(_, filter) => {
+                let reply = table.delete_many(filter).await.map_err(one)?;
+                Ok(CallOutcome::done(reply.deleted_count, reply.deleted_count))
+            }
+            MongoCall::Nothing => Ok(CallOutcome::done(0, 0)),
+        }
+    }
+}
+
+async fn find_one(table: &Collection<RawDocumentBuf>, id: Bson) -> Result<CallOutcome, Error> {
+    let Some(found) = table.find_one(doc! { "_id": id.clone() }).await? else {
+        return Ok(CallOutcome::done(1, 0));
+    };
+    let stored = found
+        .get("_id")
+        .ok()
+        .flatten()
+        .and_then(|id| Bson::try_from(id).ok());
+    if stored.as_ref() == Some(&id) {
+        Ok(CallOutcome::done(1, 1))
+    } else {
+        Ok(CallOutcome::failed(
+            "wrong document",
+            format!("asked for _id {id}, got {found:?}"),
+        ))
+    }
+}
+
+async fn find_and_replace(
+    table: &Collection<RawDocumentBuf>,
+    filter: Document,
+) -> Result<CallOutcome, Error> {
+    let Some(found) = table.find_one(filter.clone()).await? else {
+        return Ok(CallOutcome::done(1, 0));
+    };
+    let damaged =
+        |error: &dyn std::fmt::Display| CallOutcome::failed("damaged document", error.to_string());
+    let mut found: Document = match (&found).try_into() {
+        Ok(found) => found,
+        Err(error) => return Ok(damaged(&error)),
+    };
+    let k = found.get_i32("k").unwrap_or(0).wrapping_add(1);
+    found.insert("k", k);
+    let row = match RawDocumentBuf::try_from(&found) {
+        Ok(row) => row,
+        Err(error) => return Ok(damaged(&error)),
+    };
+    let reply = table.replace_one(filter, row).await?;
+    Ok(CallOutcome::done(1, reply.matched_count))
+}
+
+fn limited(options: &mut FindOptions, limit: u32) {
+    options.limit = Some(i64::from(limit));
+    // One reply holds all: a second round trip would be the driver's doing, not the workload's.
+    options.batch_size = Some(limit.saturating_add(1));
+}
+
+impl Session for MongoSession {
+    type Encoded = MongoCall;
+    const BLOCKING: bool = false;
+
+    fn encode(&mut self, call: Call) -> MongoCall {
+        match call {
+            Call::Insert { table, rows } => {
+                MongoCall::Insert(table, rows.iter().map(document).collect())
+            }
+            Call::Get { table, id } => MongoCall::FindOne(table, id_bson(&id)),
+            Call::GetMany { table, ids: keys } => {
+                let mut options = FindOptions::default();
+                options.batch_size = u32::try_from(keys.len() + 1).ok();
+                MongoCall::Find(table, ids(&keys), Box::new(options))
+            }
+            Call::Range {
+                table,
+                from,
+                limit,
+                reverse,
+            } => {
+                let mut options = FindOptions::default();
+                let (operator, direction) = if reverse { ("$lte", -1) } else { ("$gte", 1) };
+                options.sort = Some(doc! { "_id": direction });
+                limited(&mut options, limit);
+                MongoCall::Find(
+                    table,
+                    doc! { "_id": { operator: id_bson(&from) } },
+                    Box::new(options),
+                )
+            }
+            Call::IndexRange {
+                table,
+                index,
+                from,
+                limit,
+            } => self.index_range(table, index, &from, limit),
+            Call::Update { table, id, change } => {
+                let update = match change {
+                    Change::Inc => doc! { "$inc": { "k": 1 } },
+                    Change::Set(field, value) => doc! { "$set": { field: bson(&value) } },
+                };
+                MongoCall::Update(table, doc! { "_id": id_bson(&id) }, update, false)
+            }
+            Call::ReadModifyWrite { table, id } => {
+                MongoCall::FindAndReplace(table, doc! { "_id": id_bson(&id) })
+            }
+            Call::Add { table, id } => MongoCall::Update(
+                table,
+                doc! { "_id": id_bson(&id) },
+                doc! { "$inc": { "k": 1 } },
+                true,
+            ),
+            Call::Put { table, row } => {
+                let id = row.id.as_ref().map_or(Bson::Null, id_bson);
+                MongoCall::Put(table, doc! { "_id": id }, document(&row))
+            }
+            Call::Delete { table, ids: keys } => MongoCall::Delete(table, ids(&keys)),
+            Call::Scan { table, from, to, n } => MongoCall::Find(
+                table,
+                doc! { "_id": { "$gte": from, "$lte": to }, "n": n },
+                Box::default(),
+            ),
+        }
+    }
+
+    async fn run(&mut self, encoded: MongoCall) -> CallOutcome {
+        match self.execute(encoded).await {
+            Ok(outcome) => outcome,
+            Err((error, size)) => judge(&error, size),
+        }
+    }
+}
+
+/// Tells an answer that is an error from no answer at all.
+fn judge(error: &Error, size: u64) -> CallOutcome {
+    let message = one_line(error);
+    match error.kind.as_ref() {
+        ErrorKind::Command(inner) => CallOutcome::Failed {
+            done: 0,
+            kind: format!("{} {}", inner.code, inner.code_name),
+            message,
+        },
+        ErrorKind::Write(_) => CallOutcome::Failed {
+            done: 0,
+            kind: "write error".to_owned(),
+            message,
+        },
+        ErrorKind::InsertMany(inner) => {
+            let first = inner
+                .write_errors
+                .as_ref()
+                .and_then(|errors| errors.first());
+            // The batch is ordered: what stands before the first error is stored, what follows is
+            // not.
+            let done = first.map_or(size, |error| error.index as u64);
+            let kind = first.map_or_else(
+                || "write concern error".to_owned(),
+                |error| format!("write error {}", error.code),
+            );
+            let message = first.map_or(message, |error| error.message.clone());
+            CallOutcome::Failed {
+                done,
+                kind,
+                message,
+            }
+        }
+        _ => CallOutcome::Lost {
+            unknown: size,
+            message,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tuple_becomes_alternatives_with_longer_and_longer_prefixes() {
+        let keys = ["a", "b"].map(str::to_owned);
+        assert_eq!(
+            at_or_after(&keys, &[Value::Int(1)]),
+            doc! { "a": { "$gte": 1 } }
+        );
+        assert_eq!(
+            at_or_after(&keys, &[Value::Int(1), Value::Int(2)]),
+            doc! { "$or": [ { "a": 1, "b": { "$gte": 2 } }, { "a": { "$gt": 1 } } ] }
+        );
+    }
+}

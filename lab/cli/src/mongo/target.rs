@@ -1,0 +1,421 @@
+//! The connection: preparing collections, counting, sizes, statistics.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use lab_kit::idle::until_idle;
+use lab_kit::result::Sizes;
+use lab_kit::target::{EXTRA_TABLE, Settled, Table, Target, TargetError, TargetInfo};
+use lab_kit::workload::{Capability, Index};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::error::{Error, ErrorKind};
+use mongodb::options::{
+    Acknowledgment, ClientOptions, CollectionOptions, ServerAddress, WriteConcern,
+};
+use mongodb::{Client, Collection, Database, IndexModel};
+
+use super::facts::{Connection, gather};
+use super::reply::{integer, one_line};
+use super::session::MongoSession;
+use crate::credentials::without_password;
+use crate::run::{DEFAULT_DB, RunArguments};
+
+/// An open connection and what belongs to it.
+#[derive(Debug)]
+pub(crate) struct MongoTarget {
+    /// Connection string without its password.
+    uri: String,
+    /// Where it listens.
+    address: ServerAddress,
+    /// For a connection of its own after a restart.
+    fresh: ClientOptions,
+    /// Write concern of every write.
+    write_concern: Option<WriteConcern>,
+    database: Database,
+    may_drop: bool,
+    tables: Vec<Table>,
+    indexes: Mutex<Vec<Index>>,
+    data_dir: Option<PathBuf>,
+}
+
+impl MongoTarget {
+    /// Connects for a run.
+    pub(crate) async fn open(
+        arguments: &RunArguments,
+        tables: Vec<Table>,
+        clients: u32,
+    ) -> Result<Self, TargetError> {
+        let connected = Self::connect(&arguments.target, &arguments.db, clients).await?;
+        Ok(Self {
+            write_concern: write_concern(arguments)?,
+            may_drop: arguments.drop || arguments.db == DEFAULT_DB,
+            tables,
+            data_dir: arguments.data_dir.clone(),
+            ..connected
+        })
+    }
+
+    /// Connects and asks for a sign of life.
+    pub(crate) async fn connect(
+        target: &str,
+        database: &str,
+        clients: u32,
+    ) -> Result<Self, TargetError> {
+        let uri = without_password(target);
+        let wrong = |error: Error| TargetError::Address {
+            given: uri.clone(),
+            reason: one_line(&error),
+        };
+        let mut options = ClientOptions::parse(target).await.map_err(wrong)?;
+        options
+            .app_name
+            .get_or_insert_with(|| "quarry-lab".to_owned());
+        options
+            .server_selection_timeout
+            .get_or_insert(Duration::from_secs(5));
+        options
+            .connect_timeout
+            .get_or_insert(Duration::from_secs(5));
+        // A retry inside the driver would hide an error and count its time as latency.
+        options.retry_writes.get_or_insert(false);
+        options.retry_reads.get_or_insert(false);
+        options.max_pool_size = Some(clients.saturating_add(4));
+        let address = options.hosts.first().cloned().unwrap_or_default();
+        let mut fresh = options.clone();
+        fresh.server_selection_timeout = Some(Duration::from_millis(100));
+        fresh.direct_connection = Some(true);
+        fresh.hosts.truncate(1);
+        let client = Client::with_options(options).map_err(wrong)?;
+        let database = client.database(database);
+        let refused = |error: Error| TargetError::Unreachable {
+            address: uri.clone(),
+            reason: one_line(&error),
+        };
+        database
+            .run_command(doc! { "ping": 1 })
+            .await
+            .map_err(refused)?;
+        Ok(Self {
+            uri,
+            address,
+            fresh,
+            write_concern: None,
+            database,
+            may_drop: false,
+            tables: Vec::new(),
+            indexes: Mutex::default(),
+            data_dir: None,
+        })
+    }
+
+    /// The driver's own handle.
+    pub(crate) fn client(&self) -> &Client {
+        self.database.client()
+    }
+
+    /// A collection whose writes use the run's write concern; `sync`: each waits for the journal.
+    fn collection(&self, name: &str, sync: bool) -> Collection<RawDocumentBuf> {
+        let mut options = CollectionOptions::default();
+        options.write_concern = self.write_concern.clone();
+        if sync {
+            options.write_concern.get_or_insert_default().journal = Some(true);
+        }
+        self.database.collection_with_options(name, options)
+    }
+
+    /// What is known of the server's address.
+    fn connection<'a>(&'a self, data_dir: Option<&'a std::path::Path>) -> Connection<'a> {
+        Connection {
+            admin: self.database.client().database("admin"),
+            uri: &self.uri,
+            address: &self.address,
+            write_concern: self.write_concern.as_ref(),
+            data_dir,
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().map(|table| table.name.as_str())
+    }
+
+    /// Runs a command against the admin database.
+    async fn ask_admin(&self, command: Document) -> Result<Document, Error> {
+        self.database
+            .client()
+            .database("admin")
+            .run_command(command)
+            .await
+    }
+
+    /// An answer that is an error is a refusal; no answer is something else.
+    fn refused(&self, what: String, error: &Error) -> TargetError {
+        let reason = one_line(error);
+        match error.kind.as_ref() {
+            ErrorKind::Command(_) | ErrorKind::Write(_) => TargetError::Refused { what, reason },
+            _ => TargetError::Unreachable {
+                address: self.uri.clone(),
+                reason,
+            },
+        }
+    }
+}
+
+fn index_model(index: &Index) -> IndexModel {
+    let keys: Document = index
+        .keys
+        .iter()
+        .map(|key| (key.clone(), Bson::Int32(1)))
+        .collect();
+    let mut options = mongodb::options::IndexOptions::default();
+    options.name = Some(index.name.clone());
+    options.unique = index.unique.then_some(true);
+    IndexModel::builder().keys(keys).options(options).build()
+}
+
+impl Target for MongoTarget {
+    type Session = MongoSession;
+
+    async fn inspect(&self) -> TargetInfo {
+        gather(&self.connection(self.data_dir.as_deref())).await
+    }
+
+    fn unsupported(&self) -> &'static [Capability] {
+        &[]
+    }
+
+    fn can_restart(&self) -> bool {
+        true
+    }
+
+    async fn answers(&self) -> bool {
+        // The pool's client looks at a server that was gone twice a second only.
+        let Ok(client) = Client::with_options(self.fresh.clone()) else {
+            return false;
+        };
+        let asked = client
+            .database("admin")
+            .run_command(doc! { "ping": 1 })
+            .await;
+        client.shutdown().immediate(true).await;
+        asked.is_ok()
+    }
+
+    async fn reconnect(&self) -> Result<(), TargetError> {
+        let asked = self.database.run_command(doc! { "ping": 1 }).await;
+        asked
+            .map(|_| ())
+            .map_err(|error| self.refused("ping".to_owned(), &error))
+    }
+
+    fn attach(&self, indexes: &[Index]) {
+        *self.indexes.lock().unwrap_or_else(PoisonError::into_inner) = indexes.to_vec();
+    }
+
+    async fn prepare(&self) -> Result<(), TargetError> {
+        // A server that does not list them has none that could disturb.
+        let there = self
+            .database
+            .list_collection_names()
+            .await
+            .unwrap_or_default();
+        for name in there.iter().filter(|name| name.starts_with(EXTRA_TABLE)) {
+            let dropped = self.database.collection::<Document>(name).drop().await;
+            dropped.map_err(|error| self.refused(format!("to drop {name}"), &error))?;
+        }
+        for table in &self.tables {
+            let name = &table.name;
+            let collection = self.collection(name, false);
+            let documents = collection.estimated_document_count().await.unwrap_or(0);
+            if documents > 0 && !self.may_drop {
+                return Err(TargetError::InTheWay {
+                    what: format!("collection {}", collection.namespace()),
+                    documents,
+                    instead: "another --db".to_owned(),
+                });
+            }
+            collection
+                .drop()
+                .await
+                .map_err(|error| self.refused(format!("to drop {name}"), &error))?;
+            let create = self.database.create_collection(name);
+            let create = match table.capped_bytes {
+                Some(bytes) => create.capped(true).size(bytes),
+                None => create,
+            };
+            create
+                .await
+                .map_err(|error| self.refused(format!("to create {name}"), &error))?;
+        }
+        Ok(())
+    }
+
+    async fn create_indexes(&self, indexes: &[Index]) -> Result<(), TargetError> {
+        self.attach(indexes);
+        for name in self.names() {
+            for index in indexes {
+                self.collection(name, false)
+                    .create_index(index_model(index))
+                    .await
+                    .map_err(|error| self.refused(format!("index {}", index.name), &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn create_extra_table(&self, number: u32) -> Result<(), TargetError> {
+        // Only the lab uses such names, so what an earlier run left may be dropped.
+        let name = format!("{EXTRA_TABLE}{number}");
+        let table = self.database.collection::<Document>(&name);
+        let refused = |error: Error| self.refused(format!("table {name}"), &error);
+        table.drop().await.map_err(refused)?;
+        table
+            .create_index(IndexModel::builder().keys(doc! { "n": 1 }).build())
+            .await
+            .map_err(refused)?;
+        table
+            .insert_one(doc! { "_id": 1, "n": 1 })
+            .await
+            .map_err(refused)?;
+        Ok(())
+    }
+
+    async fn session(&self, sync: bool) -> Result<MongoSession, TargetError> {
+        Ok(MongoSession {
+            tables: self
+                .names()
+                .map(|name| self.collection(name, sync))
+                .collect(),
+            indexes: self
+                .indexes
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        })
+    }
+
+    async fn count(&self) -> Result<u64, String> {
+        let mut total = 0;
+        for name in self.names() {
+            let counted = self.collection(name, false).count_documents(doc! {}).await;
+            total += counted.map_err(|error| one_line(&error))?;
+        }
+        Ok(total)
+    }
+
+    async fn sum_of_k(&self) -> Result<i64, String> {
+        let mut total = 0;
+        for name in self.names() {
+            let stages = [doc! { "$group": { "_id": null, "total": { "$sum": "$k" } } }];
+            let asked = self.collection(name, false).aggregate(stages).await;
+            let mut cursor = asked.map_err(|error| one_line(&error))?;
+            if cursor.advance().await.map_err(|error| one_line(&error))? {
+                let reply = cursor
+                    .deserialize_current()
+                    .map_err(|error| one_line(&error))?;
+                total += integer(&reply, "total").unwrap_or(0);
+            }
+        }
+        Ok(total)
+    }
+
+    async fn delete_above(&self, table: usize, number: i64) -> Result<(), TargetError> {
+        let Some(table) = self.tables.get(table) else {
+            return Ok(());
+        };
+        let deleted = self
+            .collection(&table.name, false)
+            .delete_many(doc! { "_id": { "$gt": number } })
+            .await;
+        deleted
+            .map(|_| ())
+            .map_err(|error| self.refused(format!("to delete from {}", table.name), &error))
+    }
+
+    async fn sizes(&self) -> Sizes {
+        let mut out = Sizes::default();
+        let mut add = |field: fn(&mut Sizes) -> &mut Option<u64>, value: Option<i64>| {
+            if let Some(value) = value.and_then(|value| u64::try_from(value).ok()) {
+                *field(&mut out).get_or_insert(0) += value;
+            }
+        };
+        for name in self.names() {
+            let Ok(stats) = self.database.run_command(doc! { "collStats": name }).await else {
+                continue;
+            };
+            add(|sizes| &mut sizes.documents, integer(&stats, "count"));
+            add(|sizes| &mut sizes.data_bytes, integer(&stats, "size"));
+            add(
+                |sizes| &mut sizes.storage_bytes,
+                integer(&stats, "storageSize"),
+            );
+            add(
+                |sizes| &mut sizes.index_bytes,
+                integer(&stats, "totalIndexSize"),
+            );
+        }
+        if let (Some(storage), Some(documents @ 1..)) = (out.storage_bytes, out.documents) {
+            out.bytes_per_document =
+                Some((storage + out.index_bytes.unwrap_or(0)) as f64 / documents as f64);
+        }
+        out
+    }
+
+    async fn settle(&self, timeout: Duration) -> Settled {
+        let asked = self.ask_admin(doc! { "fsync": 1 }).await;
+        let flushed = asked.map_or_else(
+            |error| format!("fsync refused: {}", one_line(&error)),
+            |_| "fsync done".to_owned(),
+        );
+        let watched = gather(&self.connection(None)).await.pid;
+        let waiting = tokio::task::spawn_blocking(move || until_idle(watched, timeout));
+        let (is_idle, waited) = waiting.await.unwrap_or_default();
+        Settled {
+            is_idle,
+            remark: format!("{flushed}; {waited}"),
+        }
+    }
+
+    async fn statistics(&self) -> serde_json::Value {
+        let status = self
+            .ask_admin(doc! { "serverStatus": 1 })
+            .await
+            .unwrap_or_default();
+        serde_json::to_value(&status).unwrap_or_default()
+    }
+
+    async fn drop_tables(&self) -> Result<(), TargetError> {
+        for name in self.names() {
+            self.collection(name, false)
+                .drop()
+                .await
+                .map_err(|error| self.refused(format!("to drop {name}"), &error))?;
+        }
+        Ok(())
+    }
+}
+
+/// The write concern asked for, in the driver's form.
+fn write_concern(arguments: &RunArguments) -> Result<Option<WriteConcern>, TargetError> {
+    if arguments.write_concern.is_none() && arguments.journal.is_none() {
+        return Ok(None);
+    }
+    let mut out = WriteConcern::default();
+    out.journal = arguments.journal;
+    out.w = arguments
+        .write_concern
+        .as_deref()
+        .map(|text| match text.parse::<u32>() {
+            Ok(nodes) => Acknowledgment::Nodes(nodes),
+            Err(_) if text == "majority" => Acknowledgment::Majority,
+            Err(_) => Acknowledgment::Custom(text.to_owned()),
+        });
+    if out.w == Some(Acknowledgment::Nodes(0)) {
+        let reason = "write concern 0 is not acknowledged, so nothing could be counted".to_owned();
+        return Err(TargetError::Refused {
+            what: "--write-concern 0".to_owned(),
+            reason,
+        });
+    }
+    Ok(Some(out))
+}

@@ -1,0 +1,202 @@
+//! The command `profile`: stacks of a running process by perf, or by gdb where the user asks for
+//! it.
+//!
+//! Promises: touches only the process it was given; a missing tool or a process of another user is
+//! one clear line. perf slows its target a little, gdb stops it for each sample: metrics measured
+//! meanwhile should not be quoted.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use lab_kit::folder::write_whole;
+use lab_kit::profile::Stacks;
+
+use crate::errors::LabError;
+use crate::output::{make_folder, write_page};
+
+/// Options of `profile`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Example, while a run measures the same process:
+  quarry-lab profile --pid 4711 --seconds 10 --out profile
+
+Writes stacks.txt (counts as the studies print them), stacks.collapsed (for other tools) and \
+flamegraph.svg.")]
+pub(crate) struct ProfileArguments {
+    /// Process to look at
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: u32,
+    /// How long
+    #[arg(long, value_name = "N", default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) seconds: u64,
+    /// Samples per second: of each CPU with perf; gdb stops the process for each, so it takes one
+    /// per second at most
+    #[arg(long, value_name = "N", default_value_t = 49,
+        value_parser = clap::value_parser!(u32).range(1..=999))]
+    pub(crate) frequency: u32,
+    /// perf sees what uses the CPU; gdb sees all threads, those that wait too, but stops the
+    /// process for each sample
+    #[arg(long, value_enum, default_value = "perf")]
+    pub(crate) with: Tool,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+/// What takes the stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tool {
+    /// Samples on CPU
+    Perf,
+    /// All threads
+    Gdb,
+}
+
+impl Tool {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Perf => "perf",
+            Self::Gdb => "gdb",
+        }
+    }
+
+    fn run(self, command: &mut Command) -> Result<Output, LabError> {
+        command.stdin(Stdio::null()).output().map_err(|error| {
+            let text = match (error.kind(), self) {
+                (std::io::ErrorKind::NotFound, Self::Perf) => {
+                    "perf is not installed; install it (Debian: linux-perf), or use --with gdb"
+                        .to_owned()
+                }
+                (std::io::ErrorKind::NotFound, Self::Gdb) => "gdb is not installed".to_owned(),
+                _ => format!("{} cannot be started: {error}", self.name()),
+            };
+            LabError::Profile(text)
+        })
+    }
+
+    fn failed(self, pid: u32, output: &Output) -> LabError {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let reason = text
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty())
+            .unwrap_or("it gave no reason")
+            .to_owned();
+        LabError::Profile(format!(
+            "{} cannot look at process {pid}: {reason}",
+            self.name()
+        ))
+    }
+}
+
+/// Takes stacks and writes the results.
+pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), LabError> {
+    let (pid, seconds) = (arguments.pid, arguments.seconds);
+    let Ok(name) = std::fs::read_to_string(format!("/proc/{pid}/comm")) else {
+        return Err(LabError::Profile(format!("there is no process {pid}")));
+    };
+    make_folder(&arguments.out)?;
+    eprintln!("looking at process {pid} ({}) for {seconds} s", name.trim());
+    let stacks = match arguments.with {
+        Tool::Perf => perf(arguments)?,
+        Tool::Gdb => gdb(arguments)?,
+    };
+    let title = format!("{} (process {pid})", name.trim());
+    let kind = match arguments.with {
+        Tool::Perf => "samples on CPU",
+        Tool::Gdb => "stacks of all threads",
+    };
+    let about = format!("{} {kind} in {seconds} s", stacks.samples());
+    println!("{about}");
+    write_whole(&arguments.out.join("stacks.collapsed"), &stacks.collapsed())?;
+    write_page(
+        &arguments.out.join("stacks.txt"),
+        &stacks.as_studies_print(),
+    )?;
+    write_page(
+        &arguments.out.join("flamegraph.svg"),
+        &stacks.flame_graph(&title, &about)?,
+    )
+}
+
+fn perf(arguments: &ProfileArguments) -> Result<Stacks, LabError> {
+    let (data, pid) = (arguments.out.join("perf.data"), arguments.pid.to_string());
+    let frequency = arguments.frequency.to_string();
+    // The CPU's own counters are often missing in virtual machines; its clock is not. DWARF,
+    // because release builds keep no frame pointers.
+    let mut record = Command::new("perf");
+    record
+        .args([
+            "record",
+            "-q",
+            "-e",
+            "cpu-clock",
+            "-F",
+            &frequency,
+            "--call-graph",
+            "dwarf,16384",
+            "-p",
+            &pid,
+            "-o",
+        ])
+        .arg(&data);
+    record.args(["--", "sleep", &arguments.seconds.to_string()]);
+    let output = Tool::Perf.run(&mut record)?;
+    let stacks = if output.status.success() {
+        perf_script(&data, arguments.pid)
+    } else {
+        Err(Tool::Perf.failed(arguments.pid, &output))
+    };
+    // Raw stacks are large and say nothing more.
+    let _ = std::fs::remove_file(&data);
+    stacks
+}
+
+fn perf_script(data: &Path, pid: u32) -> Result<Stacks, LabError> {
+    // Without inlined functions: looking them up takes minutes on large programs.
+    let output = Tool::Perf.run(
+        Command::new("perf")
+            .args([
+                "script",
+                "--no-inline",
+                "-F",
+                "comm,pid,tid,time,event,ip,sym,dso",
+                "-i",
+            ])
+            .arg(data),
+    )?;
+    if !output.status.success() {
+        return Err(Tool::Perf.failed(pid, &output));
+    }
+    Ok(Stacks::from_perf_script(&output.stdout)?)
+}
+
+fn gdb(arguments: &ProfileArguments) -> Result<Stacks, LabError> {
+    let pid = arguments.pid.to_string();
+    let mut text = String::new();
+    for _ in 0..arguments.seconds {
+        let mut command = Command::new("gdb");
+        command.args([
+            "-p",
+            &pid,
+            "-batch",
+            "-nx",
+            "-ex",
+            "set pagination off",
+            "-ex",
+            "thread apply all bt 64",
+        ]);
+        let output = Tool::Gdb.run(&mut command)?;
+        let seen = String::from_utf8_lossy(&output.stdout);
+        if !seen.contains("#0") {
+            return Err(Tool::Gdb.failed(arguments.pid, &output));
+        }
+        text.push_str(&seen);
+        text.push('\n');
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    Ok(Stacks::from_gdb(&text)?)
+}

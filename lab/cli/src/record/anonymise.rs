@@ -1,0 +1,369 @@
+//! Replaces the texts and binary values of a command by keyed hashes of equal length, in place.
+//!
+//! Promises: equal values stay equal within a recording, lengths stay, numbers, dates, ids and
+//! field names are kept; the key is never written. What steers a command (its collection,
+//! operators' options, field paths in pipelines) is kept, or it would not run again. A command
+//! nested deeper than a server would take is refused, never followed.
+
+use sha2::{Digest, Sha256};
+
+/// Servers allow 100 to 180 levels.
+const DEPTH_MAX: u32 = 200;
+/// Only letters and digits: a text stays a text.
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+/// Top-level parts of commands that hold data of users.
+const DATA: [&str; 14] = [
+    "documents",
+    "filter",
+    "query",
+    "q",
+    "u",
+    "c",
+    "updates",
+    "deletes",
+    "update",
+    "arrayFilters",
+    "let",
+    "comment",
+    "ops",
+    "min",
+];
+/// The same, as expressions.
+const EXPRESSIONS: [&str; 1] = ["pipeline"];
+/// Whose texts are options and not data, anywhere.
+const OPTIONS: [&str; 8] = [
+    "$type",
+    "$options",
+    "$bsonType",
+    "$language",
+    "collation",
+    "hint",
+    "$geometry",
+    "$meta",
+];
+/// Whose texts are names and options inside pipelines.
+const NAMES: [&str; 24] = [
+    "from",
+    "localField",
+    "foreignField",
+    "as",
+    "into",
+    "db",
+    "coll",
+    "connectFromField",
+    "connectToField",
+    "depthField",
+    "path",
+    "includeArrayIndex",
+    "format",
+    "timezone",
+    "unit",
+    "startOfWeek",
+    "distanceField",
+    "includeLocs",
+    "key",
+    "whenMatched",
+    "whenNotMatched",
+    "granularity",
+    "on",
+    "to",
+];
+/// Stages and operators whose texts are names.
+const NAMING: [&str; 4] = ["$count", "$unset", "$out", "$merge"];
+/// Shapes; an index refuses others.
+const SHAPES: [&str; 7] = [
+    "Point",
+    "LineString",
+    "Polygon",
+    "MultiPoint",
+    "MultiLineString",
+    "MultiPolygon",
+    "GeometryCollection",
+];
+
+/// What texts mean at a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// Nothing of users.
+    Kept,
+    /// Values of users.
+    Data,
+    /// An expression: texts that begin with a dollar sign are field paths.
+    Expression,
+}
+
+/// Hashes by a key that lives as long as the recording.
+pub(crate) struct Anonymiser {
+    key: [u8; 32],
+}
+
+impl Anonymiser {
+    /// With a random key that is not kept.
+    pub(crate) fn new() -> Self {
+        Self {
+            key: rand::random(),
+        }
+    }
+
+    /// Changes a command in place; none if it cannot be followed to its end: then it must not be
+    /// kept.
+    pub(crate) fn apply(&self, command: &mut [u8]) -> Option<()> {
+        let end = self.document(command, 0, Meaning::Kept, 0)?;
+        (end == command.len()).then_some(())
+    }
+
+    /// Walks the document at `at`; the place after it.
+    fn document(&self, bytes: &mut [u8], at: usize, meaning: Meaning, depth: u32) -> Option<usize> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        let end = at.checked_add(length(bytes, at)?)?;
+        let mut place = at + 4;
+        // The first field of a command names it and its collection, even where data have that name
+        // (update).
+        let mut is_first = depth == 0;
+        loop {
+            let kind = *bytes.get(place)?;
+            place += 1;
+            if kind == 0 {
+                return (place == end).then_some(end);
+            }
+            let name_end = place + bytes.get(place..end)?.iter().position(|byte| *byte == 0)?;
+            let name = std::str::from_utf8(bytes.get(place..name_end)?).ok()?;
+            let inside = if is_first {
+                Meaning::Kept
+            } else {
+                within(meaning, name, depth)
+            };
+            let is_shape = name == "type";
+            is_first = false;
+            place = self.value(bytes, kind, name_end + 1, (inside, is_shape), depth)?;
+            if place >= end {
+                return None;
+            }
+        }
+    }
+
+    /// Changes the value at `at`; the place after it.
+    fn value(
+        &self,
+        bytes: &mut [u8],
+        kind: u8,
+        at: usize,
+        (meaning, is_shape): (Meaning, bool),
+        depth: u32,
+    ) -> Option<usize> {
+        let text = |bytes: &[u8]| at.checked_add(4)?.checked_add(length(bytes, at)?);
+        Some(match kind {
+            0x01 | 0x09 | 0x11 | 0x12 => at + 8,
+            0x02 | 0x0d | 0x0e => {
+                let end = text(bytes)?;
+                self.text(
+                    bytes.get_mut(at + 4..end.checked_sub(1)?)?,
+                    meaning,
+                    is_shape,
+                );
+                end
+            }
+            0x03 | 0x04 => self.document(bytes, at, meaning, depth + 1)?,
+            0x05 => {
+                let end = text(bytes)?.checked_add(1)?;
+                // The old subtype and vectors begin with a head of their own.
+                let head = match bytes.get(at + 4)? {
+                    2 => 4,
+                    9 => 2,
+                    _ => 0,
+                };
+                if meaning != Meaning::Kept {
+                    let begin = (at + 5 + head).min(end);
+                    self.replace(bytes.get_mut(begin..end)?, false);
+                }
+                end
+            }
+            0x06 | 0x0a | 0xff | 0x7f => at,
+            0x07 => at + 12,
+            0x08 => at + 1,
+            0x0b => {
+                let pattern = bytes.get(at..)?.iter().position(|byte| *byte == 0)?;
+                self.text(bytes.get_mut(at..at + pattern)?, meaning, false);
+                let options = at + pattern + 1;
+                options + bytes.get(options..)?.iter().position(|byte| *byte == 0)? + 1
+            }
+            0x0c => text(bytes)?.checked_add(12)?,
+            0x0f => at.checked_add(length(bytes, at)?)?,
+            0x10 => at + 4,
+            0x13 => at + 16,
+            _ => return None,
+        })
+    }
+
+    fn text(&self, text: &mut [u8], meaning: Meaning, is_shape: bool) {
+        let is_path = meaning == Meaning::Expression && text.first() == Some(&b'$');
+        let is_shape = is_shape && SHAPES.iter().any(|shape| shape.as_bytes() == text);
+        if meaning != Meaning::Kept && !is_path && !is_shape {
+            self.replace(text, true);
+        }
+    }
+
+    /// The hash seeds as many bytes as are needed.
+    fn replace(&self, value: &mut [u8], as_letters: bool) {
+        let mut seed = Sha256::new_with_prefix(self.key);
+        seed.update([u8::from(as_letters)]);
+        seed.update(&*value);
+        seed.update(self.key);
+        let mut hash = seed.finalize();
+        for piece in value.chunks_mut(32) {
+            for (to, from) in piece.iter_mut().zip(&hash) {
+                *to = if as_letters {
+                    LETTERS
+                        .get(usize::from(*from) % LETTERS.len())
+                        .copied()
+                        .unwrap_or(b'a')
+                } else {
+                    *from
+                };
+            }
+            hash = Sha256::digest(hash);
+        }
+    }
+}
+
+/// What texts mean below the field `name`.
+fn within(meaning: Meaning, name: &str, depth: u32) -> Meaning {
+    let is_one_of = |names: &[&str]| names.contains(&name);
+    match meaning {
+        _ if is_one_of(&OPTIONS) => Meaning::Kept,
+        Meaning::Kept if depth == 0 && is_one_of(&DATA) => Meaning::Data,
+        Meaning::Kept if depth == 0 && is_one_of(&EXPRESSIONS) => Meaning::Expression,
+        Meaning::Kept => Meaning::Kept,
+        Meaning::Data if name == "$expr" => Meaning::Expression,
+        Meaning::Expression if name == "$match" || name == "$literal" => Meaning::Data,
+        Meaning::Expression if is_one_of(&NAMES) || is_one_of(&NAMING) => Meaning::Kept,
+        same => same,
+    }
+}
+
+fn length(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(super::frames::number(bytes, at)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mongodb::bson::{Binary, Bson, Document, Regex, doc, oid::ObjectId, spec::BinarySubtype};
+
+    fn applied(anonymiser: &Anonymiser, command: &Document) -> Document {
+        let mut bytes = command.to_vec().unwrap();
+        anonymiser.apply(&mut bytes).unwrap();
+        Document::from_reader(bytes.as_slice()).unwrap()
+    }
+
+    #[test]
+    fn texts_go_and_what_makes_the_command_run_stays() {
+        let id = ObjectId::new();
+        let secret = "Jean-Luc Pïcard";
+        let command = doc! {
+            "insert": "people", "$db": "crew", "ordered": true,
+            "documents": [
+                { "_id": id, "name": secret, "age": 59, "from": secret,
+                    "photo": Binary { subtype: BinarySubtype::Generic, bytes: vec![1, 2, 3] } },
+                { "again": secret, "at": { "type": "Point", "coordinates": [1.5, 2.5] },
+                    "tag": Regex { pattern: "^Jean".try_into().unwrap(),
+                        options: "i".try_into().unwrap() } },
+            ],
+        };
+        let anonymiser = Anonymiser::new();
+        let out = applied(&anonymiser, &command);
+        let text = format!("{out:?}");
+        assert!(!text.contains("Jean") && !text.contains("card"), "{text}");
+        assert_eq!(
+            (out.get_str("insert").unwrap(), out.get_str("$db").unwrap()),
+            ("people", "crew")
+        );
+        let documents = out.get_array("documents").unwrap();
+        let (first, second) = (
+            documents[0].as_document().unwrap(),
+            documents[1].as_document().unwrap(),
+        );
+        assert_eq!(
+            (
+                first.get_object_id("_id").unwrap(),
+                first.get_i32("age").unwrap()
+            ),
+            (id, 59)
+        );
+        let name = first.get_str("name").unwrap();
+        assert_eq!(name.len(), secret.len());
+        assert_eq!(
+            (
+                first.get_str("from").unwrap(),
+                second.get_str("again").unwrap()
+            ),
+            (name, name),
+            "equal values stay equal"
+        );
+        assert!(matches!(first.get("photo"),
+                Some(Bson::Binary(photo)) if photo.bytes.len() == 3 && photo.bytes != [1, 2, 3]));
+        assert_eq!(
+            second.get_document("at").unwrap().get_str("type").unwrap(),
+            "Point"
+        );
+        assert_eq!(applied(&anonymiser, &command), out);
+        assert_ne!(
+            applied(&Anonymiser::new(), &command),
+            out,
+            "another key, other values"
+        );
+    }
+
+    #[test]
+    fn pipelines_keep_their_paths_and_names_but_not_their_data() {
+        let pipeline = doc! { "aggregate": "a", "$db": "d", "pipeline": [
+            { "$match": { "from": "alice", "$expr": { "$eq": ["$city", "Paris"] },
+                "price": "$5" } },
+            { "$lookup": { "from": "b", "localField": "x", "foreignField": "y", "as": "z" } },
+            { "$group": { "_id": "$city", "n": { "$sum": 1 } } },
+        ] };
+        let text = format!("{:?}", applied(&Anonymiser::new(), &pipeline));
+        for kept in ["\"b\"", "\"x\"", "\"y\"", "\"z\"", "$city", "$sum"] {
+            assert!(text.contains(kept), "{kept}: {text}");
+        }
+        for gone in ["alice", "Paris", "$5"] {
+            assert!(!text.contains(gone), "{gone}: {text}");
+        }
+        let update = doc! { "update": "c", "$db": "d",
+        "updates": [{ "q": { "a": { "$type": "string" } },
+            "u": { "$set": { "b": "secret" } } }] };
+        let text = format!("{:?}", applied(&Anonymiser::new(), &update));
+        assert!(
+            text.contains("\"string\"")
+                && text.contains("$set")
+                && !text.contains("secret")
+                && text.contains("\"c\""),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn hostile_documents_are_refused_and_do_no_harm() {
+        let anonymiser = Anonymiser::new();
+        let mut deep = doc! {};
+        for _ in 0..DEPTH_MAX + 5 {
+            deep = doc! { "q": deep };
+        }
+        assert_eq!(anonymiser.apply(&mut deep.to_vec().unwrap()), None);
+        let good = doc! { "insert": "c", "documents": [{ "a": "b", "c": [1, { "d": 1.5 }],
+        "e": null }], "$db": "d" }
+        .to_vec()
+        .unwrap();
+        for at in 0..good.len() {
+            for value in [0, 1, 3, 5, 11, 0x7f, 0x80, 0xff] {
+                let mut changed = good.clone();
+                changed[at] = value;
+                let _ = anonymiser.apply(&mut changed);
+                let _ = anonymiser.apply(&mut changed[..at]);
+            }
+        }
+    }
+}

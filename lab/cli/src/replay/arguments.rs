@@ -1,0 +1,144 @@
+//! Options of `replay`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::command;
+use crate::errors::LabError;
+
+/// Options of `replay`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quarry-lab replay load.qrec --target mongodb://127.0.0.1:27017 --out results
+  quarry-lab replay load.qrec --target mongodb://a:27017 --target mongodb://b:27017 --style stress \
+  --out results
+  quarry-lab replay load.qrec --target mongodb://a:27017 --ops query,getMore --speed 4 --out results
+
+The target must hold what the recorded server held when the recording began. Collections are \
+written to, dropped and created as
+recorded: use a server of its own. Exit status: 0 all answers as recorded; 3 ended early; 4 \
+answers differ.")]
+pub(crate) struct ReplayArguments {
+    /// A recording
+    pub(crate) file: PathBuf,
+    /// Server to replay against; several are taken in turn and stand on one page
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub(crate) target: Vec<String>,
+    /// Folder for results; a folder per target is made in it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// At the recorded times, or as fast as the workers can
+    #[arg(long, value_enum, default_value = "real")]
+    pub(crate) style: Style,
+    /// With real: times faster than recorded
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    pub(crate) speed: f64,
+    /// Operations under way at once, at most
+    #[arg(long, value_name = "N", default_value_t = 50,
+        value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) workers: u32,
+    /// What an operation waits for: those before it on its connection (with stress), or also all
+    /// that had been answered when it was sent (with real)
+    #[arg(long, value_enum)]
+    pub(super) order: Option<Order>,
+    /// Kinds of operation to replay, such as insert,update,remove,query,getMore,count; without it
+    /// all
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub(crate) ops: Vec<String>,
+    /// Operations to leave out at the start
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) skip: u64,
+    /// Operations to replay at most
+    #[arg(long, value_name = "N")]
+    pub(crate) max_ops: Option<u64>,
+    /// Seconds of the recording to leave out at the start
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    pub(crate) start: f64,
+    /// Begin again at the end; with --seconds or --max-ops, or until the program is told to end.
+    /// Only the first pass is compared
+    #[arg(long)]
+    pub(crate) cyclic: bool,
+    /// End after so many seconds
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
+    /// List operations that took at least so long in slow.csv
+    #[arg(long, value_name = "MS")]
+    pub(crate) slow_ms: Option<u64>,
+    /// Differences listed one by one
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) list: usize,
+    /// Share of answers in percent that may differ before the check fails
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    pub(crate) allow_differences: f64,
+    /// Seconds after which a call counts as unanswered
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub(crate) call_timeout_seconds: u64,
+}
+
+/// When operations are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Style {
+    /// At the recorded times
+    Real,
+    /// As fast as the workers can
+    Stress,
+}
+
+/// What an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    /// Those before it on its connection
+    Connection,
+    /// Besides, all that had been answered when it was sent
+    Recorded,
+}
+
+impl Style {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Stress => "stress",
+        }
+    }
+}
+
+impl ReplayArguments {
+    pub(super) fn order(&self) -> Order {
+        // A driver's pool lets one client wander over connections: only the recorded order keeps
+        // its operations apart.
+        self.order.unwrap_or(match self.style {
+            Style::Real => Order::Recorded,
+            Style::Stress => Order::Connection,
+        })
+    }
+
+    pub(super) fn check(&self) -> Result<(), LabError> {
+        let wrong = |text: String| Err(LabError::Replay(text));
+        if !(self.speed.is_finite() && (0.001..=1e6).contains(&self.speed)) {
+            return wrong(format!(
+                "--speed is {}; allowed is 0.001 to 1000000",
+                self.speed
+            ));
+        }
+        if !(self.start.is_finite() && (0.0..=1e9).contains(&self.start)) {
+            return wrong(format!(
+                "--start is {}; allowed is 0 or more seconds",
+                self.start
+            ));
+        }
+        let is_known = |given: &String| {
+            command::KINDS
+                .split(", ")
+                .any(|kind| command::is_kind(kind, given.trim_start_matches("command.")))
+        };
+        if let Some(unknown) = self.ops.iter().find(|given| !is_known(given)) {
+            return wrong(format!(
+                "--ops has '{unknown}'; there are: {}",
+                command::KINDS
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,456 @@
+//! Sends operations again: in order within each recorded connection, each fetch after the operation
+//! that gave it its cursor.
+//!
+//! Promises: latency from the intended start where the recording gives one, and from sending; what
+//! is answered is compared. Bounded memory: an operation holds its share of the queue until it is
+//! done.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use mongodb::Client;
+use mongodb::bson::{Document, doc};
+use mongodb::error::ErrorKind;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+
+use super::command;
+use super::counts::{OpId, ReplayCounts};
+use crate::clients::Control;
+use crate::counters::{RoleCounters, Window, lock};
+use crate::mongo::one_line;
+use crate::record::file::{CommandRecord, ReplyFacts, ReplyRecord};
+
+/// Calls without an answer after which the target counts as gone.
+const LOST_IN_A_ROW_MAX: u32 = 10;
+/// Fetches at most for a cursor that the recording had read to its end.
+const FETCHES_MAX: u32 = 100_000;
+/// How often a wait looks whether the replay is to end.
+const STOP_POLL: Duration = Duration::from_millis(100);
+
+/// A cursor of the recording and the one that stands for it.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    turn: watch::Sender<u64>,
+    state: Mutex<CursorState>,
+}
+
+#[derive(Debug, Default)]
+struct CursorState {
+    live: Option<i64>,
+    recorded: u64,
+    replayed: u64,
+    is_broken: bool,
+}
+
+/// The place of an operation among those on its cursor. The next one's turn comes when this is
+/// dropped, whatever became of it.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    cursor: Arc<Cursor>,
+    ticket: u64,
+    /// Whether the recording read the cursor to its end here.
+    pub(crate) is_last: bool,
+}
+
+impl Cursor {
+    /// A cursor that the next operation opens.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            turn: watch::Sender::new(0),
+            state: Mutex::default(),
+        })
+    }
+}
+
+impl Turn {
+    /// OpId number `ticket`, from 0.
+    pub(crate) fn new(cursor: &Arc<Cursor>, ticket: u64, is_last: bool) -> Self {
+        Self {
+            cursor: cursor.clone(),
+            ticket,
+            is_last,
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.cursor
+            .turn
+            .send_modify(|turn| *turn = (*turn).max(self.ticket + 1));
+    }
+}
+
+/// An operation to send.
+#[derive(Debug)]
+pub(crate) struct Op {
+    /// As recorded.
+    pub(crate) command_record: CommandRecord,
+    /// Its reply, if one was recorded.
+    pub(crate) reply: Option<ReplyRecord>,
+    /// Its kind.
+    pub(crate) kind: &'static str,
+    /// When it is due since the start, for `real`.
+    pub(crate) due: Option<Duration>,
+    /// Its cursor.
+    pub(crate) turn: Option<Turn>,
+    /// Whether its answer should be the recorded one.
+    pub(crate) is_first_pass: bool,
+    /// Its share of the queue.
+    pub(crate) share: OwnedSemaphorePermit,
+    /// Told when it is done.
+    pub(crate) done: Option<oneshot::Sender<()>>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct ReplaySender {
+    /// The driver.
+    pub(crate) client: Client,
+    /// Ends it early.
+    pub(crate) control: Arc<Control>,
+    /// What the sampler empties.
+    pub(crate) counters: Arc<RoleCounters>,
+    /// Everything else that is counted.
+    pub(crate) counts: Mutex<ReplayCounts>,
+    /// Workers.
+    pub(crate) workers: Semaphore,
+    /// Longest wait for an answer.
+    pub(crate) call_timeout: Duration,
+    /// When it began.
+    pub(crate) begun: Instant,
+    /// Where slow operations are listed, and from which latency on.
+    pub(crate) slow: Option<(Mutex<std::fs::File>, Duration)>,
+    /// Whether that list could be written so far.
+    pub(crate) slow_failed: AtomicBool,
+}
+
+/// What the target answered.
+enum Answer {
+    Facts(ReplyFacts, Option<String>),
+    Lost(String),
+}
+
+impl ReplaySender {
+    /// Plays one operation.
+    pub(crate) async fn play(&self, mut op: Op) {
+        let intended = self.wait_until_due(op.due).await;
+        if self.control.is_stopping() {
+            return;
+        }
+        if let Some(turn) = &op.turn
+            && !self.wait_for_turn(turn).await
+        {
+            return;
+        }
+        let Ok(worker) = self.workers.acquire().await else {
+            return;
+        };
+        self.send(&mut op, intended).await;
+        drop(worker);
+        // The next operation on this cursor and those that wait for the reply go on now; the share
+        // of the queue is free.
+        let Op {
+            turn, share, done, ..
+        } = op;
+        drop((turn, share));
+        if let Some(done) = done {
+            let _ = done.send(());
+        }
+    }
+
+    /// When its latency begins: at its time if that had come before; if the lab's timer woke it
+    /// late, when it woke.
+    async fn wait_until_due(&self, due: Option<Duration>) -> Option<Instant> {
+        let due = self.begun + due?;
+        loop {
+            let now = Instant::now();
+            if now >= due || self.control.is_stopping() {
+                return Some(due);
+            }
+            tokio::time::sleep_until(due.min(now + STOP_POLL).into()).await;
+            let woken = Instant::now();
+            if woken >= due {
+                lock(&self.counts).late.record(woken - due);
+                return Some(woken);
+            }
+        }
+    }
+
+    /// Whether its turn came.
+    async fn wait_for_turn(&self, turn: &Turn) -> bool {
+        let mut watched = turn.cursor.turn.subscribe();
+        while !self.control.is_stopping() {
+            match tokio::time::timeout(STOP_POLL, watched.wait_for(|now| *now >= turn.ticket)).await
+            {
+                Ok(came) => return came.is_ok(),
+                Err(_) => continue,
+            }
+        }
+        false
+    }
+
+    async fn send(&self, op: &mut Op, intended: Option<Instant>) {
+        let (command_record, kind) = (&op.command_record, op.kind);
+        let op_id = OpId {
+            op: u64::try_from(command_record.op).unwrap_or(0),
+            kind,
+            namespace: namespace(command_record),
+        };
+        let recorded = op
+            .reply
+            .as_ref()
+            .map(|reply| &reply.facts)
+            .filter(|_| op.is_first_pass);
+        let is_fetch = matches!(kind, "getMore" | "killCursors");
+        let live = op
+            .turn
+            .as_ref()
+            .and_then(|turn| lock(&turn.cursor.state).live);
+        if is_fetch && live.is_none() {
+            lock(&self.counts).not_replayed(&format!(
+                "{kind} without need: its cursor had no more, or its operation failed"
+            ));
+            self.read_to_end(op, &op_id, recorded, None).await;
+            return;
+        }
+        let ready = match command::prepare(&command_record.command, live.filter(|_| is_fetch)) {
+            Ok(ready) => ready,
+            Err(because) => {
+                lock(&self.counts).not_replayed(&because);
+                return;
+            }
+        };
+        let sent = Instant::now();
+        let answer = self.call_all(command_record, ready).await;
+        let (latency, service) = (intended.unwrap_or(sent).elapsed(), sent.elapsed());
+        let facts = match answer {
+            Answer::Facts(facts, error) => {
+                self.count(
+                    op,
+                    &op_id,
+                    (latency, service),
+                    intended.map_or(Duration::ZERO, |due| sent - due),
+                    &facts,
+                );
+                let mut counts = lock(&self.counts);
+                let is_new = match recorded {
+                    Some(recorded) => counts.compare(&op_id, recorded, &facts),
+                    None => {
+                        counts.not_compared(if op.is_first_pass {
+                            "no reply was recorded"
+                        } else {
+                            "a repetition of the recording"
+                        });
+                        false
+                    }
+                };
+                if is_new {
+                    let error =
+                        error.unwrap_or_else(|| format!("write error {}", facts.code.unwrap_or(0)));
+                    counts.failed(kind, &error);
+                    drop(counts);
+                    self.window(command_record.connection, |window| window.errors += 1);
+                }
+                facts
+            }
+            Answer::Lost(message) => {
+                self.lost(kind, &message);
+                self.window(command_record.connection, |window| window.errors += 1);
+                ReplyFacts {
+                    code: Some(0),
+                    ..ReplyFacts::default()
+                }
+            }
+        };
+        self.read_to_end(op, &op_id, recorded, Some(facts)).await;
+    }
+
+    fn count(
+        &self,
+        op: &Op,
+        op_id: &OpId,
+        (latency, service): (Duration, Duration),
+        behind: Duration,
+        facts: &ReplyFacts,
+    ) {
+        let returned = facts
+            .returned
+            .and_then(|returned| u64::try_from(returned).ok())
+            .unwrap_or(0);
+        let took = op
+            .reply
+            .as_ref()
+            .map(|reply| Duration::from_nanos(u64::try_from(reply.took_ns).unwrap_or(0)));
+        {
+            let mut counts = lock(&self.counts);
+            counts.answered(op.kind, latency, service, returned, took);
+            counts.behind = counts.behind.max(behind);
+        }
+        self.window(op.command_record.connection, |window| {
+            window.ops += 1;
+            window.rows += returned;
+            window.latency.record(latency);
+            window.completed(Instant::now());
+        });
+        if let Some((file, from)) = &self.slow
+            && latency >= *from
+        {
+            let ms = |time: Duration| time.as_secs_f64() * 1e3;
+            let took = took.map_or_else(String::new, |took| format!("{:.3}", ms(took)));
+            let line = format!(
+                "{},{},{},{:.3},{:.3},{:.3},{took}\n",
+                op_id.op,
+                op_id.kind,
+                op_id.namespace,
+                self.begun.elapsed().as_secs_f64(),
+                ms(latency),
+                ms(service)
+            );
+            if lock(file).write_all(line.as_bytes()).is_err() {
+                self.slow_failed.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn window(&self, connection: i64, change: impl FnOnce(&mut Window)) {
+        let number = usize::try_from(connection).unwrap_or(0) % self.counters.windows.len().max(1);
+        if let Some(window) = self.counters.windows.get(number) {
+            change(&mut lock(window));
+        }
+    }
+
+    fn lost(&self, kind: &'static str, message: &str) {
+        let mut counts = lock(&self.counts);
+        counts.failed(kind, "no answer");
+        counts.lost_in_a_row += 1;
+        if counts.lost_in_a_row >= LOST_IN_A_ROW_MAX {
+            self.control.stop(&format!(
+                "{LOST_IN_A_ROW_MAX} calls in a row without an answer: {message}"
+            ));
+        }
+    }
+
+    /// Sends the pieces of a command one after the other; nearly always there is one.
+    async fn call_all(
+        &self,
+        command_record: &CommandRecord,
+        pieces: Vec<mongodb::bson::RawDocumentBuf>,
+    ) -> Answer {
+        let mut total: Option<(ReplyFacts, Option<String>)> = None;
+        for piece in pieces {
+            let (facts, error) = match self.call(&command_record.database, piece).await {
+                Answer::Facts(facts, error) => (facts, error),
+                lost => return lost,
+            };
+            let is_failed = facts.code.is_some();
+            match &mut total {
+                Some((total, first_error)) => {
+                    command::add(total, &facts);
+                    *first_error = first_error.take().or(error);
+                }
+                None => total = Some((facts, error)),
+            }
+            if is_failed && command::is_ordered(&command_record.command) {
+                break;
+            }
+        }
+        let (facts, error) = total.unwrap_or_default();
+        Answer::Facts(facts, error)
+    }
+
+    async fn call(&self, database: &str, command: mongodb::bson::RawDocumentBuf) -> Answer {
+        let database = self.client.database(database);
+        let call = database.run_raw_command(command);
+        match tokio::time::timeout(self.call_timeout, async { call.await }).await {
+            Err(_) => Answer::Lost(format!(
+                "no answer within {} s",
+                self.call_timeout.as_secs()
+            )),
+            Ok(Ok(reply)) => Answer::Facts(command::facts(&reply), None),
+            Ok(Err(error)) => match error.kind.as_ref() {
+                ErrorKind::Command(inner) => {
+                    let facts = ReplyFacts {
+                        code: Some(i64::from(inner.code)),
+                        ..ReplyFacts::default()
+                    };
+                    Answer::Facts(facts, Some(format!("{} {}", inner.code, inner.code_name)))
+                }
+                _ => Answer::Lost(one_line(&error)),
+            },
+        }
+    }
+
+    /// What an operation means for its cursor; where the recording had read it to its end, so does
+    /// this.
+    async fn read_to_end(
+        &self,
+        op: &Op,
+        op_id: &OpId,
+        recorded: Option<&ReplyFacts>,
+        facts: Option<ReplyFacts>,
+    ) {
+        let Some(turn) = &op.turn else { return };
+        let amount = |facts: &ReplyFacts| {
+            facts
+                .returned
+                .and_then(|returned| u64::try_from(returned).ok())
+                .unwrap_or(0)
+        };
+        let mut live = {
+            let mut state = lock(&turn.cursor.state);
+            state.recorded += recorded.map_or(0, amount);
+            if let Some(facts) = &facts {
+                state.replayed += amount(facts);
+                state.live = facts.cursor.filter(|id| *id != 0);
+                state.is_broken |= facts.code.is_some();
+            }
+            state.live
+        };
+        if !turn.is_last || op.kind == "killCursors" {
+            return;
+        }
+        let mut fetches = 0;
+        while let Some(id) = live.filter(|_| fetches < FETCHES_MAX && !self.control.is_stopping()) {
+            fetches += 1;
+            let collection = op
+                .command_record
+                .collection
+                .clone()
+                .unwrap_or_else(|| "$cmd.aggregate".to_owned());
+            let fetch: Document = doc! { "getMore": id, "collection": collection };
+            let Ok(fetch) = mongodb::bson::RawDocumentBuf::try_from(&fetch) else {
+                break;
+            };
+            live = match self.call(&op.command_record.database, fetch).await {
+                Answer::Facts(facts, _) if facts.code.is_none() => {
+                    lock(&turn.cursor.state).replayed += amount(&facts);
+                    facts.cursor.filter(|id| *id != 0)
+                }
+                _ => {
+                    lock(&turn.cursor.state).is_broken = true;
+                    None
+                }
+            };
+        }
+        let (total, is_broken) = {
+            let mut state = lock(&turn.cursor.state);
+            state.live = None;
+            ((state.recorded, state.replayed), state.is_broken)
+        };
+        let mut counts = lock(&self.counts);
+        counts.more_fetches += u64::from(fetches);
+        if recorded.is_some_and(|recorded| recorded.code.is_none()) && !is_broken {
+            counts.compare_returned(op_id, total.0, total.1);
+        }
+    }
+}
+
+fn namespace(command_record: &CommandRecord) -> String {
+    match &command_record.collection {
+        Some(collection) => format!("{}.{collection}", command_record.database),
+        None => command_record.database.clone(),
+    }
+}

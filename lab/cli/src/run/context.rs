@@ -1,0 +1,73 @@
+//! What stays the same during a run, and which of its steps can be done.
+
+use std::sync::Arc;
+
+use lab_kit::target::Target;
+use lab_kit::work::Dataset;
+use lab_kit::workload::{Index, Operation, Settings, Step, Workload};
+
+use super::arguments::RunArguments;
+
+/// What stays the same during a run.
+pub(crate) struct Run<'a, T> {
+    pub(crate) arguments: &'a RunArguments,
+    pub(crate) workload: Workload,
+    pub(crate) settings: Settings,
+    pub(crate) seed: u64,
+    pub(crate) target: T,
+    pub(crate) dataset: Arc<Dataset>,
+    /// What speaks to the target, for the result.
+    pub(crate) driver: &'static str,
+}
+
+impl<T: Target> Run<'_, T> {
+    /// The secondary indexes of the settings.
+    pub(crate) fn indexes(&self) -> Vec<Index> {
+        let all = &self.workload.data.indexes;
+        all.iter()
+            .take(self.settings.indexes as usize)
+            .cloned()
+            .collect()
+    }
+
+    /// Why a step cannot be done, if so.
+    pub(crate) fn why_skipped(&self, step: &Step) -> Option<String> {
+        let roles = || step.background.iter().chain([&step.work]);
+        let missing = roles()
+            .flat_map(|role| role.requires())
+            .find(|need| self.target.unsupported().contains(need));
+        if let Some(need) = missing {
+            return Some(format!("the target has no {}", need.name()));
+        }
+        if step.work.operation == Operation::Restart {
+            let because = match (&self.arguments.restart_command, self.target.can_restart()) {
+                (_, false) => "the target runs in the lab's process",
+                (None, true) => "it needs --restart-command",
+                (Some(_), true) => return None,
+            };
+            return Some(because.to_owned());
+        }
+        let reads_index = |operation: Operation| operation == Operation::IndexRange;
+        let wants = roles().any(|role| {
+            reads_index(role.operation)
+                || role
+                    .mix
+                    .iter()
+                    .any(|(operation, _)| reads_index(*operation))
+        });
+        (wants && self.settings.indexes == 0).then(|| "it needs --indexes 1 or more".to_owned())
+    }
+
+    /// The steps in order; making no indexes is no step.
+    pub(crate) fn planned(&self) -> Vec<Step> {
+        let mut out = self.workload.steps(self.settings.rounds);
+        out.retain(|step| {
+            step.work.operation != Operation::CreateIndexes || self.settings.indexes > 0
+        });
+        out
+    }
+
+    pub(crate) fn quota(&self, step: &Step) -> u64 {
+        (self.settings.rows as f64 * step.rows.unwrap_or(1.0)).round() as u64
+    }
+}

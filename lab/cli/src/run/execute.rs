@@ -1,0 +1,448 @@
+//! One run from the command line to the report: prepare, steps, checks, result.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lab_kit::environment::{self, Environment};
+use lab_kit::folder::RunFolder;
+use lab_kit::format;
+use lab_kit::report;
+use lab_kit::result::{RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION, Warning};
+use lab_kit::target::{Table, Target, TargetInfo};
+use lab_kit::usage::{settled, space};
+use lab_kit::warnings::{of_environment, of_step};
+use lab_kit::work::Dataset;
+use lab_kit::workload::{Capability, Ids, Operation, Settings, Step, Workload};
+
+use super::arguments::RunArguments;
+use super::checkpoint::{Checkpoint, Resumed};
+use super::context::Run;
+use super::state::{RunState, StepEnd};
+use super::summary::{command_line, summary_line};
+use crate::errors::LabError;
+use crate::limit::Limit;
+use crate::sampler::Instruments;
+
+/// What a run starts from.
+pub(crate) struct RunPlan<'a> {
+    /// The command line.
+    pub(crate) arguments: &'a RunArguments,
+    /// The workload.
+    pub(crate) workload: Workload,
+    /// The settings of the run.
+    pub(crate) settings: Settings,
+    /// An interrupted run that goes on.
+    pub(crate) resumed: Option<Resumed>,
+    /// Another run whose data this one reads.
+    pub(crate) loaded: Option<Resumed>,
+}
+
+impl RunPlan<'_> {
+    /// The tables of the workload.
+    pub(crate) fn tables(&self) -> Vec<Table> {
+        let data = &self.workload.data;
+        let numbered = self.settings.tables > 1;
+        (1..=self.settings.tables)
+            .map(|number| Table {
+                name: if numbered {
+                    format!("{}{number}", data.collection)
+                } else {
+                    data.collection.clone()
+                },
+                kind: data.documents,
+                target_makes_ids: data.ids == Ids::Target,
+                ids_in_no_order: data.ids == Ids::Random,
+                payload: self.settings.payload,
+                capped_bytes: data.capped_bytes,
+            })
+            .collect()
+    }
+
+    /// Clients of the step that has most.
+    pub(crate) fn clients_max(&self) -> u32 {
+        let of = |step: &Step| {
+            let roles = step.background.iter().chain([&step.work]);
+            roles
+                .map(|role| role.clients.unwrap_or(self.settings.clients))
+                .sum::<u32>()
+        };
+        self.workload.steps.iter().map(of).max().unwrap_or(1)
+    }
+
+    /// The folder of the run, new or of the interrupted run, and what identifies it.
+    fn folder(&self) -> Result<(RunFolder, RunFacts), LabError> {
+        let started = environment::now();
+        if let Some(resumed) = &self.resumed {
+            let steps = resumed.checkpoint.steps.iter();
+            let done: Vec<&str> = steps.map(|step| step.name.as_str()).collect();
+            let folder = RunFolder::reopen(&resumed.folder, &done)?;
+            let mut about = resumed.checkpoint.run.clone();
+            about.resumed_at.push(started);
+            return Ok((folder, about));
+        }
+        let id = environment::run_id(&started, &self.workload.name, &self.settings.preset);
+        let folder = RunFolder::create(&self.arguments.out, &id)?;
+        let about = RunFacts {
+            id,
+            started_at: started,
+            labels: self.arguments.labels.iter().cloned().collect(),
+            ..RunFacts::default()
+        };
+        Ok((folder, about))
+    }
+
+    /// Runs it against the target that `open` opens.
+    pub(crate) async fn run<T: Target>(
+        self,
+        driver: &'static str,
+        open: impl AsyncFnOnce(&Self) -> Result<T, LabError>,
+    ) -> Result<(), LabError> {
+        let arguments = self.arguments;
+        let seed = match &self.resumed {
+            Some(resumed) => resumed.checkpoint.seed,
+            None => arguments
+                .seed
+                .unwrap_or_else(|| self.settings.seed_mode.base(clock_us())),
+        };
+        // The folder comes first: a run whose results cannot be kept should not begin.
+        let (folder, about) = self.folder()?;
+        let is_new = self.resumed.is_none();
+        let failed = |_: &LabError| {
+            if is_new {
+                forget(folder.path());
+            }
+        };
+        let target = open(&self).await.inspect_err(failed)?;
+        let data = &self.workload.data;
+        let dataset = Arc::new(Dataset::new(
+            data.documents,
+            data.ids,
+            self.settings.clone(),
+        ));
+        let (workload, settings) = (self.workload, self.settings);
+        let run = Run {
+            arguments,
+            workload,
+            settings,
+            seed,
+            target,
+            dataset,
+            driver,
+        };
+        run.can_begin().inspect_err(failed)?;
+        let info = run.target.inspect().await;
+        let limit = Limit::apply(
+            run.settings.memory_mb,
+            arguments.memory_limit_by,
+            info.pid,
+            info.data.as_deref(),
+        )
+        .inspect_err(failed)?;
+        let progress = match (self.resumed, self.loaded) {
+            (Some(resumed), _) => run.take_up(resumed).await?,
+            (None, Some(loaded)) => {
+                let from = loaded.folder.clone();
+                let taken = run.take_up(loaded).await;
+                taken
+                    .map_err(|error| LabError::Gone {
+                        folder: from,
+                        reason: error.to_string(),
+                    })
+                    .inspect_err(failed)?
+            }
+            (None, None) => {
+                run.target
+                    .prepare()
+                    .await
+                    .map_err(LabError::from)
+                    .inspect_err(failed)?;
+                RunState::default()
+            }
+        };
+        run.announce(&info);
+        run.measure(folder, (info, limit), about, progress).await
+    }
+}
+
+/// What is known while the steps of a run go on.
+struct Measured {
+    cpus: usize,
+    warnings: Vec<Warning>,
+    facts: TargetFacts,
+    done: RunState,
+    stopped_because: Option<String>,
+}
+
+impl<T: Target> Run<'_, T> {
+    /// Refuses a run of which nothing measured would be left.
+    fn can_begin(&self) -> Result<(), LabError> {
+        if self.workload.data.capped_bytes.is_some()
+            && self.target.unsupported().contains(&Capability::Capped)
+        {
+            return Err(LabError::Nothing {
+                lacks: Capability::Capped.name().to_owned(),
+            });
+        }
+        let measured = || self.workload.steps.iter().filter(|step| step.measured);
+        match measured().find_map(|step| self.why_skipped(step)) {
+            Some(lacks) if measured().all(|step| self.why_skipped(step).is_some()) => {
+                Err(LabError::Nothing { lacks })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn announce(&self, info: &TargetInfo) {
+        let Settings {
+            preset,
+            rows,
+            clients,
+            batch,
+            indexes,
+            ..
+        } = &self.settings;
+        eprintln!(
+            "{} ({preset}): {} rows, {clients} clients, batch {batch}, {indexes} indexes, seed {}, \
+                against {}",
+            self.workload.name,
+            format::count(*rows),
+            self.seed,
+            info.facts.name()
+        );
+        if let Some(reason) = &info.facts.not_watched_because {
+            eprintln!("server process not watched: {reason}");
+        }
+    }
+
+    /// Runs the steps, checks the work and writes the result.
+    async fn measure(
+        &self,
+        folder: RunFolder,
+        (info, limit): (TargetInfo, Option<Limit>),
+        about: RunFacts,
+        done: RunState,
+    ) -> Result<(), LabError> {
+        let data = info.data.as_deref().unwrap_or(&self.arguments.out);
+        let environment = Environment::capture(data, self.driver);
+        let instruments = Instruments::open(info.pid, info.data.clone())?;
+        let mut facts = info.facts;
+        facts.device = instruments.device().map(str::to_owned);
+        let mut progress = Measured {
+            cpus: environment.cpus,
+            warnings: of_environment(&environment),
+            facts,
+            done,
+            stopped_because: None,
+        };
+        let (folder, instruments) = self
+            .run_steps(&about, &mut progress, folder, instruments)
+            .await?;
+        let Measured {
+            mut warnings,
+            facts,
+            done,
+            stopped_because,
+            ..
+        } = progress;
+        if let Some(lost) = &instruments.server_lost {
+            warnings.push(Warning {
+                code: "server-not-watched".to_owned(),
+                text: format!("The server was not watched to the end: {lost}."),
+            });
+        }
+        let memory_limit = limit.as_ref().map(Limit::describe);
+        // The check may need memory that the run was not to have.
+        drop(limit);
+        let checks = done
+            .expected_state
+            .check(self, stopped_because.is_some())
+            .await;
+        let result = RunResult {
+            schema: SCHEMA.to_owned(),
+            version: VERSION,
+            run: self.run_facts(about, &stopped_because),
+            target: facts,
+            settings: self.settings.clone(),
+            changed_from_paper: self.workload.changed_from_paper(&self.settings),
+            environment,
+            warnings,
+            steps: done.steps,
+            checks,
+            skipped: done.skipped,
+            memory_limit,
+        };
+        folder.finish(&result, report::page)?;
+        if result.run.complete {
+            Checkpoint::remove(folder.path());
+            if self.arguments.clean {
+                self.target.drop_tables().await?;
+            }
+        }
+        self.conclude(&result, folder.path())
+    }
+
+    /// Runs the steps that are not done yet, until the last or one that ended early.
+    async fn run_steps(
+        &self,
+        about: &RunFacts,
+        progress: &mut Measured,
+        mut folder: RunFolder,
+        mut instruments: Instruments,
+    ) -> Result<(RunFolder, Instruments), LabError> {
+        let before = progress.done.steps.len() + progress.done.skipped.len();
+        for step in self.planned().iter().skip(before) {
+            if let Some(because) = self.why_skipped(step) {
+                eprintln!("{}: left out, {because}", step.name);
+                progress.done.skipped.push(Skipped {
+                    step: step.name.clone(),
+                    because,
+                });
+                continue;
+            }
+            self.write_checkpoint(about, &progress.done, step, folder.path())?;
+            progress.done.expected_state.begin(self, step).await;
+            let ended = if step.work.operation.is_action() {
+                self.run_action(step, folder, instruments).await?
+            } else {
+                self.run_step(step, folder, instruments).await?
+            };
+            let (end, folder_back, instruments_back) = ended;
+            (folder, instruments) = (folder_back, instruments_back);
+            progress.facts.pid = instruments.server_pid().or(progress.facts.pid);
+            self.take_step(step, end, progress);
+            if progress.stopped_because.is_some() {
+                break;
+            }
+        }
+        Ok((folder, instruments))
+    }
+
+    fn write_checkpoint(
+        &self,
+        about: &RunFacts,
+        done: &RunState,
+        step: &Step,
+        folder: &Path,
+    ) -> Result<(), LabError> {
+        let checkpoint = Checkpoint::of(self, about, done, Some(&step.name));
+        checkpoint.write(folder)?;
+        if self.arguments.keep_state
+            && step.measured
+            && !done.steps.iter().any(|step| step.measured)
+        {
+            checkpoint.keep(folder)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what a step showed, and what it means for the tables and for the steps before it.
+    fn take_step(&self, step: &Step, mut end: StepEnd, progress: &mut Measured) {
+        let is_whole = end.stopped_because.is_none();
+        self.keep(step, &end.effect, is_whole);
+        progress.done.expected_state.take(step, &end.effect);
+        if is_whole {
+            let rows = u64::try_from(progress.done.expected_state.rows()).unwrap_or(0);
+            let row_bytes = self.workload.row_bytes(self.settings.payload);
+            space(&mut end.result.sizes, rows, row_bytes);
+        }
+        let is_inside = progress.facts.pid == Some(std::process::id());
+        let warnings = of_step(&end.result, progress.cpus, is_inside);
+        progress.warnings.extend(warnings);
+        println!("{}", summary_line(&end.result));
+        progress.stopped_because = end.stopped_because;
+        let is_settled = !end.result.more.remark.starts_with("not at rest");
+        progress.done.steps.push(end.result);
+        if step.work.operation == Operation::Settle {
+            settled(&mut progress.done.steps, is_settled && is_whole);
+        }
+    }
+
+    /// After a step the tables' state follows what was done.
+    fn keep(&self, step: &Step, effect: &lab_kit::work::Effect, is_whole: bool) {
+        let operation = step.work.operation;
+        if operation == Operation::Insert && is_whole {
+            let quota = self.quota(step);
+            self.dataset.stored(quota);
+            // Time ended it: the numbers of rows that were not stored are given away all the same.
+            if effect.inserted < quota {
+                self.dataset
+                    .sparse
+                    .store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        } else if operation == Operation::FillRandom {
+            self.dataset.stored_at_random();
+        }
+    }
+
+    fn run_facts(&self, about: RunFacts, stopped_because: &Option<String>) -> RunFacts {
+        RunFacts {
+            workload: self.workload.name.clone(),
+            title: self.workload.title.clone(),
+            about: self.workload.about.trim().to_owned(),
+            source: self.workload.source.trim().to_owned(),
+            command_line: command_line(),
+            lab_version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: self.seed,
+            finished_at: environment::now(),
+            complete: stopped_because.is_none(),
+            stopped_because: stopped_because.clone(),
+            ..about
+        }
+    }
+
+    /// Says on the terminal what the report shows, and decides how the program ends.
+    fn conclude(&self, result: &RunResult, folder: &Path) -> Result<(), LabError> {
+        for warning in &result.warnings {
+            println!("warning: {}", warning.text);
+        }
+        for skipped in &result.skipped {
+            println!("left out: {} ({})", skipped.step, skipped.because);
+        }
+        if let Some(reason) = &result.run.stopped_because {
+            return Err(LabError::Partial {
+                reason: reason.clone(),
+                folder: folder.to_owned(),
+            });
+        }
+        if let Some(check) = result
+            .checks
+            .iter()
+            .find(|check| check.passed == Some(false))
+        {
+            let what = format!(
+                "{}: expected {}, found {}",
+                check.name, check.expected, check.found
+            );
+            return Err(LabError::Wrong {
+                what,
+                folder: folder.to_owned(),
+            });
+        }
+        for check in &result.checks {
+            let verdict = if check.passed.is_some() {
+                "right"
+            } else {
+                "not checked"
+            };
+            println!(
+                "{verdict}: {} ({}) {}",
+                check.name, check.found, check.remark
+            );
+        }
+        println!("{}", folder.join("report.html").display());
+        Ok(())
+    }
+}
+
+/// Removes the folder of a run that never began.
+fn forget(folder: &Path) {
+    let _ = std::fs::remove_file(folder.join("intervals.csv"));
+    let _ = std::fs::remove_dir(folder);
+}
+
+fn clock_us() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(0))
+}

@@ -1,0 +1,202 @@
+//! What the target must hold, from what it acknowledged, and the checks of it.
+
+use std::time::Duration;
+
+use lab_kit::result::Check;
+use lab_kit::target::Target;
+use lab_kit::work::Effect;
+use lab_kit::workload::{Operation, Step};
+use serde::{Deserialize, Serialize};
+
+use super::context::Run;
+use crate::clients::GRACE;
+use crate::interrupt::interrupted;
+
+const COUNT: &str = "documents counted equal documents acknowledged";
+const SUM: &str = "sum of k grew by one for each acknowledged $inc";
+
+/// What the target must hold.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ExpectedState {
+    rows: i128,
+    rows_unknown: [u64; 2],
+    /// None once documents were replaced or deleted whose `k` is unknown.
+    sum: Option<i128>,
+    sum_unknown: u64,
+    /// Whether something was added that a check of the sum would show.
+    adds: bool,
+    started: bool,
+    checks: Vec<Check>,
+}
+
+impl ExpectedState {
+    /// Before a step: where the sum is not known but will matter, the target is asked for it; where
+    /// it will be lost, it is checked first.
+    pub(crate) async fn begin<T: Target>(&mut self, run: &Run<'_, T>, step: &Step) {
+        if !self.started {
+            (self.started, self.sum) = (true, Some(0));
+        }
+        if step.work.operation == Operation::Empty {
+            let counted = ask(None, run.target.count()).await;
+            self.compare_count(counted);
+        }
+        if self.adds && self.sum.is_some() && changes_sum(step) {
+            let found = ask(None, run.target.sum_of_k()).await;
+            self.compare_sum(found);
+            self.adds = false;
+        }
+        if adds(step) && self.sum.is_none() && !changes_sum(step) {
+            self.sum = ask(None, run.target.sum_of_k()).await.ok();
+            self.sum_unknown = 0;
+        }
+    }
+
+    /// After a step.
+    pub(crate) fn take(&mut self, step: &Step, effect: &Effect) {
+        if step.work.operation == Operation::Empty {
+            (self.rows, self.rows_unknown, self.sum, self.adds) = (0, [0, 0], Some(0), false);
+            return;
+        }
+        self.rows += i128::from(effect.inserted) - i128::from(effect.deleted);
+        self.rows_unknown[0] += effect.inserts_unknown;
+        self.rows_unknown[1] += effect.deletes_unknown;
+        self.adds |= effect.added > 0 || effect.adds_unknown > 0;
+        self.sum_unknown += effect.adds_unknown;
+        self.sum = match self.sum {
+            Some(sum) if !changes_sum(step) => {
+                Some(sum + i128::from(effect.sum_of_k) + i128::from(effect.added))
+            }
+            _ => None,
+        };
+    }
+
+    /// At the end of the run. A target that stopped answering gets a moment only; otherwise a count
+    /// may take as long as it takes.
+    pub(crate) async fn check<T: Target>(mut self, run: &Run<'_, T>, stopped: bool) -> Vec<Check> {
+        let timeout = stopped.then_some(GRACE);
+        if run.workload.data.capped_bytes.is_some() {
+            self.capped(ask(timeout, run.target.count()).await);
+            return self.checks;
+        }
+        eprintln!("checking: counting documents");
+        let counted = ask(timeout, run.target.count()).await;
+        self.compare_count(counted);
+        if self.adds && self.sum.is_some() {
+            let found = ask(timeout, run.target.sum_of_k()).await;
+            self.compare_sum(found);
+        }
+        self.checks
+    }
+
+    /// After an interruption the sum starts afresh from what is there.
+    pub(crate) fn forget_sum(&mut self) {
+        (self.sum, self.adds) = (None, false);
+    }
+
+    /// Rows that must be there.
+    pub(crate) fn rows(&self) -> i128 {
+        self.rows
+    }
+
+    fn compare_count(&mut self, found: Asked) {
+        let [inserts, deletes] = self.rows_unknown.map(i128::from);
+        self.checks.push(compare(
+            COUNT,
+            (self.rows - deletes, self.rows + inserts),
+            found,
+        ));
+    }
+
+    fn compare_sum(&mut self, found: Asked) {
+        let Some(sum) = self.sum else {
+            return;
+        };
+        self.checks.push(compare(
+            SUM,
+            (sum, sum + i128::from(self.sum_unknown)),
+            found,
+        ));
+    }
+
+    /// A capped collection forgets its oldest documents: fewer than inserted, more than none.
+    fn capped(&mut self, found: Asked) {
+        let mut check = compare(
+            "a capped collection keeps the last documents only",
+            (1, self.rows - 1),
+            found,
+        );
+        check.remark = format!("{} were inserted", self.rows);
+        self.checks.push(check);
+    }
+}
+
+fn operations(step: &Step) -> impl Iterator<Item = Operation> {
+    let roles = step.background.iter().chain([&step.work]);
+    roles.flat_map(|role| {
+        role.mix
+            .iter()
+            .map(|(operation, _)| *operation)
+            .chain([role.operation])
+    })
+}
+
+fn adds(step: &Step) -> bool {
+    operations(step).any(Operation::adds_to_k)
+}
+
+/// Whether documents are replaced or deleted, and `k` with them.
+fn changes_sum(step: &Step) -> bool {
+    operations(step).any(|operation| {
+        matches!(
+            operation,
+            Operation::Blind
+                | Operation::FillRandom
+                | Operation::DeleteOldest
+                | Operation::DeleteInsert
+        )
+    })
+}
+
+/// What the target said, or why it could not be asked.
+type Asked = Result<i128, String>;
+
+/// Asks the target something for a check, as long as neither timeout nor the user ends.
+async fn ask<N: Into<i128>>(
+    timeout: Option<Duration>,
+    question: impl Future<Output = Result<N, String>>,
+) -> Asked {
+    let timeout = async {
+        match timeout {
+            Some(timeout) => tokio::time::sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        answer = question => answer.map(Into::into),
+        () = interrupted() => Err("interrupted".to_owned()),
+        () = timeout => Err("no answer".to_owned()),
+    }
+}
+
+fn compare(name: &str, (low, high): (i128, i128), found: Asked) -> Check {
+    let mut out = Check {
+        name: name.to_owned(),
+        expected: low.to_string(),
+        ..Check::default()
+    };
+    if high > low {
+        out.expected = format!("{low} to {high}");
+        out.remark = format!("{} operations were under way without an answer", high - low);
+    }
+    match found {
+        Ok(found) => {
+            out.found = found.to_string();
+            out.passed = Some((low..=high).contains(&found));
+        }
+        Err(reason) => {
+            out.found = "unknown".to_owned();
+            out.remark = format!("could not be asked: {reason}");
+        }
+    }
+    out
+}

@@ -1,0 +1,19 @@
+//! The command `run`: a workload against a target, step by step, checked and reported.
+
+mod action;
+mod arguments;
+mod checkpoint;
+mod context;
+mod execute;
+mod expected_state;
+mod own_cost;
+mod restart;
+mod role_plan;
+mod state;
+mod step;
+mod summary;
+
+pub(crate) use arguments::{DEFAULT_DB, EXAMPLES, RunArguments};
+pub(crate) use checkpoint::{FILE as CHECKPOINT_FILE, LOADED, Resumed};
+pub(crate) use execute::RunPlan;
+pub(crate) use summary::{command_line, summary_line};

@@ -1,0 +1,361 @@
+//! One step: its clients, those of its background roles, and what is known at its end.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use lab_kit::folder::RunFolder;
+use lab_kit::pacing::Schedule;
+use lab_kit::recorder::latency_summary;
+use lab_kit::result::Sizes;
+use lab_kit::seed::{self, SeedMode};
+use lab_kit::target::{Session, Target};
+use lab_kit::usage::{CLIENT_THREAD, amplification};
+use lab_kit::work::{Quota, Work};
+use lab_kit::workload::{Operation, Role, Step, Stop};
+use tokio::task::JoinSet;
+
+use super::context::Run;
+use super::role_plan::RolePlan;
+use super::state::StepEnd;
+use crate::clients::{Client, Control, GRACE};
+use crate::counters::{Limits, RoleCounters, Totals};
+use crate::errors::LabError;
+use crate::interrupt::interrupted;
+use crate::progress::{Goal, Progress};
+use crate::sampler::{Instruments, Sampling};
+
+/// A client that can give up a call does so itself; this much later the step is stopped for it.
+const WATCH_SLACK: Duration = Duration::from_millis(500);
+
+impl<T: Target> Run<'_, T> {
+    /// Runs a step whose work clients do.
+    pub(crate) async fn run_step(
+        &self,
+        step: &Step,
+        folder: RunFolder,
+        instruments: Instruments,
+    ) -> Result<(StepEnd, RunFolder, Instruments), LabError> {
+        let (limits, quota, goal) = self.limits(step);
+        let rate = self.settings.rate.filter(|_| step.measured);
+        let settings = &self.settings;
+        let mut plans = vec![RolePlan::new(
+            &step.work, settings, rate, quota, step, false,
+        )];
+        plans.extend(
+            step.background
+                .iter()
+                .map(|role| RolePlan::new(role, settings, None, Quota::Endless, step, true)),
+        );
+        self.dataset.begin_step(is_paired(step));
+
+        let control = Control::new(plans.iter().map(|plan| plan.clients).sum());
+        let (mut measured, mut background) = (JoinSet::new(), JoinSet::new());
+        let mut seeds = Vec::new();
+        let lab_cpu_us_per_op = match plans.first() {
+            Some(plan) => self.measure_own_cost(step, plan).await?,
+            None => None,
+        };
+        for (number, plan) in plans.iter().enumerate() {
+            let tasks = if plan.is_background {
+                &mut background
+            } else {
+                &mut measured
+            };
+            let role = match number {
+                0 => "client".to_owned(),
+                number => format!("client{number}"),
+            };
+            for client in 0..plan.clients {
+                if number == 0 {
+                    seeds.push(self.seed_of(step, plan, &role, client));
+                }
+                self.spawn(step, plan, (&role, client), &control, limits, tasks)
+                    .await?;
+            }
+        }
+        let device = instruments.device().map(str::to_owned);
+        let mut sampling = Sampling {
+            sampled_roles: plans
+                .iter()
+                .map(|plan| plan.sampled_role(step, device.as_deref()))
+                .collect(),
+            folder,
+            instruments,
+            progress: Progress::new(&step.name, step.work.operation.unit(), goal),
+            failed: None,
+        };
+        let (done, is_done) = mpsc::channel();
+        sampling.instruments.restart();
+        control.start_together().await;
+        let sampler = std::thread::spawn({
+            let control = control.clone();
+            move || sampling.run(&control, limits.warmup, &is_done)
+        });
+        let counters: Vec<_> = plans.iter().map(|plan| plan.counters.clone()).collect();
+        wait_for_clients(&mut measured, &control, &counters, limits.call_timeout).await;
+        // Before the last interval is closed, so that it shows what was never answered or sent.
+        for counters in &counters {
+            counters.account_unfinished(&limits);
+        }
+        // The last interval ends with the measured work; stragglers beside it are not waited for
+        // first.
+        control.measured_work_is_over();
+        let _ = done.send(());
+        wait_for_clients(&mut background, &control, &counters, limits.call_timeout).await;
+        // The thread ends within moments of the signal; a panic in it is a bug that must show.
+        let sampling = sampler
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if let Some(error) = sampling.failed {
+            return Err(error.into());
+        }
+        let more = End {
+            plans: &plans,
+            control: &control,
+            seeds,
+            lab_cpu_us_per_op,
+        };
+        self.conclude_step(step, sampling, more).await
+    }
+
+    /// When the clients of a step end, and how much they do.
+    fn limits(&self, step: &Step) -> (Limits, Quota, Goal) {
+        let settings = &self.settings;
+        // Preparing steps have no warm-up and are limited by rows alone; so are loads of a workload
+        // that has timed steps besides.
+        let is_timed =
+            step.measured && (step.stop == Stop::Seconds || !self.workload.has_timed_steps());
+        let warmup = Duration::from_secs(if is_timed { settings.warmup_seconds } else { 0 });
+        let limit = settings.seconds.filter(|_| is_timed);
+        let end = limit.map(|seconds| warmup + Duration::from_secs(seconds));
+        let rows = self.quota(step);
+        let (quota, goal) = match (step.stop, end) {
+            (Stop::Seconds, Some(end)) => (Quota::Endless, Goal::Seconds(end.as_secs())),
+            (Stop::Calls, _) => (Quota::Calls(rows), Goal::Ops(rows)),
+            _ => (Quota::Rows(rows), Goal::Ops(rows)),
+        };
+        let limits = Limits {
+            warmup,
+            end,
+            call_timeout: Duration::from_secs(self.arguments.call_timeout_seconds.max(1)),
+        };
+        (limits, quota, goal)
+    }
+
+    /// The seed of a client. Rows are never drawn twice by two clients, whatever the mode: they
+    /// would be duplicates.
+    fn seed_of(&self, step: &Step, plan: &RolePlan<'_>, role: &str, client: u32) -> u64 {
+        let mode = if plan.role.operation == Operation::Insert {
+            SeedMode::Fresh
+        } else {
+            self.settings.seed_mode
+        };
+        mode.of(self.seed, &step.name, role, client)
+    }
+
+    async fn spawn(
+        &self,
+        step: &Step,
+        plan: &RolePlan<'_>,
+        (role, client): (&str, u32),
+        control: &Arc<Control>,
+        limits: Limits,
+        tasks: &mut JoinSet<()>,
+    ) -> Result<(), LabError> {
+        let random = seed::from(self.seed_of(step, plan, role, client));
+        let synced = match plan.role.sync_every {
+            Some(every) => Some((every, self.target.session(true).await?)),
+            None => None,
+        };
+        let schedule = plan
+            .rate
+            .map(|rate| Schedule::even(rate / f64::from(plan.batch), client, plan.clients));
+        let client = Client {
+            control: control.clone(),
+            counters: plan.counters.clone(),
+            number: client as usize,
+            session: self.target.session(plan.role.sync).await?,
+            synced,
+            work: Work::new(
+                (plan.role.clone(), plan.quota),
+                self.dataset.clone(),
+                random,
+                (client, plan.clients),
+                plan.misses_allowed,
+            ),
+            limits,
+            schedule,
+        };
+        if <T::Session as Session>::BLOCKING {
+            let runtime = tokio::runtime::Handle::current();
+            tasks.spawn_blocking(move || {
+                // So that reads of clients can be told from those of the engine's own threads.
+                let _ = std::fs::write("/proc/thread-self/comm", CLIENT_THREAD);
+                runtime.block_on(client.run());
+            });
+        } else {
+            tasks.spawn(client.run());
+        }
+        Ok(())
+    }
+
+    async fn conclude_step(
+        &self,
+        step: &Step,
+        sampling: Sampling,
+        end: End<'_, '_>,
+    ) -> Result<(StepEnd, RunFolder, Instruments), LabError> {
+        let Sampling {
+            sampled_roles,
+            folder,
+            instruments,
+            ..
+        } = sampling;
+        let stopped_because = end.control.reason();
+        // Before the target is asked: some engines read all their data to answer.
+        let details = instruments.details();
+        let mut sizes = Sizes::default();
+        let mut statistics = serde_json::Value::Null;
+        if stopped_because.is_none() {
+            sizes = self.target.sizes().await;
+            statistics = self.target.statistics().await;
+        }
+        let debt_bytes = self.target.debt_bytes(&statistics);
+        if !step.measured {
+            statistics = serde_json::Value::Null;
+        }
+        details.fill_sizes(&mut sizes);
+        let mut sampled_roles = sampled_roles.into_iter().zip(end.plans);
+        let Some((sampled_role, plan)) = sampled_roles.next() else {
+            return Err(LabError::Machine(std::io::Error::other(
+                "a step without work",
+            )));
+        };
+        let totals = plan.counters.totals();
+        let mut effect = totals.effect;
+        let rows = sampled_role.rows;
+        let mut result = sampled_role.recorder.finish(
+            &folder,
+            &totals.client_summaries,
+            totals.errors.clone(),
+            sizes,
+        )?;
+        let more = &mut result.more;
+        more.rows_returned = rows;
+        more.rows_per_second = if result.seconds > 0.0 {
+            rows as f64 / result.seconds
+        } else {
+            0.0
+        };
+        more.service = totals.service.as_ref().map(latency_summary);
+        more.lateness = totals.lateness.as_ref().map(latency_summary);
+        more.unsent_calls = totals.unsent;
+        more.by_operation = by_operation(&totals);
+        more.seeds = end.seeds;
+        more.lab_cpu_us_per_op = end.lab_cpu_us_per_op;
+        more.statistics = statistics;
+        more.debt_bytes = debt_bytes;
+        for (sampled_role, plan) in sampled_roles {
+            let totals = plan.counters.totals();
+            effect.add(&totals.effect);
+            let role = sampled_role
+                .recorder
+                .finish_background(totals.errors, plan.rate);
+            more.background.push(role);
+        }
+        let promised: Vec<bool> = more
+            .background
+            .iter()
+            .filter_map(|role| role.sla_met)
+            .collect();
+        more.sla_met = (!promised.is_empty()).then(|| promised.iter().all(|met| *met));
+        let measured = result.ops as f64 / (result.ops + result.warmup_ops).max(1) as f64;
+        amplification(&mut result, (effect.bytes as f64 * measured) as u64);
+        details.fill_step(&mut result);
+        let end = StepEnd {
+            result,
+            effect,
+            stopped_because,
+        };
+        Ok((end, folder, instruments))
+    }
+}
+
+/// What the end of a step needs beside its samples.
+struct End<'a, 'b> {
+    plans: &'a [RolePlan<'b>],
+    control: &'a Control,
+    seeds: Vec<u64>,
+    lab_cpu_us_per_op: Option<f64>,
+}
+
+fn by_operation(
+    totals: &Totals,
+) -> std::collections::BTreeMap<String, lab_kit::result::LatencySummary> {
+    let name = |operation: &Operation| {
+        serde_json::to_value(operation)
+            .ok()?
+            .as_str()
+            .map(str::to_owned)
+    };
+    totals
+        .by_operation
+        .iter()
+        .filter_map(|(operation, latency)| Some((name(operation)?, latency_summary(latency))))
+        .collect()
+}
+
+/// Whether deletes without a rate of their own follow the inserts.
+fn is_paired(step: &Step) -> bool {
+    let deletes = |role: &Role| role.operation == Operation::DeleteOldest && role.rate.is_none();
+    step.work.operation == Operation::Insert && step.background.iter().any(deletes)
+}
+
+/// Waits for all clients; on an interrupt or an early stop, calls under way get a moment and are
+/// then abandoned. A call without a reply for longer than `call_timeout` stops the step, also
+/// when it holds a thread that cannot give it up itself.
+async fn wait_for_clients(
+    tasks: &mut JoinSet<()>,
+    control: &Control,
+    counters: &[Arc<RoleCounters>],
+    call_timeout: Duration,
+) {
+    let waited = || {
+        counters
+            .iter()
+            .map(|counters| counters.longest_wait())
+            .max()
+    };
+    let mut poll = tokio::time::interval(Duration::from_millis(100));
+    let mut stop_at = None;
+    let interrupt = interrupted();
+    tokio::pin!(interrupt);
+    loop {
+        tokio::select! {
+            ended = tasks.join_next() => match ended {
+                None => return,
+                Some(Err(error)) if error.is_panic() => control.stop(&format!("a client of the lab \
+                    failed: {error}")),
+                Some(_) => {}
+            },
+            () = &mut interrupt, if !control.is_stopping() => control.stop("interrupted"),
+            _ = poll.tick() => {
+                if waited().is_some_and(|waited| waited > call_timeout + WATCH_SLACK) {
+                    control.stop(&format!(
+                        "the target stopped answering: no reply within {} s",
+                        call_timeout.as_secs()
+                    ));
+                }
+                if control.is_stopping() {
+                    let at = *stop_at.get_or_insert_with(|| tokio::time::Instant::now() + GRACE);
+                    if tokio::time::Instant::now() >= at {
+                        tasks.abort_all();
+                        // A thread inside an engine cannot be aborted; the run ends without it.
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}

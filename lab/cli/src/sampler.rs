@@ -1,0 +1,300 @@
+//! The sampler: a thread of its own that closes an interval every second, whatever the clients are
+//! doing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use lab_kit::folder::{FolderError, RunFolder};
+use lab_kit::recorder::StepRecorder;
+use lab_kit::stalls::GapTracker;
+use lab_kit::usage::Details;
+use metrics::{
+    DiskSample, DiskSampler, HostCpu, Interval, Paging, Pressure, ProcessSample, ProcessSampler,
+    ThrottleSampler,
+};
+
+use crate::clients::Control;
+use crate::counters::{Completions, RoleCounters, lock};
+use crate::progress::Progress;
+use crate::slow_sampler::SlowSampler;
+
+/// Length of an interval.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+/// How often gaps between completed calls are looked for.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What is sampled besides the clients.
+#[derive(Debug)]
+pub(crate) struct Instruments {
+    server: Option<(ProcessSampler, ProcessSample)>,
+    client: (ProcessSampler, ProcessSample),
+    disk: Option<(DiskSampler, DiskSample)>,
+    host: HostCpu,
+    pressure: Option<Pressure>,
+    paging: Option<Paging>,
+    throttle: Option<(ThrottleSampler, u64)>,
+    slow_sampler: SlowSampler,
+    data: Option<PathBuf>,
+    /// Why the server is no longer watched.
+    pub(crate) server_lost: Option<String>,
+}
+
+fn watched(pid: Option<u32>) -> Option<(ProcessSampler, ProcessSample)> {
+    let mut sampler = ProcessSampler::new(pid?).ok()?;
+    let first = sampler.sample().ok()?;
+    Some((sampler, first))
+}
+
+fn throttled(pid: Option<u32>) -> Option<(ThrottleSampler, u64)> {
+    let sampler = ThrottleSampler::of(pid?)?;
+    let first = sampler.sample()?;
+    Some((sampler, first))
+}
+
+impl Instruments {
+    /// Opens what there is.
+    pub(crate) fn open(pid: Option<u32>, data: Option<PathBuf>) -> std::io::Result<Self> {
+        let mut own = ProcessSampler::of_self()?;
+        let first = own.sample()?;
+        let disk = data
+            .as_deref()
+            .and_then(|path| DiskSampler::of_path(path).ok().flatten());
+        let disk = disk.and_then(|sampler| sampler.sample().ok().map(|first| (sampler, first)));
+        Ok(Self {
+            server: watched(pid),
+            client: (own, first),
+            disk,
+            host: HostCpu::sample()?,
+            pressure: Pressure::sample(),
+            paging: Paging::sample(),
+            throttle: throttled(pid),
+            slow_sampler: SlowSampler::start(pid, data.clone()),
+            data,
+            server_lost: None,
+        })
+    }
+
+    /// Watches another process from now on: the target was restarted.
+    pub(crate) fn watch_process(&mut self, pid: Option<u32>) {
+        (self.server, self.throttle) = (watched(pid), throttled(pid));
+        self.slow_sampler = SlowSampler::start(pid, self.data.clone());
+    }
+
+    /// The process that is watched.
+    pub(crate) fn server_pid(&self) -> Option<u32> {
+        self.server.as_ref().map(|(sampler, _)| sampler.pid())
+    }
+
+    /// The device under the data directory.
+    pub(crate) fn device(&self) -> Option<&str> {
+        self.disk.as_ref().map(|(sampler, _)| sampler.name())
+    }
+
+    /// Forgets what happened until now.
+    pub(crate) fn restart(&mut self) {
+        let mut scratch = Interval::default();
+        self.fill(&mut scratch);
+        self.slow_sampler.restart();
+    }
+
+    /// The warm-up has ended: the slow samples count from now on.
+    pub(crate) fn begin_measuring(&self) {
+        self.slow_sampler.restart();
+    }
+
+    /// The slow samples, with a last one taken now.
+    pub(crate) fn details(&self) -> Details {
+        self.slow_sampler.conclude()
+    }
+
+    /// Writes what happened since the last call into `interval`.
+    pub(crate) fn fill(&mut self, interval: &mut Interval) {
+        if let Some((sampler, last)) = &mut self.server {
+            match sampler.sample() {
+                Ok(now) => {
+                    interval.server = Some(now.since(last));
+                    *last = now;
+                }
+                Err(error) => {
+                    self.server_lost = Some(format!("server process {}: {error}", sampler.pid()));
+                    self.server = None;
+                }
+            }
+        }
+        let (sampler, last) = &mut self.client;
+        if let Ok(now) = sampler.sample() {
+            interval.client = now.since(last);
+            *last = now;
+        }
+        if let Some((sampler, last)) = &mut self.disk
+            && let Ok(now) = sampler.sample()
+        {
+            interval.disk = Some(now.since(last));
+            *last = now;
+        }
+        if let Ok(now) = HostCpu::sample() {
+            interval.host = now.since(&self.host);
+            self.host = now;
+        }
+        if let (Some(last), Some(now)) = (&mut self.pressure, Pressure::sample()) {
+            interval.pressure = Some(now.since(last));
+            *last = now;
+        }
+        if let (Some(last), Some(now)) = (&mut self.paging, Paging::sample()) {
+            interval.paging = Some(now.since(last));
+            *last = now;
+        }
+        if let Some((sampler, last)) = &mut self.throttle
+            && let Some(now) = sampler.sample()
+        {
+            interval.throttled_us = Some(now.saturating_sub(*last));
+            *last = now;
+        }
+        interval.directory = self.slow_sampler.take_directory();
+    }
+}
+
+/// A group of clients and where its intervals go.
+#[derive(Debug)]
+pub(crate) struct SampledRole {
+    /// Recorder of its step or role.
+    pub(crate) recorder: StepRecorder,
+    /// Its clients.
+    pub(crate) counters: Arc<RoleCounters>,
+    /// Rows that reads returned after the warm-up.
+    pub(crate) rows: u64,
+    /// Where nothing was completed.
+    pub(crate) gaps: GapTracker,
+}
+
+impl SampledRole {
+    fn look_for_gaps(&mut self, begun: Instant) {
+        let mut all: Option<Completions> = None;
+        for window in &self.counters.windows {
+            if let Some(completions) = lock(window).completions.take() {
+                all = Some(completions.with(all));
+            }
+        }
+        if let Some(all) = all {
+            let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
+            self.gaps
+                .completed(all.count, since(all.first), since(all.last));
+        }
+    }
+}
+
+/// What a step needs of the sampler, and gets back at its end.
+#[derive(Debug)]
+pub(crate) struct Sampling {
+    /// The measured work first, then what goes on beside it.
+    pub(crate) sampled_roles: Vec<SampledRole>,
+    /// Folder of the run.
+    pub(crate) folder: RunFolder,
+    /// What is watched.
+    pub(crate) instruments: Instruments,
+    /// What the user sees.
+    pub(crate) progress: Progress,
+    /// The first row that could not be written.
+    pub(crate) failed: Option<FolderError>,
+}
+
+impl Sampling {
+    /// Samples from the start of the clients, before which the instruments were restarted, until
+    /// `done` says that the clients have finished.
+    pub(crate) fn run(
+        mut self,
+        control: &Arc<Control>,
+        warmup: Duration,
+        done: &Receiver<()>,
+    ) -> Self {
+        let begun = control.begun();
+        let mut closed = Duration::ZERO;
+        loop {
+            // Ticks stand at whole intervals after the start, so that errors of single ticks do not
+            // add up.
+            let next =
+                INTERVAL.mul_f64((closed.as_secs_f64() / INTERVAL.as_secs_f64()).round() + 1.0);
+            let finished = self.wait_until(next, begun, done);
+            let now = begun.elapsed();
+            // The tick at the end of the warm-up may come a moment late; half an interval decides.
+            let is_warmup = closed + INTERVAL / 2 < warmup;
+            self.close(control, closed, now, is_warmup);
+            let is_next_warmup = now + INTERVAL / 2 < warmup;
+            if is_warmup && !is_next_warmup {
+                self.instruments.begin_measuring();
+                for sampled_role in &mut self.sampled_roles {
+                    sampled_role.gaps.start(now.as_secs_f64());
+                }
+            }
+            closed = now;
+            if finished {
+                self.conclude_gaps(now);
+                self.progress.end();
+                return self;
+            }
+        }
+    }
+
+    /// Waits until `next` or the end of the work, which it tells, and looks for gaps meanwhile.
+    fn wait_until(&mut self, next: Duration, begun: Instant, done: &Receiver<()>) -> bool {
+        loop {
+            let left = next.saturating_sub(begun.elapsed());
+            let is_done = !matches!(
+                done.recv_timeout(left.min(TICK)),
+                Err(RecvTimeoutError::Timeout)
+            );
+            for sampled_role in &mut self.sampled_roles {
+                sampled_role.look_for_gaps(begun);
+            }
+            if is_done || begun.elapsed() >= next {
+                return is_done;
+            }
+        }
+    }
+
+    fn conclude_gaps(&mut self, end: Duration) {
+        for sampled_role in &mut self.sampled_roles {
+            let seconds = sampled_role.recorder.seconds();
+            let gaps = std::mem::take(&mut sampled_role.gaps);
+            let gaps = gaps.finish(end.as_secs_f64(), seconds);
+            sampled_role.recorder.set_gaps(gaps);
+        }
+    }
+
+    fn close(&mut self, control: &Control, start: Duration, end: Duration, warmup: bool) {
+        let mut is_first = true;
+        for sampled_role in &mut self.sampled_roles {
+            let mut interval = Interval {
+                start,
+                length: end.saturating_sub(start),
+                warmup,
+                ..Interval::default()
+            };
+            for window in &sampled_role.counters.windows {
+                let mut window = lock(window);
+                interval.ops += std::mem::take(&mut window.ops);
+                interval.errors += std::mem::take(&mut window.errors);
+                let rows = std::mem::take(&mut window.rows);
+                sampled_role.rows += if warmup { 0 } else { rows };
+                interval.latency.merge(&window.latency);
+                window.latency.clear();
+            }
+            // What the processes and the device did belongs to all lanes together; it is written
+            // once.
+            if is_first {
+                self.instruments.fill(&mut interval);
+            }
+            if let Err(error) = sampled_role.recorder.push(&interval, &mut self.folder) {
+                control.stop(&error.to_string());
+                self.failed.get_or_insert(error);
+            }
+            if is_first {
+                self.progress
+                    .show(&interval, sampled_role.recorder.cumulative_rate());
+            }
+            is_first = false;
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `quarry-lab target`: a server of its own to measure, until it is told to stop.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use crate::errors::LabError;
+
+/// Servers that the lab can start.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Server {
+    /// MariaDB, installed on this machine
+    #[command(
+        after_help = "Example:\n  quarry-lab target mariadb --dir data/mariadb --engine rocksdb \
+            --cache-mb 512"
+    )]
+    Mariadb {
+        /// Directory for its data; made, and emptied when it is the lab's own
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+        /// Storage engine: innodb or rocksdb (MyRocks, Debian's mariadb-plugin-rocksdb)
+        #[arg(long, default_value = "innodb")]
+        engine: String,
+        /// Memory for the engine's cache, in MiB
+        #[arg(long, value_name = "N", default_value_t = 256)]
+        cache_mb: u64,
+        /// What a commit waits for: none, lazy (flushed each second) or sync
+        #[arg(long, default_value = "lazy")]
+        durability: String,
+        /// Page size of InnoDB in KiB: 4, 8, 16, 32 or 64
+        #[arg(long, default_value_t = 16)]
+        page_kb: u32,
+        /// Whether the binary log is written
+        #[arg(long)]
+        change_log: bool,
+        /// InnoDB's flushing of neighbours: 0 none, 1 the extent's dirty pages in a row, 2 all of
+        /// the extent's
+        #[arg(long, default_value_t = 0)]
+        flush_neighbors: u8,
+        /// Library of a memory allocator to load first, such as libjemalloc.so.2
+        #[arg(long, value_name = "PATH")]
+        allocator: Option<PathBuf>,
+        /// Do not empty the directory: start again on what it holds
+        #[arg(long)]
+        keep: bool,
+    },
+}
+
+/// Starts a server, prints its address, and waits until the user or the system ends it.
+#[cfg(feature = "mysql")]
+pub(crate) fn serve(server: &Server) -> Result<(), LabError> {
+    use std::io::Write;
+
+    let Server::Mariadb {
+        dir,
+        engine,
+        cache_mb,
+        durability,
+        page_kb,
+        change_log,
+        flush_neighbors,
+        allocator,
+        keep,
+    } = server;
+    let settings = lab_sql::server::Settings {
+        directory: dir.clone(),
+        engine: engine.clone(),
+        cache_mb: *cache_mb,
+        durability: durability.clone(),
+        page_kb: *page_kb,
+        change_log: *change_log,
+        flush_neighbors: *flush_neighbors,
+        allocator: allocator.clone(),
+        keep: *keep,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut server = lab_sql::server::MariaDb::start(&settings)?;
+        println!("{}", server.address());
+        std::io::stdout().flush()?;
+        eprintln!(
+            "process {}, settings in {}; Ctrl-C stops it",
+            server.pid(),
+            server.settings_file().display()
+        );
+        tokio::select! {
+            () = crate::interrupt::interrupted() => {}
+            reason = server.wait_for_end() => eprintln!("the server ended by itself: {reason}"),
+        }
+        server.stop();
+        Ok(())
+    })
+}
+
+/// This build cannot.
+#[cfg(not(feature = "mysql"))]
+pub(crate) fn serve(_: &Server) -> Result<(), LabError> {
+    Err(LabError::Nothing {
+        lacks: "the feature mysql, with which this program must be built,".to_owned(),
+    })
+}

@@ -1,0 +1,166 @@
+//! Interrupted runs go on where they were; a slow target is seen for what it is.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::fake::{Fake, Faults};
+use crate::{lab, run};
+
+const ROUNDS: [&str; 8] = [
+    "--rounds",
+    "4",
+    "--rows",
+    "30000",
+    "--batch",
+    "20",
+    "--clients",
+    "2",
+];
+
+fn start(target: &str, out: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quarry-lab"));
+    command
+        .args([
+            "run",
+            "insert-rounds",
+            "--target",
+            target,
+            "--out",
+            out.to_str().unwrap(),
+        ])
+        .args(ROUNDS);
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits until the second round has begun; the run's folder.
+fn wait_for_second_round(out: &Path, child: &mut Child) -> PathBuf {
+    let begun = Instant::now();
+    loop {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "the second round never began"
+        );
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "the run ended before it could be interrupted"
+        );
+        let folder = std::fs::read_dir(out)
+            .ok()
+            .and_then(|mut found| found.next()?.ok())
+            .map(|entry| entry.path());
+        let text = folder
+            .as_ref()
+            .and_then(|folder| std::fs::read_to_string(folder.join("checkpoint.json")).ok());
+        if text.is_some_and(|text| text.contains("\"begun\":\"round.2\"")) {
+            // Some of its rows are stored by now, or soon.
+            std::thread::sleep(Duration::from_millis(100));
+            return folder.unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill")
+        .args([name, &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+}
+
+fn goes_on_after(name: &str, status: Option<i32>) {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let target = format!("fjall:{}", directory.path().join("data").display());
+    let mut child = start(&target, &out);
+    let folder = wait_for_second_round(&out, &mut child);
+    signal(&child, name);
+    assert_eq!(child.wait().unwrap().code(), status);
+    if status.is_some() {
+        let partial = lab_kit::folder::read_result(&folder).unwrap();
+        assert!(!partial.run.complete && partial.run.stopped_because.is_some());
+    }
+    let resumed = lab(&["resume", folder.to_str().unwrap()]);
+    assert_eq!(
+        resumed.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&resumed.stderr)
+    );
+    let result = lab_kit::folder::read_result(&folder).unwrap();
+    assert_eq!(
+        (result.checks[0].passed, result.checks[0].found.as_str()),
+        (Some(true), "120000")
+    );
+    assert!(result.run.complete && result.run.resumed_at.len() == 1);
+    let names: Vec<&str> = result.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["create-indexes", "round.1", "round.2", "round.3", "round.4"]
+    );
+    let rows = std::fs::read_to_string(folder.join("intervals.csv")).unwrap();
+    let of_second: u64 = rows
+        .lines()
+        .filter(|row| row.starts_with("round.2,"))
+        .map(|row| row.split(',').nth(4).unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(
+        of_second, 30_000,
+        "rows of the interrupted attempt are gone"
+    );
+    let again = lab(&["resume", folder.to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("there is nothing to resume"));
+}
+
+#[test]
+fn a_run_that_was_asked_to_end_goes_on() {
+    goes_on_after("-TERM", Some(3));
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on() {
+    goes_on_after("-KILL", None);
+}
+
+#[test]
+fn a_stall_shows_in_latency_from_the_intended_start() {
+    let fake = Fake::start(Faults {
+        stall_updates_every: Some(100),
+        ..Faults::default()
+    });
+    let more = [
+        "--rows",
+        "10",
+        "--clients",
+        "1",
+        "--warmup-seconds",
+        "0",
+        "--seconds",
+        "3",
+        "--rate",
+        "200",
+    ];
+    let ended = run("hot", &fake.uri(), &more);
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let result = ended.result();
+    let step = result.main_step().unwrap();
+    let p90 = |latency: &lab_kit::result::LatencySummary| {
+        latency
+            .percentiles_us
+            .iter()
+            .find(|(percentile, _)| *percentile == 90.0)
+            .unwrap()
+            .1
+    };
+    let service = step.more.service.as_ref().unwrap();
+    // One call in a hundred takes 300 ms; sixty of every hundred have to wait behind it.
+    assert!(p90(service) < 20_000.0, "{}", p90(service));
+    assert!(p90(&step.latency) > 100_000.0, "{}", p90(&step.latency));
+    assert_eq!(service.calls + step.more.unsent_calls, step.latency.calls);
+    assert!(step.finish.behind_schedule_seconds_max > 0.1);
+}

@@ -1,0 +1,86 @@
+//! The lab as its users see it: the binary, its exit status, its one-line errors and its folder,
+//! against a small fake server.
+//!
+//! The fake (test code only) answers the few commands that the lab sends and can lose documents,
+//! refuse or die on purpose.
+
+mod complaints;
+mod fake;
+mod features;
+mod frozen;
+mod interrupted;
+mod pages;
+mod reading;
+mod replay;
+mod runs;
+mod smoke;
+mod sweeps;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use lab_kit::result::RunResult;
+
+/// One finished run of the binary.
+struct Ended {
+    output: Output,
+    out: tempfile::TempDir,
+}
+
+impl Ended {
+    fn status(&self) -> Option<i32> {
+        self.output.status.code()
+    }
+
+    fn complaint(&self) -> String {
+        let text = String::from_utf8_lossy(&self.output.stderr);
+        text.lines()
+            .filter(|line| line.starts_with("quarry-lab: "))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    fn folder(&self) -> PathBuf {
+        let mut folders: Vec<PathBuf> = std::fs::read_dir(self.out.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        assert_eq!(
+            folders.len(),
+            1,
+            "{folders:?} {}",
+            String::from_utf8_lossy(&self.output.stderr)
+        );
+        folders.remove(0)
+    }
+
+    fn result(&self) -> RunResult {
+        lab_kit::folder::read_result(&self.folder()).unwrap()
+    }
+}
+
+fn lab(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+fn run(workload: &str, target: &str, more: &[&str]) -> Ended {
+    let out = tempfile::tempdir().unwrap();
+    let output = run_into(out.path(), workload, target, more);
+    Ended { output, out }
+}
+
+fn run_into(out: &Path, workload: &str, target: &str, more: &[&str]) -> Output {
+    let mut words = vec![
+        "run",
+        workload,
+        "--target",
+        target,
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    words.extend(more);
+    lab(&words)
+}

@@ -1,0 +1,111 @@
+//! Pages in a real browser: every page kept under `lab/runs`, and a fresh one, opens without a
+//! script error, all switches pressed. Skipped, and said so, where no Chromium is installed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run;
+
+/// Collects errors from before the page's own scripts run.
+const BEFORE: &str = "<script>window.seen=[];\
+    addEventListener('error',e=>seen.push(String(e.message)));\
+    addEventListener('unhandledrejection',e=>seen.push(String(e.reason)));</script>";
+/// Presses every button twice, opens every fold, moves over every chart, then writes down what was
+/// seen.
+const AFTER: &str = "<script>\
+    for(let i=0;i<2;i++)for(const b of document.querySelectorAll('button'))b.click();\
+    for(const d of document.querySelectorAll('details'))d.open=true;\
+    for(const s of document.querySelectorAll('svg')){const r=s.getBoundingClientRect();\
+      for(const name of ['pointermove','pointerleave'])s.dispatchEvent(new \
+      PointerEvent(name,{clientX:r.left+r.width/2,clientY:r.top+9}));}\
+    document.documentElement.dataset.charts=String(document.querySelectorAll('svg').length);\
+    document.documentElement.dataset.seen=seen.length?'ERRORS '+seen.join(' | '):'none';</script>";
+
+fn browser() -> Option<&'static str> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    names.into_iter().find(|name| {
+        let answer = Command::new(name).arg("--version").output();
+        answer.is_ok_and(|output| output.status.success())
+    })
+}
+
+/// What the browser saw of a page, and how many charts it has.
+fn open(browser: &str, page: &Path, scratch: &Path) -> (String, usize) {
+    let text = std::fs::read_to_string(page).unwrap();
+    let copy = scratch.join("page.html");
+    let (head, rest) = text.split_once("<head>").expect("a page has a head");
+    std::fs::write(&copy, format!("{head}<head>{BEFORE}{rest}{AFTER}")).unwrap();
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .arg(format!(
+            "--user-data-dir={}",
+            scratch.join("profile").display()
+        ))
+        .arg(format!("file://{}", copy.display()))
+        .output()
+        .unwrap();
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let attribute = |name: &str| {
+        let from = dom.split_once(&format!("data-{name}=\""))?.1;
+        Some(from.split_once('"')?.0.to_owned())
+    };
+    let charts = attribute("charts").and_then(|text| text.parse().ok());
+    (
+        attribute("seen").unwrap_or_else(|| "the page was not drawn to its end".to_owned()),
+        charts.unwrap_or(0),
+    )
+}
+
+fn pages_below(folder: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            pages_below(&path, out);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "html")
+        {
+            out.push(path);
+        }
+    }
+}
+
+#[test]
+fn pages_open_in_a_browser_without_a_script_error() {
+    let Some(browser) = browser() else {
+        eprintln!("skipped: no Chromium is installed");
+        return;
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let target = format!("redb:{}", data.path().join("data").display());
+    let ended = run(
+        "point",
+        &target,
+        &["--seconds", "2", "--warmup-seconds", "1"],
+    );
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let mut pages = vec![ended.folder().join("report.html")];
+    pages_below(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../runs"),
+        &mut pages,
+    );
+    assert!(pages.len() > 1);
+    for page in &pages {
+        let (seen, charts) = open(browser, page, scratch.path());
+        assert_eq!(seen, "none", "{}", page.display());
+        let is_run = page.with_file_name("result.json").exists();
+        assert!(charts > 0 || !is_run, "{} has no chart", page.display());
+    }
+
+    // The same eyes see a fault where there is one.
+    let broken = scratch.path().join("broken.html");
+    let text = std::fs::read_to_string(&pages[0]).unwrap();
+    std::fs::write(
+        &broken,
+        text.replacen("</body>", "<script>nowhere()</script></body>", 1),
+    )
+    .unwrap();
+    let (seen, _) = open(browser, &broken, scratch.path());
+    assert!(seen.starts_with("ERRORS"), "{seen}");
+}

@@ -1,0 +1,246 @@
+//! Every workload's smoke preset, in steps of a second, against an engine in the process: what it
+//! did is what the engine holds.
+
+use lab_kit::result::RunResult;
+use lab_kit::workload::{Capability, Operation, Workload};
+
+use crate::{Ended, run};
+
+fn smoke(workload: &str, engine: &str) -> Ended {
+    let data = tempfile::tempdir().unwrap();
+    let target = format!("{engine}:{}", data.path().join("data").display());
+    let mut more = vec![
+        "--warmup-seconds",
+        "0",
+        "--seed",
+        "7",
+        "--settle-seconds",
+        "20",
+    ];
+    // Loads of rows would be cut short on a slow machine.
+    if Workload::named(workload).unwrap().has_timed_steps() {
+        more.extend(["--seconds", "1"]);
+    }
+    run(workload, &target, &more)
+}
+
+/// Runs it and looks at every step and check.
+fn look(name: &str, engine: &str) -> RunResult {
+    let workload = Workload::named(name).unwrap();
+    let ended = smoke(name, engine);
+    assert_eq!(
+        ended.status(),
+        Some(0),
+        "{name} on {engine}: {}",
+        ended.complaint()
+    );
+    let result = ended.result();
+    assert!(!result.checks.is_empty());
+    for check in &result.checks {
+        assert_eq!(check.passed, Some(true), "{name} on {engine}: {check:?}");
+    }
+    let mut steps = workload.steps(result.settings.rounds);
+    steps.retain(|step| {
+        step.work.operation != Operation::CreateIndexes || result.settings.indexes > 0
+    });
+    assert_eq!(
+        result.steps.len() + result.skipped.len(),
+        steps.len(),
+        "{name}: {:?}",
+        result.skipped
+    );
+    for step in &result.steps {
+        // Indexes may be made before there are rows to index.
+        assert!(
+            step.ops > 0 || step.operation == Operation::CreateIndexes,
+            "{name} {}",
+            step.name
+        );
+        assert!(
+            step.errors.is_empty(),
+            "{name} {}: {:?}",
+            step.name,
+            step.errors
+        );
+        for role in &step.more.background {
+            assert!(
+                role.ops > 0 && role.errors.is_empty(),
+                "{name} {}: {role:?}",
+                step.name
+            );
+        }
+    }
+    for skipped in &result.skipped {
+        assert!(
+            skipped.because.contains(Capability::Merge.name())
+                || skipped.step == "restart" && skipped.because.contains("in the lab's process"),
+            "{name}: {skipped:?}"
+        );
+    }
+    assert!(!ended.folder().join("checkpoint.json").exists());
+    result
+}
+
+/// Those that no other test below names, in two halves so that they run side by side.
+fn look_at_others(half: usize) {
+    let special = [
+        "insert-modern",
+        "forestdb",
+        "kinds-of-write",
+        "capped",
+        "insert-rounds",
+        "sysbench-transaction",
+    ];
+    let all = Workload::all().unwrap();
+    let others = all
+        .iter()
+        .map(|workload| workload.name.as_str())
+        .filter(|name| !special.contains(name) && !name.starts_with("db-bench"));
+    others.skip(half).step_by(2).for_each(|name| {
+        look(name, "redb");
+    });
+}
+
+#[test]
+fn loads_and_mixes_of_one_half() {
+    look_at_others(0);
+}
+
+#[test]
+fn loads_and_mixes_of_the_other_half() {
+    look_at_others(1);
+}
+
+#[test]
+fn sysbench_on_two_engines() {
+    for engine in ["redb", "fjall"] {
+        let result = look("sysbench-transaction", engine);
+        let mix = result.steps.last().unwrap();
+        assert_eq!(
+            mix.more.by_operation.len(),
+            5,
+            "{:?}",
+            mix.more.by_operation.keys()
+        );
+        let calls: u64 = mix
+            .more
+            .by_operation
+            .values()
+            .map(|latency| latency.calls)
+            .sum();
+        assert_eq!(calls, mix.calls);
+        let ranges = result.steps.iter().find(|step| step.name == "rq1").unwrap();
+        assert!(
+            ranges.more.rows_returned > 90 * ranges.ops,
+            "{} {}",
+            ranges.more.rows_returned,
+            ranges.ops
+        );
+    }
+}
+
+#[test]
+fn the_thirteen_steps() {
+    let result = look("forestdb", "fjall");
+    assert_eq!(result.steps.len(), 13);
+    let clients: Vec<u32> = result
+        .steps
+        .iter()
+        .skip(1)
+        .map(|step| step.clients)
+        .collect();
+    assert_eq!(clients, [1, 2].repeat(6));
+    let with_writer = result
+        .steps
+        .iter()
+        .filter(|step| step.more.sla_met.is_some())
+        .count();
+    assert_eq!(with_writer, 4);
+}
+
+#[test]
+fn the_modern_insert_benchmark() {
+    let result = look("insert-modern", "fjall");
+    let step = |name: &str| result.steps.iter().find(|step| step.name == name).unwrap();
+    assert_eq!(step("l.i0").ops, 20_000);
+    assert_eq!(
+        (step("l.x").ops, step("l.i1").ops, step("l.i2").ops),
+        (20_000, 8_000, 2_000)
+    );
+    let deletes = &step("l.i1").more.background[0];
+    assert!(
+        (7_500..=8_000).contains(&deletes.ops),
+        "deletes follow inserts: {}",
+        deletes.ops
+    );
+    let reads = step("qr100");
+    assert_eq!(
+        reads
+            .more
+            .background
+            .iter()
+            .map(|role| role.operation.as_str())
+            .collect::<Vec<_>>(),
+        ["insert", "delete-oldest"]
+    );
+    assert_eq!(reads.more.background[0].target_rate, Some(100.0));
+    let lists = step("qp100");
+    assert!(
+        lists.more.rows_returned > 9 * lists.ops,
+        "ten documents a query"
+    );
+}
+
+#[test]
+fn db_bench_and_rounds() {
+    let result = look("db-bench", "redb");
+    let counts: Vec<&str> = result
+        .checks
+        .iter()
+        .map(|check| check.found.as_str())
+        .collect();
+    assert_eq!(counts[0], "10000", "before the table is emptied");
+    let distinct: u64 = counts[1].parse().unwrap();
+    assert!(
+        (6_200..6_450).contains(&distinct),
+        "1 - 1/e of 10,000: {distinct}"
+    );
+    look("db-bench-modern", "fjall");
+    let rounds = look("insert-rounds", "redb");
+    assert_eq!(rounds.checks[0].found, "24000");
+    let names: Vec<&str> = rounds.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["create-indexes", "round.1", "round.2", "round.3"]);
+}
+
+#[test]
+fn what_an_engine_lacks_is_named_and_left_out() {
+    let result = look("kinds-of-write", "redb");
+    assert_eq!(
+        result
+            .skipped
+            .iter()
+            .map(|skipped| skipped.step.as_str())
+            .collect::<Vec<_>>(),
+        ["commutative"]
+    );
+    let sums = result
+        .checks
+        .iter()
+        .filter(|check| check.name.starts_with("sum of k"))
+        .count();
+    assert_eq!(
+        sums, 1,
+        "before documents are stored over: {:?}",
+        result.checks
+    );
+    let ended = smoke("capped", "redb");
+    assert_eq!(ended.status(), Some(1));
+    assert!(
+        ended
+            .complaint()
+            .contains("nothing to measure: capped collections is missing"),
+        "{}",
+        ended.complaint()
+    );
+    assert_eq!(std::fs::read_dir(ended.out.path()).unwrap().count(), 0);
+}

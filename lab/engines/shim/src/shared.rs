@@ -1,0 +1,26 @@
+//! The open engine that all sessions share.
+
+use crate::functions::{Functions, Opaque};
+use crate::spec::EngineSpec;
+
+/// The open engine; closed when its last session is gone.
+pub(crate) struct Shared {
+    pub(crate) functions: Functions,
+    pub(crate) handle: *mut Opaque,
+    pub(crate) spec: EngineSpec,
+    pub(crate) name: String,
+}
+
+// SAFETY: the handle is the adapter's, whose engine-wide functions may be called from every thread.
+unsafe impl Send for Shared {}
+
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the handle is open, every session is closed (each holds an `Arc` of this), and it
+        // is not used again.
+        unsafe { (self.functions.close)(self.handle) };
+    }
+}

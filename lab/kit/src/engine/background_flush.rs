@@ -1,0 +1,66 @@
+//! A thread that brings unsynced commits to storage once a second, for engines that do not do so
+//! themselves.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Runs until it is dropped; the last flush comes then.
+pub struct BackgroundFlush {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl BackgroundFlush {
+    /// Calls `flush` once a second. A flush that fails is tried again with the next.
+    pub fn start(mut flush: impl FnMut() + Send + 'static) -> Self {
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let shared = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let (is_over, ended) = &*shared;
+            let mut is_over = is_over.lock().unwrap_or_else(PoisonError::into_inner);
+            while !*is_over {
+                (is_over, _) = ended
+                    .wait_timeout(is_over, INTERVAL)
+                    .unwrap_or_else(PoisonError::into_inner);
+                flush();
+            }
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for BackgroundFlush {
+    fn drop(&mut self) {
+        let (is_over, ended) = &*self.stop;
+        *is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        ended.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_last_flush_comes_when_it_is_dropped() {
+        let flushes = Arc::new(AtomicU32::new(0));
+        let counted = flushes.clone();
+        let flush = BackgroundFlush::start(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        drop(flush);
+        assert_eq!(flushes.load(Ordering::Relaxed), 1);
+    }
+}

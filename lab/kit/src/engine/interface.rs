@@ -1,0 +1,77 @@
+//! The interface of an ordered key-value engine.
+
+use std::time::Duration;
+
+use super::counters::Counters;
+use super::options::EngineError;
+use crate::target::Settled;
+use crate::workload::Capability;
+
+/// One change of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyChange {
+    /// Store.
+    Put(Vec<u8>, Vec<u8>),
+    /// Remove.
+    Delete(Vec<u8>),
+    /// Add to the counter of the row without reading it ([`crate::kv::add_to_row`]).
+    Merge(Vec<u8>, i64),
+}
+
+/// An engine that is open.
+pub trait LabEngine: Send + Sync + 'static {
+    /// What it is, with its version and the settings that matter.
+    fn name(&self) -> String;
+
+    /// What it cannot do, beyond what every ordered engine can.
+    fn unsupported(&self) -> &'static [Capability];
+
+    /// A session for one thread.
+    ///
+    /// # Errors
+    /// The engine refuses.
+    fn session(&self) -> Result<Box<dyn EngineSession>, EngineError>;
+
+    /// Brings everything to storage and waits, as long as timeout lasts, until nothing is left to
+    /// do.
+    fn settle(&self, timeout: Duration) -> Settled;
+
+    /// Raw statistics.
+    fn statistics(&self) -> serde_json::Value;
+
+    /// What it counts itself, as far as it does.
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+}
+
+/// What a scan calls for each key and value; false ends it.
+pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
+
+/// One thread's use of an engine.
+pub trait EngineSession: Send {
+    /// Commits a batch, all or nothing.
+    ///
+    /// # Errors
+    /// The engine refuses; nothing was stored.
+    fn write(&mut self, batch: &[KeyChange], sync: bool) -> Result<(), EngineError>;
+
+    /// Copies the value of `key` into `out`; whether there is one.
+    ///
+    /// # Errors
+    /// The engine fails.
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, EngineError>;
+
+    /// Visits keys in `from..end` in order, or downwards from the last one. An empty `from` is the
+    /// beginning.
+    ///
+    /// # Errors
+    /// The engine fails.
+    fn scan(
+        &mut self,
+        from: &[u8],
+        end: &[u8],
+        reverse: bool,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError>;
+}

@@ -1,0 +1,49 @@
+//! Waiting until a process has no work left over, seen from outside.
+
+use std::time::{Duration, Instant};
+
+use metrics::ProcessSampler;
+
+/// Polling interval.
+const EVERY: Duration = Duration::from_millis(500);
+/// Idle after so many polls in a row that saw no work.
+const QUIET_LOOKS: u32 = 4;
+/// Less CPU than this share of a core is rest: servers have clocks and flushers of their own.
+const CPU_SHARE: f64 = 0.05;
+/// Less than this written in one look is rest.
+const WRITTEN_BYTES: u64 = 64 << 10;
+
+/// Waits until process `pid` neither writes nor computes; whether it came to that, and what was
+/// seen.
+pub fn until_idle(pid: Option<u32>, timeout: Duration) -> (bool, String) {
+    let Some(mut sampler) = pid.and_then(|pid| ProcessSampler::new(pid).ok()) else {
+        return (
+            false,
+            "its process is not watched, so nobody knows whether it is at rest".to_owned(),
+        );
+    };
+    let begun = Instant::now();
+    let (mut last, mut quiet) = (sampler.sample().ok(), 0);
+    while begun.elapsed() < timeout {
+        std::thread::sleep(EVERY);
+        let now = sampler.sample().ok();
+        let (Some(before), Some(after)) = (last.take(), now) else {
+            return (false, "its process is gone".to_owned());
+        };
+        let used = after.since(&before);
+        let is_quiet = used.cpu().as_secs_f64() < CPU_SHARE * EVERY.as_secs_f64()
+            && used.write_bytes < WRITTEN_BYTES;
+        quiet = if is_quiet { quiet + 1 } else { 0 };
+        if quiet >= QUIET_LOOKS {
+            return (
+                true,
+                format!("at rest after {:.1} s", begun.elapsed().as_secs_f64()),
+            );
+        }
+        last = Some(after);
+    }
+    (
+        false,
+        format!("still busy after {:.0} s", timeout.as_secs_f64()),
+    )
+}

@@ -1,0 +1,91 @@
+//! Tables and secondary indexes over an ordered engine, shared by all sessions.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use super::encode;
+use crate::engine::{Counters, LabEngine};
+use crate::row::{Key, Value};
+use crate::target::Table;
+
+/// Rows changed at once are told apart by so many locks.
+pub(super) const STRIPES: usize = 1_024;
+
+/// A secondary index as positions among a row's fields.
+#[derive(Clone, Debug)]
+pub(super) struct KvIndex {
+    /// Positions of its fields.
+    pub(super) fields: Vec<usize>,
+    /// Whether a second row with the same values is refused.
+    pub(super) unique: bool,
+}
+
+/// What all sessions share.
+pub(super) struct KvTables {
+    pub(super) engine: Box<dyn LabEngine>,
+    pub(super) tables: Vec<Table>,
+    pub(super) indexes: RwLock<Vec<KvIndex>>,
+    pub(super) stripes: Vec<Mutex<()>>,
+    /// Ids of tables whose rows have none.
+    pub(super) next_id: AtomicI64,
+    pub(super) path: PathBuf,
+    pub(super) address: String,
+    pub(super) durability: String,
+    /// The engine's counters when its statistics were last asked for.
+    pub(super) counted: Mutex<Counters>,
+}
+
+impl KvTables {
+    /// The keys of a row's index entries.
+    pub(super) fn entries(&self, table: usize, id: &[u8], values: &[Value]) -> Vec<Vec<u8>> {
+        let indexes = self.indexes.read().unwrap_or_else(PoisonError::into_inner);
+        let entry = |(number, index): (usize, &KvIndex)| {
+            let mut out = encode::prefix(table, space_of(number));
+            let fields = index.fields.iter().filter_map(|at| values.get(*at));
+            fields.for_each(|value| encode::push_ordered(&mut out, value));
+            out.extend(id);
+            out
+        };
+        indexes.iter().enumerate().map(entry).collect()
+    }
+
+    /// What the entries of unique indexes for a row begin with, up to the id.
+    pub(super) fn unique_prefixes(&self, table: usize, values: &[Value]) -> Vec<Vec<u8>> {
+        let indexes = self.indexes.read().unwrap_or_else(PoisonError::into_inner);
+        let prefix = |(number, index): (usize, &KvIndex)| {
+            let mut out = encode::prefix(table, space_of(number));
+            let fields = index.fields.iter().filter_map(|at| values.get(*at));
+            fields.for_each(|value| encode::push_ordered(&mut out, value));
+            out
+        };
+        let unique = indexes.iter().enumerate().filter(|(_, index)| index.unique);
+        unique.map(prefix).collect()
+    }
+
+    /// Whether an insert must look before it stores.
+    pub(super) fn guards(&self, table: usize) -> bool {
+        let indexes = self.indexes.read();
+        let indexes = indexes.unwrap_or_else(PoisonError::into_inner);
+        indexes.iter().any(|index| index.unique)
+            || self
+                .tables
+                .get(table)
+                .is_some_and(|table| table.ids_in_no_order)
+    }
+
+    pub(super) fn has_indexes(&self) -> bool {
+        let indexes = self.indexes.read();
+        !indexes.unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+impl KvTables {
+    pub(super) fn make_id(&self) -> Key {
+        Key::Number(self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+pub(super) fn space_of(index: usize) -> u8 {
+    u8::try_from(index).unwrap_or(250).saturating_add(1)
+}

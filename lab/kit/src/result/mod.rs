@@ -1,0 +1,22 @@
+//! The result of a run as it is stored: `result.json`. docs/lab/results.md describes every field.
+//!
+//! Promises: [`VERSION`] grows whenever a field changes its meaning or goes away; new fields may
+//! appear without that. Ratios are absent (null) where their divisor is zero or their source could
+//! not be seen; never a made-up zero.
+
+mod latency;
+mod replay;
+mod resources;
+mod run;
+mod step;
+
+pub use latency::{BUCKET_BOUNDS_US, LatencySummary, PERCENTILES, PERCENTILES_FAR};
+pub use replay::{
+    AnswerDifference, KindResult, RecordingFacts, ReplayResult, WORKLOAD as REPLAY_WORKLOAD,
+    WRITES as REPLAY_WRITES,
+};
+pub use resources::{CostSummary, DeviceSummary, HostSummary, PressureSummary, Sizes, ThreadGroup};
+pub use run::{
+    Check, MemoryLimit, RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION, Warning,
+};
+pub use step::{FinishSummary, RateSummary, RoleResult, Stalls, StepMore, StepResult, Stretch};

@@ -1,0 +1,249 @@
+//! Stalls: stretches of a step in which little or nothing was completed.
+//!
+//! Two sources are combined. Intervals far below the median show a step that crawls. Gaps between
+//! completions show a step that stands still, exactly and also for less than an interval: the
+//! sampler asks ten times a second when the first and the last call were completed, so that every
+//! gap of [`GAP_MIN`] seconds or more is seen.
+
+use crate::result::{Stalls, Stretch};
+
+/// Stalls listed at most.
+const STRETCHES_MAX: usize = 100;
+/// An interval below this share of the median is a stall.
+const STALL_PERCENT: f64 = 10.0;
+/// Shorter gaps are not stalls: two sampler ticks, between which a gap may go unseen.
+pub const GAP_MIN: f64 = 0.2;
+/// A gap is a stall if it is so many times as long as the mean time between completions.
+const GAP_FACTOR: f64 = 10.0;
+/// Candidates kept until the mean time between completions is known.
+const CANDIDATES_MAX: usize = 10_000;
+/// What is left of an interval beside a gap must be this long to say something about a rate.
+const REST_MIN: f64 = 0.1;
+
+/// Finds the gaps between completions of one role.
+#[derive(Clone, Debug, Default)]
+pub struct GapTracker {
+    last_s: f64,
+    candidates: Vec<Stretch>,
+    completions: u64,
+}
+
+impl GapTracker {
+    /// From `begin_s` on, since the step began: what was before is not measured.
+    pub fn start(&mut self, begin_s: f64) {
+        *self = Self {
+            last_s: begin_s,
+            ..Self::default()
+        };
+    }
+
+    /// `count` calls were completed since the last time, the first and the last of them then.
+    pub fn completed(&mut self, count: u64, first_s: f64, last_s: f64) {
+        self.gap_until(first_s);
+        self.completions += count;
+        self.last_s = self.last_s.max(last_s);
+    }
+
+    fn gap_until(&mut self, end_s: f64) {
+        let seconds = end_s - self.last_s;
+        if seconds >= GAP_MIN && self.candidates.len() < CANDIDATES_MAX {
+            self.candidates.push(Stretch {
+                start_s: self.last_s,
+                seconds,
+            });
+        }
+    }
+
+    /// The gaps that are stalls, of a measured time of `seconds` that ended at `end_s`.
+    pub fn finish(mut self, end_s: f64, seconds: f64) -> Vec<Stretch> {
+        self.gap_until(end_s);
+        let mean = seconds / (self.completions.max(1) as f64);
+        self.candidates
+            .retain(|gap| gap.seconds >= GAP_FACTOR * mean || self.completions == 0);
+        self.candidates
+    }
+}
+
+/// One interval of a step: start, length, operations per second.
+pub type IntervalRate = (f64, f64, f64);
+
+/// The stalls of a step from its intervals, whose median rate is given, and its gaps.
+pub fn find(intervals: &[IntervalRate], median: f64, gaps: &[Stretch]) -> Stalls {
+    let mut low: Vec<Stretch> = gaps.to_vec();
+    let mut out = Stalls {
+        threshold_percent_of_median: STALL_PERCENT,
+        seconds_without_ops: gaps.iter().map(|gap| gap.seconds).sum(),
+        seconds_below_50_percent: gaps.iter().map(|gap| gap.seconds).sum(),
+        longest_gap_seconds: gaps.iter().map(|gap| gap.seconds).fold(0.0, f64::max),
+        ..Stalls::default()
+    };
+    for (start_s, seconds, rate) in intervals {
+        let covered: f64 = gaps
+            .iter()
+            .map(|gap| overlap(gap, *start_s, *seconds))
+            .sum();
+        // Beside a gap an interval ran at a higher rate than its average says.
+        let rest = seconds - covered;
+        if covered > 0.0 && rest < REST_MIN {
+            continue;
+        }
+        let rate = rate * seconds / rest.max(f64::MIN_POSITIVE);
+        out.seconds_without_ops += if rate == 0.0 { rest } else { 0.0 };
+        out.seconds_below_50_percent += if rate < median * 0.5 { rest } else { 0.0 };
+        if rate < median * STALL_PERCENT / 100.0 || rate == 0.0 {
+            low.extend(without(*start_s, *seconds, gaps));
+        }
+    }
+    let stretches = joined(low);
+    out.seconds_below_10_percent = stretches.iter().map(|stall| stall.seconds).sum();
+    out.count = stretches.len() as u64;
+    out.longest_seconds = stretches.iter().map(|one| one.seconds).fold(0.0, f64::max);
+    out.stretches = longest(stretches);
+    out
+}
+
+fn overlap(gap: &Stretch, start_s: f64, seconds: f64) -> f64 {
+    let end = (gap.start_s + gap.seconds).min(start_s + seconds);
+    (end - gap.start_s.max(start_s)).max(0.0)
+}
+
+/// The parts of an interval that no gap covers.
+fn without(start_s: f64, seconds: f64, gaps: &[Stretch]) -> Vec<Stretch> {
+    let end = start_s + seconds;
+    let mut inside: Vec<&Stretch> = gaps
+        .iter()
+        .filter(|gap| overlap(gap, start_s, seconds) > 0.0)
+        .collect();
+    inside.sort_by(|left, right| left.start_s.total_cmp(&right.start_s));
+    let (mut out, mut at) = (Vec::new(), start_s);
+    let mut push = |from: f64, to: f64| {
+        if to > from {
+            out.push(Stretch {
+                start_s: from,
+                seconds: to - from,
+            });
+        }
+    };
+    for gap in inside {
+        push(at, gap.start_s.min(end));
+        at = at.max(gap.start_s + gap.seconds);
+    }
+    push(at, end);
+    out
+}
+
+/// In order of time, with neighbours that touch made one.
+fn joined(mut all: Vec<Stretch>) -> Vec<Stretch> {
+    /// Times in `intervals.csv` have three digits.
+    const TOUCH: f64 = 0.002;
+    all.sort_by(|left, right| left.start_s.total_cmp(&right.start_s));
+    let mut out: Vec<Stretch> = Vec::new();
+    for next in all {
+        match out.last_mut() {
+            Some(last) if next.start_s <= last.start_s + last.seconds + TOUCH => {
+                let end = (next.start_s + next.seconds).max(last.start_s + last.seconds);
+                last.seconds = end - last.start_s;
+            }
+            _ => out.push(next),
+        }
+    }
+    out
+}
+
+fn longest(mut all: Vec<Stretch>) -> Vec<Stretch> {
+    all.sort_by(|left, right| right.seconds.total_cmp(&left.seconds));
+    all.truncate(STRETCHES_MAX);
+    all.sort_by(|left, right| left.start_s.total_cmp(&right.start_s));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: f64, wanted: f64) {
+        assert!((found - wanted).abs() < 1e-6, "{found} is not {wanted}");
+    }
+
+    #[test]
+    fn a_frozen_second_between_two_intervals_is_a_stall_of_one_second() {
+        // 1,000 calls a second, none from 3.4 to 4.4 s: no interval is below 10 % of the median.
+        let mut gaps = GapTracker::default();
+        gaps.start(0.0);
+        for tick in 0..100_u32 {
+            let at = f64::from(tick) * 0.1;
+            if (3.39..4.39).contains(&at) {
+                continue;
+            }
+            gaps.completed(100, at + 0.001, at + 0.1);
+        }
+        let gaps = gaps.finish(10.0, 10.0);
+        let intervals: Vec<IntervalRate> = (0..10)
+            .map(|at| {
+                let rate = match at {
+                    3 => 400.0,
+                    4 => 600.0,
+                    _ => 1_000.0,
+                };
+                (f64::from(at), 1.0, rate)
+            })
+            .collect();
+        assert_eq!(find(&intervals, 1_000.0, &[]).count, 0, "intervals alone");
+        let stalls = find(&intervals, 1_000.0, &gaps);
+        assert_eq!(stalls.count, 1, "{stalls:?}");
+        assert!((stalls.longest_seconds - 1.0).abs() < 0.01, "{stalls:?}");
+        assert!((stalls.seconds_below_10_percent - 1.0).abs() < 0.01);
+        assert!((stalls.longest_gap_seconds - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_target_that_stands_still_at_begin_and_end_is_seen() {
+        let mut gaps = GapTracker::default();
+        gaps.start(2.0);
+        gaps.completed(500, 2.7, 3.5);
+        gaps.completed(500, 3.5, 4.5);
+        let found = gaps.finish(6.0, 4.0);
+        assert_eq!(found.len(), 2);
+        near(found[0].start_s, 2.0);
+        near(found[0].seconds, 0.7);
+        near(found[1].seconds, 1.5);
+    }
+
+    #[test]
+    fn rare_calls_have_gaps_that_are_no_stalls() {
+        let mut gaps = GapTracker::default();
+        gaps.start(0.0);
+        for call in 1..=20_u32 {
+            let at = f64::from(call) * 0.5;
+            gaps.completed(1, at, at);
+        }
+        assert!(gaps.finish(10.0, 10.0).is_empty());
+        let mut silent = GapTracker::default();
+        silent.start(0.0);
+        assert_eq!(
+            silent.finish(3.0, 3.0).len(),
+            1,
+            "nothing at all is a stall"
+        );
+    }
+
+    #[test]
+    fn intervals_far_below_the_median_count_without_gaps() {
+        let rates = [100.0, 100.0, 0.0, 5.0, 100.0, 100.0, 40.0, 100.0, 0.0];
+        let intervals: Vec<IntervalRate> = rates
+            .iter()
+            .enumerate()
+            .map(|(at, rate)| (at as f64, 1.0, *rate))
+            .collect();
+        let stalls = find(&intervals, 100.0, &[]);
+        assert_eq!(
+            (
+                stalls.seconds_without_ops,
+                stalls.seconds_below_10_percent,
+                stalls.seconds_below_50_percent
+            ),
+            (2.0, 3.0, 4.0)
+        );
+        assert_eq!((stalls.count, stalls.longest_seconds), (2, 2.0));
+    }
+}

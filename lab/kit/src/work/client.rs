@@ -1,0 +1,428 @@
+//! One client's work: draws its next call.
+
+use std::sync::{Arc, PoisonError};
+
+use rand::Rng;
+
+use super::draw;
+use super::tables::{Dataset, TableState};
+use crate::row::{Key, Value};
+use crate::seed::Stream;
+use crate::target::{Call, Change};
+use crate::workload::{Assign, DocumentKind, Draw, Operation, Placement, Role};
+
+/// What a client should do next.
+#[derive(Debug)]
+pub enum Next {
+    /// Make this call; it is an operation (of a mix).
+    Call(Operation, Call),
+    /// Make both, one after the other: one operation.
+    Pair(Operation, Call, Call),
+    /// Nothing yet.
+    Wait,
+    /// Its share is done.
+    End,
+}
+
+/// How much a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quota {
+    /// Its share of this number of rows in all tables together.
+    Rows(u64),
+    /// Its share of this number of calls.
+    Calls(u64),
+    /// Until it is stopped.
+    Endless,
+}
+
+/// What is remembered of the call under way.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pub(super) operation: Option<Operation>,
+    pub(super) ops: u64,
+    pub(super) bytes: u64,
+    pub(super) ks: Vec<i32>,
+    /// Table, first number and count of an insert outside a quota.
+    pub(super) given: Option<(usize, u64, u64)>,
+    /// Rows that must have been found.
+    pub(super) expected: u64,
+    /// For [`Operation::FillRandom`].
+    pub(super) is_new: bool,
+    /// For [`Operation::DeleteInsert`].
+    pub(super) is_reinsert: bool,
+}
+
+/// The work of one client.
+#[derive(Debug)]
+pub struct Work {
+    pub(super) role: Role,
+    pub(super) dataset: Arc<Dataset>,
+    pub(super) random: Stream,
+    pub(super) client: u32,
+    pub(super) clients: u32,
+    pub(super) batch: u64,
+    pub(super) next: u64,
+    pub(super) end: u64,
+    pub(super) rows: u64,
+    pub(super) starts: Vec<u64>,
+    pub(super) calls_left: Option<u64>,
+    pub(super) zipf: draw::Zipf,
+    pub(super) to_reinsert: Option<(usize, u64)>,
+    /// Table, number and reads left of a batch of neighbours.
+    pub(super) neighbours: Option<(usize, u64, u32)>,
+    pub(super) pending: Pending,
+    /// A deleter takes nothing above what its step found.
+    pub(super) delete_limits: Vec<u64>,
+    pub(super) misses_allowed: bool,
+}
+
+impl Work {
+    /// Client `client` of `clients` in its role. `misses_allowed`: rows may be deleted meanwhile,
+    /// so a read may find nothing.
+    pub fn new(
+        (role, quota): (Role, Quota),
+        dataset: Arc<Dataset>,
+        random: Stream,
+        (client, clients): (u32, u32),
+        misses_allowed: bool,
+    ) -> Self {
+        let share = |rows: u64, number: u32| {
+            (u128::from(rows) * u128::from(number) / u128::from(clients.max(1))) as u64
+        };
+        let rows = if let Quota::Rows(rows) = quota {
+            rows
+        } else {
+            0
+        };
+        let calls_left = match quota {
+            Quota::Calls(calls) => Some(share(calls, client + 1) - share(calls, client)),
+            _ => None,
+        };
+        let visible = dataset
+            .tables
+            .iter()
+            .map(TableState::visible)
+            .collect::<Vec<_>>();
+        Self {
+            batch: u64::from(role.batch.unwrap_or(dataset.settings.batch)),
+            next: share(rows, client),
+            end: share(rows, client + 1),
+            rows,
+            starts: visible.clone(),
+            delete_limits: visible,
+            role,
+            dataset,
+            random,
+            client,
+            clients,
+            calls_left,
+            zipf: draw::Zipf::default(),
+            to_reinsert: None,
+            neighbours: None,
+            pending: Pending::default(),
+            misses_allowed,
+        }
+    }
+
+    /// Draws the next call, so that making up rows is not part of its latency.
+    pub fn draw(&mut self) -> Next {
+        match &mut self.calls_left {
+            Some(0) => return Next::End,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        let operation = match self.role.operation {
+            Operation::Mix if self.to_reinsert.is_some() => Operation::DeleteInsert,
+            Operation::Mix => self.draw_operation(),
+            operation => operation,
+        };
+        self.pending = Pending {
+            operation: Some(operation),
+            ops: 1,
+            expected: 1,
+            ..Pending::default()
+        };
+        let call = self.draw_call(operation);
+        if let Next::Call(_, call) = &call {
+            self.pending.ops = call.ops();
+        }
+        call
+    }
+
+    /// Whether a row is deleted and waits to be put back: the client should not stop now.
+    pub fn must_reinsert(&self) -> bool {
+        self.to_reinsert.is_some()
+    }
+
+    fn draw_operation(&mut self) -> Operation {
+        let total: f64 = self.role.mix.iter().map(|(_, weight)| weight).sum();
+        let mut left = self.random.random::<f64>() * total;
+        for (operation, weight) in &self.role.mix {
+            left -= weight;
+            if left < 0.0 {
+                return *operation;
+            }
+        }
+        self.role
+            .mix
+            .last()
+            .map_or(Operation::Point, |(operation, _)| *operation)
+    }
+
+    fn draw_call(&mut self, operation: Operation) -> Next {
+        let limit = self.role.limit.unwrap_or(self.dataset.settings.limit);
+        let call = match operation {
+            Operation::Insert => return self.insert(),
+            Operation::DeleteOldest => return self.delete_oldest(),
+            Operation::DeleteInsert => self.delete_insert(),
+            Operation::Hot => {
+                let (table, number) = self.draw_hot();
+                self.update(table, number, Change::Inc)
+            }
+            Operation::IndexRange => return self.index_range(limit),
+            Operation::ReadWriteField => return self.read_write_field(),
+            Operation::Scan => self.scan(limit),
+            Operation::FillRandom => self.fill_random(),
+            _ => {
+                let table = self.draw_table();
+                self.draw_simple(operation, table, limit)
+            }
+        };
+        if let (true, Call::Update { table, id, .. }) = (self.role.prefetch, &call) {
+            let (table, id) = (*table, id.clone());
+            return Next::Pair(operation, Call::Get { table, id }, call);
+        }
+        Next::Call(operation, call)
+    }
+
+    /// Parts that take one drawn row.
+    fn draw_simple(&mut self, operation: Operation, table: usize, limit: u32) -> Call {
+        let kind = self.dataset.kind;
+        match operation {
+            Operation::Points => {
+                self.pending.expected = u64::from(limit);
+                let ids: Vec<Key> = (0..limit)
+                    .map(|_| {
+                        let number = self.draw_number(table);
+                        self.dataset.key(number)
+                    })
+                    .collect();
+                Call::GetMany { table, ids }
+            }
+            Operation::Range => {
+                self.pending.expected = 0;
+                let number = self.draw_number(table);
+                let from = self.dataset.key(number);
+                // YCSB draws the length with the skewed id; the other sources have it fixed.
+                let limit = if self.role.draw == Draw::Uniform {
+                    limit
+                } else {
+                    self.random.random_range(1..=limit.max(1))
+                };
+                Call::Range {
+                    table,
+                    from,
+                    limit,
+                    reverse: self.role.reverse,
+                }
+            }
+            Operation::UpdateInc => {
+                let number = self.draw_number(table);
+                self.update(table, number, Change::Inc)
+            }
+            Operation::UpdateSet => {
+                let (field, value) =
+                    kind.fresh_field(&mut self.random, self.dataset.settings.payload);
+                let number = self.draw_number(table);
+                self.update(table, number, Change::Set(field, value))
+            }
+            Operation::ReadModifyWrite => {
+                let number = self.draw_own(table);
+                let id = self.dataset.key(number);
+                Call::ReadModifyWrite { table, id }
+            }
+            Operation::Commutative => {
+                let number = self.draw_number(table);
+                let id = self.dataset.key(number);
+                Call::Add { table, id }
+            }
+            Operation::Blind => {
+                let number = self.draw_number(table);
+                self.pending.expected = 0;
+                let row = self.row(table, number);
+                Call::Put { table, row }
+            }
+            // Actions never reach a client; finding a row is the least that a part can mean.
+            _ => self.point(table),
+        }
+    }
+
+    /// A drawn row; where reads come in batches, the neighbour of the one before.
+    fn point(&mut self, table: usize) -> Call {
+        let batch = self.role.read_batch.unwrap_or(1).max(1);
+        let (table, number, left) = match self.neighbours.take() {
+            Some(next) => next,
+            None => (table, self.draw_number(table), batch),
+        };
+        let (first, count) = self.existing(table);
+        if left > 1 && number + 1 < first + count {
+            self.neighbours = Some((table, number + 1, left - 1));
+        }
+        let id = self.dataset.key(number);
+        Call::Get { table, id }
+    }
+
+    pub(super) fn update(&mut self, table: usize, number: u64, change: Change) -> Call {
+        self.pending.bytes = match &change {
+            Change::Inc => 4,
+            Change::Set(_, Value::Text(text)) => text.len() as u64,
+            Change::Set(..) => 8,
+        };
+        let id = self.dataset.key(number);
+        Call::Update { table, id, change }
+    }
+
+    fn read_write_field(&mut self) -> Next {
+        let table = self.draw_table();
+        let number = self.draw_number(table);
+        let (field, value) = self
+            .dataset
+            .kind
+            .fresh_field(&mut self.random, self.dataset.settings.payload);
+        let update = self.update(table, number, Change::Set(field, value));
+        let id = self.dataset.key(number);
+        Next::Pair(Operation::ReadWriteField, Call::Get { table, id }, update)
+    }
+
+    pub(super) fn draw_table(&mut self) -> usize {
+        let tables = self.dataset.tables.len();
+        match self.dataset.settings.placement {
+            Placement::PerClient => self.client as usize % tables.max(1),
+            Placement::Shared if tables > 1 => self.random.random_range(0..tables),
+            Placement::Shared => 0,
+        }
+    }
+
+    /// The numbers that exist: the first and how many.
+    pub(super) fn existing(&self, table: usize) -> (u64, u64) {
+        let Some(state) = self.dataset.tables.get(table) else {
+            return (1, 1);
+        };
+        let visible = state.visible();
+        let last = self
+            .role
+            .within
+            .map_or(visible, |within| visible.min(within));
+        let first = state.oldest().min(last.max(1));
+        (first, (last + 1).saturating_sub(first).max(1))
+    }
+
+    pub(super) fn draw_number(&mut self, table: usize) -> u64 {
+        let (first, count) = self.existing(table);
+        first
+            + match self.role.draw {
+                Draw::Uniform => self.random.random_range(0..count),
+                Draw::Zipf => draw::scatter(self.zipf.draw(&mut self.random, count), count),
+                Draw::Latest => count - 1 - self.zipf.draw(&mut self.random, count),
+            }
+    }
+
+    /// A row that no other client of this role takes.
+    pub(super) fn draw_own(&mut self, table: usize) -> u64 {
+        let (first, count) = self.existing(table);
+        let (client, clients) = (u64::from(self.client), u64::from(self.clients.max(1)));
+        let own = (count + clients - 1 - client % clients) / clients;
+        first + (self.random.random_range(0..own.max(1)) * clients + client).min(count - 1)
+    }
+
+    fn draw_hot(&mut self) -> (usize, u64) {
+        let settings = &self.dataset.settings;
+        let which = match settings.assign {
+            Assign::Pinned => self.client % settings.hot_rows.max(1),
+            Assign::Any => self.random.random_range(0..settings.hot_rows.max(1)),
+        };
+        let tables = self.dataset.tables.len().max(1);
+        (
+            which as usize % tables,
+            1 + (which as usize / tables) as u64,
+        )
+    }
+
+    fn scan(&mut self, limit: u32) -> Call {
+        let table = self.draw_table();
+        let (first, count) = self.existing(table);
+        let length = u64::from(limit).min(count);
+        let from = first + self.random.random_range(0..=count - length);
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let to = number(from + length - 1);
+        Call::Scan {
+            table,
+            from: number(from),
+            to,
+            n: to,
+        }
+    }
+
+    fn index_range(&mut self, limit: u32) -> Next {
+        let table = self.draw_table();
+        let indexes = self
+            .dataset
+            .indexes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if indexes.is_empty() {
+            return Next::End;
+        }
+        let index = self.random.random_range(0..indexes.len());
+        // The modern form starts at a drawn value of the first field, the classic one at a drawn
+        // tuple.
+        let all = self.dataset.kind == DocumentKind::PurchaseClassic;
+        let keys = indexes
+            .get(index)
+            .map(|index| index.keys.as_slice())
+            .unwrap_or_default();
+        let taken = if all { keys.len() } else { 1 };
+        let rows = self.dataset.settings.rows.max(1);
+        let from = keys
+            .iter()
+            .take(taken)
+            .map(|key| draw_field(self.dataset.kind, key, &mut self.random, rows))
+            .collect();
+        self.pending.expected = 0;
+        Next::Call(
+            Operation::IndexRange,
+            Call::IndexRange {
+                table,
+                index,
+                from,
+                limit,
+            },
+        )
+    }
+}
+
+/// A value that the field of an index may have.
+fn draw_field(kind: DocumentKind, name: &str, random: &mut Stream, rows: u64) -> Value {
+    match (kind, name) {
+        (_, "cashregisterid") => Value::Int(random.random_range(0..1_000)),
+        (_, "customerid") => Value::Int(random.random_range(0..100_000)),
+        (_, "product" | "productid") => Value::Int(random.random_range(0..10_000)),
+        (DocumentKind::PurchaseClassic, "price") => Value::Double(random.random::<f64>() * 1_005.0),
+        (_, "price") => Value::Int(random.random_range(0..500)),
+        (DocumentKind::PurchaseClassic, "dateandtime") => {
+            Value::Long(random.random_range(0..=jiff::Timestamp::now().as_millisecond()))
+        }
+        (_, "dateandtime") => {
+            Value::Date(random.random_range(0..=jiff::Timestamp::now().as_millisecond()))
+        }
+        _ => Value::Int(random.random_range(1..=i32::try_from(rows).unwrap_or(i32::MAX).max(1))),
+    }
+}
+
+/// The id of a row as a number, if it is one.
+pub fn number_of(id: &Key) -> Option<i64> {
+    match id {
+        Key::Number(number) => Some(*number),
+        Key::Text(_) => None,
+    }
+}

@@ -1,0 +1,89 @@
+//! The workload files that are built into the lab.
+//!
+//! A new workload is a new file in `lab/workloads/` and one line in [`FILES`], unless it needs an
+//! operation that does not exist yet.
+
+use super::definition::{Workload, WorkloadError};
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        &[$(include_str!(concat!("../../../workloads/", $name, ".toml"))),*]
+    };
+}
+
+const FILES: &[&str] = files![
+    "insert",
+    "insert-classic",
+    "insert-grow",
+    "insert-rounds",
+    "insert-modern",
+    "point",
+    "point-uncached",
+    "update",
+    "update-inc",
+    "hot",
+    "kinds-of-write",
+    "sysbench-transaction",
+    "forestdb",
+    "db-bench",
+    "db-bench-modern",
+    "neighbours",
+    "point-repeated",
+    "collections",
+    "scanned",
+    "capped",
+    "change-log",
+    "ycsb-a",
+    "ycsb-b",
+    "ycsb-c",
+    "ycsb-d",
+    "ycsb-e",
+    "ycsb-f",
+    "linkbench",
+];
+
+impl Workload {
+    /// Every workload, in the order of the list.
+    ///
+    /// # Errors
+    /// A file that cannot be parsed; a test keeps that from happening.
+    pub fn all() -> Result<Vec<Self>, WorkloadError> {
+        FILES
+            .iter()
+            .map(|text| {
+                toml::from_str(text).map_err(|error| {
+                    let name = text.lines().next().unwrap_or_default();
+                    WorkloadError::File(format!("{name}: {error}"))
+                })
+            })
+            .collect()
+    }
+
+    /// The workload called `name`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn named(name: &str) -> Result<Self, WorkloadError> {
+        // Judging many runs asks for the same few workloads again and again.
+        static PARSED: std::sync::OnceLock<Vec<Workload>> = std::sync::OnceLock::new();
+        let all = match PARSED.get() {
+            Some(all) => all,
+            None => {
+                let parsed = Self::all()?;
+                PARSED.get_or_init(|| parsed)
+            }
+        };
+        let known = all
+            .iter()
+            .map(|workload| workload.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
+        all.iter()
+            .find(|workload| workload.name == name)
+            .cloned()
+            .ok_or_else(|| WorkloadError::UnknownWorkload {
+                given: name.to_owned(),
+                known,
+            })
+    }
+}

@@ -1,0 +1,38 @@
+//! Settings that are one of a few words.
+
+use serde::{Deserialize, Serialize};
+
+/// Who makes the ids.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ids {
+    /// The lab: the key of the row's number.
+    #[default]
+    Lab,
+    /// The target or its driver. Such rows cannot be read back by id.
+    Target,
+    /// The lab: numbers without order, so that each insert lands elsewhere.
+    Random,
+}
+
+/// How clients share collections.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// Each client uses all.
+    #[default]
+    Shared,
+    /// One each.
+    PerClient,
+}
+
+/// How clients share hot rows.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Assign {
+    /// Each client keeps to one.
+    #[default]
+    Pinned,
+    /// Each operation picks one.
+    Any,
+}
