@@ -3,6 +3,7 @@
 mod aggregation;
 mod behaviour;
 mod builds;
+mod codes;
 mod durability;
 mod expected;
 mod explain;

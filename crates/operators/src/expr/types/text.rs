@@ -24,7 +24,8 @@ pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
         Value::ObjectId(id) => id.to_hex(),
         Value::Date(ms) => match date::text_of_moment(ms) {
             Ok(text) => text,
-            Err(_) => return Err(failure(&v, to.name, "Date is outside the years 0 to 9999")),
+            // No failed conversion: `onError` does not catch it.
+            Err(e) => return Err(e),
         },
         Value::Binary(b) => binary_text(b, &v, to)?,
         _ => return Err(unsupported(&v, to)),
