@@ -19,7 +19,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "createIndexes",
         "builds indexes",
         Privilege::Write,
-        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::IN_TRANSACTION,
+        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
         &[
             arg("indexes", Kind::Array).required(),
             arg("ignoreUnknownIndexOptions", Kind::Bool),

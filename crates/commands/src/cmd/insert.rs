@@ -105,7 +105,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             insert_into(cx, &coll, &docs, ordered, &ids)
         });
     }
-    let done = done?;
+    let mut done = done?;
     if cx.transaction.is_none() {
         capped::inserted(cx.service, &coll)?;
     }
@@ -114,11 +114,17 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         errors.clear();
     }
     let position = |at: usize| ready.get(at).map_or(at, |(i, _)| *i);
-    errors.extend(done.errors.into_iter().map(|(at, e)| (position(at), e)));
+    let refused = std::mem::take(&mut done.errors);
+    errors.extend(refused.into_iter().map(|(at, e)| (position(at), e)));
     errors.sort_by_key(|(i, _)| *i);
+    reply(cx, &done, known, &errors);
+    Ok(Outcome::Reply)
+}
+
+fn reply(cx: &mut Ctx<'_, '_>, done: &Inserted, known: usize, errors: &[(usize, MongoError)]) {
     cx.reply
         .put("n", i32::try_from(done.count + known).unwrap_or(i32::MAX));
-    write_errors(&mut cx.reply, &errors);
+    write_errors(&mut cx.reply, errors);
     report_retried(cx);
     if done.pos != CommitPos::default() {
         cx.reported.own_write(done.pos);
@@ -128,7 +134,6 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if !errors.is_empty() || known > 0 {
         cx.reported.others();
     }
-    Ok(Outcome::Reply)
 }
 
 fn insert_into(

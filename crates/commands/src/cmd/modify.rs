@@ -16,7 +16,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
 use crate::dispatch::spec::{Durability, OpClass, Privilege};
 use crate::read::{CollationArg, environment};
-use model::{Bump, Doc, DocBuf, MongoError, Namespace, OwnedValue, Result, Value, bail};
+use model::{Bump, Doc, DocBuf, DocWriter, MongoError, Namespace, OwnedValue, Result, Value, bail};
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::project::Projection;
@@ -61,6 +61,20 @@ pub(crate) static COMMANDS: &[Command] = &[
 
 fn small(n: i64) -> Value<'static> {
     i32::try_from(n).map_or(Value::Int64(n), Value::Int32)
+}
+
+/// Writes `n` and `upserted`.
+fn put_matched(reply: &mut DocWriter<'_>, matched: i64, upserted: &[(usize, OwnedValue)]) {
+    let made = i64::try_from(upserted.len()).unwrap_or(0);
+    reply.put("n", small(matched + made));
+    if !upserted.is_empty() {
+        let mut list = reply.array("upserted");
+        for (i, id) in upserted {
+            list.doc()
+                .put("index", i32::try_from(*i).unwrap_or(i32::MAX))
+                .put("_id", id.get());
+        }
+    }
 }
 
 fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -131,16 +145,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
     }
-    let made = i64::try_from(upserted.len()).unwrap_or(0);
-    cx.reply.put("n", small(matched + made));
-    if !upserted.is_empty() {
-        let mut list = cx.reply.array("upserted");
-        for (i, id) in &upserted {
-            list.doc()
-                .put("index", i32::try_from(*i).unwrap_or(i32::MAX))
-                .put("_id", id.get());
-        }
-    }
+    put_matched(&mut cx.reply, matched, &upserted);
     cx.reply.put("nModified", small(modified));
     write_errors(&mut cx.reply, &errors);
     report_retried(cx);

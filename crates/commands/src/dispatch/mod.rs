@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod args;
+mod body;
 pub mod command;
 pub mod concern;
 pub mod connection;
@@ -25,6 +26,7 @@ use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::{SessionWrites, TRANSIENT, is_transient};
 use args::{Args, check_value, duplicate_field, unknown_field};
+use body::{check_admin, database, validate};
 use command::{Command, Run};
 use connection::Connection;
 use ctx::Ctx;
@@ -37,7 +39,7 @@ use retry::Retry;
 use spec::{CommandTable, Counted, Spec, flag};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::CommitPos;
+use store::{CommitPos, Transaction};
 use transaction::Numbered;
 
 /// Interval at which a write blocked by `fsync` tries again.
@@ -230,16 +232,7 @@ impl Dispatcher {
         };
         let db = generic.db;
         generic::api(&mut generic, command, request.body)?;
-        if command.is(flag::ADMIN) && db != "admin" {
-            return Err(MongoError::new(
-                code::UNAUTHORIZED,
-                format!(
-                    "{} may only be run against the admin database",
-                    command.name
-                ),
-            )
-            .into());
-        }
+        check_admin(command, db)?;
         // Declared first, so that they outlive everything the context borrows.
         let (session, mut writes);
         let args = self.check(request, command, &mut generic)?;
@@ -262,19 +255,7 @@ impl Dispatcher {
             .and_then(|lsid| self.service.state.sessions.writes(&lsid.id));
         writes = session.as_ref().map(|s| s.lock());
         let number = generic.txn_number.unwrap_or_default();
-        let (mut retry, mut joined, mut of_session) = (None, None, None);
-        match (&mut writes, numbered) {
-            (Some(w), Numbered::Retryable) => {
-                w.supersede(number, &self.service.state.transactions);
-                retry = Some(Retry::begin(&self.service.store, &mut w.record, number)?);
-            }
-            (Some(w), Numbered::Transaction) => {
-                joined = transaction::join(&self.service, w, command, &generic)
-                    .map_err(|e| label(e, command))?;
-                of_session = Some(&mut **w);
-            }
-            _ => {}
-        }
+        let part = self.join(writes.as_deref_mut(), numbered, command, &generic)?;
         let (start, lsid) = (reply.len(), generic.lsid);
         let mut ctx = Ctx {
             service: &self.service,
@@ -287,9 +268,9 @@ impl Dispatcher {
             db,
             args,
             generic,
-            retry,
-            transaction: joined,
-            session: of_session,
+            retry: part.retry,
+            transaction: part.transaction,
+            session: part.session,
             failed: false,
             reported: Reported::default(),
             ok_int: false,
@@ -311,6 +292,31 @@ impl Dispatcher {
             f.finish(numbered != Numbered::No, reply, start);
         }
         Ok(outcome)
+    }
+
+    /// Begins or continues what the session's number names.
+    fn join<'w>(
+        &self,
+        writes: Option<&'w mut SessionWrites>,
+        numbered: Numbered,
+        command: &Spec,
+        generic: &Generic<'_>,
+    ) -> Result<SessionPart<'w>> {
+        let mut part = SessionPart::default();
+        let number = generic.txn_number.unwrap_or_default();
+        match (writes, numbered) {
+            (Some(w), Numbered::Retryable) => {
+                w.supersede(number, &self.service.state.transactions);
+                part.retry = Some(Retry::begin(&self.service.store, &mut w.record, number)?);
+            }
+            (Some(w), Numbered::Transaction) => {
+                part.transaction = transaction::join(&self.service, w, command, generic)
+                    .map_err(|e| label(e, command))?;
+                part.session = Some(w);
+            }
+            _ => {}
+        }
+        Ok(part)
     }
 
     /// What a statement of a transaction leaves behind: the memory it took is charged, or the
@@ -497,6 +503,17 @@ impl Dispatcher {
     }
 }
 
+/// What a command has of its session.
+#[derive(Default)]
+struct SessionPart<'w> {
+    /// For a retryable write.
+    retry: Option<Retry<'w>>,
+    /// For a statement of a transaction.
+    transaction: Option<Arc<Transaction>>,
+    /// For every command of a transaction.
+    session: Option<&'w mut SessionWrites>,
+}
+
 /// Labels the error of a command that belongs to a transaction.
 fn label(e: MongoError, command: &Spec) -> MongoError {
     let labelled = e.labels().contains(&TRANSIENT);
@@ -565,37 +582,4 @@ impl<'a> Args<'a> {
         self.push_own(command.name, value);
         Ok(())
     }
-}
-
-fn database<'a>(request: &Request<'a>) -> Result<&'a str> {
-    let db = match request.body.field("$db") {
-        Value::String(db) => db,
-        Value::Missing => match request.legacy_db {
-            Some(db) => db,
-            None => bail!(40_571, "OP_MSG requests require a $db argument"),
-        },
-        v => return Err(args::wrong_type("$db", &v, &[model::Tag::STRING])),
-    };
-    model::namespace::check_db(db)?;
-    Ok(db)
-}
-
-/// Proves every document of a request to be valid BSON.
-fn validate(request: &Request<'_>) -> Result<()> {
-    model::validate(request.body.as_bytes())?;
-    for s in request.sequences {
-        let mut seen = 0;
-        for doc in s.iter() {
-            model::validate(doc.as_bytes())?;
-            seen += doc.len_bytes();
-        }
-        if seen != s.documents.len() {
-            bail!(
-                code::INVALID_BSON,
-                "the document sequence '{}' does not hold whole documents only",
-                s.name
-            );
-        }
-    }
-    Ok(())
 }

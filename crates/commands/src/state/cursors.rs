@@ -4,6 +4,7 @@
 //! dropped at once or, when an operation uses it, takes the operation with it. Must not know: what
 //! produces the documents.
 
+use super::cursor_owner::check_owner;
 use crate::dispatch::interrupt::Interrupt;
 use memory::Charge;
 use model::{ArrayWriter, DocBuf, DocWriter, MongoError, Result, bail, code};
@@ -183,7 +184,9 @@ impl Cursors {
     ) -> Result<(Box<dyn Cursor>, CursorInfo)> {
         let mut slots = self.slots.lock();
         let slot = slots.get_mut(&id).ok_or_else(|| not_found(id))?;
-        check_owner(id, slot.info(), ns, (lsid, txn_number))?;
+        let info = slot.info();
+        let owner = (info.ns.as_str(), (info.lsid, info.txn_number));
+        check_owner(id, owner, ns, (lsid, txn_number))?;
         if let Slot::InUse { .. } = slot {
             bail!(code::CURSOR_IN_USE, "cursor id {id} is already in use");
         }
@@ -382,53 +385,6 @@ impl Cursors {
 fn park_memory(info: &CursorInfo, op: &Interrupt) {
     if let Some(charge) = &info.memory {
         op.memory().park(charge);
-    }
-}
-
-fn check_owner(
-    id: i64,
-    info: &CursorInfo,
-    ns: &str,
-    (lsid, txn_number): (Option<[u8; 16]>, Option<i64>),
-) -> Result<()> {
-    if info.ns != ns {
-        bail!(
-            code::UNAUTHORIZED,
-            "Requested getMore on namespace '{ns}', but cursor {id} belongs to '{}'",
-            info.ns
-        );
-    }
-    match (info.lsid, lsid) {
-        (Some(a), Some(b)) if a != b => bail!(
-            50_738,
-            "Cannot run getMore on cursor {id}, which was created in another session"
-        ),
-        (Some(_), None) => bail!(
-            50_737,
-            "Cannot run getMore on cursor {id}, which was created in a session, without an lsid"
-        ),
-        (None, Some(_)) => bail!(
-            50_736,
-            "Cannot run getMore on cursor {id}, which was not created in a session, in a session"
-        ),
-        _ => {}
-    }
-    match (info.txn_number, txn_number) {
-        (None, Some(_)) => bail!(
-            50_739,
-            "Cannot run getMore on cursor {id}, which was not created in a transaction, in a \
-                transaction"
-        ),
-        (Some(_), None) => bail!(
-            50_740,
-            "Cannot run getMore on cursor {id}, which was created in a transaction, without a \
-                txnNumber"
-        ),
-        (Some(a), Some(b)) if a != b => bail!(
-            50_741,
-            "Cannot run getMore on cursor {id}, which was created in another transaction"
-        ),
-        _ => Ok(()),
     }
 }
 

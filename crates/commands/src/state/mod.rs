@@ -3,6 +3,7 @@
 
 pub mod connections;
 pub mod counters;
+mod cursor_owner;
 pub mod cursors;
 pub mod engine_stats;
 pub mod failpoints;

@@ -243,7 +243,7 @@ fn long_requests_hold_nobody_up() {
     assert_eq!(running.server().stats().long_requests, 10);
 }
 
-/// The class is only a hint: drivers that block anyway are spare_drivers.
+/// The class is only a hint: when all drivers of a set are blocked, a spare driver starts.
 #[test]
 fn blocked_drivers_are_relieved() {
     let running = Running::start();

@@ -8,6 +8,7 @@
 pub(crate) mod capped;
 pub(crate) mod duplicate;
 pub(crate) mod entries;
+mod fill;
 pub(crate) mod insert;
 mod mode;
 pub(crate) mod modify;

@@ -9,11 +9,9 @@ use crate::error;
 use crate::format::{meta, record};
 use crate::index::KeySet;
 use crate::locks::{KeyId, KeyIds};
-use crate::view::capped::order_key;
-use crate::write::duplicate::duplicate_key;
-use crate::write::entries::{check_length, entry_value};
+use crate::write::entries::check_length;
 use crate::write::mode::Mode;
-use crate::write::session::{Effect, Keep, StatementLog};
+use crate::write::session::{Effect, StatementLog};
 use crate::write::transaction::{Changes, Transaction};
 use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashMap;
@@ -59,16 +57,16 @@ pub enum Modified {
 pub type Decide<'d> = dyn FnMut(usize, Doc<'_>) -> Result<Change> + 'd;
 
 #[derive(Default)]
-struct Scratch {
-    batch: WriteBatch,
+pub(super) struct Scratch {
+    pub(super) batch: WriteBatch,
     /// Records as read, one behind another, and where each ends.
-    old: Vec<u8>,
-    old_ends: Vec<Option<usize>>,
-    value: Vec<u8>,
-    entry: Vec<u8>,
-    old_keys: KeySet,
+    pub(super) old: Vec<u8>,
+    pub(super) old_ends: Vec<Option<usize>>,
+    pub(super) value: Vec<u8>,
+    pub(super) entry: Vec<u8>,
+    pub(super) old_keys: KeySet,
     /// Keys of the new documents, by document and index.
-    new_keys: Vec<KeySet>,
+    pub(super) new_keys: Vec<KeySet>,
 }
 
 thread_local! {
@@ -76,26 +74,26 @@ thread_local! {
 }
 
 /// What was decided on the documents of a chunk, up to the first failure.
-struct Decided {
-    changes: SmallVec<[Option<Change>; 2]>,
-    failure: Option<MongoError>,
+pub(super) struct Decided {
+    pub(super) changes: SmallVec<[Option<Change>; 2]>,
+    pub(super) failure: Option<MongoError>,
 }
 
 /// What the batch of a chunk holds.
 #[derive(Default)]
-struct Filled {
-    outcomes: SmallVec<[Modified; 2]>,
-    docs: i64,
-    bytes: i64,
+pub(super) struct Filled {
+    pub(super) outcomes: SmallVec<[Modified; 2]>,
+    pub(super) docs: i64,
+    pub(super) bytes: i64,
     /// Bytes of index entries put, less those deleted.
-    entry_bytes: i64,
+    pub(super) entry_bytes: i64,
     /// Sequence numbers of deleted documents.
-    deleted: SmallVec<[u64; 2]>,
-    multikey: SmallVec<[u32; 8]>,
-    effect: Option<Effect>,
-    failure: Option<MongoError>,
+    pub(super) deleted: SmallVec<[u64; 2]>,
+    pub(super) multikey: SmallVec<[u32; 8]>,
+    pub(super) effect: Option<Effect>,
+    pub(super) failure: Option<MongoError>,
     /// Unique entries this batch has put (true) or deleted (false).
-    unique: FxHashMap<Vec<u8>, bool>,
+    pub(super) unique: FxHashMap<Vec<u8>, bool>,
 }
 
 impl Collection {
@@ -408,187 +406,10 @@ impl Collection {
         Ok(decided)
     }
 
-    fn parse<'b>(&self, record: Option<&'b [u8]>) -> Result<(record::Header, Doc<'b>)> {
+    pub(super) fn parse<'b>(&self, record: Option<&'b [u8]>) -> Result<(record::Header, Doc<'b>)> {
         record
             .and_then(record::read)
             .ok_or_else(|| error::corrupt(&format!("a record of {}", self.ns)))
-    }
-
-    /// Puts the changes into the batch, up to the first that is refused.
-    fn fill_changes(
-        &self,
-        state: &State,
-        s: &mut Scratch,
-        keys: &[&[u8]],
-        decided: Decided,
-        building: bool,
-        mode: &Mode<'_, '_>,
-    ) -> Result<Filled> {
-        s.batch.clear();
-        let mut filled = Filled {
-            multikey: SmallVec::from_elem(0, state.indexes.len()),
-            failure: decided.failure,
-            ..Filled::default()
-        };
-        let mut start = 0;
-        for (n, change) in decided.changes.iter().enumerate() {
-            let Some(end) = s.old_ends.get(n).copied().flatten() else {
-                filled.outcomes.push(Modified::Absent);
-                continue;
-            };
-            let bytes = std::mem::take(&mut s.old);
-            let (header, old) = self.parse(bytes.get(start..end))?;
-            start = end;
-            let new = match change {
-                None | Some(Change::Keep) => {
-                    filled.outcomes.push(Modified::Kept);
-                    s.old = bytes;
-                    continue;
-                }
-                Some(Change::Delete) => None,
-                Some(Change::Replace(b)) => {
-                    Some(Doc::new(b).ok_or_else(|| error::corrupt("a document to be stored"))?)
-                }
-            };
-            let mark = s.batch.mark();
-            let put = self.put_change(
-                state,
-                s,
-                keys[n],
-                n,
-                (header, old, new),
-                (building, mode),
-                &mut filled,
-            );
-            match put {
-                Ok(()) => {}
-                Err(e) => {
-                    s.batch.rollback_to(mark);
-                    filled.failure = Some(e);
-                    s.old = bytes;
-                    break;
-                }
-            }
-            if let Mode::Logged(StatementLog { keep, .. }) = mode {
-                filled.effect = Some(changed(*keep, old, new));
-            }
-            s.old = bytes;
-        }
-        Ok(filled)
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn put_change(
-        &self,
-        state: &State,
-        s: &mut Scratch,
-        key: &[u8],
-        n: usize,
-        (header, old, new): (record::Header, Doc<'_>, Option<Doc<'_>>),
-        how: (bool, &Mode<'_, '_>),
-        filled: &mut Filled,
-    ) -> Result<()> {
-        self.put_entry_changes(state, s, &key[4..], n, (old, new), how, filled)?;
-        let old_bytes = old.len_bytes() as i64;
-        match new {
-            Some(d) => {
-                s.value.clear();
-                let header = record::Header {
-                    version: self.shared.next_version(),
-                    ..header
-                };
-                record::write(&mut s.value, header, d.as_bytes());
-                s.batch.put(Table::Doc, key, &s.value);
-                filled.bytes += d.len_bytes() as i64 - old_bytes;
-                filled
-                    .outcomes
-                    .push(Modified::Replaced(CommitPos::default()));
-            }
-            None => {
-                s.batch.delete(Table::Doc, key);
-                if state.capped {
-                    s.batch
-                        .delete(Table::Cap, &order_key(self.ident, header.insert_seq));
-                }
-                filled.docs -= 1;
-                filled.bytes -= old_bytes;
-                filled.deleted.push(header.insert_seq);
-                filled
-                    .outcomes
-                    .push(Modified::Deleted(CommitPos::default()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts the index entries that change with a document into the batch.
-    #[allow(clippy::too_many_arguments)]
-    fn put_entry_changes(
-        &self,
-        state: &State,
-        s: &mut Scratch,
-        id: &[u8],
-        n: usize,
-        (old, new): (Doc<'_>, Option<Doc<'_>>),
-        (building, mode): (bool, &Mode<'_, '_>),
-        filled: &mut Filled,
-    ) -> Result<()> {
-        for (i, index) in state.indexes.iter().enumerate() {
-            if new.is_some_and(|d| index.sees_same(old, d)) {
-                continue;
-            }
-            let new_keys = &s.new_keys[n * state.indexes.len() + i];
-            index.keys_of(old, &mut s.old_keys)?;
-            for k in s
-                .old_keys
-                .iter()
-                .filter(|k| new.is_none() || !new_keys.contains(k))
-            {
-                index.entry_key(k, id, &mut s.entry);
-                if index.is_unique() {
-                    if building && !self.owns_entry(&s.entry, id, mode)? {
-                        continue;
-                    }
-                    filled.unique.insert(s.entry.clone(), false);
-                }
-                filled.entry_bytes -= s.entry.len() as i64;
-                s.batch.delete(Table::Idx, &s.entry);
-            }
-            let Some(d) = new else { continue };
-            for k in new_keys.iter().filter(|k| !s.old_keys.contains(k)) {
-                index.entry_key(k, id, &mut s.entry);
-                if index.is_unique() {
-                    let taken = match filled.unique.get(&s.entry) {
-                        Some(put) => *put,
-                        None => mode.exists(&self.shared, Table::Idx, &s.entry)?,
-                    };
-                    if taken {
-                        return Err(duplicate_key(self, index, d));
-                    }
-                    filled.unique.insert(s.entry.clone(), true);
-                }
-                filled.entry_bytes += s.entry.len() as i64;
-                s.batch.put(Table::Idx, &s.entry, entry_value(index, id));
-            }
-            filled.multikey[i] |= new_keys.multikey;
-        }
-        Ok(())
-    }
-
-    /// Whether the entry of a unique index leads to the document with this id.
-    fn owns_entry(&self, entry: &[u8], id: &[u8], mode: &Mode<'_, '_>) -> Result<bool> {
-        if let Mode::Transaction(transaction, _) = mode {
-            let mut owner = Vec::new();
-            let found = transaction.read_claimed(Table::Idx, entry, &mut owner)?;
-            return Ok(found && owner == id);
-        }
-        let mut ours = false;
-        let look = &mut |owner: &[u8]| ours = owner == id;
-        self.shared
-            .engine
-            .get_with(Table::Idx, entry, look)
-            .map_err(error::storage)?;
-        Ok(ours)
     }
 }
 
@@ -615,16 +436,5 @@ impl Scratch {
         self.new_keys
             .iter_mut()
             .for_each(|s| s.shrink(SCRATCH_BYTES_MAX / 8));
-    }
-}
-
-/// The recorded effect of a change.
-fn changed(keep: Keep, old: Doc<'_>, new: Option<Doc<'_>>) -> Effect {
-    match (keep, new) {
-        (Keep::Fact | Keep::Id, Some(_)) => Effect::Updated,
-        (Keep::Fact | Keep::Id, None) => Effect::Deleted,
-        (Keep::Before, Some(_)) => Effect::UpdatedBefore(old.to_buf()),
-        (Keep::After, Some(d)) => Effect::UpdatedAfter(d.to_buf()),
-        (Keep::Before | Keep::After, None) => Effect::Removed(old.to_buf()),
     }
 }

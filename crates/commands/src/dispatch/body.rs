@@ -1,0 +1,60 @@
+//! Checks of a request before its command is known: the database, valid BSON, `admin`.
+
+use super::args;
+use super::request::Request;
+use super::spec::{Spec, flag};
+use model::{MongoError, Result, Value, bail, code};
+
+/// Refuses commands that need the database `admin` on others.
+///
+/// # Errors
+/// 13 Unauthorized.
+pub(super) fn check_admin(command: &Spec, db: &str) -> Result<()> {
+    if !command.is(flag::ADMIN) || db == "admin" {
+        return Ok(());
+    }
+    Err(MongoError::new(
+        code::UNAUTHORIZED,
+        format!(
+            "{} may only be run against the admin database",
+            command.name
+        ),
+    ))
+}
+
+/// The database of a request.
+///
+/// # Errors
+/// 40571 without one, 14, 73.
+pub(super) fn database<'a>(request: &Request<'a>) -> Result<&'a str> {
+    let db = match request.body.field("$db") {
+        Value::String(db) => db,
+        Value::Missing => match request.legacy_db {
+            Some(db) => db,
+            None => bail!(40_571, "OP_MSG requests require a $db argument"),
+        },
+        v => return Err(args::wrong_type("$db", &v, &[model::Tag::STRING])),
+    };
+    model::namespace::check_db(db)?;
+    Ok(db)
+}
+
+/// Proves every document of a request to be valid BSON.
+pub(super) fn validate(request: &Request<'_>) -> Result<()> {
+    model::validate(request.body.as_bytes())?;
+    for s in request.sequences {
+        let mut seen = 0;
+        for doc in s.iter() {
+            model::validate(doc.as_bytes())?;
+            seen += doc.len_bytes();
+        }
+        if seen != s.documents.len() {
+            bail!(
+                code::INVALID_BSON,
+                "the document sequence '{}' does not hold whole documents only",
+                s.name
+            );
+        }
+    }
+    Ok(())
+}
