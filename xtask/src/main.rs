@@ -8,10 +8,11 @@ mod tidy;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy | limits
+const USAGE: &str = "usage: cargo run -p xtask -- tidy | limits | cycles
 
 tidy    checks the repository; status 1 when something is to be mended
-limits  prints what xtask/limits.txt would be, were all there is allowed";
+limits  prints what xtask/limits.txt would be, were all there is allowed
+cycles  prints the files that import each other, and what each imports of the others";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -22,7 +23,8 @@ fn main() -> ExitCode {
         .as_slice()
     {
         ["tidy"] => run_tidy(),
-        ["limits"] => print_limits(),
+        ["limits"] => print(|measured| measured.as_limits()),
+        ["cycles"] => print(|measured| measured.cycles()),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -35,14 +37,14 @@ fn root() -> &'static Path {
     own.parent().unwrap_or(Path::new("."))
 }
 
-fn print_limits() -> ExitCode {
+fn print(what: impl Fn(&tidy::Measured) -> String) -> ExitCode {
     match tidy::check(root()) {
         Ok(summary) => {
-            print!("{}", summary.measured.as_limits());
+            print!("{}", what(&summary.measured));
             ExitCode::SUCCESS
         }
         Err(reason) => {
-            eprintln!("limits: could not look: {reason}");
+            eprintln!("tidy: could not look: {reason}");
             ExitCode::FAILURE
         }
     }

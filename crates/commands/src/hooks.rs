@@ -1,6 +1,7 @@
 //! The store's hooks (partial filters, collations, terms of text indexes), answered by `operators`.
 
 use crate::clock::Clock;
+use crate::dispatch::interrupt;
 use crate::matcher::{CheckedCollation, Matcher};
 use model::{Doc, Result};
 use operators::text::TextSpec;
@@ -28,6 +29,10 @@ impl Hooks for StoreHooks {
         Ok(Arc::new(move |d: Doc<'_>| {
             filter.matches(d, clock.now_ms()).unwrap_or(false)
         }))
+    }
+
+    fn check_interrupt(&self) -> Result<()> {
+        interrupt::check_current()
     }
 
     fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {

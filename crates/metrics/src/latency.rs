@@ -1,8 +1,9 @@
 //! Latency histograms: constant memory, three significant digits, mergeable, exportable.
 //!
 //! Values are kept in nanoseconds, exactly up to two microseconds and with three significant
-//! digits above, up to one hour; longer ones are recorded as one hour and counted, so that nothing is lost silently. The export is the
-//! HdrHistogram V2 compressed form in base64, which other tools read.
+//! digits above, up to one hour; longer ones are recorded as one hour and counted, so that nothing
+//! is lost silently. The export is the HdrHistogram V2 compressed form in base64, which other tools
+//! read.
 
 use std::time::Duration;
 

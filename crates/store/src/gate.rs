@@ -50,6 +50,23 @@ impl Gate {
         }
     }
 
+    /// As [`Gate::enter_unguarded`], giving up at `until`; true when it has entered.
+    pub fn enter_until(&self, until: Instant) -> bool {
+        loop {
+            let before = self.state.fetch_add(1, Ordering::AcqRel);
+            if before & CLOSED == 0 {
+                return true;
+            }
+            self.leave();
+            let mut closed = self.closed.lock();
+            while *closed {
+                if self.changed.wait_until(&mut closed, until).timed_out() {
+                    return false;
+                }
+            }
+        }
+    }
+
     /// Ends what [`Gate::enter_unguarded`] began.
     pub fn leave(&self) {
         let before = self.state.fetch_sub(1, Ordering::AcqRel);

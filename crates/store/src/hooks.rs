@@ -38,6 +38,14 @@ pub trait Hooks: Send + Sync {
     /// # Errors
     /// 238 where there is no text search.
     fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>>;
+
+    /// Whether the operation of the calling thread may go on, for waits that are long.
+    ///
+    /// # Errors
+    /// Why it was interrupted.
+    fn check_interrupt(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Refuses all of them; for tests without operators.

@@ -42,6 +42,7 @@ pub use view::text_scan::TermsScan;
 pub use write::insert::Inserted;
 pub use write::modify::{Change, Decide, Modified};
 pub use write::session::{Begun, Effect, Keep, SessionId, SessionRecord, StatementLog};
+pub use write::transaction::Transaction;
 
 /// Position of a commit in the journal; hand it to [`Store::wait_durable`].
 pub use storage::CommitPos;

@@ -10,6 +10,7 @@ use crate::format::{LAYOUT_VERSION, meta};
 use crate::hooks::Hooks;
 use crate::view::ReadView;
 use crate::write::session::{Begun, SessionId, SessionRecord};
+use crate::write::transaction::Transaction;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
@@ -322,6 +323,22 @@ impl Store {
     /// Engine failures; 1 for a damaged row.
     pub fn begin_retryable(&self, record: &mut SessionRecord, number: i64) -> Result<Begun> {
         record.begin(self.shared.engine.as_ref(), number)
+    }
+
+    /// Reads the record of a session, unless that was done before.
+    ///
+    /// # Errors
+    /// Engine failures; 1 for a damaged row.
+    pub fn load_session(&self, record: &mut SessionRecord) -> Result<()> {
+        record.ensure_loaded(self.shared.engine.as_ref())
+    }
+
+    /// Begins a transaction that reads the state of now, or that of `at`.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn begin_transaction(&self, at: Option<&ReadView>) -> Result<Transaction> {
+        Transaction::begin(&self.shared, at)
     }
 
     /// Forgets what a session that ended has done.

@@ -89,6 +89,20 @@ impl Measured {
         all
     }
 
+    /// The files in cycles, each with what it imports of the others.
+    pub(crate) fn cycles(&self) -> String {
+        let mut out = String::new();
+        for (folder, modules) in &self.crates {
+            for group in modules::cycles(modules) {
+                out.push_str(&format!("{folder}: {} files\n", group.len()));
+                for (from, to) in modules::edges_among(modules, &group) {
+                    out.push_str(&format!("  {from} -> {}\n", to.join(" ")));
+                }
+            }
+        }
+        out
+    }
+
     /// The list that allows what there is.
     pub(crate) fn as_limits(&self) -> String {
         let line = |(kind, what, size)| format!("{kind} {what} {size}\n");

@@ -14,12 +14,13 @@ use std::path::Path;
 use std::process::Command;
 
 use finding::Finding;
+pub(crate) use limits::Measured;
 
 /// What one pass saw.
 pub(crate) struct Summary {
     pub(crate) crates: usize,
     pub(crate) files: usize,
-    pub(crate) measured: limits::Measured,
+    pub(crate) measured: Measured,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
     )?;
     let listing = String::from_utf8(listing).map_err(|e| e.to_string())?;
     let mut files = 0;
-    let mut measured = limits::Measured::default();
+    let mut measured = Measured::default();
     for name in listing.split('\0').filter(|name| !name.is_empty()) {
         // A file deleted but still in the index is not there to be read.
         let Ok(bytes) = std::fs::read(root.join(name)) else {

@@ -25,14 +25,7 @@ pub(super) fn module_of(file: &str) -> Option<Vec<String>> {
 
 /// Groups of files that import each other, directly or by way of others; the largest first.
 pub(super) fn cycles(modules: &Modules) -> Vec<Vec<String>> {
-    let edges: BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> = modules
-        .iter()
-        .map(|(module, (_, source))| {
-            let uses = source.uses.iter();
-            let to = uses.filter_map(|(path, inside)| resolve(modules, module, inside, path, 0));
-            (module, to.filter(|to| *to != module).collect())
-        })
-        .collect();
+    let edges = edges(modules);
     let reach: BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> = edges
         .keys()
         .map(|from| (*from, reachable(&edges, from)))
@@ -53,6 +46,31 @@ pub(super) fn cycles(modules: &Modules) -> Vec<Vec<String>> {
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
     groups
+}
+
+type Edges<'a> = BTreeMap<&'a Vec<String>, BTreeSet<&'a Vec<String>>>;
+
+fn edges(modules: &Modules) -> Edges<'_> {
+    let of = |(module, (_, source)): (&'_ Vec<String>, &'_ (String, Source))| {
+        let uses = source.uses.iter();
+        let to = uses.filter_map(|(path, inside)| resolve(modules, module, inside, path, 0));
+        to.filter(|to| *to != module).collect()
+    };
+    modules.iter().map(|entry| (entry.0, of(entry))).collect()
+}
+
+/// For each file of a group: the files of the group that it imports.
+pub(super) fn edges_among(modules: &Modules, group: &[String]) -> Vec<(String, Vec<String>)> {
+    let name = |module: &Vec<String>| modules[module].0.clone();
+    let within = |to: &BTreeSet<&Vec<String>>| -> Vec<String> {
+        to.iter()
+            .map(|m| name(m))
+            .filter(|file| group.contains(file))
+            .collect()
+    };
+    let all = edges(modules);
+    let inside = all.iter().filter(|(from, _)| group.contains(&name(from)));
+    inside.map(|(from, to)| (name(from), within(to))).collect()
 }
 
 fn reachable<'a>(

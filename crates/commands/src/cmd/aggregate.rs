@@ -156,6 +156,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     // A pipeline that writes runs to its end whatever the batch size and whether or not its client
     // is still connected.
     let writes = pipeline.writes();
+    if writes && cx.transaction.is_some() {
+        bail!(
+            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "$out and $merge cannot be used in a transaction"
+        );
+    }
     cx.interrupt.ends_with_client(!writes);
     if writes {
         cx.reported.writes_somewhere();

@@ -15,7 +15,6 @@ use crate::ddl::identity::match_uuid;
 use crate::ddl::timeseries::Series;
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::interrupt::is_interruption;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
 use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
@@ -72,11 +71,11 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                     results.push(result);
                 }
             }
-            Err(e) if is_interruption(&e) => return Err(e),
+            Err(e) if cx.ends_command(&e) => return Err(e),
             Err(e) => {
                 totals.errors += 1;
                 results.push(failure(op, i, &e));
-                if a.ordered {
+                if !cx.statement_failed(a.ordered) {
                     break;
                 }
             }
@@ -153,10 +152,12 @@ fn one(
         (Some(effect), _) => return Ok(Done::before(effect)),
         (None, _) => {}
     }
+    let transaction = cx.transaction.clone();
     let options = WriteOptions {
         bypass: a.bypass_validation,
         keep: false,
         log: cx.retry.as_mut().map(|r| r.log(id, Keep::Fact)),
+        transaction: transaction.as_deref(),
     };
     match op {
         BulkOp::Insert(_, d) => insert(cx.service, ns, *d, options),
@@ -184,8 +185,14 @@ fn insert(
         v.check(d.doc())?;
     }
     let mut log = options.log;
-    let done = coll.insert_logged(&[d.doc()], true, log.as_mut())?;
-    capped::inserted(service, &coll)?;
+    let done = match options.transaction {
+        Some(transaction) => coll.insert_in(&[d.doc()], true, transaction)?,
+        None => {
+            let done = coll.insert_logged(&[d.doc()], true, log.as_mut())?;
+            capped::inserted(service, &coll)?;
+            done
+        }
+    };
     match done.errors.into_iter().next() {
         Some((_, e)) => Err(e),
         None => Ok(Done {

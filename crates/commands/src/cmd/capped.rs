@@ -1,12 +1,12 @@
 //! `convertToCapped` and `cloneCollectionAsCapped`.
 
 use crate::ddl::names;
-use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64};
+use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
+use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
@@ -15,11 +15,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         "convertToCapped",
         "makes a collection capped; its indexes go",
         Privilege::Write,
-        flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
-        &[
-            arg("size", Kind::Number).required(),
-            arg("collectionUUID", Kind::Any),
-        ],
+        flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
+        &[arg("size", Kind::Any), arg("collectionUUID", Kind::Any)],
         convert,
     )
     .value(Kind::Collection),
@@ -45,8 +42,16 @@ fn options(size: i64) -> DocBuf {
 
 fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
+    // Parsed by hand in MongoDB: another type is as wrong as a size of zero.
     let size = to_i64(&cx.args.value("size")).unwrap_or(0);
-    if !(1..=BYTES_MAX).contains(&size) {
+    if size < 1 {
+        bail!(
+            code::INVALID_OPTIONS,
+            "Capped collection size must be greater than zero, given {}",
+            show(&cx.args.value("size"))
+        );
+    }
+    if size > BYTES_MAX {
         bail!(
             code::BAD_VALUE,
             "Capped collection size must be 1 to {BYTES_MAX} bytes, given {}",
@@ -97,9 +102,24 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
+/// The name of a collection in an argument that is no command's own.
+fn string<'a>(v: &Value<'a>, argument: &str) -> Result<&'a str> {
+    if !matches!(v, Value::String(_)) {
+        return Err(wrong_type(
+            &format!("cloneCollectionAsCapped.{argument}"),
+            v,
+            &[Tag::STRING],
+        ));
+    }
+    collection_name(v)
+}
+
 fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let from = Namespace::new(cx.db, collection_name(&cx.value())?)?;
-    let to = Namespace::new(cx.db, collection_name(&cx.args.value("toCollection"))?)?;
+    let from = Namespace::new(cx.db, string(&cx.value(), "cloneCollectionAsCapped")?)?;
+    let to = Namespace::new(
+        cx.db,
+        string(&cx.args.value("toCollection"), "toCollection")?,
+    )?;
     if from.coll().contains('$') {
         bail!(
             code::INVALID_NAMESPACE,

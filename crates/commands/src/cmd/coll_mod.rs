@@ -34,7 +34,7 @@ static ARGS: &[Arg] = &[
     )
     .strict_null(),
     arg("timeseries", Kind::Object),
-    arg("dryRun", Kind::Bool),
+    arg("dryRun", Kind::BoolLike),
     arg("cappedSize", Kind::Number),
     arg("cappedMax", Kind::Number),
     arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
@@ -92,6 +92,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .flatten();
     let options = new_options(cx, &ns, &c, images)?;
     if cx.args.bool("dryRun", false) {
+        if !change.is_some_and(|i| i.unique) {
+            bail!(
+                code::INVALID_OPTIONS,
+                "dryRun is only supported for the conversion of an index to a unique one"
+            );
+        }
         return Ok(Outcome::Reply);
     }
     if options != *c.options() {

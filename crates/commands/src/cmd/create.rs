@@ -27,7 +27,18 @@ pub(crate) static ARGS: &[Arg] = &[
     arg("recordPreImages", Kind::BoolLike),
     arg("changeStreamPreAndPostImages", Kind::Object),
     arg("timeseries", Kind::Object),
-    arg("clusteredIndex", Kind::OneOf(&[Tag::DOCUMENT, Tag::BOOL])),
+    arg(
+        "clusteredIndex",
+        Kind::OneOf(&[
+            Tag::DOCUMENT,
+            Tag::BOOL,
+            Tag::INT64,
+            Tag::INT32,
+            Tag::DECIMAL128,
+            Tag::DOUBLE,
+        ]),
+    )
+    .strict_null(),
     arg(
         "expireAfterSeconds",
         Kind::OneOf(&[
@@ -204,12 +215,17 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>) -> Result<()> {
         let excluded = [
             "idIndex",
             "timeseries",
-            "clusteredIndex",
             "validator",
             "validationLevel",
             "validationAction",
             "storageEngine",
         ];
+        if a.has("clusteredIndex") {
+            bail!(
+                6_026_500,
+                "The 'clusteredIndex' option is not supported with views"
+            );
+        }
         if let Some(name) = any(&excluded) {
             return refuse("viewOn", name);
         }
@@ -245,7 +261,16 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>) -> Result<()> {
             return refuse("clusteredIndex", "idIndex");
         }
         if a.bool("capped", false) {
-            return refuse("clusteredIndex", "capped");
+            bail!(
+                6_049_200,
+                "The 'capped' option is not supported with the 'clusteredIndex' option"
+            );
+        }
+        if any(&["size", "max"]).is_some() {
+            bail!(
+                6_049_204,
+                "The 'size' and 'max' options are not supported with the 'clusteredIndex' option"
+            );
         }
     }
     Ok(())
@@ -253,6 +278,15 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>) -> Result<()> {
 
 /// `(size, max)` of a capped collection.
 fn capped(a: &Args<'_>) -> Result<Option<(i64, Option<i32>)>> {
+    if !a.bool("capped", false)
+        && !a.has("clusteredIndex")
+        && let Some(name) = ["size", "max"].into_iter().find(|n| a.has(n))
+    {
+        bail!(
+            code::INVALID_OPTIONS,
+            "the option '{name}' requires 'capped: true'"
+        );
+    }
     let size = a.has("size").then(|| to_i64(&a.value("size")).unwrap_or(0));
     if let Some(size) = size
         && !(1..=CAPPED_BYTES_MAX).contains(&size)
@@ -325,15 +359,16 @@ pub(crate) fn pre_images(a: &Args<'_>) -> Result<Option<bool>> {
 fn clustered(a: &Args<'_>) -> Result<Option<DocBuf>> {
     static TABLE: &[Arg] = &[
         arg("key", Kind::Object).required(),
-        arg("unique", Kind::Bool).required(),
+        arg("unique", Kind::BoolLike).required(),
         arg("name", Kind::Str),
         arg("v", Kind::Number),
     ];
     let spec = match a.value("clusteredIndex") {
-        Value::Missing | Value::Bool(false) => return Ok(None),
+        Value::Missing => return Ok(None),
         Value::Document(d) => d,
+        v if !v.truthy() => return Ok(None),
         _ => bail!(
-            code::INVALID_INDEX_SPECIFICATION_OPTION,
+            5_979_703,
             "clusteredIndex: true is reserved for time-series buckets, give {{key: {{_id: 1}}, \
                 unique: true}}"
         ),
@@ -351,6 +386,13 @@ fn clustered(a: &Args<'_>) -> Result<Option<DocBuf>> {
         bail!(
             5_979_700,
             "The 'clusteredIndex' option requires unique: true to be specified"
+        );
+    }
+    if args.int("v").is_some_and(|v| v != 2) {
+        bail!(
+            5_979_704,
+            "The 'clusteredIndex' option does not support index versions other than 2, given {}",
+            show(&args.value("v"))
         );
     }
     let name = args.str("name").unwrap_or("_id_");

@@ -70,6 +70,13 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    if !cx.value().is_number() {
+        bail!(
+            code::TYPE_MISMATCH,
+            "The value of dropDatabase must be a number, given {}",
+            cx.value().type_name()
+        );
+    }
     if cx.value().as_i64_exact() != Some(1) {
         bail!(
             5_255_100,

@@ -127,9 +127,13 @@ fn by_id(
     if only.name != b"_id" || !simple {
         return Ok(false);
     }
+    let view = cx
+        .transaction
+        .as_ref()
+        .map_or(ReadView::LATEST, |t| t.view().clone());
     let mut cursor = cx.reply.doc("cursor");
     let mut batch = cursor.array("firstBatch");
-    c.get_with(&ReadView::LATEST, &id, &mut |doc| {
+    c.get_with(&view, &id, &mut |doc| {
         batch.push(doc);
     })?;
     drop(batch);

@@ -159,7 +159,11 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
     }
     cx.service.state.failpoints.at_get_more()?;
     let lsid = cx.generic.lsid.map(|l| l.id);
-    let (cursor, info) = cx.service.cursors.take(id, ns, lsid, &cx.interrupt)?;
+    let number = cx.transaction.as_ref().and(cx.generic.txn_number);
+    let (cursor, info) = cx
+        .service
+        .cursors
+        .take(id, ns, lsid, number, &cx.interrupt)?;
     let timed = cx
         .request
         .body

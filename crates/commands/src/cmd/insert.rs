@@ -51,7 +51,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let documents = cx.args.documents("insert", "documents")?;
     check_batch(documents.len())?;
-    let ordered = cx.args.bool("ordered", true);
+    let ordered = cx.args.bool("ordered", true) || cx.transaction.is_some();
     cx.service.counters.add(
         OpClass::Insert,
         i64::try_from(documents.len()).unwrap_or(0) - 1,
@@ -98,7 +98,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
     cx.interrupt.check()?;
     let mut done = insert_into(cx, &coll, &docs, ordered, &ids);
-    if replaced(&done) && Collection::inserts_at_once(&docs) {
+    if replaced(&done) && Collection::inserts_at_once(&docs) && cx.transaction.is_none() {
         let service = cx.service;
         done = service.while_replaced(|| {
             let coll = collection(cx, &ns)?;
@@ -106,7 +106,9 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         });
     }
     let done = done?;
-    capped::inserted(cx.service, &coll)?;
+    if cx.transaction.is_none() {
+        capped::inserted(cx.service, &coll)?;
+    }
     let stopped = ordered && !done.errors.is_empty();
     if stopped {
         errors.clear();
@@ -121,6 +123,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if done.pos != CommitPos::default() {
         cx.reported.own_write(done.pos);
     }
+    cx.failed |= cx.transaction.is_some() && !errors.is_empty();
     // A refusal tells of what was there, a retry of what its first try wrote.
     if !errors.is_empty() || known > 0 {
         cx.reported.others();
@@ -130,11 +133,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn insert_into(
     cx: &mut Ctx<'_, '_>,
-    coll: &Collection,
+    coll: &Arc<Collection>,
     docs: &[Doc<'_>],
     ordered: bool,
     ids: &StatementIds,
 ) -> Result<Inserted> {
+    if let Some(transaction) = &cx.transaction {
+        return coll.insert_in(docs, true, transaction);
+    }
     let mut log = cx.retry.as_mut().map(|r| r.log(ids, Keep::Fact));
     coll.insert_logged(docs, ordered, log.as_mut())
 }

@@ -20,7 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[
             arg("nameOnly", Kind::BoolLike),
             arg("filter", Kind::Object),
-            arg("authorizedDatabases", Kind::BoolLike),
+            arg("authorizedDatabases", Kind::Bool),
         ],
         list_databases,
     ),
@@ -33,7 +33,7 @@ pub(crate) static COMMANDS: &[Command] = &[
             arg("cursor", Kind::Object),
             arg("nameOnly", Kind::BoolLike),
             arg("filter", Kind::Object),
-            arg("authorizedCollections", Kind::BoolLike),
+            arg("authorizedCollections", Kind::Bool),
             arg("includePendingDrops", Kind::BoolLike),
         ],
         list_collections,

@@ -35,3 +35,4 @@ pub(crate) mod server_status;
 pub(crate) mod session;
 pub(crate) mod stats;
 pub(crate) mod status;
+pub(crate) mod transaction;

@@ -12,7 +12,6 @@ use crate::ddl::names;
 use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::interrupt::is_interruption;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
 use crate::dispatch::spec::{Durability, OpClass, Privilege};
@@ -65,6 +64,7 @@ fn small(n: i64) -> Value<'static> {
 }
 
 fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let transaction = cx.transaction.clone();
     let ns = names::own(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
     let documents = cx.args.documents("update", "updates")?;
@@ -109,6 +109,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                     WriteOptions {
                         bypass: a.bypass_validation,
                         log,
+                        transaction: transaction.as_deref(),
                         ..WriteOptions::default()
                     },
                 )
@@ -121,10 +122,10 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 modified += done.modified;
                 upserted.extend(done.upserted.map(|id| (i, id)));
             }
-            Err(e) if is_interruption(&e) => return Err(e),
+            Err(e) if cx.ends_command(&e) => return Err(e),
             Err(e) => {
                 errors.push((i, e));
-                if a.ordered {
+                if !cx.statement_failed(a.ordered) {
                     break;
                 }
             }
@@ -158,6 +159,7 @@ fn used(cx: &Ctx<'_, '_>, ns: &Namespace, start_us: u64) {
 }
 
 fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let transaction = cx.transaction.clone();
     let ns = names::own(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
     let documents = cx.args.documents("delete", "deletes")?;
@@ -194,6 +196,7 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                         Doc::EMPTY,
                         WriteOptions {
                             log,
+                            transaction: transaction.as_deref(),
                             ..WriteOptions::default()
                         },
                     )
@@ -203,10 +206,10 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         report(&mut cx.reported, &result, op.multi);
         match result {
             Ok(done) => n += done.matched,
-            Err(e) if is_interruption(&e) => return Err(e),
+            Err(e) if cx.ends_command(&e) => return Err(e),
             Err(e) => {
                 errors.push((i, e));
-                if a.ordered {
+                if !cx.statement_failed(a.ordered) {
                     break;
                 }
             }
@@ -293,6 +296,7 @@ fn retried_result(a: &FindAndModifyArgs<'_>, effect: Effect) -> Result<Effect> {
 }
 
 fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let transaction = cx.transaction.clone();
     let ns = names::own(cx)?;
     let a = FindAndModifyArgs::of(cx.value().as_str().unwrap_or(""), &cx.args)?;
     let start_us = cx.service.clock.monotonic_us();
@@ -328,6 +332,7 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 WriteOptions {
                     keep: true,
                     log,
+                    transaction: transaction.as_deref(),
                     ..WriteOptions::default()
                 },
             )
@@ -351,6 +356,7 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                     bypass: a.bypass_validation,
                     keep: true,
                     log,
+                    transaction: transaction.as_deref(),
                 },
             )
         }

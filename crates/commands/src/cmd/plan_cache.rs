@@ -69,7 +69,11 @@ fn target(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 
 /// Plans are chosen anew for every query; there is nothing to forget but the arguments are checked.
 fn clear(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    target(cx)?;
+    let ns = target(cx)?;
+    // Without a collection there is nothing to forget, whatever the arguments name.
+    if cx.service.store.collection(&ns)?.is_none() {
+        return Ok(Outcome::Reply);
+    }
     if !cx.args.has("query")
         && (cx.args.has("sort") || cx.args.has("projection") || cx.args.has("collation"))
     {

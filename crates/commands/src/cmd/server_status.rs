@@ -244,23 +244,24 @@ fn storage_engine(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     );
 }
 
-fn transactions(_: &Facts<'_>, w: &mut DocWriter<'_>) {
-    for name in [
-        "retriedCommandsCount",
-        "retriedStatementsCount",
-        "transactionsCollectionWriteCount",
-        "currentActive",
-        "currentInactive",
-        "currentOpen",
-        "totalAborted",
-        "totalCommitted",
-        "totalStarted",
-        "totalPrepared",
-        "totalPreparedThenCommitted",
-        "totalPreparedThenAborted",
-        "currentPrepared",
+fn transactions(s: &Facts<'_>, w: &mut DocWriter<'_>) {
+    let counts = &s.state.transactions;
+    for (name, count) in [
+        ("retriedCommandsCount", 0),
+        ("retriedStatementsCount", 0),
+        ("transactionsCollectionWriteCount", counts.committed()),
+        ("currentActive", 0),
+        ("currentInactive", counts.open()),
+        ("currentOpen", counts.open()),
+        ("totalAborted", counts.aborted()),
+        ("totalCommitted", counts.committed()),
+        ("totalStarted", counts.started()),
+        ("totalPrepared", 0),
+        ("totalPreparedThenCommitted", 0),
+        ("totalPreparedThenAborted", 0),
+        ("currentPrepared", 0),
     ] {
-        w.put(name, 0i64);
+        w.put(name, count);
     }
 }
 

@@ -110,7 +110,7 @@ pub(crate) fn delete(
             }
             Ok(Change::Delete)
         };
-        if let Modified::Deleted(pos) = t.coll.modify_logged(&key, decide, log.as_mut())? {
+        if let Modified::Deleted(pos) = t.modify(&key, decide, log.as_mut())? {
             return Ok(Done {
                 matched: 1,
                 pos,
@@ -139,7 +139,7 @@ fn delete_many(t: &Selector<'_>, filter: &Filter) -> Result<Done> {
                 Change::Keep
             })
         };
-        t.coll.modify_many(keys, decide, &mut |_, m| {
+        t.modify_many(keys, decide, &mut |_, m| {
             if let Modified::Deleted(pos) = m {
                 done.matched += 1;
                 done.pos = done.pos.max(pos);
@@ -273,7 +273,7 @@ pub(crate) fn update(
     for _ in 0..UPSERT_TRIES {
         match upsert(service, t, changer, &mut done, log.as_mut()) {
             // Another writer inserted a document with that key meanwhile: it may match now.
-            Err(e) if e.code() == code::DUPLICATE_KEY => {
+            Err(e) if e.code() == code::DUPLICATE_KEY && t.transaction.is_none() => {
                 let Some(key) = t.first_key(service, op.sort)? else {
                     return Err(e);
                 };
@@ -307,7 +307,7 @@ fn update_many(t: &Selector<'_>, changer: &Changer, done: &mut Done) -> Result<(
             };
             Ok(new.map_or(Change::Keep, |n| Change::Replace(n.into_bytes())))
         };
-        t.coll.modify_many(keys, decide, &mut |n, m| {
+        t.modify_many(keys, decide, &mut |n, m| {
             done.matched += i64::from(m != Modified::Absent && matched.borrow()[n]);
             done.modified += i64::from(matches!(m, Modified::Replaced(_)));
             done.pos = done.pos.max(pos_of(m));
@@ -340,7 +340,7 @@ fn change(
         }
         Ok(new.map_or(Change::Keep, |n| Change::Replace(n.into_bytes())))
     };
-    let m = t.coll.modify_logged(key, decide, log)?;
+    let m = t.modify(key, decide, log)?;
     if m != Modified::Absent && matched {
         done.matched += 1;
         done.before = before;
@@ -382,8 +382,13 @@ fn upsert(
             n.keep
         },
     });
-    let inserted = t.coll.insert_logged(&[new.doc()], true, log.as_mut())?;
-    capped::inserted(service, t.coll)?;
+    let inserted = match t.transaction {
+        Some(transaction) => t.coll.insert_in(&[new.doc()], true, transaction)?,
+        None => t.coll.insert_logged(&[new.doc()], true, log.as_mut())?,
+    };
+    if t.transaction.is_none() {
+        capped::inserted(service, t.coll)?;
+    }
     if let Some((_, e)) = inserted.errors.into_iter().next() {
         return Err(e);
     }

@@ -10,7 +10,7 @@ use query::exec::{ExecContext, MatchFilter, drain};
 use query::pipeline::Pipeline;
 use query::plan::{Hint, MatchingKeys, Plan, PlanRequest, RecordKeys, each_match, plan_read};
 use std::sync::Arc;
-use store::Collection;
+use store::{Change, Collection, Decide, Modified, ReadView, StatementLog, Transaction};
 
 /// Attempts of a plan while its index is changed.
 const PLAN_TRIES: usize = 10;
@@ -25,14 +25,22 @@ pub(crate) struct Selector<'t> {
     /// Collation in force as the client or the collection wrote it.
     pub(crate) collation: Option<Doc<'t>>,
     pub(crate) env: &'t Env,
+    /// The transaction the write is a part of.
+    pub(crate) transaction: Option<&'t Transaction>,
 }
 
 impl Selector<'_> {
+    /// The state in which documents are looked for; `None` is the latest.
+    fn view(&self) -> Option<&ReadView> {
+        self.transaction.map(Transaction::view)
+    }
+
     fn plan(&self) -> Result<Plan> {
         let want = PlanRequest {
             filter: Some(self.filter),
             hint: self.hint.as_ref(),
             collation: self.collation,
+            view: self.view(),
             ..PlanRequest::default()
         };
         plan_read(self.coll, &want)
@@ -81,6 +89,9 @@ impl Selector<'_> {
 
     /// Works on the keys of all matching documents, a batch at a time.
     pub(super) fn each_batch(&self, work: &mut dyn FnMut(&[&[u8]]) -> Result<()>) -> Result<()> {
+        if self.transaction.is_some() {
+            return self.all_at_once(work);
+        }
         let mut keys = RecordKeys::default();
         let (mut found, mut more) = self.with_plan(|plan| {
             let mut found = MatchingKeys::open(self.coll, plan)?;
@@ -94,6 +105,57 @@ impl Selector<'_> {
                 return Ok(());
             }
             more = found.next(self.filter, self.env, BATCH_KEYS, &mut keys)?;
+        }
+    }
+
+    /// As [`Selector::each_batch`], with all keys found before the first is worked on: a
+    /// transaction sees its own writes, so a document that moves forward would be met again.
+    fn all_at_once(&self, work: &mut dyn FnMut(&[&[u8]]) -> Result<()>) -> Result<()> {
+        let mut all: Vec<Vec<u8>> = Vec::new();
+        self.with_plan(|plan| {
+            all.clear();
+            each_match(self.coll, plan, Some(self.filter), self.env, &mut |row| {
+                all.push(row.key.to_vec());
+                Ok(true)
+            })
+        })?;
+        for batch in all.chunks(BATCH_KEYS) {
+            let keys: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
+            work(&keys)?;
+        }
+        Ok(())
+    }
+
+    /// Changes one document under its lock, or in the transaction.
+    pub(super) fn modify(
+        &self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>,
+        log: Option<&mut StatementLog<'_>>,
+    ) -> Result<Modified> {
+        let Some(transaction) = self.transaction else {
+            return self.coll.modify_logged(key, decide, log);
+        };
+        let mut outcome = Modified::Absent;
+        self.coll.modify_in(
+            &[key],
+            &mut |_, doc| decide(doc),
+            &mut |_, m| outcome = m,
+            transaction,
+        )?;
+        Ok(outcome)
+    }
+
+    /// Changes many documents.
+    pub(super) fn modify_many(
+        &self,
+        keys: &[&[u8]],
+        decide: &mut Decide<'_>,
+        each: &mut dyn FnMut(usize, Modified),
+    ) -> Result<()> {
+        match self.transaction {
+            Some(transaction) => self.coll.modify_in(keys, decide, each, transaction),
+            None => self.coll.modify_many(keys, decide, each),
         }
     }
 
@@ -118,7 +180,8 @@ impl Selector<'_> {
             service.arc()?,
             self.collation.map(|c| c.to_buf()),
             self.hint.clone(),
-        );
+        )
+        .reading(self.view().cloned().unwrap_or_default());
         let exec = ExecContext::new(self.env, &host);
         let mut key = None;
         drain(pipeline.open(&exec)?.as_mut(), &exec, |d, _| {

@@ -17,7 +17,7 @@ use operators::Env;
 use operators::expr::{ParseCx, define_let};
 use query::exec::MatchFilter;
 use query::plan::Hint;
-use store::{CommitPos, Effect, StatementLog};
+use store::{CommitPos, Effect, StatementLog, Transaction};
 
 /// The environment of one statement: the command's, with the collation in force for it.
 fn prepare<'a>(
@@ -46,6 +46,8 @@ pub(crate) struct WriteOptions<'n> {
     pub(crate) keep: bool,
     /// Where the effect of a retryable write is recorded.
     pub(crate) log: Option<StatementLog<'n>>,
+    /// The transaction it is a part of.
+    pub(crate) transaction: Option<&'n Transaction>,
 }
 
 impl WriteOptions<'_> {
@@ -60,6 +62,7 @@ impl WriteOptions<'_> {
             bypass: self.bypass,
             keep: self.keep,
             log,
+            transaction: self.transaction,
         }
     }
 }
@@ -145,6 +148,7 @@ fn update_with(
             hint,
             collation,
             env,
+            transaction: options.transaction,
         },
         &changer,
         op,
@@ -202,6 +206,7 @@ fn delete_once(
             hint,
             collation,
             env,
+            transaction: options.transaction,
         },
         op,
         sort,

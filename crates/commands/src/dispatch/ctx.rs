@@ -4,16 +4,17 @@ use super::args::Args;
 use super::concern::ReadLevel;
 use super::connection::Connection;
 use super::generic::Generic;
-use super::interrupt::Interrupt;
+use super::interrupt::{Interrupt, is_interruption};
 use super::reported::Reported;
 use super::request::Request;
 use super::retry::Retry;
 use super::spec::{CommandTable, Spec};
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::state::service::Service;
-use model::{DocWriter, Result, Timestamp};
+use crate::state::transactions::{SessionWrites, is_transient};
+use model::{DocWriter, MongoError, Result, Timestamp};
 use std::sync::Arc;
-use store::ReadView;
+use store::{ReadView, Transaction};
 
 /// Context of one run.
 pub struct Ctx<'a, 'w> {
@@ -39,6 +40,12 @@ pub struct Ctx<'a, 'w> {
     pub generic: Generic<'a>,
     /// The session's record, for a write that carries a transaction number.
     pub retry: Option<Retry<'a>>,
+    /// The transaction of the session, for one of its statements.
+    pub transaction: Option<Arc<Transaction>>,
+    /// The writes of the session, for a command that belongs to a transaction.
+    pub session: Option<&'a mut SessionWrites>,
+    /// The transaction has to be aborted, because a statement of the command failed.
+    pub failed: bool,
     /// What the reply tells of data, which decides what it waits for.
     pub reported: Reported,
     /// `ok` is written as a 32-bit integer, as MongoDB does in one place.
@@ -63,7 +70,7 @@ impl<'a> Ctx<'a, '_> {
         let now = self.now_ms();
         CursorInfo {
             lsid: self.generic.lsid.map(|l| l.id),
-            txn_number: self.generic.txn_number,
+            txn_number: self.transaction.as_ref().and(self.generic.txn_number),
             opened_ms: now,
             last_use_ms: now,
             command: Some(self.request.body.to_buf()),
@@ -99,6 +106,9 @@ impl<'a> Ctx<'a, '_> {
     /// # Errors
     /// 239, 246 for an `atClusterTime` whose state is not kept; engine failures.
     pub fn read_view(&self) -> Result<(ReadView, Option<Timestamp>)> {
+        if let Some(transaction) = &self.transaction {
+            return Ok((transaction.view().clone(), None));
+        }
         let Some(concern) = self
             .generic
             .read_concern
@@ -117,6 +127,21 @@ impl<'a> Ctx<'a, '_> {
             .keep(at, view.clone(), self.now_ms());
         Ok((view, Some(at)))
     }
+    /// Whether the error of one of several statements ends the whole command: the operation was
+    /// interrupted, or its transaction has to be run again.
+    pub fn ends_command(&self, e: &MongoError) -> bool {
+        is_interruption(e) || self.transaction.is_some() && is_transient(e, false)
+    }
+
+    /// Notes that a statement failed. In a transaction no further statement may run then.
+    ///
+    /// # Output
+    /// False when the next statement must not run.
+    pub fn statement_failed(&mut self, ordered: bool) -> bool {
+        self.failed |= self.transaction.is_some();
+        !ordered && !self.failed
+    }
+
     /// Wall clock, milliseconds since the epoch.
     pub fn now_ms(&self) -> i64 {
         self.service.clock.now_ms()

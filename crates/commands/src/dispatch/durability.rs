@@ -24,6 +24,10 @@ fn acknowledged_by_journal(cx: &Ctx<'_, '_>) -> bool {
 /// What must be durable before the reply may be sent; `None` when nothing. To be asked when the
 /// command has run.
 pub(super) fn due(cx: &Ctx<'_, '_>, failed: bool) -> Option<CommitPos> {
+    if cx.transaction.is_some() {
+        // Nothing that a statement of a transaction tells is promised before the commit.
+        return None;
+    }
     let r = &cx.reported;
     let everything = match cx.command.durability {
         Durability::Nothing => false,

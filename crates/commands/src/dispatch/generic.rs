@@ -42,6 +42,10 @@ pub struct Generic<'a> {
 }
 
 impl Generic<'_> {
+    /// True for a statement of a transaction, its commit and its abort.
+    pub fn in_transaction(&self) -> bool {
+        self.autocommit == Some(false)
+    }
     /// True when the read concern promises data that is durable.
     pub fn promises_durable_reads(&self) -> bool {
         let level = self.read_concern.map_or(ReadLevel::Local, |c| c.level);
@@ -111,7 +115,11 @@ pub fn take<'a>(
         "autocommit" | "startTransaction" | "rawData" => match value {
             Value::Bool(b) if name == "autocommit" => g.autocommit = Some(b),
             Value::Bool(b) if name == "rawData" => g.raw_data = b,
-            Value::Bool(b) => g.start_transaction = b,
+            Value::Bool(true) => g.start_transaction = true,
+            Value::Bool(false) => bail!(
+                code::INVALID_OPTIONS,
+                "Specifying startTransaction=false is not allowed."
+            ),
             _ if absent => {}
             v => return Err(wrong_type(name, &v, &[Tag::BOOL])),
         },

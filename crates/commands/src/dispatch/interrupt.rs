@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use memory::Operation;
 use model::{MongoError, Result, bail, code};
 use parking_lot::Mutex;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -21,6 +22,37 @@ pub trait Link: Send + Sync {
 }
 
 const NO_DEADLINE: u64 = u64::MAX;
+
+thread_local! {
+    /// What interrupts the operation that runs on this thread.
+    static CURRENT: RefCell<Option<Arc<Interrupt>>> = const { RefCell::new(None) };
+}
+
+/// The operation of this thread, for waits below the command that runs; until dropped.
+pub(super) struct Running;
+
+impl Running {
+    /// Makes an operation the one of this thread.
+    pub(super) fn new(interrupt: &Arc<Interrupt>) -> Running {
+        CURRENT.set(Some(Arc::clone(interrupt)));
+        Running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        CURRENT.set(None);
+    }
+}
+
+/// Whether the operation of this thread may go on; always so on threads without one.
+///
+/// # Errors
+/// As [`Interrupt::check`].
+pub(crate) fn check_current() -> Result<()> {
+    let current = CURRENT.with_borrow(Clone::clone);
+    current.map_or(Ok(()), |interrupt| interrupt.check())
+}
 
 /// How one operation is told to stop.
 pub struct Interrupt {

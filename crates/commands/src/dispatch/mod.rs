@@ -18,25 +18,27 @@ pub mod reported;
 pub mod request;
 pub mod retry;
 pub mod spec;
+mod transaction;
 
 use crate::state::connections::CurrentOp;
 use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
+use crate::state::transactions::{SessionWrites, TRANSIENT, is_transient};
 use args::{Args, check_value, duplicate_field, unknown_field};
 use command::{Command, Run};
 use connection::Connection;
 use ctx::Ctx;
-use generic::Generic;
-use interrupt::{Interrupt, Link};
+use generic::{Generic, Lsid};
+use interrupt::{Interrupt, Link, Running};
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
-use parking_lot::Mutex;
 use reported::Reported;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
 use spec::{CommandTable, Counted, Spec, flag};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{CommitPos, SessionRecord};
+use store::CommitPos;
+use transaction::Numbered;
 
 /// Interval at which a write blocked by `fsync` tries again.
 const UNLOCK_POLL_US: u64 = 20_000;
@@ -239,7 +241,7 @@ impl Dispatcher {
             .into());
         }
         // Declared first, so that they outlive everything the context borrows.
-        let (session, mut record);
+        let (session, mut writes);
         let args = self.check(request, command, &mut generic)?;
         if let Some(lsid) = generic.lsid {
             self.service
@@ -252,14 +254,28 @@ impl Dispatcher {
             Admission::Run(failure) => failure,
             Admission::End(outcome) => return Ok(outcome),
         };
-        let numbered = generic.txn_number.is_some();
-        session = self.record_of(command, &generic)?;
-        record = session.as_ref().map(|s| s.lock());
-        let retry = match (&mut record, generic.txn_number) {
-            (Some(r), Some(number)) => Some(Retry::begin(&self.service.store, r, number)?),
-            _ => None,
-        };
-        let start = reply.len();
+        let standalone = self.service.config.replica_set.is_none();
+        let numbered = transaction::check(command, &generic, standalone)?;
+        session = generic
+            .lsid
+            .filter(|_| numbered != Numbered::No)
+            .and_then(|lsid| self.service.state.sessions.writes(&lsid.id));
+        writes = session.as_ref().map(|s| s.lock());
+        let number = generic.txn_number.unwrap_or_default();
+        let (mut retry, mut joined, mut of_session) = (None, None, None);
+        match (&mut writes, numbered) {
+            (Some(w), Numbered::Retryable) => {
+                w.supersede(number, &self.service.state.transactions);
+                retry = Some(Retry::begin(&self.service.store, &mut w.record, number)?);
+            }
+            (Some(w), Numbered::Transaction) => {
+                joined = transaction::join(&self.service, w, command, &generic)
+                    .map_err(|e| label(e, command))?;
+                of_session = Some(&mut **w);
+            }
+            _ => {}
+        }
+        let (start, lsid) = (reply.len(), generic.lsid);
         let mut ctx = Ctx {
             service: &self.service,
             commands: &self.commands,
@@ -272,16 +288,55 @@ impl Dispatcher {
             args,
             generic,
             retry,
+            transaction: joined,
+            session: of_session,
+            failed: false,
             reported: Reported::default(),
             ok_int: false,
             reply: DocWriter::new(reply),
         };
-        let outcome = finish(&mut ctx, run)?;
+        // Only writers wait for something below the command.
+        let running = command
+            .is(flag::WRITE)
+            .then(|| Running::new(&ctx.interrupt));
+        let mut outcome = finish(&mut ctx, run);
+        drop(running);
+        let failed = ctx.failed;
         drop(ctx);
+        if let (Some(w), Numbered::Transaction) = (&mut writes, numbered) {
+            outcome = self.end_statement(w, command, (number, lsid), outcome, failed);
+        }
+        let outcome = outcome?;
         if let Some(f) = &failure {
-            f.finish(numbered, reply, start);
+            f.finish(numbered != Numbered::No, reply, start);
         }
         Ok(outcome)
+    }
+
+    /// What a statement of a transaction leaves behind: the memory it took is charged, or the
+    /// transaction is aborted because of an error.
+    fn end_statement(
+        &self,
+        writes: &mut SessionWrites,
+        command: &Spec,
+        (number, lsid): (i64, Option<Lsid>),
+        outcome: Answer,
+        failed: bool,
+    ) -> Answer {
+        let ends = command.is(flag::ENDS_TRANSACTION);
+        let outcome = outcome.and_then(|o| writes.charge().map(|()| o).map_err(Refused::from));
+        let aborts = !ends && (failed || outcome.is_err());
+        if aborts {
+            writes.abort_open(&self.service.state.transactions);
+        }
+        if let Some(lsid) = lsid.filter(|_| aborts || ends) {
+            self.service.cursors.kill_transaction(&lsid.id, number);
+        }
+        outcome.map_err(|refused| Refused {
+            error: label(refused.error, command),
+            again: false,
+            ..refused
+        })
     }
 
     /// Whether the command may run now: not under a lock against writes nor with a failing fail
@@ -325,7 +380,7 @@ impl Dispatcher {
         if f.close {
             return Ok(Admission::End(Outcome::Close));
         }
-        match f.error(generic) {
+        match f.error(generic, command.is(flag::ENDS_TRANSACTION)) {
             Some(e) => Err(e),
             None => Ok(Admission::Run(failure)),
         }
@@ -350,59 +405,6 @@ impl Dispatcher {
             .state
             .failpoints
             .at(&conn.info, command, generic, collection)
-    }
-
-    /// The record a retryable write shares with its retries.
-    ///
-    /// # Errors
-    /// 20 on a standalone server, 72 for a number without a session, 263 and 238 inside a
-    /// transaction, 50768 for a command that cannot be retried.
-    fn record_of(
-        &self,
-        command: &Spec,
-        generic: &Generic<'_>,
-    ) -> Result<Option<Arc<Mutex<SessionRecord>>>> {
-        if generic.txn_number.is_none()
-            && generic.autocommit.is_none()
-            && !generic.start_transaction
-        {
-            return Ok(None);
-        }
-        if self.service.config.replica_set.is_none() {
-            bail!(
-                code::ILLEGAL_OPERATION,
-                "Transaction numbers are only allowed on a replica set member or mongos"
-            );
-        }
-        let Some(lsid) = generic.lsid else {
-            bail!(
-                code::INVALID_OPTIONS,
-                "Transaction number requires a session ID to also be specified"
-            );
-        };
-        if generic.autocommit.is_some() || generic.start_transaction {
-            if !command.is(flag::IN_TRANSACTION) {
-                bail!(
-                    code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-                    "Cannot run '{}' in a multi-document transaction.",
-                    command.name
-                );
-            }
-            bail!(
-                code::NOT_IMPLEMENTED,
-                "transactions of several operations are not built yet"
-            );
-        }
-        if !command.is(flag::RETRYABLE) {
-            bail!(
-                50_768,
-                "txnNumber may only be provided for multi-document transactions and retryable \
-                    write commands. autocommit:false was not provided, and {} is not a retryable \
-                    write command",
-                command.name
-            );
-        }
-        Ok(self.service.state.sessions.record(&lsid.id))
     }
 
     /// Checks a command's arguments.
@@ -492,6 +494,16 @@ impl Dispatcher {
             cursor: None,
         };
         *conn.info.op.lock() = Some(op);
+    }
+}
+
+/// Labels the error of a command that belongs to a transaction.
+fn label(e: MongoError, command: &Spec) -> MongoError {
+    let labelled = e.labels().contains(&TRANSIENT);
+    if !labelled && is_transient(&e, command.is(flag::ENDS_TRANSACTION)) {
+        e.label(TRANSIENT)
+    } else {
+        e
     }
 }
 

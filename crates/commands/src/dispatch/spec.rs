@@ -31,6 +31,8 @@ pub mod flag {
     pub const RETRYABLE: u32 = 1 << 10;
     /// Allowed inside a transaction of several operations (263 otherwise).
     pub const IN_TRANSACTION: u32 = 1 << 11;
+    /// Ends the transaction of its session.
+    pub const ENDS_TRANSACTION: u32 = 1 << 20;
     /// Has done nothing when it fails before it writes: run again when its collection is replaced
     /// under it.
     pub const RUNS_AGAIN: u32 = 1 << 12;

@@ -178,11 +178,12 @@ impl Cursors {
         id: i64,
         ns: &str,
         lsid: Option<[u8; 16]>,
+        txn_number: Option<i64>,
         op: &Arc<Interrupt>,
     ) -> Result<(Box<dyn Cursor>, CursorInfo)> {
         let mut slots = self.slots.lock();
         let slot = slots.get_mut(&id).ok_or_else(|| not_found(id))?;
-        check_owner(id, slot.info(), ns, lsid)?;
+        check_owner(id, slot.info(), ns, (lsid, txn_number))?;
         if let Slot::InUse { .. } = slot {
             bail!(code::CURSOR_IN_USE, "cursor id {id} is already in use");
         }
@@ -290,6 +291,13 @@ impl Cursors {
         self.end_where(|_, info| matches(&info.ns), Some(why));
     }
 
+    /// Kills the cursors of a transaction.
+    pub fn kill_transaction(&self, lsid: &[u8; 16], number: i64) {
+        let of =
+            |info: &CursorInfo| info.lsid.as_ref() == Some(lsid) && info.txn_number == Some(number);
+        self.end_where(|_, info| of(info), None);
+    }
+
     /// Kills all cursors of a session.
     pub fn kill_session(&self, lsid: &[u8; 16]) {
         self.end_where(|_, info| info.lsid.as_ref() == Some(lsid), None);
@@ -377,7 +385,12 @@ fn park_memory(info: &CursorInfo, op: &Interrupt) {
     }
 }
 
-fn check_owner(id: i64, info: &CursorInfo, ns: &str, lsid: Option<[u8; 16]>) -> Result<()> {
+fn check_owner(
+    id: i64,
+    info: &CursorInfo,
+    ns: &str,
+    (lsid, txn_number): (Option<[u8; 16]>, Option<i64>),
+) -> Result<()> {
     if info.ns != ns {
         bail!(
             code::UNAUTHORIZED,
@@ -397,6 +410,23 @@ fn check_owner(id: i64, info: &CursorInfo, ns: &str, lsid: Option<[u8; 16]>) -> 
         (None, Some(_)) => bail!(
             50_736,
             "Cannot run getMore on cursor {id}, which was not created in a session, in a session"
+        ),
+        _ => {}
+    }
+    match (info.txn_number, txn_number) {
+        (None, Some(_)) => bail!(
+            50_739,
+            "Cannot run getMore on cursor {id}, which was not created in a transaction, in a \
+                transaction"
+        ),
+        (Some(_), None) => bail!(
+            50_740,
+            "Cannot run getMore on cursor {id}, which was created in a transaction, without a \
+                txnNumber"
+        ),
+        (Some(a), Some(b)) if a != b => bail!(
+            50_741,
+            "Cannot run getMore on cursor {id}, which was created in another transaction"
         ),
         _ => Ok(()),
     }
@@ -504,9 +534,9 @@ mod tests {
         let cursor = reply.doc().field("cursor").as_doc().unwrap();
         assert!(matches!(cursor.field("id"), Value::Int64(n) if n == id && n > 0));
         assert_eq!(cursor.field("firstBatch").as_array().unwrap().len(), 2);
-        let (mut c, i) = t.take(id, "db.c", None, &op()).unwrap();
+        let (mut c, i) = t.take(id, "db.c", None, None, &op()).unwrap();
         assert_eq!(
-            t.take(id, "db.c", None, &op()).err().unwrap().code(),
+            t.take(id, "db.c", None, None, &op()).err().unwrap().code(),
             code::CURSOR_IN_USE
         );
         let mut buf = Vec::new();
@@ -523,12 +553,12 @@ mod tests {
         let t = Cursors::default();
         let id = t.open(Box::new(Numbers(0, 1)), info(Some([1; 16])));
         let code_of =
-            |ns: &str, s: Option<[u8; 16]>| t.take(id, ns, s, &op()).err().map(|e| e.code());
+            |ns: &str, s: Option<[u8; 16]>| t.take(id, ns, s, None, &op()).err().map(|e| e.code());
         assert_eq!(code_of("db.d", Some([1; 16])), Some(13));
         assert_eq!(code_of("db.c", Some([2; 16])), Some(50_738));
         assert_eq!(code_of("db.c", None), Some(50_737));
         assert_eq!(
-            t.take(7, "db.c", None, &op()).err().map(|e| e.code()),
+            t.take(7, "db.c", None, None, &op()).err().map(|e| e.code()),
             Some(43)
         );
         t.kill_session(&[1; 16]);
@@ -545,11 +575,15 @@ mod tests {
             &MongoError::new(code::QUERY_PLAN_KILLED, "collection dropped"),
         );
         assert_eq!(
-            t.take(id, "db.c", None, &op()).err().map(|e| e.code()),
+            t.take(id, "db.c", None, None, &op())
+                .err()
+                .map(|e| e.code()),
             Some(code::QUERY_PLAN_KILLED)
         );
         assert_eq!(
-            t.take(id, "db.c", None, &op()).err().map(|e| e.code()),
+            t.take(id, "db.c", None, None, &op())
+                .err()
+                .map(|e| e.code()),
             Some(code::CURSOR_NOT_FOUND)
         );
         t.open(Box::new(Numbers(0, 1)), info(None));
@@ -566,7 +600,7 @@ mod tests {
             (1, 1, 1)
         );
         let used = t.open(Box::new(Numbers(0, 1)), info(None));
-        let (c, i) = t.take(used, "db.c", None, &op()).unwrap();
+        let (c, i) = t.take(used, "db.c", None, None, &op()).unwrap();
         assert!(t.kill(used) && !t.park(used, c, i), "killed while in use");
     }
 }

@@ -2,6 +2,7 @@
 //! `enableTestCommands`; without, the only cost is one relaxed load per command. Must not know what
 //! any command does.
 
+use super::transactions::{TRANSIENT, is_transient};
 use crate::dispatch::generic::Generic;
 use crate::dispatch::spec::{Spec, flag};
 use crate::state::connections::ConnectionInfo;
@@ -300,13 +301,20 @@ fn failure(data: Doc<'_>) -> Failure {
 
 impl Failure {
     /// The error of the reply, when there is to be one.
-    pub fn error(&self, generic: &Generic<'_>) -> Option<MongoError> {
+    pub fn error(&self, generic: &Generic<'_>, ends: bool) -> Option<MongoError> {
         if self.code == 0 {
             return None;
         }
         let e = MongoError::new(self.code, "Failing command via 'failCommand' failpoint");
         Some(match &self.labels {
             Some(labels) => e.extra(DocBuf::build(|w| put_labels(w, labels))),
+            None if generic.in_transaction() && !ends => {
+                if RETRYABLE.contains(&self.code) || is_transient(&e, false) {
+                    e.label(TRANSIENT)
+                } else {
+                    e
+                }
+            }
             None if generic.txn_number.is_some() && RETRYABLE.contains(&self.code) => {
                 e.label("RetryableWriteError")
             }

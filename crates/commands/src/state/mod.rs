@@ -13,6 +13,7 @@ pub mod parameters;
 pub mod service;
 pub mod sessions;
 pub mod snapshots;
+pub mod transactions;
 pub mod ttl;
 pub mod waiters;
 
@@ -23,6 +24,7 @@ use parking_lot::Mutex;
 use sessions::Sessions;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI64;
+use transactions::TransactionCounts;
 
 /// Profiling of one database, as `profile` sets it.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +77,8 @@ pub struct State {
     pub parameters: Parameters,
     /// Logical sessions.
     pub sessions: Sessions,
+    /// Counts of transactions.
+    pub transactions: TransactionCounts,
     /// States that clients may read again by cluster time.
     pub snapshots: snapshots::Snapshots,
     /// Failures asked for by a client that tests itself.
@@ -106,6 +110,7 @@ impl Default for State {
         State {
             parameters: Parameters::default(),
             sessions: Sessions::default(),
+            transactions: TransactionCounts::default(),
             snapshots: snapshots::Snapshots::default(),
             failpoints: failpoints::FailPoints::default(),
             log: LogLines::default(),

@@ -175,9 +175,11 @@ impl Service {
         }
         self.cursors.kill_session(id);
         // A write that runs just now holds the record; what it leaves goes with the next sweep.
-        if let Some(mut record) = session.as_ref().and_then(|s| s.record.try_lock())
-            && let Err(e) = self.store.forget_session(&mut record)
-        {
+        if let Some(mut writes) = session.as_ref().and_then(|s| s.writes.try_lock()) {
+            writes.abort_open(&self.state.transactions);
+            let Err(e) = self.store.forget_session(&mut writes.record) else {
+                return;
+            };
             self.log(
                 'W',
                 "WRITE",
@@ -186,7 +188,7 @@ impl Service {
         }
     }
 
-    /// Ends all running operations: the server stops.
+    /// Ends all running operations and open transactions: the server stops.
     pub fn interrupt_all(&self) {
         for conn in self.connections.list() {
             if let Some(op) = conn.op.lock().as_ref() {
@@ -194,6 +196,12 @@ impl Service {
                     code::INTERRUPTED_AT_SHUTDOWN,
                     "interrupted at shutdown",
                 ));
+            }
+        }
+        for (_, session) in self.state.sessions.list() {
+            // One that is locked runs a statement, which was just interrupted.
+            if let Some(mut writes) = session.writes.try_lock() {
+                writes.abort_open(&self.state.transactions);
             }
         }
     }
@@ -209,6 +217,9 @@ impl Service {
             .int("minSnapshotHistoryWindowInSeconds")
             .saturating_mul(1000);
         self.state.snapshots.expire(now.saturating_sub(window));
+        if self.state.transactions.open() > 0 {
+            self.expire_transactions(now);
+        }
         for id in self.state.sessions.idle(now) {
             self.end_session(&id);
         }
@@ -222,6 +233,18 @@ impl Service {
                 "WRITE",
                 &format!("records of sessions could not be removed: {}", e.message()),
             );
+        }
+    }
+
+    /// Aborts transactions whose time is over.
+    fn expire_transactions(&self, now: i64) {
+        for (id, session) in self.state.sessions.list() {
+            // One that is locked runs a statement; the next call finds it.
+            if let Some(mut writes) = session.writes.try_lock()
+                && let Some(number) = writes.expire(now, &self.state.transactions)
+            {
+                self.cursors.kill_transaction(&id, number);
+            }
         }
     }
 

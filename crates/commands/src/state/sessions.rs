@@ -1,11 +1,12 @@
 //! Logical sessions: which exist and when each was last used. They end after thirty idle minutes.
 
+use super::transactions::SessionWrites;
 use model::{MongoError, Result, code};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use store::{SessionId, SessionRecord};
+use store::SessionId;
 
 /// Idle milliseconds after which a session ends.
 pub const IDLE_MS_MAX: i64 = 30 * 60 * 1000;
@@ -14,13 +15,13 @@ const SESSIONS_MAX: usize = 1_000_000;
 const SHARDS: usize = 16;
 
 /// One session.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Session {
     /// Last use, milliseconds since the epoch.
     pub last_use_ms: i64,
-    /// What its retryable writes have done. Held while one runs, so that a retry that overtakes it
-    /// waits.
-    pub record: Arc<Mutex<SessionRecord>>,
+    /// Its retryable writes and its transaction. Locked while one of their commands runs, so that a
+    /// retry that overtakes the first attempt waits.
+    pub writes: Arc<Mutex<SessionWrites>>,
 }
 
 /// The table. Sixteen shards, so that connections do not meet at one lock.
@@ -55,14 +56,14 @@ impl Sessions {
             id,
             Session {
                 last_use_ms: now_ms,
-                record: Arc::new(Mutex::new(SessionRecord::new(id))),
+                writes: Arc::new(Mutex::new(SessionWrites::new(id))),
             },
         );
         Ok(())
     }
-    /// The record of a session's retryable writes.
-    pub fn record(&self, id: &SessionId) -> Option<Arc<Mutex<SessionRecord>>> {
-        self.shard(id).lock().get(id).map(|s| s.record.clone())
+    /// The writes of a session.
+    pub fn writes(&self, id: &SessionId) -> Option<Arc<Mutex<SessionWrites>>> {
+        self.shard(id).lock().get(id).map(|s| s.writes.clone())
     }
     /// True for a session that exists.
     pub fn contains(&self, id: &SessionId) -> bool {

@@ -85,7 +85,7 @@ impl Snapshots {
     }
 
     /// How many are kept.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.kept.lock().len()
     }
 }

@@ -11,7 +11,7 @@ mod rule;
 use crate::read::StoreHost;
 use crate::state::service::Service;
 use crate::state::ttl::{Entry, says_so};
-use model::{Bump, Result};
+use model::{Bump, Doc, Result};
 use operators::Env;
 use pace::{Pace, nap};
 use query::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
@@ -328,19 +328,21 @@ fn delete(
         .store
         .engine()
         .admit(keys.len() * DELETE_BYTES, WriteClass::Background);
-    for key in keys {
-        let done = coll.modify(key, &mut |doc| {
-            arena.reset();
-            Ok(if filter.filter.matches(doc, &arena, env)? {
-                Change::Delete
-            } else {
-                Change::Keep
-            })
-        })?;
-        deleted += u64::from(matches!(done, Modified::Deleted(_)));
-    }
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let mut decide = |_: usize, doc: Doc<'_>| {
+        arena.reset();
+        let expired = filter.filter.matches(doc, &arena, env)?;
+        Ok(if expired {
+            Change::Delete
+        } else {
+            Change::Keep
+        })
+    };
+    let mut count = |_: usize, done| deleted += u64::from(matches!(done, Modified::Deleted(_)));
+    let done = coll.modify_many(&keys, &mut decide, &mut count);
+    // An error leaves those before it deleted.
     service.ttl.count_deleted(deleted);
-    Ok(deleted)
+    done.map(|()| deleted)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod aggregation;
 mod behaviour;
 mod builds;
+mod codes;
 mod durability;
 mod expected;
 mod explain;
@@ -19,6 +20,7 @@ mod retries;
 mod snapshots;
 mod tails;
 mod text;
+mod transactions;
 mod ttl;
 mod writes;
 

@@ -217,8 +217,8 @@ fn paths_directions_and_hidden_indexes() {
         );
     }
     s.after(100);
-    for n in 0..cases.len() {
-        assert_eq!(s.ids(&format!("c{n}")), [3], "{:?}", cases[n]);
+    for (n, case) in cases.iter().enumerate() {
+        assert_eq!(s.ids(&format!("c{n}")), [3], "{case:?}");
     }
 }
 

@@ -99,7 +99,7 @@ fn fields(doc: &[u8]) -> Option<Row> {
                 doc.get(payload..payload + 4)?.try_into().ok()?,
             ))
         };
-        let eight = || Some(<[u8; 8]>::try_from(doc.get(payload..payload + 8)?).ok()?);
+        let eight = || <[u8; 8]>::try_from(doc.get(payload..payload + 8)?).ok();
         match (name, kind) {
             (b"status", 0x10) => status = four(),
             (b"g", 0x10) => g = four(),

@@ -45,7 +45,7 @@ fn check_doc(bytes: &[u8], depth: usize) -> Result<()> {
     }
     let body = bytes.get(4..bytes.len() - 1).unwrap_or(&[]);
     let mut it = Elements::over(body);
-    while let Some(e) = it.next() {
+    for e in it.by_ref() {
         utf8(e.name)?;
         check_payload(e.tag, e.payload, depth)?;
     }

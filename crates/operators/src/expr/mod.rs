@@ -228,6 +228,20 @@ pub fn nary(
     Ok(Box::new(Nary { args, f }))
 }
 
+/// As [`nary`], for operators whose operands may be taken in any order: MongoDB evaluates constants
+/// last, so that a null among the others spares them.
+pub fn nary_unordered(
+    cx: &mut ParseCx<'_>,
+    name: &str,
+    spec: Value<'_>,
+    counts: (usize, usize),
+    f: NaryFn,
+) -> Result<BoxExpr> {
+    let mut args = parse_args(cx, name, spec, counts.0, counts.1)?;
+    args.sort_by_key(|a| a.constant().is_some());
+    Ok(Box::new(Nary { args, f }))
+}
+
 /// Declares the operators of one folder: a module a name, and their table.
 #[macro_export]
 macro_rules! expr_family {

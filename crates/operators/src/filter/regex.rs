@@ -1,7 +1,8 @@
 //! `$regex` with `$options`, and regular expressions in place of values. PCRE2 in UTF mode; options
 //! `i m s x u`. Matches strings and symbols by the pattern, and equal regular expressions as
-//! values. Errors: 2 (not a string, `$options` without `$regex`, embedded null, too long), 51074
-//! and 51075 (options given twice), 51091 (does not compile), 51108 (unknown option).
+//! values. Errors: 2 (not a string, `$options` without `$regex`, embedded null in the pattern, too
+//! long), 51074 and 51075 (options given twice), 51091 (does not compile), 51108 (unknown option,
+//! also a null byte).
 
 use crate::regex::{Refusal, Regex};
 use model::{Result, Value, bail, code};
@@ -38,7 +39,7 @@ impl Pattern {
         }
         if options.contains('\0') {
             bail!(
-                code::BAD_VALUE,
+                51108,
                 "Regular expression options string cannot contain an embedded null byte"
             );
         }

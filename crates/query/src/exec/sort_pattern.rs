@@ -205,6 +205,10 @@ fn parse_part(name: &str, v: Value<'_>) -> Result<SortPart> {
         let by = match (d.first(), d.count()) {
             (Some(("$meta", Value::String(what))), 1) => what,
             (Some(("$meta", other)), 1) => bail!(31138, "Illegal $meta sort: {other:?}"),
+            (Some(("$meta", _)), _) => bail!(
+                code::FAILED_TO_PARSE,
+                "Cannot have additional keys in a $meta sort specification: {d:?}"
+            ),
             _ => bail!(
                 17312,
                 "$meta is the only expression supported by $sort right now, not {d:?}"
@@ -214,11 +218,7 @@ fn parse_part(name: &str, v: Value<'_>) -> Result<SortPart> {
             "textScore",
             "randVal",
             "searchScore",
-            "searchHighlights",
             "geoNearDistance",
-            "geoNearPoint",
-            "indexKey",
-            "recordId",
             "vectorSearchScore",
             "score",
             "scoreDetails",

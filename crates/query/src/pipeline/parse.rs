@@ -4,7 +4,7 @@ use crate::stage::{
     Inside, MAX_DEPTH, ParseOptions, PipelineSource, Placement, Stage, StageContext, StageOp,
     StageTable, single_field,
 };
-use model::{Array, MongoError, Result, Value, bail, code};
+use model::{Array, Doc, MongoError, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) fn stages(
     let mut placements = Vec::new();
     for item in spec.iter() {
         let (op, arg) = stage_of(item, options.stages)?;
-        check_inside(op.name, &op.placement, options.inside)?;
+        check_inside(op.name, &op.placement, options)?;
         let parsed = (op.parse)(
             &mut StageContext {
                 cx,
@@ -39,7 +39,12 @@ pub(super) fn stages(
             .iter()
             .for_each(|s| cx.meta.extend(s.provides_meta()));
         stages.extend(parsed);
-        placements.push((op.name, op.placement));
+        // An empty filter in front of $geoNear is optimized away before that looks for it.
+        let is_nothing = op.name == "$match" && arg.as_doc().is_some_and(Doc::is_empty);
+        let before_near = is_nothing && spec.iter().any(|s| names_stage(s, "$geoNear"));
+        if !before_near {
+            placements.push((op.name, op.placement));
+        }
     }
     check_positions(&placements, options)?;
     Ok(stages)
@@ -64,6 +69,10 @@ fn stage_of<'v>(item: Value<'v>, table: StageTable) -> Result<(&'static StageOp,
         bail!(40324, "Unrecognized pipeline stage name: '{name}'");
     };
     Ok((op, arg))
+}
+
+fn names_stage(v: Value<'_>, name: &str) -> bool {
+    v.as_doc().is_some_and(|d| d.contains(name))
 }
 
 /// Checks that every stage here and in pipelines inside has one field and a known name. MongoDB
@@ -94,6 +103,14 @@ pub(super) fn check_shape(spec: Array<'_>, table: StageTable, depth: usize) -> R
             ("$facet", Value::Document(d)) => {
                 for (_, v) in d.iter() {
                     if let Value::Array(inner) = v {
+                        if let Some(v) = inner.iter().find(|v| v.as_doc().is_none()) {
+                            bail!(
+                                40171,
+                                "elements of arrays in a $facet spec must be non-empty objects, \
+                                    not {}",
+                                v.type_name()
+                            );
+                        }
                         check_shape(inner, table, depth + 1)?;
                     }
                 }
@@ -104,14 +121,11 @@ pub(super) fn check_shape(spec: Array<'_>, table: StageTable, depth: usize) -> R
     Ok(())
 }
 
-fn check_inside(name: &str, placement: &Placement, inside: Inside) -> Result<()> {
-    let (allowed, number, around) = match inside {
-        Inside::Top | Inside::Update => return Ok(()),
-        Inside::Facet => (
-            placement.in_facet || placement.needs_database,
-            40600,
-            "$facet",
-        ),
+/// Whether the stage may stand in what is around it: first what is directly around it is asked,
+/// then a `$facet` further out.
+fn check_inside(name: &str, placement: &Placement, options: &ParseOptions) -> Result<()> {
+    let (allowed, number, around) = match options.inside {
+        Inside::Top | Inside::Update | Inside::Facet => (true, 0, ""),
         Inside::Lookup => (placement.in_lookup, 51047, "$lookup"),
         Inside::Union => (placement.in_union, 31441, "$unionWith"),
         Inside::View => (
@@ -122,6 +136,18 @@ fn check_inside(name: &str, placement: &Placement, inside: Inside) -> Result<()>
     };
     if !allowed {
         bail!(number, "{name} is not allowed to be used within {around}");
+    }
+    if options.in_facet && !placement.in_facet {
+        let number = match name {
+            "$listClusterCatalog" => 9621301,
+            // These look at their namespace before anything else.
+            "$listSessions" | "$listLocalSessions" => code::INVALID_NAMESPACE,
+            _ => 40600,
+        };
+        bail!(
+            number,
+            "{name} is not allowed to be used within a $facet stage"
+        );
     }
     Ok(())
 }
@@ -148,7 +174,7 @@ fn check_positions(placements: &[(&'static str, Placement)], options: &ParseOpti
     for (i, (name, placement)) in placements.iter().enumerate() {
         if placement.first && i > 0 {
             bail!(
-                40602,
+                if *name == "$geoNear" { 40603 } else { 40602 },
                 "{name} is only valid as the first stage in a pipeline"
             );
         }

@@ -93,6 +93,8 @@ pub struct ParseOptions {
     pub target: PipelineSource,
     /// What it stands in.
     pub inside: Inside,
+    /// A `$facet` is somewhere around it.
+    pub in_facet: bool,
     /// How many pipelines are around it.
     pub depth: usize,
     /// Rewrite the stages and hand what can be to the planner. Off only to compare results with and
@@ -107,6 +109,7 @@ impl ParseOptions {
             stages,
             target,
             inside: Inside::Top,
+            in_facet: false,
             depth: 0,
             optimize: true,
         }
@@ -128,6 +131,7 @@ impl ParseOptions {
             stages: self.stages,
             target,
             inside,
+            in_facet: self.in_facet || inside == Inside::Facet,
             depth: self.depth + 1,
             optimize: self.optimize,
         })

@@ -2,7 +2,8 @@
 //! groups come out in the order their first document came in. Past the memory budget documents of
 //! groups not yet in the table go to temporary files, partitioned by hash, and are grouped
 //! afterwards; the order inside a group never changes. Errors: 15947 no document, 15955 no `_id`,
-//! 292 past the budget without disk use, and those of [`super::accumulate`].
+//! 17390 a field of `_id` as in a projection, 292 past the budget without disk use, and those of
+//! [`super::accumulate`].
 
 use super::accumulate::{Field, States, emit, parse_field};
 use crate::exec::{BatchStream, DocBatch, ExecContext, SpillFile, drain_ahead, memory_exceeded};
@@ -34,6 +35,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 if id.is_some() {
                     bail!(15948, "a group's _id may only be specified once");
                 }
+                check_id(v)?;
                 id = Some(expr::parse(scx.cx, v)?);
             } else {
                 fields.push(parse_field(scx.cx, name, v)?);
@@ -53,6 +55,18 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         })
     },
 }];
+
+/// Fields of an `_id` are computed; none can be asked for as in a projection.
+fn check_id(id: Value<'_>) -> Result<()> {
+    let fields = id
+        .as_doc()
+        .filter(|d| d.first().is_some_and(|(n, _)| !n.starts_with('$')));
+    let inclusion = |v: &Value<'_>| v.is_number() || v.as_bool().is_some();
+    if fields.is_some_and(|d| d.iter().any(|(_, v)| inclusion(&v))) {
+        bail!(17390, "$group does not support inclusion-style expressions");
+    }
+    Ok(())
+}
 
 /// Stages after which MongoDB runs a group in its other execution engine, whose errors have other
 /// numbers.

@@ -1,10 +1,10 @@
 //! `$listClusterCatalog: {shards, balancingConfiguration, tracked}`: the collections the server
-//! has. Errors: 9 no object, 14 no boolean, 40415 unknown.
+//! has. Errors: 9621302 no object, 14 no boolean, 40415 unknown.
 
 use super::fields::Fields;
 use super::listed::Listed;
 use crate::stage::{Placement, StageOp, one};
-use model::{Value, bail, code};
+use model::{Value, bail};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$listClusterCatalog",
@@ -12,14 +12,17 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
             bail!(
-                code::FAILED_TO_PARSE,
+                9621302,
                 "{name} must take a nested object but found: {arg:?}"
             );
         };
         const OPTIONS: [&str; 3] = ["shards", "balancingConfiguration", "tracked"];
         let f = Fields::new(name, spec, &OPTIONS)?;
         for option in OPTIONS {
-            f.boolean(option)?;
+            // Null is a wrong type here.
+            if spec.contains(option) && f.boolean(option)?.is_none() {
+                return f.wrong_type(option, Value::Null, "bool");
+            }
         }
         let (db, spec) = (scx.options.target.db().to_owned(), spec.to_buf());
         one(Listed::new(model::doc! { name: arg }, move |host| {

@@ -1,5 +1,5 @@
 //! `$listLocalSessions` and `$listSessions`: `{}`, `{allUsers: true}` or `{users: [{user, db},
-//! ...]}`. Errors: 9 no object, 14 wrong types, 40415 unknown, 40414 a user without name or
+//! ...]}`. Errors: 14 no object and wrong types, 40415 unknown, 40414 a user without name or
 //! database, 73 for `$listSessions` anywhere but `config.system.sessions`.
 
 use super::fields::Fields;
@@ -44,7 +44,7 @@ pub(super) static STAGES: &[StageOp] = &[
 fn check(name: &'static str, arg: Value<'_>) -> Result<()> {
     let Value::Document(spec) = arg else {
         bail!(
-            code::FAILED_TO_PARSE,
+            code::TYPE_MISMATCH,
             "{name} options must be specified in an object, but found: {}",
             arg.type_name()
         );

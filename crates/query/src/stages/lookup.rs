@@ -64,12 +64,8 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
             "pipeline",
         ],
     )?;
-    let Some(as_field) = f.string("as")? else {
-        bail!(
-            code::FAILED_TO_PARSE,
-            "must specify 'as' field for a {name}"
-        )
-    };
+    f.required("as")?;
+    let as_field = f.string("as")?.unwrap_or_default();
     let as_field = checked_path(as_field)?;
     let by_field = joined_fields(name, &f)?;
     if stages.is_none() && (by_field.is_none() || spec.contains("let")) {

@@ -1,9 +1,9 @@
 //! `$merge: "collection"` or `{into, on, let, whenMatched, whenNotMatched}`: writes each document
-//! into a collection. Errors: 51182 neither string nor object, 51178 bad `into`, 73 / 5786800 bad
-//! names, 31319 system collections, 31320 internal databases, 51186 / 51187 / 51134 / 31465 bad
-//! `on`, 51191 / 2 bad whenMatched, 14 / 2 bad whenNotMatched, 51181 modes that do not go together,
-//! 51199 / 51273 bad `let`, 72 stages not allowed in whenMatched; at run time 51132 / 51185 bad
-//! `on` values, 11000 for whenMatched "fail", and the host's.
+//! into a collection. Errors: 14 neither string nor object, 51178 bad `into`, 5786801 no `coll` in
+//! it, 73 / 5786800 bad names, 31319 system collections, 31320 internal databases, 51186 / 51187 /
+//! 51134 / 31465 bad `on`, 51191 / 2 bad whenMatched, 14 / 2 bad whenNotMatched, 51181 modes that
+//! do not go together, 51199 / 51273 bad `let`, 72 stages not allowed in whenMatched; at run time
+//! 51132 / 51185 bad `on` values, 11000 for whenMatched "fail", and the host's.
 
 use super::fields::Fields;
 use super::variables::{Let, with_variables};
@@ -51,7 +51,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
         Value::String(into) => model::doc! { "into": into },
         Value::Document(d) => d.to_buf(),
         other => bail!(
-            51182,
+            code::TYPE_MISMATCH,
             "{name} only supports a string or object argument, not {}",
             other.type_name()
         ),
@@ -70,8 +70,8 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
             "allowMergeOnNullishValues",
         ],
     )?;
-    let ns = target(scx, f.required("into")?, matches!(arg, Value::String(_)))?;
-    let on = parse_on(f.get("on"))?;
+    let ns = target(scx, f.get("into"), matches!(arg, Value::String(_)))?;
+    let on = parse_on(spec.field("on"))?;
     let not_matched = parse_not_matched(&f)?;
     let vars = f.document("let")?;
     let matched = parse_matched(scx, spec, vars)?;
@@ -105,9 +105,14 @@ fn target(scx: &StageContext<'_, '_>, into: Value<'_>, short: bool) -> Result<Na
         Value::String(coll) => (own, coll),
         Value::Document(d) => {
             let f = Fields::new("into", d, &["db", "coll"])?;
-            f.required("coll")?;
+            if f.get("coll").is_missing() {
+                bail!(
+                    5786801,
+                    "$merge 'into' must specify a collection, given {d:?}"
+                );
+            }
             (
-                f.string("db")?.unwrap_or(own),
+                f.string("db")?.filter(|db| !db.is_empty()).unwrap_or(own),
                 f.string("coll")?.unwrap_or(""),
             )
         }

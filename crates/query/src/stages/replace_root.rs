@@ -1,5 +1,5 @@
 //! `$replaceRoot: {newRoot: expression}` and `$replaceWith: expression`.
-//! Errors: 40229 no object, 40230 unknown field, 40231 no newRoot, 40228 when the value is no
+//! Errors: 40229 no object, 40415 unknown field, 40414 no newRoot, 40228 when the value is no
 //! document.
 
 use super::each::{Each, EachStream, Emit};
@@ -24,12 +24,12 @@ pub(super) static STAGES: &[StageOp] = &[
             };
             if let Some((other, _)) = spec.iter().find(|(n, _)| *n != "newRoot") {
                 bail!(
-                    40230,
+                    40415,
                     "unrecognized option to {name} stage: {other}, only valid option is 'newRoot'"
                 );
             }
             let Some(root) = spec.get("newRoot") else {
-                bail!(40231, "no newRoot specified for the {name} stage")
+                bail!(40414, "no newRoot specified for the {name} stage")
             };
             one(ReplaceRoot {
                 root: expr::parse(scx.cx, root)?,

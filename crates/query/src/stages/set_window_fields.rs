@@ -82,7 +82,10 @@ fn parse_function(
             ),
             (n, v) if n.starts_with('$') && function.is_none() => function = Some((n, v)),
             (n, _) => bail!(
-                code::FAILED_TO_PARSE,
+                match function {
+                    Some(("$rank" | "$denseRank" | "$documentNumber", _)) => 5371601,
+                    _ => code::FAILED_TO_PARSE,
+                },
                 "the field '{field}' must have one window function and 'window', not also '{n}'"
             ),
         }

@@ -196,17 +196,18 @@ impl Live {
         let Insertion::Known(keys) = &*insertion else {
             return None;
         };
-        let own = |(seq, key): (&u64, &Box<[u8]>)| (*seq, key.clone());
-        Some(if reverse {
-            keys.range(..last.unwrap_or(end))
-                .rev()
-                .take(max)
-                .map(own)
-                .collect()
+        let found: Vec<_> = if reverse {
+            keys.range(..last.unwrap_or(end)).rev().take(max).collect()
         } else {
             let first = last.map_or(0, |l| l + 1);
-            keys.range(first.min(end)..end).take(max).map(own).collect()
-        })
+            keys.range(first.min(end)..end).take(max).collect()
+        };
+        Some(
+            found
+                .into_iter()
+                .map(|(seq, key)| (*seq, key.clone()))
+                .collect(),
+        )
     }
 }
 

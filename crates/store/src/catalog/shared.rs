@@ -11,7 +11,7 @@ use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::meta;
 use crate::hooks::Hooks;
-use crate::locks::LockTable;
+use crate::locks::{LockTable, Owner};
 use model::{MongoError, Namespace, Result};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -35,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) locks: LockTable,
     pub(crate) dropped: Dropped,
     versions: AtomicU64,
+    owners: AtomicU64,
     idents: Mutex<Idents>,
     /// Identifiers from here on were given by this process.
     pub(crate) first_ident: u32,
@@ -70,6 +71,7 @@ impl Shared {
             locks: LockTable::new(),
             dropped: Dropped::load(engine.as_ref())?,
             versions: AtomicU64::new(0),
+            owners: AtomicU64::new(0),
             idents: Mutex::new(Idents { next: mark, mark }),
             first_ident: mark,
             evicted: Mutex::new(HashMap::new()),
@@ -84,6 +86,11 @@ impl Shared {
 
     pub(crate) fn next_version(&self) -> u64 {
         self.versions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A new owner of claims.
+    pub(crate) fn next_owner(&self) -> Owner {
+        Owner(self.owners.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// A number that was never used before, also not by a server that crashed.

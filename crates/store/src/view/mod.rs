@@ -3,14 +3,18 @@
 
 pub(crate) mod capped;
 pub(crate) mod index_scan;
+mod overlay;
 pub(crate) mod point;
 pub(crate) mod rows;
 pub(crate) mod scan;
 mod series;
 pub(crate) mod text_scan;
 
+pub(crate) use overlay::Overlay;
+
 use crate::error;
 use model::Result;
+use overlay::OverlayCursor;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::{CommitPos, Cursor, CursorOpts, Engine, KeyRange, Snapshot, Table};
@@ -23,11 +27,16 @@ use storage::{CommitPos, Cursor, CursorOpts, Engine, KeyRange, Snapshot, Table};
 #[derive(Clone, Default)]
 pub struct ReadView {
     snapshot: Option<Arc<dyn Snapshot>>,
+    /// Uncommitted writes of the transaction that reads.
+    overlay: Option<Arc<Overlay>>,
 }
 
 impl ReadView {
     /// The latest state, at each call anew.
-    pub const LATEST: ReadView = ReadView { snapshot: None };
+    pub const LATEST: ReadView = ReadView {
+        snapshot: None,
+        overlay: None,
+    };
 
     /// The state of now.
     ///
@@ -36,7 +45,21 @@ impl ReadView {
     pub(crate) fn now(engine: &dyn Engine) -> Result<ReadView> {
         Ok(ReadView {
             snapshot: Some(engine.snapshot().map_err(error::storage)?),
+            overlay: None,
         })
+    }
+
+    /// The same state with an empty overlay on it.
+    pub(crate) fn with_overlay(&self) -> ReadView {
+        ReadView {
+            snapshot: self.snapshot.clone(),
+            overlay: Some(Arc::default()),
+        }
+    }
+
+    /// Uncommitted writes that it sees.
+    pub(crate) fn overlay(&self) -> Option<&Arc<Overlay>> {
+        self.overlay.as_ref()
     }
 
     /// True when it sees one fixed state.
@@ -70,6 +93,12 @@ impl ReadView {
         key: &[u8],
         f: &mut dyn FnMut(&[u8]),
     ) -> Result<bool> {
+        if let Some(overlay) = &self.overlay {
+            let changed = overlay.get(table, key, |value| value.map(&mut *f).is_some());
+            if let Some(found) = changed {
+                return Ok(found);
+            }
+        }
         match &self.snapshot {
             None => engine.get_with(table, key, f),
             Some(s) => s.get_with(table, key, f),
@@ -84,6 +113,14 @@ impl ReadView {
         keys: &[&[u8]],
         each: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
+        if self.overlay.is_some() {
+            for (n, key) in keys.iter().enumerate() {
+                if !self.get_with(engine, table, key, &mut |value| each(n, Some(value)))? {
+                    each(n, None);
+                }
+            }
+            return Ok(());
+        }
         match &self.snapshot {
             None => engine.multi_get(table, keys, each),
             Some(s) => s.multi_get(table, keys, each),
@@ -98,11 +135,18 @@ impl ReadView {
         range: KeyRange<'_>,
         opts: CursorOpts,
     ) -> Result<Box<dyn Cursor>> {
-        match &self.snapshot {
+        let cursor = match &self.snapshot {
             None => engine.cursor(table, range, opts),
             Some(s) => s.cursor(table, range, opts),
         }
-        .map_err(error::storage)
+        .map_err(error::storage)?;
+        let Some(overlay) = self.overlay.clone() else {
+            return Ok(cursor);
+        };
+        let reverse = opts.reverse;
+        Ok(Box::new(OverlayCursor::new(
+            cursor, overlay, table, range, reverse,
+        )))
     }
 }
 

@@ -5,21 +5,24 @@
 //! ids cost one engine call for a chunk. Entries of non-unique indexes are put without a
 //! read.
 
-use crate::catalog::{Collection, Shared, State};
+use crate::catalog::{Collection, State};
 use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
 use crate::format::{keys, meta, record};
-use crate::index::KeySet;
+use crate::index::{Index, KeySet};
 use crate::locks::{KeyId, KeyIds};
 use crate::view::capped::order_key;
 use crate::view::scan::NATURAL_ORDER_DOCS;
 use crate::write::duplicate::{duplicate_id, duplicate_key};
 use crate::write::entries::{check_length, put_entries};
+use crate::write::mode::Mode;
 use crate::write::session::{Effect, Keep, StatementLog};
+use crate::write::transaction::{Changes, Transaction};
 use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::sync::Arc;
 use storage::{CommitPos, Table, WriteBatch};
 
 /// Documents of one commit, and their bytes.
@@ -108,7 +111,31 @@ impl Collection {
         &self,
         docs: &[Doc<'_>],
         ordered: bool,
-        mut log: Option<&mut StatementLog<'_>>,
+        log: Option<&mut StatementLog<'_>>,
+    ) -> Result<Inserted> {
+        self.insert_as(docs, ordered, &mut Mode::of(log))
+    }
+
+    /// As [`Collection::insert`], as a part of a transaction.
+    ///
+    /// # Errors
+    /// As [`Collection::insert`]; as a whole also 112 when a key was written by somebody else since
+    /// the transaction began, 24, 257, 263.
+    pub fn insert_in(
+        self: &Arc<Self>,
+        docs: &[Doc<'_>],
+        ordered: bool,
+        transaction: &Transaction,
+    ) -> Result<Inserted> {
+        let state = transaction.enter(self)?;
+        self.insert_as(docs, ordered, &mut Mode::Transaction(transaction, state))
+    }
+
+    fn insert_as(
+        &self,
+        docs: &[Doc<'_>],
+        ordered: bool,
+        mode: &mut Mode<'_, '_>,
     ) -> Result<Inserted> {
         let mut done = Inserted::default();
         let mut at = 0;
@@ -118,21 +145,14 @@ impl Collection {
                 bytes += docs[end].len_bytes();
                 end += 1;
             }
-            self.shared.admit(bytes);
-            let (_inside, state) = self.enter()?;
+            let inside = mode.enter(self, bytes)?;
+            let state = inside.state();
             // All of the chunk under one state, however often large keys cut it.
             while at < end {
                 let mut run = |s: &mut Scratch| {
                     let chunk = &docs[at..end];
-                    let taken = self.insert_chunk(
-                        &state,
-                        s,
-                        chunk,
-                        (at, ordered),
-                        &mut done,
-                        log.as_deref_mut(),
-                    );
-                    Shared::admit_later(s.batch.byte_len().saturating_sub(bytes));
+                    let taken = self.insert_chunk(state, s, chunk, (at, ordered), &mut done, mode);
+                    mode.admit_later(s.batch.byte_len().saturating_sub(bytes));
                     s.shrink();
                     taken
                 };
@@ -158,7 +178,7 @@ impl Collection {
         docs: &[Doc<'_>],
         (base, ordered): (usize, bool),
         done: &mut Inserted,
-        log: Option<&mut StatementLog<'_>>,
+        mode: &mut Mode<'_, '_>,
     ) -> Result<usize> {
         let chunk = self.make_keys(
             s,
@@ -174,13 +194,13 @@ impl Collection {
         );
         let usable = chunk.usable;
         let mut wanted = chunk.keys.clone();
-        let _held = self.shared.locks.lock(&mut wanted);
+        let _held = mode.lock(&self.shared, &mut wanted)?;
         // One insert at a time, so that documents of a capped collection are seen in the order of
         // their numbers.
         let _in_order = state.capped.then(|| self.capped.inserting.lock());
         let (first_seq, fresh) = self.allocate(s, usable)?;
-        let stored = self.stored_ids(s, &fresh)?;
-        let written = self.fill_batch(s, chunk, first_seq, &stored, done)?;
+        let stored = self.stored_ids(s, &fresh, mode)?;
+        let written = self.fill_batch(s, chunk, first_seq, &stored, (done, mode))?;
         if written.docs == 0 {
             return Ok(usable);
         }
@@ -192,7 +212,7 @@ impl Collection {
             &meta::counter(self.ident),
             [written.docs, written.bytes],
         );
-        done.pos = self.commit_insert(s, docs, base, first_seq, &written, log)?;
+        done.pos = self.commit_insert(s, docs, base, first_seq, &written, mode)?;
         done.count += written.docs as usize;
         Ok(usable)
     }
@@ -204,9 +224,26 @@ impl Collection {
         base: usize,
         first_seq: u64,
         written: &Written,
-        log: Option<&mut StatementLog<'_>>,
+        mode: &mut Mode<'_, '_>,
     ) -> Result<CommitPos> {
         let (record_keys, key_ends) = (&s.record_keys, &s.key_ends);
+        let key_of = |n: usize| {
+            let start = n.checked_sub(1).map_or(0, |before| key_ends[before]);
+            &record_keys[start..key_ends[n]]
+        };
+        if let Mode::Transaction(transaction, _) = mode {
+            let inserted = written.positions.iter();
+            let changes = Changes {
+                docs: written.docs,
+                bytes: written.bytes,
+                inserted: inserted
+                    .map(|n| (first_seq + *n as u64, key_of(*n).into()))
+                    .collect(),
+                deleted: Vec::new(),
+            };
+            transaction.absorb(self, &s.batch, changes)?;
+            return Ok(CommitPos::default());
+        }
         let mut counted = |_: CommitPos| {
             self.live.add_counts(written.docs, written.bytes);
             if self.live.is_in_order() {
@@ -216,12 +253,10 @@ impl Collection {
                 return self.live.forget_insertion_order();
             }
             for n in &written.positions {
-                let start = n.checked_sub(1).map_or(0, |before| key_ends[before]);
-                self.live
-                    .inserted(first_seq + *n as u64, &record_keys[start..key_ends[*n]]);
+                self.live.inserted(first_seq + *n as u64, key_of(*n));
             }
         };
-        let Some(to) = log else {
+        let Mode::Logged(to) = mode else {
             return self
                 .shared
                 .commit(WriteUnit::new(&s.batch).then(&mut counted));
@@ -336,7 +371,12 @@ impl Collection {
 
     /// Which documents' ids are stored already; those that are certainly new are not asked for.
     /// Empty when all are.
-    fn stored_ids(&self, s: &Scratch, fresh: &[bool]) -> Result<SmallVec<[bool; CHUNK_DOCS]>> {
+    fn stored_ids(
+        &self,
+        s: &Scratch,
+        fresh: &[bool],
+        mode: &Mode<'_, '_>,
+    ) -> Result<SmallVec<[bool; CHUNK_DOCS]>> {
         let mut stored: SmallVec<[bool; CHUNK_DOCS]> = SmallVec::new();
         if fresh.iter().all(|f| *f) {
             return Ok(stored);
@@ -354,7 +394,12 @@ impl Collection {
         }
         match wanted.as_slice() {
             [] => {}
-            [one] => stored[asked[0]] = self.exists(Table::Doc, one)?,
+            [one] => stored[asked[0]] = mode.exists(&self.shared, Table::Doc, one)?,
+            several if mode.is_transaction() => {
+                for (i, key) in several.iter().enumerate() {
+                    stored[asked[i]] = mode.exists(&self.shared, Table::Doc, key)?;
+                }
+            }
             several => {
                 let each = &mut |i: usize, value: Option<&[u8]>| stored[asked[i]] = value.is_some();
                 self.shared
@@ -373,7 +418,7 @@ impl Collection {
         chunk: Chunk<'_>,
         first_seq: u64,
         stored: &[bool],
-        done: &mut Inserted,
+        (done, mode): (&mut Inserted, &Mode<'_, '_>),
     ) -> Result<Written> {
         let indexes = chunk.state.indexes.as_slice();
         let has_unique = indexes.iter().any(|i| i.is_unique());
@@ -395,7 +440,7 @@ impl Collection {
             } else if stored.get(n).copied().unwrap_or(false) || accepted_ids.contains(key) {
                 Some(duplicate_id(self, chunk.state.options.doc(), doc))
             } else if has_unique {
-                self.unique_violation(indexes, sets, &accepted_unique, doc, &mut s.entry)?
+                self.unique_violation((indexes, sets), &accepted_unique, doc, &mut s.entry, mode)?
             } else {
                 None
             };
@@ -442,25 +487,18 @@ impl Collection {
         Ok(written)
     }
 
-    pub(crate) fn exists(&self, table: Table, key: &[u8]) -> Result<bool> {
-        self.shared
-            .engine
-            .get_with(table, key, &mut |_| {})
-            .map_err(error::storage)
-    }
-
     fn unique_violation(
         &self,
-        indexes: &[std::sync::Arc<crate::index::Index>],
-        sets: &[KeySet],
+        (indexes, sets): (&[Arc<Index>], &[KeySet]),
         accepted: &FxHashSet<Vec<u8>>,
         doc: Doc<'_>,
         entry: &mut Vec<u8>,
+        mode: &Mode<'_, '_>,
     ) -> Result<Option<MongoError>> {
         for (index, set) in indexes.iter().zip(sets).filter(|(i, _)| i.is_unique()) {
             for key in set.iter() {
                 index.unique_entry(key, entry);
-                if accepted.contains(entry) || self.exists(Table::Idx, entry)? {
+                if accepted.contains(entry) || mode.exists(&self.shared, Table::Idx, entry)? {
                     return Ok(Some(duplicate_key(self, index, doc)));
                 }
             }

@@ -2,10 +2,14 @@
 //! change in one commit (`crate::commit`); a refused document changes nothing; a multikey mark is
 //! on disk before an entry that needs it.
 //! Must not know: the catalog's changes (`ddl`).
+//!
+//! A statement commits by itself, or puts its writes into a [`transaction::Transaction`].
 
 pub(crate) mod capped;
 pub(crate) mod duplicate;
 pub(crate) mod entries;
 pub(crate) mod insert;
+mod mode;
 pub(crate) mod modify;
 pub(crate) mod session;
+pub(crate) mod transaction;

@@ -3,7 +3,7 @@
 //! or many take the same way; many share locks, the engine call, and the commit. Must not
 //! know: filters, update operators.
 
-use crate::catalog::{Collection, Shared, State};
+use crate::catalog::{Collection, State};
 use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
 use crate::format::{meta, record};
@@ -12,11 +12,14 @@ use crate::locks::{KeyId, KeyIds};
 use crate::view::capped::order_key;
 use crate::write::duplicate::duplicate_key;
 use crate::write::entries::{check_length, entry_value};
+use crate::write::mode::Mode;
 use crate::write::session::{Effect, Keep, StatementLog};
+use crate::write::transaction::{Changes, Transaction};
 use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::sync::Arc;
 use storage::{CommitPos, Table, WriteBatch};
 
 /// What a change is taken to write before it is known; the rest is admitted with the thread's next
@@ -124,10 +127,37 @@ impl Collection {
         self.modify_chunk(
             &[record_key],
             &mut |_, doc| decide(doc),
-            log,
+            &mut Mode::of(log),
             &mut |_, m| outcome = m,
         )?;
         Ok(outcome)
+    }
+
+    /// As [`Collection::modify_many`], as a part of a transaction: `decide` sees the state that the
+    /// transaction sees.
+    ///
+    /// # Errors
+    /// As [`Collection::modify`]; 112 when a key was written by somebody else since the transaction
+    /// began, 24, 257, 263.
+    pub fn modify_in(
+        self: &Arc<Self>,
+        record_keys: &[&[u8]],
+        decide: &mut Decide<'_>,
+        each: &mut dyn FnMut(usize, Modified),
+        transaction: &Transaction,
+    ) -> Result<()> {
+        let state = transaction.enter(self)?;
+        let mut mode = Mode::Transaction(transaction, state);
+        for (n, chunk) in record_keys.chunks(CHUNK_DOCS as usize).enumerate() {
+            let base = n * CHUNK_DOCS as usize;
+            self.modify_chunk(
+                chunk,
+                &mut |i, doc| decide(base + i, doc),
+                &mut mode,
+                &mut |i, m| each(base + i, m),
+            )?;
+        }
+        Ok(())
     }
 
     /// Applies `decide` to the documents under `record_keys`, each key once, in their order; `each`
@@ -153,7 +183,7 @@ impl Collection {
             self.modify_chunk(
                 chunk,
                 &mut |i, doc| decide(base + i, doc),
-                None,
+                &mut Mode::Direct,
                 &mut |i, m| each(base + i, m),
             )?;
         }
@@ -164,15 +194,15 @@ impl Collection {
         &self,
         keys: &[&[u8]],
         decide: &mut Decide<'_>,
-        log: Option<&mut StatementLog<'_>>,
+        mode: &mut Mode<'_, '_>,
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
         let admitted = keys.iter().map(|k| k.len() + WRITE_BYTES).sum::<usize>();
-        self.shared.admit(admitted);
-        let (_inside, state) = self.enter()?;
-        let run = |s: &mut Scratch| {
-            let result = self.modify_with(&state, s, keys, decide, log, each);
-            Shared::admit_later(s.batch.byte_len().saturating_sub(admitted));
+        let inside = mode.enter(self, admitted)?;
+        let state = inside.state();
+        let mut run = |s: &mut Scratch| {
+            let result = self.modify_with(state, s, keys, decide, mode, each);
+            mode.admit_later(s.batch.byte_len().saturating_sub(admitted));
             s.shrink();
             result
         };
@@ -190,7 +220,7 @@ impl Collection {
         s: &mut Scratch,
         keys: &[&[u8]],
         decide: &mut Decide<'_>,
-        log: Option<&mut StatementLog<'_>>,
+        mode: &mut Mode<'_, '_>,
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
         // While a unique index is built, two documents not yet compared may share a key, and its
@@ -198,8 +228,8 @@ impl Collection {
         let building = state.indexes.iter().any(|i| i.is_unique() && !i.is_ready());
         let mut locked: KeyIds = keys.iter().map(|k| KeyId::of(k)).collect();
         let (held, decided) = loop {
-            let held = self.shared.locks.lock(&mut locked);
-            self.read_old(s, keys)?;
+            let held = mode.lock(&self.shared, &mut locked)?;
+            self.read_old(s, keys, mode)?;
             let mut wanted = locked.clone();
             let decided = self.decide_all(state, s, keys, decide, building, &mut wanted)?;
             wanted.sort_unstable();
@@ -211,8 +241,7 @@ impl Collection {
             drop(held);
             locked = wanted;
         };
-        let keep = log.as_ref().map(|n| n.keep);
-        let filled = self.fill_changes(state, s, keys, decided, building, keep)?;
+        let filled = self.fill_changes(state, s, keys, decided, building, mode)?;
         if !s.batch.is_empty() {
             for (index, bits) in state.indexes.iter().zip(&filled.multikey) {
                 self.shared.mark_multikey(index, *bits)?;
@@ -229,7 +258,7 @@ impl Collection {
                 );
             }
         }
-        let pos = self.commit_modify(s, &filled, log)?;
+        let pos = self.commit_modify(s, &filled, mode)?;
         drop(held);
         for (n, m) in filled.outcomes.iter().enumerate() {
             each(
@@ -248,7 +277,7 @@ impl Collection {
         &self,
         s: &mut Scratch,
         filled: &Filled,
-        log: Option<&mut StatementLog<'_>>,
+        mode: &mut Mode<'_, '_>,
     ) -> Result<CommitPos> {
         let mut counted = |_: CommitPos| {
             self.live.add_counts(filled.docs, filled.bytes);
@@ -260,7 +289,17 @@ impl Collection {
         if s.batch.is_empty() {
             return Ok(CommitPos::default());
         }
-        let Some(to) = log else {
+        if let Mode::Transaction(transaction, _) = mode {
+            let changes = Changes {
+                docs: filled.docs,
+                bytes: filled.bytes,
+                inserted: Vec::new(),
+                deleted: filled.deleted.to_vec(),
+            };
+            transaction.absorb(self, &s.batch, changes)?;
+            return Ok(CommitPos::default());
+        }
+        let Mode::Logged(to) = mode else {
             return self
                 .shared
                 .commit(WriteUnit::new(&s.batch).then(&mut counted));
@@ -276,9 +315,16 @@ impl Collection {
             .commit(WriteUnit::new(&s.batch).then(&mut counted).then(staged))
     }
 
-    fn read_old(&self, s: &mut Scratch, keys: &[&[u8]]) -> Result<()> {
+    fn read_old(&self, s: &mut Scratch, keys: &[&[u8]], mode: &Mode<'_, '_>) -> Result<()> {
         s.old.clear();
         s.old_ends.clear();
+        if let Mode::Transaction(transaction, _) = mode {
+            for key in keys {
+                let found = transaction.read_claimed(Table::Doc, key, &mut s.old)?;
+                s.old_ends.push(found.then_some(s.old.len()));
+            }
+            return Ok(());
+        }
         if let [key] = keys {
             let found = self
                 .shared
@@ -376,7 +422,7 @@ impl Collection {
         keys: &[&[u8]],
         decided: Decided,
         building: bool,
-        keep: Option<Keep>,
+        mode: &Mode<'_, '_>,
     ) -> Result<Filled> {
         s.batch.clear();
         let mut filled = Filled {
@@ -411,7 +457,7 @@ impl Collection {
                 keys[n],
                 n,
                 (header, old, new),
-                building,
+                (building, mode),
                 &mut filled,
             );
             match put {
@@ -423,8 +469,8 @@ impl Collection {
                     break;
                 }
             }
-            if let Some(keep) = keep {
-                filled.effect = Some(changed(keep, old, new));
+            if let Mode::Logged(StatementLog { keep, .. }) = mode {
+                filled.effect = Some(changed(*keep, old, new));
             }
             s.old = bytes;
         }
@@ -439,10 +485,10 @@ impl Collection {
         key: &[u8],
         n: usize,
         (header, old, new): (record::Header, Doc<'_>, Option<Doc<'_>>),
-        building: bool,
+        how: (bool, &Mode<'_, '_>),
         filled: &mut Filled,
     ) -> Result<()> {
-        self.put_entry_changes(state, s, &key[4..], n, (old, new), building, filled)?;
+        self.put_entry_changes(state, s, &key[4..], n, (old, new), how, filled)?;
         let old_bytes = old.len_bytes() as i64;
         match new {
             Some(d) => {
@@ -484,7 +530,7 @@ impl Collection {
         id: &[u8],
         n: usize,
         (old, new): (Doc<'_>, Option<Doc<'_>>),
-        building: bool,
+        (building, mode): (bool, &Mode<'_, '_>),
         filled: &mut Filled,
     ) -> Result<()> {
         for (i, index) in state.indexes.iter().enumerate() {
@@ -500,7 +546,7 @@ impl Collection {
             {
                 index.entry_key(k, id, &mut s.entry);
                 if index.is_unique() {
-                    if building && !self.owns_entry(&s.entry, id)? {
+                    if building && !self.owns_entry(&s.entry, id, mode)? {
                         continue;
                     }
                     filled.unique.insert(s.entry.clone(), false);
@@ -514,7 +560,7 @@ impl Collection {
                 if index.is_unique() {
                     let taken = match filled.unique.get(&s.entry) {
                         Some(put) => *put,
-                        None => self.exists(Table::Idx, &s.entry)?,
+                        None => mode.exists(&self.shared, Table::Idx, &s.entry)?,
                     };
                     if taken {
                         return Err(duplicate_key(self, index, d));
@@ -530,7 +576,12 @@ impl Collection {
     }
 
     /// Whether the entry of a unique index leads to the document with this id.
-    fn owns_entry(&self, entry: &[u8], id: &[u8]) -> Result<bool> {
+    fn owns_entry(&self, entry: &[u8], id: &[u8], mode: &Mode<'_, '_>) -> Result<bool> {
+        if let Mode::Transaction(transaction, _) = mode {
+            let mut owner = Vec::new();
+            let found = transaction.read_claimed(Table::Idx, entry, &mut owner)?;
+            return Ok(found && owner == id);
+        }
         let mut ours = false;
         let look = &mut |owner: &[u8]| ours = owner == id;
         self.shared

@@ -164,14 +164,7 @@ impl SessionRecord {
     /// # Errors
     /// Engine failures; 1 for a damaged row.
     pub(crate) fn begin(&mut self, engine: &dyn Engine, number: i64) -> Result<Begun> {
-        if !self.loaded {
-            let newest = self.txn_number;
-            self.load(engine)?;
-            // A number whose writes all failed is not on disk, and still the newest.
-            if let Some(n) = newest.filter(|n| self.txn_number.is_none_or(|disk| disk < *n)) {
-                self.advance(n);
-            }
-        }
+        self.ensure_loaded(engine)?;
         match self.txn_number {
             Some(last) if number < last => return Ok(Begun::Old(last)),
             Some(last) if number == last => return Ok(Begun::Again),
@@ -186,6 +179,28 @@ impl SessionRecord {
         self.txn_number = Some(number);
         self.runs.clear();
         (self.ascending, self.part, self.part_start, self.part_bytes) = (true, 0, 0, 0);
+    }
+
+    /// Reads the record from disk, unless that was done before.
+    ///
+    /// # Errors
+    /// Engine failures; 1 for a damaged row.
+    pub(crate) fn ensure_loaded(&mut self, engine: &dyn Engine) -> Result<()> {
+        if self.loaded {
+            return Ok(());
+        }
+        let newest = self.txn_number;
+        self.load(engine)?;
+        // A number whose writes all failed is not on disk, and still the newest.
+        if let Some(n) = newest.filter(|n| self.txn_number.is_none_or(|disk| disk < *n)) {
+            self.advance(n);
+        }
+        Ok(())
+    }
+
+    /// The newest transaction number, once the record was read.
+    pub fn number(&self) -> Option<i64> {
+        self.txn_number
     }
 
     /// What the statement did, if it was done.

@@ -316,9 +316,9 @@ mod tests {
     #[test]
     fn replies_say_what_was_done() {
         let of = |body: Document| reply(&message(1, 9, &body)).unwrap();
-        let read = of(
-            doc! { "cursor": { "id": 77_i64, "ns": "d.c", "firstBatch": [{ "a": 1 }, {}] }, "ok": 1.0 },
-        );
+        let read = of(doc! {
+            "cursor": { "id": 77_i64, "ns": "d.c", "firstBatch": [{ "a": 1 }, {}] }, "ok": 1.0
+        });
         assert_eq!(
             (read.cursor, read.returned, read.code),
             (Some(77), Some(2), None)

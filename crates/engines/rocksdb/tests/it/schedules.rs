@@ -147,7 +147,8 @@ fn play(fails: Option<(u64, bool)>) {
     let commits = Arc::new(Commits::new(Arc::new(Model::new(fails)), 0));
     let run = Arc::clone(&commits);
     let interval = thread::spawn(move || run.run(Duration::from_secs(1)));
-    let works: [fn(&Commits<Arc<Model>>, u32); 4] = [blocking, driving, driving, blocking];
+    type Work = fn(&Commits<Arc<Model>>, u32);
+    let works: [Work; 4] = [blocking, driving, driving, blocking];
     let threads: Vec<_> = works
         .into_iter()
         .map(|work| {

@@ -1,6 +1,6 @@
 //! `$mod`: remainder of a division rounded towards zero, with the sign of the dividend. int, long,
 //! double, decimal by the widest operand. Null and missing give null. 16611 not numbers, 16610
-//! division by zero.
+//! division by zero, 5733415 the same with a decimal.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
@@ -25,7 +25,8 @@ fn modulo<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
         );
     };
     if y.compare(&Number::Int32(0)).is_eq() {
-        bail!(16610, "can't $mod by zero");
+        let decimal = matches!(x, Number::Decimal(_)) || matches!(y, Number::Decimal(_));
+        bail!(if decimal { 5733415 } else { 16610 }, "can't $mod by zero");
     }
     Ok(match (x, y) {
         (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
@@ -49,6 +50,11 @@ mod tests {
             (r#"{"$mod": ["$missing", "$s"]}"#, "null null"),
             (r#"{"$mod": ["$s", 1]}"#, "error 16611"),
             (r#"{"$mod": [1, 0]}"#, "error 16610"),
+            (
+                r#"{"$mod": [1, {"$numberDecimal": "-0"}]}"#,
+                "error 5733415",
+            ),
+            (r#"{"$mod": [{"$numberDecimal": "1"}, 0]}"#, "error 5733415"),
             (r#"{"$mod": [-7, 3]}"#, "int -1"),
             (r#"{"$mod": [-2147483648, -1]}"#, "int 0"),
             (

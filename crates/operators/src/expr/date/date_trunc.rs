@@ -2,7 +2,8 @@
 //! in; bins are counted from local 2000-01-01 (weeks from the first start of a week on or after
 //! it). Null for a nullish operand. Errors: 5439007 no document, 5439008 unknown argument, 5439009
 //! / 5439010 no `date` / `unit`, 5166307 no date, 5439017 / 5439018 bad binSize, 5439013 / 9 bad
-//! unit, 5439015 / 5439016 bad day, 5439019 overflow, 40517 / 40485 bad zone.
+//! unit, 5439015 / 5439016 bad day, 5439002 / 5439006 a bin too large, 5439019 overflow, 40517 /
+//! 40485 bad zone.
 
 use super::arguments::{Unit, ZoneArg, moment, only_known, weekday_of};
 use super::calendar::{DAY_MS, days_from_civil, days_of_month_number};
@@ -74,6 +75,23 @@ fn bin_size(v: &Value<'_>) -> Result<i64> {
     Ok(n)
 }
 
+/// Largest bin of months and longer.
+const CALENDAR_BINS_MAX: i64 = 100_000_000_000;
+
+/// Bins too large to count with.
+fn check_bin(unit: Unit, bin: i64) -> Result<()> {
+    match unit.fixed_ms() {
+        Some(ms) if bin.checked_mul(ms).is_none() => bail!(
+            5439002,
+            "dateTrunc 'binSize' value too large: {bin} units of {ms} milliseconds"
+        ),
+        None if bin > CALENDAR_BINS_MAX => {
+            bail!(5439006, "dateTrunc 'binSize' value too large: {bin}")
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Expr for DateTrunc {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         let name = "$dateTrunc";
@@ -112,6 +130,7 @@ impl Expr for DateTrunc {
                 date.type_name()
             );
         };
+        check_bin(unit, bin)?;
         let start = truncate(ms, unit, bin, &zone, week_start);
         Ok(Value::Date(start.ok_or_else(|| {
             MongoError::new(5439019, "dateTrunc overflowed")
@@ -232,7 +251,7 @@ mod tests {
                     "'$d'",
                     ", 'unit': 'hour', 'binSize': {'$numberLong': '9223372036854775807'}",
                 ),
-                "!5439019".into(),
+                "!5439002".into(),
             ),
             (trunc("'$d'", ", 'unit': 'hours'"), "!9".into()),
             (trunc("'$d'", ""), "!5439010".into()),

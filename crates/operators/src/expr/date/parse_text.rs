@@ -186,6 +186,7 @@ pub(super) fn free(text: &str) -> Result<Found, String> {
             .attempt(|s| zone(s, &mut found))
             .or_else(|| scan.attempt(|s| clock(s, &mut found)))
             .or_else(|| scan.attempt(|s| date(s, &mut found)))
+            .or_else(|| scan.attempt(|s| late_year(s, &mut found)))
             .or_else(|| scan.attempt(|s| name_in(s.word()?, &WEEKDAYS).map(|_| ())));
         if read.is_none() {
             return Err(format!(
@@ -335,15 +336,33 @@ fn day_month_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
     found.set_date(year, month, first)
 }
 
-/// `January 31st, 2018`, `Jan-31-2018`.
+/// `January 31st, 2018`, `Jan-31-2018`; the year may come later, as in `Jan 31 12:05:28 1996`.
 fn month_day_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
     let month = name_in(s.word()?, &MONTHS)? + 1;
     s.skip("-.");
     let day = s.digits(1, 2)?;
     ordinal(s);
-    s.skip("-.,");
-    let year = s.digits(4, 4)?;
-    found.set_date(year, month, day)
+    let year = s.attempt(|s| {
+        s.skip("-.,");
+        s.attempt(|s| s.digits(4, 4).filter(|_| !s.rest.starts_with(':')))
+    });
+    match year {
+        Some(year) => found.set_date(year, month, day),
+        None if found.month.is_none() => {
+            (found.month, found.day) = (Some(month), Some(day));
+            Some(())
+        }
+        None => None,
+    }
+}
+
+/// The year of a month and day that came before.
+fn late_year(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
+    if found.year.is_some() || found.iso_year.is_some() || found.month.is_none() {
+        return None;
+    }
+    found.year = Some(s.digits(4, 4)?);
+    Some(())
 }
 
 /// Reads a text by a format whose specifiers were checked.
@@ -369,7 +388,8 @@ pub(super) fn by_format(text: &str, format: &str) -> Result<Found, String> {
             Some('M') => number(&mut minute, s.up_to(2)),
             Some('S') => number(&mut second, s.up_to(2)),
             Some('L') => number(&mut ms, s.up_to(3)),
-            Some('j') => number(&mut found.day_of_year, s.up_to(3)),
+            // Counted from zero by MongoDB's parser.
+            Some('j') => number(&mut found.day_of_year, s.up_to(3).map(|n| n + 1)),
             Some('G') => number(&mut found.iso_year, s.exactly(4)),
             Some('V') => number(&mut found.iso_week, s.up_to(2)),
             Some('u') => number(&mut found.iso_weekday, s.exactly(1)),
@@ -456,6 +476,7 @@ mod tests {
             "2018-01-31T00:00:00.000Z",
             "2018-01-31 02:00 +02:00",
             "Jan 31 2018 12am",
+            "WED jan 31 03:30:00 +03:30 2018",
         ] {
             assert_eq!(at(text), Some(day), "{text}");
         }

@@ -3,12 +3,12 @@
 
 use super::Members;
 use crate::Cx;
-use crate::expr::{Operator, nary};
+use crate::expr::{Operator, nary_unordered};
 use model::{Array, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$setUnion",
-    parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), eval),
+    parse: |cx, name, spec| nary_unordered(cx, name, spec, (0, usize::MAX), eval),
 }];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
@@ -45,6 +45,11 @@ mod tests {
     #[test]
     fn table() {
         crate::expr::table::table(&[
+            (
+                "{'$setUnion': [{'$literal': 'x'}, '$missing']}",
+                "{}",
+                "null",
+            ),
             ("{'$setUnion': [[3, 1, 3], [2, 3.0]]}", "{}", "[3, 1, 2]"),
             ("{'$setUnion': []}", "{}", "[]"),
             ("{'$setUnion': [null, 'x']}", "{}", "null"),

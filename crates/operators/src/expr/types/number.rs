@@ -66,7 +66,8 @@ fn to_date(v: &Value<'_>, to: &Target<'_>) -> Result<i64> {
             .and_then(whole)
             .ok_or_else(|| failure(v, to.name, "Conversion would overflow target type")),
         Value::Timestamp(t) => Ok(i64::from(t.time) * 1000),
-        Value::ObjectId(id) => Ok(id.timestamp_ms()),
+        // The seconds of an object id are signed here.
+        Value::ObjectId(id) => Ok(i64::from((id.timestamp_ms() / 1000) as u32 as i32) * 1000),
         Value::String(s) => date::moment_of_text(s).map_err(|e| failure(v, to.name, e.message())),
         _ => Err(unsupported(v, to)),
     }

@@ -22,10 +22,8 @@ pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
         Value::Double(n) => double_text(n),
         Value::Decimal128(n) => n.to_string(),
         Value::ObjectId(id) => id.to_hex(),
-        Value::Date(ms) => match date::text_of_moment(ms) {
-            Ok(text) => text,
-            Err(_) => return Err(failure(&v, to.name, "Date is outside the years 0 to 9999")),
-        },
+        // An error of this is no failed conversion: `onError` does not catch it.
+        Value::Date(ms) => date::text_of_moment(ms)?,
         Value::Binary(b) => binary_text(b, &v, to)?,
         _ => return Err(unsupported(&v, to)),
     };

@@ -93,7 +93,10 @@ impl Near {
                     };
                     near.center = Center::Sphere(p, sphere::EARTH_RADIUS_M);
                 }
-                "$minDistance" => near.min = distance(field, &v)?,
+                "$minDistance" => match distance(field, &v)? {
+                    d if d.is_finite() => near.min = d,
+                    d => bail!(code::BAD_VALUE, "{field} must be finite, not {d}"),
+                },
                 "$maxDistance" => near.max = distance(field, &v)?,
                 _ => bail!(
                     code::BAD_VALUE,

@@ -1,7 +1,7 @@
 //! `window: {documents: [lo, hi]}` or `{range: [lo, hi], unit}`: which documents around one count.
 //! Errors: 9 for bad shapes, 5339900 lower above upper, 5339901 documents without sortBy, 5339902
-//! range without one ascending sort field; at run time 5429413 a date without unit, 5429414 a sort
-//! value that is no number, 5429513 one that is no date.
+//! range without one sort field, 8947401 a descending one; at run time 5429413 a date without unit,
+//! 5429414 a sort value that is no number, 5429513 one that is no date.
 
 use super::partition::Partition;
 use crate::exec::{ExecContext, SortBy, SortPattern};
@@ -163,7 +163,11 @@ impl Bounds {
             );
         }
         let by = match sort.map(SortPattern::parts) {
-            Some([part]) if part.ascending => match &part.by {
+            Some([part]) if !part.ascending => bail!(
+                8947401,
+                "Range-based bounds require sortBy an ascending field"
+            ),
+            Some([part]) => match &part.by {
                 SortBy::Path(path) => path.clone(),
                 SortBy::Meta(_) => bail!(
                     5339902,

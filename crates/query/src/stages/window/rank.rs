@@ -1,6 +1,6 @@
 //! `$rank`, `$denseRank`, `$documentNumber`, all with `{}`: the place in the order; equal documents
-//! share ranks. Errors: 5371601 a window, 5371602 no sortBy (for ranks exactly one component),
-//! 5371603 arguments.
+//! share ranks. Errors: 5371601 a window or another key, 5371602 no sortBy of exactly one
+//! component, 5371603 arguments.
 
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
@@ -17,8 +17,7 @@ pub(super) fn parse(
     arg: Value<'_>,
 ) -> Result<Box<dyn WindowFn>> {
     wcx.no_window(name, 5371601)?;
-    let one_component = name != "$documentNumber";
-    let Some(sort) = wcx.sort.filter(|s| !one_component || s.parts().len() == 1) else {
+    let Some(sort) = wcx.sort.filter(|s| s.parts().len() == 1) else {
         bail!(
             5371602,
             "{name} must be specified with a top level sortBy expression with exactly one element"

@@ -339,7 +339,7 @@ fn whole_part(coefficient: u128, exponent: i32) -> Option<(u64, bool)> {
         None => Some((0, true)),
         Some(scale) => Some((
             u64::try_from(coefficient / scale).ok()?,
-            coefficient % scale != 0,
+            !coefficient.is_multiple_of(scale),
         )),
     }
 }

@@ -1,0 +1,60 @@
+//! `commitTransaction`, `abortTransaction`.
+
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::command::Command;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Durability, Privilege, flag};
+use model::{MongoError, Result};
+
+const FLAGS: u32 = flag::ADMIN
+    | flag::API_V1
+    | flag::WRITE_CONCERN
+    | flag::WRITE
+    | flag::IN_TRANSACTION
+    | flag::ENDS_TRANSACTION;
+
+pub(crate) static COMMANDS: &[Command] = &[
+    Command::new(
+        "commitTransaction",
+        "commits the transaction of a session",
+        Privilege::Any,
+        FLAGS,
+        &[arg("recoveryToken", Kind::Object)],
+        commit,
+    )
+    .durability(Durability::OwnWrites),
+    Command::new(
+        "abortTransaction",
+        "aborts the transaction of a session",
+        Privilege::Any,
+        FLAGS,
+        &[arg("recoveryToken", Kind::Object)],
+        abort,
+    )
+    .durability(Durability::OwnWrites),
+];
+
+fn no_session() -> MongoError {
+    MongoError::internal("a command of a transaction without its session")
+}
+
+fn commit(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let number = cx.generic.txn_number.unwrap_or_default();
+    let session = cx.session.as_mut().ok_or_else(no_session)?;
+    let durable_reads = session.durable_reads();
+    let pos = session.commit(&cx.service.store, number, &cx.service.state.transactions)?;
+    cx.reported.own_write(pos);
+    if durable_reads {
+        cx.reported.others();
+    }
+    Ok(Outcome::Reply)
+}
+
+fn abort(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let number = cx.generic.txn_number.unwrap_or_default();
+    let session = cx.session.as_mut().ok_or_else(no_session)?;
+    session.abort(&cx.service.store, number, &cx.service.state.transactions)?;
+    cx.reported.own_write(session.record.pos());
+    Ok(Outcome::Reply)
+}

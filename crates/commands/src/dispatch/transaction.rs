@@ -1,0 +1,167 @@
+//! Transactions of sessions: which commands belong to one, and the checks of their generic
+//! arguments. Must not know: what a transaction does.
+
+use super::concern::ReadLevel;
+use super::generic::Generic;
+use super::spec::{Spec, flag};
+use crate::state::service::Service;
+use crate::state::transactions::{SessionWrites, Start};
+use model::{MongoError, Result, bail, code};
+use std::sync::Arc;
+use store::Transaction;
+
+/// What a transaction number of a request means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbered {
+    /// There is none, and the command belongs to no transaction.
+    No,
+    /// A retryable write.
+    Retryable,
+    /// A statement of a transaction, its commit or its abort.
+    Transaction,
+}
+
+/// Checks the arguments of sessions and transactions.
+///
+/// # Errors
+/// 20 on a standalone server, 72 for arguments that need one another, 50768 for a command that can
+/// not be retried, 125 for a commit or abort without a transaction, 263 for what is not allowed in
+/// one.
+pub(super) fn check(command: &Spec, generic: &Generic<'_>, standalone: bool) -> Result<Numbered> {
+    let any =
+        generic.txn_number.is_some() || generic.autocommit.is_some() || generic.start_transaction;
+    if !any && command.is(flag::ENDS_TRANSACTION) {
+        bail!(
+            code::COMMAND_FAILED,
+            "{} must be run within a transaction",
+            command.name
+        );
+    }
+    if !any {
+        return Ok(Numbered::No);
+    }
+    if standalone {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "Transaction numbers are only allowed on a replica set member or mongos"
+        );
+    }
+    let invalid = |what: &str| Err(MongoError::new(code::INVALID_OPTIONS, what));
+    if generic.lsid.is_none() {
+        return invalid("Transaction number requires a session ID to also be specified");
+    }
+    if generic.txn_number.is_none() {
+        return invalid("'autocommit' field requires a transaction number to also be specified");
+    }
+    if generic.autocommit == Some(true) {
+        return invalid("Specifying autocommit=true is not allowed.");
+    }
+    if generic.start_transaction && generic.autocommit.is_none() {
+        return invalid(
+            "'startTransaction' field requires 'autocommit' field to also be specified",
+        );
+    }
+    if generic.in_transaction() {
+        return check_statement(command, generic).map(|()| Numbered::Transaction);
+    }
+    if !command.is(flag::RETRYABLE) {
+        bail!(
+            50_768,
+            "txnNumber may only be provided for multi-document transactions and retryable write \
+                commands. autocommit:false was not provided, and {} is not a retryable write \
+                command",
+            command.name
+        );
+    }
+    Ok(Numbered::Retryable)
+}
+
+fn check_statement(command: &Spec, generic: &Generic<'_>) -> Result<()> {
+    let ends = command.is(flag::ENDS_TRANSACTION);
+    if !command.is(flag::IN_TRANSACTION) {
+        bail!(
+            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot run '{}' in a multi-document transaction.",
+            command.name
+        );
+    }
+    if ends && generic.start_transaction {
+        bail!(
+            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot start a transaction with '{}'",
+            command.name
+        );
+    }
+    let for_admin = command.is(flag::ADMIN);
+    if !for_admin && matches!(generic.db, "admin" | "config" | "local") {
+        bail!(
+            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot run command against the '{}' database in a transaction.",
+            generic.db
+        );
+    }
+    if !ends && generic.write_concern.is_some() {
+        bail!(
+            code::INVALID_OPTIONS,
+            "writeConcern is not allowed within a multi-statement transaction"
+        );
+    }
+    if !generic.start_transaction && generic.read_concern.is_some() {
+        bail!(
+            code::INVALID_OPTIONS,
+            "Only the first command in a transaction may specify a readConcern"
+        );
+    }
+    let level = generic.read_concern.map_or(ReadLevel::Local, |c| c.level);
+    if !matches!(
+        level,
+        ReadLevel::Local | ReadLevel::Majority | ReadLevel::Snapshot
+    ) {
+        bail!(
+            code::INVALID_OPTIONS,
+            "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in \
+                order to run in a transaction"
+        );
+    }
+    Ok(())
+}
+
+/// Starts the transaction of a session or continues it; `None` for its commit and abort.
+///
+/// # Errors
+/// 225, 117, 251, 256 for the number; 239, 246 for an `atClusterTime` whose state is not kept;
+/// engine failures.
+pub(super) fn join(
+    service: &Service,
+    writes: &mut SessionWrites,
+    command: &Spec,
+    generic: &Generic<'_>,
+) -> Result<Option<Arc<Transaction>>> {
+    if command.is(flag::ENDS_TRANSACTION) {
+        return Ok(None);
+    }
+    let number = generic.txn_number.unwrap_or_default();
+    if !generic.start_transaction {
+        return writes.resume(&service.store, number).map(Some);
+    }
+    let at = match generic.read_concern.and_then(|c| c.at) {
+        Some(time) => Some(service.state.snapshots.at(time)?),
+        None => None,
+    };
+    let seconds = service
+        .state
+        .parameters
+        .int("transactionLifetimeLimitSeconds");
+    let start = Start {
+        view: at.as_ref(),
+        expires_ms: service
+            .clock
+            .now_ms()
+            .saturating_add(seconds.saturating_mul(1000)),
+        durable_reads: generic.promises_durable_reads(),
+        memory: service.config.memory.charge(),
+    };
+    writes
+        .start(&service.store, number, start, &service.state.transactions)
+        .map(Some)
+}

@@ -1,0 +1,292 @@
+//! The transactions of sessions: at most one per session, open, committed or aborted, and counts of
+//! them. Must not know: commands, replies.
+
+use memory::Charge;
+use model::{MongoError, Result, bail, code};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use store::{Begun, CommitPos, ReadView, SessionId, SessionRecord, Store, Transaction};
+
+/// The label of errors after which a client may run the whole transaction again.
+pub const TRANSIENT: &str = "TransientTransactionError";
+
+/// What a session writes: its retryable writes and its transaction. Locked while one of its
+/// commands runs, so that a retry that overtakes the first attempt waits.
+pub struct SessionWrites {
+    /// What its retryable writes have done.
+    pub record: SessionRecord,
+    /// Its transaction.
+    transaction: State,
+}
+
+/// The transaction of a session. The numbers are transaction numbers.
+#[derive(Default)]
+enum State {
+    /// The session's last number is not that of a transaction.
+    #[default]
+    None,
+    Open(i64, Open),
+    Committed(i64, CommitPos),
+    Aborted(i64),
+}
+
+struct Open {
+    transaction: Arc<Transaction>,
+    expires_ms: i64,
+    /// The read concern promised durable data.
+    durable_reads: bool,
+    memory: Charge,
+}
+
+/// Counts for `serverStatus`.
+#[derive(Debug, Default)]
+pub struct TransactionCounts {
+    started: AtomicI64,
+    committed: AtomicI64,
+    aborted: AtomicI64,
+}
+
+impl TransactionCounts {
+    /// Ever started.
+    pub fn started(&self) -> i64 {
+        self.started.load(Relaxed)
+    }
+
+    /// Ever committed.
+    pub fn committed(&self) -> i64 {
+        self.committed.load(Relaxed)
+    }
+
+    /// Ever aborted.
+    pub fn aborted(&self) -> i64 {
+        self.aborted.load(Relaxed)
+    }
+
+    /// Open now.
+    pub fn open(&self) -> i64 {
+        self.started() - self.committed() - self.aborted()
+    }
+}
+
+/// How a transaction begins.
+pub struct Start<'s> {
+    /// The state it reads; `None` is that of now.
+    pub view: Option<&'s ReadView>,
+    /// When it is aborted unless it has ended, milliseconds since the epoch.
+    pub expires_ms: i64,
+    /// The read concern promises durable data.
+    pub durable_reads: bool,
+    /// The account of its uncommitted writes.
+    pub memory: Charge,
+}
+
+fn no_such(number: i64, active: Option<i64>) -> MongoError {
+    let active = active.unwrap_or(-1);
+    MongoError::new(
+        code::NO_SUCH_TRANSACTION,
+        format!(
+            "Given transaction number {number} does not match any in-progress transactions. The \
+                active transaction number is {active}"
+        ),
+    )
+}
+
+fn aborted(number: i64) -> MongoError {
+    MongoError::new(
+        code::NO_SUCH_TRANSACTION,
+        format!("Transaction with {{ txnNumber: {number} }} has been aborted."),
+    )
+}
+
+fn committed(number: i64) -> MongoError {
+    MongoError::new(
+        code::TRANSACTION_COMMITTED,
+        format!("Transaction with {{ txnNumber: {number} }} has been committed."),
+    )
+}
+
+fn too_old(number: i64, last: i64) -> MongoError {
+    MongoError::new(
+        code::TRANSACTION_TOO_OLD,
+        format!(
+            "Cannot start transaction with {{ txnNumber: {number} }} on this session because a \
+                newer transaction or retryable write with txnNumber {last} has already started"
+        ),
+    )
+}
+
+impl SessionWrites {
+    /// Of a session that has not written yet.
+    pub fn new(id: SessionId) -> SessionWrites {
+        SessionWrites {
+            record: SessionRecord::new(id),
+            transaction: State::None,
+        }
+    }
+
+    /// Starts a transaction. One that is still open is aborted.
+    ///
+    /// # Errors
+    /// 225 TransactionTooOld, 117 for a number that was used already; engine failures.
+    pub fn start(
+        &mut self,
+        store: &Store,
+        number: i64,
+        how: Start<'_>,
+        counts: &TransactionCounts,
+    ) -> Result<Arc<Transaction>> {
+        match store.begin_retryable(&mut self.record, number)? {
+            Begun::Old(last) => return Err(too_old(number, last)),
+            Begun::Again => bail!(
+                code::CONFLICTING_OPERATION_IN_PROGRESS,
+                "Only servers in a sharded cluster can start a new transaction at the active \
+                    transaction number"
+            ),
+            Begun::New => {}
+        }
+        self.abort_open(counts);
+        let transaction = Arc::new(store.begin_transaction(how.view)?);
+        counts.started.fetch_add(1, Relaxed);
+        let open = Open {
+            transaction: Arc::clone(&transaction),
+            expires_ms: how.expires_ms,
+            durable_reads: how.durable_reads,
+            memory: how.memory,
+        };
+        self.transaction = State::Open(number, open);
+        Ok(transaction)
+    }
+
+    /// The open transaction with this number, for its next statement.
+    ///
+    /// # Errors
+    /// 251 NoSuchTransaction, 256 TransactionCommitted, 225 TransactionTooOld.
+    pub fn resume(&mut self, store: &Store, number: i64) -> Result<Arc<Transaction>> {
+        self.check(store, number)?;
+        match &self.transaction {
+            State::Open(n, open) if *n == number => Ok(Arc::clone(&open.transaction)),
+            State::Committed(n, _) if *n == number => Err(committed(number)),
+            State::Aborted(n) if *n == number => Err(aborted(number)),
+            _ if self.record.is_committed() => Err(committed(number)),
+            _ => Err(no_such(number, self.record.number())),
+        }
+    }
+
+    /// Compares a number with the newest of the session.
+    fn check(&mut self, store: &Store, number: i64) -> Result<()> {
+        store.load_session(&mut self.record)?;
+        match self.record.number() {
+            Some(last) if number < last => Err(too_old(number, last)),
+            Some(last) if number == last => Ok(()),
+            last => Err(no_such(number, last)),
+        }
+    }
+
+    /// True when the open transaction was promised durable reads.
+    pub fn durable_reads(&self) -> bool {
+        matches!(&self.transaction, State::Open(_, open) if open.durable_reads)
+    }
+
+    /// Charges the memory of the open transaction after a statement.
+    ///
+    /// # Errors
+    /// 146 when the budget has not so much.
+    pub fn charge(&self) -> Result<()> {
+        match &self.transaction {
+            State::Open(_, open) => open.memory.try_set(open.transaction.bytes()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Commits the transaction with this number, or confirms that it was committed.
+    ///
+    /// # Output
+    /// The position of the commit.
+    ///
+    /// # Errors
+    /// Those of [`SessionWrites::resume`] except 256; engine failures.
+    pub fn commit(
+        &mut self,
+        store: &Store,
+        number: i64,
+        counts: &TransactionCounts,
+    ) -> Result<CommitPos> {
+        self.check(store, number)?;
+        match &self.transaction {
+            State::Committed(n, pos) if *n == number => return Ok(*pos),
+            State::Open(n, _) if *n == number => {}
+            State::Aborted(n) if *n == number => return Err(aborted(number)),
+            // Committed before the server was started again.
+            _ if self.record.is_committed() => return Ok(self.record.pos()),
+            _ => return Err(no_such(number, self.record.number())),
+        }
+        let State::Open(_, open) = std::mem::take(&mut self.transaction) else {
+            return Err(no_such(number, self.record.number()));
+        };
+        // Also without writes: a retry after a crash has to find it.
+        match open.transaction.commit(&mut self.record) {
+            Ok(pos) => {
+                counts.committed.fetch_add(1, Relaxed);
+                self.transaction = State::Committed(number, pos);
+                Ok(pos)
+            }
+            Err(e) => {
+                // Whether it was applied is found out by a retry, from the record on disk.
+                counts.aborted.fetch_add(1, Relaxed);
+                Err(e)
+            }
+        }
+    }
+
+    /// Aborts the transaction with this number.
+    ///
+    /// # Errors
+    /// Those of [`SessionWrites::resume`].
+    pub fn abort(&mut self, store: &Store, number: i64, counts: &TransactionCounts) -> Result<()> {
+        self.resume(store, number)?;
+        self.abort_open(counts);
+        Ok(())
+    }
+
+    /// Aborts the open transaction, if there is one; true when there was.
+    pub fn abort_open(&mut self, counts: &TransactionCounts) -> bool {
+        let State::Open(number, _) = self.transaction else {
+            return false;
+        };
+        counts.aborted.fetch_add(1, Relaxed);
+        self.transaction = State::Aborted(number);
+        true
+    }
+
+    /// Aborts the open transaction when a number is above its own: that of a retryable write.
+    pub fn supersede(&mut self, number: i64, counts: &TransactionCounts) {
+        if matches!(&self.transaction, State::Open(n, _) if *n < number) {
+            self.abort_open(counts);
+        }
+    }
+
+    /// Aborts the open transaction when its time is over; its number then.
+    pub fn expire(&mut self, now_ms: i64, counts: &TransactionCounts) -> Option<i64> {
+        match &self.transaction {
+            State::Open(number, open) if open.expires_ms <= now_ms => {
+                let number = *number;
+                self.abort_open(counts);
+                Some(number)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// True when an error of a statement lets the client run the whole transaction again. `ends` for
+/// commit and abort.
+pub fn is_transient(e: &MongoError, ends: bool) -> bool {
+    match e.code() {
+        code::WRITE_CONFLICT
+        | code::SNAPSHOT_UNAVAILABLE
+        | code::LOCK_TIMEOUT
+        | code::NO_SUCH_TRANSACTION => true,
+        code::INTERRUPTED_AT_SHUTDOWN => !ends,
+        _ => false,
+    }
+}

@@ -1,0 +1,257 @@
+//! What arguments are answered with: a rule to each row, over whole commands.
+
+use crate::interrupts::{code, run};
+use crate::protocol::service;
+
+/// A value of each BSON type, as extended JSON, with the name of its type.
+const TYPES: &[(&str, &str)] = &[
+    ("double", "1.5"),
+    ("string", r#""x""#),
+    ("object", "{}"),
+    ("array", "[]"),
+    ("binData", r#"{"$binary": {"base64": "", "subType": "00"}}"#),
+    ("objectId", r#"{"$oid": "000000000000000000000001"}"#),
+    ("bool", "true"),
+    ("date", r#"{"$date": {"$numberLong": "0"}}"#),
+    ("null", "null"),
+    (
+        "regex",
+        r#"{"$regularExpression": {"pattern": "a", "options": ""}}"#,
+    ),
+    ("javascript", r#"{"$code": "f"}"#),
+    ("int", r#"{"$numberInt": "1"}"#),
+    ("timestamp", r#"{"$timestamp": {"t": 1, "i": 1}}"#),
+    ("long", r#"{"$numberLong": "1"}"#),
+    ("decimal", r#"{"$numberDecimal": "1"}"#),
+    ("minKey", r#"{"$minKey": 1}"#),
+    ("maxKey", r#"{"$maxKey": 1}"#),
+];
+
+/// Commands with `@` where a value of each type goes, the types that are accepted, and the code the
+/// others are refused with.
+const ACCEPTED: &[(&str, &[&str], i64)] = &[
+    (
+        r#"{"listDatabases": 1, "authorizedDatabases": @, "$db": "admin"}"#,
+        &["bool", "null"],
+        14,
+    ),
+    (
+        r#"{"listCollections": 1, "authorizedCollections": @}"#,
+        &["bool", "null"],
+        14,
+    ),
+    (
+        r#"{"cloneCollectionAsCapped": "c", "toCollection": @, "size": 4096}"#,
+        &["string"],
+        14,
+    ),
+    (
+        r#"{"aggregate": 1, "pipeline": [{"$listLocalSessions": @}], "cursor": {}}"#,
+        &["object"],
+        14,
+    ),
+];
+
+#[test]
+fn a_type_is_accepted_as_declared() {
+    let s = service();
+    let mut wrong = Vec::new();
+    for (command, accepted, refused) in ACCEPTED {
+        for (name, value) in TYPES {
+            run(&s, r#"{"drop": "x"}"#);
+            run(&s, r#"{"insert": "c", "documents": [{}]}"#);
+            let found = code(&run(&s, &command.replace('@', value)));
+            let wanted = if accepted.contains(name) { 0 } else { *refused };
+            if found != wanted {
+                wrong.push(format!("{command}: {name} gives {found}, not {wanted}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Stages of a pipeline and what they are answered with.
+const STAGES: &[(&str, i64)] = &[
+    (r#"{"$replaceRoot": {"newRoot": {}, "x": 1}}"#, 40415),
+    (r#"{"$replaceRoot": {}}"#, 40414),
+    (r#"{"$merge": 1}"#, 14),
+    (r#"{"$merge": {}}"#, 51178),
+    (r#"{"$merge": {"into": null}}"#, 51178),
+    (r#"{"$merge": {"into": {"db": "x"}}}"#, 5786801),
+    (r#"{"$merge": {"into": {"db": "", "coll": "d"}}}"#, 0),
+    (r#"{"$listClusterCatalog": 1}"#, 9621302),
+    (r#"{"$listClusterCatalog": {"shards": null}}"#, 14),
+    (
+        r#"{"$lookup": {"from": "c", "localField": "a", "foreignField": "b"}}"#,
+        40414,
+    ),
+    (r#"{"$sort": {"a": {"$meta": "textScore", "b": 1}}}"#, 9),
+    (r#"{"$sort": {"a": {"$meta": "indexKey"}}}"#, 31138),
+    (r#"{"$group": {"_id": {"a": 1}}}"#, 17390),
+    (r#"{"$group": {"_id": {"a": true}}}"#, 17390),
+    (r#"{"$group": {"_id": {"a": "$a"}}}"#, 0),
+    (
+        r#"{"$setWindowFields": {"sortBy": {"a": -1}, "output": {"n": {"$sum": 1,
+            "window": {"range": [-1, 1]}}}}}"#,
+        8947401,
+    ),
+    (
+        r#"{"$setWindowFields": {"sortBy": {"a": 1}, "output": {"n": {"$rank": {},
+            "x": 1}}}}"#,
+        5371601,
+    ),
+    (
+        r#"{"$setWindowFields": {"sortBy": {"a": 1, "b": 1}, "output": {"n":
+            {"$documentNumber": {}}}}}"#,
+        5371602,
+    ),
+    (
+        r#"{"$facet": {"f": [{"$listClusterCatalog": {}}]}}"#,
+        9621301,
+    ),
+    (r#"{"$facet": {"f": [{"$listSessions": {}}]}}"#, 73),
+    (r#"{"$facet": {"f": [{"$listLocalSessions": {}}]}}"#, 73),
+    (r#"{"$facet": {"f": [{"$collStats": {}}]}}"#, 40600),
+    (r#"{"$facet": {"f": [1]}}"#, 40171),
+    (r#"{"$facet": {"f": [null]}}"#, 40171),
+    (r#"{"$merge": {"into": "d", "on": null}}"#, 51186),
+    (r#"{"$merge": {"into": "d", "on": 1}}"#, 51186),
+    // Directly around the stage first, further out then.
+    (
+        r#"{"$facet": {"f": [{"$lookup": {"from": "c", "pipeline": [{"$out": "x"}],
+            "as": "a"}}]}}"#,
+        51047,
+    ),
+    (
+        r#"{"$facet": {"f": [{"$lookup": {"from": "c", "pipeline": [{"$collStats": {}}],
+            "as": "a"}}]}}"#,
+        40600,
+    ),
+    (
+        r#"{"$limit": 1}, {"$geoNear": {"near": [0, 0], "distanceField": "d"}}"#,
+        40603,
+    ),
+    // Expressions.
+    (
+        r#"{"$set": {"a": {"$mod": [1, {"$numberDecimal": "0"}]}}}"#,
+        5733415,
+    ),
+    (
+        r#"{"$set": {"a": {"$mod": [{"$add": ["$_id", 1]}, 0]}}}"#,
+        16610,
+    ),
+    (
+        r#"{"$set": {"a": {"$dateTrunc": {"date": {"$add": ["$d", 0]}, "unit": "day",
+            "binSize": {"$numberLong": "9223372036854775807"}}}}}"#,
+        5439002,
+    ),
+    (
+        r#"{"$set": {"a": {"$dateTrunc": {"date": {"$add": ["$d", 0]}, "unit": "year",
+            "binSize": {"$numberLong": "100000000001"}}}}}"#,
+        5439006,
+    ),
+    (
+        r#"{"$set": {"a": {"$convert": {"input": {"$add": [{"$add": ["$d", 0]},
+            {"$numberLong": "400000000000000"}]}, "to": "string", "onError": 1}}}}"#,
+        18537,
+    ),
+    // A null among operands that are no constants spares the constants.
+    (
+        r#"{"$set": {"a": {"$setUnion": [{"$literal": "x"}, "$none"]}}}"#,
+        0,
+    ),
+    // Filters.
+    (
+        r#"{"$match": {"a": {"$regex": "a", "$options": "\u0000"}}}"#,
+        51108,
+    ),
+];
+
+#[test]
+fn stages_are_answered_by_rule() {
+    let s = service();
+    run(
+        &s,
+        r#"{"insert": "c", "documents": [{"_id": 7, "a": 1,
+            "d": {"$date": {"$numberLong": "0"}}}]}"#,
+    );
+    let mut wrong = Vec::new();
+    for (stages, wanted) in STAGES {
+        let command = format!(r#"{{"aggregate": "c", "pipeline": [{stages}], "cursor": {{}}}}"#);
+        let found = code(&run(&s, &command));
+        if found != *wanted {
+            wrong.push(format!("{stages}: {found}, not {wanted}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Commands and what they are answered with, one after another on one database.
+const COMMANDS: &[(&str, i64)] = &[
+    (r#"{"dropDatabase": "x"}"#, 14),
+    (r#"{"dropDatabase": null}"#, 14),
+    (r#"{"dropDatabase": {"$numberLong": "1"}}"#, 0),
+    (r#"{"planCacheClear": "none", "projection": {"a": 1}}"#, 0),
+    (
+        r#"{"create": "v", "viewOn": "c", "clusteredIndex": {"key": {"_id": 1},
+        "unique": true}}"#,
+        6026500,
+    ),
+    (
+        r#"{"create": "k", "capped": true, "size": 4096, "clusteredIndex": {"key": {"_id": 1},
+        "unique": true}}"#,
+        6049200,
+    ),
+    (
+        r#"{"create": "k", "max": 4, "clusteredIndex": {"key": {"_id": 1},
+        "unique": true}}"#,
+        6049204,
+    ),
+    (r#"{"create": "k", "clusteredIndex": true}"#, 5979703),
+    (
+        r#"{"create": "k", "clusteredIndex": {"key": {"_id": 1}, "unique": true,
+        "v": 1}}"#,
+        5979704,
+    ),
+    (r#"{"create": "k", "clusteredIndex": null}"#, 14),
+    (
+        r#"{"create": "k", "clusteredIndex": {"key": {"_id": 1}, "unique": 1}}"#,
+        0,
+    ),
+    (r#"{"create": "s", "size": 4096}"#, 72),
+    (r#"{"create": "s"}"#, 0),
+    (r#"{"convertToCapped": "s"}"#, 72),
+    (r#"{"convertToCapped": "s", "size": "x"}"#, 72),
+    (r#"{"convertToCapped": "s", "size": 0}"#, 72),
+    (r#"{"convertToCapped": "s", "size": 4096}"#, 0),
+    (r#"{"collMod": "s", "dryRun": 1}"#, 72),
+    (
+        r#"{"find": "s", "filter": {"a": {"$near": {"$geometry": {"type": "Point",
+            "coordinates": [0, 0]}, "$minDistance": {"$numberDouble": "Infinity"}}}}}"#,
+        2,
+    ),
+];
+
+#[test]
+fn commands_are_answered_by_rule() {
+    let s = service();
+    let mut wrong = Vec::new();
+    for (command, wanted) in COMMANDS {
+        let found = code(&run(&s, command));
+        if found != *wanted {
+            wrong.push(format!("{command}: {found}, not {wanted}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_renamed_name_holds_no_null_byte() {
+    let s = service();
+    run(&s, r#"{"insert": "c", "documents": [{"_id": 1, "a": 1}]}"#);
+    let reply = run(
+        &s,
+        r#"{"update": "c", "updates": [{"q": {}, "u": {"$rename": {"a": "b\u0000"}}}]}"#,
+    );
+    assert!(format!("{reply:?}").contains("9867600"), "{reply:?}");
+}

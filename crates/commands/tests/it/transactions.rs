@@ -1,0 +1,636 @@
+//! Multi-document transactions: what their statements see, conflicts, commit, abort, expiry, codes.
+
+use crate::behaviour::send;
+use crate::interrupts::json;
+use commands::{Clock, Config, Connection, Dispatcher, Service, StoreHooks, SystemClock, registry};
+use model::{Binary, DocBuf, Value, doc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use storage::MemoryEngine;
+use store::Store;
+
+/// A mock clock.
+#[derive(Debug, Default)]
+struct MockClock(AtomicI64);
+
+impl Clock for MockClock {
+    fn now_ms(&self) -> i64 {
+        1_700_000_000_000 + self.0.load(Ordering::Relaxed)
+    }
+    fn monotonic_us(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) as u64 * 1000
+    }
+}
+
+struct Server {
+    engine: Arc<MemoryEngine>,
+    clock: Arc<MockClock>,
+    dispatcher: Arc<Dispatcher>,
+}
+
+impl Server {
+    fn over(engine: Arc<MemoryEngine>) -> Server {
+        let clock = Arc::new(MockClock::default());
+        let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
+        let store = Arc::new(Store::open(engine.clone(), hooks).unwrap());
+        let service = Service::new(Config::default(), clock.clone(), store).shared();
+        Server {
+            engine,
+            clock,
+            dispatcher: Arc::new(registry::dispatcher(service)),
+        }
+    }
+
+    fn new() -> Server {
+        Server::over(Arc::default())
+    }
+
+    /// A server with the collection `c`: `{_id: n, a: n}` below `n`.
+    fn with(n: i32) -> Server {
+        let s = Server::new();
+        let docs: Vec<String> = (0..n)
+            .map(|i| format!(r#"{{"_id": {i}, "a": {i}}}"#))
+            .collect();
+        let docs = docs.join(", ");
+        let r = s
+            .client(0)
+            .run(&format!(r#"{{"insert": "c", "documents": [{docs}]}}"#));
+        assert_eq!(code(&r), 0, "{r:?}");
+        s
+    }
+
+    /// The process dies; its memory is gone, the engine's content stays.
+    fn restarted(self) -> Server {
+        Server::over(self.engine)
+    }
+
+    fn client(&self, session: u8) -> Client {
+        Client {
+            dispatcher: self.dispatcher.clone(),
+            conn: self.dispatcher.connect("127.0.0.1:1"),
+            session,
+            number: 0,
+            started: false,
+        }
+    }
+}
+
+/// A client with a session of its own.
+struct Client {
+    dispatcher: Arc<Dispatcher>,
+    conn: Connection,
+    session: u8,
+    number: i64,
+    started: bool,
+}
+
+fn code(r: &DocBuf) -> i64 {
+    let errors = r.doc().field("writeErrors").as_array();
+    let first = errors.and_then(|a| a.get(0));
+    let d = first.as_ref().and_then(Value::as_doc).unwrap_or(r.doc());
+    d.field("code").as_i64_exact().unwrap_or(0)
+}
+
+fn is_transient(r: &DocBuf) -> bool {
+    let labels = r.doc().field("errorLabels").as_array();
+    labels.is_some_and(|l| {
+        l.iter()
+            .any(|v| v.as_str() == Some("TransientTransactionError"))
+    })
+}
+
+impl Client {
+    /// Outside of a transaction.
+    fn run(&mut self, command: &str) -> DocBuf {
+        send(&self.dispatcher, &mut self.conn, "db", json(command).doc())
+    }
+
+    fn begin(&mut self) -> &mut Client {
+        self.number += 1;
+        self.started = false;
+        self
+    }
+
+    fn with_number(&mut self, db: &str, mut command: DocBuf) -> DocBuf {
+        let bytes = [self.session; 16];
+        command.put("lsid", &doc! { "id": Binary { subtype: 4, bytes: &bytes } });
+        command.put("txnNumber", self.number);
+        command.put("autocommit", false);
+        send(&self.dispatcher, &mut self.conn, db, command.doc())
+    }
+
+    /// A statement of the transaction.
+    fn say(&mut self, command: &str) -> DocBuf {
+        let mut command = json(command);
+        if !std::mem::replace(&mut self.started, true) {
+            command.put("startTransaction", true);
+        }
+        self.with_number("db", command)
+    }
+
+    /// A statement that succeeds.
+    fn ok(&mut self, command: &str) -> DocBuf {
+        let r = self.say(command);
+        assert_eq!(code(&r), 0, "{command}: {r:?}");
+        r
+    }
+
+    fn commit(&mut self) -> DocBuf {
+        self.with_number("admin", doc! { "commitTransaction": 1i32 })
+    }
+
+    fn abort(&mut self) -> DocBuf {
+        self.with_number("admin", doc! { "abortTransaction": 1i32 })
+    }
+
+    fn set(&mut self, id: i32, a: i32) -> DocBuf {
+        self.say(&format!(
+            r#"{{"update": "c", "updates": [
+                {{"q": {{"_id": {id}}}, "u": {{"$set": {{"a": {a}}}}}}}]}}"#
+        ))
+    }
+}
+
+/// Values of `_id` and `a` in a reply, in their order.
+fn pairs(r: &DocBuf) -> Vec<(i64, i64)> {
+    let cursor = r
+        .doc()
+        .field("cursor")
+        .as_doc()
+        .unwrap_or_else(|| panic!("{r:?}"));
+    let batch = match cursor.field("firstBatch") {
+        Value::Missing => cursor.field("nextBatch"),
+        batch => batch,
+    };
+    let number = |d: &Value<'_>, name: &str| {
+        let d = d.as_doc().unwrap();
+        d.field(name).as_i64_exact().unwrap_or(-1)
+    };
+    let batch = batch.as_array().unwrap();
+    batch
+        .iter()
+        .map(|d| (number(&d, "_id"), number(&d, "a")))
+        .collect()
+}
+
+const FIND: &str = r#"{"find": "c", "sort": {"_id": 1}}"#;
+
+#[test]
+fn statements_see_their_own_writes_and_others_see_them_after_the_commit() {
+    let s = Server::with(3);
+    let (mut t, mut other) = (s.client(1), s.client(2));
+    assert_eq!(
+        code(&other.run(r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#)),
+        0
+    );
+    t.begin()
+        .ok(r#"{"insert": "c", "documents": [{"_id": 7, "a": 7}, {"_id": -1, "a": 5}]}"#);
+    assert_eq!(code(&t.set(1, 9)), 0);
+    t.ok(r#"{"delete": "c", "deletes": [{"q": {"_id": 0}, "limit": 1}]}"#);
+    let own = vec![(-1, 5), (1, 9), (2, 2), (7, 7)];
+    assert_eq!(pairs(&t.ok(FIND)), own);
+    let by_index = r#"{"find": "c", "filter": {"a": {"$gte": 5}}, "hint": "a", "sort": {"a": -1}}"#;
+    assert_eq!(pairs(&t.ok(by_index)), vec![(1, 9), (7, 7), (-1, 5)]);
+    assert_eq!(
+        pairs(&t.ok(r#"{"find": "c", "filter": {"_id": 1}}"#)),
+        vec![(1, 9)]
+    );
+    let grouped = r#"{"aggregate": "c", "cursor": {}, "pipeline": [
+        {"$group": {"_id": 0, "a": {"$sum": "$a"}}}]}"#;
+    assert_eq!(pairs(&t.ok(grouped)), vec![(0, 23)]);
+    let old = vec![(0, 0), (1, 1), (2, 2)];
+    assert_eq!(pairs(&other.run(FIND)), old);
+    assert_eq!(pairs(&other.run(by_index)), vec![]);
+    assert_eq!(code(&t.commit()), 0);
+    assert_eq!(pairs(&other.run(FIND)), own);
+    assert_eq!(pairs(&other.run(by_index)), vec![(1, 9), (7, 7), (-1, 5)]);
+    let count = other.run(r#"{"count": "c"}"#);
+    assert_eq!(count.doc().field("n").as_i64_exact(), Some(4));
+    let valid = other.run(r#"{"validate": "c"}"#);
+    assert_eq!(
+        valid.doc().field("valid").as_bool(),
+        Some(true),
+        "{valid:?}"
+    );
+}
+
+#[test]
+fn a_transaction_reads_the_state_of_its_beginning() {
+    let s = Server::with(3);
+    let (mut t, mut other) = (s.client(1), s.client(2));
+    t.begin().ok(FIND);
+    other.run(r#"{"insert": "c", "documents": [{"_id": 9, "a": 9}]}"#);
+    other.run(r#"{"delete": "c", "deletes": [{"q": {"_id": 0}, "limit": 1}]}"#);
+    assert_eq!(pairs(&t.ok(FIND)), vec![(0, 0), (1, 1), (2, 2)]);
+    assert_eq!(code(&t.commit()), 0);
+    assert_eq!(pairs(&t.begin().ok(FIND)), vec![(1, 1), (2, 2), (9, 9)]);
+}
+
+#[test]
+fn an_aborted_transaction_leaves_nothing() {
+    let s = Server::with(2);
+    let mut t = s.client(1);
+    t.begin()
+        .ok(r#"{"insert": "c", "documents": [{"_id": 7, "a": 7}]}"#);
+    t.set(1, 9);
+    assert_eq!(code(&t.abort()), 0);
+    assert_eq!(pairs(&t.run(FIND)), vec![(0, 0), (1, 1)]);
+    assert_eq!(code(&t.set(1, 9)), 251, "the transaction has ended");
+    assert_eq!(code(&t.commit()), 251);
+    assert_eq!(code(&t.begin().set(1, 9)), 0, "the claims were released");
+    assert_eq!(code(&t.commit()), 0);
+    assert_eq!(pairs(&t.run(FIND)), vec![(0, 0), (1, 9)]);
+}
+
+#[test]
+fn the_first_updater_wins() {
+    let s = Server::with(3);
+    let (mut a, mut b) = (s.client(1), s.client(2));
+    a.begin().ok(FIND);
+    b.begin().ok(FIND);
+    assert_eq!(code(&a.set(1, 10)), 0);
+    let r = b.set(1, 20);
+    assert!(code(&r) == 112 && is_transient(&r), "{r:?}");
+    let r = b.say(FIND);
+    assert!(
+        code(&r) == 251 && is_transient(&r),
+        "a conflict aborts: {r:?}"
+    );
+    assert_eq!(code(&a.commit()), 0);
+    // What was committed after the beginning cannot be changed either.
+    b.begin().ok(FIND);
+    a.begin().set(2, 30);
+    assert_eq!(code(&a.commit()), 0);
+    for statement in [
+        r#"{"delete": "c", "deletes": [{"q": {"_id": 2}, "limit": 1}]}"#,
+        r#"{"findAndModify": "c", "query": {"_id": 2}, "update": {"$inc": {"a": 1}}}"#,
+    ] {
+        let r = b.say(statement);
+        assert!(code(&r) == 112 && is_transient(&r), "{r:?}");
+        b.begin().ok(FIND);
+        a.begin().set(2, 40);
+        assert_eq!(code(&a.commit()), 0);
+    }
+    assert_eq!(pairs(&a.run(FIND)), vec![(0, 0), (1, 10), (2, 40)]);
+}
+
+#[test]
+fn keys_are_unique_across_transactions() {
+    let s = Server::with(1);
+    let (mut a, mut b) = (s.client(1), s.client(2));
+    a.run(r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a", "unique": true}]}"#);
+    for insert in [
+        r#"{"insert": "c", "documents": [{"_id": 5, "a": 5}]}"#,
+        r#"{"insert": "c", "documents": [{"_id": 6, "a": 5}]}"#,
+    ] {
+        a.begin()
+            .ok(r#"{"insert": "c", "documents": [{"_id": 5, "a": 5}]}"#);
+        let r = b.begin().say(insert);
+        assert!(code(&r) == 112 && is_transient(&r), "claimed: {r:?}");
+        assert_eq!(code(&b.abort()), 251);
+        b.begin().ok(FIND);
+        assert_eq!(code(&a.commit()), 0);
+        let r = b.say(insert);
+        assert!(code(&r) == 112 && is_transient(&r), "inserted since: {r:?}");
+        let r = b.begin().say(insert);
+        assert!(code(&r) == 11000 && !is_transient(&r), "seen: {r:?}");
+        assert_eq!(code(&b.say(FIND)), 251, "a write error aborts");
+        a.begin()
+            .ok(r#"{"delete": "c", "deletes": [{"q": {"_id": 5}, "limit": 1}]}"#);
+        a.ok(r#"{"insert": "c", "documents": [{"_id": 8, "a": 5}]}"#);
+        let r = a.say(r#"{"insert": "c", "documents": [{"_id": 9, "a": 5}]}"#);
+        assert_eq!(code(&r), 11000, "its own key: {r:?}");
+        a.begin()
+            .ok(r#"{"delete": "c", "deletes": [{"q": {"_id": 5}, "limit": 1}]}"#);
+        assert_eq!(code(&a.commit()), 0);
+    }
+    let valid = a.run(r#"{"validate": "c"}"#);
+    assert_eq!(
+        valid.doc().field("valid").as_bool(),
+        Some(true),
+        "{valid:?}"
+    );
+}
+
+#[test]
+fn an_update_of_many_meets_each_document_once() {
+    let s = Server::with(600);
+    let mut t = s.client(1);
+    t.run(r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#);
+    let r = t.begin().ok(
+        r#"{"update": "c", "updates": [{"q": {"a": {"$gte": 0}}, "u": {"$inc": {"a": 1000}},
+            "multi": true, "hint": "a"}]}"#,
+    );
+    assert_eq!(r.doc().field("nModified").as_i64_exact(), Some(600));
+    let r = t.ok(r#"{"delete": "c", "deletes": [{"q": {"a": {"$lt": 1300}}, "limit": 0}]}"#);
+    assert_eq!(r.doc().field("n").as_i64_exact(), Some(300));
+    assert_eq!(code(&t.commit()), 0);
+    let r = t.run(r#"{"count": "c", "query": {"a": {"$gte": 1300}}}"#);
+    assert_eq!(r.doc().field("n").as_i64_exact(), Some(300));
+    let valid = t.run(r#"{"validate": "c"}"#);
+    assert_eq!(
+        valid.doc().field("valid").as_bool(),
+        Some(true),
+        "{valid:?}"
+    );
+}
+
+#[test]
+fn a_commit_is_confirmed_to_whom_asks_again_also_after_a_restart() {
+    let s = Server::with(1);
+    let mut t = s.client(1);
+    assert_eq!(code(&t.begin().set(0, 5)), 0);
+    for _ in 0..2 {
+        assert_eq!(code(&t.commit()), 0);
+    }
+    assert_eq!(code(&t.abort()), 256);
+    assert_eq!(code(&t.set(0, 6)), 256);
+    assert_eq!(code(&t.begin().set(0, 7)), 0, "not committed");
+    let number = t.number;
+    let s = s.restarted();
+    let mut t = s.client(1);
+    t.number = number - 1;
+    t.started = true;
+    assert_eq!(code(&t.commit()), 0, "committed before the restart");
+    assert_eq!(code(&t.abort()), 256);
+    t.number = number;
+    assert_eq!(code(&t.commit()), 251, "lost with the process");
+    t.number = number - 2;
+    assert_eq!(code(&t.commit()), 225);
+    assert_eq!(pairs(&t.run(FIND)), vec![(0, 5)]);
+}
+
+#[test]
+fn a_transaction_ends_when_its_time_is_over_or_its_session_is_killed() {
+    let s = Server::with(1);
+    let (mut t, mut other) = (s.client(1), s.client(2));
+    assert_eq!(code(&t.begin().set(0, 5)), 0);
+    let service = s.dispatcher.service();
+    s.clock.0.store(59_000, Ordering::Relaxed);
+    service.expire();
+    assert_eq!(code(&t.set(0, 6)), 0);
+    s.clock.0.store(61_000, Ordering::Relaxed);
+    service.expire();
+    assert_eq!(code(&t.set(0, 7)), 251);
+    assert_eq!(code(&t.begin().set(0, 8)), 0);
+    let lsid = Binary {
+        subtype: 4,
+        bytes: &[1; 16],
+    };
+    let kill = doc! { "killSessions": [{ "id": lsid }] };
+    assert_eq!(
+        code(&send(&s.dispatcher, &mut other.conn, "admin", kill.doc())),
+        0
+    );
+    let r =
+        other.run(r#"{"update": "c", "updates": [{"q": {"_id": 0}, "u": {"$set": {"a": 1}}}]}"#);
+    assert_eq!(code(&r), 0, "no claim is left");
+    let r = t.commit();
+    assert!(code(&r) == 251 && is_transient(&r), "{r:?}");
+    assert_eq!(pairs(&t.run(FIND)), vec![(0, 1)]);
+    let status = other.run(r#"{"serverStatus": 1}"#);
+    let counts = status.doc().field("transactions").as_doc().unwrap();
+    let count = |name: &str| counts.field(name).as_i64_exact();
+    assert_eq!(
+        (
+            count("totalStarted"),
+            count("totalAborted"),
+            count("currentOpen")
+        ),
+        (Some(2), Some(2), Some(0))
+    );
+}
+
+#[test]
+fn writers_outside_wait_for_the_transaction() {
+    let s = Server::with(1);
+    let mut t = s.client(1);
+    assert_eq!(code(&t.begin().set(0, 5)), 0);
+    let mut other = s.client(2);
+    let (done, waits) = std::sync::mpsc::channel();
+    let writer = std::thread::spawn(move || {
+        let r = other
+            .run(r#"{"update": "c", "updates": [{"q": {"_id": 0}, "u": {"$inc": {"a": 1}}}]}"#);
+        done.send(code(&r)).unwrap();
+    });
+    assert!(waits.recv_timeout(Duration::from_millis(100)).is_err());
+    assert_eq!(code(&t.commit()), 0);
+    assert_eq!(waits.recv_timeout(Duration::from_secs(10)), Ok(0));
+    writer.join().unwrap();
+    assert_eq!(pairs(&t.run(FIND)), vec![(0, 6)]);
+}
+
+#[test]
+fn a_wait_for_a_transaction_ends_by_a_kill_and_when_the_server_stops() {
+    let s = Server::with(2);
+    let mut t = s.client(1);
+    assert_eq!(code(&t.begin().set(0, 5)), 0);
+    let waiter = |session: u8| {
+        let mut other = s.client(session);
+        std::thread::spawn(move || {
+            let update =
+                r#"{"update": "c", "updates": [{"q": {"_id": 0}, "u": {"$inc": {"a": 1}}}]}"#;
+            code(&other.run(update))
+        })
+    };
+    let killed = waiter(2);
+    let mut admin = s.client(3);
+    let running = r#"{"aggregate": 1, "cursor": {}, "pipeline": [{"$currentOp": {}},
+        {"$match": {"op": "update"}}, {"$project": {"_id": "$opid"}}]}"#;
+    let opid = loop {
+        let r = send(&s.dispatcher, &mut admin.conn, "admin", json(running).doc());
+        if let Some((opid, _)) = pairs(&r).first() {
+            break *opid;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let kill = format!(r#"{{"killOp": 1, "op": {opid}}}"#);
+    assert_eq!(
+        code(&send(
+            &s.dispatcher,
+            &mut admin.conn,
+            "admin",
+            json(&kill).doc()
+        )),
+        0
+    );
+    assert_eq!(killed.join().unwrap(), 11601);
+    let stopped = waiter(4);
+    std::thread::sleep(Duration::from_millis(100));
+    s.dispatcher.service().interrupt_all();
+    assert!(matches!(stopped.join().unwrap(), 0 | 11600));
+    assert_eq!(code(&t.commit()), 251, "aborted because the server stops");
+}
+
+#[test]
+fn a_cursor_of_a_transaction_goes_on_in_it_and_ends_with_it() {
+    let s = Server::with(10);
+    let mut t = s.client(1);
+    let r = t
+        .begin()
+        .ok(r#"{"find": "c", "batchSize": 4, "sort": {"_id": 1}}"#);
+    let id = r
+        .doc()
+        .field("cursor")
+        .as_doc()
+        .unwrap()
+        .field("id")
+        .as_i64_exact()
+        .unwrap();
+    let more = |n: i32| {
+        format!(r#"{{"getMore": {{"$numberLong": "{id}"}}, "collection": "c", "batchSize": {n}}}"#)
+    };
+    assert_eq!(pairs(&t.ok(&more(2))), vec![(4, 4), (5, 5)]);
+    let mut command = json(&more(2));
+    let lsid = Binary {
+        subtype: 4,
+        bytes: &[1; 16],
+    };
+    command.put("lsid", &doc! { "id": lsid });
+    let r = send(&s.dispatcher, &mut t.conn, "db", command.doc());
+    assert_eq!(code(&r), 50740, "{r:?}");
+    assert_eq!(code(&t.commit()), 0);
+    t.begin().ok(FIND);
+    assert_eq!(
+        code(&t.say(&more(2))),
+        43,
+        "the cursor ended with its transaction"
+    );
+}
+
+#[test]
+fn arguments_and_commands_that_belong_to_no_transaction_are_refused() {
+    let s = Server::with(1);
+    let mut t = s.client(1);
+    let lsid =
+        r#""lsid": {"id": {"$binary": {"base64": "AQEBAQEBAQEBAQEBAQEBAQ==", "subType": "04"}}}"#;
+    let number = r#""txnNumber": {"$numberLong": "5"}"#;
+    for (command, expected) in [
+        (
+            format!(r#"{{"find": "c", {lsid}, "autocommit": false, "startTransaction": true}}"#),
+            72,
+        ),
+        (
+            format!(r#"{{"find": "c", {lsid}, {number}, "startTransaction": true}}"#),
+            72,
+        ),
+        (
+            format!(r#"{{"find": "c", {lsid}, {number}, "autocommit": true}}"#),
+            72,
+        ),
+        (
+            format!(r#"{{"find": "c", {lsid}, {number}, "autocommit": false}}"#),
+            251,
+        ),
+        (
+            format!(r#"{{"find": "c", {number}, "autocommit": false}}"#),
+            72,
+        ),
+        (
+            format!(r#"{{"find": "c", {lsid}, "startTransaction": false}}"#),
+            72,
+        ),
+        (format!(r#"{{"find": "c", {lsid}, {number}}}"#), 50768),
+    ] {
+        let r = t.run(&command);
+        assert_eq!(code(&r), expected, "{command}: {r:?}");
+    }
+    for (command, expected) in [
+        (r#"{"count": "c"}"#, 263),
+        (r#"{"drop": "c"}"#, 263),
+        (
+            r#"{"find": "c", "readConcern": {"level": "linearizable"}}"#,
+            72,
+        ),
+        (
+            r#"{"insert": "c", "documents": [{}], "writeConcern": {"w": 1}}"#,
+            72,
+        ),
+        (
+            r#"{"aggregate": "c", "pipeline": [{"$out": "d"}], "cursor": {}}"#,
+            263,
+        ),
+    ] {
+        let r = t.begin().say(command);
+        assert_eq!(code(&r), expected, "{command}: {r:?}");
+    }
+    t.begin().ok(FIND);
+    let r = t.say(r#"{"find": "c", "readConcern": {"level": "snapshot"}}"#);
+    assert_eq!(code(&r), 72, "{r:?}");
+    let admin = |t: &mut Client, command: &str| {
+        code(&send(
+            &s.dispatcher,
+            &mut t.conn,
+            "admin",
+            json(command).doc(),
+        ))
+    };
+    assert_eq!(admin(&mut t, r#"{"commitTransaction": 1}"#), 125);
+    assert_eq!(
+        admin(&mut t, r#"{"abortTransaction": 1, "autocommit": null}"#),
+        125
+    );
+    assert_eq!(
+        admin(&mut t, r#"{"abortTransaction": 1, "autocommit": false}"#),
+        72
+    );
+    assert_eq!(code(&t.run(r#"{"commitTransaction": 1}"#)), 13);
+}
+
+/// Transfers between accounts by many sessions: every state that a transaction sees has the same
+/// sum, and so has the last.
+#[test]
+fn concurrent_transfers_conserve_the_sum() {
+    const ACCOUNTS: i64 = 8;
+    let s = Server::new();
+    let docs: Vec<String> = (0..ACCOUNTS)
+        .map(|i| format!(r#"{{"_id": {i}, "a": 100}}"#))
+        .collect();
+    s.client(0).run(&format!(
+        r#"{{"insert": "c", "documents": [{}]}}"#,
+        docs.join(", ")
+    ));
+    let sum = |r: &DocBuf| pairs(r).iter().map(|(_, a)| a).sum::<i64>();
+    let committed: i64 = std::thread::scope(|scope| {
+        let workers: Vec<_> = (1..=4u8)
+            .map(|n| {
+                let mut t = s.client(n);
+                scope.spawn(move || {
+                    let mut committed = 0;
+                    for round in 0..150u64 {
+                        let draw = (round + 1) * 2_654_435_761 * u64::from(n);
+                        let from = (draw >> 7) as i64 % ACCOUNTS;
+                        let to = (draw >> 17) as i64 % ACCOUNTS;
+                        let r = t.begin().ok(FIND);
+                        assert_eq!(sum(&r), 100 * ACCOUNTS, "{r:?}");
+                        let moves = [(from, -1), (to, 1)];
+                        let fails = moves.iter().any(|(id, by)| {
+                            let r = t.say(&format!(
+                                r#"{{"update": "c", "updates": [{{"q": {{"_id": {id}}},
+                                    "u": {{"$inc": {{"a": {by}}}}}}}]}}"#
+                            ));
+                            assert!(matches!(code(&r), 0 | 112), "{r:?}");
+                            code(&r) != 0
+                        });
+                        if !fails {
+                            assert_eq!(code(&t.commit()), 0);
+                            committed += 1;
+                        }
+                    }
+                    committed
+                })
+            })
+            .collect();
+        workers.into_iter().map(|w| w.join().unwrap()).sum()
+    });
+    assert!(committed > 150, "{committed}");
+    let mut t = s.client(9);
+    assert_eq!(sum(&t.run(FIND)), 100 * ACCOUNTS);
+    let valid = t.run(r#"{"validate": "c"}"#);
+    assert_eq!(
+        valid.doc().field("valid").as_bool(),
+        Some(true),
+        "{valid:?}"
+    );
+}

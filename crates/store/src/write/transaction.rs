@@ -1,0 +1,293 @@
+//! Multi-document transactions: uncommitted writes in an overlay over a fixed view, claims on every
+//! key that is written, one commit. Promises: snapshot isolation; the first writer of a key wins,
+//! the other transaction gets 112 WriteConflict at once, a writer outside waits; what was not
+//! committed leaves nothing on disk. Must not know: sessions, commands.
+
+use crate::catalog::{Collection, Shared, State};
+use crate::commit::{OnCommit, WriteUnit};
+use crate::error;
+use crate::format::meta;
+use crate::locks::{KeyId, KeyIds, Owner};
+use crate::view::scan::NATURAL_ORDER_DOCS;
+use crate::view::{Overlay, ReadView};
+use crate::write::session::{Effect, SessionRecord};
+use model::{MongoError, Result, code};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use storage::{BatchOp, CommitPos, Table, WriteBatch};
+
+/// How long a transaction waits for a change of the catalog.
+const GATE_WAIT: Duration = Duration::from_millis(50);
+/// The statement of a session's record that says that a transaction was committed.
+const COMMIT_STATEMENT: i32 = -1;
+
+/// A transaction that is neither committed nor aborted. Dropping it aborts it.
+pub struct Transaction {
+    shared: Arc<Shared>,
+    owner: Owner,
+    view: ReadView,
+    overlay: Arc<Overlay>,
+    writes: Mutex<Writes>,
+}
+
+/// What a transaction holds besides its overlay.
+#[derive(Default)]
+struct Writes {
+    claims: Vec<KeyId>,
+    collections: Vec<Touched>,
+}
+
+/// A collection the transaction writes to. The transaction is inside its gate.
+struct Touched {
+    coll: Arc<Collection>,
+    changes: Changes,
+}
+
+/// What writes change in memory when they are committed.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub(crate) docs: i64,
+    pub(crate) bytes: i64,
+    /// Sequence numbers and keys of inserted documents.
+    pub(crate) inserted: Vec<(u64, Box<[u8]>)>,
+    /// Sequence numbers of deleted documents.
+    pub(crate) deleted: Vec<u64>,
+}
+
+/// Another transaction or a later commit has changed what this one wants to write.
+fn write_conflict() -> MongoError {
+    MongoError::new(
+        code::WRITE_CONFLICT,
+        "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please \
+            retry your operation or multi-document transaction.",
+    )
+}
+
+impl Transaction {
+    /// A transaction that reads the state of now, or that of `at`.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn begin(shared: &Arc<Shared>, at: Option<&ReadView>) -> Result<Transaction> {
+        let view = match at {
+            Some(view) => view.with_overlay(),
+            None => ReadView::now(shared.engine.as_ref())?.with_overlay(),
+        };
+        let overlay = view.overlay().cloned().unwrap_or_default();
+        Ok(Transaction {
+            owner: shared.next_owner(),
+            shared: Arc::clone(shared),
+            view,
+            overlay,
+            writes: Mutex::default(),
+        })
+    }
+
+    /// What it reads: the state of its beginning with its own writes.
+    pub fn view(&self) -> &ReadView {
+        &self.view
+    }
+
+    /// Bytes of memory its writes take.
+    pub fn bytes(&self) -> usize {
+        self.overlay.bytes()
+    }
+
+    /// True when it has written something.
+    pub fn has_written(&self) -> bool {
+        !self.writes.lock().collections.is_empty()
+    }
+
+    /// Enters the gate of a collection until the end of the transaction.
+    ///
+    /// # Errors
+    /// 175 when the collection is gone, 24 LockTimeout while it is being changed, 263 for a capped
+    /// collection.
+    pub(crate) fn enter(&self, coll: &Arc<Collection>) -> Result<Arc<State>> {
+        let mut writes = self.writes.lock();
+        if !writes
+            .collections
+            .iter()
+            .any(|t| Arc::ptr_eq(&t.coll, coll))
+        {
+            if !coll.gate.enter_until(Instant::now() + GATE_WAIT) {
+                return Err(MongoError::new(
+                    code::LOCK_TIMEOUT,
+                    format!("Unable to acquire a lock on '{}' in time", coll.ns()),
+                ));
+            }
+            writes.collections.push(Touched {
+                coll: Arc::clone(coll),
+                changes: Changes::default(),
+            });
+        }
+        let state = Arc::clone(&coll.state());
+        if state.dropped {
+            return Err(coll.gone());
+        }
+        if state.capped {
+            return Err(MongoError::new(
+                code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                format!(
+                    "Collection '{}' is capped: no writes in a transaction",
+                    coll.ns()
+                ),
+            ));
+        }
+        Ok(state)
+    }
+
+    /// Claims keys until the end of the transaction.
+    ///
+    /// # Errors
+    /// 112 when another transaction has one of them.
+    pub(crate) fn claim(&self, keys: &mut KeyIds) -> Result<()> {
+        self.shared
+            .locks
+            .claim(keys, self.owner)
+            .map_err(|_| write_conflict())?;
+        self.writes.lock().claims.extend_from_slice(keys);
+        Ok(())
+    }
+
+    /// Reads a key that is claimed and will be written.
+    ///
+    /// # Output
+    /// False when there is no value; otherwise it was appended to `out`.
+    ///
+    /// # Errors
+    /// 112 when the key was changed after the transaction began; engine failures.
+    pub(crate) fn read_claimed(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let own = self.overlay.get(table, key, |value| {
+            out.extend_from_slice(value.unwrap_or_default());
+            value.is_some()
+        });
+        if let Some(found) = own {
+            return Ok(found);
+        }
+        let engine = self.shared.engine.as_ref();
+        let start = out.len();
+        let found = self.view.get_with(engine, table, key, &mut |value| {
+            out.extend_from_slice(value);
+        })?;
+        let seen = out.get(start..).unwrap_or_default();
+        let mut same = true;
+        let exists = engine
+            .get_with(table, key, &mut |value| same = value == seen)
+            .map_err(error::storage)?;
+        if exists != found || !same {
+            return Err(write_conflict());
+        }
+        Ok(found)
+    }
+
+    /// Takes over the operations of a batch and what they change in memory.
+    ///
+    /// # Errors
+    /// 257 TransactionTooLarge when one commit cannot hold all writes.
+    pub(crate) fn absorb(
+        &self,
+        coll: &Collection,
+        batch: &WriteBatch,
+        more: Changes,
+    ) -> Result<()> {
+        for op in batch.iter() {
+            match op {
+                BatchOp::Put { table, key, value } => self.overlay.set(table, key, Some(value)),
+                BatchOp::Delete { table, key } => self.overlay.set(table, key, None),
+                // Counters are added once, at the commit; a statement makes no ranges.
+                BatchOp::Add { .. } | BatchOp::DeleteRange { .. } => {}
+            }
+        }
+        let mut writes = self.writes.lock();
+        if let Some(t) = writes
+            .collections
+            .iter_mut()
+            .find(|t| t.coll.ident == coll.ident)
+        {
+            t.changes.docs += more.docs;
+            t.changes.bytes += more.bytes;
+            t.changes.inserted.extend(more.inserted);
+            t.changes.deleted.extend(more.deleted);
+        }
+        if self.overlay.bytes() > self.shared.engine.caps().batch_bytes_max / 2 {
+            return Err(MongoError::new(
+                code::TRANSACTION_TOO_LARGE,
+                format!(
+                    "the writes of the transaction take {} bytes, more than one commit can hold",
+                    self.overlay.bytes()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Commits all writes at once, together with a row of the session that says so. Nothing may be
+    /// written to the transaction afterwards.
+    ///
+    /// # Output
+    /// The position of the commit.
+    ///
+    /// # Errors
+    /// Engine failures; whether the commit was applied is unknown then.
+    pub fn commit(&self, record: &mut SessionRecord) -> Result<CommitPos> {
+        let mut batch = WriteBatch::with_capacity(self.overlay.bytes());
+        self.overlay.each(&mut |table, key, value| match value {
+            Some(value) => batch.put(table, key, value),
+            None => batch.delete(table, key),
+        });
+        let writes = std::mem::take(&mut self.writes.lock().collections);
+        for t in &writes {
+            if t.changes.docs != 0 || t.changes.bytes != 0 {
+                let counts = [t.changes.docs, t.changes.bytes];
+                batch.add(Table::Meta, &meta::counter(t.coll.ident), counts);
+            }
+        }
+        self.shared.admit(batch.byte_len());
+        let mut applied = |_: CommitPos| {
+            for t in &writes {
+                t.coll.live.add_counts(t.changes.docs, t.changes.bytes);
+                if t.coll.live.is_in_order() {
+                    continue;
+                }
+                if t.coll.live.docs() > NATURAL_ORDER_DOCS {
+                    t.coll.live.forget_insertion_order();
+                    continue;
+                }
+                for (seq, key) in &t.changes.inserted {
+                    t.coll.live.inserted(*seq, key);
+                }
+                t.changes
+                    .deleted
+                    .iter()
+                    .for_each(|seq| t.coll.live.deleted(*seq));
+            }
+        };
+        let done = std::iter::once((COMMIT_STATEMENT, Effect::Updated));
+        let mut staged = record.stage(&mut batch, done);
+        let staged: &mut dyn OnCommit = &mut staged;
+        let unit = WriteUnit::new(&batch).then(&mut applied).then(staged);
+        let result = self.shared.commit(unit);
+        // The gates are left and the claims released when the transaction is dropped.
+        self.writes.lock().collections = writes;
+        result
+    }
+}
+
+impl SessionRecord {
+    /// True when the transaction with the record's number was committed.
+    pub fn is_committed(&self) -> bool {
+        self.find(COMMIT_STATEMENT).is_some()
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        let writes = std::mem::take(&mut *self.writes.lock());
+        for t in &writes.collections {
+            t.coll.gate.leave();
+        }
+        self.shared.locks.release(&writes.claims, self.owner);
+    }
+}
