@@ -72,8 +72,8 @@ pub fn find(intervals: &[IntervalRate], median: f64, gaps: &[Stretch]) -> Stalls
     let mut low: Vec<Stretch> = gaps.to_vec();
     let mut out = Stalls {
         threshold_percent_of_median: STALL_PERCENT,
-        seconds_without_ops: gaps.iter().map(|gap| gap.seconds).sum(),
-        seconds_below_50_percent: gaps.iter().map(|gap| gap.seconds).sum(),
+        seconds_without_ops: total(gaps),
+        seconds_below_50_percent: total(gaps),
         longest_gap_seconds: gaps.iter().map(|gap| gap.seconds).fold(0.0, f64::max),
         ..Stalls::default()
     };
@@ -95,11 +95,16 @@ pub fn find(intervals: &[IntervalRate], median: f64, gaps: &[Stretch]) -> Stalls
         }
     }
     let stretches = joined(low);
-    out.seconds_below_10_percent = stretches.iter().map(|stall| stall.seconds).sum();
+    out.seconds_below_10_percent = total(&stretches);
     out.count = stretches.len() as u64;
     out.longest_seconds = stretches.iter().map(|one| one.seconds).fold(0.0, f64::max);
     out.stretches = longest(stretches);
     out
+}
+
+/// Not `sum`, which makes minus zero of nothing.
+fn total(stretches: &[Stretch]) -> f64 {
+    stretches.iter().fold(0.0, |sum, one| sum + one.seconds)
 }
 
 fn overlap(gap: &Stretch, start_s: f64, seconds: f64) -> f64 {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lab_kit::claims::{Claim, DIFFERENCES, Needed, difference, systems_at};
-use lab_kit::result::RunResult;
+use lab_kit::result::{OWN_LABEL, RunResult};
 use lab_kit::workload::{Settings, Workload};
 
 use super::arguments::{ClaimsArguments, OwnServer};
@@ -14,10 +14,6 @@ use super::own_server::{self, Variant};
 use crate::credentials::without_password;
 use crate::errors::LabError;
 use crate::run::RunArguments;
-
-/// The label that says which server of its own a run was made against: its address has another port
-/// each time.
-const OWN: &str = "own";
 
 /// What a run is made against.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -242,7 +238,7 @@ fn specs(arguments: &ClaimsArguments, needed: &Needed) -> Vec<RunSpec> {
         }
         if let Some(kind) = arguments.own.filter(|kind| fits(Some(kind.systems()))) {
             let variant = Variant::plain(kind);
-            let labels = vec![(OWN, variant.name())];
+            let labels = vec![(OWN_LABEL, variant.name())];
             out.push(spec(RunTarget::Own(variant), labels));
         }
         return out;
@@ -272,7 +268,7 @@ fn specs(arguments: &ClaimsArguments, needed: &Needed) -> Vec<RunSpec> {
         let labels = vec![
             (name.as_str(), side.clone()),
             ("pair", format!("own {}", variant.kind.name())),
-            (OWN, variant.name()),
+            (OWN_LABEL, variant.name()),
         ];
         out.push(spec(RunTarget::Own(variant), labels));
     }

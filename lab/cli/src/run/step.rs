@@ -359,3 +359,51 @@ async fn wait_for_clients(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::counters::lock;
+
+    #[test]
+    fn a_thread_that_hangs_in_a_call_is_given_up_and_counted() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let control = Control::new(1);
+        let counters = RoleCounters::new(1, false, false, Operation::Point);
+        let begun = Instant::now();
+        {
+            let mut unfinished = lock(&counters.unfinished[0]);
+            unfinished.begun = Some(begun);
+            unfinished.sent = Some(begun);
+        }
+        let call_timeout = Duration::from_millis(200);
+        runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            tasks.spawn_blocking(|| std::thread::sleep(Duration::from_secs(3_600)));
+            let all = [counters.clone()];
+            wait_for_clients(&mut tasks, &control, &all, call_timeout).await;
+        });
+        assert!(begun.elapsed() < GRACE * 3, "{:?}", begun.elapsed());
+        let reason = control.reason().unwrap();
+        assert!(reason.contains("no reply within"), "{reason}");
+        let limits = Limits {
+            warmup: Duration::ZERO,
+            end: None,
+            call_timeout,
+        };
+        counters.account_unfinished(&limits);
+        counters.account_unfinished(&limits);
+        let errors = counters.totals().errors;
+        assert_eq!(errors.get("no answer"), Some(&1), "{errors:?}");
+        let calls: u64 = counters
+            .windows
+            .iter()
+            .map(|window| lock(window).latency.count())
+            .sum();
+        assert_eq!(calls, 1);
+        // The thread never ends; the process does not wait for it.
+        runtime.shutdown_background();
+    }
+}

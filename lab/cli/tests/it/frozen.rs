@@ -71,7 +71,7 @@ fn an_open_loop_at_an_easy_rate_leaves_nothing_unsent_and_tells_its_own_lateness
     let step = result.main_step().unwrap();
     let more = &step.more;
     assert!(
-        (590..=600).contains(&step.latency.calls),
+        (570..=600).contains(&step.latency.calls),
         "{}",
         step.latency.calls
     );
@@ -80,9 +80,10 @@ fn an_open_loop_at_an_easy_rate_leaves_nothing_unsent_and_tells_its_own_lateness
         more.lateness.as_ref().unwrap(),
     );
     assert_eq!(lateness.calls, service.calls);
-    // The target is alone with its call, so that what it took is the latency, whatever the timer.
+    // What a call took is never less than what it took from sending; how late the lab was is in
+    // neither.
     let p50 = |latency: &lab_kit::result::LatencySummary| latency.percentile(50.0).unwrap();
-    assert_eq!(p50(&step.latency), p50(service));
+    assert!(p50(&step.latency) >= p50(service));
 }
 
 #[test]

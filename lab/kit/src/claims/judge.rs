@@ -4,6 +4,8 @@
 //! within the bounds, fails if it lies outside, and is inconclusive in between. A claim is
 //! confirmed if all its conditions hold and refuted if one fails.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Claim, Selection, Test};
@@ -158,9 +160,13 @@ fn is_candidate(claim: &Claim, run: &RunResult) -> bool {
 /// where the claim tells kinds of system apart.
 fn subjects<'a>(claim: &Claim, usable: &[&'a RunResult]) -> Vec<(String, Vec<&'a RunResult>)> {
     let systems = claim.systems();
+    let places: BTreeSet<&str> = usable.iter().map(|run| run.place()).collect();
     let key = |run: &RunResult| match &claim.differ {
         Some(_) => run.run.labels.get(PAIR).cloned().unwrap_or_default(),
-        None if systems.is_empty() => name(run),
+        None if systems.is_empty() => match places.len() {
+            0 | 1 => name(run),
+            _ => format!("{} at {}", name(run), run.place()),
+        },
         None => systems.join(", "),
     };
     let mut keys: Vec<String> = usable.iter().map(|run| key(run)).collect();

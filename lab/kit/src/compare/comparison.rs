@@ -173,6 +173,7 @@ pub fn compare(
                     run,
                 ));
             }
+            same_configuration(first, run)?;
         }
     }
     same_experiment(first_a, first_b, allowed)?;
@@ -193,6 +194,18 @@ pub fn compare(
             .collect(),
         steps,
     })
+}
+
+/// Repeats of one side are of one target: same address, write concern and memory limit.
+fn same_configuration(first: &RunResult, other: &RunResult) -> Result<(), CompareError> {
+    let (wanted, found) = (first.configuration(), other.configuration());
+    for (name, value) in &wanted {
+        let here = found.get(name).map_or("", String::as_str);
+        if here != value {
+            return Err(differ(name, value, here, first, other));
+        }
+    }
+    Ok(())
 }
 
 fn runs(count: usize) -> String {

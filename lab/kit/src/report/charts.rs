@@ -129,17 +129,24 @@ fn throughput(step: &StepResult) -> Chart {
         format!("{unit} per second")
     };
     let few = step.rate.intervals < 3;
+    // One interval has no deviation.
+    let deviation = if step.rate.intervals < 2 {
+        String::new()
+    } else {
+        let share = step.rate.coefficient_of_variation;
+        format!(
+            "; standard deviation {}{}",
+            format::number(step.rate.stddev),
+            share.map_or_else(String::new, |share| format!(
+                " ({} % of the mean)",
+                format::number(share * 100.0)
+            ))
+        )
+    };
     Chart {
         caption: format!(
-            "Average {} {unit}/s; standard deviation {}{}; 99 % of the seconds reached {}.",
+            "Average {} {unit}/s{deviation}; 99 % of the seconds reached {}.",
             format::number(step.rate.average),
-            format::number(step.rate.stddev),
-            step.rate
-                .coefficient_of_variation
-                .map_or_else(String::new, |share| format!(
-                    " ({} % of the mean)",
-                    format::number(share * 100.0)
-                )),
             format::number(step.rate.met_in_99_percent),
         ),
         lines: vec![line(&name, 1, step, |point| {
@@ -224,7 +231,7 @@ fn latency(step: &StepResult) -> Chart {
         })
     };
     let from = if step.pacing == "open" {
-        "the intended start of a call (open loop)"
+        "the time at which a call was due (open loop)"
     } else {
         "sending a call (closed loop)"
     };

@@ -26,10 +26,13 @@ pub(super) fn write_run(out: &mut String, result: &RunResult) {
         row("secondary indexes", settings.indexes.to_string()),
         row(
             "pacing",
-            settings.rate.map_or_else(
-                || "closed loop".to_owned(),
-                |rate| format!("open loop, {rate}/s"),
-            ),
+            match (settings.rate, result.main_step()) {
+                (Some(rate), _) => format!("open loop, {rate}/s"),
+                (None, Some(step)) if step.pacing == "open" => {
+                    "open loop, at the rate of the workload".to_owned()
+                }
+                (None, _) => "closed loop".to_owned(),
+            },
         ),
         row("write concern", result.target.write_concern.clone()),
         row("seed", result.run.seed.to_string()),

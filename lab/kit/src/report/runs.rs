@@ -1,7 +1,7 @@
 //! The page of several runs of one workload: bars by clients, metrics absolute and relative to the
 //! first, all over time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::axis::Quantity;
@@ -127,7 +127,7 @@ fn write_notes(out: &mut String, runs: &[RunResult]) {
                 .map(|check| format!("{}: check failed: {}.", run.run.id, check.name)),
         );
     }
-    let machines: std::collections::BTreeSet<&str> = runs
+    let machines: BTreeSet<&str> = runs
         .iter()
         .map(|run| run.environment.cpu_model.as_str())
         .collect();
@@ -149,10 +149,14 @@ fn group(runs: &[RunResult]) -> Vec<Configuration<'_>> {
     let settings: Vec<serde_json::Map<String, serde_json::Value>> = runs
         .iter()
         .map(|run| {
-            serde_json::to_value(&run.settings)
-                .ok()
+            let settings = serde_json::to_value(&run.settings).ok();
+            let mut out = settings
                 .and_then(|value| value.as_object().cloned())
-                .unwrap_or_default()
+                .unwrap_or_default();
+            let labels = run.run.labels.clone();
+            let named = run.configuration().into_iter().chain(labels);
+            out.extend(named.map(|(name, value)| (name, value.into())));
+            out
         })
         .collect();
     let differs = |name: &str| {
@@ -161,10 +165,9 @@ fn group(runs: &[RunResult]) -> Vec<Configuration<'_>> {
             .any(|map| map.get(name) != settings.first().and_then(|first| first.get(name)))
     };
     // Where tables follow the clients they say nothing of their own.
-    let varied: Vec<String> = settings
-        .first()
+    let names: BTreeSet<&String> = settings.iter().flat_map(|map| map.keys()).collect();
+    let varied: Vec<String> = names
         .into_iter()
-        .flat_map(|map| map.keys())
         .filter(|name| !["clients", "preset"].contains(&name.as_str()) && differs(name))
         .cloned()
         .collect();

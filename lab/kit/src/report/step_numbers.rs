@@ -56,10 +56,16 @@ fn write_more(out: &mut String, step: &StepResult) {
     if let Some(service) = &step.more.service {
         write_card(
             out,
-            "Latency from sending, not from the intended start",
+            "Latency from sending, without waiting for calls before",
             "right",
             &latency(service),
         );
+    }
+    if let Some(lateness) = &step.more.lateness {
+        let mut rows = latency(lateness);
+        let unsent = format::count(step.more.unsent_calls);
+        rows.push(row("calls due and never sent", unsent));
+        write_card(out, "Calls sent late by the lab itself", "right", &rows);
     }
     // A replay has a table of its own for them.
     for (operation, of_operation) in step
@@ -164,10 +170,16 @@ fn evenness(step: &StepResult) -> Vec<(String, String)> {
             "slowest, fastest second",
             format!("{}, {}", per_second(rate.min), per_second(rate.max)),
         ),
-        row("standard deviation", per_second(rate.stddev)),
-        row("variance", format::number(rate.variance)),
     ];
-    if let Some(share) = rate.coefficient_of_variation {
+    // One interval has no deviation.
+    if rate.intervals >= 2 {
+        rows.push(row("standard deviation", per_second(rate.stddev)));
+        rows.push(row("variance", format::number(rate.variance)));
+    }
+    if let Some(share) = rate
+        .coefficient_of_variation
+        .filter(|_| rate.intervals >= 2)
+    {
         rows.push(row(
             "coefficient of variation",
             format!("{} %", format::number(share * 100.0)),

@@ -137,6 +137,58 @@ fn a_run_of_many_steps_shows_them_side_by_side() {
 }
 
 #[test]
+fn an_open_loop_of_the_workload_is_named_and_one_interval_has_no_deviation() {
+    let mut open = run("open", 1.0);
+    let is_measured = |step: &&mut crate::result::StepResult| step.measured;
+    for step in open.steps.iter_mut().filter(is_measured) {
+        step.pacing = "open".to_owned();
+        step.rate.intervals = 1;
+        step.more.unsent_calls = 4_321;
+        step.more.lateness = Some(step.latency.clone());
+    }
+    let text = page(&open);
+    assert!(text.contains("open loop, at the rate of the workload"));
+    assert!(!text.contains("<td>closed loop</td>"));
+    assert!(!text.contains("tandard deviation"));
+    assert!(text.contains("4,321"));
+}
+
+#[test]
+fn runs_against_other_targets_are_no_repeats() {
+    let same = || run("one", 1.0);
+    let mut moved = run("two", 2.0);
+    moved.target.uri = "mongodb://127.0.0.1:1/".to_owned();
+    let mut limited = run("three", 3.0);
+    limited.memory_limit = Some(crate::result::MemoryLimit {
+        bytes: 1 << 28,
+        ..Default::default()
+    });
+    let mut labelled = run("four", 4.0);
+    let label = ("allocator".to_owned(), "system".to_owned());
+    labelled.run.labels.insert(label.0, label.1);
+    for (other, shown) in [
+        (moved, "at mongodb://127.0.0.1:1/"),
+        (limited, "memory limit 268435456 bytes"),
+        (labelled, "allocator system"),
+    ] {
+        let text = runs_page(&[same(), same(), other]).unwrap();
+        assert!(text.contains(shown), "{shown}");
+    }
+    // The lab's own servers listen on another port each time.
+    let own = |port: u32| {
+        let mut own = run("own", 1.0);
+        own.target.uri = format!("mongodb://127.0.0.1:{port}/");
+        own.run.labels.insert("own".to_owned(), "quarry".to_owned());
+        own
+    };
+    let text = runs_page(&[own(1), own(2)]).unwrap();
+    assert!(
+        !text.contains("at mongodb://127.0.0.1:2/"),
+        "one configuration"
+    );
+}
+
+#[test]
 fn several_runs_stand_by_clients_and_relative_to_the_first() {
     let mut runs = Vec::new();
     for (number, clients) in [1, 2, 4, 1, 2, 4].into_iter().enumerate() {

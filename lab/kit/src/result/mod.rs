@@ -17,6 +17,7 @@ pub use replay::{
 };
 pub use resources::{CostSummary, DeviceSummary, HostSummary, PressureSummary, Sizes, ThreadGroup};
 pub use run::{
-    Check, MemoryLimit, RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION, Warning,
+    Check, MemoryLimit, OWN_LABEL, RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION,
+    Warning,
 };
 pub use step::{FinishSummary, RateSummary, RoleResult, Stalls, StepMore, StepResult, Stretch};

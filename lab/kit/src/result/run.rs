@@ -14,6 +14,9 @@ pub const SCHEMA: &str = "quarry-lab/result";
 /// The version of the schema written here.
 pub const VERSION: u32 = 1;
 
+/// The label of a run against a server that the lab started itself.
+pub const OWN_LABEL: &str = "own";
+
 /// A whole run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
@@ -52,6 +55,32 @@ impl RunResult {
             .iter()
             .find(|step| step.measured)
             .or_else(|| self.steps.last())
+    }
+
+    /// Where the target was: its address, or the name of the server that the lab started for the
+    /// run, which listens elsewhere each time.
+    pub fn place(&self) -> &str {
+        self.run.labels.get(OWN_LABEL).unwrap_or(&self.target.uri)
+    }
+
+    /// What tells this run from runs with the same settings and of the same product: only runs
+    /// that agree in all of it are repeats of one another.
+    pub fn configuration(&self) -> BTreeMap<String, String> {
+        let mut out = BTreeMap::new();
+        out.insert("at".to_owned(), self.place().to_owned());
+        out.insert(
+            "write concern".to_owned(),
+            self.target.write_concern.clone(),
+        );
+        let limit = self.memory_limit.as_ref();
+        out.insert(
+            "memory limit".to_owned(),
+            limit.map_or_else(
+                || "none".to_owned(),
+                |limit| format!("{} bytes", limit.bytes),
+            ),
+        );
+        out
     }
 }
 
