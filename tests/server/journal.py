@@ -127,7 +127,8 @@ def damage(server):
     server.kill()
     newest = max(glob.glob(os.path.join(glob.escape(server.dbpath), "*.log")))
     with open(newest, "r+b") as file:
-        file.seek(os.path.getsize(newest) // 2)
+        # The file is longer than what was written, and reads as zeros behind that.
+        file.seek(len(file.read().rstrip(b"\0")) // 2)
         byte = file.read(1)
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte[0] ^ 4]))

@@ -4,6 +4,7 @@
 
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::command::Command;
+use crate::dispatch::concern::{Acknowledge, write_concern};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, Spec, flag};
@@ -371,7 +372,12 @@ fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     if let Some(write) = write {
-        crate::dispatch::concern::write_concern(write, false)?;
+        if let Acknowledge::Mode(mode) = write_concern(write, false)?.w {
+            bail!(
+                code::UNKNOWN_REPL_WRITE_CONCERN,
+                "No write concern mode named '{mode}' found in replica set configuration"
+            );
+        }
         if write.is_empty() || write.field("w").as_i64_exact() == Some(0) {
             bail!(
                 code::BAD_VALUE,

@@ -266,14 +266,14 @@ fn acknowledge(value: &Value<'_>, standalone: bool) -> Result<Acknowledge> {
             ),
         },
         Value::String("majority") => Ok(Acknowledge::Majority),
-        Value::String(mode) if !standalone && !mode.is_empty() => {
-            Ok(Acknowledge::Mode((*mode).to_owned()))
-        }
+        Value::String(mode) if !standalone => Ok(Acknowledge::Mode((*mode).to_owned())),
         Value::String(mode) => bail!(
             code::BAD_VALUE,
             "cannot use non-majority 'w' mode \"{mode}\" when a host is not a member of a replica \
                 set"
         ),
+        // A member of a set takes it for the default.
+        Value::Null | Value::Undefined if !standalone => Ok(WriteConcern::default().w),
         Value::Null | Value::Undefined => bail!(
             code::BAD_VALUE,
             "w has to be a number, a string or an object, given null"

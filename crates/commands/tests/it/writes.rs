@@ -4,7 +4,7 @@
 use crate::behaviour::{send, serve, store};
 use crate::protocol::service;
 use commands::{Config, Connection, Dispatcher};
-use model::{Doc, DocBuf, doc};
+use model::{Doc, DocBuf, Value, doc};
 use std::sync::Arc;
 
 struct Client {
@@ -157,6 +157,7 @@ fn write_concerns_no_single_member_can_satisfy() {
             79,
             "UnknownReplWriteConcern",
         ),
+        (doc! { "w": "" }, 79, "UnknownReplWriteConcern"),
     ] {
         let r = with(&mut c, wc.clone());
         assert_eq!(
@@ -190,7 +191,7 @@ fn write_concerns_no_single_member_can_satisfy() {
             "{r:?}"
         );
     }
-    assert_eq!(c.docs("c").len(), 7);
+    assert_eq!(c.docs("c").len(), 8);
     // Refused as a whole: not a set, or no write concern at all.
     assert_eq!(
         with(&mut c, doc! { "w": 51i32 })
@@ -214,6 +215,9 @@ fn write_concerns_no_single_member_can_satisfy() {
         );
     }
     assert!(alone.docs("c").is_empty());
+    let r = with(&mut c, doc! { "w": Value::Null });
+    assert!(!r.doc().contains("writeConcernError"), "the default: {r:?}");
+    assert_eq!(r.doc().field("n").as_i64_exact(), Some(1), "{r:?}");
 }
 
 #[test]
