@@ -32,7 +32,10 @@ def cut(folder, dbpath):
     taken = 0
     for pattern in ("*.log", "MANIFEST-*", "*.sst"):
         for path in glob.glob(os.path.join(glob.escape(dbpath), pattern)):
-            keep, size = covered.get(path, 0), os.path.getsize(path)
+            keep = covered.get(path, 0)
+            with open(path, "rb") as file:
+                # A journal file is longer than what was written, and reads as zeros behind that.
+                size = len(file.read().rstrip(b"\0"))
             if size > keep:
                 os.truncate(path, keep)
                 taken += size - keep

@@ -26,10 +26,12 @@ static void note(int fd, long long size) {
 static int synced(int fd, const char *name) {
   struct stat before;
   int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
-  /* The size before the call: what is appended during it may not be covered. */
+  /* Before the call: what is appended during it may not be covered. A journal file is longer than what was written to it,
+     so the place of the next append counts, where the file is written through this descriptor. */
   int known = fstat(fd, &before) == 0;
+  off_t written = lseek(fd, 0, SEEK_CUR);
   int result = real(fd);
-  if (result == 0 && known && S_ISREG(before.st_mode)) note(fd, (long long)before.st_size);
+  if (result == 0 && known && S_ISREG(before.st_mode)) note(fd, written > 0 ? (long long)written : (long long)before.st_size);
   return result;
 }
 

@@ -146,13 +146,8 @@ impl Client {
 
     fn set(&mut self, id: i32, a: i32) -> DocBuf {
         self.say(&format!(
-<<<<<<< HEAD
-            r#"{{"update": "c", "updates": [
-                {{"q": {{"_id": {id}}}, "u": {{"$set": {{"a": {a}}}}}}}]}}"#
-=======
             r#"{{"update": "c", "updates": [{{"q": {{"_id": {id}}},
                 "u": {{"$set": {{"a": {a}}}}}}}]}}"#
->>>>>>> w-commands
         ))
     }
 }
