@@ -12,7 +12,7 @@ from pymongo.errors import PyMongoError
 
 OK = "ok"
 # Results too large: the limit on memory, on a document, on a string while it is made.
-TOO_LARGE = {146, 10334, 17280, 13548, 17419, 4031700}
+TOO_LARGE = {146, 10334, 17280, 13548, 16493, 17419, 4031700}
 MB = 1 << 20
 
 

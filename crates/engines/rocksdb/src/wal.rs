@@ -307,7 +307,9 @@ impl<'a> RecordReader<'a> {
             if !self.advance()? {
                 return Ok(());
             }
-            journal.behind_bytes += self.block.len() as u64;
+            if self.block.iter().any(|byte| *byte != 0) {
+                journal.behind_bytes += self.block.len() as u64;
+            }
         }
     }
 }
