@@ -91,11 +91,16 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             cx.db
         );
     }
-    for e in cx.service.store.list_collections(cx.db)? {
+    let entries = cx.service.store.list_collections(cx.db)?;
+    let any = !entries.is_empty();
+    for e in entries {
         let ns = Namespace::new(cx.db, &e.name)?;
         cx.service.store.drop_collection(&ns)?;
         cx.service
             .forget(&ns, &killed(&format!("database dropped: {}", cx.db)));
+    }
+    if any {
+        cx.service.store.note_database_dropped(cx.db)?;
     }
     Ok(Outcome::Reply)
 }
