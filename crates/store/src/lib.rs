@@ -28,13 +28,13 @@ mod write;
 
 pub use catalog::{CollStats, Collection};
 pub use ddl::SameIndex;
-pub use format::diff::{Paths, Set, Touched};
+pub use format::diff::{Paths, Set, Touched, apply as apply_diff};
 pub use format::record::Header;
 pub use gate::{Closed, Entered, Gate};
 pub use hooks::{Hooks, NoHooks, Predicate, Terms};
 pub use index::text::TextPart;
 pub use index::{FieldKind, Index, IndexField, KeyInterval};
-pub use log::{Concerned, EachEntryOfLog, Log, LogListener, LogReader, LogSettings, Read};
+pub use log::{Concerned, EachEntryOfLog, Log, LogReader, LogSettings, Read, Waker, Waking, Watch};
 pub use store::{CollectionEntry, Store};
 pub use validate::Validation;
 pub use view::ReadView;

@@ -9,9 +9,11 @@
 mod entry;
 mod reader;
 mod retention;
+mod watch;
 
 pub(crate) use entry::{EntryList, LogRows, SessionFields, common, operation, uuid};
 pub use reader::{EachEntryOfLog, LogReader, Read};
+pub use watch::{Waker, Waking, Watch};
 
 use crate::commit::{WriteUnit, commit};
 use crate::error;
@@ -22,8 +24,8 @@ use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::Hasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use storage::{CursorOpts, Engine, KeyRange, Table, WriteBatch};
 
 /// How a store with a log is opened.
@@ -74,9 +76,6 @@ impl Concerned {
     }
 }
 
-/// Told whom new entries concern, once they can be read. Must not block.
-pub type LogListener = Box<dyn Fn(&[Concerned]) + Send + Sync>;
-
 /// The log of an open store.
 pub struct Log {
     pub(crate) ident: u32,
@@ -90,7 +89,7 @@ pub struct Log {
     /// The latest time heard of from elsewhere.
     heard: AtomicU64,
     retention: retention::Retention,
-    listener: OnceLock<LogListener>,
+    watches: watch::Watches,
 }
 
 /// The times given out.
@@ -150,7 +149,7 @@ impl Log {
             visible: AtomicU64::new(last),
             heard: AtomicU64::new(0),
             retention: retention::Retention::open(engine, retention)?,
-            listener: OnceLock::new(),
+            watches: watch::Watches::default(),
         })
     }
 
@@ -228,16 +227,16 @@ impl Log {
                     way.push_front(w);
                     break;
                 }
-                self.visible.store(w.last, Ordering::Release);
+                // Marked before it can be read: see `watch`.
+                self.watches.mark(&w.concerned);
+                self.visible.store(w.last, Ordering::SeqCst);
                 told.extend(w.concerned);
             }
             if times.held && times.on_their_way.is_empty() {
                 self.drained.notify_all();
             }
         }
-        if let (Some(listener), false) = (self.listener.get(), told.is_empty()) {
-            listener(&told);
-        }
+        self.watches.wake(&told);
     }
 
     /// Runs `f` while no commit is on its way: what it sees of the engine is the state of exactly
@@ -261,7 +260,7 @@ impl Log {
     /// Every entry up to this time can be read, and no earlier one will come. What is read after
     /// this was asked for has all changes up to it.
     pub fn visible(&self) -> Timestamp {
-        Timestamp::from_u64(self.visible.load(Ordering::Acquire))
+        Timestamp::from_u64(self.visible.load(Ordering::SeqCst))
     }
 
     /// Entries before this time may be gone.
@@ -272,11 +271,6 @@ impl Log {
     /// Later entries get later times than this.
     pub fn advance(&self, to: Timestamp) {
         self.heard.fetch_max(to.as_u64(), Ordering::AcqRel);
-    }
-
-    /// Who is told of new entries; the first call counts.
-    pub fn on_visible(&self, listener: LogListener) {
-        let _ = self.listener.set(listener);
     }
 
     /// Writes an entry that changes nothing (`op: "n"`).
@@ -429,18 +423,26 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_before_an_entry_can_be_read() {
-        let log = log();
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&told);
-        log.on_visible(Box::new(move |c| sink.lock().extend_from_slice(c)));
+    fn nobody_is_woken_before_an_entry_can_be_read() {
+        let log = Arc::new(log());
         let (a, b) = (Concerned::by("a", Some("x")), Concerned::by("b", None));
+        let watch = log.watch(Concerned::by("b", Some("y")));
+        assert!(watch.take() && !watch.take());
+        let woken = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&woken);
+        let waking = watch.wake(Arc::new(move || {
+            counter.fetch_add(1, Ordering::SeqCst);
+        }));
         let first = log.reserve(1, 0, smallvec::smallvec![a]);
         drop(log.reserve(1, 0, smallvec::smallvec![b]));
-        assert!(told.lock().is_empty());
+        assert_eq!((woken.load(Ordering::SeqCst), watch.take()), (0, false));
         drop(first);
-        assert_eq!(*told.lock(), [a, b]);
+        assert_eq!((woken.load(Ordering::SeqCst), watch.take()), (1, true));
+        drop(log.reserve(1, 0, smallvec::smallvec![a, Concerned::ALL]));
+        assert!(!watch.take(), "it concerns others");
+        drop(waking);
+        drop(log.reserve(1, 0, smallvec::smallvec![b]));
+        assert_eq!((woken.load(Ordering::SeqCst), watch.take()), (1, true));
         assert!(!a.meets(&b) && a.meets(&Concerned::ALL));
-        assert!(b.meets(&Concerned::by("b", Some("y"))));
     }
 }

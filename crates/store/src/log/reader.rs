@@ -62,6 +62,12 @@ impl LogReader {
         Timestamp::from_u64(self.next)
     }
 
+    /// Leaves out everything before a time.
+    pub fn skip_to(&mut self, time: Timestamp) {
+        self.cursor = None;
+        self.next = self.next.max(time.as_u64());
+    }
+
     /// Lets go of the engine.
     pub fn pause(&mut self) {
         self.cursor = None;
