@@ -1,11 +1,10 @@
 //! The one way to change stored data. Promises: what a write changes on disk and what it changes in
 //! memory are collected in one `WriteUnit`; memory changes only after the engine has applied the
 //! batch, and not at all when it has not. `commit` is the only caller of `Engine::apply` in this
-//! crate (`xtask tidy` checks it). Entries of the log are a part of the batch; they get their times
-//! here, right before it is applied. Must not know: documents, indexes, the catalog.
+//! crate (`xtask tidy` checks it). What the batch needs to know of its place among other commits is
+//! stamped on it right before it is applied. Must not know: documents, indexes, the catalog, the log.
 
 use crate::error;
-use crate::log::LogRows;
 use model::Result;
 use smallvec::SmallVec;
 use storage::{CommitPos, Durability, Engine, WriteBatch};
@@ -31,11 +30,18 @@ pub(crate) struct WriteUnit<'u> {
     durability: Durability,
 }
 
+/// Gives a batch its place among other commits.
+pub(crate) trait Stamp {
+    /// Writes it into the batch, which is applied next.
+    fn stamp(&mut self, batch: &mut WriteBatch);
+    /// The batch was applied and memory has followed, or it has failed.
+    fn arrived(&mut self);
+}
+
 /// The operations of a unit.
 enum Operations<'u> {
     Plain(&'u WriteBatch),
-    /// With rows of the log; their last time goes to the third part.
-    Logged(&'u mut WriteBatch, LogRows<'u>, Option<&'u mut u64>),
+    Stamped(&'u mut WriteBatch, &'u mut dyn Stamp),
 }
 
 impl<'u> WriteUnit<'u> {
@@ -44,23 +50,13 @@ impl<'u> WriteUnit<'u> {
         WriteUnit::of(Operations::Plain(batch))
     }
 
-    /// The same with rows of the log that are in the batch; `time` is set to that of the last
-    /// entry.
-    pub(crate) fn logged(
+    /// The same, stamped when there is something to stamp it.
+    pub(crate) fn stamped<S: Stamp>(
         batch: &'u mut WriteBatch,
-        rows: LogRows<'u>,
-        time: Option<&'u mut u64>,
+        stamp: &'u mut Option<S>,
     ) -> WriteUnit<'u> {
-        WriteUnit::of(Operations::Logged(batch, rows, time))
-    }
-
-    /// The same, where there may be no rows.
-    pub(crate) fn maybe_logged(
-        batch: &'u mut WriteBatch,
-        rows: Option<LogRows<'u>>,
-    ) -> WriteUnit<'u> {
-        match rows {
-            Some(rows) => WriteUnit::logged(batch, rows, None),
+        match stamp {
+            Some(stamp) => WriteUnit::of(Operations::Stamped(batch, stamp)),
             None => WriteUnit::new(batch),
         }
     }
@@ -94,15 +90,11 @@ impl<'u> WriteUnit<'u> {
 /// # Errors
 /// Engine failures; nothing in memory has changed then.
 pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitPos> {
-    // On its way until the effects have happened, so that who reads an entry finds memory changed.
-    let (batch, _on_its_way) = match unit.batch {
+    let (batch, stamp) = match unit.batch {
         Operations::Plain(batch) => (batch, None),
-        Operations::Logged(batch, rows, time) => {
-            let reserved = rows.reserve(batch);
-            if let Some(time) = time {
-                *time = reserved.last();
-            }
-            (&*batch, Some(reserved))
+        Operations::Stamped(batch, stamp) => {
+            stamp.stamp(batch);
+            (&*batch, Some(stamp))
         }
     };
     let applied = if batch.is_empty() {
@@ -110,7 +102,7 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
     } else {
         engine.apply(batch, unit.durability)
     };
-    match applied {
+    let result = match applied {
         Ok(pos) => {
             unit.effects.into_iter().for_each(|e| e.applied(pos));
             Ok(pos)
@@ -119,5 +111,9 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
             unit.effects.into_iter().for_each(|e| e.failed());
             Err(error::storage(e))
         }
+    };
+    if let Some(stamp) = stamp {
+        stamp.arrived();
     }
+    result
 }

@@ -6,7 +6,7 @@
 //! Must not know: operators, queries, commands, sockets, which engine is below.
 //!
 //! Layers, each importing only from those before it: the leaves `error`, `hooks`, `format` (bytes),
-//! `commit` (the one way to change data), `sync`, `locks`, `gate`; `index` (specification, and the
+//! `commit` (the one way to change data), `log`, `sync`, `locks`, `gate`; `index` (specification, and the
 //! keys of a document); `catalog` (what exists); `view` (reading); `write` (documents); `store`
 //! (the public interface); `ddl` (collections and indexes), `validate`.
 

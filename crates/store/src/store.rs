@@ -98,7 +98,7 @@ impl Store {
     /// A reader of the log from the first entry at or behind a time; `None` without a log.
     pub fn read_log(&self, from: Timestamp) -> Option<LogReader> {
         let log = Arc::clone(self.shared.log.as_ref()?);
-        Some(LogReader::new(Arc::clone(&self.shared), log, from))
+        Some(LogReader::new(Arc::clone(&self.shared.engine), log, from))
     }
 
     /// Writes an entry into the log that changes nothing; its time, or `None` without a log.

@@ -48,10 +48,10 @@ impl Store {
         let created = &mut |_: CommitPos| self.keep(c.clone());
         let note = Note::create(ns, row.options.doc());
         let names = (ns.db(), ns.coll());
-        let rows = self
+        let mut rows = self
             .shared
             .log_command(&mut batch, names, Some(&uuid), &note);
-        let unit = WriteUnit::maybe_logged(&mut batch, rows);
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
         self.shared.commit(unit.then(created))?;
         Ok(c)
     }
@@ -79,10 +79,10 @@ impl Store {
         let note = Note::new(|w| _ = w.put("drop", ns.coll()));
         let note = note.with(|w| _ = w.put("numRecords", c.count() as i64));
         let names = (ns.db(), ns.coll());
-        let rows = self
+        let mut rows = self
             .shared
             .log_command(&mut batch, names, Some(&c.uuid), &note);
-        let unit = WriteUnit::maybe_logged(&mut batch, rows);
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
         self.shared.commit(unit.then(gone))?;
         drop(closed);
         self.shared.remove_leftovers(&leftovers);
@@ -153,11 +153,11 @@ impl Store {
             }
         });
         let names = (from.db(), from.coll());
-        let rows = self
+        let mut rows = self
             .shared
             .log_command(&mut batch, names, Some(&c.uuid), &note)
             .map(|rows| rows.concerning(Concerned::by(to.db(), None)));
-        let unit = WriteUnit::maybe_logged(&mut batch, rows);
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
         self.shared.commit(unit.then(renamed))?;
         drop(closed);
         self.shared.remove_leftovers(&leftovers);
@@ -186,8 +186,8 @@ impl Store {
     pub fn note_database_dropped(&self, db: &str) -> Result<()> {
         let mut batch = WriteBatch::new();
         let note = Note::new(|w| _ = w.put("dropDatabase", 1i32));
-        let rows = self.shared.log_command(&mut batch, (db, ""), None, &note);
-        let unit = WriteUnit::maybe_logged(&mut batch, rows);
+        let mut rows = self.shared.log_command(&mut batch, (db, ""), None, &note);
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
         self.shared.commit(unit).map(|_| ())
     }
 }

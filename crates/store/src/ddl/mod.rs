@@ -57,8 +57,9 @@ impl Collection {
                 .for_each(|i| i.set_dropped());
         };
         let ns = (self.ns.db(), self.ns.coll());
-        let rows = note.and_then(|n| self.shared.log_command(&mut batch, ns, Some(&self.uuid), n));
-        let unit = WriteUnit::maybe_logged(&mut batch, rows);
+        let mut rows =
+            note.and_then(|n| self.shared.log_command(&mut batch, ns, Some(&self.uuid), n));
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
         self.shared.commit(unit.then(altered))?;
         drop(closed);
         self.shared.remove_leftovers(&leftovers);

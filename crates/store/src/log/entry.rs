@@ -3,8 +3,8 @@
 //! how a change came about.
 
 use super::{Concerned, Log, Reserved};
+use crate::commit::Stamp;
 use crate::format::log as row;
-use crate::write::session::SessionId;
 use model::{Binary, Doc, DocBuf, DocWriter, Namespace};
 use smallvec::SmallVec;
 use storage::{PutAt, Table, WriteBatch};
@@ -18,7 +18,7 @@ const NOBODY: [u8; 32] = [
 /// The session an entry belongs to.
 #[derive(Clone, Copy)]
 pub(crate) struct SessionFields {
-    pub(crate) id: SessionId,
+    pub(crate) id: [u8; 16],
     pub(crate) number: i64,
 }
 
@@ -98,6 +98,10 @@ pub(crate) struct LogRows<'l> {
     entries: u32,
     bytes: u64,
     concerned: SmallVec<[Concerned; 1]>,
+    /// Until the commit has arrived; also when it unwinds.
+    reserved: Option<Reserved<'l>>,
+    /// Time of the last entry.
+    last: u64,
 }
 
 impl<'l> LogRows<'l> {
@@ -108,7 +112,14 @@ impl<'l> LogRows<'l> {
             entries: 0,
             bytes: 0,
             concerned,
+            reserved: None,
+            last: 0,
         }
+    }
+
+    /// Time of the last entry, once the commit has one.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
     }
 
     /// The same, of concern to others as well.
@@ -150,10 +161,13 @@ impl<'l> LogRows<'l> {
         let before = [&head[..], common.as_bytes()].into_iter();
         self.put(batch, count, before.chain(docs.map(|d| d.as_bytes())));
     }
+}
 
+impl Stamp for LogRows<'_> {
     /// Gives the rows their times.
-    pub(crate) fn reserve(self, batch: &mut WriteBatch) -> Reserved<'l> {
-        let reserved = self.log.reserve(self.entries, self.bytes, self.concerned);
+    fn stamp(&mut self, batch: &mut WriteBatch) {
+        let concerned = std::mem::take(&mut self.concerned);
+        let reserved = self.log.reserve(self.entries, self.bytes, concerned);
         let mut last = reserved.first().saturating_sub(1);
         let mut late = reserved.late();
         late.entries_total -= u64::from(self.entries);
@@ -171,7 +185,12 @@ impl<'l> LogRows<'l> {
             batch.patch(at.key + 4, &last.to_be_bytes());
             batch.patch(at.value + row::LATE_AT, &late.encode());
         }
-        reserved
+        self.last = last;
+        self.reserved = Some(reserved);
+    }
+
+    fn arrived(&mut self) {
+        self.reserved = None;
     }
 }
 

@@ -114,7 +114,6 @@ struct OnItsWay {
 pub(crate) struct Reserved<'l> {
     log: &'l Log,
     first: u64,
-    last: u64,
     late: Late,
 }
 
@@ -203,7 +202,6 @@ impl Log {
         Reserved {
             log: self,
             first,
-            last,
             late: Late {
                 entries_total: times.entries_total,
                 bytes_total: times.bytes_total,
@@ -285,10 +283,9 @@ impl Log {
         });
         let mut rows = LogRows::new(self, smallvec::smallvec![Concerned::ALL]);
         rows.documents(&mut batch, &entries);
-        let mut time = 0;
-        let unit = WriteUnit::logged(&mut batch, rows, Some(&mut time));
-        commit(engine, unit)?;
-        Ok(Timestamp::from_u64(time))
+        let mut rows = Some(rows);
+        commit(engine, WriteUnit::stamped(&mut batch, &mut rows))?;
+        Ok(Timestamp::from_u64(rows.map_or(0, |r| r.last())))
     }
 
     /// Entries that can be read, and the bytes they take.
@@ -340,11 +337,6 @@ impl Reserved<'_> {
     /// Time of the first entry.
     pub(crate) fn first(&self) -> u64 {
         self.first
-    }
-
-    /// Time of the last entry.
-    pub(crate) fn last(&self) -> u64 {
-        self.last
     }
 }
 

@@ -3,19 +3,18 @@
 //! position between calls and nothing of the engine. Must not know: what entries mean.
 
 use super::{Log, damaged};
-use crate::catalog::Shared;
 use crate::error;
 use crate::format::log as row;
 use model::{Doc, DocWriter, Result, Timestamp};
 use std::sync::Arc;
-use storage::{Cursor, CursorOpts, KeyRange, Table};
+use storage::{Cursor, CursorOpts, Engine, KeyRange, Table};
 
 /// Called with each entry and its time; false stops after it.
 pub type EachEntryOfLog<'f> = dyn FnMut(Timestamp, Doc<'_>) -> bool + 'f;
 
 /// A place in the log.
 pub struct LogReader {
-    shared: Arc<Shared>,
+    engine: Arc<dyn Engine>,
     log: Arc<Log>,
     /// Time of the first entry not shown.
     next: u64,
@@ -37,9 +36,9 @@ pub enum Read {
 }
 
 impl LogReader {
-    pub(crate) fn new(shared: Arc<Shared>, log: Arc<Log>, from: Timestamp) -> LogReader {
+    pub(crate) fn new(engine: Arc<dyn Engine>, log: Arc<Log>, from: Timestamp) -> LogReader {
         LogReader {
-            shared,
+            engine,
             log,
             next: from.as_u64(),
             images: false,
@@ -91,7 +90,6 @@ impl LogReader {
                 ..CursorOpts::default()
             };
             let cursor = self
-                .shared
                 .engine
                 .cursor(Table::Log, KeyRange::new(&lower, &upper), opts)
                 .map_err(error::storage)?;

@@ -65,7 +65,11 @@ impl LogScan {
                 Some(r) => r,
                 none => {
                     let from = self.first.max(oldest);
-                    none.insert(LogReader::new(self.shared.clone(), self.log.clone(), from))
+                    none.insert(LogReader::new(
+                        self.shared.engine.clone(),
+                        self.log.clone(),
+                        from,
+                    ))
                 }
             };
             let (mut wanted, mut beyond, ident) = (true, false, self.log.ident);

@@ -262,13 +262,13 @@ impl Collection {
         };
         let accepted = written.positions.iter().map(|n| docs[*n]);
         let Mode::Logged(to) = mode else {
-            let rows = self.log_inserts(state, &mut s.batch, None, &[], accepted);
-            let unit = WriteUnit::maybe_logged(&mut s.batch, rows);
+            let mut rows = self.log_inserts(state, &mut s.batch, None, &[], accepted);
+            let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
             return self.shared.commit(unit.then(&mut counted));
         };
         let ids = statements_at(to.ids, written.positions.iter().map(|n| base + n));
         let session = to.record.fields();
-        let rows = self.log_inserts(state, &mut s.batch, session, &ids, accepted);
+        let mut rows = self.log_inserts(state, &mut s.batch, session, &ids, accepted);
         let statement = |n: &usize| {
             to.ids
                 .get(base + n)
@@ -278,7 +278,7 @@ impl Collection {
             .record
             .stage(&mut s.batch, written.positions.iter().filter_map(statement));
         let staged: &mut dyn OnCommit = &mut staged;
-        let unit = WriteUnit::maybe_logged(&mut s.batch, rows);
+        let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
         self.shared.commit(unit.then(&mut counted).then(staged))
     }
 

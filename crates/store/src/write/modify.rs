@@ -304,12 +304,12 @@ impl Collection {
             transaction.absorb(self, &s.batch, changes)?;
             return Ok(CommitPos::default());
         }
-        let rows = self.log_rows().map(|mut rows| {
+        let mut rows = self.log_rows().map(|mut rows| {
             rows.documents(&mut s.batch, &s.log);
             rows
         });
         let Mode::Logged(to) = mode else {
-            let unit = WriteUnit::maybe_logged(&mut s.batch, rows);
+            let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
             return self.shared.commit(unit.then(&mut counted));
         };
         let statement = to
@@ -319,7 +319,7 @@ impl Collection {
             .map(|(id, effect)| (*id, effect));
         let mut staged = to.record.stage(&mut s.batch, statement.into_iter());
         let staged: &mut dyn OnCommit = &mut staged;
-        let unit = WriteUnit::maybe_logged(&mut s.batch, rows);
+        let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
         self.shared.commit(unit.then(&mut counted).then(staged))
     }
 

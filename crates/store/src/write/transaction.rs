@@ -279,11 +279,11 @@ impl Transaction {
                     .for_each(|seq| t.coll.live.deleted(*seq));
             }
         };
-        let rows = self.log_rows(&mut batch, &writes, &operations, record.fields());
+        let mut rows = self.log_rows(&mut batch, &writes, &operations, record.fields());
         let done = std::iter::once((COMMIT_STATEMENT, Effect::Updated));
         let mut staged = record.stage(&mut batch, done);
         let staged: &mut dyn OnCommit = &mut staged;
-        let unit = WriteUnit::maybe_logged(&mut batch, rows);
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
         let unit = unit.then(&mut applied).then(staged);
         let result = self.shared.commit(unit);
         // The gates are left and the claims released when the transaction is dropped.
