@@ -2,7 +2,8 @@
 //! memory are collected in one `WriteUnit`; memory changes only after the engine has applied the
 //! batch, and not at all when it has not. `commit` is the only caller of `Engine::apply` in this
 //! crate (`xtask tidy` checks it). What the batch needs to know of its place among other commits is
-//! stamped on it right before it is applied. Must not know: documents, indexes, the catalog, the log.
+//! stamped on it right before it is applied. Must not know: documents, indexes, the catalog, the
+//! log.
 
 use crate::error;
 use model::Result;

@@ -6,9 +6,9 @@
 //! Must not know: operators, queries, commands, sockets, which engine is below.
 //!
 //! Layers, each importing only from those before it: the leaves `error`, `hooks`, `format` (bytes),
-//! `commit` (the one way to change data), `log`, `sync`, `locks`, `gate`; `index` (specification, and the
-//! keys of a document); `catalog` (what exists); `view` (reading); `write` (documents); `store`
-//! (the public interface); `ddl` (collections and indexes), `validate`.
+//! `commit` (the one way to change data), `log`, `sync`, `locks`, `gate`; `index` (specification,
+//! and the keys of a document); `catalog` (what exists); `view` (reading); `write` (documents);
+//! `store` (the public interface); `ddl` (collections and indexes), `validate`.
 
 pub mod catalog;
 mod commit;

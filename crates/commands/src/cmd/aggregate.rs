@@ -13,7 +13,7 @@ use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
-use query::exec::ExecContext;
+use query::exec::{ChangeProgress, ExecContext};
 use query::pipeline::Pipeline;
 use query::plan::Hint;
 use query::stage::{ParseOptions, PipelineSource};
@@ -105,6 +105,36 @@ fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)
     Ok((ns, options))
 }
 
+/// # Errors
+/// 263 for what no transaction may do.
+fn check_transaction(cx: &Ctx<'_, '_>, pipeline: &Pipeline) -> Result<()> {
+    let refused = match () {
+        () if cx.transaction.is_none() => return Ok(()),
+        () if pipeline.writes() => "$out and $merge",
+        () if pipeline.changes().is_some() => "$changeStream",
+        () => return Ok(()),
+    };
+    bail!(
+        code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+        "{refused} cannot be used in a transaction"
+    )
+}
+
+/// What is known of the cursor. Events of a stream of changes are of what a majority has, and that
+/// is what is durable.
+fn info(cx: &mut Ctx<'_, '_>, ns: String, changes: Option<&ChangeProgress>) -> CursorInfo {
+    let mut info = CursorInfo {
+        ns,
+        ..cx.cursor_info()
+    };
+    if let Some(changes) = changes {
+        cx.reported.durable_reads(true);
+        (info.durable_reads, info.tailable, info.await_data) = (true, true, true);
+        info.tails = changes.watch().map(Tails::Log);
+    }
+    info
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(
         cx.value(),
@@ -160,18 +190,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     // A pipeline that writes runs to its end whatever the batch size and whether or not its client
     // is still connected.
     let writes = pipeline.writes();
-    if writes && cx.transaction.is_some() {
-        bail!(
-            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            "$out and $merge cannot be used in a transaction"
-        );
-    }
-    if pipeline.changes().is_some() && cx.transaction.is_some() {
-        bail!(
-            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            "$changeStream cannot be used in a transaction"
-        );
-    }
+    check_transaction(cx, &pipeline)?;
     cx.interrupt.ends_with_client(!writes);
     if writes {
         cx.reported.writes_somewhere();
@@ -183,18 +202,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS))
     };
     let changes = pipeline.changes().cloned();
-    let watch = changes.as_ref().and_then(|c| c.watch());
-    let mut info = CursorInfo {
-        ns,
-        ..cx.cursor_info()
-    };
-    if changes.is_some() {
-        // Events are of what a majority has, and that is what is durable.
-        info.durable_reads = true;
-        cx.reported.durable_reads(true);
-        (info.tailable, info.await_data) = (true, true);
-        info.tails = watch.map(Tails::Log);
-    }
+    let info = info(cx, ns, changes.as_deref());
     let cursor = QueryCursor::new(docs, env, host, allow_disk_use)
         .at(at)
         .streaming(changes);

@@ -1,5 +1,5 @@
-//! `applyOps`: entries of a log, run again. Each is applied and logged by itself, as if a client had
-//! made the change.
+//! `applyOps`: entries of a log, run again. Each is applied and logged by itself, as if a client
+//! had made the change.
 
 use crate::crud::collection::check_writable;
 use crate::ddl::names;

@@ -1,7 +1,7 @@
 //! `insert`.
 
 use crate::crud::capped;
-use crate::crud::collection::create_implicitly;
+use crate::crud::collection::{check_writable, create_implicitly};
 use crate::crud::document_id::{check_id, new_object_id};
 use crate::crud::statement::report_retried;
 use crate::crud::validator::Validator;
@@ -180,6 +180,7 @@ fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
                 "Namespace {ns} is a view, not a collection"
             );
         }
+        check_writable(&c)?;
         return Ok(c);
     }
     check_uuid(cx, ns, None)?;

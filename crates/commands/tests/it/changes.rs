@@ -231,15 +231,15 @@ fn documents_before_and_after_changes() {
     let part = |e: &DocBuf, name: &str| format!("{:?}", e.doc().field(name).as_doc());
     assert_eq!(
         part(&all[1], "fullDocument"),
-        "Some({ _id: 1, a: [1, 2, 3] })"
+        "Some({ _id: 1, a: [ 1, 2, 3 ] })"
     );
     assert_eq!(
         part(&all[1], "fullDocumentBeforeChange"),
-        "Some({ _id: 1, a: [1, 2] })"
+        "Some({ _id: 1, a: [ 1, 2 ] })"
     );
     assert_eq!(
         part(&all[2], "fullDocumentBeforeChange"),
-        "Some({ _id: 1, a: [1, 2, 3] })"
+        "Some({ _id: 1, a: [ 1, 2, 3 ] })"
     );
     let looked = drain(&mut c, &lookup);
     assert!(matches!(looked[1].doc().field("fullDocument"), Value::Null));

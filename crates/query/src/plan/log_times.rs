@@ -1,5 +1,5 @@
-//! Which part of the log a filter on `ts` leaves, so that it is sought and not scanned for. Must not
-//! know: how the log is read.
+//! Which part of the log a filter on `ts` leaves, so that it is sought and not scanned for. Must
+//! not know: how the log is read.
 
 use super::bounds::conjuncts;
 use model::{Timestamp, Value};

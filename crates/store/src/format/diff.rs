@@ -1,10 +1,10 @@
 //! What an update changed, as the log tells it: a document that says which fields were removed,
 //! changed and added, and how fields within fields changed.
 //!
-//! Sections of a document: `d` removed, `u` changed, `i` added, `sNAME` changes within. Of an array:
-//! `a: true`, `l` its new length when it became shorter, `uN` and `sN` by position. Made from two
-//! documents and from what the update names: an update that sets a field as a whole is told as one
-//! that sets the whole field. Must not know: update operators, the log.
+//! Sections of a document: `d` removed, `u` changed, `i` added, `sNAME` changes within. Of an
+//! array: `a: true`, `l` its new length when it became shorter, `uN` and `sN` by position. Made
+//! from two documents and from what the update names: an update that sets a field as a whole is
+//! told as one that sets the whole field. Must not know: update operators, the log.
 
 use model::{Doc, DocBuf, DocWriter, Element, Tag, Value};
 

@@ -2,7 +2,8 @@
 //! inserted is copied once more, into the batch; no tree of values is made. Must not know: locks,
 //! how a change came about.
 
-use super::{Concerned, Log, Reserved};
+use super::concerned::Concerned;
+use super::times::{Log, Reserved};
 use crate::commit::Stamp;
 use crate::format::log as row;
 use model::{Binary, Doc, DocBuf, DocWriter, Namespace};

@@ -2,7 +2,8 @@
 //! earlier one could still precede; a reader whose next entry may be gone is told. It holds a
 //! position between calls and nothing of the engine. Must not know: what entries mean.
 
-use super::{Log, damaged};
+use super::retention::damaged;
+use super::times::Log;
 use crate::error;
 use crate::format::log as row;
 use model::{Doc, DocWriter, Result, Timestamp};

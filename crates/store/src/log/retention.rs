@@ -2,17 +2,14 @@
 //! known to readers before the first of them goes; what goes is given back as whole files, without
 //! a deletion per entry. Must not know: who reads.
 
-use super::{Log, SETTINGS, damaged};
 use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::log::{self as row, Late};
-use model::Result;
+use crate::format::meta;
+use model::{MongoError, Result};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::{CursorOpts, Engine, KeyRange, Table, WriteBatch};
-
-/// A log is cut when it is larger than it should be by this part of it.
-const SLACK: u64 = 16;
 
 /// What the disk says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +24,7 @@ impl Stored {
     pub(super) fn read(engine: &dyn Engine) -> Result<Option<Stored>> {
         let mut buf = Vec::new();
         if !engine
-            .get(Table::Meta, SETTINGS, &mut buf)
+            .get(Table::Meta, meta::LOG, &mut buf)
             .map_err(error::storage)?
         {
             return Ok(None);
@@ -66,13 +63,13 @@ impl Stored {
         for n in [self.oldest, self.bytes_max, self.keep_ms] {
             value.extend_from_slice(&n.to_be_bytes());
         }
-        batch.put(Table::Meta, SETTINGS, &value);
+        batch.put(Table::Meta, meta::LOG, &value);
     }
 }
 
 pub(super) struct Retention {
     /// Held while it is changed.
-    stored: Mutex<Stored>,
+    pub(super) stored: Mutex<Stored>,
     oldest: AtomicU64,
     /// Sums before the first row that is kept, once they were looked up.
     before: Mutex<Option<Late>>,
@@ -92,6 +89,12 @@ impl Retention {
 
     pub(super) fn oldest(&self) -> u64 {
         self.oldest.load(Ordering::Acquire)
+    }
+
+    /// Entries before this time may be gone from now on.
+    pub(super) fn raise(&self, oldest: u64) {
+        self.oldest.store(oldest, Ordering::Release);
+        *self.before.lock() = None;
     }
 
     pub(super) fn stored(&self) -> Stored {
@@ -117,98 +120,12 @@ impl Retention {
     }
 }
 
-impl Log {
-    /// Gives up the oldest entries when the log is too large and they are old enough.
-    ///
-    /// # Cost
-    /// Nothing but a comparison when it is not; else some thirty seeks.
-    ///
-    /// # Errors
-    /// Engine failures.
-    pub(crate) fn truncate(&self, engine: &dyn Engine) -> Result<bool> {
-        let bytes_total = self.times.lock().bytes_total;
-        let stored = self.retention.stored();
-        let size = self.counts(engine)?.1;
-        if size <= stored.bytes_max + stored.bytes_max / SLACK {
-            return Ok(false);
-        }
-        let keep_from = bytes_total.saturating_sub(stored.bytes_max);
-        let Some(last) = self.last_before(engine, keep_from, &stored)? else {
-            return Ok(false);
-        };
-        self.give_up(engine, last + 1).map(|()| true)
-    }
-
-    /// Keeps the log to another size, and entries for at least so long.
-    ///
-    /// # Errors
-    /// Engine failures.
-    pub(crate) fn resize(
-        &self,
-        engine: &dyn Engine,
-        bytes_max: Option<u64>,
-        keep_ms: Option<u64>,
-    ) -> Result<()> {
-        {
-            let mut stored = self.retention.stored.lock();
-            let new = Stored {
-                bytes_max: bytes_max.unwrap_or(stored.bytes_max),
-                keep_ms: keep_ms.unwrap_or(stored.keep_ms),
-                ..*stored
-            };
-            let mut batch = WriteBatch::new();
-            new.put(&mut batch);
-            let resized = &mut |_: storage::CommitPos| *stored = new;
-            commit(engine, WriteUnit::new(&batch).durable().then(resized))?;
-        }
-        self.truncate(engine).map(|_| ())
-    }
-
-    /// Time of the last row that ends below the sum `keep_from` and may go. Rows are looked for by
-    /// halving the range of times.
-    fn last_before(
-        &self,
-        engine: &dyn Engine,
-        keep_from: u64,
-        stored: &Stored,
-    ) -> Result<Option<u64>> {
-        let (mut low, mut high) = (stored.oldest, self.visible().as_u64());
-        let young = (self.now_ms)().saturating_sub(i64::try_from(stored.keep_ms).unwrap_or(0));
-        let mut last = None;
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let row = first_row(engine, self.ident, middle)?;
-            let goes = row.filter(|(time, late, ..)| {
-                *time < high
-                    && late.bytes_total <= keep_from
-                    && (stored.keep_ms == 0 || late.wall_ms < young)
-            });
-            match goes {
-                Some((time, ..)) => (last, low) = (Some(time), time + 1),
-                None => high = middle,
-            }
-        }
-        Ok(last)
-    }
-
-    fn give_up(&self, engine: &dyn Engine, oldest: u64) -> Result<()> {
-        let mut stored = self.retention.stored.lock();
-        let new = Stored { oldest, ..*stored };
-        let mut batch = WriteBatch::new();
-        new.put(&mut batch);
-        let raised = &mut |_: storage::CommitPos| {
-            *stored = new;
-            self.retention.oldest.store(oldest, Ordering::Release);
-            *self.retention.before.lock() = None;
-        };
-        // On the device before the first file is deleted.
-        commit(engine, WriteUnit::new(&batch).durable().then(raised))?;
-        drop_before(engine, &new)
-    }
-}
-
 /// The first row with an entry at `from` or later: its time, sums, entries and bytes.
-fn first_row(engine: &dyn Engine, ident: u32, from: u64) -> Result<Option<(u64, Late, u32, u64)>> {
+pub(super) fn first_row(
+    engine: &dyn Engine,
+    ident: u32,
+    from: u64,
+) -> Result<Option<(u64, Late, u32, u64)>> {
     let (lower, upper) = (row::key(ident, from), (ident + 1).to_be_bytes());
     let opts = CursorOpts {
         limit_hint: 1,
@@ -231,7 +148,7 @@ fn first_row(engine: &dyn Engine, ident: u32, from: u64) -> Result<Option<(u64, 
     found
 }
 
-fn drop_before(engine: &dyn Engine, stored: &Stored) -> Result<()> {
+pub(super) fn drop_before(engine: &dyn Engine, stored: &Stored) -> Result<()> {
     let (lower, upper) = (
         stored.ident.to_be_bytes(),
         row::key(stored.ident, stored.oldest),
@@ -239,4 +156,33 @@ fn drop_before(engine: &dyn Engine, stored: &Stored) -> Result<()> {
     engine
         .drop_range(Table::Log, KeyRange::new(&lower, &upper))
         .map_err(error::storage)
+}
+
+/// Time and sums of the last row; zeros when there is none.
+pub(super) fn last_row(engine: &dyn Engine, ident: u32) -> Result<(u64, Late)> {
+    let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
+    let opts = CursorOpts {
+        reverse: true,
+        limit_hint: 1,
+        ..CursorOpts::default()
+    };
+    let range = KeyRange::new(&lower, &upper);
+    let mut found = Ok((0, Late::default()));
+    engine
+        .cursor(Table::Log, range, opts)
+        .and_then(|mut cursor| {
+            cursor.visit(1, &mut |key, value| {
+                let read = row::time_of(key).zip(row::read(value));
+                found = read
+                    .map(|(time, (head, _))| (time, head.late))
+                    .ok_or_else(damaged);
+                false
+            })
+        })
+        .map_err(error::storage)?;
+    found
+}
+
+pub(super) fn damaged() -> MongoError {
+    error::corrupt("a row of the log")
 }

@@ -3,7 +3,7 @@
 //! watch unmarked, has nothing to look at up to there. Readers of quiet namespaces cost nothing
 //! while others are busy. Must not know: what readers do.
 
-use super::{Concerned, Log};
+use super::concerned::Concerned;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ struct Mark {
 
 /// A reader's interest in entries, until dropped.
 pub struct Watch {
-    log: Arc<Log>,
+    all: Arc<Watches>,
     of: Concerned,
     mark: Arc<Mark>,
 }
@@ -40,23 +40,23 @@ pub struct Waking {
     id: u64,
 }
 
-impl Log {
-    /// Watches for entries of concern to `of`. It is marked at first.
-    pub fn watch(self: &Arc<Log>, of: Concerned) -> Watch {
+impl Watches {
+    pub(super) fn watch(self: &Arc<Watches>, of: Concerned) -> Watch {
         let mark = Arc::new(Mark::default());
         mark.set.store(true, Ordering::SeqCst);
-        let mut by = self.watches.by.lock();
-        by.entry(of).or_default().push(Arc::clone(&mark));
-        self.watches.count.fetch_add(1, Ordering::SeqCst);
+        self.by
+            .lock()
+            .entry(of)
+            .or_default()
+            .push(Arc::clone(&mark));
+        self.count.fetch_add(1, Ordering::SeqCst);
         Watch {
-            log: Arc::clone(self),
+            all: Arc::clone(self),
             of,
             mark,
         }
     }
-}
 
-impl Watches {
     /// Marks those concerned; to be called before the entries can be read.
     ///
     /// # Cost
@@ -129,14 +129,14 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut by = self.log.watches.by.lock();
+        let mut by = self.all.by.lock();
         if let Some(marks) = by.get_mut(&self.of) {
             marks.retain(|m| !Arc::ptr_eq(m, &self.mark));
             if marks.is_empty() {
                 by.remove(&self.of);
             }
         }
-        self.log.watches.count.fetch_sub(1, Ordering::SeqCst);
+        self.all.count.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -166,9 +166,8 @@ fn sessions_stand_in_the_entries() {
     let last = all.last().unwrap().doc();
     assert!(matches!(last.field("txnNumber"), Value::Int64(9)));
     assert!(matches!(last.field("stmtId"), Value::Int32(5)));
-    assert!(
-        matches!(last.field("lsid").as_doc().unwrap().field("id"), Value::Binary(b) if b.bytes == [5; 16])
-    );
+    let lsid = last.field("lsid").as_doc().unwrap();
+    assert!(matches!(lsid.field("id"), Value::Binary(b) if b.bytes == [5; 16]));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `$changeStream`: the changes of a collection, a database or the deployment as events, from the
-//! log. `$changeStreamSplitLargeEvent`: an event too large for a reply in fragments. Errors: those of
-//! `spec`, 40573 on a server without a log, 166 for a view or time-series collection, 286 when the
-//! place to resume at is not in the log any more, 280 when it is not in the stream, 47 when a
+//! log. `$changeStreamSplitLargeEvent`: an event too large for a reply in fragments. Errors: those
+//! of `spec`, 40573 on a server without a log, 166 for a view or time-series collection, 286 when
+//! the place to resume at is not in the log any more, 280 when it is not in the stream, 47 when a
 //! document that is required is not there.
 
 mod description;
@@ -12,8 +12,8 @@ mod split;
 
 use crate::exec::{BatchStream, ChangeProgress, ExecContext, Resolved};
 use crate::stage::{Placement, Stage, StageContext, StageOp, one};
-use model::{DocBuf, MongoError, Namespace, Result, Value, bail, code};
-use spec::{Scope, Spec, Start};
+use model::{DocBuf, Namespace, Result, Value, bail, code};
+use spec::{Scope, Spec, Start, no_log};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[
@@ -43,7 +43,7 @@ pub(super) static STAGES: &[StageOp] = &[
 
 /// A stream of changes to be opened.
 struct ChangeStage {
-    spec: Spec,
+    spec: Arc<Spec>,
     progress: Arc<ChangeProgress>,
 }
 
@@ -59,15 +59,8 @@ fn parse(
     };
     one(ChangeStage {
         progress: Arc::new(ChangeProgress::new(behind)),
-        spec,
+        spec: Arc::new(spec),
     })
-}
-
-fn no_log() -> MongoError {
-    MongoError::new(
-        40_573,
-        "The $changeStream stage is only supported on replica sets",
-    )
 }
 
 impl Stage for ChangeStage {
@@ -100,7 +93,7 @@ impl Stage for ChangeStage {
         exec: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
         let host = exec.host.changes().ok_or_else(no_log)?;
-        source::open(self, &host)
+        source::open(self.spec.clone(), self.progress.clone(), &host)
     }
 
     fn describe(&self) -> DocBuf {

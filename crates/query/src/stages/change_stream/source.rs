@@ -3,9 +3,10 @@
 //! not know: sessions, cursors.
 
 use super::event::{Event, each};
-use super::spec::{Image, Spec, Start};
-use super::{ChangeStage, no_log};
-use crate::exec::{BatchStream, CHANGE_TOKEN, ChangeHost, DocBatch, ExecContext, ResumeToken};
+use super::spec::{Image, Spec, Start, no_log};
+use crate::exec::{
+    BatchStream, CHANGE_TOKEN, ChangeHost, ChangeProgress, DocBatch, ExecContext, ResumeToken,
+};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Timestamp, Value, code};
 use std::sync::Arc;
 use store::{LogReader, Read, ReadView, Store, Watch};
@@ -16,13 +17,14 @@ const STEP_ROWS: usize = 64;
 const STEPS_MAX: usize = 256;
 
 pub(super) fn open(
-    stream: Arc<ChangeStage>,
+    spec: Arc<Spec>,
+    progress: Arc<ChangeProgress>,
     host: &ChangeHost<'_>,
 ) -> Result<Box<dyn BatchStream>> {
     let store = Arc::clone(host.store);
     let log = store.log().ok_or_else(no_log)?;
     let visible = log.visible().as_u64();
-    let (from, behind) = match stream.spec.start {
+    let (from, behind) = match spec.start {
         Start::Now => (visible + 1, None),
         Start::At(t) => (t.as_u64(), None),
         Start::Behind(token) => (token.time, Some(token)),
@@ -31,14 +33,15 @@ pub(super) fn open(
     if from < log.oldest() {
         return Err(lost(from));
     }
-    let watch = Arc::new(log.watch(stream.spec.scope.concerned()));
+    let watch = Arc::new(log.watch(spec.scope.concerned()));
     let reader = store.read_log(from).ok_or_else(no_log)?.with_images();
-    stream.progress.open(Arc::clone(&watch), from);
+    progress.open(Arc::clone(&watch), from);
     let source = Source {
         must_find: behind.filter(|t| t.event).map(ResumeToken::whole),
         behind: behind.map(|t| if t.fragment > 0 { before(t) } else { t }),
         image_ms: host.image_ms,
-        stream,
+        spec,
+        progress,
         store,
         watch,
         reader,
@@ -75,7 +78,8 @@ fn lost(next: Timestamp) -> MongoError {
 }
 
 struct Source {
-    stream: Arc<ChangeStage>,
+    spec: Arc<Spec>,
+    progress: Arc<ChangeProgress>,
     store: Arc<Store>,
     watch: Arc<Watch>,
     reader: LogReader,
@@ -107,7 +111,7 @@ impl BatchStream for Source {
         } else {
             self.reader.skip_to(Timestamp::from_u64(visible + 1));
         }
-        self.stream.progress.advance(self.reader.next(), at_end);
+        self.progress.advance(self.reader.next(), at_end);
         Ok(true)
     }
 }
@@ -117,7 +121,7 @@ impl Source {
     fn read(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let images = Images {
             store: &self.store,
-            spec: &self.stream.spec,
+            spec: &self.spec,
             oldest_ms: self.image_ms.map(|ms| exec.env.now_ms.saturating_sub(ms)),
         };
         let (behind, must_find, ended) = (self.behind, &mut self.must_find, &mut self.ended);

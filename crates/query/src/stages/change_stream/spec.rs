@@ -5,7 +5,7 @@
 use super::super::fields::Fields;
 use crate::exec::ResumeToken;
 use crate::stage::{Inside, ParseOptions, PipelineSource};
-use model::{Doc, DocBuf, Result, Timestamp, Value, bail, code};
+use model::{Doc, DocBuf, MongoError, Result, Timestamp, Value, bail, code};
 use store::Concerned;
 
 const KNOWN: &[&str] = &[
@@ -116,6 +116,14 @@ impl Spec {
             given: given.to_buf(),
         })
     }
+}
+
+/// The refusal of a server without a log.
+pub(super) fn no_log() -> MongoError {
+    MongoError::new(
+        40_573,
+        "The $changeStream stage is only supported on replica sets",
+    )
 }
 
 fn start(fields: &Fields<'_>) -> Result<Start> {

@@ -1,6 +1,6 @@
-//! `$changeStreamSplitLargeEvent`: an event larger than a reply may hold comes as fragments of whole
-//! fields, each with a token of its own to resume behind. Errors: 7182800 without a change stream,
-//! 50808 an argument, 10334 a single field that is too large.
+//! `$changeStreamSplitLargeEvent`: an event larger than a reply may hold comes as fragments of
+//! whole fields, each with a token of its own to resume behind. Errors: 7182800 without a change
+//! stream, 50808 an argument, 10334 a single field that is too large.
 
 use crate::exec::{BatchStream, CHANGE_TOKEN, ChangeProgress, DocBatch, ExecContext, ResumeToken};
 use crate::stage::{Stage, StageContext, one};
