@@ -174,7 +174,7 @@ fn insert(
     options: WriteOptions<'_>,
 ) -> Result<Done> {
     let d = with_id(d, service.clock.now_ms())?;
-    let Some(coll) = collection(service, ns, true)? else {
+    let Some(coll) = collection(service, ns, true, options.transaction)? else {
         return Ok(Done::default());
     };
     let d = match Series::of(&coll) {

@@ -184,7 +184,7 @@ fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
         return Ok(c);
     }
     check_uuid(cx, ns, None)?;
-    create_implicitly(cx.service, ns)
+    create_implicitly(cx.service, ns, cx.transaction.as_deref())
 }
 
 /// The document as it is stored, borrowed when it is fine as it is: `_id` there and first, empty

@@ -89,7 +89,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .map(|(i, d)| UpdateOp::of(i, d))
         .collect::<Result<Vec<_>>>()?;
     let start_us = cx.service.clock.monotonic_us();
-    collection(cx.service, &ns, false)?;
+    collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let (mut matched, mut modified) = (0, 0);
     let mut upserted: Vec<(usize, OwnedValue)> = Vec::new();
@@ -175,7 +175,7 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .map(|(i, d)| DeleteOp::of(i, d))
         .collect::<Result<Vec<_>>>()?;
     let start_us = cx.service.clock.monotonic_us();
-    collection(cx.service, &ns, false)?;
+    collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let mut n = 0;
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
@@ -305,7 +305,7 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let a = FindAndModifyArgs::of(cx.value().as_str().unwrap_or(""), &cx.args)?;
     let start_us = cx.service.clock.monotonic_us();
-    collection(cx.service, &ns, false)?;
+    collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let shape = Shape::of(&env, &a)?;
     let ids = cx

@@ -342,6 +342,9 @@ impl Dispatcher {
         if let Some(lsid) = lsid.filter(|_| aborts || ends) {
             self.service.cursors.kill_transaction(&lsid.id, number);
         }
+        if aborts || ends {
+            self.service.drop_orphans();
+        }
         outcome.map_err(|refused| Refused {
             error: label(refused.error, command),
             again: false,

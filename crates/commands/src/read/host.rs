@@ -290,7 +290,7 @@ impl Host for StoreHost {
     fn merge(&self, write: &MergeWrite<'_>, matched: &OnMatch<'_>) -> Result<()> {
         let coll = match self.writable(write.ns)? {
             Some(c) => c,
-            None => create_implicitly(&self.service, write.ns)?,
+            None => create_implicitly(&self.service, write.ns, None)?,
         };
         let env = operators::Env::new(self.service.clock.now_ms(), rand::random());
         let spec = DocBuf::build(|w| {

@@ -247,6 +247,7 @@ impl Service {
         for id in self.state.sessions.idle(now) {
             self.end_session(&id);
         }
+        self.drop_orphans();
         self.keep_log(now);
         if self.state.sessions.sweep_is_due(self.started_ms, now)
             && let Err(e) = self
@@ -258,6 +259,14 @@ impl Service {
                 "WRITE",
                 &format!("records of sessions could not be removed: {}", e.message()),
             );
+        }
+    }
+
+    /// Drops collections that aborted transactions have left behind.
+    pub(crate) fn drop_orphans(&self) {
+        if let Err(e) = self.store.drop_orphans() {
+            let message = format!("an aborted transaction's collection stays: {}", e.message());
+            self.log('W', "TXN", &message);
         }
     }
 

@@ -64,12 +64,39 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn drop_collection(&self, ns: &Namespace) -> Result<Option<usize>> {
+        self.drop_if(ns, &|_| true)
+    }
+
+    /// Drops what aborted transactions have created, unless somebody has written to it since.
+    ///
+    /// # Cost
+    /// Nothing but a lock when there is none.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn drop_orphans(&self) -> Result<()> {
+        let orphans = std::mem::take(&mut *self.shared.orphans.lock());
+        orphans.iter().try_for_each(|(ns, uuid)| {
+            let untouched = |c: &Collection| c.uuid() == *uuid && c.count() == 0;
+            self.drop_if(ns, &untouched).map(|_| ())
+        })
+    }
+
+    /// Drops a collection if `wanted` says so once nobody writes to it any more.
+    fn drop_if(
+        &self,
+        ns: &Namespace,
+        wanted: &dyn Fn(&Collection) -> bool,
+    ) -> Result<Option<usize>> {
         let catalog = self.lock_catalog();
         let Some(c) = self.open_locked(&catalog, ns)? else {
             return Ok(None);
         };
         // Writers inside finish first, later ones are told it is gone.
         let closed = c.gate.close();
+        if !wanted(&c) {
+            return Ok(None);
+        }
         let state = State::clone(&c.state());
         let mut batch = WriteBatch::new();
         batch.delete(Table::Meta, &meta::catalog(ns.db(), ns.coll()));

@@ -12,7 +12,7 @@ use crate::log::{EntryList, LogRows, SessionFields};
 use crate::view::scan::NATURAL_ORDER_DOCS;
 use crate::view::{Overlay, ReadView};
 use crate::write::session::{Effect, SessionRecord};
-use model::{Doc, MongoError, Result, code};
+use model::{Doc, MongoError, Namespace, Result, code};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,6 +41,8 @@ struct Writes {
     collections: Vec<Touched>,
     /// What the log will say, in the order of the statements.
     operations: EntryList,
+    /// Collections made for its statements.
+    created: Vec<(Namespace, [u8; 16])>,
 }
 
 /// A collection the transaction writes to. The transaction is inside its gate.
@@ -104,6 +106,13 @@ impl Transaction {
     /// True when it has written something.
     pub fn has_written(&self) -> bool {
         !self.writes.lock().collections.is_empty()
+    }
+
+    /// A collection was created for a statement; it goes when the transaction is aborted and nobody
+    /// else has written to it.
+    pub fn has_created(&self, coll: &Collection) {
+        let created = (coll.ns().clone(), coll.uuid());
+        self.writes.lock().created.push(created);
     }
 
     /// Enters the gate of a collection until the end of the transaction.
@@ -287,7 +296,12 @@ impl Transaction {
         let unit = unit.then(&mut applied).then(staged);
         let result = self.shared.commit(unit);
         // The gates are left and the claims released when the transaction is dropped.
-        self.writes.lock().collections = writes;
+        let mut all = self.writes.lock();
+        all.collections = writes;
+        if result.is_ok() {
+            all.created.clear();
+        }
+        drop(all);
         result
     }
 }
@@ -371,5 +385,8 @@ impl Drop for Transaction {
             t.coll.gate.leave();
         }
         self.shared.locks.release(&writes.claims, self.owner);
+        if !writes.created.is_empty() {
+            self.shared.orphans.lock().extend(writes.created);
+        }
     }
 }
