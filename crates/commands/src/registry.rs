@@ -19,6 +19,7 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::coll_mod::COMMANDS,
     cmd::count::COMMANDS,
     cmd::create::COMMANDS,
+    cmd::default_concern::COMMANDS,
     cmd::distinct::COMMANDS,
     cmd::drop::COMMANDS,
     cmd::encryption::COMMANDS,

@@ -77,6 +77,13 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
             return Err(fail(CODE_OPTIONS)(e.message().to_owned()));
         }
     }
+    if let Err(e) = service.state.default_concerns.load(&store) {
+        let _ = store.close();
+        let reason = e.message();
+        return Err(fail(CODE_DATA)(format!(
+            "cannot read the default concerns: {reason}"
+        )));
+    }
     let service = service.shared();
     let watermark = Watermark::new();
     follow_journal(&engine, &watermark);

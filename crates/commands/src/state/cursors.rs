@@ -146,7 +146,7 @@ fn not_found(id: i64) -> MongoError {
 }
 
 /// 237, as an operation learns that its cursor was killed.
-fn killed_error() -> MongoError {
+pub(crate) fn killed_error() -> MongoError {
     MongoError::new(
         code::CURSOR_KILLED,
         "operation was interrupted because its cursor was killed",
