@@ -185,7 +185,7 @@ class Worker:
         try:
             result = self.kept[name].update_many({"w": self.number, "g": g}, change)
         except OperationFailure as error:
-            if error.code != 121 or self.is_unclear(error):
+            if error.code not in REFUSED or self.is_unclear(error):
                 raise
             for key in old:
                 found = self.kept[name].find_one({"_id": key[1]})
