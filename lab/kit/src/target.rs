@@ -401,6 +401,10 @@ pub trait Session: Send + 'static {
     /// Whether calls block their thread: then each client gets a thread of its own.
     const BLOCKING: bool;
 
+    /// Whether what answers is in the lab's own process: when that stands still as a whole, it is
+    /// the target that stood still.
+    const INSIDE: bool = false;
+
     /// Encodes a call; not part of its latency.
     fn encode(&mut self, call: Call) -> Self::Encoded;
 

@@ -1,7 +1,7 @@
 //! A step that is done once: indexes, tables, settling, a restart.
 
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lab_kit::folder::RunFolder;
 use lab_kit::recorder::{ClientSummary, StepFacts, StepRecorder};
@@ -149,7 +149,7 @@ impl<T: Target> Run<'_, T> {
                 (1, String::new())
             }
             _ => {
-                let timeout = Duration::from_secs(self.arguments.settle_seconds);
+                let timeout = self.arguments.settle_time();
                 let rest = self.target.settle(timeout).await;
                 let remark = if rest.is_idle {
                     rest.remark

@@ -6,6 +6,7 @@ mod checkpoint;
 mod context;
 mod execute;
 mod expected_state;
+mod guarded;
 mod own_cost;
 mod restart;
 mod role_plan;

@@ -138,7 +138,7 @@ impl<T: Target> Run<'_, T> {
         let limits = Limits {
             warmup,
             end,
-            call_timeout: Duration::from_secs(self.arguments.call_timeout_seconds.max(1)),
+            call_timeout: self.arguments.call_timeout(),
         };
         (limits, quota, goal)
     }
@@ -220,6 +220,11 @@ impl<T: Target> Run<'_, T> {
         if stopped_because.is_none() {
             sizes = self.target.sizes().await;
             statistics = self.target.statistics().await;
+            if step.work.operation == Operation::FillRandom {
+                // How many keys are distinct is what such a step is about; statistics of engines
+                // do not say, or estimate.
+                sizes.documents = self.target.count().await.ok().or(sizes.documents);
+            }
         }
         let debt_bytes = self.target.debt_bytes(&statistics);
         if !step.measured {

@@ -14,6 +14,7 @@ mod reading;
 mod replay;
 mod runs;
 mod smoke;
+mod stopped;
 mod sweeps;
 
 use std::path::{Path, PathBuf};

@@ -369,6 +369,7 @@ fn lock_all<'a>(
 impl Session for KvSession {
     type Encoded = KvCall;
     const BLOCKING: bool = true;
+    const INSIDE: bool = true;
 
     fn encode(&mut self, call: Call) -> KvCall {
         match call {

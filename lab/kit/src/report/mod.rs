@@ -29,5 +29,6 @@ mod tiles;
 
 pub use claims_page::claims_page;
 pub use comparison::comparison_page;
+pub use notes::by_code;
 pub use run_page::page;
 pub use runs::{RunsError, runs_page};

@@ -169,11 +169,13 @@ fn clients(out: &mut String, table: &Table, result: &RunResult) {
             name: this_run(result),
             colour: 1,
             values: new,
+            intervals: Vec::new(),
         }];
         series.extend(alike.iter().enumerate().map(|(at, row)| BarSeries {
             name: row.name.clone(),
             colour: colour(at + 1),
             values: place(row),
+            intervals: Vec::new(),
         }));
         let bars = Bars {
             title: table.title.clone(),
@@ -237,6 +239,7 @@ fn steps(out: &mut String, table: &Table, result: &RunResult) {
             .iter()
             .map(|(_, cells, _)| cells.get(column).copied().flatten())
             .collect(),
+        intervals: Vec::new(),
     });
     let bars = Bars {
         title: table.title.clone(),

@@ -271,10 +271,16 @@ fn write_bars(
                 .values()
                 .map(|cells| value(cells.get(at)?, &step.name, metric))
                 .collect(),
+            intervals: by_clients
+                .values()
+                .map(|cells| {
+                    by_clients::interval_of(cells.get(at)?.iter().copied(), &step.name, metric)
+                })
+                .collect(),
         });
         let bars = Bars {
             title: format!("{} by clients", capital(metric.name)),
-            caption: "The mean of repeats, where there are several.".to_owned(),
+            caption: by_clients::REPEATS.to_owned(),
             x_title: "clients".to_owned(),
             groups: by_clients.keys().map(u32::to_string).collect(),
             y_title: metric.unit_for(&step.unit),

@@ -122,6 +122,7 @@ impl Workload {
                 given: preset.to_owned(),
                 known: self.preset.keys().cloned().collect::<Vec<_>>().join(", "),
             })?;
+        self.check_use(&given)?;
         // Rows and times of memory name the same thing: the nearer of the two wins, not the first
         // in the list.
         let times_memory = match (given.rows, given.times_memory, base.rows) {
