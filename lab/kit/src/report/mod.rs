@@ -17,6 +17,7 @@ mod notes;
 mod overlay;
 mod overview;
 mod published_tables;
+mod repeats;
 mod replay;
 mod resources;
 mod run_page;

@@ -9,7 +9,7 @@ use super::bars::{BarSeries, Bars};
 use super::by_clients::{self, Configuration};
 use super::html::{capital, escape, foot, head};
 use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
-use super::steps_by_configuration;
+use super::{published_tables, repeats, steps_by_configuration};
 use crate::format;
 use crate::metric::{self, Metric};
 use crate::result::{RunResult, StepResult};
@@ -86,6 +86,7 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
     for step in steps {
         write_step(&mut out, step, &groups);
     }
+    out.push_str(&published_tables::section_of_configurations(&groups));
     if groups.iter().any(|group| group.name != group.full_name) {
         out.push_str("<h2>Configurations</h2>\n<div class=\"card\"><table><tbody>\n");
         for group in &groups {
@@ -223,6 +224,7 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Configuration<'_>])
     by_clients::write(out, step, groups);
     for (clients, cells) in &by_clients {
         write_tables(out, step, *clients, cells, groups);
+        repeats::write(out, step, *clients, cells, groups);
     }
 }
 
