@@ -20,12 +20,12 @@ Examples:
   quarry-lab run forestdb --target 'rocksdb:data/rocksdb?cache=64M' --preset smoke --out results
   quarry-lab run point --target mysql://root@127.0.0.1:3306/ --preset smoke --out results
   quarry-lab target mariadb --dir data/mariadb --engine rocksdb --cache-mb 512
-  quarry-lab resume results/RUN
+  quarry-lab run point --own quarry,innodb --repeats 3 --clients 1,8 --out results
   quarry-lab run hot --target mongodb://127.0.0.1:27017 --clients 1,2,4,8 --hot-rows 1,2,4 --out \
   results
 
-One or two options with numbers may be lists: one run for each value, in a folder with one page \
-for all; resume goes on with it.
+Several targets, --repeats, --own and one or two options with numbers as lists make one run for \
+each combination, in turn, in a folder with one page for all; resume goes on with it.
 
 Exit status: 0 complete and right; 1 could not run; 2 wrong command line; 3 ended early, partial \
 report; 4 a check failed.";
@@ -38,9 +38,27 @@ pub(crate) struct RunArguments {
     pub(crate) workload: String,
     /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with
     /// rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft
-    /// (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own)
+    /// (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own);
+    /// several times: one page for all
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target: String,
+    /// Start a private server for each run instead, with stated settings: quarry, innodb or
+    /// myrocks (MariaDB); a list or several times beside other targets
+    #[arg(long, value_name = "SERVER")]
+    #[serde(default)]
+    pub(crate) own: Option<String>,
+    /// Runs of each combination of targets and lists, which take turns: A, B, A, B
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[serde(default)]
+    pub(crate) repeats: u32,
+    /// Program of --own quarry; without it the one beside this program, or in the search path
+    #[arg(long, value_name = "PATH")]
+    #[serde(default)]
+    pub(crate) quarry: Option<PathBuf>,
+    /// Memory for an own server, in MiB, where --memory-mb does not say
+    #[arg(long, value_name = "N", default_value_t = 1_024)]
+    #[serde(default)]
+    pub(crate) own_memory_mb: u64,
     /// Sizes to start from: smoke, laptop, server or paper
     #[arg(long, default_value = "smoke")]
     pub(crate) preset: String,
