@@ -43,7 +43,8 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target: String,
     /// Start a private server for each run instead, with stated settings: quarry, innodb or
-    /// myrocks (MariaDB); a list or several times beside other targets
+    /// myrocks (MariaDB), each with settings of its own (innodb:page-kb=4:flush-neighbors=1); a
+    /// list or several times, also beside other targets
     #[arg(long, value_name = "SERVER")]
     #[serde(default)]
     pub(crate) own: Option<String>,

@@ -3,6 +3,8 @@
 //!
 //! Repeats are outermost, then targets: A, B, A, B. A drift of the machine meets all targets alike.
 
+use super::own::OwnSpec;
+
 /// Options with numbers of which so many may be lists.
 const LISTS_MAX: usize = 2;
 const REPEATS_MAX: u32 = 1_000;
@@ -22,9 +24,7 @@ const OPTIONS: [&str; 13] = [
     "--extra-tables",
     "--seconds",
 ];
-/// Servers that the lab can start for a run.
-pub(super) const OWN: [&str; 3] = ["quarry", "innodb", "myrocks"];
-/// What a target begins with that is such a server.
+/// What a target begins with that is a server which the lab starts.
 pub(super) const OWN_SCHEME: &str = "own:";
 
 /// The command line of one run.
@@ -106,9 +106,7 @@ fn take_dimensions(words: &[String]) -> Result<(Dimensions, Vec<String>), String
             "--target" => out.targets.push(value),
             "--own" => {
                 for name in value.split(',') {
-                    if !OWN.contains(&name) {
-                        return Err(format!("--own {name}: allowed is {}", OWN.join(", ")));
-                    }
+                    OwnSpec::parse(name)?;
                     out.own.push(name.to_owned());
                 }
             }

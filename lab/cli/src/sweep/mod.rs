@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use self::child::{CHANGED, resume_run, run_child};
 use self::expand::{Line, OWN_SCHEME, expand, option, with};
-use self::own::OwnServer;
+use self::own::{OwnServer, OwnSpec};
 use crate::errors::LabError;
 use crate::output::{make_folder, write_json, write_page};
 use crate::run::{CHECKPOINT_FILE, LOADED, RunArguments};
@@ -240,7 +240,7 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
         }
     }
     if ended.is_ok() {
-        remove_data(folder);
+        remove_data(folder, &sweep);
     }
     let runs: Vec<_> = read_side(folder)
         .unwrap_or_default()
@@ -293,9 +293,10 @@ fn shown(words: &[String]) -> String {
 }
 
 /// Removes what own servers stored; their settings and logs stay.
-fn remove_data(folder: &Path) {
-    for name in expand::OWN {
-        let _ = std::fs::remove_dir_all(own::folder(folder, name).join("data"));
+fn remove_data(folder: &Path, sweep: &Sweep) {
+    let names = sweep.runs.iter().filter_map(|run| own_name(&run.words));
+    for spec in names.filter_map(|name| OwnSpec::parse(name).ok()) {
+        let _ = std::fs::remove_dir_all(spec.folder(folder).join("data"));
     }
 }
 
@@ -311,7 +312,8 @@ fn with_server(
     };
     let parsed = RunArguments::parse_words(words.get(1..).unwrap_or_default());
     let arguments = parsed.unwrap_or_else(|error| error.exit());
-    let server = OwnServer::start(name, &arguments, folder, keep)?;
+    let spec = OwnSpec::parse(name).map_err(|reason| LabError::Sweep { reason })?;
+    let server = spec.start(&arguments, folder, keep)?;
     let mut out = with(words, "--target", &server.address);
     out.extend(["--label".to_owned(), format!("own={}", server.label)]);
     if let (Some(command), None) = (&server.restart_command, &arguments.restart_command) {

@@ -9,6 +9,7 @@ mod fake;
 mod features;
 mod frozen;
 mod interrupted;
+mod map;
 mod pages;
 mod reading;
 mod replay;

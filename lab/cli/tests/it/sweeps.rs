@@ -226,7 +226,10 @@ fn an_own_server_is_started_for_its_run_and_stopped_with_it() {
     let runs = results(&folder);
     assert_eq!(runs.len(), 2);
     for run in &runs {
-        assert_eq!(run.place(), "innodb with a cache of 32 MiB and lazy");
+        assert_eq!(
+            run.place(),
+            "innodb with a cache of 32 MiB"
+        );
         let pid = run.target.pid.unwrap();
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
     }
