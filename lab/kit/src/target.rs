@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::result::{Sizes, TargetFacts};
 use crate::row::{DocumentKind, Key, Row, Value};
+use crate::template::{StatementCall, Tree};
 use crate::workload::{Capability, Index};
 
 /// What the names of tables begin with that a probe makes beside those of the workload. They are
@@ -116,6 +117,8 @@ pub enum Call {
         /// Their ids.
         ids: Vec<Key>,
     },
+    /// A statement of a workload file.
+    Statement(Box<StatementCall>),
     /// Find the rows whose field `n` equals the value among ids in a range of numbers, without an
     /// index on `n`.
     Scan {
@@ -293,6 +296,36 @@ pub trait Target: Send + Sync + 'static {
 
     /// What it cannot do.
     fn unsupported(&self) -> &'static [Capability];
+
+    /// Whether it takes documents of any shape and statements on them.
+    fn takes_documents(&self) -> bool {
+        false
+    }
+
+    /// Does a command of a workload file.
+    ///
+    /// # Errors
+    /// It refuses, or takes no commands.
+    fn run_command(&self, _: Tree) -> impl Future<Output = Result<(), TargetError>> + Send {
+        async {
+            Err(TargetError::Refused {
+                what: "a command".to_owned(),
+                reason: "it takes none".to_owned(),
+            })
+        }
+    }
+
+    /// The results of a pipeline on a collection, none for the workload's, as text.
+    ///
+    /// # Errors
+    /// It refuses, or knows no pipelines.
+    fn evaluate(
+        &self,
+        _: Option<String>,
+        _: Vec<Tree>,
+    ) -> impl Future<Output = Result<String, String>> + Send {
+        async { Err("it knows no pipelines".to_owned()) }
+    }
 
     /// Makes the tables, empty, without secondary indexes.
     ///

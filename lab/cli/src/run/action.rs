@@ -128,6 +128,13 @@ impl<T: Target> Run<'_, T> {
                 }
                 return Ok((u64::from(self.settings.extra_tables), String::new()));
             }
+            Operation::Command => {
+                self.target
+                    .run_command(step.command())
+                    .await
+                    .map_err(|error| error.to_string())?;
+                (1, String::new())
+            }
             Operation::Restart => {
                 let seconds = self.restart(pid).await?;
                 *start_seconds = Some(seconds);

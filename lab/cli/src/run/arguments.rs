@@ -34,7 +34,7 @@ report; 4 a check failed.";
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArguments {
-    /// Workload; `quarry-lab list` shows them
+    /// Workload; `quarry-lab list` shows them, or a file of your own such as ./mine.toml
     pub(crate) workload: String,
     /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with
     /// rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft
@@ -141,6 +141,11 @@ pub(crate) struct RunArguments {
     /// soon as it has its reply
     #[arg(long, value_name = "PER_SECOND", help_heading = "Load")]
     pub(crate) rate: Option<f64>,
+    /// How calls of an open loop arrive: even, poisson, bursts:COUNT, or recorded:FILE with a time
+    /// in seconds on each line
+    #[arg(long, value_name = "HOW", help_heading = "Load")]
+    #[serde(default)]
+    pub(crate) arrivals: Option<String>,
     /// Seed of all random data; by default taken from the clock, and always written into the result
     #[arg(long, value_name = "S", help_heading = "Load")]
     pub(crate) seed: Option<u64>,
@@ -279,6 +284,7 @@ impl RunArguments {
                 PlacementArgument::PerClient => Placement::PerClient,
             }),
             rate: self.rate,
+            arrivals: self.arrivals.clone(),
             times_memory: self.times_memory,
             memory_mb: self.memory_mb,
             tables: self.tables,

@@ -85,6 +85,13 @@ impl RunPlan<'_> {
         }
         let id = environment::run_id(&started, &self.workload.name, &self.settings.preset);
         let folder = RunFolder::create(&self.arguments.out, &id)?;
+        // A workload file may change; the run's folder says what was run.
+        if self.arguments.workload.ends_with(".toml") {
+            std::fs::copy(
+                &self.arguments.workload,
+                folder.path().join("workload.toml"),
+            )?;
+        }
         let about = RunFacts {
             id,
             started_at: started,
@@ -123,7 +130,7 @@ impl RunPlan<'_> {
             .await
             .unwrap_or_else(|_| Err(unreachable(arguments)))
             .inspect_err(failed)?;
-        let target = Guarded::new(target, limits);
+        let target = Arc::new(Guarded::new(target, limits));
         let data = &self.workload.data;
         let dataset = Arc::new(Dataset::new(
             data.documents,
@@ -465,7 +472,9 @@ fn unreachable(arguments: &RunArguments) -> LabError {
 
 /// Removes the folder of a run that never began.
 fn forget(folder: &Path) {
-    let _ = std::fs::remove_file(folder.join("intervals.csv"));
+    for name in ["intervals.csv", "workload.toml"] {
+        let _ = std::fs::remove_file(folder.join(name));
+    }
     let _ = std::fs::remove_dir(folder);
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use lab_kit::result::{Sizes, TargetFacts};
 use lab_kit::target::{Settled, Target, TargetError, TargetInfo};
+use lab_kit::template::Tree;
 use lab_kit::workload::{Capability, Index};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -149,6 +150,24 @@ impl<T: Target> Target for Guarded<T> {
     async fn prepare(&self) -> Result<(), TargetError> {
         let asked = self.long(|target| async move { target.prepare().await });
         asked.await.map_err(gone("to prepare tables"))?
+    }
+
+    fn takes_documents(&self) -> bool {
+        self.inner.takes_documents()
+    }
+
+    async fn run_command(&self, command: Tree) -> Result<(), TargetError> {
+        let asked = self.long(|target| async move { target.run_command(command).await });
+        asked.await.map_err(gone("to do a command"))?
+    }
+
+    async fn evaluate(
+        &self,
+        collection: Option<String>,
+        pipeline: Vec<Tree>,
+    ) -> Result<String, String> {
+        self.long(|target| async move { target.evaluate(collection, pipeline).await })
+            .await?
     }
 
     fn can_restart(&self) -> bool {

@@ -7,6 +7,7 @@ mod context;
 mod execute;
 mod expected_state;
 mod guarded;
+mod interventions;
 mod own_cost;
 mod restart;
 mod role_plan;

@@ -8,12 +8,16 @@ use super::choices::Ids;
 use super::definition::{Draw, Operation, Role, Step, Stop, Workload, WorkloadError};
 use super::overrides::Overrides;
 use super::settings::Settings;
+use crate::pacing::Arrivals;
 
 impl Role {
     /// A role that does this and nothing out of the ordinary.
     pub fn of(operation: Operation) -> Self {
         Self {
             operation,
+            statements: Vec::new(),
+            compiled: Default::default(),
+            arrivals: None,
             clients: None,
             batch: None,
             rate: None,
@@ -58,7 +62,13 @@ impl Workload {
         if settings.capped == Some(false) {
             data.capped_bytes = None;
         }
-        for role in self.steps.iter_mut().map(|step| &mut step.work) {
+        let arrivals = settings.arrivals.as_deref().map(Arrivals::parse);
+        let arrivals = arrivals.and_then(Result::ok);
+        for step in &mut self.steps {
+            let role = &mut step.work;
+            if step.measured && arrivals.is_some() {
+                role.arrivals = arrivals.clone();
+            }
             match role.operation {
                 Operation::Point if settings.read_batch > 1 => {
                     role.read_batch = Some(settings.read_batch)
@@ -79,6 +89,9 @@ impl Workload {
                 measured: false,
                 rows: None,
                 each_round,
+                seconds: None,
+                command: None,
+                during: Vec::new(),
             };
             self.steps.insert(at + 1, step);
         }
