@@ -389,7 +389,7 @@ impl Statement {
             PartKind::Update { upsert, .. } => !upsert,
             PartKind::Delete { .. } => !is_transaction,
             PartKind::Aggregate(stages) => !stages.iter().any(writes),
-            PartKind::Run(_) => false,
+            PartKind::Run(command) => keeps_count(command),
         }) && !(is_transaction
             && self
                 .parts()
@@ -441,6 +441,21 @@ fn with<'a>(draws: &'a mut Draws<'_>, variables: &'a Variables) -> Draws<'a> {
         now_ms: draws.now_ms,
         variables,
         existing: draws.existing,
+    }
+}
+
+/// Commands that change documents but not their number, and those that only read.
+fn keeps_count(command: &Template) -> bool {
+    let Template::Object(fields) = command else {
+        return false;
+    };
+    let Some((name, _)) = fields.first() else {
+        return false;
+    };
+    let has = |option: &str| fields.iter().any(|(name, _)| name == option);
+    match name.as_str() {
+        "findAndModify" => !has("remove") && !has("upsert"),
+        other => ["find", "count", "distinct", "ping"].contains(&other),
     }
 }
 
@@ -593,6 +608,9 @@ mod tests {
             ),
             ("aggregate = [{ \"$out\" = \"c\" }]", 0, false, false),
             ("aggregate = [{ \"$match\" = {} }]", 0, false, true),
+            ("command = { findAndModify = \"c\", query = {} }", 0, false, true),
+            ("command = { findAndModify = \"c\", remove = true }", 0, false, false),
+            ("command = { drop = \"c\" }", 0, false, false),
             ("connect = true", 0, false, true),
         ] {
             let statement = compile(&format!("name = \"x\"\n{text}")).unwrap();
