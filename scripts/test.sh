@@ -64,6 +64,7 @@ QUARRY_BIN=$scratch/quarry step "pymongo suite" env QUARRY_BIN="$scratch/quarry"
 cp "${CARGO_TARGET_DIR:-target}/debug/examples/idents" "$scratch/idents"
 QUARRY_BIN=$scratch/quarry QUARRY_IDENTS=$scratch/idents step "server tests" tests/server/run.sh
 step "workloads of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/run.sh
+step "examples of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/examples.sh
 QUARRY_BIN=$scratch/quarry step "Debian example" examples/debian-packages/run.sh
 # With --workspace, other crates keep their features: only the store and the scheduler are compiled again.
 step interleavings cargo test --locked --workspace --features quarry-store/shuttle --test interleave --quiet
