@@ -22,7 +22,7 @@ pub mod observe;
 mod rows;
 
 pub use batch::{
-    BatchIter, BatchOp, COUNTER_BYTES, Savepoint, WriteBatch, counter_add, counter_decode,
+    BatchIter, BatchOp, COUNTER_BYTES, PutAt, Savepoint, WriteBatch, counter_add, counter_decode,
     counter_encode,
 };
 pub use directory::Marker;

@@ -4,7 +4,7 @@ use super::args::{Arg, Kind, arg, check_doc, wrong_type};
 use super::concern::{ReadConcern, ReadLevel, WriteConcern, read_concern, write_concern};
 use super::spec::{Spec, flag};
 use crate::state::concerns::DefaultConcerns;
-use model::{Binary, Doc, MongoError, Number, Result, Tag, Value, bail, code};
+use model::{Binary, Doc, MongoError, Number, Result, Tag, Timestamp, Value, bail, code};
 
 /// Session of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +32,8 @@ pub struct Generic<'a> {
     pub read_concern: Option<ReadConcern>,
     /// `writeConcern`.
     pub write_concern: Option<WriteConcern>,
+    /// `$clusterTime`, the latest time the client has seen.
+    pub cluster_time: Option<Timestamp>,
     /// `comment`.
     pub comment: Value<'a>,
     /// `apiVersion` was given.
@@ -168,7 +170,7 @@ pub fn take<'a>(
             g.write_concern = Some(write_concern(doc, standalone)?);
         }
         "$readPreference" => read_preference(&value)?,
-        "$clusterTime" => cluster_time(&value)?,
+        "$clusterTime" => g.cluster_time = Some(cluster_time(&value)?),
         _ => return Ok(IGNORED.contains(&name)),
     }
     Ok(true)
@@ -341,12 +343,12 @@ fn read_preference(value: &Value<'_>) -> Result<()> {
     }
 }
 
-fn cluster_time(value: &Value<'_>) -> Result<()> {
+fn cluster_time(value: &Value<'_>) -> Result<Timestamp> {
     let doc = value
         .as_doc()
         .ok_or_else(|| wrong_type("$clusterTime", value, &[Tag::DOCUMENT]))?;
     match doc.field("clusterTime") {
-        Value::Timestamp(_) => Ok(()),
+        Value::Timestamp(t) => Ok(t),
         v => Err(wrong_type(
             "$clusterTime.clusterTime",
             &v,

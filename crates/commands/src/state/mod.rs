@@ -12,6 +12,7 @@ pub mod log;
 pub(crate) mod machine;
 pub(crate) mod operations;
 pub mod parameters;
+pub(crate) mod replica_set;
 pub mod service;
 pub mod sessions;
 pub mod snapshots;

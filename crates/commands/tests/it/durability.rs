@@ -36,7 +36,8 @@ impl Held {
     }
 
     fn on(engine: Arc<Observed<HeldJournal>>, config: Config) -> Held {
-        let language = Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())));
+        let language =
+            Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
         let service = serve(config, store);
         let conn = service.connect("127.0.0.1:1");
