@@ -65,7 +65,6 @@ pub static NOT_BUILT: &[&str] = &[
     "createUser",
     "dropAllRolesFromDatabase",
     "dropAllUsersFromDatabase",
-    "dropConnections",
     "dropRole",
     "dropSearchIndex",
     "dropUser",

@@ -80,16 +80,6 @@ pub trait Scripts: Send + Sync {
     fn end(&self, operation: u64);
 }
 
-impl Cx<'_, '_> {
-    /// The engine.
-    ///
-    /// # Errors
-    /// 31264 without one.
-    pub(crate) fn scripts(&self) -> Result<&dyn Scripts> {
-        self.env.scripts()
-    }
-}
-
 impl Env {
     /// The engine.
     ///

@@ -49,7 +49,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             let host = StoreHost::new(
                 cx.service.arc()?,
                 collation.document().map(|d| d.to_buf()),
-                None,
+                hint,
             )
             .reading(view);
             let options = query::stages::collection_options(ns.clone());

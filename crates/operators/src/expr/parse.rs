@@ -278,7 +278,25 @@ pub fn define_let(env: &mut Env, spec: Value<'_>) -> Result<()> {
         ),
     };
     for (name, v) in variables.iter() {
+        if matches!(
+            name,
+            "NOW" | "CLUSTER_TIME" | "JS_SCOPE" | "IS_MR" | "USER_ROLES"
+        ) {
+            bail!(4738901, "'let' may not define the system variable '{name}'");
+        }
         super::args::check_user_variable(name)?;
+        if let Value::String(s) = v
+            && let Some(system) = s.strip_prefix("$$")
+            && matches!(
+                system.split('.').next(),
+                Some("NOW" | "CLUSTER_TIME" | "JS_SCOPE" | "IS_MR" | "USER_ROLES")
+            )
+        {
+            bail!(
+                51144,
+                "'let' cannot use the system variable $${system}: it has no value yet"
+            );
+        }
         let arena = model::Bump::new();
         let e = parse(&mut ParseCx::new(env), v)?;
         if reads_document(e.as_ref()) {

@@ -238,6 +238,21 @@ fn added(
     v: Value<'_>,
     depth: usize,
 ) -> Result<()> {
+    if depth > 0 && name.contains('.') {
+        bail!(
+            40183,
+            "FieldPath field names may not contain '.' in a nested object: {name}"
+        );
+    }
+    if let Value::Document(d) = v
+        && d.first().is_some_and(|(first, _)| first.starts_with('$'))
+        && d.count() > 1
+    {
+        bail!(
+            40181,
+            "an expression must have a single field, the name of the expression: {d:?}"
+        );
+    }
     let path = joined(above, name)?;
     if depth >= MAX_DEPTH {
         bail!(
