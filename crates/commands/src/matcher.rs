@@ -50,7 +50,11 @@ impl Service {
     pub(crate) fn listing_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
         let mut env = Env::new(self.clock.now_ms(), 1);
         env.has_now = false;
-        Matcher::in_env(filter, &env)
+        let filter = Filter::parse_without_near(&mut ParseCx::new(&env), filter)?;
+        if filter.text().is_some() {
+            bail!(code::BAD_VALUE, "$text is not allowed in this context");
+        }
+        Ok(Matcher(filter, None))
     }
 
     /// Compiles a filter.

@@ -274,11 +274,7 @@ impl Cursors {
                 op.kill(killed_error());
                 !std::mem::replace(killed, true)
             }
-            Some(Slot::Parked(..)) => slots.remove(&id).is_some(),
-            Some(Slot::Dead(..)) => {
-                slots.remove(&id);
-                false
-            }
+            Some(Slot::Parked(..) | Slot::Dead(..)) => slots.remove(&id).is_some(),
             None => false,
         }
     }
