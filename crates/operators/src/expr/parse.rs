@@ -31,6 +31,8 @@ pub struct ParseCx<'e> {
     pub scope: Scope,
     /// Metadata (`$meta`) that documents have at this point of the pipeline.
     pub meta: Vec<&'static str>,
+    /// Some `$meta` asks for what only a read knows: the record id or the index key.
+    pub wants_row_metadata: bool,
     next_var: VarId,
     depth: usize,
     /// Depth of filters being parsed; [`crate::filter`] keeps it.
@@ -49,6 +51,7 @@ impl<'e> ParseCx<'e> {
             env,
             scope: Scope::default(),
             meta: Vec::new(),
+            wants_row_metadata: false,
             next_var: 1,
             depth: 0,
             filter_depth: 0,

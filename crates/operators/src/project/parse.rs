@@ -90,6 +90,15 @@ impl Reading {
         v: Value<'_>,
         depth: usize,
     ) -> Result<()> {
+        if name
+            .strip_suffix(".$")
+            .is_some_and(|rest| !rest.contains('$'))
+        {
+            bail!(
+                31324,
+                "Cannot use positional projection in aggregation projection"
+            );
+        }
         let path = joined(above, name)?;
         match v {
             v if v.is_number() || v.as_bool().is_some() => self.flag(&path, v.truthy()),

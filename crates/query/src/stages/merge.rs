@@ -70,6 +70,12 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
             "allowMergeOnNullishValues",
         ],
     )?;
+    if !spec.contains("into") {
+        bail!(
+            code::IDL_MISSING_FIELD,
+            "BSON field '$merge.into' is missing but a required field"
+        );
+    }
     let ns = target(scx, f.get("into"), matches!(arg, Value::String(_)))?;
     let on = parse_on(spec.field("on"))?;
     let not_matched = parse_not_matched(&f)?;
@@ -116,10 +122,6 @@ fn target(scx: &StageContext<'_, '_>, into: Value<'_>, short: bool) -> Result<Na
                 f.string("coll")?.unwrap_or(""),
             )
         }
-        Value::Missing => bail!(
-            code::IDL_MISSING_FIELD,
-            "BSON field '$merge.into' is missing but a required field"
-        ),
         v => bail!(
             51178,
             "$merge 'into' field must be either a string or an object, but found {}",
