@@ -40,6 +40,15 @@ pub(crate) fn next_id() -> u64 {
     NEXT.fetch_add(1, Relaxed)
 }
 
+/// Whether a command may run a script, by the names of operators that do in its bytes. It may be
+/// wrong about texts.
+pub fn is_named_in(command: &[u8]) -> bool {
+    const NAMES: [&[u8]; 3] = [b"$where", b"$function", b"$accumulator"];
+    NAMES
+        .iter()
+        .any(|name| memchr::memmem::find(command, name).is_some())
+}
+
 /// What is wanted of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {

@@ -43,6 +43,9 @@ pub struct ServeArgs {
     /// gives up; without damage it changes nothing
     #[arg(long)]
     pub repair: bool,
+    /// No JavaScript: $where, $function, $accumulator and mapReduce are refused
+    #[arg(long)]
+    pub noscripting: bool,
     /// YAML configuration file, as mongod's
     #[arg(long, short = 'f', value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -68,6 +71,7 @@ pub struct ServeArgs {
 struct File {
     net: Net,
     storage: Storage,
+    security: Security,
     replication: Replication,
     quarry: Own,
     #[serde(rename = "setParameter")]
@@ -100,6 +104,12 @@ struct UnixSocket {
 #[serde(default, deny_unknown_fields)]
 struct Compression {
     compressors: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Security {
+    javascript_enabled: Option<bool>,
 }
 
 #[derive(Deserialize, Default)]
@@ -144,6 +154,8 @@ pub struct Settings {
     pub storage_engine: String,
     pub journal_commit_interval_ms: u64,
     pub repair: bool,
+    /// JavaScript runs.
+    pub scripting: bool,
     pub unix_socket_prefix: Option<PathBuf>,
     pub connections_max: u32,
     pub compressors: Vec<String>,
@@ -197,6 +209,7 @@ impl Settings {
             storage_engine: known_engine(engine)?,
             journal_commit_interval_ms: interval,
             repair: args.repair || file.storage.repair,
+            scripting: !args.noscripting && file.security.javascript_enabled.unwrap_or(true),
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
             connections_max: args
                 .max_conns

@@ -46,7 +46,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
     let mut env = environment(cx, &collation)?;
     env.has_now = false;
-    let filter = MatchFilter::parse(&mut ParseCx::new(&env), args.query)?;
+    let filter = MatchFilter::parse(&mut ParseCx::of_query(&env), args.query)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let path = FieldPath::new(args.key);
     let mut values = Values {

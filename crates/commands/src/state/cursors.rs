@@ -279,6 +279,13 @@ impl Cursors {
         }
     }
 
+    /// Whether the command that opened a cursor names a script.
+    pub fn runs_scripts(&self, id: i64) -> bool {
+        let slots = self.slots.lock();
+        let command = slots.get(&id).and_then(|slot| slot.info().command.as_ref());
+        command.is_some_and(|c| operators::script::is_named_in(c.as_bytes()))
+    }
+
     /// Ends all cursors on a namespace, or on a database when `coll` is `None`. Their next use
     /// learns `why`.
     pub fn invalidate(&self, db: &str, coll: Option<&str>, why: &MongoError) {

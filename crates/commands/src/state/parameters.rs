@@ -108,6 +108,24 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Long(104_857_600),
     ),
     p(
+        "internalQueryJavaScriptFnTimeoutMillis",
+        SetAt::Both,
+        Default::Int(60_000),
+    )
+    .at_least(1),
+    p(
+        "internalQueryJavaScriptHeapSizeLimitMB",
+        SetAt::Both,
+        Default::Int(100),
+    )
+    .at_least(1),
+    p(
+        "internalQueryMaxJsEmitBytes",
+        SetAt::Both,
+        Default::Int(104_857_600),
+    )
+    .at_least(1),
+    p(
         "internalQueryPlannerEnableHashIntersection",
         SetAt::Both,
         Default::Bool(false),

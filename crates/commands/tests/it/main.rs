@@ -17,6 +17,7 @@ mod protocol;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
 mod retries;
+mod scripts;
 mod snapshots;
 mod tails;
 mod text;

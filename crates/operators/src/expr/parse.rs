@@ -39,6 +39,9 @@ pub struct ParseCx<'e> {
     pub(crate) filter_depth: usize,
     /// Results cannot be ordered by distance here; [`crate::filter`] keeps it.
     pub(crate) near_refused: bool,
+    /// `$where` may stand in the filter: in queries of clients, not in pipelines, listings,
+    /// validators or anything kept.
+    pub scripts_allowed: bool,
 }
 
 /// Deepest nesting of expressions.
@@ -56,6 +59,15 @@ impl<'e> ParseCx<'e> {
             depth: 0,
             filter_depth: 0,
             near_refused: false,
+            scripts_allowed: false,
+        }
+    }
+
+    /// A fresh state for the query of a client, in which scripts are allowed.
+    pub fn of_query(env: &'e Env) -> ParseCx<'e> {
+        ParseCx {
+            scripts_allowed: true,
+            ..ParseCx::new(env)
         }
     }
 
