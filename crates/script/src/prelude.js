@@ -451,6 +451,7 @@
       return `uncaught exception: ${shown(e)}`;
     },
     truth: (x) => !!x,
+    fits: (x) => BigInt.asIntN(64, x) === x,
     fold(f, state, calls) {
       for (const args of calls) state = f(state, ...args);
       return state;

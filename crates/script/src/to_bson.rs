@@ -127,10 +127,13 @@ impl<'t, 'js> ToBson<'t, 'js> {
                     _ => Value::Double(n),
                 });
             }
-            Type::BigInt => match v.clone().into_big_int().map(rquickjs::BigInt::to_i64) {
-                Some(Ok(n)) => place.put(Value::Int64(n)),
-                _ => return Err(failed("a BigInt does not fit 64 bits").into()),
-            },
+            Type::BigInt => {
+                let fits: bool = tool(self.tools, "fits", (v.clone(),))?;
+                match v.clone().into_big_int().map(rquickjs::BigInt::to_i64) {
+                    Some(Ok(n)) if fits => place.put(Value::Int64(n)),
+                    _ => return Err(failed("a BigInt does not fit 64 bits").into()),
+                }
+            }
             Type::String => {
                 let Some(s) = v.as_string() else {
                     return Err(failed("a string that is none").into());

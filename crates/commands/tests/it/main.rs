@@ -23,6 +23,7 @@ mod tails;
 mod text;
 mod transactions;
 mod ttl;
+mod walk;
 mod writes;
 
 /// As in the server, so that what operations hold is counted.
