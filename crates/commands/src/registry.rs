@@ -67,7 +67,6 @@ pub static NOT_BUILT: &[&str] = &[
     "createUser",
     "dropAllRolesFromDatabase",
     "dropAllUsersFromDatabase",
-    "dropConnections",
     "dropRole",
     "dropSearchIndex",
     "dropUser",

@@ -238,6 +238,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>) -> Config {
         connections_max: settings.connections_max,
         startup_warnings: Vec::new(),
         memory,
+        scripting: settings.scripting,
         optimize_pipelines: true,
     }
 }

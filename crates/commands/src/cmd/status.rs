@@ -80,8 +80,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         "logRotate",
         "starts a new log",
         Privilege::Administer,
-        flag::ADMIN | flag::LENIENT,
-        &[],
+        flag::ADMIN,
+        &[arg("comment", Kind::Any)],
         log_rotate,
     )
     .value(Kind::Any),
@@ -274,6 +274,12 @@ fn log_rotate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             Tag::DOUBLE,
         ];
         return Err(wrong_type("logRotate.logRotate", &v, &tags));
+    }
+    if let Some(kind) = v.as_str().filter(|kind| *kind != "server") {
+        bail!(
+            code::NO_SUCH_KEY,
+            "no log of the kind '{kind}' can be rotated, only 'server'"
+        );
     }
     cx.service.rotate_log();
     Ok(Outcome::Reply)

@@ -69,7 +69,8 @@ fn walk_array<'a>(
             continue;
         }
         match v {
-            v if tail.is_empty() => visit(v, outer.or(Some(i)))?,
+            // An element that the path names is no element that was found.
+            v if tail.is_empty() => visit(v, outer)?,
             Value::Document(d) => walk_doc(d, tail, leaf, outer, visit)?,
             Value::Array(a) => walk_array(a, tail, leaf, outer, visit)?,
             _ => {}

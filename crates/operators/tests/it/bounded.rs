@@ -100,7 +100,7 @@ fn garbage_of_a_fold_is_swept() {
 fn interrupted(after: usize) -> Env {
     let mut env = Env::new(0, 1);
     let looks = Arc::new(AtomicUsize::new(0));
-    env.interrupt = Some(Box::new(move || {
+    env.interrupt = Some(Arc::new(move || {
         match looks.fetch_add(1, Ordering::Relaxed) < after {
             true => Ok(()),
             false => Err(MongoError::new(
