@@ -23,6 +23,8 @@ pub struct Config {
     pub startup_warnings: Vec<String>,
     /// The memory of all operations.
     pub memory: Arc<Budget>,
+    /// JavaScript runs; mongod's `--noscripting` otherwise.
+    pub scripting: bool,
     /// Aggregations run as written when false. For tests that compare; no option sets it.
     pub optimize_pipelines: bool,
 }
@@ -38,6 +40,7 @@ impl Default for Config {
             connections_max: 65536,
             startup_warnings: Vec::new(),
             memory: Arc::new(Budget::unlimited()),
+            scripting: true,
             optimize_pipelines: true,
         }
     }

@@ -47,6 +47,9 @@ pub struct ServeArgs {
     /// gives up; without damage it changes nothing
     #[arg(long)]
     pub repair: bool,
+    /// No JavaScript: $where, $function, $accumulator and mapReduce are refused
+    #[arg(long)]
+    pub noscripting: bool,
     /// YAML configuration file, as mongod's
     #[arg(long, short = 'f', value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -72,6 +75,7 @@ pub struct ServeArgs {
 struct File {
     net: Net,
     storage: Storage,
+    security: Security,
     replication: Replication,
     quarry: Own,
     #[serde(rename = "setParameter")]
@@ -104,6 +108,12 @@ struct UnixSocket {
 #[serde(default, deny_unknown_fields)]
 struct Compression {
     compressors: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Security {
+    javascript_enabled: Option<bool>,
 }
 
 #[derive(Deserialize, Default)]
@@ -152,6 +162,8 @@ pub struct Settings {
     pub storage_engine: String,
     pub journal_commit_interval_ms: u64,
     pub repair: bool,
+    /// JavaScript runs.
+    pub scripting: bool,
     pub unix_socket_prefix: Option<PathBuf>,
     pub connections_max: u32,
     pub compressors: Vec<String>,
@@ -206,6 +218,7 @@ impl Settings {
             storage_engine: known_engine(engine)?,
             journal_commit_interval_ms: interval,
             repair: args.repair || file.storage.repair,
+            scripting: !args.noscripting && file.security.javascript_enabled.unwrap_or(true),
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
             connections_max: args
                 .max_conns

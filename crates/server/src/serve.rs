@@ -82,6 +82,13 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
             return Err(fail(CODE_OPTIONS)(e.message().to_owned()));
         }
     }
+    if let Err(e) = service.state.default_concerns.load(&store) {
+        let _ = store.close();
+        let reason = e.message();
+        return Err(fail(CODE_DATA)(format!(
+            "cannot read the default concerns: {reason}"
+        )));
+    }
     let service = service.shared();
     let watermark = Watermark::new();
     follow_journal(&engine, &watermark);
@@ -231,6 +238,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>) -> Config {
         connections_max: settings.connections_max,
         startup_warnings: Vec::new(),
         memory,
+        scripting: settings.scripting,
         optimize_pipelines: true,
     }
 }

@@ -12,6 +12,7 @@
 
 mod batch;
 pub mod conformance;
+mod directory;
 mod engine;
 mod error;
 mod keys;
@@ -24,6 +25,7 @@ pub use batch::{
     BatchIter, BatchOp, COUNTER_BYTES, PutAt, Savepoint, WriteBatch, counter_add, counter_decode,
     counter_encode,
 };
+pub use directory::Marker;
 pub use engine::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, Flushed,
     Reader, Snapshot, StatSink, Verified, WriteClass,

@@ -344,6 +344,13 @@ impl IndexChange {
                 "no expireAfterSeconds, hidden, unique, or prepareUnique field"
             );
         }
+        let clustered = c.options().doc().contains("clusteredIndex");
+        if clustered && a.doc("keyPattern").is_some_and(index_spec::is_id_key) {
+            bail!(
+                code::INDEX_NOT_FOUND,
+                "the clustered index is none of the collection's indexes"
+            );
+        }
         if a.str("name") == Some("_id_") || a.doc("keyPattern").is_some_and(index_spec::is_id_key) {
             if a.has("hidden") {
                 bail!(code::BAD_VALUE, "can't hide _id index");

@@ -112,8 +112,17 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let from = Namespace::parse(cx.value().as_str().unwrap_or(""))?;
-    let to = Namespace::parse(cx.args.str("to").unwrap_or(""))?;
+    let (from, to) = (
+        cx.value().as_str().unwrap_or(""),
+        cx.args.str("to").unwrap_or(""),
+    );
+    if let Some(name) = [from, to].iter().find(|name| name.contains('$')) {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "renaming from or to a namespace with a '$' is not allowed: {name}"
+        );
+    }
+    let (from, to) = (Namespace::parse(from)?, Namespace::parse(to)?);
     names::may_create(&to)?;
     let drop_target = drop_target(cx, &from, &to)?;
     for ns in [&from, &to] {

@@ -152,7 +152,7 @@ fn by_id(
 
 /// The parsed find, without its collection.
 pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -> Result<Find> {
-    let filter = MatchFilter::parse(&mut ParseCx::new(env), args.filter)?;
+    let filter = MatchFilter::parse(&mut ParseCx::of_query(env), args.filter)?;
     let provided: &[&str] = if filter.filter.text().is_some() {
         &["textScore"]
     } else {

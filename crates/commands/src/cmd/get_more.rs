@@ -7,7 +7,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::Link;
 use crate::dispatch::request::{Outcome, WaitFor};
 use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
-use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tails};
+use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tails, killed_error};
 use crate::state::service::Service;
 use model::{Array, Result, Tag, Value, bail, code};
 use std::sync::Arc;
@@ -108,12 +108,15 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let count = batch.len();
     drop(batch);
     used.cursor.write_extra(&mut out);
-    let open = if progress != Progress::Done {
-        used.park(cx.service, id, count, cx.interrupt.left_us())
-    } else {
+    let open = progress != Progress::Done;
+    if !open {
         cx.service.cursors.close(id);
-        false
-    };
+    } else if !used.park(cx.service, id, count, cx.interrupt.left_us()) {
+        // Killed after its last look: without an error this batch would pass for the last one.
+        drop(out);
+        cx.interrupt.check()?;
+        return Err(killed_error());
+    }
     out.put("id", if open { id } else { 0 }).put("ns", &ns);
     drop(out);
     Ok(if cx.request.exhaust_allowed && open {

@@ -12,6 +12,7 @@ pub(crate) mod cluster_parameter;
 pub(crate) mod coll_mod;
 pub(crate) mod count;
 pub(crate) mod create;
+pub(crate) mod default_concern;
 pub(crate) mod distinct;
 pub(crate) mod drop;
 pub(crate) mod encryption;

@@ -50,7 +50,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "killAllSessions",
         "ends all sessions of users",
         Privilege::Administer,
-        0,
+        flag::LENIENT,
         &[],
         kill_all,
     )
@@ -152,6 +152,7 @@ fn kill_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for (i, v) in users.iter().enumerate() {
         let path = format!("killAllSessions.killAllSessions.{i}");
         match v {
+            Value::Null | Value::Undefined => {}
             Value::Document(d) => check_doc(&path, TABLE, d).map(|_| ())?,
             v => return Err(wrong_type(&path, &v, &[Tag::DOCUMENT])),
         }

@@ -449,6 +449,9 @@ impl Dispatcher {
             }
         }
         args.finish(command.name, command.args)?;
+        if !standalone {
+            generic.take_defaults(command, &self.service.state.default_concerns);
+        }
         Ok(args)
     }
 

@@ -168,10 +168,11 @@ impl Cursor for QueryCursor {
     ) -> Result<Progress> {
         let op = Arc::clone(op);
         self.env.memory = Some(Arc::clone(op.memory()));
-        self.env.interrupt = Some(Box::new(move || op.check()));
+        self.env.interrupt = Some(Arc::new(move || op.check()));
         let progress = self.fill(limit, out);
         // A parked cursor belongs to no operation.
         (self.env.interrupt, self.env.memory) = (None, None);
+        self.env.end_scripts();
         progress
     }
 

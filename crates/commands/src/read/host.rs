@@ -113,6 +113,17 @@ fn same_collation(view: Option<Doc<'_>>, operation: Option<Doc<'_>>) -> bool {
     }
 }
 
+/// Whether an index lets one document at most have the same values in these fields.
+fn guards(i: &store::Index, on: &[String]) -> bool {
+    let named = |f: &store::IndexField| on.iter().any(|o| o == f.path.as_str());
+    i.is_unique()
+        && i.is_keyed()
+        && i.is_ready()
+        && !i.is_partial()
+        && i.fields().len() == on.len()
+        && i.fields().iter().all(named)
+}
+
 impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
         let Some(c) = self.service.store.collection(ns)? else {
@@ -265,19 +276,18 @@ impl Host for StoreHost {
     fn check_merge(&self, ns: &Namespace, on: &[String]) -> Result<()> {
         let c = self.writable(ns)?;
         let is_id = matches!(on, [one] if one == "_id");
-        let covered = is_id
-            || c.is_some_and(|c| {
-                c.indexes().iter().any(|i| {
-                    i.is_unique()
-                        && i.is_keyed()
-                        && i.is_ready()
-                        && !i.is_partial()
-                        && i.fields().len() == on.len()
-                        && i.fields()
-                            .iter()
-                            .all(|f| on.iter().any(|o| o == f.path.as_str()))
-                })
-            });
+        let covered = match &c {
+            None => is_id,
+            Some(c) if is_id => {
+                let options = c.options();
+                let of_index = options.doc().field("collation").as_doc();
+                same_collation(of_index, self.collation.as_ref().map(DocBuf::doc))
+            }
+            Some(c) => c.indexes().iter().any(|i| {
+                guards(i, on)
+                    && same_collation(i.collation(), self.collation.as_ref().map(DocBuf::doc))
+            }),
+        };
         if !covered {
             bail!(
                 51183,
@@ -292,7 +302,25 @@ impl Host for StoreHost {
             Some(c) => c,
             None => create_implicitly(&self.service, write.ns, None)?,
         };
-        let env = operators::Env::new(self.service.clock.now_ms(), rand::random());
+        let on: Vec<String> = write.on.iter().map(|(n, _)| (*n).to_owned()).collect();
+        let nullish = write.on.iter().find(|(_, v)| v.is_nullish());
+        if let Some((name, _)) = nullish
+            && coll
+                .indexes()
+                .iter()
+                .any(|i| i.is_sparse() && guards(i, &on))
+        {
+            bail!(
+                51132,
+                "$merge write error: 'on' field '{name}' cannot be missing, null or undefined: its \
+                    unique index is sparse"
+            );
+        }
+        let mut env = operators::Env::new(self.service.clock.now_ms(), rand::random());
+        let collation = self.collation.as_ref().map(DocBuf::doc);
+        if let Some(c) = collation {
+            env.collation = self.service.collator(c)?;
+        }
         let spec = DocBuf::build(|w| {
             for (name, v) in write.on {
                 let mut one = w.doc(name);
@@ -304,6 +332,7 @@ impl Host for StoreHost {
             &coll,
             &PlanRequest {
                 filter: Some(&filter),
+                collation,
                 ..PlanRequest::default()
             },
         )?;

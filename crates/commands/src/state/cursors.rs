@@ -155,7 +155,7 @@ fn not_found(id: i64) -> MongoError {
 }
 
 /// 237, as an operation learns that its cursor was killed.
-fn killed_error() -> MongoError {
+pub(crate) fn killed_error() -> MongoError {
     MongoError::new(
         code::CURSOR_KILLED,
         "operation was interrupted because its cursor was killed",
@@ -283,13 +283,16 @@ impl Cursors {
                 op.kill(killed_error());
                 !std::mem::replace(killed, true)
             }
-            Some(Slot::Parked(..)) => slots.remove(&id).is_some(),
-            Some(Slot::Dead(..)) => {
-                slots.remove(&id);
-                false
-            }
+            Some(Slot::Parked(..) | Slot::Dead(..)) => slots.remove(&id).is_some(),
             None => false,
         }
+    }
+
+    /// Whether the command that opened a cursor names a script.
+    pub fn runs_scripts(&self, id: i64) -> bool {
+        let slots = self.slots.lock();
+        let command = slots.get(&id).and_then(|slot| slot.info().command.as_ref());
+        command.is_some_and(|c| operators::script::is_named_in(c.as_bytes()))
     }
 
     /// Ends all cursors on a namespace, or on a database when `coll` is `None`. Their next use

@@ -6,14 +6,18 @@ use super::connections::Connections;
 use super::counters::Counters;
 use super::cursors::Cursors;
 use super::log;
+use super::parameters::Parameters;
 use super::ttl::Ttl;
 use super::waiters::CappedWaiters;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::dispatch::args::to_i64;
 use crate::dispatch::interrupt::interrupted;
 use model::{MongoError, ObjectId, Result, Timestamp, code};
+use operators::script::Scripts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 use store::Store;
 
 /// The service all connections share.
@@ -48,6 +52,8 @@ pub struct Service {
     next_op: AtomicI64,
     operation_time: AtomicU64,
     me: std::sync::OnceLock<std::sync::Weak<Service>>,
+    /// Runs JavaScript; made once the service is shared.
+    scripts: std::sync::OnceLock<Arc<script::Engine>>,
 }
 
 /// While nobody writes, the log notes the time so often.
@@ -90,6 +96,7 @@ impl Service {
                 .as_u64(),
             ),
             me: std::sync::OnceLock::new(),
+            scripts: std::sync::OnceLock::new(),
             config,
             clock,
             store,
@@ -103,7 +110,42 @@ impl Service {
         let shared = Arc::new(self);
         // The first and only setting of this cell.
         let _ = shared.me.set(Arc::downgrade(&shared));
+        if shared.config.scripting {
+            let me = Arc::downgrade(&shared);
+            let print = Box::new(move |line: &str| {
+                if let Some(me) = me.upgrade() {
+                    me.log('I', "QUERY", line);
+                }
+            });
+            let engine = Arc::new(script::Engine::new(crate::release::VERSION, print));
+            let _ = shared.scripts.set(engine);
+            shared.limit_scripts();
+        }
         shared
+    }
+
+    /// What runs JavaScript; `None` where it is switched off.
+    pub(crate) fn scripts(&self) -> Option<Arc<dyn Scripts>> {
+        let engine = self.scripts.get()?;
+        Some(Arc::clone(engine) as Arc<dyn Scripts>)
+    }
+
+    /// Tells the engine of scripts what the parameters say.
+    pub(crate) fn limit_scripts(&self) {
+        let Some(engine) = self.scripts.get() else {
+            return;
+        };
+        let of = |name: &str| {
+            let value = Parameters::find(name).map(|row| self.state.parameters.get(row, ""));
+            let n = value.and_then(|v| to_i64(&v.get())).unwrap_or(0);
+            u64::try_from(n).unwrap_or(0)
+        };
+        let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        engine.set_limits(script::Limits {
+            heap_bytes: bytes(of("internalQueryJavaScriptHeapSizeLimitMB").saturating_mul(1 << 20)),
+            call: Duration::from_millis(of("internalQueryJavaScriptFnTimeoutMillis")),
+            emitted_bytes: bytes(of("internalQueryMaxJsEmitBytes")),
+        });
     }
 
     /// This service, shared.

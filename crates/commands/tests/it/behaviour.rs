@@ -67,9 +67,10 @@ fn open(hooks: commands::StoreHooks) -> Arc<store::Store> {
 
 /// A server of all commands over a store.
 pub(crate) fn serve(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher> {
-    Arc::new(registry::dispatcher(
-        Service::new(config, Arc::new(SystemClock::default()), store).shared(),
-    ))
+    let service = Service::new(config, Arc::new(SystemClock::default()), store);
+    let defaults = &service.state.default_concerns;
+    defaults.load(&service.store).expect("the defaults");
+    Arc::new(registry::dispatcher(service.shared()))
 }
 
 fn service() -> Arc<Dispatcher> {

@@ -70,14 +70,15 @@ fn watch_behind(c: &mut Client, how: &str, token: &DocBuf) -> DocBuf {
 fn drain(c: &mut Client, opened: &DocBuf) -> Vec<DocBuf> {
     let mut all = batch(opened);
     let id = id(opened);
-    while id != 0 {
+    if id == 0 {
+        return all;
+    }
+    loop {
         let more = c.more(id, 10);
         let events = batch(&more);
-        if events.is_empty() {
-            break;
-        }
+        let last = events.is_empty() || self::id(&more) == 0;
         all.extend(events);
-        if self::id(&more) == 0 {
+        if last {
             break;
         }
     }

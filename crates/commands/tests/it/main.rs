@@ -18,11 +18,13 @@ mod protocol;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
 mod retries;
+mod scripts;
 mod snapshots;
 mod tails;
 mod text;
 mod transactions;
 mod ttl;
+mod walk;
 mod writes;
 
 /// As in the server, so that what operations hold is counted.

@@ -138,7 +138,9 @@ fn check_inside(name: &str, placement: &Placement, options: &ParseOptions) -> Re
         bail!(number, "{name} is not allowed to be used within {around}");
     }
     if options.in_facet && !placement.in_facet {
+        let on_database = matches!(options.target, PipelineSource::Database(_));
         let number = match name {
+            _ if on_database => 40600,
             "$listClusterCatalog" => 9621301,
             // These look at their namespace before anything else.
             "$listSessions" | "$listLocalSessions" => code::INVALID_NAMESPACE,
@@ -159,8 +161,13 @@ fn check_positions(placements: &[(&'static str, Placement)], options: &ParseOpti
         &options.target,
         placements.first().filter(|(_, p)| p.needs_database),
     ) {
+        let of_its_own = *name == "$listClusterCatalog" && options.inside != Inside::Top;
         bail!(
-            code::INVALID_NAMESPACE,
+            if of_its_own {
+                9621301
+            } else {
+                code::INVALID_NAMESPACE
+            },
             "{name} must be run against the database with {{aggregate: 1}}, not a collection"
         );
     }
