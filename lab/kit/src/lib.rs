@@ -19,6 +19,7 @@ pub mod metric;
 pub mod pacing;
 pub mod profile;
 pub mod published;
+pub mod rate_search;
 pub mod recorder;
 pub mod report;
 pub mod result;

@@ -52,6 +52,11 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[serde(default)]
     pub(crate) repeats: u32,
+    /// Search for the highest rate that keeps a condition, such as p99<10ms: runs at one rate after
+    /// the other, --repeats (3) of each
+    #[arg(long, value_name = "CONDITION", help_heading = "Load")]
+    #[serde(default)]
+    pub(crate) find_rate: Option<String>,
     /// Program of --own quarry; without it the one beside this program, or in the search path
     #[arg(long, value_name = "PATH")]
     #[serde(default)]

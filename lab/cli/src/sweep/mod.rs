@@ -8,6 +8,7 @@
 
 mod child;
 mod expand;
+mod find_rate;
 mod own;
 
 use std::path::{Path, PathBuf};
@@ -53,6 +54,11 @@ pub(crate) fn requested() -> Option<Result<(), LabError>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.first().map(String::as_str) != Some("run") {
         return None;
+    }
+    if find_rate::is_requested(&words) {
+        let repeats = option(&words, "--repeats").and_then(|text| text.parse().ok());
+        let lines = expand(&words).map_err(|reason| LabError::Sweep { reason });
+        return Some(lines.and_then(|lines| find_rate::search(&lines, repeats)));
     }
     match expand(&words) {
         Ok(lines)

@@ -608,8 +608,18 @@ mod tests {
             ),
             ("aggregate = [{ \"$out\" = \"c\" }]", 0, false, false),
             ("aggregate = [{ \"$match\" = {} }]", 0, false, true),
-            ("command = { findAndModify = \"c\", query = {} }", 0, false, true),
-            ("command = { findAndModify = \"c\", remove = true }", 0, false, false),
+            (
+                "command = { findAndModify = \"c\", query = {} }",
+                0,
+                false,
+                true,
+            ),
+            (
+                "command = { findAndModify = \"c\", remove = true }",
+                0,
+                false,
+                false,
+            ),
             ("command = { drop = \"c\" }", 0, false, false),
             ("connect = true", 0, false, true),
         ] {
