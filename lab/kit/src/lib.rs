@@ -13,6 +13,7 @@ pub mod engine;
 pub mod environment;
 pub mod folder;
 pub mod format;
+pub mod history;
 pub mod idle;
 pub mod kv;
 pub mod metric;

@@ -12,6 +12,7 @@ mod charts;
 mod claims_page;
 mod comparison;
 mod conditions;
+mod history_page;
 mod html;
 mod notes;
 mod overlay;
@@ -31,6 +32,7 @@ mod tiles;
 
 pub use claims_page::claims_page;
 pub use comparison::comparison_page;
+pub use history_page::history_page;
 pub use notes::by_code;
 pub use rate_page::rate_page;
 pub use run_page::page;
