@@ -31,6 +31,7 @@ pub mod stalls;
 pub mod statistics;
 pub mod target;
 pub mod template;
+mod text;
 pub mod usage;
 pub mod warnings;
 pub mod work;

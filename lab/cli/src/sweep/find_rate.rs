@@ -14,7 +14,8 @@ use lab_kit::workload::Workload;
 
 use super::child::{CHANGED, run_child};
 use super::expand::{Line, option, with};
-use super::{only_reads, with_server};
+use super::server::with_server;
+use super::sharing::only_reads;
 use crate::errors::LabError;
 use crate::output::{make_folder, write_json, write_page};
 use crate::run::{LOADED, RunArguments};

@@ -37,7 +37,7 @@ fn a_slowdown_of_five_percent_is_found_and_none_where_there_is_none() {
     let lines: Vec<&str> = told.lines().filter(|line| line.contains("WORSE")).collect();
     assert_eq!(lines.len(), 1, "{told}");
     assert!(
-        lines[0].contains("throughput") && lines[0].contains("-5."),
+        lines[0].contains("throughput") && lines[0].contains("run-25"),
         "{told}"
     );
     let page = std::fs::read_to_string(dir.path().join("history.html")).unwrap();

@@ -1,6 +1,6 @@
-//! Points at which a series changed, by energy statistics (E-divisive, Matteson and James 2014): the
-//! split that sets the two sides furthest apart, kept if few permutations of the values do as well,
-//! and then the same within each side.
+//! Points at which a series changed, by energy statistics (E-divisive, Matteson and James 2014):
+//! the split that sets the two sides furthest apart, kept if few permutations of the values do as
+//! well, and then the same within each side.
 //!
 //! Nothing is assumed of the distribution. The permutations come from a fixed stream, so that the
 //! same series has the same change points.

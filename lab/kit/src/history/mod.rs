@@ -1,5 +1,5 @@
-//! Results of many days: series of a metric of one step under the same conditions, and the points at
-//! which they changed.
+//! Results of many days: series of a metric of one step under the same conditions, and the points
+//! at which they changed.
 //!
 //! Promises: only runs that agree in workload, settings, machine, build and kind of target are one
 //! series; versions may differ, since they are what a history is about. Must not know: files.
