@@ -34,7 +34,8 @@ report; 4 a check failed.";
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArguments {
-    /// Workload; `quarry-lab list` shows them, or a file of your own such as ./mine.toml
+    /// Workload; `quarry-lab list` shows them, or a file of your own such as ./mine.toml; several
+    /// with commas between, `ycsb` for A to F, are one page
     pub(crate) workload: String,
     /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with
     /// rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft

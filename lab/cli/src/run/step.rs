@@ -1,6 +1,7 @@
 //! One step: its clients, those of its background roles, and what is known at its end.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -79,6 +80,10 @@ impl<T: Target> Run<'_, T> {
         let (done, is_done) = mpsc::channel();
         sampling.instruments.restart();
         control.start_together().await;
+        // A terminal has the progress bar.
+        if !std::io::stderr().is_terminal() {
+            eprintln!("{}", step.name);
+        }
         let interventions = self.begin_interventions(step, &control);
         let sampler = std::thread::spawn({
             let control = control.clone();

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use lab_kit::compare::read_side;
 use lab_kit::folder::{FolderError, read_result};
-use lab_kit::report::runs_page;
+use lab_kit::report::workloads_page;
 use lab_kit::workload::{Settings, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -89,16 +89,24 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
         return Ok(());
     };
     let started = lab_kit::environment::now();
-    let id =
-        lab_kit::environment::run_id(&started, &format!("sweep-{}", workload.name), &first.preset);
+    let is_one = plans
+        .iter()
+        .all(|(_, _, _, other)| other.name == workload.name);
+    let name = if is_one {
+        workload.name.as_str()
+    } else {
+        "workloads"
+    };
+    let id = lab_kit::environment::run_id(&started, &format!("sweep-{name}"), &first.preset);
     let folder = first.out.join(id);
-    let may_share = only_reads(workload);
     // Runs that can share what was loaded stand together, whatever order the lists were given in.
-    let mut loads: Vec<((u32, String), Settings)> = Vec::new();
+    let mut loads: Vec<((u32, String, String), Settings)> = Vec::new();
     let mut runs: Vec<SweepRun> = plans
         .iter()
-        .map(|(line, arguments, settings, _)| {
-            let of = (line.repeat, arguments.target.clone());
+        .map(|(line, arguments, settings, workload)| {
+            let may_share = only_reads(workload);
+            let target = arguments.target.clone();
+            let of = (line.repeat, target, workload.name.clone());
             let known = loads.iter().position(|(other_of, other)| {
                 may_share && *other_of == of && is_same_load(other, settings)
             });
@@ -213,7 +221,7 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
         .filter(|run| run.run.complete)
         .collect();
     if !runs.is_empty() {
-        write_page(&folder.join("report.html"), &runs_page(&runs)?)?;
+        write_page(&folder.join("report.html"), &workloads_page(&runs)?)?;
     }
     ended.map_err(|error| match error {
         LabError::Sweep { reason } => LabError::SweepStopped {

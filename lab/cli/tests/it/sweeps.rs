@@ -280,3 +280,17 @@ fn a_rate_is_searched_for_and_the_page_has_the_latency_curve() {
         wrong.complaint()
     );
 }
+
+#[test]
+fn ycsb_stands_on_one_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = format!("redb:{}", dir.path().join("db").display());
+    let more = ["--rows", "200", "--seconds", "1", "--warmup-seconds", "0"];
+    let ended = run("ycsb", &target, &more);
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let page = std::fs::read_to_string(ended.folder().join("report.html")).unwrap();
+    for letter in 'a'..='f' {
+        let row = format!("<th scope=\"row\">ycsb-{letter}</th>");
+        assert!(page.contains(&row), "{row}");
+    }
+}

@@ -27,7 +27,7 @@ pub fn history_page(all: &[Series], runs: usize) -> String {
             may differ. Changes are found by energy statistics (E-divisive): the split that sets \
             both sides furthest apart, kept if none of 999 permutations does as well and \
             the means differ by 1 %. Three runs or more stand on each side.</p>",
-        count(worse.len()),
+        capital(&count(worse.len())),
         count(better.len()),
         all.len()
     );
@@ -66,7 +66,7 @@ pub fn history_page(all: &[Series], runs: usize) -> String {
 
 fn count(changes: usize) -> String {
     match changes {
-        0 => "No change".to_owned(),
+        0 => "no change".to_owned(),
         1 => "1 change".to_owned(),
         many => format!("{many} changes"),
     }
@@ -114,11 +114,7 @@ fn chart(one: &Series) -> Chart {
             .collect(),
         x_range: (0.5, last as f64 + 0.5),
         x_ticks: None,
-        y_title: if is_latency {
-            "latency".to_owned()
-        } else {
-            unit
-        },
+        y_title: unit,
         quantity: if is_latency {
             Quantity::LatencyUs
         } else {

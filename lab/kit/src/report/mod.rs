@@ -24,6 +24,7 @@ mod replay;
 mod resources;
 mod run_page;
 mod runs;
+mod several_workloads;
 mod step_numbers;
 mod steps_by_configuration;
 #[cfg(test)]
@@ -37,3 +38,4 @@ pub use notes::by_code;
 pub use rate_page::rate_page;
 pub use run_page::page;
 pub use runs::{RunsError, runs_page};
+pub use several_workloads::workloads_page;
