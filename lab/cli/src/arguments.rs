@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Report(crate::compare::ReportArguments),
     /// Compare two groups of runs: a verdict for each metric
     Compare(crate::compare::CompareArguments),
+    /// Find the points at which the results of many days changed, and draw their trends
+    History(crate::history::HistoryArguments),
     /// Run and judge the claims of the studies
     Claims(crate::claims::ClaimsArguments),
     /// Take stacks of a running process: counts and a flame graph

@@ -12,6 +12,7 @@ mod compare;
 mod counters;
 mod credentials;
 mod errors;
+mod history;
 mod interrupt;
 mod limit;
 mod list;
@@ -74,6 +75,7 @@ fn execute(command: Command) -> Result<(), LabError> {
         Command::List => list::run(),
         Command::Report(arguments) => compare::report(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::History(arguments) => history::run(&arguments),
         Command::Claims(arguments) => claims::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),

@@ -26,8 +26,8 @@ pub enum Arrivals {
     Recorded(&'static [f64]),
 }
 
-const ARRIVALS: &str = "even, poisson, bursts:COUNT or recorded:FILE with a time in seconds on each \
-    line";
+const ARRIVALS: &str = "even, poisson, bursts:COUNT or recorded:FILE with a time in seconds on \
+    each line";
 
 impl TryFrom<String> for Arrivals {
     type Error = String;

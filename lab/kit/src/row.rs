@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::documents::{Purchase, SysbenchRow};
 use crate::seed::{Stream, mix};
 use crate::template::{Shape, Tree};
+use crate::text::{push_noise, random_text};
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
@@ -199,11 +200,10 @@ impl DocumentKind {
             Self::Small => ("pad", text(random, payload, 50)),
             Self::Custom(shape) => {
                 let field = random.random_range(0..shape.fields().len().max(1));
-                let drawn = shape.draw(random, (1, 1), 0);
-                drawn
-                    .into_iter()
-                    .nth(field)
-                    .unwrap_or(("field", Value::Int(0)))
+                let drawn = shape.draw(random, (1, 1), 0).into_iter().nth(field);
+                drawn.map_or(("field", Value::Int(0)), |(name, value)| {
+                    (name, Value::Tree(value))
+                })
             }
         }
     }
@@ -266,7 +266,11 @@ impl DocumentKind {
                 ("k", Value::Int(0)),
                 ("pad", text(random, payload, 50)),
             ],
-            Self::Custom(shape) => shape.draw(random, (number, rows), now_ms),
+            Self::Custom(shape) => shape
+                .draw(random, (number, rows), now_ms)
+                .into_iter()
+                .map(|(name, value)| (name, Value::Tree(value)))
+                .collect(),
         }
     }
 }
@@ -275,31 +279,6 @@ impl DocumentKind {
 /// drawn afresh each time.
 fn text(random: &mut Stream, length: u32, random_percent: u32) -> Value {
     Value::Text(random_text(random, length, random_percent))
-}
-
-/// The same as a string.
-pub(crate) fn random_text(random: &mut Stream, length: u32, random_percent: u32) -> String {
-    let noise = (u64::from(length) * u64::from(random_percent)).div_ceil(100) as usize;
-    let length = length as usize;
-    let mut out = String::with_capacity(length);
-    push_noise(&mut out, random, noise);
-    out.extend(std::iter::repeat_n('a', length.saturating_sub(noise)));
-    out
-}
-
-/// Six bits of a draw make a letter; ten letters a draw.
-fn push_noise(out: &mut String, random: &mut Stream, count: usize) {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut left = count;
-    while left > 0 {
-        let mut bits = random.random::<u64>();
-        for _ in 0..left.min(10) {
-            let letter = LETTERS.get((bits & 63) as usize).copied().unwrap_or(b'a');
-            out.push(char::from(letter));
-            bits >>= 6;
-        }
-        left -= left.min(10);
-    }
 }
 
 /// Letters, digits and underscores from a hash of the number; normal(32, 2) long. The number stays

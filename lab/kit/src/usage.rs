@@ -12,8 +12,8 @@ use crate::result::{
     CostSummary, DeviceSummary, HostSummary, PressureSummary, Sizes, StepResult, ThreadGroup,
 };
 
-/// User and system time are read in ticks of 10 ms at both ends of a step: what was used may be up to
-/// two ticks more or less.
+/// User and system time are read in ticks of 10 ms at both ends of a step: what was used may be up
+/// to two ticks more or less.
 const CPU_ERROR_US: f64 = 20_000.0;
 /// A page, as the kernel counts reads of mapped files.
 const PAGE_KB: f64 = 4.0;

@@ -116,6 +116,12 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
             )),
         ));
     }
+    of_schedule(&mut out, step, &at);
+    out
+}
+
+/// What the schedule of an open loop says.
+fn of_schedule(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
     if step.more.unsent_calls > 0 {
         let text = format!(
             "{} of {} scheduled calls were never sent: the target was still busy with those before \
@@ -155,7 +161,6 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
             )),
         ));
     }
-    out
 }
 
 /// What the device did beyond the target and the lab, if that is much: the larger of read and

@@ -120,6 +120,15 @@ impl SqlSession {
         }
     }
 
+    /// Counted by what was given: the server counts a replaced row twice.
+    fn put(&self, table: usize, row: &Row) -> SqlCall {
+        let statement = statements::store("REPLACE", &self.name(table), row, 1);
+        SqlCall::Store {
+            statements: vec![(statement, values(row).collect())],
+            ops: 1,
+        }
+    }
+
     fn index_range(&self, table: usize, index: usize, from: &[Value], limit: u32) -> SqlCall {
         let Some(index) = self.indexes.get(index) else {
             return SqlCall::Read("SELECT 1 FROM DUAL WHERE 1 = 0".to_owned(), Vec::new());
@@ -271,14 +280,7 @@ impl Session for SqlSession {
                 table: self.name(table),
                 id: sql_id(&id),
             },
-            // The server counts a replaced row twice.
-            Call::Put { table, row } => SqlCall::Store {
-                statements: vec![(
-                    statements::store("REPLACE", &self.name(table), &row, 1),
-                    values(&row).collect(),
-                )],
-                ops: 1,
-            },
+            Call::Put { table, row } => self.put(table, &row),
             Call::Statement(_) => SqlCall::Unsupported,
             Call::Delete { table, ids } => SqlCall::Change {
                 statement: statements::delete_in(&self.name(table), ids.len()),

@@ -5,6 +5,7 @@ mod reply;
 mod session;
 mod statements;
 mod target;
+mod tree;
 
 pub(crate) use reply::{integer, one_line};
 pub(crate) use target::MongoTarget;

@@ -2,7 +2,6 @@
 
 use lab_kit::row::{Key, Row, Value};
 use lab_kit::target::{Call, CallOutcome, Change, Session};
-use lab_kit::template::Tree;
 use lab_kit::workload::Index;
 use mongodb::Collection;
 use mongodb::bson::raw::CStr;
@@ -12,6 +11,7 @@ use mongodb::options::{FindOptions, Hint};
 
 use super::reply::one_line;
 use super::statements::{EncodedStatement, Statements};
+use super::tree::tree_bson;
 
 /// One client.
 #[derive(Debug)]
@@ -53,33 +53,6 @@ pub(super) fn bson(value: &Value) -> Bson {
         Value::Text(text) => Bson::String(text.clone()),
         Value::Tree(tree) => tree_bson(tree),
     }
-}
-
-/// A value of a workload file.
-pub(super) fn tree_bson(tree: &Tree) -> Bson {
-    match tree {
-        Tree::Null => Bson::Null,
-        Tree::Bool(value) => Bson::Boolean(*value),
-        Tree::Int(number) => Bson::Int32(*number),
-        Tree::Long(number) => Bson::Int64(*number),
-        Tree::Double(number) => Bson::Double(*number),
-        Tree::Date(ms) => Bson::DateTime(DateTime::from_millis(*ms)),
-        Tree::Text(text) => Bson::String(text.clone()),
-        Tree::Array(items) => Bson::Array(items.iter().map(tree_bson).collect()),
-        Tree::Object(_) => Bson::Document(tree_document(tree)),
-    }
-}
-
-/// The same as a document; empty for what is none.
-pub(super) fn tree_document(tree: &Tree) -> Document {
-    let fields = match tree {
-        Tree::Object(fields) => fields.as_slice(),
-        _ => &[],
-    };
-    fields
-        .iter()
-        .map(|(name, value)| (name.clone(), tree_bson(value)))
-        .collect()
 }
 
 fn id_bson(id: &Key) -> Bson {
@@ -212,21 +185,7 @@ impl MongoSession {
                 Ok(CallOutcome::done(1, rows))
             }
             MongoCall::Update(_, filter, update, upsert) => {
-                let reply = table
-                    .update_one(filter, update)
-                    .upsert(upsert)
-                    .await
-                    .map_err(one)?;
-                if reply.matched_count > 0 && reply.modified_count != reply.matched_count {
-                    return Ok(CallOutcome::failed(
-                        "wrong update count",
-                        format!("{reply:?}, expected one matched and modified"),
-                    ));
-                }
-                Ok(CallOutcome::done(
-                    1,
-                    reply.matched_count + u64::from(reply.upserted_id.is_some()),
-                ))
+                update_one(table, filter, update, upsert).await.map_err(one)
             }
             MongoCall::FindAndReplace(_, filter) => {
                 find_and_replace(table, filter).await.map_err(one)
@@ -268,6 +227,25 @@ async fn find_one(table: &Collection<RawDocumentBuf>, id: Bson) -> Result<CallOu
             format!("asked for _id {id}, got {found:?}"),
         ))
     }
+}
+
+async fn update_one(
+    table: &Collection<RawDocumentBuf>,
+    filter: Document,
+    update: Document,
+    upsert: bool,
+) -> Result<CallOutcome, Error> {
+    let reply = table.update_one(filter, update).upsert(upsert).await?;
+    if reply.matched_count > 0 && reply.modified_count != reply.matched_count {
+        return Ok(CallOutcome::failed(
+            "wrong update count",
+            format!("{reply:?}, expected one matched and modified"),
+        ));
+    }
+    Ok(CallOutcome::done(
+        1,
+        reply.matched_count + u64::from(reply.upserted_id.is_some()),
+    ))
 }
 
 async fn find_and_replace(

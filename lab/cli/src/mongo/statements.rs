@@ -12,7 +12,7 @@ use mongodb::options::{
 };
 use mongodb::{Client, ClientSession, Collection, Database};
 
-use super::session::tree_document;
+use super::tree::tree_document;
 
 /// What statements need beside the workload's collections.
 #[derive(Debug)]

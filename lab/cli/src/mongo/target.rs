@@ -18,8 +18,9 @@ use mongodb::{Client, Collection, Database, IndexModel};
 
 use super::facts::{Connection, gather};
 use super::reply::{integer, one_line};
-use super::session::{MongoSession, tree_document};
+use super::session::MongoSession;
 use super::statements::Statements;
+use super::tree::tree_document;
 use crate::credentials::without_password;
 use crate::run::{DEFAULT_DB, RunArguments};
 

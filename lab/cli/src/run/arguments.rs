@@ -34,7 +34,8 @@ report; 4 a check failed.";
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArguments {
-    /// Workload; `quarry-lab list` shows them, or a file of your own such as ./mine.toml
+    /// Workload; `quarry-lab list` shows them, or a file of your own such as ./mine.toml; several
+    /// with commas between, `ycsb` for A to F, are one page
     pub(crate) workload: String,
     /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with
     /// rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft
@@ -52,6 +53,11 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[serde(default)]
     pub(crate) repeats: u32,
+    /// Search for the highest rate that keeps a condition, such as p99<10ms: runs at one rate after
+    /// the other, --repeats (3) of each
+    #[arg(long, value_name = "CONDITION", help_heading = "Load")]
+    #[serde(default)]
+    pub(crate) find_rate: Option<String>,
     /// Program of --own quarry; without it the one beside this program, or in the search path
     #[arg(long, value_name = "PATH")]
     #[serde(default)]

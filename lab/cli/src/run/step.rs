@@ -1,6 +1,7 @@
 //! One step: its clients, those of its background roles, and what is known at its end.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -52,29 +53,19 @@ impl<T: Target> Run<'_, T> {
 
         let control = Control::new(plans.iter().map(|plan| plan.clients).sum());
         let (mut measured, mut background) = (JoinSet::new(), JoinSet::new());
-        let mut seeds = Vec::new();
         let lab_cpu_us_per_op = match plans.first() {
             Some(plan) => self.measure_own_cost(step, plan).await?,
             None => None,
         };
-        for (number, plan) in plans.iter().enumerate() {
-            let tasks = if plan.is_background {
-                &mut background
-            } else {
-                &mut measured
-            };
-            let role = match number {
-                0 => "client".to_owned(),
-                number => format!("client{number}"),
-            };
-            for client in 0..plan.clients {
-                if number == 0 {
-                    seeds.push(self.seed_of(step, plan, &role, client));
-                }
-                self.spawn(step, plan, (&role, client), &control, limits, tasks)
-                    .await?;
-            }
-        }
+        let seeds = self
+            .spawn_all(
+                step,
+                &plans,
+                (&control, limits),
+                &mut measured,
+                &mut background,
+            )
+            .await?;
         let device = instruments.device().map(str::to_owned);
         let mut sampling = Sampling {
             sampled_roles: plans
@@ -89,6 +80,10 @@ impl<T: Target> Run<'_, T> {
         let (done, is_done) = mpsc::channel();
         sampling.instruments.restart();
         control.start_together().await;
+        // A terminal has the progress bar.
+        if !std::io::stderr().is_terminal() {
+            eprintln!("{}", step.name);
+        }
         let interventions = self.begin_interventions(step, &control);
         let sampler = std::thread::spawn({
             let control = control.clone();
@@ -159,6 +154,37 @@ impl<T: Target> Run<'_, T> {
         mode.of(self.seed, &step.name, role, client)
     }
 
+    /// Starts the clients of all roles, which wait for one another; the seeds of the first role's.
+    async fn spawn_all(
+        &self,
+        step: &Step,
+        plans: &[RolePlan<'_>],
+        (control, limits): (&Arc<Control>, Limits),
+        measured: &mut JoinSet<()>,
+        background: &mut JoinSet<()>,
+    ) -> Result<Vec<u64>, LabError> {
+        let mut seeds = Vec::new();
+        for (number, plan) in plans.iter().enumerate() {
+            let tasks = if plan.is_background {
+                &mut *background
+            } else {
+                &mut *measured
+            };
+            let role = match number {
+                0 => "client".to_owned(),
+                number => format!("client{number}"),
+            };
+            for client in 0..plan.clients {
+                if number == 0 {
+                    seeds.push(self.seed_of(step, plan, &role, client));
+                }
+                self.spawn(step, plan, (&role, client), control, limits, tasks)
+                    .await?;
+            }
+        }
+        Ok(seeds)
+    }
+
     async fn spawn(
         &self,
         step: &Step,
@@ -208,6 +234,18 @@ impl<T: Target> Run<'_, T> {
         Ok(())
     }
 
+    /// What the target stores, and what it says of itself.
+    async fn sizes(&self, step: &Step) -> (Sizes, serde_json::Value) {
+        let mut sizes = self.target.sizes().await;
+        let statistics = self.target.statistics().await;
+        if step.work.operation == Operation::FillRandom {
+            // How many keys are distinct is what such a step is about; statistics of engines do
+            // not say, or estimate.
+            sizes.documents = self.target.count().await.ok().or(sizes.documents);
+        }
+        (sizes, statistics)
+    }
+
     fn by_operation(&self, totals: &Totals) -> BTreeMap<String, LatencySummary> {
         let all = totals.by_operation.iter();
         all.map(|(operation, latency)| {
@@ -232,17 +270,10 @@ impl<T: Target> Run<'_, T> {
         let stopped_because = end.control.reason();
         // Before the target is asked: some engines read all their data to answer.
         let details = instruments.details();
-        let mut sizes = Sizes::default();
-        let mut statistics = serde_json::Value::Null;
-        if stopped_because.is_none() {
-            sizes = self.target.sizes().await;
-            statistics = self.target.statistics().await;
-            if step.work.operation == Operation::FillRandom {
-                // How many keys are distinct is what such a step is about; statistics of engines
-                // do not say, or estimate.
-                sizes.documents = self.target.count().await.ok().or(sizes.documents);
-            }
-        }
+        let (mut sizes, mut statistics) = match stopped_because {
+            None => self.sizes(step).await,
+            Some(_) => Default::default(),
+        };
         let debt_bytes = self.target.debt_bytes(&statistics);
         if !step.measured {
             statistics = serde_json::Value::Null;

@@ -58,6 +58,7 @@ pub(super) fn expand(words: &[String]) -> Result<Vec<Line>, String> {
             .map(|name| format!("{OWN_SCHEME}{name}")),
     );
     let lines = expand_lists(&rest)?;
+    let lines: Vec<Vec<String>> = lines.iter().flat_map(|line| workloads(line)).collect();
     let mut out = Vec::new();
     for repeat in 1..=dimensions.repeats.unwrap_or(1) {
         for target in &targets {
@@ -73,6 +74,23 @@ pub(super) fn expand(words: &[String]) -> Result<Vec<Line>, String> {
         }
     }
     Ok(out)
+}
+
+/// `ycsb` stands for its six workloads, and names may be a list: a line for each.
+fn workloads(line: &[String]) -> Vec<Vec<String>> {
+    let given = line.get(1).map_or("", String::as_str);
+    let names: Vec<String> = match given {
+        "ycsb" => ('a'..='f').map(|letter| format!("ycsb-{letter}")).collect(),
+        given if !given.starts_with('-') => given.split(',').map(str::to_owned).collect(),
+        _ => return vec![line.to_vec()],
+    };
+    let with = |name: String| {
+        let words = line.iter().enumerate();
+        words
+            .map(|(at, word)| if at == 1 { name.clone() } else { word.clone() })
+            .collect()
+    };
+    names.into_iter().map(with).collect()
 }
 
 /// Takes out targets, where there are several, own servers and repeats.
@@ -206,6 +224,16 @@ mod tests {
     fn lines(text: &str) -> Vec<Vec<String>> {
         let lines = expand(&words(text)).unwrap();
         lines.into_iter().map(|line| line.words).collect()
+    }
+
+    #[test]
+    fn several_workloads_are_a_line_each() {
+        let found = lines("run ycsb --target redb:a --out x");
+        assert_eq!(found.len(), 6);
+        assert_eq!(found[5], words("run ycsb-f --target redb:a --out x"));
+        let found = lines("run point,hot --clients 1,2");
+        let names: Vec<&str> = found.iter().map(|line| line[1].as_str()).collect();
+        assert_eq!(names, ["point", "hot", "point", "hot"]);
     }
 
     #[test]

@@ -8,19 +8,24 @@
 
 mod child;
 mod expand;
+mod find_rate;
 mod own;
+mod server;
+mod sharing;
 
 use std::path::{Path, PathBuf};
 
 use lab_kit::compare::read_side;
 use lab_kit::folder::{FolderError, read_result};
-use lab_kit::report::runs_page;
-use lab_kit::workload::{Operation, Role, Settings, Step, Workload};
+use lab_kit::report::workloads_page;
+use lab_kit::workload::{Settings, Workload};
 use serde::{Deserialize, Serialize};
 
 use self::child::{CHANGED, resume_run, run_child};
-use self::expand::{Line, OWN_SCHEME, expand, option, with};
-use self::own::{OwnServer, OwnSpec};
+use self::expand::{Line, expand, option, with};
+use self::own::OwnSpec;
+use self::server::{own_name, with_server};
+use self::sharing::{is_same_load, only_reads};
 use crate::errors::LabError;
 use crate::output::{make_folder, write_json, write_page};
 use crate::run::{CHECKPOINT_FILE, LOADED, RunArguments};
@@ -54,6 +59,11 @@ pub(crate) fn requested() -> Option<Result<(), LabError>> {
     if words.first().map(String::as_str) != Some("run") {
         return None;
     }
+    if find_rate::is_requested(&words) {
+        let repeats = option(&words, "--repeats").and_then(|text| text.parse().ok());
+        let lines = expand(&words).map_err(|reason| LabError::Sweep { reason });
+        return Some(lines.and_then(|lines| find_rate::search(&lines, repeats)));
+    }
     match expand(&words) {
         Ok(lines)
             if lines.len() > 1 || lines.iter().any(|line| own_name(&line.words).is_some()) =>
@@ -63,11 +73,6 @@ pub(crate) fn requested() -> Option<Result<(), LabError>> {
         Ok(_) => None,
         Err(reason) => Some(Err(LabError::Sweep { reason })),
     }
-}
-
-/// The own server that a run is to have.
-fn own_name(words: &[String]) -> Option<&str> {
-    option(words, "--target")?.strip_prefix(OWN_SCHEME)
 }
 
 fn begin(lines: Vec<Line>) -> Result<(), LabError> {
@@ -84,16 +89,24 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
         return Ok(());
     };
     let started = lab_kit::environment::now();
-    let id =
-        lab_kit::environment::run_id(&started, &format!("sweep-{}", workload.name), &first.preset);
+    let is_one = plans
+        .iter()
+        .all(|(_, _, _, other)| other.name == workload.name);
+    let name = if is_one {
+        workload.name.as_str()
+    } else {
+        "workloads"
+    };
+    let id = lab_kit::environment::run_id(&started, &format!("sweep-{name}"), &first.preset);
     let folder = first.out.join(id);
-    let may_share = only_reads(workload);
     // Runs that can share what was loaded stand together, whatever order the lists were given in.
-    let mut loads: Vec<((u32, String), Settings)> = Vec::new();
+    let mut loads: Vec<((u32, String, String), Settings)> = Vec::new();
     let mut runs: Vec<SweepRun> = plans
         .iter()
-        .map(|(line, arguments, settings, _)| {
-            let of = (line.repeat, arguments.target.clone());
+        .map(|(line, arguments, settings, workload)| {
+            let may_share = only_reads(workload);
+            let target = arguments.target.clone();
+            let of = (line.repeat, target, workload.name.clone());
             let known = loads.iter().position(|(other_of, other)| {
                 may_share && *other_of == of && is_same_load(other, settings)
             });
@@ -164,46 +177,6 @@ fn take_target(sweep: &mut Sweep, target: &str) {
     }
 }
 
-/// Whether everything after the load only reads, so that the next run finds what this one found.
-fn only_reads(workload: &Workload) -> bool {
-    let reads = |operation: Operation| {
-        matches!(
-            operation,
-            Operation::Point
-                | Operation::Points
-                | Operation::Range
-                | Operation::IndexRange
-                | Operation::Scan
-                | Operation::Settle
-        )
-    };
-    let role_reads = |role: &Role| {
-        if role.operation == Operation::Mix {
-            role.mix.iter().all(|(operation, _)| reads(*operation))
-        } else {
-            reads(role.operation)
-        }
-    };
-    let steps = workload.steps(1);
-    let first = steps.iter().position(|step| step.measured).unwrap_or(0);
-    let mut rest = steps.iter().skip(first);
-    first > 0
-        && rest.all(|step: &Step| role_reads(&step.work) && step.background.iter().all(role_reads))
-}
-
-/// Whether the load of one run is good for the other.
-fn is_same_load(one: &Settings, other: &Settings) -> bool {
-    let mut other = other.clone();
-    other.clients = one.clients;
-    other.hot_rows = one.hot_rows;
-    other.rate = one.rate;
-    other.seconds = one.seconds;
-    other.warmup_seconds = one.warmup_seconds;
-    other.assign = one.assign;
-    other.memory_mb = one.memory_mb;
-    *one == other
-}
-
 fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
     save(folder, &sweep, None)?;
     let total = sweep.runs.len();
@@ -248,7 +221,7 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
         .filter(|run| run.run.complete)
         .collect();
     if !runs.is_empty() {
-        write_page(&folder.join("report.html"), &runs_page(&runs)?)?;
+        write_page(&folder.join("report.html"), &workloads_page(&runs)?)?;
     }
     ended.map_err(|error| match error {
         LabError::Sweep { reason } => LabError::SweepStopped {
@@ -298,28 +271,6 @@ fn remove_data(folder: &Path, sweep: &Sweep) {
     for spec in names.filter_map(|name| OwnSpec::parse(name).ok()) {
         let _ = std::fs::remove_dir_all(spec.folder(folder).join("data"));
     }
-}
-
-/// Starts the server of a run, if it is to have one; the words of the run with its address. The
-/// server runs as long as what is returned lives.
-fn with_server(
-    folder: &Path,
-    words: &[String],
-    keep: bool,
-) -> Result<(Vec<String>, Option<OwnServer>), LabError> {
-    let Some(name) = own_name(words) else {
-        return Ok((words.to_vec(), None));
-    };
-    let parsed = RunArguments::parse_words(words.get(1..).unwrap_or_default());
-    let arguments = parsed.unwrap_or_else(|error| error.exit());
-    let spec = OwnSpec::parse(name).map_err(|reason| LabError::Sweep { reason })?;
-    let server = spec.start(&arguments, folder, keep)?;
-    let mut out = with(words, "--target", &server.address);
-    out.extend(["--label".to_owned(), format!("own={}", server.label)]);
-    if let (Some(command), None) = (&server.restart_command, &arguments.restart_command) {
-        out.extend(["--restart-command".to_owned(), command.clone()]);
-    }
-    Ok((out, Some(server)))
 }
 
 /// Goes on with a run that was interrupted.

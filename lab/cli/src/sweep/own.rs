@@ -1,9 +1,9 @@
 //! Servers that the lab starts for single runs of a sweep: fresh or on what they loaded, with
 //! stated settings, and stopped when the run has ended.
 //!
-//! Promises: only the server that is measured runs; it ends with the run, however that ends. Memory:
-//! Quarry gets all of the limit, InnoDB half of it (its reads bypass the page cache), MyRocks an
-//! eighth each for block cache and memtables (the system caches its files, too).
+//! Promises: only the server that is measured runs; it ends with the run, however that ends.
+//! Memory: Quarry gets all of the limit, InnoDB half of it (its reads bypass the page cache),
+//! MyRocks an eighth each for block cache and memtables (the system caches its files, too).
 
 use std::any::Any;
 use std::fs;

@@ -8,6 +8,7 @@ mod complaints;
 mod fake;
 mod features;
 mod frozen;
+mod history;
 mod interrupted;
 mod map;
 mod pages;

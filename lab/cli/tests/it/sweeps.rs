@@ -226,10 +226,7 @@ fn an_own_server_is_started_for_its_run_and_stopped_with_it() {
     let runs = results(&folder);
     assert_eq!(runs.len(), 2);
     for run in &runs {
-        assert_eq!(
-            run.place(),
-            "innodb with a cache of 32 MiB"
-        );
+        assert_eq!(run.place(), "innodb with a cache of 32 MiB");
         let pid = run.target.pid.unwrap();
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
     }
@@ -239,4 +236,61 @@ fn an_own_server_is_started_for_its_run_and_stopped_with_it() {
     assert!(remark.contains(&runs[0].run.id), "{remark}");
     assert!(folder.join("own-innodb/my.cnf").exists());
     assert!(!folder.join("own-innodb/data").exists());
+}
+
+#[test]
+fn a_rate_is_searched_for_and_the_page_has_the_latency_curve() {
+    // Every tenth update takes 300 ms and holds up all others: about 33 a second at most.
+    let fake = Fake::start(Faults {
+        stall_updates_every: Some(10),
+        ..Faults::default()
+    });
+    let ended = run(
+        "hot",
+        &fake.uri(),
+        &[
+            "--rows",
+            "10",
+            "--clients",
+            "4",
+            "--warmup-seconds",
+            "0",
+            "--seconds",
+            "2",
+            "--find-rate",
+            "mean<150ms",
+            "--repeats",
+            "1",
+        ],
+    );
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let folder = ended.folder();
+    let text = std::fs::read_to_string(folder.join("find-rate.json")).unwrap();
+    let search: lab_kit::rate_search::RateSearch = serde_json::from_str(&text).unwrap();
+    let (kept, lost) = (search.kept().unwrap(), search.lost().unwrap());
+    // At most a call in thirty milliseconds; at half of that nobody waits long.
+    assert!(kept > 8.0 && lost < 60.0, "{kept} {lost}: {text}");
+    let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains("Latency by rate") && page.contains("class=\"reference\""));
+    let wrong = run("hot", &fake.uri(), &["--find-rate", "p98<1ms"]);
+    assert_eq!(wrong.status(), Some(1));
+    assert!(
+        wrong.complaint().contains("such as p99<10ms"),
+        "{}",
+        wrong.complaint()
+    );
+}
+
+#[test]
+fn ycsb_stands_on_one_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = format!("redb:{}", dir.path().join("db").display());
+    let more = ["--rows", "200", "--seconds", "1", "--warmup-seconds", "0"];
+    let ended = run("ycsb", &target, &more);
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let page = std::fs::read_to_string(ended.folder().join("report.html")).unwrap();
+    for letter in 'a'..='f' {
+        let row = format!("<th scope=\"row\">ycsb-{letter}</th>");
+        assert!(page.contains(&row), "{row}");
+    }
 }

@@ -372,6 +372,19 @@ fn lock_all<'a>(
         .collect()
 }
 
+fn index_range(table: usize, index: usize, from: &[Value], limit: u32) -> KvCall {
+    let space = space_of(index);
+    let mut start = encode::prefix(table, space);
+    from.iter()
+        .for_each(|value| encode::push_ordered(&mut start, value));
+    KvCall::Scan {
+        from: start,
+        end: encode::prefix_end(table, space),
+        limit,
+        reverse: false,
+    }
+}
+
 impl Session for KvSession {
     type Encoded = KvCall;
     const BLOCKING: bool = true;
@@ -408,18 +421,7 @@ impl Session for KvSession {
                 index,
                 from,
                 limit,
-            } => {
-                let space = space_of(index);
-                let mut start = encode::prefix(table, space);
-                from.iter()
-                    .for_each(|value| encode::push_ordered(&mut start, value));
-                KvCall::Scan {
-                    from: start,
-                    end: encode::prefix_end(table, space),
-                    limit,
-                    reverse: false,
-                }
-            }
+            } => index_range(table, index, &from, limit),
             Call::Update { table, id, change } => KvCall::Modify {
                 table,
                 key: encode::row_key(table, &id),

@@ -2,10 +2,9 @@
 
 use rand::Rng;
 
-use super::statement::Variables;
-use super::tree::Tree;
-use crate::row::random_text;
+use super::tree::{Tree, Variables};
 use crate::seed::Stream;
+use crate::text::random_text;
 use crate::work::{Zipf, scatter};
 use crate::workload::Draw;
 

@@ -15,5 +15,5 @@ mod tree;
 pub use generator::{Draws, Generator, Template, draw_existing, drawn_once};
 pub use parse::TemplateError;
 pub use shape::Shape;
-pub use statement::{Command, Do, Statement, StatementCall, StatementFile, Variables};
-pub use tree::Tree;
+pub use statement::{Command, Do, Statement, StatementCall, StatementFile};
+pub use tree::{Tree, Variables};

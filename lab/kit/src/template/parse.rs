@@ -170,10 +170,13 @@ fn arguments(text: &str) -> Vec<&str> {
     out
 }
 
+fn unknown(whole: &str) -> TemplateError {
+    wrong(whole, format!("no such generator; there are {GENERATORS}"))
+}
+
 fn generator(whole: &str, rest: &str) -> Result<Generator, TemplateError> {
-    let unknown = || wrong(whole, format!("no such generator; there are {GENERATORS}"));
-    let (name, inner) = rest.split_once('(').ok_or_else(unknown)?;
-    let inner = inner.strip_suffix(')').ok_or_else(unknown)?;
+    let (name, inner) = rest.split_once('(').ok_or_else(|| unknown(whole))?;
+    let inner = inner.strip_suffix(')').ok_or_else(|| unknown(whole))?;
     let given = arguments(inner);
     let usage = |form: &str| wrong(whole, format!("allowed is {form}"));
     match (name, given.as_slice()) {
@@ -225,6 +228,14 @@ fn generator(whole: &str, rest: &str) -> Result<Generator, TemplateError> {
         ("bool", [percent]) => share(percent)
             .map(Generator::Bool)
             .ok_or_else(|| usage("@bool(0 to 100)")),
+        _ => other_generator(whole, name, &given),
+    }
+}
+
+/// Generators of times, ids, variables and of other values.
+fn other_generator(whole: &str, name: &str, given: &[&str]) -> Result<Generator, TemplateError> {
+    let usage = |form: &str| wrong(whole, format!("allowed is {form}"));
+    match (name, given) {
         ("now", []) => Ok(Generator::Time(0.0)),
         ("ago", [seconds]) => {
             let seconds = seconds.parse::<f64>().ok();
@@ -263,7 +274,7 @@ fn generator(whole: &str, rest: &str) -> Result<Generator, TemplateError> {
                 form.unwrap_or(name).trim_end_matches(')')
             )))
         }
-        _ => Err(unknown()),
+        _ => Err(unknown(whole)),
     }
 }
 

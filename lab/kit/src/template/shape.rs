@@ -4,9 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::generator::{Draws, Template};
 use super::parse::TemplateError;
-use super::statement::Variables;
-use super::tree::Tree;
-use crate::row::Value;
+use super::tree::{Tree, Variables};
 use crate::seed::Stream;
 
 /// Shapes of files that this process has read. A file is read once or twice in a run, so that they
@@ -66,7 +64,7 @@ impl Shape {
         random: &mut Stream,
         (number, rows): (u64, u64),
         now_ms: i64,
-    ) -> Vec<(&'static str, Value)> {
+    ) -> Vec<(&'static str, Tree)> {
         let mut draws = Draws {
             random,
             number,
@@ -82,9 +80,7 @@ impl Shape {
         };
         self.fields()
             .iter()
-            .filter_map(|(name, value)| {
-                Some((name.as_str(), Value::Tree(value.draw_if_any(&mut draws)?)))
-            })
+            .filter_map(|(name, value)| Some((name.as_str(), value.draw_if_any(&mut draws)?)))
             .collect()
     }
 }

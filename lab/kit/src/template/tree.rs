@@ -1,5 +1,10 @@
 //! A value of any shape, as a document holds it.
 
+use std::collections::BTreeMap;
+
+/// Names that `let` of a statement gave.
+pub type Variables = BTreeMap<String, Tree>;
+
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tree {

@@ -4,8 +4,8 @@
 //! Promises: the adapted workload says everything; code that runs it need not read these settings
 //! again. A setting that a workload has no use for is refused instead of ignored.
 
-use super::choices::Ids;
-use super::definition::{Draw, Operation, Role, Step, Stop, Workload, WorkloadError};
+use super::choices::{Draw, Ids};
+use super::definition::{Operation, Role, Step, Stop, Workload, WorkloadError};
 use super::overrides::Overrides;
 use super::settings::Settings;
 use crate::pacing::Arrivals;

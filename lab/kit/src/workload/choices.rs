@@ -36,3 +36,16 @@ pub enum Assign {
     /// Each operation picks one.
     Any,
 }
+
+/// How ids are drawn.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draw {
+    /// Each as often as the other.
+    #[default]
+    Uniform,
+    /// Zipf with 0.99, the favourites scattered over all ids.
+    Zipf,
+    /// Zipf with 0.99, the newest the favourites.
+    Latest,
+}

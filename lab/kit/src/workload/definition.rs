@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::choices::Ids;
+use super::choices::{Draw, Ids};
 use super::overrides::Overrides;
 use crate::pacing::Arrivals;
 pub use crate::row::DocumentKind;
@@ -228,19 +228,6 @@ pub struct Role {
     pub prefetch: bool,
     /// Each client's call number N, 2N and so on waits for storage.
     pub sync_every: Option<u32>,
-}
-
-/// How ids are drawn.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Draw {
-    /// Each as often as the other.
-    #[default]
-    Uniform,
-    /// Zipf with 0.99, the favourites scattered over all ids.
-    Zipf,
-    /// Zipf with 0.99, the newest the favourites.
-    Latest,
 }
 
 /// The work that a client can do.

@@ -13,9 +13,9 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use choices::{Assign, Ids, Placement};
+pub use choices::{Assign, Draw, Ids, Placement};
 pub use definition::{
-    Capability, Data, DocumentKind, Draw, During, Index, Invariant, Operation, Role, Step, Stop,
+    Capability, Data, DocumentKind, During, Index, Invariant, Operation, Role, Step, Stop,
     Workload, WorkloadError,
 };
 pub use overrides::Overrides;

@@ -1,0 +1,90 @@
+//! The command `history`: results of many days, the points at which they changed, a page of trends.
+//!
+//! Promises: measures nothing. With `--fail-on-worse` its status tells a program that something
+//! became worse lately.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use lab_kit::folder::read_result;
+use lab_kit::history::{csv, prometheus, series};
+use lab_kit::report::history_page;
+use lab_kit::result::RunResult;
+
+use crate::errors::LabError;
+use crate::output::{make_folder, write_page};
+
+/// Folders within folders: days, sweeps, runs.
+const DEPTH_MAX: usize = 5;
+
+/// Options of `history`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Example:
+  quarry-lab history results --out history      (history.html, history.csv, history.prom)")]
+pub(crate) struct HistoryArguments {
+    /// Folder with runs, also in folders within
+    pub(crate) folder: PathBuf,
+    /// Folder for history.html, history.csv and history.prom; without it that of the runs
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Status 4 if the last change of a series is for the worse and at most so many runs old
+    #[arg(long, value_name = "RUNS")]
+    pub(crate) fail_on_worse: Option<usize>,
+}
+
+/// Reads, finds changes, writes.
+pub(crate) fn run(arguments: &HistoryArguments) -> Result<(), LabError> {
+    let mut runs = Vec::new();
+    collect(&arguments.folder, 0, &mut runs);
+    if runs.is_empty() {
+        return Err(lab_kit::compare::CompareError::Empty(arguments.folder.clone()).into());
+    }
+    let all = series(&runs);
+    for line in all.iter().flat_map(lab_kit::history::Series::lines) {
+        println!("{line}");
+    }
+    let out = arguments.out.as_ref().unwrap_or(&arguments.folder);
+    make_folder(out)?;
+    lab_kit::folder::write_whole(&out.join("history.csv"), &csv(&all))?;
+    lab_kit::folder::write_whole(&out.join("history.prom"), &prometheus(&all))?;
+    write_page(&out.join("history.html"), &history_page(&all, runs.len()))?;
+    let is_recent = |one: &&lab_kit::history::Series| {
+        let last = one.changes.last().filter(|change| !change.is_better);
+        let age = last.map(|change| one.entries.len() - change.at);
+        age.zip(arguments.fail_on_worse)
+            .is_some_and(|(age, most)| age <= most)
+    };
+    match all.iter().find(is_recent) {
+        Some(one) => Err(LabError::Wrong {
+            what: one.lines().last().cloned().unwrap_or_default(),
+            folder: out.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// What cannot be read is left out and told: a history is worth having without it.
+fn collect(folder: &Path, depth: usize, out: &mut Vec<RunResult>) {
+    if folder.join("result.json").is_file() {
+        match read_result(folder) {
+            Ok(run) => out.push(run),
+            Err(error) => eprintln!("left out: {error}"),
+        }
+        return;
+    }
+    if depth >= DEPTH_MAX {
+        return;
+    }
+    let mut inner: Vec<PathBuf> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect();
+    inner.sort();
+    for path in inner {
+        collect(&path, depth + 1, out);
+    }
+}

@@ -1,0 +1,209 @@
+//! `--find-rate`: runs at one rate after the other until the highest is known that keeps a
+//! condition.
+//!
+//! Promises: each try is a run of its own with a folder of its own; what was tried is written after
+//! each.
+
+use std::path::{Path, PathBuf};
+
+use lab_kit::folder::read_result;
+use lab_kit::rate_search::{Condition, RateSearch, Tried};
+use lab_kit::report::rate_page;
+use lab_kit::result::RunResult;
+use lab_kit::workload::Workload;
+
+use super::child::{CHANGED, run_child};
+use super::expand::{Line, option, with};
+use super::server::with_server;
+use super::sharing::only_reads;
+use crate::errors::LabError;
+use crate::output::{make_folder, write_json, write_page};
+use crate::run::{LOADED, RunArguments};
+
+const FILE: &str = "find-rate.json";
+/// Of each rate, where the user does not say.
+const REPEATS: u32 = 3;
+
+fn refused(reason: &str) -> LabError {
+    LabError::Sweep {
+        reason: reason.to_owned(),
+    }
+}
+
+/// Searches, for one command line with `--find-rate`; `repeats` of each rate, if given.
+pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabError> {
+    let [line] = lines
+        .iter()
+        .filter(|line| line.repeat == 1)
+        .collect::<Vec<_>>()[..]
+    else {
+        return Err(refused("--find-rate takes one target and no lists"));
+    };
+    let words = line.words.get(1..).unwrap_or_default();
+    let arguments = RunArguments::parse_words(words).unwrap_or_else(|error| error.exit());
+    let condition = arguments.find_rate.as_deref().unwrap_or_default();
+    let condition = Condition::parse(condition).map_err(|reason| refused(&reason))?;
+    if arguments.rate.is_some() {
+        return Err(refused("--find-rate looks for --rate itself"));
+    }
+    let workload = Workload::named(&arguments.workload)?;
+    workload.settings(&arguments.preset, arguments.overrides())?;
+    let id = lab_kit::environment::run_id(
+        &lab_kit::environment::now(),
+        &format!("find-rate-{}", workload.name),
+        &arguments.preset,
+    );
+    let folder = arguments.out.join(id);
+    make_folder(&folder)?;
+    let mut tries = Tries {
+        words: without_find_rate(&with(&line.words, "--out", &folder.display().to_string())),
+        may_share: only_reads(&workload),
+        loaded: None,
+        runs: Vec::new(),
+        folder,
+    };
+    eprintln!("closed loop");
+    let closed = tries.run(None)?;
+    let Some(step) = closed.main_step().filter(|_| closed.run.complete) else {
+        return Err(refused(
+            "the closed loop, from which the search starts, ended early",
+        ));
+    };
+    let mut search = RateSearch::new(condition, step.rate.average);
+    let repeats = repeats.unwrap_or(REPEATS);
+    while let Some(rate) = search.next_rate() {
+        let tried = tries.rate(&search.condition, rate, repeats)?;
+        let kept = if tried.is_kept { "kept" } else { "not kept" };
+        eprintln!("{} calls a second: {kept}", lab_kit::format::number(rate));
+        search.tried.push(tried);
+        write_json(&tries.folder.join(FILE), &search)?;
+    }
+    println!("{}", search.outcome());
+    write_page(
+        &tries.folder.join("report.html"),
+        &rate_page(&search, &tries.runs),
+    )
+}
+
+/// The command line of a try.
+fn without_find_rate(words: &[String]) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word == "--find-rate" {
+            words.next();
+        } else if !word.starts_with("--find-rate=") {
+            out.push(word.clone());
+        }
+    }
+    out
+}
+
+/// What the tries have in common.
+struct Tries {
+    words: Vec<String>,
+    may_share: bool,
+    /// The run whose data the others read.
+    loaded: Option<PathBuf>,
+    runs: Vec<RunResult>,
+    folder: PathBuf,
+}
+
+impl Tries {
+    /// Tries a rate until most of its repeats agree.
+    fn rate(&mut self, condition: &Condition, rate: f64, repeats: u32) -> Result<Tried, LabError> {
+        let mut out = Tried {
+            rate,
+            is_kept: false,
+            repeats: Vec::new(),
+            runs: Vec::new(),
+        };
+        let most = repeats as usize / 2 + 1;
+        loop {
+            let run = self.run(Some(rate))?;
+            out.repeats.push(condition.judge(&run, rate));
+            out.runs.push(run.run.id.clone());
+            let kept = out.repeats.iter().filter(|judged| judged.is_kept).count();
+            if kept >= most || out.repeats.len() - kept >= most {
+                out.is_kept = kept >= most;
+                return Ok(out);
+            }
+        }
+    }
+
+    /// One run; one that ended early is a result, too.
+    fn run(&mut self, rate: Option<f64>) -> Result<RunResult, LabError> {
+        let (mut words, _server) = with_server(&self.folder, &self.words, self.loaded.is_some())?;
+        if let Some(rate) = rate {
+            words.extend(["--rate".to_owned(), rate.to_string()]);
+        }
+        let mut shared = words.clone();
+        match &self.loaded {
+            Some(loaded) => {
+                shared.extend(["--loaded-by".to_owned(), loaded.display().to_string()]);
+            }
+            None if self.may_share => shared.push("--keep-state".to_owned()),
+            None => {}
+        }
+        let done = match made(&shared, &self.folder) {
+            Err(LabError::Sweep { reason }) if reason == CHANGED => {
+                eprintln!("{reason}: this run loads its own data");
+                made(&words, &self.folder)
+            }
+            done => done,
+        };
+        let at = done?;
+        let result = read_result(&at)?;
+        if result.run.stopped_because.as_deref() == Some("interrupted") {
+            return Err(LabError::SweepStopped {
+                reason: "interrupted".to_owned(),
+                folder: self.folder.clone(),
+            });
+        }
+        if self.may_share && self.loaded.is_none() && at.join(LOADED).exists() {
+            self.loaded = Some(at);
+        }
+        self.runs.push(result.clone());
+        Ok(result)
+    }
+}
+
+/// The folder of a run that was made, also of one that ended early or failed its checks.
+fn made(words: &[String], folder: &Path) -> Result<PathBuf, LabError> {
+    let mut name = None;
+    let done = run_child(words, folder, &mut |found| {
+        name = Some(found.to_owned());
+        Ok(())
+    });
+    match (done, name.map(|name| folder.join(name))) {
+        (Err(LabError::Sweep { reason }), Some(at))
+            if reason != CHANGED && at.join("result.json").exists() =>
+        {
+            Ok(at)
+        }
+        (done, _) => done,
+    }
+}
+
+/// Whether the command line asks for a search.
+pub(super) fn is_requested(words: &[String]) -> bool {
+    option(words, "--find-rate").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_do_not_search_themselves() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(
+            without_find_rate(&words("run hot --find-rate p99<1ms --out x")),
+            words("run hot --out x")
+        );
+        assert_eq!(
+            without_find_rate(&words("run hot --find-rate=p99<1ms")),
+            words("run hot")
+        );
+    }
+}
