@@ -438,6 +438,16 @@ fn arguments_of_map_reduce() {
 }
 
 #[test]
+fn map_reduce_is_explained() {
+    let mut db = orders(true);
+    let explain = "{'explain': {'mapReduce': 'c', 'map': 'emit(1, 1)', 'reduce': 'x', 'query': \
+        {'n': 10}, 'out': {'inline': 1}}, 'verbosity': 'queryPlanner'}";
+    let reply = db.run(explain);
+    assert_eq!(db.code(explain), 0, "{:?}", reply.doc());
+    assert!(reply.doc().contains("stages"), "{:?}", reply.doc());
+}
+
+#[test]
 fn parameters_limit_scripts() {
     let mut db = orders(true);
     let set = |name: &str, n: i64| format!("{{'setParameter': 1, '{name}': {n}, '$db': 'admin'}}");

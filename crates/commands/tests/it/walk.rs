@@ -25,7 +25,7 @@ fn odd_values() -> Vec<OwnedValue> {
         "": decimal("1"), "": decimal("-1.5"), "": decimal("1E6144"), "": decimal("NaN"),
         "": decimal("Infinity"), "": decimal("-Infinity"), "": "", "": "a", "": "$a", "": "$$ROOT",
         "": "$$NOW", "": "$", "": "$$", "": "a.b", "": "a..b", "": "\u{0}", "": "2020-01-01",
-        "": "h\u{e9}\u{1F600}", "": long_text.as_str(), "": {}, "": { "a": 1i32 }, "": { "$a": \
+        "": "h\u{e9}\u{1F600}", "": long_text.as_str(), "": {}, "": { "a": 1i32 }, "": { "$a":
             1i32 },
         "": { "": 1i32 }, "": { "a.b": 1i32 }, "": { "a": 1i32, "a": 2i32 },
         "": { "$add": [1i32, 2i32] }, "": { "$literal": "$a" }, "": { "$const": Value::Null },
@@ -72,8 +72,10 @@ impl Walk {
         let docs: Vec<DocBuf> = values
             .iter()
             .enumerate()
-            .map(|(i, v)| doc! { "_id": i as i32, "a": v.get(), "b": [v.get(), 1i32], "c": i as \
-                i32 })
+            .map(|(i, v)| {
+                doc! { "_id": i as i32, "a": v.get(), "b": [v.get(), 1i32], "c": i as
+                i32 }
+            })
             .collect();
         let mut bytes = Vec::new();
         {
@@ -430,7 +432,7 @@ const EXPRESSIONS: &[&str] = &[
 #[test]
 fn expressions() {
     let values = odd_values();
-    let few: Vec<&OwnedValue> = values.iter().step_by(3).collect();
+    let few: Vec<&OwnedValue> = values.iter().step_by(5).collect();
     let mut walk = Walk::new();
     for name in operators::expr::names() {
         walk.expression(Value::Document(doc! { name: [] }.doc()));
@@ -442,9 +444,7 @@ fn expressions() {
                 doc! { name: [v, v] },
                 doc! { name: [v, v, v] },
                 doc! { name: [v, v, v, v] },
-                doc! { name: [v, 1i32, v] },
                 doc! { name: ["abc", v, 1i32] },
-                doc! { name: [[1i32, 2i32], v, v] },
                 doc! { name: { "date": v } },
                 doc! { name: { "input": v } },
                 doc! { name: { "x": v } },
