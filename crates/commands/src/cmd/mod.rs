@@ -3,6 +3,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod aggregate;
+pub(crate) mod apply_ops;
 pub(crate) mod build_info;
 pub(crate) mod bulk_write;
 pub(crate) mod capped;
@@ -11,6 +12,7 @@ pub(crate) mod cluster_parameter;
 pub(crate) mod coll_mod;
 pub(crate) mod count;
 pub(crate) mod create;
+pub(crate) mod default_concern;
 pub(crate) mod distinct;
 pub(crate) mod drop;
 pub(crate) mod encryption;
@@ -27,6 +29,7 @@ pub(crate) mod list;
 pub(crate) mod map_reduce;
 pub(crate) mod modify;
 pub(crate) mod operations;
+pub(crate) mod oplog;
 pub(crate) mod parameter;
 pub(crate) mod ping;
 pub(crate) mod plan_cache;

@@ -242,6 +242,9 @@ impl Dispatcher {
                 .sessions
                 .touch(lsid.id, self.service.clock.now_ms())?;
         }
+        if let Some(time) = generic.cluster_time {
+            self.service.hear_of(time);
+        }
         let interrupt = self.begin_op(conn, request, command, &generic);
         let failure = match self.hold_back(conn, request, command, &generic)? {
             Admission::Run(failure) => failure,
@@ -273,6 +276,7 @@ impl Dispatcher {
             session: part.session,
             failed: false,
             reported: Reported::default(),
+            began_at: self.service.operation_time(),
             ok_int: false,
             reply: DocWriter::new(reply),
         };
@@ -442,6 +446,9 @@ impl Dispatcher {
             }
         }
         args.finish(command.name, command.args)?;
+        if !standalone {
+            generic.take_defaults(command, &self.service.state.default_concerns);
+        }
         Ok(args)
     }
 
@@ -559,7 +566,14 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
     {
         cx.reply.put("writeConcernError", &e);
     }
-    reply::finish(cx.service, cx.ok_int, &mut cx.reply);
+    // What a read tells of was there at the time it began, perhaps more; a write has its own time.
+    let wrote = cx.command.is(flag::WRITE) || cx.reported.has_written();
+    let time = if wrote {
+        cx.service.operation_time()
+    } else {
+        cx.began_at
+    };
+    reply::finish(cx.service, cx.ok_int, time, &mut cx.reply);
     Ok(outcome)
 }
 

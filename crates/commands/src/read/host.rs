@@ -8,8 +8,8 @@ use crate::state::service::Service;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{
-    BatchStream, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch, OpenedRead,
-    OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
+    BatchStream, ChangeHost, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch,
+    OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
 use query::plan::{Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read};
 use std::sync::Arc;
@@ -94,6 +94,16 @@ impl StoreHost {
     }
 }
 
+/// How long documents before changes are kept, by the cluster parameter `changeStreamOptions`;
+/// `None` as long as the log.
+fn image_ms(service: &Service) -> Option<i64> {
+    let set = service.state.cluster_parameters.lock();
+    let options = set.get("changeStreamOptions")?.doc();
+    let images = options.field("preAndPostImages").as_doc()?;
+    let seconds = images.field("expireAfterSeconds").as_i64_exact()?;
+    Some(seconds.saturating_mul(1000))
+}
+
 /// Whether a view's collation is that of the operation; absent and simple are one.
 fn same_collation(view: Option<Doc<'_>>, operation: Option<Doc<'_>>) -> bool {
     match (view, operation) {
@@ -154,6 +164,14 @@ impl Host for StoreHost {
             });
         };
         open_read(coll, read, &self.read_options())
+    }
+
+    fn changes(&self) -> Option<ChangeHost<'_>> {
+        self.service.store.log()?;
+        Some(ChangeHost {
+            store: &self.service.store,
+            image_ms: image_ms(&self.service),
+        })
     }
 
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool {

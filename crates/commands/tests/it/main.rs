@@ -3,6 +3,7 @@
 mod aggregation;
 mod behaviour;
 mod builds;
+mod changes;
 mod codes;
 mod durability;
 mod expected;

@@ -4,7 +4,9 @@
 mod optimize;
 mod parse;
 
-use crate::exec::{BatchStream, DocBatch, EmptyStream, ExecContext, ReadRequest, Resolved, drain};
+use crate::exec::{
+    BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, ReadRequest, Resolved, drain,
+};
 use crate::stage::{Inside, Kind, MAX_DEPTH, ParseOptions, PipelineSource, Stage, StageTable};
 use model::{Array, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -140,6 +142,11 @@ impl Pipeline {
     /// True when it ends in `$out` or `$merge`.
     pub fn writes(&self) -> bool {
         self.stages.last().is_some_and(|s| s.is_writer())
+    }
+
+    /// The stream of changes it begins with.
+    pub fn changes(&self) -> Option<&Arc<ChangeProgress>> {
+        self.stages.first()?.changes()
     }
 
     /// Opens the chain: the collection's documents (or what the first stage makes itself), then
