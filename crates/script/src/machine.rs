@@ -4,7 +4,7 @@ use crate::session::Session;
 use crate::{Engine, Limits, emitted, failure, native, origins, watch};
 use model::{MongoError, Result, Value};
 use operators::Cx;
-use operators::script::Call;
+use operators::script::{Call, Wants};
 use rquickjs::Runtime;
 use std::cell::RefCell;
 
@@ -67,7 +67,7 @@ fn out_of_memory() -> MongoError {
 pub(crate) fn call<'a>(engine: &Engine, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) -> Result<Value<'a>> {
     let limits: Limits = engine.limits();
     watch::begin(cx.env.interrupt.clone(), limits.call);
-    emitted::begin(limits.emitted_bytes);
+    emitted::begin((call.wants == Wants::Emitted).then_some(limits.emitted_bytes));
     let called = MACHINE.with(|machine| {
         let mut machine = machine
             .try_borrow_mut()

@@ -382,6 +382,8 @@ fn emit_and_fold() {
         let got = wanted(&e, source, Some(d.doc()), &[], Wants::Emitted);
         assert_eq!(got.map_err(|e| e.code()).err(), Some(code));
     }
+    let misplaced = call(&e, "emit(1, 2)", None, &[]).map_err(|e| e.code());
+    assert_eq!(misplaced.err(), Some(9712400));
     engine.set_limits(Limits {
         emitted_bytes: 1000,
         ..Limits::default()
