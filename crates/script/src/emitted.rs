@@ -1,5 +1,5 @@
 //! What the function of a map emits for one document. Errors: 31220 not two arguments, 31292 past
-//! the limit.
+//! the limit, 9712400 in a function that is no map.
 
 use crate::failure::Outcome;
 use crate::to_bson::ToBson;
@@ -11,15 +11,15 @@ use std::cell::RefCell;
 struct Emitted {
     docs: Vec<DocBuf>,
     bytes: usize,
-    bytes_max: usize,
+    bytes_max: Option<usize>,
 }
 
 thread_local! {
     static EMITTED: RefCell<Emitted> = RefCell::default();
 }
 
-/// Begins a call.
-pub(crate) fn begin(bytes_max: usize) {
+/// Begins a call; without a limit `emit` may not be called.
+pub(crate) fn begin(bytes_max: Option<usize>) {
     EMITTED.set(Emitted {
         bytes_max,
         ..Emitted::default()
@@ -62,14 +62,14 @@ pub(crate) fn emit<'js>(
     });
     converted?;
     EMITTED.with_borrow_mut(|e| {
+        let Some(bytes_max) = e.bytes_max else {
+            return Err(MongoError::new(9712400, "Misplaced call to 'emit'").into());
+        };
         e.bytes += doc.as_bytes().len();
-        if e.bytes > e.bytes_max {
+        if e.bytes > bytes_max {
             return Err(MongoError::new(
                 31292,
-                format!(
-                    "Size of emitted values exceeds the set size limit of {} bytes",
-                    e.bytes_max
-                ),
+                format!("Size of emitted values exceeds the set size limit of {bytes_max} bytes"),
             )
             .into());
         }

@@ -29,11 +29,7 @@ pub(crate) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
     /// As a client sees it. `tools` makes a message of what was thrown.
-    pub(crate) fn into_error<'js>(
-        self,
-        ctx: &Ctx<'js>,
-        tools: Option<&Object<'js>>,
-    ) -> MongoError {
+    pub(crate) fn into_error<'js>(self, ctx: &Ctx<'js>, tools: Option<&Object<'js>>) -> MongoError {
         match self {
             Failure::Ours(e) => e,
             Failure::Engine(Error::Exception) => {

@@ -4,7 +4,7 @@ use crate::session::Session;
 use crate::{Engine, Limits, emitted, failure, native, origins, watch};
 use model::{MongoError, Result, Value};
 use operators::Cx;
-use operators::script::Call;
+use operators::script::{Call, Wants};
 use rquickjs::Runtime;
 use std::cell::RefCell;
 
@@ -42,7 +42,11 @@ impl Machine {
         call: &Call<'_, '_>,
     ) -> Result<Value<'a>> {
         let limits = engine.limits();
-        if self.session.as_ref().is_none_or(|s| s.operation != cx.env.id) {
+        if self
+            .session
+            .as_ref()
+            .is_none_or(|s| s.operation != cx.env.id)
+        {
             // Only one operation's values are in the runtime at a time.
             self.session = None;
             self.runtime.set_memory_limit(limits.heap_bytes);
@@ -60,14 +64,10 @@ fn out_of_memory() -> MongoError {
 }
 
 /// Calls a function on this thread.
-pub(crate) fn call<'a>(
-    engine: &Engine,
-    cx: &Cx<'_, 'a>,
-    call: &Call<'_, '_>,
-) -> Result<Value<'a>> {
+pub(crate) fn call<'a>(engine: &Engine, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) -> Result<Value<'a>> {
     let limits: Limits = engine.limits();
     watch::begin(cx.env.interrupt.clone(), limits.call);
-    emitted::begin(limits.emitted_bytes);
+    emitted::begin((call.wants == Wants::Emitted).then_some(limits.emitted_bytes));
     let called = MACHINE.with(|machine| {
         let mut machine = machine
             .try_borrow_mut()
@@ -101,7 +101,10 @@ pub(crate) fn end(operation: u64) {
     let _ = MACHINE.try_with(|machine| {
         if let Ok(mut machine) = machine.try_borrow_mut()
             && let Some(machine) = machine.as_mut()
-            && machine.session.as_ref().is_some_and(|s| s.operation == operation)
+            && machine
+                .session
+                .as_ref()
+                .is_some_and(|s| s.operation == operation)
         {
             machine.session = None;
         }

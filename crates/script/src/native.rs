@@ -80,14 +80,20 @@ fn emit<'js>(ctx: Ctx<'js>, count: usize, key: Js<'js>, value: Js<'js>) -> Resul
 }
 
 /// The object the prelude is called with.
-pub(crate) fn object<'js>(ctx: &Ctx<'js>, version: &'static str) -> std::result::Result<Object<'js>, Error> {
+pub(crate) fn object<'js>(
+    ctx: &Ctx<'js>,
+    version: &'static str,
+) -> std::result::Result<Object<'js>, Error> {
     let o = Object::new(ctx.clone())?;
     o.set("print", Function::new(ctx.clone(), print)?)?;
     o.set("md5", Function::new(ctx.clone(), hex_md5)?)?;
     o.set("decimal", Function::new(ctx.clone(), decimal)?)?;
     o.set("sleep", Function::new(ctx.clone(), sleep)?)?;
     o.set("emit", Function::new(ctx.clone(), emit)?)?;
-    o.set("gc", Function::new(ctx.clone(), |ctx: Ctx<'_>| ctx.run_gc())?)?;
+    o.set(
+        "gc",
+        Function::new(ctx.clone(), |ctx: Ctx<'_>| ctx.run_gc())?,
+    )?;
     o.set("version", version)?;
     Ok(o)
 }

@@ -84,7 +84,8 @@ impl Session {
 }
 
 fn prepare<'js>(ctx: &Ctx<'js>, env: &Env, version: &'static str) -> Outcome<Object<'js>> {
-    let prelude: Function<'js> = ctx.eval_with_options(include_str!("prelude.js"), options("shell"))?;
+    let prelude: Function<'js> =
+        ctx.eval_with_options(include_str!("prelude.js"), options("shell"))?;
     let tools: Object<'js> = prelude.call((native::object(ctx, version)?,))?;
     let globals = ctx.globals();
     globals.prop(TOOLS, Property::from(tools.clone()))?;

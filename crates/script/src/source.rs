@@ -145,7 +145,13 @@ mod tests {
             assert!(candidates(text)[0].starts_with(['(']), "{text}");
             assert!(!candidates(text)[0].contains("return (\n"), "{text}");
         }
-        for text in ["this.a > 1", "(this.a) > (1)", "functions.length", "a == b", "(1)"] {
+        for text in [
+            "this.a > 1",
+            "(this.a) > (1)",
+            "functions.length",
+            "a == b",
+            "(1)",
+        ] {
             assert!(candidates(text)[0].contains("return (\n"), "{text}");
         }
         assert_eq!(candidates("").len(), 1);
@@ -154,7 +160,10 @@ mod tests {
     #[test]
     fn fields_are_read_from_the_text_or_all_are() {
         let some = |text: &str| fields_read(text).map(|f| f.join(" "));
-        assert_eq!(some("this.a > this . b && obj.c.d == this?.a"), Some("a b c".into()));
+        assert_eq!(
+            some("this.a > this . b && obj.c.d == this?.a"),
+            Some("a b c".into())
+        );
         assert_eq!(some("function() { return true }"), Some(String::new()));
         for text in [
             "f(this)",

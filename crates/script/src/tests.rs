@@ -67,7 +67,13 @@ fn every_type_goes_through_and_back() {
     let engine = engine();
     let env = env(&engine);
     let d = every_type();
-    let back = call(&env, "function(d) { return d }", None, &[Value::Document(d.doc())]).unwrap();
+    let back = call(
+        &env,
+        "function(d) { return d }",
+        None,
+        &[Value::Document(d.doc())],
+    )
+    .unwrap();
     let back = back.get().as_doc().unwrap();
     for (name, v) in d.doc().iter() {
         let got = back.field(name);
@@ -93,7 +99,10 @@ fn numbers_are_doubles_unless_they_came_as_something_else() {
     assert_eq!(number("x => x").get().tag(), model::Tag::DOUBLE);
     assert_eq!(number("x => NumberInt(x)").get().tag(), model::Tag::INT32);
     assert_eq!(number("x => NumberLong(x)").get().tag(), model::Tag::INT64);
-    assert_eq!(number("x => NumberDecimal(x)").get().tag(), model::Tag::DECIMAL128);
+    assert_eq!(
+        number("x => NumberDecimal(x)").get().tag(),
+        model::Tag::DECIMAL128
+    );
     let d = doc! { "a": 1i32, "b": 2i32, "c": { "d": 3i32 } };
     let changed = call(
         &env,
@@ -105,7 +114,10 @@ fn numbers_are_doubles_unless_they_came_as_something_else() {
     let changed = changed.get().as_doc().unwrap();
     let tags: Vec<_> = changed.iter().map(|(_, v)| v.type_name()).collect();
     assert_eq!(tags, ["int", "double", "object", "double"]);
-    assert_eq!(changed.field("c").as_doc().unwrap().field("d").tag(), model::Tag::INT32);
+    assert_eq!(
+        changed.field("c").as_doc().unwrap().field("d").tag(),
+        model::Tag::INT32
+    );
 }
 
 #[test]
@@ -115,7 +127,8 @@ fn what_scripts_may_be_and_what_truth_is() {
     let d = doc! { "a": 2i32, "s": "x" };
     let truth = |source: &str| {
         let v = wanted(&env, source, Some(d.doc()), &[], Wants::Truth);
-        v.map(|v| v.get().as_bool() == Some(true)).map_err(|e| e.code())
+        v.map(|v| v.get().as_bool() == Some(true))
+            .map_err(|e| e.code())
     };
     for (source, want) in [
         ("this.a == 2", Ok(true)),
@@ -144,33 +157,62 @@ fn helpers_of_the_shell() {
     let engine = engine();
     let env = env(&engine);
     for (source, want) in [
-        ("tojson({a: 1, b: [ObjectId('0123456789abcdef01234567')]}, '', true)",
-            "{ \"a\" : 1, \"b\" : [ ObjectId(\"0123456789abcdef01234567\") ] }"),
-        ("tojsononeline(NumberLong('9223372036854775807'))", "NumberLong(\"9223372036854775807\")"),
+        (
+            "tojson({a: 1, b: [ObjectId('0123456789abcdef01234567')]}, '', true)",
+            "{ \"a\" : 1, \"b\" : [ ObjectId(\"0123456789abcdef01234567\") ] }",
+        ),
+        (
+            "tojsononeline(NumberLong('9223372036854775807'))",
+            "NumberLong(\"9223372036854775807\")",
+        ),
         ("'' + NumberLong(5)", "5"),
         ("NumberLong(5).toString()", "NumberLong(5)"),
-        ("tojsononeline(ISODate('2020-02-03T04:05:06.007+01:30'))",
-            "ISODate(\"2020-02-03T02:35:06.007Z\")"),
+        (
+            "tojsononeline(ISODate('2020-02-03T04:05:06.007+01:30'))",
+            "ISODate(\"2020-02-03T02:35:06.007Z\")",
+        ),
         ("'' + Array.sum([1, NumberLong(2), NumberInt(3)])", "6"),
         ("'' + Array.avg([1, 2])", "1.5"),
         ("tojsononeline(Array.unique([1, 1, 2]))", "[ 1, 2 ]"),
-        ("UUID('00112233-4455-6677-8899-aabbccddeeff').toString()",
-            "UUID(\"00112233-4455-6677-8899-aabbccddeeff\")"),
+        (
+            "UUID('00112233-4455-6677-8899-aabbccddeeff').toString()",
+            "UUID(\"00112233-4455-6677-8899-aabbccddeeff\")",
+        ),
         ("HexData(0, 'ff00').base64()", "/wA="),
-        ("MD5('d41d8cd98f00b204e9800998ecf8427e').hex()", "d41d8cd98f00b204e9800998ecf8427e"),
+        (
+            "MD5('d41d8cd98f00b204e9800998ecf8427e').hex()",
+            "d41d8cd98f00b204e9800998ecf8427e",
+        ),
         ("hex_md5('')", "d41d8cd98f00b204e9800998ecf8427e"),
-        ("ObjectId('5e0be100deadbeefdeadbeef').getTimestamp().toISOString()",
-            "2020-01-01T00:00:00.000Z"),
-        ("tojsononeline([MinKey, MaxKey, Timestamp(1, 2)])",
-            "[ { \"$minKey\" : 1 }, { \"$maxKey\" : 1 }, Timestamp(1, 2) ]"),
-        ("'' + (NumberDecimal('1.10') instanceof NumberDecimal)", "true"),
+        (
+            "ObjectId('5e0be100deadbeefdeadbeef').getTimestamp().toISOString()",
+            "2020-01-01T00:00:00.000Z",
+        ),
+        (
+            "tojsononeline([MinKey, MaxKey, Timestamp(1, 2)])",
+            "[ { \"$minKey\" : 1 }, { \"$maxKey\" : 1 }, Timestamp(1, 2) ]",
+        ),
+        (
+            "'' + (NumberDecimal('1.10') instanceof NumberDecimal)",
+            "true",
+        ),
         ("version()", "8.2.0"),
-        ("typeof Atomics + typeof SharedArrayBuffer + typeof require", "undefinedundefinedundefined"),
+        (
+            "typeof Atomics + typeof SharedArrayBuffer + typeof require",
+            "undefinedundefinedundefined",
+        ),
         ("'\u{D7FF}' + '\\ud800'", "\u{D7FF}\u{FFFD}"),
-        ("isString('') + ' ' + isNumber(NumberLong(1)) + ' ' + isObject({})", "true true true"),
+        (
+            "isString('') + ' ' + isNumber(NumberLong(1)) + ' ' + isObject({})",
+            "true true true",
+        ),
     ] {
         let got = call(&env, source, None, &[]);
-        assert_eq!(got.as_ref().ok().and_then(|v| v.get().as_str()), Some(want), "{source}: {got:?}");
+        assert_eq!(
+            got.as_ref().ok().and_then(|v| v.get().as_str()),
+            Some(want),
+            "{source}: {got:?}"
+        );
     }
 }
 
@@ -198,7 +240,8 @@ fn values_that_are_no_bson_are_refused() {
     }
 }
 
-/// The longest step of the engine that is not interrupted is the text of a number of a million bits:
+/// The longest step of the engine that is not interrupted is the text of a number of a million
+/// bits:
 /// six seconds in a debug build on a busy machine.
 const STEP_MAX: Duration = Duration::from_secs(20);
 
@@ -269,10 +312,16 @@ fn hostile_scripts_end_in_bounded_time_and_memory() {
         if let Err(e) = &got {
             assert!(matches!(e.code(), 139 | 11601), "{source}: {e:?}");
         }
-        println!("{took:?} {source} {:?}", got.as_ref().map_err(|e| e.code()).err());
+        println!(
+            "{took:?} {source} {:?}",
+            got.as_ref().map_err(|e| e.code()).err()
+        );
         assert!(took < STEP_MAX, "{source}: {took:?}");
     }
-    assert!(call(&env(&engine), "1 + 1", None, &[]).is_ok(), "the thread goes on");
+    assert!(
+        call(&env(&engine), "1 + 1", None, &[]).is_ok(),
+        "the thread goes on"
+    );
 }
 
 #[test]
@@ -281,10 +330,26 @@ fn operations_do_not_see_each_other_and_the_interrupt_ends_them() {
     let (first, mut second) = (env(&engine), env(&engine));
     let count = "function() { n = (typeof n == 'undefined' ? 0 : n) + 1; return n }";
     for want in [1.0, 2.0] {
-        same(call(&first, count, None, &[]).unwrap().get(), Value::Double(want), "first");
+        same(
+            call(&first, count, None, &[]).unwrap().get(),
+            Value::Double(want),
+            "first",
+        );
     }
-    assert!(call(&first, "Array.prototype.map = Object.keys = null", None, &[]).is_ok());
-    same(call(&second, count, None, &[]).unwrap().get(), Value::Double(1.0), "second");
+    assert!(
+        call(
+            &first,
+            "Array.prototype.map = Object.keys = null",
+            None,
+            &[]
+        )
+        .is_ok()
+    );
+    same(
+        call(&second, count, None, &[]).unwrap().get(),
+        Value::Double(1.0),
+        "second",
+    );
     assert!(call(&second, "Object.keys([1].map(x => x)).length", None, &[]).is_ok());
     second.script_scope = Some(doc! { "factor": 3i32 });
     let third = {
@@ -292,7 +357,11 @@ fn operations_do_not_see_each_other_and_the_interrupt_ends_them() {
         e.script_scope = Some(doc! { "factor": 3i32 });
         e
     };
-    same(call(&third, "factor * 2", None, &[]).unwrap().get(), Value::Double(6.0), "third");
+    same(
+        call(&third, "factor * 2", None, &[]).unwrap().get(),
+        Value::Double(6.0),
+        "third",
+    );
     let mut killed = env(&engine);
     killed.interrupt = Some(Arc::new(|| Err(model::MongoError::new(50, "too late"))));
     let e = call(&killed, "while (true);", None, &[]).unwrap_err();
@@ -307,12 +376,14 @@ fn emit_and_fold() {
     let map = "function() { for (const x of this.list) emit(this.k, x); emit(undefined, this) }";
     let got = wanted(&e, map, Some(d.doc()), &[], Wants::Emitted).unwrap();
     let want = doc! { "": [{ "k": "a", "v": 1.0 }, { "k": "a", "v": 2.0 },
-        { "k": Value::Null, "v": { "k": "a", "n": 4i32, "list": [1i32, 2i32] } }] };
+    { "k": Value::Null, "v": { "k": "a", "n": 4i32, "list": [1i32, 2i32] } }] };
     same(got.get(), want.doc().field(""), map);
     for (source, code) in [("emit(1)", 31220), ("emit(1, 2, 3)", 31220)] {
         let got = wanted(&e, source, Some(d.doc()), &[], Wants::Emitted);
         assert_eq!(got.map_err(|e| e.code()).err(), Some(code));
     }
+    let misplaced = call(&e, "emit(1, 2)", None, &[]).map_err(|e| e.code());
+    assert_eq!(misplaced.err(), Some(9712400));
     engine.set_limits(Limits {
         emitted_bytes: 1000,
         ..Limits::default()
@@ -334,6 +405,12 @@ fn what_is_printed_reaches_the_log() {
     let print = Box::new(move |line: &str| seen.lock().unwrap().push(line.to_owned()));
     let engine = Arc::new(Engine::new("8.2.0", print));
     let e = env(&engine);
-    call(&e, "print('a', 1, {b: 2}); printjsononeline([1]); throw 1", None, &[]).unwrap_err();
+    call(
+        &e,
+        "print('a', 1, {b: 2}); printjsononeline([1]); throw 1",
+        None,
+        &[],
+    )
+    .unwrap_err();
     assert_eq!(*lines.lock().unwrap(), ["a 1 { \"b\" : 2 }", "[ 1 ]"]);
 }

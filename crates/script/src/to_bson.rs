@@ -98,12 +98,9 @@ impl<'t, 'js> ToBson<'t, 'js> {
     fn text(&self, s: &JsString<'js>) -> Outcome<String> {
         match s.to_string() {
             // Half of a pair, which UTF-8 cannot hold.
-            Err(rquickjs::Error::Utf8(_)) => Ok(tool::<JsString<'js>>(
-                self.tools,
-                "wellFormed",
-                (s.clone(),),
-            )?
-            .to_string()?),
+            Err(rquickjs::Error::Utf8(_)) => {
+                Ok(tool::<JsString<'js>>(self.tools, "wellFormed", (s.clone(),))?.to_string()?)
+            }
             text => Ok(text?),
         }
     }
@@ -263,7 +260,9 @@ impl<'t, 'js> ToBson<'t, 'js> {
         let Some(Value::Document(d)) = scope.doc().first().map(|(_, v)| v) else {
             return Err(failed("the scope of code must be an object").into());
         };
-        let code = code.as_string().map_or(Ok(String::new()), |s| self.text(s))?;
+        let code = code
+            .as_string()
+            .map_or(Ok(String::new()), |s| self.text(s))?;
         place.put(Value::CodeWithScope(&code, d.as_bytes()));
         Ok(())
     }

@@ -42,7 +42,10 @@ pub(crate) fn must_end() -> bool {
         w.failed = checked.err().or_else(|| {
             let late = w.until.is_some_and(|until| Instant::now() >= until);
             late.then(|| {
-                MongoError::new(code::INTERRUPTED, "JavaScript execution interrupted: too slow")
+                MongoError::new(
+                    code::INTERRUPTED,
+                    "JavaScript execution interrupted: too slow",
+                )
             })
         });
         w.failed.is_some()

@@ -97,13 +97,18 @@ impl CommandHandler {
     fn runs_scripts(&self, name: &str, request: &wire::Request<'_>) -> bool {
         match name {
             "getMore" => {
-                let id = Doc::from_prefix(request.body).field("getMore").as_i64_exact();
+                let id = Doc::from_prefix(request.body)
+                    .field("getMore")
+                    .as_i64_exact();
                 id.is_some_and(|id| self.dispatcher.service().cursors.runs_scripts(id))
             }
             "find" | "count" | "distinct" | "update" | "delete" | "findAndModify"
             | "findandmodify" | "bulkWrite" | "explain" | "currentOp" => {
                 commands::names_script(request.body)
-                    || request.sequences.iter().any(|s| commands::names_script(s.documents))
+                    || request
+                        .sequences
+                        .iter()
+                        .any(|s| commands::names_script(s.documents))
             }
             _ => false,
         }

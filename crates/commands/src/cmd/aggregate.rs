@@ -9,7 +9,7 @@ use crate::dispatch::concern::{ReadLevel, check_level};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Durability, Privilege, flag};
-use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
+use crate::read::{CollationArg, QueryCursor, StoreHost, environment, shape};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
@@ -165,7 +165,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         collation.document().map(|d| d.to_buf()),
         hint,
     )
-    .bypassing_validation(args.bypass_validation);
+    .bypassing_validation(args.bypass_validation)
+    .allowing(shape::allowed_indexes(
+        &cx.service.state.query_settings,
+        cx.db,
+        cx.request.body,
+    )?);
     let (view, at) = cx.read_view()?;
     let host = host.reading(view);
     let allow_disk_use = args

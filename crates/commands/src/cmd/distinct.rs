@@ -9,7 +9,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use crate::read::{CollationArg, StoreHost, environment};
+use crate::read::{CollationArg, StoreHost, environment, shape};
 use model::path::PathPart;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail};
 use operators::Env;
@@ -47,6 +47,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut env = environment(cx, &collation)?;
     env.has_now = false;
     let filter = MatchFilter::parse(&mut ParseCx::of_query(&env), args.query)?;
+    let settings = &cx.service.state.query_settings;
+    let allowed = shape::allowed_indexes(settings, cx.db, cx.request.body)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let path = FieldPath::new(args.key);
     let mut values = Values {
@@ -79,6 +81,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 hint: hint.as_ref(),
                 collation: collation.document(),
                 view: Some(&view),
+                allowed: allowed.as_deref(),
                 ..PlanRequest::default()
             };
             values.read(&c, &want, args.key, &env)?;

@@ -10,7 +10,7 @@ use crate::dispatch::concern::ReadLevel;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{OpClass, Privilege, flag};
-use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
+use crate::read::{CollationArg, QueryCursor, StoreHost, environment, shape};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
@@ -198,6 +198,7 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
         tail: args.cursor.tailable,
         collation,
         view: None,
+        allowed: None,
     })
 }
 
@@ -279,8 +280,11 @@ fn open(
         allow_disk_use: may_spill(cx, args),
     };
     // Mistakes in the query are reported whether or not there is a collection.
+    let settings = &cx.service.state.query_settings;
+    let allowed = shape::allowed_indexes(settings, cx.db, cx.request.body)?;
     let find = Arc::new(Find {
         view: Some(view.clone()),
+        allowed,
         ..parse(args, env, collation)?
     });
     let docs: Box<dyn BatchStream> = match coll {

@@ -1,13 +1,13 @@
 //! `mapReduce`: a pipeline made of its functions. `$match`, `$sort` and `$limit` choose the input,
-//! one expression runs `map` and gives what it emits, `$group` reduces, `$project` finalizes, `$out`
-//! or `$merge` writes. `jsMode` and `verbose` are taken and change nothing, as in MongoDB.
+//! one expression runs `map` and gives what it emits, `$group` reduces, `$project` finalizes,
+//! `$out` or `$merge` writes. `jsMode` and `verbose` are taken and change nothing, as in MongoDB.
 
+use crate::ddl::names;
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use crate::ddl::names;
 use crate::read::{CollationArg, StoreHost, environment};
 use model::{ArrayWriter, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
@@ -123,16 +123,13 @@ impl Out {
 fn stages(a: &Args<'_>, out: &Out) -> Result<DocBuf> {
     let limit = a.int("limit").unwrap_or(0);
     if limit < 0 {
-        bail!(
-            code::BAD_VALUE,
-            "limit must not be negative, given {limit}"
-        );
+        bail!(code::BAD_VALUE, "limit must not be negative, given {limit}");
     }
     let (map, reduce) = (a.value("map"), a.value("reduce"));
     let finalize = match a.value("finalize") {
         Value::Missing => None,
         v => Some(model::doc! { "$project": { "value": { "$function": {
-            "body": v, "args": ["$_id", "$value"], "lang": "js" } } } }),
+        "body": v, "args": ["$_id", "$value"], "lang": "js" } } } }),
     };
     let mut bytes = Vec::new();
     {
@@ -146,11 +143,15 @@ fn stages(a: &Args<'_>, out: &Out) -> Result<DocBuf> {
         if limit > 0 {
             w.push(&model::doc! { "$limit": limit });
         }
-        w.push(&model::doc! { "$project": { "_id": false, "emits": { "$_internalJsEmit": {
-            "this": "$$ROOT", "eval": map } } } });
+        w.push(
+            &model::doc! { "$project": { "_id": false, "emits": { "$_internalJsEmit": {
+            "this": "$$ROOT", "eval": map } } } },
+        );
         w.push(&model::doc! { "$unwind": "$emits" });
-        w.push(&model::doc! { "$group": { "_id": "$emits.k", "value": { "$_internalJsReduce": {
-            "data": "$emits", "eval": reduce } } } });
+        w.push(
+            &model::doc! { "$group": { "_id": "$emits.k", "value": { "$_internalJsReduce": {
+            "data": "$emits", "eval": reduce } } } },
+        );
         if let Some(finalize) = &finalize {
             w.push(finalize);
         }
@@ -161,8 +162,10 @@ fn stages(a: &Args<'_>, out: &Out) -> Result<DocBuf> {
                 w.push(&model::doc! { "$out": into(ns).doc() });
             }
             Out::Merge(ns) => {
-                w.push(&model::doc! { "$merge": { "into": into(ns).doc(), "on": "_id",
-                "whenMatched": "replace", "whenNotMatched": "insert" } });
+                w.push(
+                    &model::doc! { "$merge": { "into": into(ns).doc(), "on": "_id",
+                    "whenMatched": "replace", "whenNotMatched": "insert" } },
+                );
             }
             Out::Reduce(ns) => {
                 let again = model::doc! { "$project": { "value": { "$function": { "body": reduce,
@@ -176,9 +179,11 @@ fn stages(a: &Args<'_>, out: &Out) -> Result<DocBuf> {
                     }
                 }
                 let matched = DocBuf::from_bytes(matched).unwrap_or_default();
-                w.push(&model::doc! { "$merge": { "into": into(ns).doc(), "on": "_id",
-                "whenMatched": Value::Array(matched.doc().as_array()),
-                "whenNotMatched": "insert" } });
+                w.push(
+                    &model::doc! { "$merge": { "into": into(ns).doc(), "on": "_id",
+                    "whenMatched": Value::Array(matched.doc().as_array()),
+                    "whenNotMatched": "insert" } },
+                );
             }
         }
     }

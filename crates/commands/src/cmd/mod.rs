@@ -33,6 +33,7 @@ pub(crate) mod oplog;
 pub(crate) mod parameter;
 pub(crate) mod ping;
 pub(crate) mod plan_cache;
+pub(crate) mod query_settings;
 pub(crate) mod replication;
 pub(crate) mod server_status;
 pub(crate) mod session;

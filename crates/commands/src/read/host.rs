@@ -5,7 +5,7 @@ use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
 use crate::state::service::Service;
-use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
+use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, OwnedValue, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{
     BatchStream, ChangeHost, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch,
@@ -26,6 +26,8 @@ pub(crate) struct StoreHost {
     bypass_validation: bool,
     /// The state it reads.
     view: ReadView,
+    /// The only indexes to consider.
+    allowed: Option<Vec<OwnedValue>>,
     /// Looked up when first asked for.
     memory_limit_bytes: std::sync::OnceLock<usize>,
 }
@@ -44,6 +46,7 @@ impl StoreHost {
             hint,
             bypass_validation: false,
             view,
+            allowed: None,
             memory_limit_bytes,
         }
     }
@@ -61,6 +64,11 @@ impl StoreHost {
         }
     }
 
+    /// The same, with only these indexes to consider.
+    pub(crate) fn allowing(self, allowed: Option<Vec<OwnedValue>>) -> StoreHost {
+        StoreHost { allowed, ..self }
+    }
+
     /// The validator of a collection that is written to.
     fn validator(&self, coll: &Collection) -> Result<Option<Validator>> {
         if self.bypass_validation {
@@ -76,6 +84,7 @@ impl StoreHost {
             hint: self.hint.as_ref(),
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: Some(&self.view),
+            allowed: self.allowed.as_deref(),
             ..ReadOptions::default()
         }
     }

@@ -18,8 +18,25 @@ pub(super) fn list(service: &Service, stage: &str, db: &str, spec: Doc<'_>) -> R
         )),
         "$listSessions" | "$listLocalSessions" => Ok(sessions(service, spec)),
         "$listClusterCatalog" => catalog(service, db, spec.field("shards").truthy()),
+        "$querySettings" => Ok(settings(service, spec)),
         _ => Ok(Vec::new()),
     }
+}
+
+fn settings(service: &Service, spec: Doc<'_>) -> Vec<DocBuf> {
+    let all = service.state.query_settings.list();
+    let debug = spec.field("showDebugQueryShape").truthy();
+    let one = |(hash, row): (String, crate::state::query_settings::ShapeSettings)| {
+        DocBuf::build(|w| {
+            w.put("queryShapeHash", hash.as_str())
+                .put("settings", &row.settings)
+                .put("representativeQuery", &row.representative);
+            if debug {
+                w.put("debugQueryShape", &row.representative);
+            }
+        })
+    };
+    all.into_iter().map(one).collect()
 }
 
 /// Sessions belong to nobody, so none is of one of the users asked for.

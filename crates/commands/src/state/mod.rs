@@ -12,6 +12,7 @@ pub mod log;
 pub(crate) mod machine;
 pub(crate) mod operations;
 pub mod parameters;
+pub mod query_settings;
 pub(crate) mod replica_set;
 pub mod service;
 pub mod sessions;
@@ -100,6 +101,8 @@ pub struct State {
     pub auto_compact: Mutex<AutoCompact>,
     /// Cluster parameters that were set, by name.
     pub cluster_parameters: Mutex<BTreeMap<&'static str, DocBuf>>,
+    /// Settings of query shapes.
+    pub query_settings: query_settings::QuerySettings,
     /// Index filters by namespace.
     pub plan_filters: Mutex<BTreeMap<String, Vec<PlanFilter>>>,
     /// Bytes used and all bytes of the file system; the server measures them now and then.
@@ -123,6 +126,7 @@ impl Default for State {
             fsync_locks: AtomicI64::new(0),
             auto_compact: Mutex::default(),
             cluster_parameters: Mutex::default(),
+            query_settings: Default::default(),
             plan_filters: Mutex::default(),
             disk_bytes: Mutex::default(),
             default_concerns: concerns::DefaultConcerns::default(),

@@ -107,7 +107,7 @@ fn long_commands() -> Vec<String> {
             {{"$toString": "$x"}}, "/", {{"$toString": "$y"}}]}}}}}}, {{"$out": "out"}}"#
         ),
         r#"{"$limit": 1}, {"$set": {"d": {"$toDate": {"$toLong": "$a"}}}},
-            {"$densify": {"field": "a", "range": {"step": 0.00001, "bounds": [0, 200]}}},
+            {"$densify": {"field": "a", "range": {"step": 0.0005, "bounds": [0, 200]}}},
             {"$match": {"a": -1}}"#
             .to_owned(),
     ];

@@ -17,6 +17,7 @@ mod out;
 mod protocol;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
+mod query_settings;
 mod retries;
 mod scripts;
 mod snapshots;

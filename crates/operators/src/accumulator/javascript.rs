@@ -7,9 +7,9 @@
 //! [`crate::script::Scripts::call`].
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use crate::Cx;
 use crate::expr::{BoxExpr, Constant, ParseCx, parse};
 use crate::script::{Call, Script, Wants};
-use crate::Cx;
 use model::{Array, Doc, MongoError, OwnedValue, Result, Value, bail};
 use std::sync::Arc;
 
@@ -41,7 +41,10 @@ fn function(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>) -> Result<Option<Scr
     }
     let e = parse(cx, v)?;
     let Some(v) = e.constant() else {
-        bail!(4544701, "$accumulator '{name}' must be a constant expression")
+        bail!(
+            4544701,
+            "$accumulator '{name}' must be a constant expression"
+        )
     };
     match Script::source_of(&v) {
         Some(source) => Ok(Some(Script::new(source))),
@@ -85,7 +88,10 @@ fn parse_accumulator(
     let mut required = |field: &str, number: i32| -> Result<Script> {
         let script = function(cx, field, d.field(field))?;
         script.filter(|s| !s.source.is_empty()).ok_or_else(|| {
-            MongoError::new(number, format!("{name} missing required argument '{field}'"))
+            MongoError::new(
+                number,
+                format!("{name} missing required argument '{field}'"),
+            )
         })
     };
     let init = required("init", 4544707)?;
@@ -93,10 +99,7 @@ fn parse_accumulator(
     required("merge", 4544709)?;
     let finalize = function(cx, "finalize", d.field("finalize"))?;
     if d.field("accumulateArgs").is_missing() {
-        bail!(
-            4544710,
-            "{name} missing required argument 'accumulateArgs'"
-        );
+        bail!(4544710, "{name} missing required argument 'accumulateArgs'");
     }
     let init_args = match d.field("initArgs") {
         Value::Missing => Constant::boxed(Value::Array(Array::EMPTY)),
@@ -205,7 +208,9 @@ impl Accumulator for Accumulate {
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.state.len_bytes() + self.pending_bytes
+        size_of::<Self>()
+            + self.state.len_bytes()
+            + self.pending_bytes
             + self.pending.capacity() * size_of::<OwnedValue>()
     }
 }
@@ -319,7 +324,9 @@ impl Accumulator for Reduce {
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.key.len_bytes() + self.bytes
+        size_of::<Self>()
+            + self.key.len_bytes()
+            + self.bytes
             + self.values.capacity() * size_of::<OwnedValue>()
     }
 }
@@ -350,7 +357,10 @@ mod tests {
             row("{'$accumulator': {ALL, 'finalize': 1}}", "!4544702"),
             row("{'$accumulator': {'accumulate': 'a'}}", "!4544707"),
             row("{'$accumulator': {'init': 'a'}}", "!4544708"),
-            row("{'$accumulator': {'init': 'a', 'accumulate': 'a'}}", "!4544709"),
+            row(
+                "{'$accumulator': {'init': 'a', 'accumulate': 'a'}}",
+                "!4544709",
+            ),
             row(
                 "{'$accumulator': {'init': 'a', 'accumulate': 'a', 'merge': 'm'}}",
                 "!4544710",
@@ -363,7 +373,10 @@ mod tests {
             row("{'$_internalJsReduce': {'eval': 1}}", "!31244"),
             row("{'$_internalJsReduce': {'eval': 'x', 'y': 1}}", "!31243"),
             row("{'$_internalJsReduce': {'eval': 'x', 'data': 1}}", "!31242"),
-            row("{'$_internalJsReduce': {'eval': 'x', 'data': {'k': 1}}}", "!31251"),
+            row(
+                "{'$_internalJsReduce': {'eval': 'x', 'data': {'k': 1}}}",
+                "!31251",
+            ),
         ] {
             crate::accumulator::check::table(&[(&spec, "[{}]", want)]);
         }

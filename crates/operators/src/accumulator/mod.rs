@@ -174,7 +174,9 @@ pub(crate) mod check {
             state.add(&cx, parsed.input.eval(&cx)?)?;
         }
         assert!(state.memory_bytes() < 10_000);
-        state.finish(&Cx::new(&arena, Value::Missing, &env)).map(|v| v.to_owned_value())
+        state
+            .finish(&Cx::new(&arena, Value::Missing, &env))
+            .map(|v| v.to_owned_value())
     }
 
     /// Checks rows of (specification, documents, outcome).

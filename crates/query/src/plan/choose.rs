@@ -68,6 +68,9 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     if let Some(reverse) = natural {
         return Ok(Plan::of(Access::Collection { reverse }, true));
     }
+    if request.allowed.is_some() {
+        return Ok(among_allowed(coll, request, root, &indexes));
+    }
     let by_id = by_id(coll, request, root);
     // One document by its id: nothing can be better.
     if let Some(p) = &by_id
@@ -93,6 +96,31 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
         },
         |(_, p)| p,
     ))
+}
+
+/// The best plan over the indexes that settings allow; the best of all when none of them can be
+/// used.
+fn among_allowed(
+    coll: &Collection,
+    request: &PlanRequest<'_>,
+    root: &Node,
+    indexes: &[Arc<Index>],
+) -> Plan {
+    let allowed: Vec<Arc<Index>> = indexes
+        .iter()
+        .filter(|i| request.allows(i.name(), i.key_pattern()))
+        .cloned()
+        .collect();
+    let id_key = model::doc! { "_id": 1i32 };
+    let by_id = by_id(coll, request, root).filter(|_| request.allows("_id_", id_key.doc()));
+    let free = PlanRequest {
+        allowed: None,
+        ..*request
+    };
+    match best(by_id, request, root, &allowed, |_| true) {
+        Some((_, plan)) => plan,
+        None => choose(coll, &free).unwrap_or_else(|_| Plan::scan()),
+    }
 }
 
 /// The bounded index plans that were considered and rejected, for explain.

@@ -7,7 +7,7 @@ use super::read::PlanStream;
 use super::request::{Hint, PlanRequest};
 use crate::exec::{BatchStream, OpenedRead, ReadRequest};
 use crate::near::{self, NearStream};
-use model::{Doc, Result};
+use model::{Doc, OwnedValue, Result};
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
@@ -26,6 +26,8 @@ pub struct ReadOptions<'o> {
     pub view: Option<&'o ReadView>,
     /// Documents come with record id and index key as metadata.
     pub row_metadata: bool,
+    /// The only indexes to consider, see [`PlanRequest::allowed`].
+    pub allowed: Option<&'o [OwnedValue]>,
 }
 
 impl<'r> PlanRequest<'r> {
@@ -39,6 +41,7 @@ impl<'r> PlanRequest<'r> {
             max: options.max,
             collation: options.collation,
             view: options.view,
+            allowed: options.allowed,
         }
     }
 }

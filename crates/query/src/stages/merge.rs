@@ -3,7 +3,8 @@
 //! it, 73 / 5786800 bad names, 31319 system collections, 31320 internal databases, 51186 / 51187 /
 //! 51134 / 31465 bad `on`, 51191 / 2 bad whenMatched, 14 / 2 bad whenNotMatched, 51181 modes that
 //! do not go together, 51199 / 51273 bad `let`, 72 stages not allowed in whenMatched; at run time
-//! 51185 an array as an `on` value, 51132 (from the host) none, 11000 for whenMatched "fail", and the host's.
+//! 51185 an array as an `on` value, 51132 (from the host) none, 11000 for whenMatched "fail", and
+//! the host's.
 
 use super::fields::Fields;
 use super::variables::{Let, with_variables};

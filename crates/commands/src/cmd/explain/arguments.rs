@@ -59,5 +59,6 @@ pub(super) fn plain_find(
         tail: false,
         collation,
         view: None,
+        allowed: None,
     })
 }

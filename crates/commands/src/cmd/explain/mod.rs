@@ -12,7 +12,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use aggregate::explain_aggregate;
+use aggregate::{explain_aggregate, explain_map_reduce};
 use explained::Level;
 use model::{Doc, Result, bail, code};
 use read::explain_read;
@@ -57,6 +57,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     match name {
         "find" | "count" | "distinct" => explain_read(cx, name, own, inner, level),
         "aggregate" => explain_aggregate(cx, own, inner, level),
+        "mapReduce" | "mapreduce" => explain_map_reduce(cx, own, inner, level),
         "update" | "delete" | "findAndModify" | "findandmodify" => {
             explain_write(cx, name, own, inner, level)
         }

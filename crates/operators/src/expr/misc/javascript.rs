@@ -36,7 +36,10 @@ fn parse_function(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> 
         bail!(31432, "The body function must be a constant expression")
     };
     let Some(source) = Script::source_of(&body) else {
-        bail!(31262, "The body function must evaluate to type string or code")
+        bail!(
+            31262,
+            "The body function must evaluate to type string or code"
+        )
     };
     if d.field("args").is_missing() {
         bail!(31263, "The args field must be specified.");
@@ -94,7 +97,10 @@ fn parse_emit(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resu
         )
     };
     let Some(source) = d.get("eval").as_ref().and_then(Script::source_of) else {
-        bail!(31222, "The map function must be specified as a string or code")
+        bail!(
+            31222,
+            "The map function must be specified as a string or code"
+        )
     };
     if d.field("this").is_missing() {
         bail!(31223, "'this' must be specified");
@@ -142,14 +148,29 @@ mod tests {
         for (spec, want) in [
             row("{'$function': 1}", "!31260"),
             row("{'$function': {'args': [], 'lang': 'js'}}", "!31261"),
-            row("{'$function': {'body': 1, 'args': [], 'lang': 'js'}}", "!31262"),
-            row("{'$function': {'body': '$x', 'args': [], 'lang': 'js'}}", "!31432"),
+            row(
+                "{'$function': {'body': 1, 'args': [], 'lang': 'js'}}",
+                "!31262",
+            ),
+            row(
+                "{'$function': {'body': '$x', 'args': [], 'lang': 'js'}}",
+                "!31432",
+            ),
             row("{'$function': {'body': 'CODE', 'lang': 'js'}}", "!31263"),
             row("{'$function': {'body': 'CODE', 'args': []}}", "!31418"),
-            row("{'$function': {'body': 'CODE', 'args': [], 'lang': 'py'}}", "!31419"),
-            row("{'$function': {'body': 'CODE', 'args': 1, 'lang': 'js'}}", "!31266"),
+            row(
+                "{'$function': {'body': 'CODE', 'args': [], 'lang': 'py'}}",
+                "!31419",
+            ),
+            row(
+                "{'$function': {'body': 'CODE', 'args': 1, 'lang': 'js'}}",
+                "!31266",
+            ),
             // No engine.
-            row("{'$function': {'body': 'CODE', 'args': [], 'lang': 'js'}}", "!31264"),
+            row(
+                "{'$function': {'body': 'CODE', 'args': [], 'lang': 'js'}}",
+                "!31264",
+            ),
         ] {
             crate::expr::table::table(&[(&spec, "{}", want)]);
         }
