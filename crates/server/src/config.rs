@@ -58,6 +58,19 @@ pub struct ServeArgs {
     /// Compressors offered to clients, separated by commas [default: zstd,zlib,snappy]
     #[arg(long = "networkMessageCompressors", value_name = "LIST")]
     pub network_message_compressors: Option<String>,
+    /// Check access: users log in and may do what their roles allow
+    #[arg(long, conflicts_with = "noauth")]
+    pub auth: bool,
+    /// Do not check access, whatever the configuration file says
+    #[arg(long)]
+    pub noauth: bool,
+    /// Key file of a replica set; there is one member, so all it does is what it does on mongod
+    /// besides: access is checked
+    #[arg(long = "keyFile", value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Listen beyond this machine although access is not checked
+    #[arg(long = "allowOpenAccess")]
+    pub allow_open_access: bool,
     /// Server parameter, such as enableTestCommands=1; may be given several times
     #[arg(long = "setParameter", value_name = "NAME=VALUE")]
     pub set_parameter: Vec<String>,
@@ -70,6 +83,7 @@ struct File {
     storage: Storage,
     replication: Replication,
     quarry: Own,
+    security: Security,
     #[serde(rename = "setParameter")]
     set_parameter: BTreeMap<String, serde_yaml_ng::Value>,
     #[serde(rename = "systemLog")]
@@ -124,10 +138,18 @@ struct Replication {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Security {
+    authorization: Option<String>,
+    key_file: Option<PathBuf>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Own {
     memory: Option<String>,
     standalone: bool,
+    allow_open_access: bool,
 }
 
 /// What the server runs with.
@@ -147,6 +169,9 @@ pub struct Settings {
     pub unix_socket_prefix: Option<PathBuf>,
     pub connections_max: u32,
     pub compressors: Vec<String>,
+    /// Access is checked.
+    pub auth: bool,
+    pub allow_open_access: bool,
     /// Server parameters, name and value as they were written.
     pub parameters: Vec<(String, String)>,
 }
@@ -186,7 +211,11 @@ impl Settings {
         let addresses = args.bind_ip.clone().or(file.net.bind_ip);
         let set = args.repl_set.clone().or(file.replication.repl_set_name);
         let standalone = args.standalone || file.quarry.standalone;
+        let auth = checks_access(args, &file.security)?;
+        let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
         Ok(Settings {
+            auth,
+            allow_open_access,
             parameters: parameters(&file.set_parameter, &args.set_parameter)?,
             dbpath: path.unwrap_or_else(|| PathBuf::from("data")),
             port: args.port.or(file.net.port).unwrap_or(27017),
@@ -225,12 +254,80 @@ impl Settings {
             "net": { "bindIp": bind.as_str(), "port": i32::from(self.port) },
             "storage": { "dbPath": path.as_str(), "engine": self.storage_engine.as_str() }
         };
+        if self.auth {
+            d.append(|w| {
+                w.doc("security").put("authorization", "enabled");
+            });
+        }
         if let Some(name) = &self.replica_set {
             d.append(|w| {
                 w.doc("replication").put("replSet", name.as_str());
             });
         }
         d
+    }
+}
+
+/// Whether access is checked. A key file says so, too; it must be one that mongod takes.
+fn checks_access(args: &ServeArgs, file: &Security) -> Result<bool, String> {
+    let named = match file.authorization.as_deref() {
+        None => None,
+        Some("enabled") => Some(true),
+        Some("disabled") => Some(false),
+        Some(other) => {
+            return Err(format!(
+                "security.authorization must be enabled or disabled, given {other}"
+            ));
+        }
+    };
+    let key_file = args.key_file.as_ref().or(file.key_file.as_ref());
+    if let Some(path) = key_file {
+        check_key_file(path)?;
+    }
+    if args.noauth {
+        return match key_file {
+            Some(_) => Err("noauth contradicts keyFile, which has access checked".to_owned()),
+            None => Ok(false),
+        };
+    }
+    Ok(args.auth || named.unwrap_or(key_file.is_some()))
+}
+
+/// A key has 6 to 1024 characters of base64 and is readable by its owner alone.
+fn check_key_file(path: &Path) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt;
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| format!("cannot read the key file {shown}: {e}"))?;
+    let mode = std::fs::metadata(path)
+        .map_err(|e| format!("cannot read the key file {shown}: {e}"))?
+        .permissions()
+        .mode();
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "the key file {shown} may be read by others than its owner; chmod 600 it"
+        ));
+    }
+    let key: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let base64 = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    if !(6..=1024).contains(&key.len()) || !key.iter().all(base64) {
+        return Err(format!(
+            "the key file {shown} must hold 6 to 1024 characters of base64"
+        ));
+    }
+    Ok(())
+}
+
+impl Settings {
+    /// Whether clients of other machines can connect.
+    pub fn listens_beyond_localhost(&self) -> bool {
+        let local = |host: &String| {
+            host == "localhost"
+                || host
+                    .parse::<std::net::IpAddr>()
+                    .is_ok_and(|ip| ip.is_loopback())
+        };
+        !self.bind_ip.iter().all(local)
     }
 }
 

@@ -48,6 +48,13 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     if settings.port == 0 {
         settings.port = free_port(&settings).map_err(fail(CODE_NETWORK))?;
     }
+    if !settings.auth && settings.listens_beyond_localhost() && !settings.allow_open_access {
+        return Err(fail(CODE_OPTIONS)(format!(
+            "bind_ip {} lets other machines in, and access is not checked: give --auth, or say \
+             --allowOpenAccess if everybody who reaches this machine may read and write all data",
+            settings.bind_ip.join(",")
+        )));
+    }
     // From here on a signal does not end the process: a start that is interrupted still closes what
     // it opened.
     let mut signals = signal_hook::iterator::Signals::new([
@@ -76,6 +83,9 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
             let _ = store.close();
             return Err(fail(CODE_OPTIONS)(e.message().to_owned()));
         }
+    }
+    if !service.state.parameters.bool("enableLocalhostAuthBypass") {
+        service.access.without_localhost_exception();
     }
     let service = service.shared();
     let watermark = Watermark::new();
@@ -213,10 +223,31 @@ fn service_config(settings: &Settings, memory: Arc<Budget>) -> Config {
             .filter(|k| settings.compressors.iter().any(|c| c == k))
             .collect(),
         connections_max: settings.connections_max,
-        startup_warnings: Vec::new(),
+        startup_warnings: warnings(settings),
+        auth: settings.auth,
         memory,
         optimize_pipelines: true,
     }
+}
+
+/// What `getLog: "startupWarnings"` shows.
+fn warnings(settings: &Settings) -> Vec<String> {
+    let mut all = Vec::new();
+    if !settings.auth {
+        all.push(
+            "Access control is not enabled for the database. Read and write access to data and \
+             configuration is unrestricted"
+                .to_owned(),
+        );
+        if settings.listens_beyond_localhost() {
+            let bound = settings.bind_ip.join(",");
+            all.push(format!(
+                "This server is bound to {bound} without access control: everybody who reaches \
+                 it can read and write all data"
+            ));
+        }
+    }
+    all
 }
 
 fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
@@ -232,6 +263,9 @@ fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
 }
 
 fn announce(settings: &Settings, server: &Server<CommandHandler>) {
+    for warning in warnings(settings) {
+        eprintln!("quarry: warning: {warning}");
+    }
     let addresses: Vec<String> = server
         .tcp_addresses()
         .iter()

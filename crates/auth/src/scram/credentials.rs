@@ -71,7 +71,7 @@ impl Mechanism {
         .unwrap_or_default()
     }
 
-    fn stretch(self, password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
+    pub(super) fn stretch(self, password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
         let mut key = vec![0; self.key_bytes()];
         match self {
             Mechanism::Sha1 => pbkdf2::pbkdf2_hmac::<Sha1>(password, salt, iterations, &mut key),
@@ -112,7 +112,7 @@ impl std::fmt::Debug for Credentials {
 }
 
 /// The password as SCRAM-SHA-1 hashes it, which MongoDB took over from its first mechanism.
-fn digest(user: &str, password: &str) -> String {
+pub(super) fn digest(user: &str, password: &str) -> String {
     let hash = Md5::digest(format!("{user}:mongo:{password}").as_bytes());
     hash.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -15,7 +15,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "fsync",
         "makes all writes durable, with lock: true also holds back further ones",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::Fsync]),
         flag::ADMIN | flag::LONG,
         &[
             arg("lock", Kind::BoolLike),
@@ -28,7 +28,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "fsyncUnlock",
         "lets writes go on after fsync with lock: true",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::Unlock]),
         flag::ADMIN | flag::LENIENT,
         &[],
         fsync_unlock,
@@ -36,7 +36,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "autoCompact",
         "turns background compaction on or off",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::Compact]),
         flag::ADMIN,
         &[
             arg("freeSpaceTargetMB", Kind::Number),
@@ -48,7 +48,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "profile",
         "sets which operations are recorded",
-        Privilege::Schema,
+        Privilege::Asked(crate::access::needs::profile),
         0,
         &[
             arg("slowms", Kind::Number),
@@ -61,7 +61,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "top",
         "time spent per collection",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::Top]),
         flag::ADMIN | flag::LENIENT,
         &[],
         top,
@@ -69,26 +69,21 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "rotateCertificates",
         "reads certificates again",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::RotateCertificates]),
         flag::ADMIN,
         &[arg("message", Kind::Str)],
         |_| Ok(Outcome::Reply),
     ),
     Command::new(
-        "logout",
-        "forgets who is authenticated on this connection",
-        Privilege::Any,
-        flag::NO_AUTH | flag::LENIENT,
-        &[],
-        |_| Ok(Outcome::Reply),
-    ),
-    Command::new(
         "invalidateUserCache",
         "forgets cached users",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::InvalidateUserCache]),
         flag::ADMIN | flag::LENIENT,
         &[],
-        |_| Ok(Outcome::Reply),
+        |cx| {
+            cx.service.access.changed();
+            Ok(Outcome::Reply)
+        },
     ),
 ];
 

@@ -21,7 +21,7 @@ use query::stage::{ParseOptions, PipelineSource};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "aggregate",
     "documents that go through a pipeline",
-    Privilege::Read,
+    Privilege::Asked(crate::access::needs::aggregate),
     flag::API_V1
         | flag::READ_CONCERN
         | flag::WRITE_CONCERN
@@ -131,7 +131,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         collation.document().map(|d| d.to_buf()),
         hint,
     )
-    .bypassing_validation(args.bypass_validation);
+    .bypassing_validation(args.bypass_validation)
+    .asked_by(cx.owner());
     let (view, at) = cx.read_view()?;
     let host = host.reading(view);
     let allow_disk_use = args

@@ -11,7 +11,7 @@ const FUNCTION: Kind = Kind::OneOf(&[Tag::STRING, Tag::CODE, Tag::CODE_WITH_SCOP
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "mapReduce",
     "documents that go through functions in JavaScript; not run here",
-    Privilege::Read,
+    Privilege::Asked(crate::access::needs::map_reduce),
     flag::READ_CONCERN | flag::WRITE_CONCERN,
     &[
         arg("map", FUNCTION).required(),

@@ -11,7 +11,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetGetStatus",
         "state of the replica set",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ReplSetGetStatus]),
         flag::ADMIN | flag::LENIENT,
         &[],
         status,
@@ -19,7 +19,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetGetConfig",
         "configuration of the replica set",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ReplSetGetConfig]),
         flag::ADMIN | flag::LENIENT,
         &[],
         config,
@@ -27,7 +27,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetInitiate",
         "starts a replica set",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::ReplSetConfigure]),
         flag::ADMIN | flag::LENIENT,
         &[],
         initiate,
@@ -35,7 +35,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetGetRBID",
         "rollback number",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ReplSetGetStatus]),
         flag::ADMIN | flag::LENIENT,
         &[],
         rbid,

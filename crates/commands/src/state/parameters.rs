@@ -280,6 +280,19 @@ impl Parameters {
             .unwrap_or(0)
     }
 
+    /// A parameter that is a list of strings.
+    pub fn strings(&self, name: &str) -> Vec<String> {
+        let value = Parameters::find(name).map(|row| self.get(row, ""));
+        match value.as_ref().map(|v| v.get()) {
+            Some(Value::Array(list)) => list
+                .iter()
+                .filter_map(|v| v.as_str().map(str::to_owned))
+                .collect(),
+            Some(Value::String(text)) => text.split(',').map(str::to_owned).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Sets one while running and returns what it was.
     ///
     /// # Errors
