@@ -110,7 +110,7 @@ const MATRIX: &[Row] = &[
     ("d", || doc! { "validate": "c" }, "aoAX"),
     ("d", || doc! { "compact": "c" }, "aoAX"),
     (
-        "d",
+        "admin",
         || {
             doc! { "validateDBMetadata": 1i32, "db": "d",
             "apiParameters": { "version": "1" } }
