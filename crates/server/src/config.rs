@@ -2,6 +2,8 @@
 //! wherever it has one.
 
 use crate::engines::{EngineOptions, NAMES};
+use crate::net::TlsMode;
+use crate::tls::TlsFiles;
 use clap::Args;
 use model::DocBuf;
 use serde::Deserialize;
@@ -68,6 +70,24 @@ pub struct ServeArgs {
     /// besides: access is checked
     #[arg(long = "keyFile", value_name = "FILE")]
     pub key_file: Option<PathBuf>,
+    /// TLS: disabled, allowTLS, preferTLS or requireTLS [default: disabled]
+    #[arg(long = "tlsMode", value_name = "MODE")]
+    pub tls_mode: Option<String>,
+    /// PEM file with the server's certificate, those it is signed by, and its key
+    #[arg(long = "tlsCertificateKeyFile", value_name = "FILE")]
+    pub tls_certificate_key_file: Option<PathBuf>,
+    /// PEM file with who may have signed certificates of clients
+    #[arg(long = "tlsCAFile", value_name = "FILE")]
+    pub tls_ca_file: Option<PathBuf>,
+    /// PEM file with certificates that are no longer good
+    #[arg(long = "tlsCRLFile", value_name = "FILE")]
+    pub tls_crl_file: Option<PathBuf>,
+    /// With a CA file, clients need not show a certificate
+    #[arg(long = "tlsAllowConnectionsWithoutCertificates")]
+    pub tls_allow_without: bool,
+    /// Any certificate of a client does
+    #[arg(long = "tlsAllowInvalidCertificates")]
+    pub tls_allow_invalid: bool,
     /// Listen beyond this machine although access is not checked
     #[arg(long = "allowOpenAccess")]
     pub allow_open_access: bool,
@@ -100,7 +120,21 @@ struct Net {
     ipv6: bool,
     max_incoming_connections: Option<u32>,
     unix_domain_socket: UnixSocket,
+    tls: TlsSection,
     compression: Compression,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct TlsSection {
+    mode: Option<String>,
+    certificate_key_file: Option<PathBuf>,
+    #[serde(rename = "CAFile")]
+    ca_file: Option<PathBuf>,
+    #[serde(rename = "CRLFile")]
+    crl_file: Option<PathBuf>,
+    allow_connections_without_certificates: bool,
+    allow_invalid_certificates: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -172,6 +206,8 @@ pub struct Settings {
     /// Access is checked.
     pub auth: bool,
     pub allow_open_access: bool,
+    /// `None` without TLS.
+    pub tls: Option<(TlsMode, TlsFiles)>,
     /// Server parameters, name and value as they were written.
     pub parameters: Vec<(String, String)>,
 }
@@ -214,6 +250,7 @@ impl Settings {
         let auth = checks_access(args, &file.security)?;
         let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
         Ok(Settings {
+            tls: tls(args, file.net.tls)?,
             auth,
             allow_open_access,
             parameters: parameters(&file.set_parameter, &args.set_parameter)?,
@@ -266,6 +303,45 @@ impl Settings {
         }
         d
     }
+}
+
+/// TLS, by the mode and the files that are named.
+fn tls(args: &ServeArgs, file: TlsSection) -> Result<Option<(TlsMode, TlsFiles)>, String> {
+    let named = args.tls_mode.clone().or(file.mode);
+    let key = args
+        .tls_certificate_key_file
+        .clone()
+        .or(file.certificate_key_file);
+    let files = TlsFiles {
+        certificate_key: key.clone().unwrap_or_default(),
+        ca: args.tls_ca_file.clone().or(file.ca_file),
+        crl: args.tls_crl_file.clone().or(file.crl_file),
+        allow_without: args.tls_allow_without || file.allow_connections_without_certificates,
+        allow_invalid: args.tls_allow_invalid || file.allow_invalid_certificates,
+    };
+    let mode = match named.as_deref() {
+        Some("requireTLS") => TlsMode::Required,
+        // The modes differ in connections between servers, of which there are none.
+        Some("allowTLS" | "preferTLS") => TlsMode::Optional,
+        None | Some("disabled") => {
+            return match key.is_some() || files.ca.is_some() || files.crl.is_some() {
+                true => Err("files of TLS are named, but tlsMode is disabled".to_owned()),
+                false => Ok(None),
+            };
+        }
+        Some(other) => {
+            return Err(format!(
+                "tlsMode must be disabled, allowTLS, preferTLS or requireTLS, given {other}"
+            ));
+        }
+    };
+    if key.is_none() {
+        return Err("tlsMode needs tlsCertificateKeyFile".to_owned());
+    }
+    if files.crl.is_some() && files.ca.is_none() {
+        return Err("tlsCRLFile needs tlsCAFile".to_owned());
+    }
+    Ok(Some((mode, files)))
 }
 
 /// Whether access is checked. A key file says so, too; it must be one that mongod takes.

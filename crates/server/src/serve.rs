@@ -3,7 +3,7 @@
 use crate::command_handler::CommandHandler;
 use crate::config::{ServeArgs, Settings};
 use crate::memory::Parts;
-use crate::net::{Server, Watermark};
+use crate::net::{Server, Tls, Watermark};
 use crate::{engines, net};
 use ::memory::Budget;
 use commands::{Config, Service, StoreHooks, SystemClock, registry};
@@ -88,10 +88,18 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
         service.access.without_localhost_exception();
     }
     let service = service.shared();
+    let tls = start_tls(&settings, &service).map_err(|e| {
+        let _ = store.close();
+        fail(CODE_OPTIONS)(e)
+    })?;
     let watermark = Watermark::new();
     follow_journal(&engine, &watermark);
     let handler = CommandHandler::new(registry::dispatcher(service.clone()), engine.clone());
-    let started = Server::start(&net_config(&settings, messages), handler, watermark);
+    let network = net::Config {
+        tls,
+        ..net_config(&settings, messages)
+    };
+    let started = Server::start(&network, handler, watermark);
     let server = started.map_err(|e| {
         let _ = store.close();
         cannot_listen(&settings, &e)
@@ -228,6 +236,19 @@ fn service_config(settings: &Settings, memory: Arc<Budget>) -> Config {
         memory,
         optimize_pipelines: true,
     }
+}
+
+/// Reads what TLS needs, and again whenever `rotateCertificates` says so.
+fn start_tls(settings: &Settings, service: &Service) -> Result<Option<Arc<Tls>>, String> {
+    let Some((mode, files)) = settings.tls.clone() else {
+        return Ok(None);
+    };
+    let tls = Arc::new(Tls::new(mode, files.load()?));
+    let rotated = Arc::clone(&tls);
+    let rotate = move || files.load().map(|config| rotated.replace(config));
+    // Nobody else sets it.
+    let _ = service.state.rotate_certificates.set(Box::new(rotate));
+    Ok(Some(tls))
 }
 
 /// What `getLog: "startupWarnings"` shows.

@@ -72,7 +72,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Cluster(&[auth::Action::RotateCertificates]),
         flag::ADMIN,
         &[arg("message", Kind::Str)],
-        |_| Ok(Outcome::Reply),
+        rotate_certificates,
     ),
     Command::new(
         "invalidateUserCache",
@@ -86,6 +86,18 @@ pub(crate) static COMMANDS: &[Command] = &[
         },
     ),
 ];
+
+fn rotate_certificates(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    if let Some(rotate) = cx.service.state.rotate_certificates.get()
+        && let Err(e) = rotate()
+    {
+        bail!(
+            code::OPERATION_FAILED,
+            "certificates stay as they were: {e}"
+        );
+    }
+    Ok(Outcome::Reply)
+}
 
 fn fsync(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.service.flush()?;

@@ -214,7 +214,11 @@ fn speculate(cx: &mut Ctx<'_, '_>) -> Result<Option<DocBuf>> {
         .state
         .parameters
         .strings("authenticationMechanisms");
-    if asked.contains("authenticate") && name == "MONGODB-X509" && db == "$external" {
+    if asked.contains("authenticate")
+        && name == "MONGODB-X509"
+        && db == "$external"
+        && on.iter().any(|m| m == name)
+    {
         let claimed = asked.field("user").as_str();
         let entered = x509(access, &mut cx.conn.identity, claimed).ok();
         cx.conn.show_user();

@@ -144,7 +144,12 @@ fn go_on(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn authenticate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name = cx.args.str("mechanism").unwrap_or("MONGODB-CR");
-    if name != "MONGODB-X509" {
+    let on = cx
+        .service
+        .state
+        .parameters
+        .strings("authenticationMechanisms");
+    if name != "MONGODB-X509" || !on.iter().any(|m| m == name) {
         return Err(crate::access::no_mechanism(name));
     }
     if cx.db != "$external" {

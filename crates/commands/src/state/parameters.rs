@@ -75,7 +75,7 @@ pub static PARAMETERS: &[Parameter] = &[
     p(
         "authenticationMechanisms",
         SetAt::Startup,
-        Default::Strs(&["SCRAM-SHA-1", "SCRAM-SHA-256"]),
+        Default::Strs(&["MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"]),
     ),
     p("automationServiceDescriptor", SetAt::Both, Default::Str("")),
     p(
