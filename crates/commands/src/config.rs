@@ -25,6 +25,8 @@ pub struct Config {
     pub memory: Arc<Budget>,
     /// Access is checked: users log in and do what their roles allow.
     pub auth: bool,
+    /// JavaScript runs; mongod's `--noscripting` otherwise.
+    pub scripting: bool,
     /// Aggregations run as written when false. For tests that compare; no option sets it.
     pub optimize_pipelines: bool,
 }
@@ -41,6 +43,7 @@ impl Default for Config {
             startup_warnings: Vec::new(),
             memory: Arc::new(Budget::unlimited()),
             auth: false,
+            scripting: true,
             optimize_pipelines: true,
         }
     }

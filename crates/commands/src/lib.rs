@@ -28,4 +28,5 @@ pub use dispatch::connection::Connection;
 pub use dispatch::interrupt::{Interrupt, Link};
 pub use dispatch::request::{Outcome, Request, Sequence, WaitFor};
 pub use hooks::StoreHooks;
+pub use operators::script::is_named_in as names_script;
 pub use state::service::Service;

@@ -4,6 +4,7 @@ use crate::cmd;
 use crate::ddl::temporary;
 use crate::dispatch::Dispatcher;
 use crate::dispatch::command::Command;
+use crate::state::replica_set;
 use crate::state::service::Service;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::coll_mod::COMMANDS,
     cmd::count::COMMANDS,
     cmd::create::COMMANDS,
+    cmd::default_concern::COMMANDS,
     cmd::distinct::COMMANDS,
     cmd::drop::COMMANDS,
     cmd::encryption::COMMANDS,
@@ -40,6 +42,8 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::parameter::COMMANDS,
     cmd::ping::COMMANDS,
     cmd::plan_cache::COMMANDS,
+    cmd::apply_ops::COMMANDS,
+    cmd::oplog::COMMANDS,
     cmd::replication::COMMANDS,
     cmd::role::COMMANDS,
     cmd::sasl::COMMANDS,
@@ -57,15 +61,12 @@ pub static NOT_BUILT: &[&str] = &[
     "abortUnshardCollection",
     "analyze",
     "analyzeShardKey",
-    "appendOplogNote",
-    "applyOps",
     "cleanupStructuredEncryptionData",
     "clearJumboFlag",
     "configureCollectionBalancing",
     "configureQueryAnalyzer",
     "coordinateCommitTransaction",
     "createSearchIndexes",
-    "dropConnections",
     "dropSearchIndex",
     "getAuditConfig",
     "getShardMap",
@@ -84,7 +85,6 @@ pub static NOT_BUILT: &[&str] = &[
     "replSetHeartbeat",
     "replSetMaintenance",
     "replSetReconfig",
-    "replSetResizeOplog",
     "replSetStepDown",
     "replSetStepDownWithForce",
     "replSetStepUp",
@@ -118,6 +118,11 @@ pub fn dispatcher(service: Arc<Service>) -> Dispatcher {
             "STORAGE",
             &format!("temporary collections of an earlier run could not be dropped: {reason}"),
         );
+    }
+    if let Err(e) = replica_set::show(&service) {
+        let reason = e.message();
+        let message = format!("local.system.replset could not be written: {reason}");
+        service.log('W', "REPL", &message);
     }
     Dispatcher::new(service, all(), NOT_BUILT)
 }

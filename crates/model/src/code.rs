@@ -129,6 +129,7 @@ codes! {
     CANNOT_IMPLICITLY_CREATE_COLLECTION = 227 "CannotImplicitlyCreateCollection";
     QUERY_PLAN_KILLED = 175 "QueryPlanKilled";
     CANNOT_CREATE_COLLECTION = 177 "CannotCreateCollection";
+    JS_INTERPRETER_FAILURE = 139 "JSInterpreterFailure";
     FAILED_TO_SATISFY_READ_PREFERENCE = 133 "FailedToSatisfyReadPreference";
     READ_CONCERN_MAJORITY_NOT_ENABLED = 148 "ReadConcernMajorityNotEnabled";
     BSON_OBJECT_TOO_LARGE = 10334 "BSONObjectTooLarge";

@@ -9,6 +9,7 @@ pub mod cx;
 pub mod expr;
 pub mod numeric;
 pub mod regex;
+pub mod script;
 pub mod text;
 
 pub mod accumulator;

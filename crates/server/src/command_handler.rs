@@ -96,6 +96,29 @@ impl CommandHandler {
     }
 }
 
+impl CommandHandler {
+    /// Whether a request may run a script: those do not share a thread with other connections.
+    fn runs_scripts(&self, name: &str, request: &wire::Request<'_>) -> bool {
+        match name {
+            "getMore" => {
+                let id = Doc::from_prefix(request.body)
+                    .field("getMore")
+                    .as_i64_exact();
+                id.is_some_and(|id| self.dispatcher.service().cursors.runs_scripts(id))
+            }
+            "find" | "count" | "distinct" | "update" | "delete" | "findAndModify"
+            | "findandmodify" | "bulkWrite" | "explain" | "currentOp" => {
+                commands::names_script(request.body)
+                    || request
+                        .sequences
+                        .iter()
+                        .any(|s| commands::names_script(s.documents))
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Handler for CommandHandler {
     type Conn = Client;
 
@@ -113,6 +136,7 @@ impl Handler for CommandHandler {
     fn class(&self, _: &Client, request: &wire::Request<'_>) -> Class {
         match self.dispatcher.commands().find(request.command_name()) {
             Some(row) if row.command.is(flag::LONG) => Class::Long,
+            Some(row) if self.runs_scripts(row.command.name, request) => Class::Long,
             _ => Class::Short,
         }
     }

@@ -31,6 +31,10 @@ pub struct ServeArgs {
     /// Name of the replica set presented [default: rs0]
     #[arg(long = "replSet", value_name = "NAME", conflicts_with = "standalone")]
     pub repl_set: Option<String>,
+    /// Megabytes of the log of changes when it begins [default: a twentieth of the free space, from
+    /// 990 to 51200, at most a quarter of it]
+    #[arg(long = "oplogSize", value_name = "MB", conflicts_with = "standalone")]
+    pub oplog_size: Option<u64>,
     /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
@@ -45,6 +49,9 @@ pub struct ServeArgs {
     /// gives up; without damage it changes nothing
     #[arg(long)]
     pub repair: bool,
+    /// No JavaScript: $where, $function, $accumulator and mapReduce are refused
+    #[arg(long)]
+    pub noscripting: bool,
     /// YAML configuration file, as mongod's
     #[arg(long, short = 'f', value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -101,6 +108,7 @@ pub struct ServeArgs {
 struct File {
     net: Net,
     storage: Storage,
+    security: Security,
     replication: Replication,
     quarry: Own,
     security: Security,
@@ -152,6 +160,12 @@ struct Compression {
 
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Security {
+    javascript_enabled: Option<bool>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Storage {
     db_path: Option<PathBuf>,
     engine: Option<String>,
@@ -169,6 +183,8 @@ struct Journal {
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Replication {
     repl_set_name: Option<String>,
+    #[serde(rename = "oplogSizeMB")]
+    oplog_size_mb: Option<u64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -196,10 +212,14 @@ pub struct Settings {
     pub ipv6: bool,
     /// `None` is the standalone profile.
     pub replica_set: Option<String>,
+    /// Size of a new log of changes; `None` leaves it to the free space.
+    pub oplog_bytes: Option<u64>,
     pub memory_bytes: u64,
     pub storage_engine: String,
     pub journal_commit_interval_ms: u64,
     pub repair: bool,
+    /// JavaScript runs.
+    pub scripting: bool,
     pub unix_socket_prefix: Option<PathBuf>,
     pub connections_max: u32,
     pub compressors: Vec<String>,
@@ -259,10 +279,12 @@ impl Settings {
             bind_ip: list(addresses.as_deref().unwrap_or("127.0.0.1")),
             ipv6: args.ipv6 || file.net.ipv6,
             replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
+            oplog_bytes: oplog_bytes(args.oplog_size.or(file.replication.oplog_size_mb))?,
             memory_bytes,
             storage_engine: known_engine(engine)?,
             journal_commit_interval_ms: interval,
             repair: args.repair || file.storage.repair,
+            scripting: !args.noscripting && file.security.javascript_enabled.unwrap_or(true),
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
             connections_max: args
                 .max_conns
@@ -420,6 +442,30 @@ impl File {
         serde_yaml_ng::from_str(&text)
             .map_err(|e| format!("the configuration file {} is wrong: {e}", path.display()))
     }
+}
+
+/// The least size of a log, in megabytes.
+const OPLOG_MB_MIN: u64 = 1;
+/// The bounds of the default size, in megabytes.
+const OPLOG_MB_DEFAULT: std::ops::RangeInclusive<u64> = 990..=51_200;
+
+fn oplog_bytes(megabytes: Option<u64>) -> Result<Option<u64>, String> {
+    match megabytes {
+        Some(n) if !(OPLOG_MB_MIN..=1 << 30).contains(&n) => Err(format!(
+            "oplogSize must be {OPLOG_MB_MIN} or more, given {n}"
+        )),
+        other => Ok(other.map(|n| n << 20)),
+    }
+}
+
+/// The size of a new log of changes where none was asked for: a twentieth of what is free, within
+/// bounds, and on a small device no more than a quarter.
+pub fn oplog_bytes_default(free_bytes: u64) -> u64 {
+    let (min, max) = OPLOG_MB_DEFAULT.into_inner();
+    (free_bytes / 20)
+        .clamp(min << 20, max << 20)
+        .min(free_bytes / 4)
+        .max(OPLOG_MB_MIN << 20)
 }
 
 fn list(text: &str) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! `quarry serve`: opens the engine, starts the network, waits for a signal, closes without loss.
 
 use crate::command_handler::CommandHandler;
-use crate::config::{ServeArgs, Settings};
+use crate::config::{ServeArgs, Settings, oplog_bytes_default};
 use crate::memory::Parts;
 use crate::net::{Server, Tls, Watermark};
 use crate::{engines, net};
@@ -67,7 +67,12 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     }
     let engine = engines::open(&settings.engine()).map_err(fail(CODE_DATA))?;
     let clock = Arc::new(SystemClock::default());
-    let hooks = Arc::new(StoreHooks::new(clock.clone()));
+    let mut hooks = StoreHooks::new(clock.clone());
+    if settings.replica_set.is_some() {
+        let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));
+        hooks = hooks.logging(settings.oplog_bytes.unwrap_or_else(free));
+    }
+    let hooks = Arc::new(hooks);
     let store = Store::open(engine.clone(), hooks).map_err(|e| {
         let path = settings.dbpath.display();
         fail(CODE_DATA)(format!("cannot open {path}: {e}"))
@@ -86,6 +91,13 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     }
     if !service.state.parameters.bool("enableLocalhostAuthBypass") {
         service.access.without_localhost_exception();
+    }
+    if let Err(e) = service.state.default_concerns.load(&store) {
+        let _ = store.close();
+        let reason = e.message();
+        return Err(fail(CODE_DATA)(format!(
+            "cannot read the default concerns: {reason}"
+        )));
     }
     let service = service.shared();
     let tls = start_tls(&settings, &service).map_err(|e| {
@@ -143,6 +155,17 @@ fn serve_until_signal(
         let _ = thread.join();
     }
     clean
+}
+
+/// Bytes the engine may still fill; one that keeps data in memory knows of no device.
+fn free_bytes(engine: &dyn Engine, memory_bytes: u64) -> u64 {
+    let mut free = None;
+    engine.stats(&mut |name, value| {
+        if name == "free_bytes" {
+            free = u64::try_from(value).ok();
+        }
+    });
+    free.unwrap_or(memory_bytes / 4)
 }
 
 fn cannot_listen(settings: &Settings, e: &std::io::Error) -> ServeError {
@@ -234,6 +257,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>) -> Config {
         startup_warnings: warnings(settings),
         auth: settings.auth,
         memory,
+        scripting: settings.scripting,
         optimize_pipelines: true,
     }
 }
@@ -322,12 +346,6 @@ fn housekeeping(
         .spawn(move || {
             while !stopping.load(Ordering::Acquire) {
                 service.expire();
-                // The cluster time advances while nobody writes, as with a primary's no-op writer.
-                let seconds = u32::try_from(service.clock.now_ms() / 1000).unwrap_or(0);
-                service.advance_operation_time(model::Timestamp {
-                    time: seconds,
-                    increment: 1,
-                });
                 std::thread::park_timeout(Duration::from_secs(1));
             }
         })

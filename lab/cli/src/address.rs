@@ -54,7 +54,12 @@ async fn run_mysql(plan: RunPlan<'_>) -> Result<(), LabError> {
             database: arguments.db.clone(),
             data_dir: arguments.data_dir.clone(),
         };
-        let target = lab_sql::SqlTarget::open(options, plan.tables())?;
+        let tables = plan.tables();
+        // The driver blocks its thread: a server that accepts and says nothing would hold it.
+        let opened = tokio::task::spawn_blocking(|| lab_sql::SqlTarget::open(options, tables));
+        let target = opened
+            .await
+            .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
         Ok(target)
     };
     plan.run("mysql 28 (Rust)", open).await

@@ -114,6 +114,22 @@ impl Limit {
         Ok(Some(Self { bytes, held, pid }))
     }
 
+    /// Whether the limit had the system kill a process of the group; none where it does not say.
+    pub(crate) fn has_killed(&self) -> Option<bool> {
+        let Held::ControlGroup(group) = &self.held else {
+            return None;
+        };
+        let file = match group.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        let text = fs::read_to_string(group.path.join(file)).ok()?;
+        let killed = text
+            .lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok())?;
+        Some(killed > 0)
+    }
+
     /// For the result; asks what the group has held until now.
     pub(crate) fn describe(&self) -> MemoryLimit {
         let is_self = self.pid == Some(std::process::id());
@@ -558,6 +574,40 @@ mod tests {
             put(&dir, Version::One, 1).unwrap_err(),
             "the memory controller is not there"
         );
+    }
+
+    #[test]
+    fn a_limit_that_killed_the_target_says_so() {
+        for (version, file, none, some) in [
+            (
+                Version::One,
+                "memory.oom_control",
+                "under_oom 0\noom_kill 0\n",
+                "under_oom 0\noom_kill 1\n",
+            ),
+            (
+                Version::Two,
+                "memory.events",
+                "oom 1\noom_kill 0\n",
+                "oom 3\noom_kill 2\n",
+            ),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let limit = Limit {
+                bytes: 1,
+                held: Held::ControlGroup(ControlGroup {
+                    path: dir.path().to_owned(),
+                    home: dir.path().to_owned(),
+                    version,
+                }),
+                pid: None,
+            };
+            assert_eq!(limit.has_killed(), None);
+            fs::write(dir.path().join(file), none).unwrap();
+            assert_eq!(limit.has_killed(), Some(false));
+            fs::write(dir.path().join(file), some).unwrap();
+            assert_eq!(limit.has_killed(), Some(true));
+        }
     }
 
     #[test]

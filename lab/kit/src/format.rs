@@ -95,9 +95,27 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
+/// A value with its error, where that is a hundredth of it or more; a dash for none.
+pub fn with_error(value: Option<f64>, error: Option<f64>) -> String {
+    match (value, error) {
+        (None, _) => "–".to_owned(),
+        (Some(value), Some(error)) if error >= value * 0.01 => {
+            format!("{} ± {}", number(value), number(error))
+        }
+        (Some(value), _) => number(value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_shown_where_it_matters() {
+        assert_eq!(with_error(Some(10.0), Some(2.0)), "10.0 ± 2.00");
+        assert_eq!(with_error(Some(1_000.0), Some(2.0)), "1,000");
+        assert_eq!(with_error(None, Some(2.0)), "–");
+    }
 
     #[test]
     fn readable_numbers() {

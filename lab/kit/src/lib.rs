@@ -28,6 +28,7 @@ pub mod series;
 pub mod stalls;
 pub mod statistics;
 pub mod target;
+pub mod template;
 pub mod usage;
 pub mod warnings;
 pub mod work;

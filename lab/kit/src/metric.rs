@@ -231,6 +231,8 @@ pub const ALL: &[Metric] = metrics![
         |step| step.device.as_ref()?.flushes_per_op;
     "device_reads_per_second", "device reads", "/s", Lower, false,
         |step| Some(step.device.as_ref()?.reads_per_op? * step.rate.average);
+    "device_write_kb_per_second", "device writes", "KB/s", Lower, false,
+        |step| Some(step.device.as_ref()?.write_kb_per_op? * step.rate.average);
     "device_read_kb_per_op", "device reads per operation", "KB", Lower, false,
         |step| step.device.as_ref()?.read_kb_per_op;
     "pressure_cpu_percent", "time some task waited for a CPU", "%", Lower, false,

@@ -7,12 +7,107 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+
+use crate::seed::mix;
+
+/// How calls of an open loop arrive.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Arrivals {
+    /// Evenly.
+    #[default]
+    Even,
+    /// Each independent of the others: the time between two is exponential.
+    Poisson,
+    /// So many at once, and then none until the rate is kept.
+    Bursts(u32),
+    /// At these times, in seconds since the step began.
+    Recorded(&'static [f64]),
+}
+
+const ARRIVALS: &str = "even, poisson, bursts:COUNT or recorded:FILE with a time in seconds on each \
+    line";
+
+impl TryFrom<String> for Arrivals {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).map_err(|allowed| format!("arrivals '{text}': allowed is {allowed}"))
+    }
+}
+
+impl Arrivals {
+    /// From words; a recording is read.
+    ///
+    /// # Errors
+    /// What is allowed instead.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "even" => Ok(Self::Even),
+            None if text == "poisson" => Ok(Self::Poisson),
+            Some(("bursts", count)) => {
+                let count = count
+                    .parse()
+                    .ok()
+                    .filter(|count| (1..=100_000).contains(count));
+                Ok(Self::Bursts(count.ok_or(ARRIVALS)?))
+            }
+            Some(("recorded", path)) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| format!("a file that can be read ({path}: {error})"))?;
+                let times = text
+                    .lines()
+                    .enumerate()
+                    .filter(|(_, line)| !line.trim().is_empty());
+                let mut out: Vec<f64> = Vec::new();
+                for (at, line) in times {
+                    let time = line.trim().parse::<f64>().ok();
+                    let last = out.last().copied().unwrap_or(0.0);
+                    let time = time.filter(|time| *time >= last && *time < 1e9);
+                    out.push(time.ok_or_else(|| {
+                        format!("times in order ({path}, line {}: {line})", at + 1)
+                    })?);
+                }
+                if out.is_empty() {
+                    return Err(format!("a file with times ({path} has none)"));
+                }
+                // Read once or twice in a run, and needed to its end.
+                Ok(Self::Recorded(Vec::leak(out)))
+            }
+            _ => Err(ARRIVALS.to_owned()),
+        }
+    }
+
+    /// Calls a second, where the arrivals say so themselves.
+    pub fn mean_rate(&self) -> Option<f64> {
+        match self {
+            Self::Recorded(times) => {
+                let last = times.last().copied().unwrap_or(0.0);
+                Some(times.len() as f64 / last.max(1e-3))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The schedule of one client.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     gap: Duration,
     offset: Duration,
     sent: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Even,
+    /// The state of its random numbers and the time so far in seconds.
+    Poisson(u64, f64),
+    Bursts(u32),
+    /// All times, the first of this client, and how many clients there are.
+    Recorded(&'static [f64], usize, usize),
 }
 
 impl Schedule {
@@ -25,17 +120,58 @@ impl Schedule {
             gap,
             offset: gap * client / clients.max(1),
             sent: 0,
+            kind: Kind::Even,
+        }
+    }
+
+    /// A schedule of that kind; `seed` is the client's own.
+    pub fn of(arrivals: &Arrivals, calls_per_second: f64, place: (u32, u32), seed: u64) -> Self {
+        let (client, clients) = place;
+        let even = Self::even(calls_per_second, client, clients);
+        let kind = match arrivals {
+            Arrivals::Even => return even,
+            Arrivals::Poisson => Kind::Poisson(seed, 0.0),
+            // All clients burst together; their shares make the burst.
+            Arrivals::Bursts(count) => Kind::Bursts(count.div_ceil(clients.max(1)).max(1)),
+            Arrivals::Recorded(times) => {
+                Kind::Recorded(times, client as usize, clients.max(1) as usize)
+            }
+        };
+        Self {
+            offset: Duration::ZERO,
+            kind,
+            ..even
         }
     }
 
     /// When the next call is due, since the step began.
     pub fn next_start(&mut self) -> Duration {
-        let start =
-            self.offset + Duration::from_secs_f64(self.gap.as_secs_f64() * f64::from(self.sent));
+        let gap = self.gap.as_secs_f64();
+        let number = self.sent;
         self.sent = self.sent.saturating_add(1);
-        start
+        match &mut self.kind {
+            Kind::Even => self.offset + Duration::from_secs_f64(gap * f64::from(number)),
+            Kind::Poisson(state, at) => {
+                *state = mix(*state);
+                // 53 bits make a fraction below 1.
+                let uniform = (*state >> 11) as f64 / (1_u64 << 53) as f64;
+                *at += -(1.0 - uniform).ln() * gap;
+                Duration::from_secs_f64(*at)
+            }
+            Kind::Bursts(size) => {
+                let burst = number / *size;
+                Duration::from_secs_f64(gap * f64::from(burst * *size))
+            }
+            Kind::Recorded(times, client, clients) => {
+                let time = times.get(*client + number as usize * *clients);
+                time.map_or(NEVER, |time| Duration::from_secs_f64(*time))
+            }
+        }
     }
 }
+
+/// A recording has no more calls.
+const NEVER: Duration = Duration::from_secs(1 << 40);
 
 /// The queue in front of one client's connection, as it would be if the lab sent each call the
 /// moment it is due and the connection is free.
@@ -88,6 +224,55 @@ mod tests {
             .map(|start| start.as_millis())
             .collect();
         assert_eq!(starts, [0, 10, 20, 30]);
+    }
+
+    fn starts(arrivals: &Arrivals, calls: usize) -> Vec<f64> {
+        let mut out: Vec<f64> = (0..2)
+            .flat_map(|client| {
+                let seed = 7 + u64::from(client);
+                let mut schedule = Schedule::of(arrivals, 100.0, (client, 2), seed);
+                (0..calls / 2)
+                    .map(|_| schedule.next_start().as_secs_f64())
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        out.sort_by(f64::total_cmp);
+        out
+    }
+
+    #[test]
+    fn poisson_arrivals_keep_the_rate_and_are_as_uneven_as_they_must_be() {
+        let all = starts(&Arrivals::Poisson, 20_000);
+        // The clients end at different times: the first half of the time has all of both.
+        let half: Vec<f64> = all.iter().copied().filter(|at| *at < 90.0).collect();
+        let rate = half.len() as f64 / 90.0;
+        assert!((95.0..105.0).contains(&rate), "{rate}");
+        let gaps: Vec<f64> = half.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        let variation = variance.sqrt() / mean;
+        assert!((0.95..1.05).contains(&variation), "{variation}");
+    }
+
+    #[test]
+    fn bursts_come_together_and_recordings_as_they_were() {
+        let all = starts(&Arrivals::Bursts(10), 40);
+        assert_eq!(all.iter().filter(|at| **at < 0.01).count(), 10);
+        assert_eq!(
+            all.iter().filter(|at| (0.09..0.11).contains(*at)).count(),
+            10
+        );
+        let dir = std::env::temp_dir().join(format!("arrivals-{}", std::process::id()));
+        std::fs::write(&dir, "0.1\n0.2\n\n0.25\n3\n").unwrap();
+        let recorded = Arrivals::parse(&format!("recorded:{}", dir.display())).unwrap();
+        std::fs::write(&dir, "0.2\n0.1\n").unwrap();
+        let refused = Arrivals::parse(&format!("recorded:{}", dir.display())).unwrap_err();
+        std::fs::remove_file(&dir).unwrap();
+        assert!(refused.contains("line 2"), "{refused}");
+        assert_eq!(starts(&recorded, 4), [0.1, 0.2, 0.25, 3.0]);
+        assert!(starts(&recorded, 6)[4] > 1e9, "no more than there were");
+        assert!((recorded.mean_rate().unwrap() - 4.0 / 3.0).abs() < 1e-9);
+        assert!(Arrivals::parse("bursts:0").is_err() && Arrivals::parse("random").is_err());
     }
 
     #[test]

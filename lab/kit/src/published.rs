@@ -138,7 +138,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(seen, 28);
+        assert_eq!(seen, 34);
         let point = of_workload("point");
         assert_eq!(
             point[0].rows[6].value(6),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::documents::{Purchase, SysbenchRow};
 use crate::seed::{Stream, mix};
+use crate::template::{Shape, Tree};
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,8 @@ pub enum Value {
     Date(i64),
     /// Text.
     Text(String),
+    /// Of any shape: only in documents of workload files.
+    Tree(Tree),
 }
 
 /// What identifies a row within its table.
@@ -66,6 +69,7 @@ impl Row {
             .map(|(_, value)| match value {
                 Value::Int(_) => 4,
                 Value::Text(text) => text.len(),
+                Value::Tree(tree) => tree.logical_bytes(),
                 _ => 8,
             })
             .sum();
@@ -75,7 +79,7 @@ impl Row {
     /// The field `k` that counters live in, if the kind has one.
     pub fn k(&self) -> Option<i32> {
         self.fields.iter().find_map(|(name, value)| match value {
-            Value::Int(k) if *name == "k" => Some(*k),
+            Value::Int(k) | Value::Tree(Tree::Int(k)) if *name == "k" => Some(*k),
             _ => None,
         })
     }
@@ -97,7 +101,7 @@ pub enum FieldType {
 }
 
 /// The row generators.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum DocumentKind {
     /// Modern insert benchmark: [`Purchase`].
@@ -114,7 +118,11 @@ pub enum DocumentKind {
     /// YCSB: ten fields of 100 bytes under a hashed key.
     Ycsb,
     /// Probes: a number, a counter and a pad of the payload's size.
+    #[default]
     Small,
+    /// As a workload file says.
+    #[serde(skip)]
+    Custom(Shape),
 }
 
 const SMALL: &[(&str, FieldType)] = &[
@@ -153,6 +161,8 @@ impl DocumentKind {
             Self::Numbered => vec![("value", Text(0))],
             Self::Ycsb => YCSB_FIELDS.iter().map(|name| (*name, Text(100))).collect(),
             Self::Small => SMALL.to_vec(),
+            // Targets with columns do not take them.
+            Self::Custom(_) => Vec::new(),
         }
     }
 
@@ -187,6 +197,14 @@ impl DocumentKind {
                 )
             }
             Self::Small => ("pad", text(random, payload, 50)),
+            Self::Custom(shape) => {
+                let field = random.random_range(0..shape.fields().len().max(1));
+                let drawn = shape.draw(random, (1, 1), 0);
+                drawn
+                    .into_iter()
+                    .nth(field)
+                    .unwrap_or(("field", Value::Int(0)))
+            }
         }
     }
 
@@ -248,6 +266,7 @@ impl DocumentKind {
                 ("k", Value::Int(0)),
                 ("pad", text(random, payload, 50)),
             ],
+            Self::Custom(shape) => shape.draw(random, (number, rows), now_ms),
         }
     }
 }
@@ -255,12 +274,17 @@ impl DocumentKind {
 /// Text of `length` bytes, so many percent of which are random characters and the rest one letter,
 /// drawn afresh each time.
 fn text(random: &mut Stream, length: u32, random_percent: u32) -> Value {
+    Value::Text(random_text(random, length, random_percent))
+}
+
+/// The same as a string.
+pub(crate) fn random_text(random: &mut Stream, length: u32, random_percent: u32) -> String {
     let noise = (u64::from(length) * u64::from(random_percent)).div_ceil(100) as usize;
     let length = length as usize;
     let mut out = String::with_capacity(length);
     push_noise(&mut out, random, noise);
     out.extend(std::iter::repeat_n('a', length.saturating_sub(noise)));
-    Value::Text(out)
+    out
 }
 
 /// Six bits of a draw make a letter; ten letters a draw.

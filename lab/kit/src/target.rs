@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::result::{Sizes, TargetFacts};
 use crate::row::{DocumentKind, Key, Row, Value};
+use crate::template::{StatementCall, Tree};
 use crate::workload::{Capability, Index};
 
 /// What the names of tables begin with that a probe makes beside those of the workload. They are
@@ -116,6 +117,8 @@ pub enum Call {
         /// Their ids.
         ids: Vec<Key>,
     },
+    /// A statement of a workload file.
+    Statement(Box<StatementCall>),
     /// Find the rows whose field `n` equals the value among ids in a range of numbers, without an
     /// index on `n`.
     Scan {
@@ -294,6 +297,36 @@ pub trait Target: Send + Sync + 'static {
     /// What it cannot do.
     fn unsupported(&self) -> &'static [Capability];
 
+    /// Whether it takes documents of any shape and statements on them.
+    fn takes_documents(&self) -> bool {
+        false
+    }
+
+    /// Does a command of a workload file.
+    ///
+    /// # Errors
+    /// It refuses, or takes no commands.
+    fn run_command(&self, _: Tree) -> impl Future<Output = Result<(), TargetError>> + Send {
+        async {
+            Err(TargetError::Refused {
+                what: "a command".to_owned(),
+                reason: "it takes none".to_owned(),
+            })
+        }
+    }
+
+    /// The results of a pipeline on a collection, none for the workload's, as text.
+    ///
+    /// # Errors
+    /// It refuses, or knows no pipelines.
+    fn evaluate(
+        &self,
+        _: Option<String>,
+        _: Vec<Tree>,
+    ) -> impl Future<Output = Result<String, String>> + Send {
+        async { Err("it knows no pipelines".to_owned()) }
+    }
+
     /// Makes the tables, empty, without secondary indexes.
     ///
     /// # Errors
@@ -400,6 +433,10 @@ pub trait Session: Send + 'static {
 
     /// Whether calls block their thread: then each client gets a thread of its own.
     const BLOCKING: bool;
+
+    /// Whether what answers is in the lab's own process: when that stands still as a whole, it is
+    /// the target that stood still.
+    const INSIDE: bool = false;
 
     /// Encodes a call; not part of its latency.
     fn encode(&mut self, call: Call) -> Self::Encoded;

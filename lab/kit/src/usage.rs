@@ -12,6 +12,9 @@ use crate::result::{
     CostSummary, DeviceSummary, HostSummary, PressureSummary, Sizes, StepResult, ThreadGroup,
 };
 
+/// User and system time are read in ticks of 10 ms at both ends of a step: what was used may be up to
+/// two ticks more or less.
+const CPU_ERROR_US: f64 = 20_000.0;
 /// A page, as the kernel counts reads of mapped files.
 const PAGE_KB: f64 = 4.0;
 /// Threads that serve clients, by the beginnings of their names: the lab's own (an engine runs on
@@ -48,6 +51,7 @@ pub(crate) fn process(used: &ProcessUse, ops: u64, seconds: f64) -> CostSummary 
     CostSummary {
         cpu_cores: ratio(cpu, seconds).unwrap_or(0.0),
         cpu_us_per_op: per_op(cpu * 1e6),
+        cpu_us_per_op_error: per_op(CPU_ERROR_US),
         cpu_system_percent: ratio(used.cpu_system.as_secs_f64() * 100.0, cpu),
         switches_per_op: per_op((used.switches_voluntary + used.switches_involuntary) as f64),
         switches_voluntary_per_op: per_op(used.switches_voluntary as f64),

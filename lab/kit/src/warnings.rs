@@ -6,6 +6,8 @@ use crate::result::{StepResult, Warning};
 
 /// The lab's own lateness below this, in microseconds, is that of any timer.
 const LATENESS_US_MIN: f64 = 5_000.0;
+/// A longer lateness is no timer's.
+const STANDSTILL_US_MIN: f64 = 250_000.0;
 
 fn warning(code: &str, text: String) -> Warning {
     Warning {
@@ -86,6 +88,14 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
         );
         out.push(warning("client-cpu-saturated", at(text)));
     }
+    if let Some((what, mb)) = io_of_others(step, is_inside) {
+        let text = format!(
+            "other programs {what} about {} MB on the target's device meanwhile: figures of the \
+                device are not the target's alone.",
+            format::number(mb)
+        );
+        out.push(warning("others-io", at(text)));
+    }
     if let Some(first) = step.series.iter().find(|point| !point.warmup) {
         let ratio = first.rate() / step.rate.median.max(f64::MIN_POSITIVE);
         if step.rate.intervals >= 5 && !(0.5..=2.0).contains(&ratio) {
@@ -126,6 +136,13 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
                 format::seconds(late / 1e6)
             );
             out.push(warning("lab-late", at(text)));
+        } else if lateness.max_us > STANDSTILL_US_MIN {
+            let text = format!(
+                "the lab itself stood still for up to {}: calls were sent so much too late, which \
+                    is not in the latency.",
+                format::seconds(lateness.max_us / 1e6)
+            );
+            out.push(warning("lab-late", at(text)));
         }
     }
     if step.finish.behind_schedule_seconds_max > 1.0 {
@@ -141,9 +158,74 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
     out
 }
 
+/// What the device did beyond the target and the lab, if that is much: the larger of read and
+/// written, in MB. Writes are counted when a page is made dirty and reach the device later, some of
+/// them twice (a log, a file system's journal): only far more than twice as much is taken for
+/// others'.
+fn io_of_others(step: &StepResult, is_inside: bool) -> Option<(&'static str, f64)> {
+    let (server, device) = (step.server.as_ref()?, step.device.as_ref()?);
+    let own = |of: fn(&crate::result::CostSummary) -> Option<f64>| {
+        let lab = if is_inside {
+            Some(0.0)
+        } else {
+            of(&step.client)
+        };
+        Some(of(server)? + lab?)
+    };
+    let mb = |per_op: f64| per_op * step.ops as f64 / 1_024.0;
+    let more = |on_device: Option<f64>, own: Option<f64>, factor: f64| {
+        let (all, own) = (mb(on_device?), mb(own?));
+        let others = all - own * factor;
+        // A few pages of a log of the system are nothing.
+        (others > 0.2 * all && others > 0.5 * step.seconds + 1.0).then_some(others)
+    };
+    let read = more(device.read_kb_per_op, own(|cost| cost.read_kb_per_op), 1.0);
+    let written = more(
+        device.write_kb_per_op,
+        own(|cost| cost.write_kb_per_op),
+        2.5,
+    );
+    match (read, written) {
+        (Some(read), written) if read >= written.unwrap_or(0.0) => Some(("read", read)),
+        (_, Some(written)) => Some(("wrote", written)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn io_of_other_programs_is_told_apart() {
+        let run: crate::result::RunResult =
+            serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
+        let mut step = run.main_step().unwrap().clone();
+        (step.ops, step.seconds) = (1_024, 10.0);
+        (step.client.read_kb_per_op, step.client.write_kb_per_op) = (Some(0.0), Some(0.0));
+        let server = step.server.get_or_insert_default();
+        (server.read_kb_per_op, server.write_kb_per_op) = (Some(10.0), Some(10.0));
+        let device = step.device.get_or_insert_default();
+        (device.read_kb_per_op, device.write_kb_per_op) = (Some(10.0), Some(22.0));
+        assert_eq!(io_of_others(&step, false), None);
+        let with = |read: f64, written: f64| {
+            let mut step = step.clone();
+            let device = step.device.get_or_insert_default();
+            (device.read_kb_per_op, device.write_kb_per_op) = (Some(read), Some(written));
+            io_of_others(&step, false)
+        };
+        assert_eq!(with(40.0, 22.0), Some(("read", 30.0)));
+        assert_eq!(with(10.0, 225.0), Some(("wrote", 200.0)));
+        let codes: Vec<String> = {
+            let device = step.device.get_or_insert_default();
+            device.read_kb_per_op = Some(40.0);
+            of_step(&step, 2, false)
+                .into_iter()
+                .map(|one| one.code)
+                .collect()
+        };
+        assert!(codes.iter().any(|code| code == "others-io"), "{codes:?}");
+    }
 
     #[test]
     fn an_engine_inside_the_lab_is_not_counted_twice() {

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -101,6 +102,8 @@ impl MariaDb {
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(errors)
+            // Ctrl-C is for the lab, which stops the server itself.
+            .process_group(0)
             .spawn()
             .map_err(|error| failed("to start MariaDB", error))?;
         let mut server = Self {
@@ -288,11 +291,11 @@ fn install(file: &Path, data: &Path) -> Result<(), lab_kit::target::TargetError>
         return Ok(());
     }
     let text = String::from_utf8_lossy(&done.stderr);
-    let last = text
-        .lines()
-        .rfind(|line| !line.trim().is_empty())
-        .unwrap_or("no message");
-    Err(failed("to make the data directory", last))
+    // The last of its lines only says that it gives up.
+    let first = text.lines().find(|line| line.contains("[ERROR]"));
+    let last = || text.lines().rfind(|line| !line.trim().is_empty());
+    let reason = first.or_else(last).unwrap_or("no message");
+    Err(failed("to make the data directory", reason))
 }
 
 fn last_error(directory: &Path) -> String {

@@ -2,7 +2,7 @@
 //! find nothing to do here because this server has neither authentication caches nor free-space
 //! reports.
 
-use crate::dispatch::args::{Kind, arg, to_i64};
+use crate::dispatch::args::{Kind, arg, to_i64, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
@@ -19,7 +19,10 @@ pub(crate) static COMMANDS: &[Command] = &[
         flag::ADMIN | flag::LONG,
         &[
             arg("lock", Kind::BoolLike),
-            arg("fsyncLockAcquisitionTimeoutMillis", Kind::Number),
+            arg(
+                "fsyncLockAcquisitionTimeoutMillis",
+                Kind::OneOf(&[model::Tag::INT32]),
+            ),
             arg("async", Kind::BoolLike),
             arg("forBackup", Kind::BoolLike),
         ],
@@ -74,6 +77,15 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[arg("message", Kind::Str)],
         rotate_certificates,
     ),
+    Command::new(
+        "dropConnections",
+        "closes pooled connections to other servers, of which a single server has none",
+        Privilege::Cluster(&[auth::Action::DropConnections]),
+        flag::ADMIN,
+        &[arg("hostAndPort", Kind::Array).required()],
+        drop_connections,
+    )
+    .value(Kind::Any),
     Command::new(
         "invalidateUserCache",
         "forgets cached users",
@@ -133,6 +145,43 @@ fn fsync_unlock(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
+/// Checks the names as for a pool that has connections.
+fn drop_connections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let hosts = cx.args.array("hostAndPort").unwrap_or(model::Array::EMPTY);
+    for (i, host) in hosts.iter().enumerate() {
+        match host {
+            Value::Null | Value::Undefined => {}
+            Value::String(s) => check_host(s)?,
+            v => {
+                let path = format!("dropConnections.hostAndPort.{i}");
+                return Err(wrong_type(&path, &v, &[model::Tag::STRING]));
+            }
+        }
+    }
+    Ok(Outcome::Reply)
+}
+
+/// `host`, `host:port` or `[v6]:port`.
+fn check_host(s: &str) -> Result<()> {
+    let (host, port) = match s.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
+        _ => (s, None),
+    };
+    let port_is_bad = |p: &str| {
+        p.parse::<u16>()
+            .is_ok_and(|n| n > 0)
+            .then_some(())
+            .is_none()
+    };
+    if host.is_empty() || port.is_some_and(port_is_bad) {
+        bail!(
+            code::FAILED_TO_PARSE,
+            "Bad host and port in dropConnections: '{s}'"
+        );
+    }
+    Ok(())
+}
+
 /// Largest target: above it the number of bytes leaves 63 bits.
 const FREE_SPACE_MB_MAX: i64 = (1 << 43) - 1;
 
@@ -169,17 +218,15 @@ fn auto_compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let state = &cx.service.state;
     let level = to_i64(&cx.value()).unwrap_or(-1);
-    let filter = match cx.args.value("filter") {
+    let filter = match cx.args.given("filter") {
         Value::Missing => None,
         Value::String("unset") => Some(None),
         Value::Document(d) => Some(Some(d.to_buf())),
-        v => {
-            return Err(crate::dispatch::args::wrong_type(
-                "profile.filter",
-                &v,
-                &[model::Tag::STRING, model::Tag::DOCUMENT],
-            ));
-        }
+        v => bail!(
+            code::BAD_VALUE,
+            "Expected an object, or the string 'unset', as the filter of profile, given {}",
+            crate::dispatch::args::show(&v)
+        ),
     };
     let mut levels = state.profile.lock();
     let was = levels.get(cx.db).cloned().unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Durability, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
-use crate::state::cursors::{BatchLimit, CursorInfo};
+use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
 use query::exec::ExecContext;
@@ -53,6 +53,10 @@ fn check_read_concern(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
         let fits = match name {
             "$currentOp" | "$listLocalSessions" | "$planCacheStats" | "$listClusterCatalog" => {
                 level == ReadLevel::Local
+            }
+            "$changeStream" => {
+                let given = cx.request.body.field("readConcern").as_doc();
+                level == ReadLevel::Majority || given.is_none_or(|c| !c.contains("level"))
             }
             "$out" | "$merge" => level != ReadLevel::Linearizable,
             _ => true,
@@ -163,6 +167,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "$out and $merge cannot be used in a transaction"
         );
     }
+    if pipeline.changes().is_some() && cx.transaction.is_some() {
+        bail!(
+            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "$changeStream cannot be used in a transaction"
+        );
+    }
     cx.interrupt.ends_with_client(!writes);
     if writes {
         cx.reported.writes_somewhere();
@@ -173,11 +183,22 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     } else {
         Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS))
     };
-    let cursor = QueryCursor::new(docs, env, host, allow_disk_use).at(at);
-    let info = CursorInfo {
+    let changes = pipeline.changes().cloned();
+    let watch = changes.as_ref().and_then(|c| c.watch());
+    let mut info = CursorInfo {
         ns,
         ..cx.cursor_info()
     };
+    if changes.is_some() {
+        // Events are of what a majority has, and that is what is durable.
+        info.durable_reads = true;
+        cx.reported.durable_reads(true);
+        (info.tailable, info.await_data) = (true, true);
+        info.tails = watch.map(Tails::Log);
+    }
+    let cursor = QueryCursor::new(docs, env, host, allow_disk_use)
+        .at(at)
+        .streaming(changes);
     cx.first_batch(Box::new(cursor), info, BatchLimit::of(batch), false)?;
     Ok(Outcome::Reply)
 }

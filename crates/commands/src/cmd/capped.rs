@@ -90,7 +90,8 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     ] {
         new.put(name, old.doc().field(name));
     }
-    c.set_options(new)?;
+    let command = model::doc! { "convertToCapped": ns.coll(), "size": size };
+    c.set_options(new, Some(command))?;
     c.trim(u64::try_from(size).unwrap_or(u64::MAX), None)?;
     cx.service.forget(
         &ns,

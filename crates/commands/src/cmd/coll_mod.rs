@@ -100,15 +100,30 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         return Ok(Outcome::Reply);
     }
-    if options != *c.options() {
-        c.set_options(options)?;
+    let command = logged(cx);
+    let options_change = options != *c.options();
+    if options_change || change.is_none() {
+        c.set_options(options, Some(command.clone()))?;
     }
     if let Some(change) = change {
         let interrupt = Arc::clone(&cx.interrupt);
-        change.apply(&c, &mut cx.reply, &|| interrupt.check())?;
+        let command = (!options_change).then_some(command);
+        change.apply(&c, &mut cx.reply, command, &|| interrupt.check())?;
     }
     cx.service.ttl.track(&c);
     Ok(Outcome::Reply)
+}
+
+/// What the log says of the command: its own arguments.
+fn logged(cx: &Ctx<'_, '_>) -> DocBuf {
+    let own = |name: &str| cx.command.args.iter().any(|a| a.name == name);
+    DocBuf::build(|w| {
+        for (n, (name, value)) in cx.request.body.iter().enumerate() {
+            if n == 0 || own(name) {
+                w.put(if n == 0 { "collMod" } else { name }, value);
+            }
+        }
+    })
 }
 
 fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Collection) -> Result<Outcome> {
@@ -156,7 +171,7 @@ fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Collection) -> Result<O
         w.put("collation", old.field("collation"));
     });
     view::check_cycle(cx, ns, definition.doc())?;
-    c.set_options(definition)?;
+    c.set_options(definition, Some(logged(cx)))?;
     Ok(Outcome::Reply)
 }
 
@@ -329,6 +344,13 @@ impl IndexChange {
                 "no expireAfterSeconds, hidden, unique, or prepareUnique field"
             );
         }
+        let clustered = c.options().doc().contains("clusteredIndex");
+        if clustered && a.doc("keyPattern").is_some_and(index_spec::is_id_key) {
+            bail!(
+                code::INDEX_NOT_FOUND,
+                "the clustered index is none of the collection's indexes"
+            );
+        }
         if a.str("name") == Some("_id_") || a.doc("keyPattern").is_some_and(index_spec::is_id_key) {
             if a.has("hidden") {
                 bail!(code::BAD_VALUE, "can't hide _id index");
@@ -371,6 +393,7 @@ impl IndexChange {
         self,
         c: &Collection,
         reply: &mut model::DocWriter<'_>,
+        command: Option<DocBuf>,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let spec = self.index.spec();
@@ -417,9 +440,9 @@ impl IndexChange {
         if self.unique {
             // A unique index has another shape of entries: it is built anew, and takes the place of
             // the old one when that has succeeded.
-            return c.rebuild_index(self.index.name(), new, go_on);
+            return c.rebuild_index(self.index.name(), new, command, go_on);
         }
-        c.respecify_index(self.index.name(), new)
+        c.respecify_index(self.index.name(), new, command)
     }
 }
 

@@ -138,7 +138,10 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     let expire = expire(a, series.is_some() || clustered.is_some(), cx.now_ms())?;
     Ok(DocBuf::build(|w| {
         if let Some((size, max)) = capped {
-            w.put("capped", true).put("size", size);
+            w.put("capped", true).put(
+                "size",
+                i32::try_from(size).map_or(Value::Int64(size), Value::Int32),
+            );
             if let Some(max) = max {
                 w.put("max", max);
             }

@@ -11,7 +11,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{OpClass, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
-use crate::state::cursors::{BatchLimit, CursorInfo};
+use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -22,7 +22,7 @@ use query::find::Find;
 use query::pipeline::Pipeline;
 use query::plan::Hint;
 use std::sync::Arc;
-use store::{Collection, ReadView};
+use store::{Collection, Concerned, ReadView};
 
 const FLAGS: u32 = flag::API_V1
     | flag::READ_CONCERN
@@ -75,7 +75,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cursor = cursor.tailing();
         info.tailable = true;
         info.await_data = args.cursor.await_data;
-        info.tails = tailed.as_ref().map(|c| c.uuid());
+        info.tails = tailed.as_ref().map(|c| match cx.service.store.log() {
+            Some(log) if c.is_log() => Tails::Log(Arc::new(log.watch(Concerned::ALL))),
+            _ => Tails::Capped(c.uuid()),
+        });
         // A tail has to begin at a document.
         single |= tailed.is_none_or(|c| c.count() == 0);
     }
@@ -149,7 +152,7 @@ fn by_id(
 
 /// The parsed find, without its collection.
 pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -> Result<Find> {
-    let filter = MatchFilter::parse(&mut ParseCx::new(env), args.filter)?;
+    let filter = MatchFilter::parse(&mut ParseCx::of_query(env), args.filter)?;
     let provided: &[&str] = if filter.filter.text().is_some() {
         &["textScore"]
     } else {

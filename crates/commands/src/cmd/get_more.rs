@@ -2,11 +2,12 @@
 
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
-use crate::dispatch::connection::Awaits;
+use crate::dispatch::connection::{Awaits, Waiting};
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::interrupt::Link;
 use crate::dispatch::request::{Outcome, WaitFor};
 use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
-use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
+use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tails, killed_error};
 use crate::state::service::Service;
 use model::{Array, Result, Tag, Value, bail, code};
 use std::sync::Arc;
@@ -73,17 +74,18 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
         let now_us = cx.service.clock.monotonic_us();
-        let (Some(tails), true) = (used.info.tails, now_us < used.until_us) else {
+        let (Some(tails), true) = (&used.info.tails, now_us < used.until_us) else {
             break Progress::Idle;
         };
         let until_us = used.until_us;
         match used.awaits.take() {
             None => {
                 // Register first, then read once more: a later insert wakes this operation.
-                let waiting = cx.service.capped_waiters.wait(
-                    tails,
+                let waiting = wait(
+                    cx.service,
                     cx.conn.info.id,
                     cx.interrupt.link().cloned(),
+                    tails,
                 );
                 used.awaits = Some(Awaits {
                     cursor: None,
@@ -106,12 +108,15 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let count = batch.len();
     drop(batch);
     used.cursor.write_extra(&mut out);
-    let open = if progress != Progress::Done {
-        used.park(cx.service, id, count, cx.interrupt.left_us())
-    } else {
+    let open = progress != Progress::Done;
+    if !open {
         cx.service.cursors.close(id);
-        false
-    };
+    } else if !used.park(cx.service, id, count, cx.interrupt.left_us()) {
+        // Killed after its last look: without an error this batch would pass for the last one.
+        drop(out);
+        cx.interrupt.check()?;
+        return Err(killed_error());
+    }
     out.put("id", if open { id } else { 0 }).put("ns", &ns);
     drop(out);
     Ok(if cx.request.exhaust_allowed && open {
@@ -119,6 +124,22 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     } else {
         Outcome::Reply
     })
+}
+
+/// Has the operation woken by what the cursor tails.
+fn wait(service: &Service, connection: i64, link: Option<Arc<dyn Link>>, tails: &Tails) -> Waiting {
+    match tails {
+        Tails::Capped(uuid) => Waiting::Capped {
+            _waiter: service.capped_waiters.wait(*uuid, connection, link),
+        },
+        Tails::Log(watch) => Waiting::Log {
+            _waker: watch.wake(Arc::new(move || {
+                if let Some(link) = &link {
+                    link.wake();
+                }
+            })),
+        },
+    }
 }
 
 /// A cursor that this command uses.

@@ -34,7 +34,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "hello",
         "role, limits and versions of the server",
         Privilege::Any,
-        flag::API_V1 | flag::NO_AUTH | flag::QUIET,
+        flag::API_V1 | flag::NO_AUTH | flag::QUIET | flag::LENIENT,
         ARGS,
         run,
     ),

@@ -240,7 +240,7 @@ impl Shape {
         }
         let projection = Projection::parse_find(&mut ParseCx::new(env), a.fields)?;
         let filter = if projection.needs_position() {
-            Some(Filter::parse(&mut ParseCx::new(env), a.query)?)
+            Some(Filter::parse(&mut ParseCx::of_query(env), a.query)?)
         } else {
             None
         };

@@ -42,7 +42,7 @@ fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
     });
-    let filter = cx.service.matcher(filter.doc())?;
+    let filter = cx.service.query_matcher(filter.doc())?;
     let now_ms = cx.now_ms();
     let owner = cx.owner();
     let mut out = cx.reply.array("inprog");

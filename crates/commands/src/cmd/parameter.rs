@@ -129,6 +129,7 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for (name, value) in changes {
         was = Some(cx.service.state.parameters.set(name, value)?);
     }
+    cx.service.limit_scripts();
     let Some(was) = was else {
         bail!(
             code::INVALID_OPTIONS,

@@ -52,7 +52,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "killAllSessions",
         "ends all sessions of users",
         Privilege::Asked(crate::access::needs::kill_all_sessions),
-        0,
+        flag::LENIENT,
         &[],
         kill_all,
     )
@@ -181,6 +181,7 @@ fn kill_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for (i, v) in users.iter().enumerate() {
         let path = format!("killAllSessions.killAllSessions.{i}");
         match v {
+            Value::Null | Value::Undefined => {}
             Value::Document(d) => {
                 let args = check_doc(&path, TABLE, d)?;
                 owners.push(digest(&UserName::new(

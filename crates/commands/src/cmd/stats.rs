@@ -34,7 +34,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         flag::READ_CONCERN,
         &[
             arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
-            arg("freeStorage", Kind::Number),
+            arg("freeStorage", Kind::BoolLike),
         ],
         db_stats,
     )
@@ -142,7 +142,7 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .put("indexSize", scaled(index_bytes));
     w.put("totalSize", scaled(storage.saturating_add(index_bytes)))
         .put("scaleFactor", scale);
-    if cx.args.int("freeStorage").unwrap_or(0) != 0 {
+    if cx.args.bool("freeStorage", false) {
         w.put("freeStorageSize", 0.0)
             .put("indexFreeStorageSize", 0.0)
             .put("totalFreeStorageSize", 0.0);

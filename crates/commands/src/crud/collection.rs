@@ -20,10 +20,21 @@ pub(crate) fn collection(
             code::COMMAND_NOT_SUPPORTED_ON_VIEW,
             "Namespace {ns} is a view, not a collection"
         ),
-        Some(c) => Ok(Some(c)),
+        Some(c) => check_writable(&c).map(|()| Some(c)),
         None if make => create_implicitly(service, ns).map(Some),
         None => Ok(None),
     }
+}
+
+/// The log of changes is written by changes alone.
+///
+/// # Errors
+/// 73.
+pub(crate) fn check_writable(c: &Collection) -> Result<()> {
+    if c.is_log() {
+        bail!(code::INVALID_NAMESPACE, "cannot write to '{}'", c.ns());
+    }
+    Ok(())
 }
 
 /// Makes the collection a write found missing.

@@ -125,7 +125,7 @@ fn update_with(
         coll_options.as_ref().map(|o| o.doc()),
     )?;
     let env: &Env = env;
-    let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
+    let filter = MatchFilter::parse(&mut ParseCx::of_query(env), op.filter)?;
     let validator = match &coll {
         Some(c) if !options.bypass => Validator::of(service, c)?,
         _ => None,
@@ -193,7 +193,7 @@ fn delete_once(
         coll_options.as_ref().map(|o| o.doc()),
     )?;
     let env: &Env = env;
-    let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
+    let filter = MatchFilter::parse(&mut ParseCx::of_query(env), op.filter)?;
     let hint = Hint::parse(op.hint.unwrap_or_default())?;
     let Some(coll) = coll else {
         return Ok(Done::default());

@@ -82,7 +82,7 @@ fn check(
     body: Doc<'_>,
     (sequences, rights, user): Who<'_>,
 ) -> Result<()> {
-    let inner = |name: &str, body: Doc<'_>| match commands.find(name) {
+    let inner = |name: &str, db: &str, body: Doc<'_>| match commands.find(name) {
         Some(row) => check(commands, row.command, db, body, (&[], rights, user)),
         // The command around it refuses a name that it does not know.
         None => Ok(()),

@@ -69,8 +69,16 @@ pub(crate) struct Awaits {
     pub(crate) cursor: Option<i64>,
     /// Monotonic microseconds.
     pub(crate) until_us: u64,
-    pub(crate) _waiting: waiters::Waiting,
+    pub(crate) _waiting: Waiting,
     pub(crate) cursors: Arc<Cursors>,
+}
+
+/// What wakes the operation, until dropped.
+pub(crate) enum Waiting {
+    /// New documents of a capped collection.
+    Capped { _waiter: waiters::Waiting },
+    /// New entries of the log.
+    Log { _waker: store::Waking },
 }
 
 impl Drop for Awaits {

@@ -49,6 +49,8 @@ pub struct Ctx<'a, 'w> {
     pub failed: bool,
     /// What the reply tells of data, which decides what it waits for.
     pub reported: Reported,
+    /// The operation time before the run.
+    pub began_at: Timestamp,
     /// `ok` is written as a 32-bit integer, as MongoDB does in one place.
     pub ok_int: bool,
     /// The reply; `ok` and what follows is added after the run.
@@ -129,8 +131,13 @@ impl<'a> Ctx<'a, '_> {
         if let Some(at) = concern.at {
             return Ok((self.service.state.snapshots.at(at)?, Some(at)));
         }
-        let at = self.service.next_operation_time();
-        let view = self.service.store.snapshot()?;
+        let (at, view) = match self.service.store.snapshot_at()? {
+            Some(taken) => taken,
+            None => {
+                let at = self.service.next_operation_time();
+                (at, self.service.store.snapshot()?)
+            }
+        };
         self.service
             .state
             .snapshots

@@ -237,17 +237,7 @@ impl Dispatcher {
         // Declared first, so that they outlive everything the context borrows.
         let (session, mut writes);
         let args = self.check(request, command, &mut generic)?;
-        let access = &self.service.access;
-        if access.enabled() {
-            authorize::authorize((access, &self.commands), conn, request, command, db)?;
-        }
-        if let Some(lsid) = generic.lsid {
-            self.service.state.sessions.touch(
-                lsid.id,
-                conn.identity.digest(access),
-                self.service.clock.now_ms(),
-            )?;
-        }
+        self.admit(conn, request, command, &generic)?;
         let interrupt = self.begin_op(conn, request, command, &generic);
         let failure = match self.hold_back(conn, request, command, &generic)? {
             Admission::Run(failure) => failure,
@@ -280,6 +270,7 @@ impl Dispatcher {
             session: part.session,
             failed: false,
             reported: Reported::default(),
+            began_at: self.service.operation_time(),
             ok_int: false,
             reply: DocWriter::new(reply),
         };
@@ -305,6 +296,28 @@ impl Dispatcher {
             f.finish(numbered != Numbered::No, reply, start);
         }
         Ok(outcome)
+    }
+
+    /// Lets a request in: its user may run the command, and its session is in use.
+    fn admit(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        command: &Spec,
+        generic: &Generic<'_>,
+    ) -> Result<()> {
+        let access = &self.service.access;
+        if access.enabled() {
+            authorize::authorize((access, &self.commands), conn, request, command, generic.db)?;
+        }
+        if let Some(lsid) = generic.lsid {
+            let (owner, now) = (conn.identity.digest(access), self.service.clock.now_ms());
+            self.service.state.sessions.touch(lsid.id, owner, now)?;
+        }
+        if let Some(time) = generic.cluster_time {
+            self.service.hear_of(time);
+        }
+        Ok(())
     }
 
     /// Begins or continues what the session's number names.
@@ -455,6 +468,9 @@ impl Dispatcher {
             }
         }
         args.finish(command.name, command.args)?;
+        if !standalone {
+            generic.take_defaults(command, &self.service.state.default_concerns);
+        }
         Ok(args)
     }
 
@@ -572,7 +588,14 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
     {
         cx.reply.put("writeConcernError", &e);
     }
-    reply::finish(cx.service, cx.ok_int, &mut cx.reply);
+    // What a read tells of was there at the time it began, perhaps more; a write has its own time.
+    let wrote = cx.command.is(flag::WRITE) || cx.reported.has_written();
+    let time = if wrote {
+        cx.service.operation_time()
+    } else {
+        cx.began_at
+    };
+    reply::finish(cx.service, cx.ok_int, time, &mut cx.reply);
     Ok(outcome)
 }
 

@@ -9,8 +9,8 @@ use crate::state::service::Service;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{
-    BatchStream, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch, OpenedRead,
-    OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
+    BatchStream, ChangeHost, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch,
+    OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
 use query::plan::{Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read};
 use std::sync::Arc;
@@ -103,6 +103,16 @@ impl StoreHost {
     }
 }
 
+/// How long documents before changes are kept, by the cluster parameter `changeStreamOptions`;
+/// `None` as long as the log.
+fn image_ms(service: &Service) -> Option<i64> {
+    let set = service.state.cluster_parameters.lock();
+    let options = set.get("changeStreamOptions")?.doc();
+    let images = options.field("preAndPostImages").as_doc()?;
+    let seconds = images.field("expireAfterSeconds").as_i64_exact()?;
+    Some(seconds.saturating_mul(1000))
+}
+
 /// Whether a view's collation is that of the operation; absent and simple are one.
 fn same_collation(view: Option<Doc<'_>>, operation: Option<Doc<'_>>) -> bool {
     match (view, operation) {
@@ -110,6 +120,17 @@ fn same_collation(view: Option<Doc<'_>>, operation: Option<Doc<'_>>) -> bool {
         (Some(v), Some(o)) => operators::collation::same(v, o),
         _ => false,
     }
+}
+
+/// Whether an index lets one document at most have the same values in these fields.
+fn guards(i: &store::Index, on: &[String]) -> bool {
+    let named = |f: &store::IndexField| on.iter().any(|o| o == f.path.as_str());
+    i.is_unique()
+        && i.is_keyed()
+        && i.is_ready()
+        && !i.is_partial()
+        && i.fields().len() == on.len()
+        && i.fields().iter().all(named)
 }
 
 impl Host for StoreHost {
@@ -152,6 +173,14 @@ impl Host for StoreHost {
             });
         };
         open_read(coll, read, &self.read_options())
+    }
+
+    fn changes(&self) -> Option<ChangeHost<'_>> {
+        self.service.store.log()?;
+        Some(ChangeHost {
+            store: &self.service.store,
+            image_ms: image_ms(&self.service),
+        })
     }
 
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool {
@@ -256,19 +285,18 @@ impl Host for StoreHost {
     fn check_merge(&self, ns: &Namespace, on: &[String]) -> Result<()> {
         let c = self.writable(ns)?;
         let is_id = matches!(on, [one] if one == "_id");
-        let covered = is_id
-            || c.is_some_and(|c| {
-                c.indexes().iter().any(|i| {
-                    i.is_unique()
-                        && i.is_keyed()
-                        && i.is_ready()
-                        && !i.is_partial()
-                        && i.fields().len() == on.len()
-                        && i.fields()
-                            .iter()
-                            .all(|f| on.iter().any(|o| o == f.path.as_str()))
-                })
-            });
+        let covered = match &c {
+            None => is_id,
+            Some(c) if is_id => {
+                let options = c.options();
+                let of_index = options.doc().field("collation").as_doc();
+                same_collation(of_index, self.collation.as_ref().map(DocBuf::doc))
+            }
+            Some(c) => c.indexes().iter().any(|i| {
+                guards(i, on)
+                    && same_collation(i.collation(), self.collation.as_ref().map(DocBuf::doc))
+            }),
+        };
         if !covered {
             bail!(
                 51183,
@@ -283,7 +311,25 @@ impl Host for StoreHost {
             Some(c) => c,
             None => create_implicitly(&self.service, write.ns)?,
         };
-        let env = operators::Env::new(self.service.clock.now_ms(), rand::random());
+        let on: Vec<String> = write.on.iter().map(|(n, _)| (*n).to_owned()).collect();
+        let nullish = write.on.iter().find(|(_, v)| v.is_nullish());
+        if let Some((name, _)) = nullish
+            && coll
+                .indexes()
+                .iter()
+                .any(|i| i.is_sparse() && guards(i, &on))
+        {
+            bail!(
+                51132,
+                "$merge write error: 'on' field '{name}' cannot be missing, null or undefined: its \
+                    unique index is sparse"
+            );
+        }
+        let mut env = operators::Env::new(self.service.clock.now_ms(), rand::random());
+        let collation = self.collation.as_ref().map(DocBuf::doc);
+        if let Some(c) = collation {
+            env.collation = self.service.collator(c)?;
+        }
         let spec = DocBuf::build(|w| {
             for (name, v) in write.on {
                 let mut one = w.doc(name);
@@ -295,6 +341,7 @@ impl Host for StoreHost {
             &coll,
             &PlanRequest {
                 filter: Some(&filter),
+                collation,
                 ..PlanRequest::default()
             },
         )?;

@@ -1,6 +1,7 @@
 //! State of the server that commands read and set: profiling levels, locks against writes, cluster
 //! parameters, plan filters.
 
+pub mod concerns;
 pub mod connections;
 pub mod counters;
 mod cursor_owner;
@@ -11,6 +12,7 @@ pub mod log;
 pub(crate) mod machine;
 pub(crate) mod operations;
 pub mod parameters;
+pub(crate) mod replica_set;
 pub mod service;
 pub mod sessions;
 pub mod snapshots;
@@ -109,7 +111,7 @@ pub struct State {
     /// Bytes used and all bytes of the file system; the server measures them now and then.
     pub disk_bytes: Mutex<(i64, i64)>,
     /// Default read and write concern, as `setDefaultRWConcern` left them.
-    pub default_concerns: Mutex<(Option<DocBuf>, Option<DocBuf>)>,
+    pub default_concerns: concerns::DefaultConcerns,
 }
 
 impl Default for State {
@@ -130,7 +132,7 @@ impl Default for State {
             cluster_parameters: Mutex::default(),
             plan_filters: Mutex::default(),
             disk_bytes: Mutex::default(),
-            default_concerns: Mutex::default(),
+            default_concerns: concerns::DefaultConcerns::default(),
         }
     }
 }

@@ -75,6 +75,12 @@ fn describe_cursor(id: i64, info: &CursorInfo, w: &mut DocWriter<'_>) {
     }
 }
 
+fn describe_session(id: &[u8; 16], owner: &[u8; 32], w: &mut DocWriter<'_>) {
+    let binary = |subtype, bytes| Binary { subtype, bytes };
+    w.put("id", binary(4, &id[..]))
+        .put("uid", binary(0, &owner[..]));
+}
+
 /// MongoDB's names of kinds of operations.
 fn kind(class: OpClass) -> &'static str {
     match class {
@@ -122,25 +128,9 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("threaded", true);
         w.put("opid", op.opid);
         if let Some(id) = &op.lsid {
-            let digest = user.as_ref().map_or(*NO_USER, |u| u.digest);
-            let digest = if service.access.enabled() {
-                digest
-            } else {
-                *NO_USER
-            };
-            let uid = Binary {
-                subtype: 0,
-                bytes: &digest,
-            };
-            w.doc("lsid")
-                .put(
-                    "id",
-                    Binary {
-                        subtype: 4,
-                        bytes: id,
-                    },
-                )
-                .put("uid", uid);
+            let user = user.as_ref().filter(|_| service.access.enabled());
+            let digest = user.map_or(*NO_USER, |u| u.digest);
+            describe_session(id, &digest, &mut w.doc("lsid"));
         }
         w.put("secs_running", running_us / 1_000_000);
         w.put("microsecs_running", running_us);

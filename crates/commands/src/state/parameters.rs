@@ -108,6 +108,24 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Long(104_857_600),
     ),
     p(
+        "internalQueryJavaScriptFnTimeoutMillis",
+        SetAt::Both,
+        Default::Int(60_000),
+    )
+    .at_least(1),
+    p(
+        "internalQueryJavaScriptHeapSizeLimitMB",
+        SetAt::Both,
+        Default::Int(100),
+    )
+    .at_least(1),
+    p(
+        "internalQueryMaxJsEmitBytes",
+        SetAt::Both,
+        Default::Int(104_857_600),
+    )
+    .at_least(1),
+    p(
         "internalQueryPlannerEnableHashIntersection",
         SetAt::Both,
         Default::Bool(false),
@@ -492,10 +510,9 @@ impl Default {
     fn convert(self, name: &str, value: &Value<'_>) -> Result<OwnedValue> {
         let number = |tag| to_i64(value).ok_or_else(|| wrong_type(name, value, &[tag]));
         Ok(match self {
-            Default::Bool(_) if value.is_number() || value.as_bool().is_some() => {
-                Value::from(value.truthy())
-            }
-            Default::Bool(_) => return Err(wrong_type(name, value, &[Tag::BOOL])),
+            // Whatever is true.
+            Default::Bool(_) => Value::from(value.truthy()),
+            Default::Int(_) if value.as_bool().is_some() => Value::from(i32::from(value.truthy())),
             Default::Int(_) => match i32::try_from(number(Tag::INT32)?) {
                 Ok(n) => Value::from(n),
                 Err(_) => bail!(

@@ -264,6 +264,40 @@ const MATRIX: &[Row] = &[
         },
         "SX",
     ),
+    (
+        "admin",
+        || doc! { "appendOplogNote": 1i32, "data": {} },
+        "GCBX",
+    ),
+    (
+        "admin",
+        || doc! { "replSetResizeOplog": 1i32, "size": 990i32 },
+        "HCX",
+    ),
+    (
+        "admin",
+        || doc! { "dropConnections": 1i32, "hostAndPort": [] },
+        "HCX",
+    ),
+    ("admin", || doc! { "applyOps": [] }, "ASX"),
+    (
+        "admin",
+        || doc! { "applyOps": [{ "op": "i", "ns": "d.c", "o": { "_id": 1i32 } }] },
+        "SX",
+    ),
+    (
+        "admin",
+        || doc! { "applyOps": [{ "op": "c", "ns": "d.$cmd", "o": { "create": "w" } }] },
+        "ASX",
+    ),
+    (
+        "admin",
+        || {
+            doc! { "applyOps": [{ "op": "i", "ns": "admin.system.roles",
+            "o": { "_id": "d.x" } }] }
+        },
+        "",
+    ),
     ("d", || doc! { "hello": 1i32 }, ALL),
     ("d", || doc! { "isMaster": 1i32 }, ALL),
     ("d", || doc! { "ping": 1i32 }, ALL),

@@ -5,6 +5,7 @@ mod access_matrix;
 mod aggregation;
 mod behaviour;
 mod builds;
+mod changes;
 mod codes;
 mod durability;
 mod expected;
@@ -19,11 +20,13 @@ mod protocol;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
 mod retries;
+mod scripts;
 mod snapshots;
 mod tails;
 mod text;
 mod transactions;
 mod ttl;
+mod walk;
 mod writes;
 
 /// As in the server, so that what operations hold is counted.

@@ -32,7 +32,7 @@ struct Server {
 impl Server {
     fn over(engine: Arc<MemoryEngine>) -> Server {
         let clock = Arc::new(MockClock::default());
-        let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
+        let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), hooks).unwrap());
         let service = Service::new(Config::default(), clock.clone(), store).shared();
         Server {

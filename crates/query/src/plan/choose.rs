@@ -7,6 +7,7 @@ use super::bounds;
 use super::disjunction::by_disjunction;
 use super::id_path::by_id;
 use super::index_path::by_index;
+use super::log_times;
 use super::min_max;
 use super::request::{Hint, PlanRequest};
 use super::{score, text};
@@ -32,8 +33,10 @@ pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     } else {
         choose(coll, request)?
     };
+    let root = request.filter.map(|f| f.filter.root());
     Ok(Plan {
         view: request.view.cloned().unwrap_or_default(),
+        times: root.filter(|_| coll.is_log()).map(log_times::of),
         ..plan
     })
 }
@@ -47,7 +50,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     if impossible && request.hint.is_none() && text.is_none() {
         return Ok(Plan::nothing());
     }
-    let natural = natural_sort(request.sort);
+    let natural = natural_sort(request.sort, coll.is_log());
     let indexes = coll.readable_indexes(request.view);
     if let Some(text) = text {
         return text::plan(coll, request, root, text, &indexes);
@@ -107,11 +110,13 @@ pub fn alternatives(coll: &Collection, request: &PlanRequest<'_>, taken: &Plan) 
         .collect()
 }
 
-/// `{$natural: ±1}` as a sort order.
-fn natural_sort(sort: Option<&SortPattern>) -> Option<bool> {
+/// `{$natural: ±1}` as a sort order. The natural order of the log is that of its times.
+fn natural_sort(sort: Option<&SortPattern>, log: bool) -> Option<bool> {
     let [only] = sort?.parts() else { return None };
     match &only.by {
-        SortBy::Path(p) if p.as_str() == "$natural" => Some(!only.ascending),
+        SortBy::Path(p) if p.as_str() == "$natural" || log && p.as_str() == "ts" => {
+            Some(!only.ascending)
+        }
         _ => None,
     }
 }

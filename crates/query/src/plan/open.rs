@@ -54,7 +54,7 @@ pub fn open_read(
 ) -> Result<OpenedRead> {
     let request = PlanRequest::of(read, options);
     let plan = plan_read(&coll, &request)?;
-    if let Some(field) = read.distinct
+    if let Some(field) = read.distinct.filter(|_| !read.row_metadata)
         && let Some(plan) = distinct_plan(&coll, &request, &plan, field)
         && let Some(stream) = DistinctStream::open(coll.clone(), &plan)
     {
@@ -74,11 +74,11 @@ pub fn open_read(
         .limit
         .filter(|_| near.is_none() && (sorted || read.sort.is_none()));
     let mut stream = PlanStream::new(coll, &plan, read.filter.cloned(), limit);
+    if options.row_metadata || read.row_metadata {
+        stream = stream.with_row_metadata(&plan);
+    }
     if let Some(fields) = read.fields {
         stream = stream.with_fields(fields.to_vec());
-    }
-    if options.row_metadata {
-        stream = stream.with_row_metadata(&plan);
     }
     // From near to far, unless another order is wanted.
     let docs: Box<dyn BatchStream> = match near.filter(|_| read.sort.is_none()) {

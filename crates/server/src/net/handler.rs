@@ -22,8 +22,8 @@ pub trait Handler: Send + Sync + 'static {
         Class::Short
     }
 
-    /// The handshake of TLS is over; the client has shown this certificate (DER), if any, and it was
-    /// verified.
+    /// The handshake of TLS is over; the client has shown this certificate (DER), if any, and it
+    /// was verified.
     fn secured(&self, conn: &mut Self::Conn, certificate: Option<&[u8]>) {
         let _ = (conn, certificate);
     }

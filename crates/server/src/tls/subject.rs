@@ -1,5 +1,5 @@
-//! The subject of a certificate as the name of a user: RFC 2253, which is what MongoDB's `$external`
-//! users are called.
+//! The subject of a certificate as the name of a user: RFC 2253, which is what MongoDB's
+//! `$external` users are called.
 
 /// Attributes by the bytes of their object identifier.
 const NAMES: &[(&[u8], &str)] = &[

@@ -3,6 +3,7 @@
 mod facts;
 mod reply;
 mod session;
+mod statements;
 mod target;
 
 pub(crate) use reply::{integer, one_line};

@@ -2,20 +2,23 @@
 
 use lab_kit::row::{Key, Row, Value};
 use lab_kit::target::{Call, CallOutcome, Change, Session};
+use lab_kit::template::Tree;
 use lab_kit::workload::Index;
 use mongodb::Collection;
 use mongodb::bson::raw::CStr;
-use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, cstr, doc};
+use mongodb::bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, cstr, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{FindOptions, Hint};
 
 use super::reply::one_line;
+use super::statements::{EncodedStatement, Statements};
 
 /// One client.
 #[derive(Debug)]
 pub(crate) struct MongoSession {
     pub(super) tables: Vec<Collection<RawDocumentBuf>>,
     pub(super) indexes: Vec<Index>,
+    pub(super) statements: Statements,
 }
 
 /// A call with its documents built.
@@ -35,6 +38,8 @@ pub(crate) enum MongoCall {
     Put(usize, Document, RawDocumentBuf),
     /// Delete some.
     Delete(usize, Document),
+    /// A statement of a workload file.
+    Statement(Box<EncodedStatement>),
     /// The workload asks for a table that does not exist: a mistake of the lab.
     Nothing,
 }
@@ -46,7 +51,35 @@ pub(super) fn bson(value: &Value) -> Bson {
         Value::Double(number) => Bson::Double(*number),
         Value::Date(ms) => Bson::DateTime(DateTime::from_millis(*ms)),
         Value::Text(text) => Bson::String(text.clone()),
+        Value::Tree(tree) => tree_bson(tree),
     }
+}
+
+/// A value of a workload file.
+pub(super) fn tree_bson(tree: &Tree) -> Bson {
+    match tree {
+        Tree::Null => Bson::Null,
+        Tree::Bool(value) => Bson::Boolean(*value),
+        Tree::Int(number) => Bson::Int32(*number),
+        Tree::Long(number) => Bson::Int64(*number),
+        Tree::Double(number) => Bson::Double(*number),
+        Tree::Date(ms) => Bson::DateTime(DateTime::from_millis(*ms)),
+        Tree::Text(text) => Bson::String(text.clone()),
+        Tree::Array(items) => Bson::Array(items.iter().map(tree_bson).collect()),
+        Tree::Object(_) => Bson::Document(tree_document(tree)),
+    }
+}
+
+/// The same as a document; empty for what is none.
+pub(super) fn tree_document(tree: &Tree) -> Document {
+    let fields = match tree {
+        Tree::Object(fields) => fields.as_slice(),
+        _ => &[],
+    };
+    fields
+        .iter()
+        .map(|(name, value)| (name.clone(), tree_bson(value)))
+        .collect()
 }
 
 fn id_bson(id: &Key) -> Bson {
@@ -74,6 +107,11 @@ fn document(row: &Row) -> RawDocumentBuf {
             Value::Double(number) => out.append(name, *number),
             Value::Date(ms) => out.append(name, DateTime::from_millis(*ms)),
             Value::Text(text) => out.append(name, text.as_str()),
+            Value::Tree(tree) => match RawBson::try_from(tree_bson(tree)) {
+                Ok(value) => out.append(name, value),
+                // Values of a file have no zero bytes in names: TOML does not allow them unescaped.
+                Err(_) => continue,
+            },
         }
     }
     out
@@ -140,6 +178,9 @@ impl MongoSession {
             | MongoCall::FindAndReplace(table, _)
             | MongoCall::Put(table, ..)
             | MongoCall::Delete(table, _) => (self.tables.get(table), encoded),
+            MongoCall::Statement(statement) => {
+                return self.statements.run(*statement, &self.tables).await;
+            }
             MongoCall::Nothing => (None, encoded),
         };
         let Some(table) = table else {
@@ -205,7 +246,7 @@ impl MongoSession {
                 let reply = table.delete_many(filter).await.map_err(one)?;
                 Ok(CallOutcome::done(reply.deleted_count, reply.deleted_count))
             }
-            MongoCall::Nothing => Ok(CallOutcome::done(0, 0)),
+            MongoCall::Statement(_) | MongoCall::Nothing => Ok(CallOutcome::done(0, 0)),
         }
     }
 }
@@ -316,6 +357,7 @@ impl Session for MongoSession {
                 MongoCall::Put(table, doc! { "_id": id }, document(&row))
             }
             Call::Delete { table, ids: keys } => MongoCall::Delete(table, ids(&keys)),
+            Call::Statement(call) => MongoCall::Statement(Box::new(EncodedStatement::of(&call))),
             Call::Scan { table, from, to, n } => MongoCall::Find(
                 table,
                 doc! { "_id": { "$gte": from, "$lte": to }, "n": n },

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lab_kit::idle::until_idle;
 use lab_kit::result::Sizes;
 use lab_kit::target::{EXTRA_TABLE, Settled, Table, Target, TargetError, TargetInfo};
+use lab_kit::template::Tree;
 use lab_kit::workload::{Capability, Index};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::{Error, ErrorKind};
@@ -17,7 +18,8 @@ use mongodb::{Client, Collection, Database, IndexModel};
 
 use super::facts::{Connection, gather};
 use super::reply::{integer, one_line};
-use super::session::MongoSession;
+use super::session::{MongoSession, tree_document};
+use super::statements::Statements;
 use crate::credentials::without_password;
 use crate::run::{DEFAULT_DB, RunArguments};
 
@@ -291,7 +293,48 @@ impl Target for MongoTarget {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone(),
+            statements: Statements {
+                database: self.database.clone(),
+                write_concern: self.write_concern.clone(),
+                fresh: self.fresh.clone(),
+            },
         })
+    }
+
+    fn takes_documents(&self) -> bool {
+        true
+    }
+
+    async fn run_command(&self, command: Tree) -> Result<(), TargetError> {
+        let command = tree_document(&command);
+        let what = format!("the command {command}");
+        let done = self.database.run_command(command).await;
+        done.map(drop).map_err(|error| self.refused(what, &error))
+    }
+
+    async fn evaluate(
+        &self,
+        collection: Option<String>,
+        pipeline: Vec<Tree>,
+    ) -> Result<String, String> {
+        let stages: Vec<Document> = pipeline.iter().map(tree_document).collect();
+        let own = self.names().map(str::to_owned).collect();
+        let names = collection.map_or(own, |name| vec![name]);
+        let mut out = Vec::new();
+        for name in names {
+            let asked = self
+                .collection(&name, false)
+                .aggregate(stages.clone())
+                .await;
+            let mut cursor = asked.map_err(|error| one_line(&error))?;
+            while cursor.advance().await.map_err(|error| one_line(&error))? {
+                let found: Document = cursor
+                    .deserialize_current()
+                    .map_err(|error| one_line(&error))?;
+                out.push(found.to_string());
+            }
+        }
+        Ok(out.join(" "))
     }
 
     async fn count(&self) -> Result<u64, String> {

@@ -1,7 +1,7 @@
 //! A step that is done once: indexes, tables, settling, a restart.
 
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lab_kit::folder::RunFolder;
 use lab_kit::recorder::{ClientSummary, StepFacts, StepRecorder};
@@ -128,6 +128,13 @@ impl<T: Target> Run<'_, T> {
                 }
                 return Ok((u64::from(self.settings.extra_tables), String::new()));
             }
+            Operation::Command => {
+                self.target
+                    .run_command(step.command())
+                    .await
+                    .map_err(|error| error.to_string())?;
+                (1, String::new())
+            }
             Operation::Restart => {
                 let seconds = self.restart(pid).await?;
                 *start_seconds = Some(seconds);
@@ -149,7 +156,7 @@ impl<T: Target> Run<'_, T> {
                 (1, String::new())
             }
             _ => {
-                let timeout = Duration::from_secs(self.arguments.settle_seconds);
+                let timeout = self.arguments.settle_time();
                 let rest = self.target.settle(timeout).await;
                 let remark = if rest.is_idle {
                     rest.remark

@@ -1,6 +1,7 @@
 //! Options of `run`, and the settings that follow from them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
 use lab_kit::seed::SeedMode;
@@ -19,12 +20,12 @@ Examples:
   quarry-lab run forestdb --target 'rocksdb:data/rocksdb?cache=64M' --preset smoke --out results
   quarry-lab run point --target mysql://root@127.0.0.1:3306/ --preset smoke --out results
   quarry-lab target mariadb --dir data/mariadb --engine rocksdb --cache-mb 512
-  quarry-lab resume results/RUN
+  quarry-lab run point --own quarry,innodb --repeats 3 --clients 1,8 --out results
   quarry-lab run hot --target mongodb://127.0.0.1:27017 --clients 1,2,4,8 --hot-rows 1,2,4 --out \
   results
 
-One or two options with numbers may be lists: one run for each value, in a folder with one page \
-for all; resume goes on with it.
+Several targets, --repeats, --own and one or two options with numbers as lists make one run for \
+each combination, in turn, in a folder with one page for all; resume goes on with it.
 
 Exit status: 0 complete and right; 1 could not run; 2 wrong command line; 3 ended early, partial \
 report; 4 a check failed.";
@@ -33,13 +34,32 @@ report; 4 a check failed.";
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArguments {
-    /// Workload; `quarry-lab list` shows them
+    /// Workload; `quarry-lab list` shows them, or a file of your own such as ./mine.toml
     pub(crate) workload: String,
     /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with
     /// rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft
-    /// (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own)
+    /// (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own);
+    /// several times: one page for all
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target: String,
+    /// Start a private server for each run instead, with stated settings: quarry, innodb or
+    /// myrocks (MariaDB), each with settings of its own (innodb:page-kb=4:flush-neighbors=1); a
+    /// list or several times, also beside other targets
+    #[arg(long, value_name = "SERVER")]
+    #[serde(default)]
+    pub(crate) own: Option<String>,
+    /// Runs of each combination of targets and lists, which take turns: A, B, A, B
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[serde(default)]
+    pub(crate) repeats: u32,
+    /// Program of --own quarry; without it the one beside this program, or in the search path
+    #[arg(long, value_name = "PATH")]
+    #[serde(default)]
+    pub(crate) quarry: Option<PathBuf>,
+    /// Memory for an own server, in MiB, where --memory-mb does not say
+    #[arg(long, value_name = "N", default_value_t = 1_024)]
+    #[serde(default)]
+    pub(crate) own_memory_mb: u64,
     /// Sizes to start from: smoke, laptop, server or paper
     #[arg(long, default_value = "smoke")]
     pub(crate) preset: String,
@@ -47,85 +67,90 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// Concurrent clients; a list such as 1,2,4,8 makes a run for each
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) clients: Option<u32>,
     /// Documents per insert command
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) batch: Option<u32>,
     /// Documents to insert in all
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) rows: Option<u64>,
     /// Seconds to measure; an insert ends at --rows or --seconds, whichever comes first
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) seconds: Option<u64>,
     /// Seconds to run before measuring
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) warmup_seconds: Option<u64>,
     /// Documents of so many times the memory limit, instead of --rows
-    #[arg(long, value_name = "X", conflicts_with = "rows")]
+    #[arg(long, value_name = "X", conflicts_with = "rows", help_heading = "Size")]
     pub(crate) times_memory: Option<f64>,
     /// Memory for the target and its page cache in MiB: a control group, or else a balloon that
     /// takes the rest
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) memory_mb: Option<u64>,
     /// How memory is limited: the first way that works, unless one is named
-    #[arg(long, value_enum, value_name = "WAY")]
+    #[arg(long, value_enum, value_name = "WAY", help_heading = "Size")]
     #[serde(default)]
     pub(crate) memory_limit_by: Option<LimitBy>,
     /// Collections
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) tables: Option<u32>,
     /// Bytes of the pad or value, for workloads whose documents have one
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", help_heading = "Size")]
     pub(crate) payload: Option<u32>,
     /// Rounds of a workload that has them
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) rounds: Option<u32>,
     /// Documents that the workload hot updates
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Variants of a workload")]
     pub(crate) hot_rows: Option<u32>,
     /// Whether each client keeps to one hot document or each operation picks one
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Variants of a workload")]
     pub(crate) assign: Option<AssignArgument>,
     /// Tables that the workload collections makes
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) extra_tables: Option<u32>,
     /// Secondary indexes (insert: 0 to 3)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Variants of a workload")]
     pub(crate) indexes: Option<u32>,
     /// Secondary indexes, from the first on, that are unique (insert-grow: 0 or 1)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Variants of a workload")]
     pub(crate) unique_indexes: Option<u32>,
     /// Who makes the ids: the lab in order, the target, or the lab without order
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Variants of a workload")]
     pub(crate) ids: Option<IdsArgument>,
     /// Point reads of neighbours in the order of insertion, one after the other
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Variants of a workload")]
     pub(crate) read_batch: Option<u32>,
     /// Whether each update is preceded by a read of its document
-    #[arg(long, value_name = "BOOL")]
+    #[arg(long, value_name = "BOOL", help_heading = "Variants of a workload")]
     pub(crate) prefetch: Option<bool>,
     /// Inserting clients wait for storage with every Nth call
-    #[arg(long, value_name = "CALLS")]
+    #[arg(long, value_name = "CALLS", help_heading = "Variants of a workload")]
     pub(crate) sync_every: Option<u32>,
     /// Wait after this step until the target is at rest
-    #[arg(long, value_name = "STEP")]
+    #[arg(long, value_name = "STEP", help_heading = "Variants of a workload")]
     pub(crate) settle_after: Option<String>,
     /// Whether the collection of the workload capped is capped
-    #[arg(long, value_name = "BOOL")]
+    #[arg(long, value_name = "BOOL", help_heading = "Variants of a workload")]
     pub(crate) capped: Option<bool>,
     /// Whether clients insert into one collection or one each
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Load")]
     pub(crate) placement: Option<PlacementArgument>,
     /// Operations per second in all, on a schedule (open loop); without it each client sends as
     /// soon as it has its reply
-    #[arg(long, value_name = "PER_SECOND")]
+    #[arg(long, value_name = "PER_SECOND", help_heading = "Load")]
     pub(crate) rate: Option<f64>,
+    /// How calls of an open loop arrive: even, poisson, bursts:COUNT, or recorded:FILE with a time
+    /// in seconds on each line
+    #[arg(long, value_name = "HOW", help_heading = "Load")]
+    #[serde(default)]
+    pub(crate) arrivals: Option<String>,
     /// Seed of all random data; by default taken from the clock, and always written into the result
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", help_heading = "Load")]
     pub(crate) seed: Option<u64>,
     /// How the random data of clients and steps differ; all but fresh repeat themselves
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Load")]
     pub(crate) seed_mode: Option<SeedModeArgument>,
     /// What tells this run from others with the same settings, such as change-log=off; kept in the
     /// result
@@ -133,32 +158,42 @@ pub(crate) struct RunArguments {
     #[serde(default)]
     pub(crate) labels: Vec<(String, String)>,
     /// Shell command that stops the target and starts it again, for the workload collections
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", help_heading = "Target")]
     pub(crate) restart_command: Option<String>,
     /// Write concern: a number or majority
-    #[arg(long, alias = "writeConcern", value_name = "W")]
+    #[arg(
+        long,
+        alias = "writeConcern",
+        value_name = "W",
+        help_heading = "Target"
+    )]
     pub(crate) write_concern: Option<String>,
     /// Whether each write waits for the journal (true or false); without it the server decides
-    #[arg(long, value_name = "BOOL")]
+    #[arg(long, value_name = "BOOL", help_heading = "Target")]
     pub(crate) journal: Option<bool>,
     /// Database to use
-    #[arg(long, default_value = DEFAULT_DB)]
+    #[arg(long, default_value = DEFAULT_DB, help_heading = "Target")]
     pub(crate) db: String,
     /// Delete what the workload's collections hold, even outside the default database
-    #[arg(long)]
+    #[arg(long, help_heading = "Target")]
     pub(crate) drop: bool,
     /// Delete the data when the run has ended
-    #[arg(long)]
+    #[arg(long, help_heading = "Target")]
     pub(crate) clean: bool,
     /// Data directory of a local server, to watch its size and device; asked of the server when not
     /// given
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Target")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Seconds after which a call without a reply ends the run
-    #[arg(long, value_name = "N", default_value_t = 60)]
+    #[arg(long, value_name = "N", default_value_t = 60, help_heading = "Target")]
     pub(crate) call_timeout_seconds: u64,
     /// Longest wait of a settle step
-    #[arg(long, value_name = "N", default_value_t = 1200)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1200,
+        help_heading = "Target"
+    )]
     pub(crate) settle_seconds: u64,
     /// Read what the run in this folder loaded: a part of sweeps
     #[arg(long, value_name = "DIR", hide = true)]
@@ -225,6 +260,16 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 impl RunArguments {
+    /// Longest wait for a reply.
+    pub(crate) fn call_timeout(&self) -> Duration {
+        Duration::from_secs(self.call_timeout_seconds.max(1))
+    }
+
+    /// Longest wait for rest.
+    pub(crate) fn settle_time(&self) -> Duration {
+        Duration::from_secs(self.settle_seconds)
+    }
+
     /// The settings given on the command line.
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {
@@ -239,6 +284,7 @@ impl RunArguments {
                 PlacementArgument::PerClient => Placement::PerClient,
             }),
             rate: self.rate,
+            arrivals: self.arrivals.clone(),
             times_memory: self.times_memory,
             memory_mb: self.memory_mb,
             tables: self.tables,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lab_kit::target::Target;
 use lab_kit::work::Dataset;
-use lab_kit::workload::{Index, Operation, Settings, Step, Workload};
+use lab_kit::workload::{Capability, DocumentKind, Index, Operation, Settings, Step, Workload};
 
 use super::arguments::RunArguments;
 
@@ -14,7 +14,7 @@ pub(crate) struct Run<'a, T> {
     pub(crate) workload: Workload,
     pub(crate) settings: Settings,
     pub(crate) seed: u64,
-    pub(crate) target: T,
+    pub(crate) target: Arc<T>,
     pub(crate) dataset: Arc<Dataset>,
     /// What speaks to the target, for the result.
     pub(crate) driver: &'static str,
@@ -33,9 +33,15 @@ impl<T: Target> Run<'_, T> {
     /// Why a step cannot be done, if so.
     pub(crate) fn why_skipped(&self, step: &Step) -> Option<String> {
         let roles = || step.background.iter().chain([&step.work]);
+        let is_custom = matches!(self.workload.data.documents, DocumentKind::Custom(_));
+        let is_missing = |need: &Capability| match need {
+            Capability::Documents => !self.target.takes_documents(),
+            other => self.target.unsupported().contains(other),
+        };
         let missing = roles()
             .flat_map(|role| role.requires())
-            .find(|need| self.target.unsupported().contains(need));
+            .chain(is_custom.then_some(Capability::Documents))
+            .find(is_missing);
         if let Some(need) = missing {
             return Some(format!("the target has no {}", need.name()));
         }

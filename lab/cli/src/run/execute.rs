@@ -9,7 +9,7 @@ use lab_kit::folder::RunFolder;
 use lab_kit::format;
 use lab_kit::report;
 use lab_kit::result::{RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION, Warning};
-use lab_kit::target::{Table, Target, TargetInfo};
+use lab_kit::target::{Table, Target, TargetError, TargetInfo};
 use lab_kit::usage::{settled, space};
 use lab_kit::warnings::{of_environment, of_step};
 use lab_kit::work::Dataset;
@@ -18,8 +18,10 @@ use lab_kit::workload::{Capability, Ids, Operation, Settings, Step, Workload};
 use super::arguments::RunArguments;
 use super::checkpoint::{Checkpoint, Resumed};
 use super::context::Run;
+use super::guarded::{Guarded, TimeLimits};
 use super::state::{RunState, StepEnd};
 use super::summary::{command_line, summary_line};
+use crate::credentials::without_password;
 use crate::errors::LabError;
 use crate::limit::Limit;
 use crate::sampler::Instruments;
@@ -83,6 +85,13 @@ impl RunPlan<'_> {
         }
         let id = environment::run_id(&started, &self.workload.name, &self.settings.preset);
         let folder = RunFolder::create(&self.arguments.out, &id)?;
+        // A workload file may change; the run's folder says what was run.
+        if self.arguments.workload.ends_with(".toml") {
+            std::fs::copy(
+                &self.arguments.workload,
+                folder.path().join("workload.toml"),
+            )?;
+        }
         let about = RunFacts {
             id,
             started_at: started,
@@ -113,7 +122,15 @@ impl RunPlan<'_> {
                 forget(folder.path());
             }
         };
-        let target = open(&self).await.inspect_err(failed)?;
+        let limits = TimeLimits {
+            short: arguments.call_timeout(),
+            long: arguments.call_timeout().max(arguments.settle_time()),
+        };
+        let target = tokio::time::timeout(limits.short, open(&self))
+            .await
+            .unwrap_or_else(|_| Err(unreachable(arguments)))
+            .inspect_err(failed)?;
+        let target = Arc::new(Guarded::new(target, limits));
         let data = &self.workload.data;
         let dataset = Arc::new(Dataset::new(
             data.documents,
@@ -252,6 +269,13 @@ impl<T: Target> Run<'_, T> {
             });
         }
         let memory_limit = limit.as_ref().map(Limit::describe);
+        let stopped_because = stopped_because.map(|reason| match &limit {
+            Some(limit) if limit.has_killed() == Some(true) => format!(
+                "the memory limit of {} MiB killed the target ({reason})",
+                self.settings.memory_mb.unwrap_or(0)
+            ),
+            _ => reason,
+        });
         // The check may need memory that the run was not to have.
         drop(limit);
         let checks = done
@@ -393,8 +417,11 @@ impl<T: Target> Run<'_, T> {
 
     /// Says on the terminal what the report shows, and decides how the program ends.
     fn conclude(&self, result: &RunResult, folder: &Path) -> Result<(), LabError> {
-        for warning in &result.warnings {
-            println!("warning: {}", warning.text);
+        for (first, more) in report::by_code(&result.warnings) {
+            println!("warning: {}", first.text);
+            if !more.is_empty() {
+                println!("warning: {} more like it", more.len());
+            }
         }
         for skipped in &result.skipped {
             println!("left out: {} ({})", skipped.step, skipped.because);
@@ -435,9 +462,19 @@ impl<T: Target> Run<'_, T> {
     }
 }
 
+fn unreachable(arguments: &RunArguments) -> LabError {
+    TargetError::Unreachable {
+        address: without_password(&arguments.target),
+        reason: format!("no answer within {} s", arguments.call_timeout().as_secs()),
+    }
+    .into()
+}
+
 /// Removes the folder of a run that never began.
 fn forget(folder: &Path) {
-    let _ = std::fs::remove_file(folder.join("intervals.csv"));
+    for name in ["intervals.csv", "workload.toml"] {
+        let _ = std::fs::remove_file(folder.join(name));
+    }
     let _ = std::fs::remove_dir(folder);
 }
 

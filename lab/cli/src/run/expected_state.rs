@@ -26,6 +26,12 @@ pub(crate) struct ExpectedState {
     /// Whether something was added that a check of the sum would show.
     adds: bool,
     started: bool,
+    /// Whether a statement made documents whose number is not known.
+    #[serde(default)]
+    is_uncounted: bool,
+    /// What each invariant was before the first measured step.
+    #[serde(default)]
+    invariants: Option<Vec<Result<String, String>>>,
     checks: Vec<Check>,
 }
 
@@ -36,6 +42,10 @@ impl ExpectedState {
         if !self.started {
             (self.started, self.sum) = (true, Some(0));
         }
+        if step.measured && self.invariants.is_none() {
+            self.invariants = Some(evaluate(run).await);
+        }
+        self.is_uncounted |= !run.workload.counts(step);
         if step.work.operation == Operation::Empty {
             let counted = ask(None, run.target.count()).await;
             self.compare_count(counted);
@@ -81,6 +91,7 @@ impl ExpectedState {
         eprintln!("checking: counting documents");
         let counted = ask(timeout, run.target.count()).await;
         self.compare_count(counted);
+        self.compare_invariants(run, stopped).await;
         if self.adds && self.sum.is_some() {
             let found = ask(timeout, run.target.sum_of_k()).await;
             self.compare_sum(found);
@@ -98,7 +109,50 @@ impl ExpectedState {
         self.rows
     }
 
+    /// What must be the same at the end; of a target that stopped answering it is not asked.
+    async fn compare_invariants<T: Target>(&mut self, run: &Run<'_, T>, stopped: bool) {
+        let Some(before) = self.invariants.take() else {
+            return;
+        };
+        let after = if stopped {
+            let reason = "the run ended early".to_owned();
+            before.iter().map(|_| Err(reason.clone())).collect()
+        } else {
+            evaluate(run).await
+        };
+        let all = run.workload.invariants.iter().zip(before).zip(after);
+        for ((invariant, before), after) in all {
+            let mut check = Check {
+                name: invariant.name.clone(),
+                ..Check::default()
+            };
+            match (before, after) {
+                (Ok(before), Ok(after)) => {
+                    check.passed = Some(before == after);
+                    (check.expected, check.found) = (before, after);
+                }
+                (Err(reason), _) | (_, Err(reason)) => {
+                    check.found = "unknown".to_owned();
+                    check.remark = format!("could not be asked: {reason}");
+                }
+            }
+            self.checks.push(check);
+        }
+    }
+
     fn compare_count(&mut self, found: Asked) {
+        if self.is_uncounted {
+            self.checks.push(Check {
+                name: COUNT.to_owned(),
+                expected: "unknown".to_owned(),
+                found: found.map_or_else(|reason| reason, |count| count.to_string()),
+                passed: None,
+                remark: "statements with upsert, $out, $merge, a command, or a delete in a \
+                    transaction leave the number open"
+                    .to_owned(),
+            });
+            return;
+        }
         let [inserts, deletes] = self.rows_unknown.map(i128::from);
         self.checks.push(compare(
             COUNT,
@@ -128,6 +182,18 @@ impl ExpectedState {
         check.remark = format!("{} were inserted", self.rows);
         self.checks.push(check);
     }
+}
+
+/// The results of the invariants now.
+async fn evaluate<T: Target>(run: &Run<'_, T>) -> Vec<Result<String, String>> {
+    let mut out = Vec::new();
+    for invariant in &run.workload.invariants {
+        let asked = run
+            .target
+            .evaluate(invariant.collection.clone(), invariant.pipeline());
+        out.push(asked.await);
+    }
+    out
 }
 
 fn operations(step: &Step) -> impl Iterator<Item = Operation> {

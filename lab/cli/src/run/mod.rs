@@ -6,6 +6,8 @@ mod checkpoint;
 mod context;
 mod execute;
 mod expected_state;
+mod guarded;
+mod interventions;
 mod own_cost;
 mod restart;
 mod role_plan;

@@ -27,14 +27,19 @@ impl<'a> RolePlan<'a> {
     pub(super) fn new(
         role: &'a Role,
         settings: &Settings,
-        rate: Option<f64>,
+        rate_of_settings: Option<f64>,
         quota: Quota,
         step: &Step,
         is_background: bool,
     ) -> Self {
         let clients = role.clients.unwrap_or(settings.clients);
         let takes_batches = matches!(role.operation, Operation::Insert | Operation::DeleteOldest);
-        let rate = role.rate.map(|rate| rate * f64::from(clients)).or(rate);
+        let recorded = role
+            .arrivals
+            .as_ref()
+            .and_then(|arrivals| arrivals.mean_rate());
+        let rate = role.rate.map(|rate| rate * f64::from(clients));
+        let rate = recorded.or(rate).or(rate_of_settings);
         let removes = |role: &Role| {
             let mixed = role.mix.iter().map(|(operation, _)| *operation);
             mixed.chain([role.operation]).any(|operation| {

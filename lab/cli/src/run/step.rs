@@ -1,5 +1,6 @@
 //! One step: its clients, those of its background roles, and what is known at its end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use lab_kit::folder::RunFolder;
 use lab_kit::pacing::Schedule;
 use lab_kit::recorder::latency_summary;
-use lab_kit::result::Sizes;
+use lab_kit::result::{LatencySummary, Sizes};
 use lab_kit::seed::{self, SeedMode};
 use lab_kit::target::{Session, Target};
 use lab_kit::usage::{CLIENT_THREAD, amplification};
@@ -88,12 +89,14 @@ impl<T: Target> Run<'_, T> {
         let (done, is_done) = mpsc::channel();
         sampling.instruments.restart();
         control.start_together().await;
+        let interventions = self.begin_interventions(step, &control);
         let sampler = std::thread::spawn({
             let control = control.clone();
             move || sampling.run(&control, limits.warmup, &is_done)
         });
         let counters: Vec<_> = plans.iter().map(|plan| plan.counters.clone()).collect();
         wait_for_clients(&mut measured, &control, &counters, limits.call_timeout).await;
+        let interventions = interventions.end(limits.call_timeout).await;
         // Before the last interval is closed, so that it shows what was never answered or sent.
         for counters in &counters {
             counters.account_unfinished(&limits);
@@ -115,6 +118,7 @@ impl<T: Target> Run<'_, T> {
             control: &control,
             seeds,
             lab_cpu_us_per_op,
+            interventions,
         };
         self.conclude_step(step, sampling, more).await
     }
@@ -127,7 +131,8 @@ impl<T: Target> Run<'_, T> {
         let is_timed =
             step.measured && (step.stop == Stop::Seconds || !self.workload.has_timed_steps());
         let warmup = Duration::from_secs(if is_timed { settings.warmup_seconds } else { 0 });
-        let limit = settings.seconds.filter(|_| is_timed);
+        let seconds = step.seconds.or(settings.seconds);
+        let limit = seconds.filter(|_| is_timed || step.seconds.is_some());
         let end = limit.map(|seconds| warmup + Duration::from_secs(seconds));
         let rows = self.quota(step);
         let (quota, goal) = match (step.stop, end) {
@@ -138,7 +143,7 @@ impl<T: Target> Run<'_, T> {
         let limits = Limits {
             warmup,
             end,
-            call_timeout: Duration::from_secs(self.arguments.call_timeout_seconds.max(1)),
+            call_timeout: self.arguments.call_timeout(),
         };
         (limits, quota, goal)
     }
@@ -168,9 +173,12 @@ impl<T: Target> Run<'_, T> {
             Some(every) => Some((every, self.target.session(true).await?)),
             None => None,
         };
-        let schedule = plan
-            .rate
-            .map(|rate| Schedule::even(rate / f64::from(plan.batch), client, plan.clients));
+        let arrivals = plan.role.arrivals.clone().unwrap_or_default();
+        let seed = seed::of(self.seed, &step.name, &format!("{role}-arrivals"), client);
+        let schedule = plan.rate.map(|rate| {
+            let calls = rate / f64::from(plan.batch);
+            Schedule::of(&arrivals, calls, (client, plan.clients), seed)
+        });
         let client = Client {
             control: control.clone(),
             counters: plan.counters.clone(),
@@ -200,6 +208,15 @@ impl<T: Target> Run<'_, T> {
         Ok(())
     }
 
+    fn by_operation(&self, totals: &Totals) -> BTreeMap<String, LatencySummary> {
+        let all = totals.by_operation.iter();
+        all.map(|(operation, latency)| {
+            let name = self.workload.operation_name(*operation);
+            (name, latency_summary(latency))
+        })
+        .collect()
+    }
+
     async fn conclude_step(
         &self,
         step: &Step,
@@ -220,6 +237,11 @@ impl<T: Target> Run<'_, T> {
         if stopped_because.is_none() {
             sizes = self.target.sizes().await;
             statistics = self.target.statistics().await;
+            if step.work.operation == Operation::FillRandom {
+                // How many keys are distinct is what such a step is about; statistics of engines
+                // do not say, or estimate.
+                sizes.documents = self.target.count().await.ok().or(sizes.documents);
+            }
         }
         let debt_bytes = self.target.debt_bytes(&statistics);
         if !step.measured {
@@ -251,11 +273,12 @@ impl<T: Target> Run<'_, T> {
         more.service = totals.service.as_ref().map(latency_summary);
         more.lateness = totals.lateness.as_ref().map(latency_summary);
         more.unsent_calls = totals.unsent;
-        more.by_operation = by_operation(&totals);
+        more.by_operation = self.by_operation(&totals);
         more.seeds = end.seeds;
         more.lab_cpu_us_per_op = end.lab_cpu_us_per_op;
         more.statistics = statistics;
         more.debt_bytes = debt_bytes;
+        more.remark = end.interventions;
         for (sampled_role, plan) in sampled_roles {
             let totals = plan.counters.totals();
             effect.add(&totals.effect);
@@ -288,22 +311,7 @@ struct End<'a, 'b> {
     control: &'a Control,
     seeds: Vec<u64>,
     lab_cpu_us_per_op: Option<f64>,
-}
-
-fn by_operation(
-    totals: &Totals,
-) -> std::collections::BTreeMap<String, lab_kit::result::LatencySummary> {
-    let name = |operation: &Operation| {
-        serde_json::to_value(operation)
-            .ok()?
-            .as_str()
-            .map(str::to_owned)
-    };
-    totals
-        .by_operation
-        .iter()
-        .filter_map(|(operation, latency)| Some((name(operation)?, latency_summary(latency))))
-        .collect()
+    interventions: String,
 }
 
 /// Whether deletes without a rate of their own follow the inserts.

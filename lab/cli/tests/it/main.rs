@@ -9,11 +9,13 @@ mod fake;
 mod features;
 mod frozen;
 mod interrupted;
+mod map;
 mod pages;
 mod reading;
 mod replay;
 mod runs;
 mod smoke;
+mod stopped;
 mod sweeps;
 
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@ fn results(folder: &std::path::Path) -> Vec<RunResult> {
         .flatten()
         .map(|entry| entry.path());
     let mut out: Vec<RunResult> = entries
-        .filter(|path| path.is_dir())
+        .filter(|path| path.join("result.json").exists())
         .map(|path| read_result(&path).unwrap())
         .collect();
     out.sort_by_key(|run| run.settings.clients);
@@ -125,4 +125,118 @@ fn a_list_of_something_else_is_one_clear_line() {
             "quarry-lab: --clients 1,many is not a list of numbers"
         )
     );
+}
+
+/// The runs of a sweep in the order in which they were made.
+fn in_order(folder: &std::path::Path) -> Vec<RunResult> {
+    let mut out = results(folder);
+    out.sort_by(|one, other| {
+        (&one.run.started_at, &one.run.id).cmp(&(&other.run.started_at, &other.run.id))
+    });
+    out
+}
+
+#[test]
+fn several_targets_take_turns_and_stand_on_one_page_with_intervals_and_published_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = |name: &str| format!("{name}:{}", dir.path().join(name).display());
+    let (one, other) = (target("redb"), target("fjall"));
+    let ended = run(
+        "point",
+        &one,
+        &[
+            "--target",
+            &other,
+            "--repeats",
+            "3",
+            "--rows",
+            "100",
+            "--tables",
+            "1",
+            "--clients",
+            "2",
+            "--warmup-seconds",
+            "0",
+            "--seconds",
+            "1",
+        ],
+    );
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let folder = ended.folder();
+    let runs = in_order(&folder);
+    let order: Vec<&str> = runs
+        .iter()
+        .map(|run| run.target.uri.split(':').next().unwrap())
+        .collect();
+    assert_eq!(order, ["redb", "fjall", "redb", "fjall", "redb", "fjall"]);
+    // Each repeat loads its own data.
+    assert!(runs.iter().all(|run| run.steps[0].more.remark.is_empty()));
+    let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    for wanted in [
+        "by the first",
+        "3 runs",
+        "class=\"interval\"",
+        "here: redb",
+        "here: fjall",
+        "mongo26",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+}
+
+#[test]
+fn an_own_server_is_started_for_its_run_and_stopped_with_it() {
+    let is_there = [
+        "/usr/sbin/mariadbd",
+        "/usr/bin/mariadbd",
+        "/usr/local/bin/mariadbd",
+    ];
+    if !is_there
+        .iter()
+        .any(|path| std::path::Path::new(path).exists())
+    {
+        println!("skipped: MariaDB is not installed");
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let output = crate::lab(&[
+        "run",
+        "point",
+        "--own",
+        "innodb",
+        "--own-memory-mb",
+        "32",
+        "--out",
+        out.path().to_str().unwrap(),
+        "--rows",
+        "100",
+        "--tables",
+        "1",
+        "--clients",
+        "1,2",
+        "--warmup-seconds",
+        "0",
+        "--seconds",
+        "1",
+    ]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let folder = std::fs::read_dir(out.path()).unwrap().flatten().next();
+    let folder = folder.unwrap().path();
+    let runs = results(&folder);
+    assert_eq!(runs.len(), 2);
+    for run in &runs {
+        assert_eq!(
+            run.place(),
+            "innodb with a cache of 32 MiB"
+        );
+        let pid = run.target.pid.unwrap();
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+    // The second read what the first had loaded, on another process.
+    assert_ne!(runs[0].target.pid, runs[1].target.pid);
+    let remark = &runs[1].steps[0].more.remark;
+    assert!(remark.contains(&runs[0].run.id), "{remark}");
+    assert!(folder.join("own-innodb/my.cnf").exists());
+    assert!(!folder.join("own-innodb/data").exists());
 }

@@ -1,9 +1,13 @@
 //! Grouped bars as an HTML metric, linear and logarithmic, with the numbers as a table.
+//!
+//! On the logarithmic scale values are marks and not bars: there is no zero from which a bar could
+//! rise, and its height would depend on where the axis happens to begin. Repeats have an interval.
 
 use std::fmt::Write;
 
 use super::axis::{Quantity, round_ticks};
 use super::html::escape;
+use crate::statistics::Estimate;
 
 /// One colour of bars.
 pub(super) struct BarSeries {
@@ -13,6 +17,14 @@ pub(super) struct BarSeries {
     pub(super) colour: u8,
     /// A value for each group, where there is one.
     pub(super) values: Vec<Option<f64>>,
+    /// Its interval of 95 % from repeats, where there are several; may be empty.
+    pub(super) intervals: Vec<Option<Estimate>>,
+}
+
+impl BarSeries {
+    fn interval(&self, at: usize) -> Option<&Estimate> {
+        self.intervals.get(at).and_then(Option::as_ref)
+    }
 }
 
 /// Groups of bars.
@@ -89,7 +101,15 @@ impl Bars {
                 .iter()
                 .flat_map(|series| series.values.iter().flatten().copied())
         };
+        let ends = self
+            .series
+            .iter()
+            .flat_map(|series| series.intervals.iter().flatten());
         let highest = values().fold(0.0, f64::max);
+        // An interval of two repeats may be far wider than what was measured.
+        let top = ends
+            .map(|one| one.high.min(highest * 2.0))
+            .fold(highest, f64::max);
         if highest <= 0.0 {
             return String::new();
         }
@@ -121,13 +141,13 @@ impl Bars {
             out.push_str("</div>\n");
         }
         out.push_str("<div class=\"plot\" tabindex=\"0\">\n");
-        self.write_svg(&mut out, "linear", is_wide, (0.0, highest * 1.08));
+        self.write_svg(&mut out, "linear", is_wide, (0.0, top * 1.08));
         // The lowest bar must be seen, so the scale begins below it.
         let decades = (
             10_f64
                 .powf((lowest * 0.8).log10().floor())
                 .max(highest / 1e8),
-            10_f64.powf((highest * 1.02).log10().ceil()),
+            10_f64.powf((top * 1.02).log10().ceil()),
         );
         self.write_svg(&mut out, "log", !is_wide, decades);
         let _ = writeln!(
@@ -215,22 +235,38 @@ impl Bars {
                 continue;
             };
             let (x, edge) = (start + bar * number as f64, frame.y(value));
+            // A mark on a logarithmic axis is as high as it must be to be seen.
+            let height = if frame.is_log {
+                MARK_HEIGHT
+            } else {
+                (frame.bottom - edge).max(1.0)
+            };
+            let top = if frame.is_log {
+                edge - MARK_HEIGHT / 2.0
+            } else {
+                edge
+            };
             let _ = writeln!(
                 out,
-                "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{edge:.1}\" width=\"{:.1}\" \
-                    height=\"{:.1}\"/>",
+                "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" \
+                    height=\"{height:.1}\"/>",
                 series.colour,
                 (bar - 1.0).max(1.0),
-                (frame.bottom - edge).max(1.0)
             );
+            if let Some(interval) = series.interval(at) {
+                write_interval(out, frame, (x + (bar - 1.0) / 2.0, bar), interval);
+            }
             // A number over a bar only where it cannot touch its neighbour's.
             let label = self.quantity.tick(value);
+            let above = series
+                .interval(at)
+                .map_or(edge, |one| frame.y(one.high).min(edge));
             if label.chars().count() as f64 * 7.6 <= bar {
                 let _ = writeln!(
                     out,
                     "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                     x + bar / 2.0,
-                    edge - 5.0,
+                    above - 5.0,
                     escape(&label)
                 );
             }
@@ -252,8 +288,16 @@ impl Bars {
             let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(group));
             for series in &self.series {
                 let value = series.values.get(at).copied().flatten();
-                let text =
+                let mut text =
                     value.map_or_else(|| "–".to_owned(), |value| self.quantity.readout(value));
+                if let Some(one) = series.interval(at) {
+                    let _ = write!(
+                        text,
+                        " ({} to {})",
+                        self.quantity.readout(one.low.max(0.0)),
+                        self.quantity.readout(one.high)
+                    );
+                }
                 let _ = write!(out, "<td>{}</td>", escape(&text));
             }
             out.push_str("</tr>\n");
@@ -262,9 +306,49 @@ impl Bars {
     }
 }
 
+/// Pixels.
+const MARK_HEIGHT: f64 = 5.0;
+
+/// A line from the lower to the upper end, with feet; cut where the axis ends.
+fn write_interval(out: &mut String, frame: &BarFrame, (x, bar): (f64, f64), one: &Estimate) {
+    let foot = (bar * 0.2).clamp(1.5, 7.0);
+    let (low, high) = (frame.y(one.low.max(0.0)), frame.y(one.high));
+    let _ = writeln!(
+        out,
+        "<path class=\"interval\" d=\"M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}H{:.1}M{:.1} \
+            {high:.1}H{:.1}\"/>",
+        x - foot,
+        x + foot,
+        x - foot,
+        x + foot
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn repeats_have_an_interval_in_the_chart_and_in_the_table() {
+        let bars = Bars {
+            title: String::new(),
+            caption: String::new(),
+            x_title: String::new(),
+            groups: vec!["1".to_owned()],
+            y_title: String::new(),
+            quantity: Quantity::Number,
+            series: vec![BarSeries {
+                name: "new".to_owned(),
+                colour: 1,
+                values: vec![Some(100.0)],
+                intervals: vec![crate::statistics::estimate(&[90.0, 100.0, 110.0])],
+            }],
+            half: true,
+        };
+        let html = bars.render();
+        assert_eq!(html.matches("class=\"interval\"").count(), 2, "{html}");
+        assert!(html.contains("<td>100 (75.2 to 125)</td>"), "{html}");
+    }
 
     #[test]
     fn higher_bars_for_higher_values_and_a_table_of_the_same() {
@@ -279,6 +363,7 @@ mod tests {
                 name: "new".to_owned(),
                 colour: 1,
                 values: vec![Some(10.0), Some(1_000.0)],
+                intervals: Vec::new(),
             }],
             half: true,
         };
@@ -289,10 +374,17 @@ mod tests {
             .filter_map(|rest| rest.split('"').next()?.parse().ok())
             .collect();
         assert_eq!(heights.len(), 4, "{html}");
+        // Bars on the linear scale; on the logarithmic one marks of one height, at two heights.
         assert!(
-            heights[0] < heights[1] && heights[2] < heights[3] && heights[2] > heights[0],
+            heights[0] < heights[1] && heights[2] == heights[3],
             "{heights:?}"
         );
+        let tops: Vec<f64> = html
+            .split(" y=\"")
+            .filter(|rest| rest.contains("width"))
+            .filter_map(|rest| rest.split('"').next()?.parse().ok())
+            .collect();
+        assert!(tops[tops.len() - 1] < tops[tops.len() - 2], "{tops:?}");
         assert!(
             html.contains("<td>1,000</td>")
                 && html.contains("T &lt;x&gt;")
@@ -304,6 +396,7 @@ mod tests {
                 name: String::new(),
                 colour: 1,
                 values: vec![None, Some(0.0)],
+                intervals: Vec::new(),
             }],
             ..bars
         };

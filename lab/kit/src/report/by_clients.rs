@@ -8,7 +8,7 @@ use super::html::{capital, escape};
 use crate::format;
 use crate::metric::{self, Better, Metric};
 use crate::result::{RunResult, StepResult};
-use crate::statistics::mean;
+use crate::statistics::{Estimate, estimate, mean};
 
 /// What the studies tabulate by clients: throughput, device reads in all and by operation, CPU in
 /// both forms, switches, writes, latency.
@@ -105,6 +105,26 @@ pub(super) fn mean_of<'a>(
         .into_iter()
         .filter_map(|run| run.steps.iter().find(|other| other.name == step));
     mean(
+        &steps
+            .filter_map(|step| metric.value(step))
+            .collect::<Vec<f64>>(),
+    )
+}
+
+/// What bars of repeats show.
+pub(super) const REPEATS: &str =
+    "The mean of repeats, where there are several, with its interval of 95 %.";
+
+/// The interval of a metric of a step over repeats; none from fewer than two.
+pub(super) fn interval_of<'a>(
+    runs: impl IntoIterator<Item = &'a RunResult>,
+    step: &str,
+    metric: &Metric,
+) -> Option<Estimate> {
+    let steps = runs
+        .into_iter()
+        .filter_map(|run| run.steps.iter().find(|other| other.name == step));
+    estimate(
         &steps
             .filter_map(|step| metric.value(step))
             .collect::<Vec<f64>>(),

@@ -17,6 +17,7 @@ mod notes;
 mod overlay;
 mod overview;
 mod published_tables;
+mod repeats;
 mod replay;
 mod resources;
 mod run_page;
@@ -29,5 +30,6 @@ mod tiles;
 
 pub use claims_page::claims_page;
 pub use comparison::comparison_page;
+pub use notes::by_code;
 pub use run_page::page;
 pub use runs::{RunsError, runs_page};

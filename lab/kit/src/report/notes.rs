@@ -3,7 +3,20 @@
 use std::fmt::Write;
 
 use super::html::escape;
-use crate::result::RunResult;
+use crate::result::{RunResult, Warning};
+
+/// Warnings of one kind together, in the order of the first of each: a run of many short steps says
+/// the same of each of them.
+pub fn by_code(warnings: &[Warning]) -> Vec<(&Warning, Vec<&Warning>)> {
+    let mut out: Vec<(&Warning, Vec<&Warning>)> = Vec::new();
+    for warning in warnings {
+        match out.iter_mut().find(|(first, _)| first.code == warning.code) {
+            Some((_, more)) => more.push(warning),
+            None => out.push((warning, Vec::new())),
+        }
+    }
+    out
+}
 
 /// Warnings and failed checks, before anyone reads a chart.
 pub(super) fn write_warnings(out: &mut String, result: &RunResult) {
@@ -26,8 +39,20 @@ pub(super) fn write_warnings(out: &mut String, result: &RunResult) {
     for text in failed {
         let _ = writeln!(out, "<li class=\"bad\">{}</li>", escape(&text));
     }
-    for warning in &result.warnings {
-        let _ = writeln!(out, "<li>{}</li>", escape(&warning.text));
+    for (first, more) in by_code(&result.warnings) {
+        let _ = writeln!(out, "<li>{}", escape(&first.text));
+        if !more.is_empty() {
+            let _ = write!(
+                out,
+                "<details><summary>{} more like it</summary><ul>",
+                more.len()
+            );
+            for warning in more {
+                let _ = writeln!(out, "<li>{}</li>", escape(&warning.text));
+            }
+            out.push_str("</ul></details>");
+        }
+        out.push_str("</li>\n");
     }
     out.push_str("</ul>\n");
 }

@@ -78,10 +78,12 @@ impl Grid {
                     }
                 }
             }
-            // A stretch that is mostly empty says nothing about a rate.
+            // A stretch that is mostly empty says nothing about a rate; a step shorter than one
+            // stretch is all there is.
+            let least = if slots == 1 { width.min(end) } else { width } * 0.5;
             ops.into_iter()
                 .zip(seconds)
-                .map(|(ops, seconds)| (seconds >= width * 0.5).then(|| ops / seconds))
+                .map(|(ops, seconds)| (seconds >= least).then(|| ops / seconds))
                 .collect()
         });
         Self {
@@ -288,6 +290,7 @@ pub(super) fn bars(
             name: unit.to_owned(),
             colour: 1,
             values: all.iter().map(|(_, value)| *value).collect(),
+            intervals: Vec::new(),
         }],
         half: all.len() <= 6,
     }

@@ -1,23 +1,69 @@
-//! The published metrics beside the new ones, in the studies' layouts.
+//! The published metrics beside the new ones, in the studies' layouts: of one run, or of several
+//! configurations with their repeats.
 
 use std::fmt::Write;
 
 use super::axis::Quantity;
 use super::bars::{BarSeries, Bars};
+use super::by_clients::Configuration;
 use super::html::escape;
 use super::overlay::colour;
 use crate::format;
 use crate::metric::{self, Metric};
 use crate::published::{Layout, Row, Table, of_workload};
 use crate::result::{RunResult, StepResult};
+use crate::statistics::mean;
 use crate::workload::Operation;
 
-/// Rows that a chart can tell apart beside the new one.
+/// Rows that a chart can tell apart beside the new ones.
 const ROWS_MAX: usize = 7;
+/// New ones that it can tell apart.
+const NEW_MAX: usize = 4;
 
-/// The section; empty where the studies published nothing for this workload.
+/// What stands beside the published values under one name: repeats of one configuration, with one
+/// number of clients or several.
+struct New<'a> {
+    name: String,
+    runs: Vec<&'a RunResult>,
+}
+
+impl New<'_> {
+    fn steps<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s StepResult> {
+        self.runs.iter().filter_map(move |run| find(run, name))
+    }
+
+    /// The mean over repeats.
+    fn mean(&self, step: &str, of: impl Fn(&StepResult) -> Option<f64>) -> Option<f64> {
+        mean(&self.steps(step).filter_map(of).collect::<Vec<_>>())
+    }
+}
+
+/// The section of a run; empty where the studies published nothing for its workload.
 pub(super) fn section(result: &RunResult) -> String {
-    let tables = of_workload(&result.run.workload);
+    let new = New {
+        name: format!("this run: {}", result.target.name()),
+        runs: vec![result],
+    };
+    section_of(&[new])
+}
+
+/// The section of several configurations.
+pub(super) fn section_of_configurations(configurations: &[Configuration<'_>]) -> String {
+    let new: Vec<New<'_>> = configurations
+        .iter()
+        .map(|one| New {
+            name: format!("here: {}", one.name),
+            runs: one.runs.clone(),
+        })
+        .collect();
+    section_of(&new)
+}
+
+fn section_of(new: &[New<'_>]) -> String {
+    let Some(first) = new.iter().find_map(|one| one.runs.first()) else {
+        return String::new();
+    };
+    let tables = of_workload(&first.run.workload);
     if tables.is_empty() {
         return String::new();
     }
@@ -26,22 +72,22 @@ pub(super) fn section(result: &RunResult) -> String {
         "<p class=\"muted\">Other machines, other years, other settings: compare the shape of the \
             results, not their height. ",
     );
-    if result.changed_from_paper.is_empty() {
+    if first.changed_from_paper.is_empty() {
         out.push_str("The settings are those of the paper preset.");
     } else {
         let _ = write!(
             out,
             "Settings that differ from the published runs: {}.",
-            escape(&result.changed_from_paper.join("; "))
+            escape(&first.changed_from_paper.join("; "))
         );
     }
     out.push_str("</p>\n<div class=\"charts\">\n");
     for table in &tables {
         match table.layout {
-            Layout::Clients => clients(&mut out, table, result),
-            Layout::Steps => steps(&mut out, table, result),
-            Layout::Rounds => rounds(&mut out, table, result),
-            Layout::Measurements => measurements(&mut out, table, result),
+            Layout::Clients => clients(&mut out, table, new),
+            Layout::Steps => steps(&mut out, table, new),
+            Layout::Rounds => rounds(&mut out, table, new),
+            Layout::Measurements => measurements(&mut out, table, new),
         }
     }
     out.push_str("</div>\n");
@@ -59,13 +105,14 @@ fn published(row: &Row) -> Line {
     )
 }
 
+/// `new_from`: the columns from there on are new.
 fn write_table(
     out: &mut String,
     table: &Table,
     corner: &str,
     columns: &[String],
     lines: &[Line],
-    new_column: Option<usize>,
+    new_from: usize,
 ) {
     let remark = if table.remark.is_empty() {
         String::new()
@@ -87,11 +134,7 @@ fn write_table(
         escape(&remark)
     );
     let mark = |at: usize| {
-        if new_column == Some(at) {
-            " class=\"new\""
-        } else {
-            ""
-        }
+        if at >= new_from { " class=\"new\"" } else { "" }
     };
     for (at, column) in columns.iter().enumerate() {
         let _ = write!(out, "<th scope=\"col\"{}>{}</th>", mark(at), escape(column));
@@ -117,16 +160,9 @@ fn find<'a>(result: &'a RunResult, name: &str) -> Option<&'a StepResult> {
     result.steps.iter().find(|step| step.name == name)
 }
 
-fn this_run(result: &RunResult) -> String {
-    format!("this run: {}", result.target.name())
-}
-
-/// Configurations by clients; the new metric in the column of its clients.
-fn clients(out: &mut String, table: &Table, result: &RunResult) {
-    let Some(step) = table.step.as_deref().and_then(|name| find(result, name)) else {
-        return;
-    };
-    let Some(value) = metric::named(&table.metric).and_then(|metric| metric.value(step)) else {
+/// Configurations by clients; the new ones in the columns of their clients.
+fn clients(out: &mut String, table: &Table, new: &[New<'_>]) {
+    let Some((name, metric)) = table.step.as_deref().zip(metric::named(&table.metric)) else {
         return;
     };
     let mut columns: Vec<u32> = table
@@ -134,10 +170,12 @@ fn clients(out: &mut String, table: &Table, result: &RunResult) {
         .iter()
         .filter_map(|column| column.parse().ok())
         .collect();
-    if !columns.contains(&step.clients) {
-        columns.push(step.clients);
-        columns.sort_unstable();
-    }
+    columns.extend(
+        new.iter()
+            .flat_map(|one| one.steps(name).map(|step| step.clients)),
+    );
+    columns.sort_unstable();
+    columns.dedup();
     let place = |row: &Row| {
         let cell = |clients: &u32| {
             row.value(
@@ -149,32 +187,46 @@ fn clients(out: &mut String, table: &Table, result: &RunResult) {
         };
         columns.iter().map(cell).collect::<Vec<_>>()
     };
-    let new: Vec<Option<f64>> = columns
+    let of_new = |one: &New<'_>| -> Vec<Option<f64>> {
+        let cell = |clients: &u32| {
+            one.mean(name, |step| {
+                metric.value(step).filter(|_| step.clients == *clients)
+            })
+        };
+        columns.iter().map(cell).collect()
+    };
+    let found: Vec<Line> = new
         .iter()
-        .map(|clients| (*clients == step.clients).then_some(value))
+        .map(|one| (one.name.clone(), of_new(one), true))
+        .filter(|(_, values, _)| values.iter().any(Option::is_some))
         .collect();
+    if found.is_empty() {
+        return;
+    }
     let mut lines: Vec<Line> = table
         .rows
         .iter()
         .map(|row| (row.name.clone(), place(row), false))
         .collect();
-    lines.push((this_run(result), new.clone(), true));
+    lines.extend(found.iter().cloned());
     let names: Vec<String> = columns
         .iter()
         .map(|clients| format!("{clients} cl."))
         .collect();
-    let alike = rows_alike(table, result);
-    if alike.len() <= ROWS_MAX {
-        let mut series = vec![BarSeries {
-            name: this_run(result),
-            colour: 1,
-            values: new,
-        }];
-        series.extend(alike.iter().enumerate().map(|(at, row)| BarSeries {
-            name: row.name.clone(),
-            colour: colour(at + 1),
-            values: place(row),
-        }));
+    let alike = rows_alike(table, new);
+    if alike.len() <= ROWS_MAX && found.len() <= NEW_MAX {
+        let of_published = alike.iter().map(|row| (row.name.clone(), place(row)));
+        let series = found
+            .iter()
+            .map(|(name, values, _)| (name.clone(), values.clone()))
+            .chain(of_published)
+            .enumerate()
+            .map(|(at, (name, values))| BarSeries {
+                name,
+                colour: colour(at),
+                values,
+                intervals: Vec::new(),
+            });
         let bars = Bars {
             title: table.title.clone(),
             caption: format!("Published: {}.", table.source),
@@ -182,26 +234,28 @@ fn clients(out: &mut String, table: &Table, result: &RunResult) {
             groups: columns.iter().map(u32::to_string).collect(),
             y_title: table.unit.clone(),
             quantity: Quantity::Number,
-            series,
+            series: series.collect(),
             half: false,
         };
         out.push_str(&bars.render());
     }
-    write_table(out, table, "configuration", &names, &lines, None);
+    write_table(out, table, "configuration", &names, &lines, usize::MAX);
 }
 
-/// The rows that a chart shows: all where they are few, else those with this run's hot rows or pad.
-fn rows_alike<'a>(table: &'a Table, result: &RunResult) -> Vec<&'a Row> {
+/// The rows that a chart shows: all where they are few, else those with these runs' hot rows or
+/// pads.
+fn rows_alike<'a>(table: &'a Table, new: &[New<'_>]) -> Vec<&'a Row> {
     if table.rows.len() <= ROWS_MAX {
         return table.rows.iter().collect();
     }
-    let hot = format!(", {} table", result.settings.hot_rows);
-    let pad = format!("{} B pad", result.settings.payload);
-    let found: Vec<&Row> = table
-        .rows
-        .iter()
-        .filter(|row| row.name.contains(&hot) || row.name.starts_with(&pad))
-        .collect();
+    let is_alike = |row: &Row| {
+        new.iter().flat_map(|one| &one.runs).any(|run| {
+            let hot = format!(", {} table", run.settings.hot_rows);
+            let pad = format!("{} B pad", run.settings.payload);
+            row.name.contains(&hot) || row.name.starts_with(&pad)
+        })
+    };
+    let found: Vec<&Row> = table.rows.iter().filter(|row| is_alike(row)).collect();
     if found.is_empty() {
         table.rows.iter().take(ROWS_MAX).collect()
     } else {
@@ -209,47 +263,63 @@ fn rows_alike<'a>(table: &'a Table, result: &RunResult) -> Vec<&'a Row> {
     }
 }
 
-/// Steps by engines; the new metrics are a column.
-fn steps(out: &mut String, table: &Table, result: &RunResult) {
+/// The published lines with a column for each new configuration; none where nothing is new.
+fn with_columns(
+    table: &Table,
+    new: &[New<'_>],
+    of: impl Fn(&New<'_>, &Row) -> Option<f64>,
+) -> Option<(Vec<String>, Vec<Line>)> {
+    let has_any = |one: &&New<'_>| table.rows.iter().any(|row| of(one, row).is_some());
+    let shown: Vec<&New<'_>> = new.iter().filter(has_any).collect();
+    if shown.is_empty() {
+        return None;
+    }
+    let mut columns = table.columns.clone();
+    columns.extend(shown.iter().map(|one| one.name.clone()));
+    let lines = table.rows.iter().map(|row| {
+        let (name, mut cells, _) = published(row);
+        cells.extend(shown.iter().map(|one| of(one, row)));
+        (name, cells, false)
+    });
+    Some((columns, lines.collect()))
+}
+
+/// Steps by engines; the new metrics are columns.
+fn steps(out: &mut String, table: &Table, new: &[New<'_>]) {
     let Some(metric) = metric::named(&table.metric) else {
         return;
     };
-    let new = |row: &Row| find(result, &row.name).and_then(|step| step_value(metric, step));
-    if table.rows.iter().all(|row| new(row).is_none()) {
+    let of = |one: &New<'_>, row: &Row| one.mean(&row.name, |step| step_value(metric, step));
+    let Some((columns, lines)) = with_columns(table, new, of) else {
         return;
-    }
-    let mut columns = table.columns.clone();
-    columns.push(this_run(result));
-    let lines: Vec<Line> = table
-        .rows
-        .iter()
-        .map(|row| {
-            let (name, mut cells, _) = published(row);
-            cells.push(new(row));
-            (name, cells, false)
-        })
-        .collect();
-    let at = columns.len() - 1;
-    let series = columns.iter().enumerate().map(|(column, name)| BarSeries {
-        name: name.clone(),
-        colour: if column == at { 1 } else { colour(column + 1) },
+    };
+    let new_from = table.columns.len();
+    // The new ones come first in colour, as on the rest of the page.
+    let count = columns.len();
+    let order = (new_from..count).chain(0..new_from);
+    let series = order.enumerate().map(|(at, column)| BarSeries {
+        name: columns.get(column).cloned().unwrap_or_default(),
+        colour: colour(at),
         values: lines
             .iter()
             .map(|(_, cells, _)| cells.get(column).copied().flatten())
             .collect(),
+        intervals: Vec::new(),
     });
-    let bars = Bars {
-        title: table.title.clone(),
-        caption: format!("Published: {}.", table.source),
-        x_title: "step".to_owned(),
-        groups: table.rows.iter().map(|row| row.name.clone()).collect(),
-        y_title: table.unit.clone(),
-        quantity: Quantity::Number,
-        series: series.collect(),
-        half: false,
-    };
-    out.push_str(&bars.render());
-    write_table(out, table, "step", &columns, &lines, Some(at));
+    if count <= ROWS_MAX + 1 {
+        let bars = Bars {
+            title: table.title.clone(),
+            caption: format!("Published: {}.", table.source),
+            x_title: "step".to_owned(),
+            groups: table.rows.iter().map(|row| row.name.clone()).collect(),
+            y_title: table.unit.clone(),
+            quantity: Quantity::Number,
+            series: series.collect(),
+            half: false,
+        };
+        out.push_str(&bars.render());
+    }
+    write_table(out, table, "step", &columns, &lines, new_from);
 }
 
 /// Range steps were published as documents returned, so that is compared with them.
@@ -261,79 +331,119 @@ fn step_value(metric: &Metric, step: &StepResult) -> Option<f64> {
 }
 
 /// Rounds: size, bytes per document, write rate, written, seconds, rate.
-fn rounds(out: &mut String, table: &Table, result: &RunResult) {
-    let new = result
-        .steps
-        .iter()
-        .filter(|step| step.measured && step.operation == Operation::Insert)
-        .map(|step| {
-            let written = step
-                .device
-                .as_ref()
-                .and_then(|device| device.write_kb_per_op)
-                .map(|kb| kb * 1024.0 * step.ops as f64);
+fn rounds(out: &mut String, table: &Table, new: &[New<'_>]) {
+    const MIB: f64 = 1_048_576.0;
+    const GIB: f64 = 1_073_741_824.0;
+    let written = |step: &StepResult| {
+        let kb = step.device.as_ref()?.write_kb_per_op?;
+        Some(kb * 1_024.0 * step.ops as f64)
+    };
+    let mut lines: Vec<Line> = Vec::new();
+    for one in new {
+        let of_first = one.runs.first().into_iter().flat_map(|run| &run.steps);
+        for step in of_first.filter(|step| step.measured && step.operation == Operation::Insert) {
             let documents = step.sizes.documents.map_or_else(String::new, |count| {
                 format!(" at {}", format::axis(count as f64))
             });
-            let size = step
-                .sizes
-                .directory_bytes
-                .map(|bytes| bytes as f64 / 1_073_741_824.0);
+            let name = step.name.as_str();
+            let size = |step: &StepResult| Some(step.sizes.directory_bytes? as f64 / GIB);
             let cells = vec![
-                size,
-                step.sizes.bytes_per_document,
-                written.map(|bytes| bytes / 1_048_576.0 / step.seconds.max(1e-9)),
-                written.map(|bytes| bytes / 1_073_741_824.0),
-                Some(step.seconds),
-                Some(step.rate.sum_of_clients),
+                one.mean(name, size),
+                one.mean(name, |step| step.sizes.bytes_per_document),
+                one.mean(name, |step| {
+                    Some(written(step)? / MIB / step.seconds.max(1e-9))
+                }),
+                one.mean(name, |step| Some(written(step)? / GIB)),
+                one.mean(name, |step| Some(step.seconds)),
+                one.mean(name, |step| Some(step.rate.sum_of_clients)),
             ];
-            (
-                format!("{}, {}{documents}", this_run(result), step.name),
-                cells,
-                true,
-            )
-        });
-    let lines: Vec<Line> = new.chain(table.rows.iter().map(published)).collect();
-    write_table(out, table, "server", &table.columns, &lines, None);
+            lines.push((format!("{}, {name}{documents}", one.name), cells, true));
+        }
+    }
+    lines.extend(table.rows.iter().map(published));
+    write_table(out, table, "server", &table.columns, &lines, usize::MAX);
 }
 
-/// Figures of one step by engines; the new ones are a column.
-fn measurements(out: &mut String, table: &Table, result: &RunResult) {
-    let Some(step) = table.step.as_deref().and_then(|name| find(result, name)) else {
+/// The metric that a published row shows.
+fn measurement(name: &str) -> Option<&'static Metric> {
+    metric::named(match name {
+        "Ops/sec" | "Updates/s" => "rate",
+        "micros/op" => "us_per_op",
+        "99% Latency" => "latency_us_p99",
+        "99.99% Latency" => "latency_us_p9999",
+        "Max Latency" => "latency_us_max",
+        "DB size (GB)" => "directory_gb",
+        "Throughput (MB/s)" => "user_mb_per_second",
+        "Written, KB/s" => "device_write_kb_per_second",
+        "Written per update, KB" => "device_write_kb_per_op",
+        _ => return None,
+    })
+}
+
+/// Figures of one step by engines; the new ones are columns.
+fn measurements(out: &mut String, table: &Table, new: &[New<'_>]) {
+    let Some(step) = table.step.as_deref() else {
         return;
     };
-    let new = |name: &str| {
-        let id = match name {
-            "Ops/sec" => "rate",
-            "micros/op" => "us_per_op",
-            "99% Latency" => "latency_us_p99",
-            "99.99% Latency" => "latency_us_p9999",
-            "Max Latency" => "latency_us_max",
-            "DB size (GB)" => "directory_gb",
-            "Throughput (MB/s)" => {
-                return (step.more.user_bytes > 0)
-                    .then(|| step.more.user_bytes as f64 / 1_048_576.0 / step.seconds.max(1e-9));
-            }
-            _ => return None,
-        };
-        metric::named(id).and_then(|metric| metric.value(step))
+    let of = |one: &New<'_>, row: &Row| {
+        let metric = measurement(&row.name)?;
+        one.mean(step, |step| metric.value(step))
     };
-    let mut columns = table.columns.clone();
-    columns.push(this_run(result));
-    let lines: Vec<Line> = table
-        .rows
-        .iter()
-        .map(|row| {
-            let (name, mut cells, _) = published(row);
-            cells.push(new(&name));
-            let unit = if name.contains("Latency") {
-                ", µs"
-            } else {
-                ""
-            };
-            (format!("{name}{unit}"), cells, false)
-        })
-        .collect();
-    let at = columns.len() - 1;
-    write_table(out, table, "measurement", &columns, &lines, Some(at));
+    let Some((columns, mut lines)) = with_columns(table, new, of) else {
+        return;
+    };
+    for (name, _, _) in &mut lines {
+        if name.contains("Latency") {
+            name.push_str(", µs");
+        }
+    }
+    let new_from = table.columns.len();
+    write_table(out, table, "measurement", &columns, &lines, new_from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_published_measurement_has_a_metric() {
+        for workload in ["db-bench", "forestdb"] {
+            let tables = of_workload(workload);
+            let rows = tables
+                .iter()
+                .filter(|table| table.layout == Layout::Measurements)
+                .flat_map(|table| &table.rows);
+            for row in rows {
+                assert!(measurement(&row.name).is_some(), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn configurations_stand_beside_the_published_rows_with_the_mean_of_their_repeats() {
+        let run = |clients: u32, rate: f64| {
+            let mut run: RunResult =
+                serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap();
+            for step in run.steps.iter_mut().filter(|step| step.measured) {
+                (step.clients, step.rate.average) = (clients, rate);
+            }
+            run
+        };
+        let runs = [run(1, 100.0), run(1, 300.0), run(8, 900.0)];
+        let html = section_of_configurations(&[Configuration {
+            name: "db".to_owned(),
+            full_name: "db".to_owned(),
+            colour: 1,
+            runs: runs.iter().collect(),
+        }]);
+        let row = html
+            .lines()
+            .find(|line| line.contains("<tr class=\"new\"><th scope=\"row\">here: db</th>"))
+            .unwrap();
+        assert!(
+            row.contains("<td>200</td><td>–</td><td>–</td><td>900</td>"),
+            "{row}"
+        );
+        assert!(html.contains("mongo26"), "{html}");
+    }
 }

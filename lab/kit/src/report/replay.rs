@@ -48,6 +48,7 @@ pub(super) fn section(result: &RunResult) -> String {
             .values()
             .map(|kind| Some(kind.ops as f64))
             .collect(),
+        intervals: Vec::new(),
     };
     out.push_str(&bars(
         "Operations by kind",
@@ -64,6 +65,7 @@ pub(super) fn section(result: &RunResult) -> String {
                     name: name.to_owned(),
                     colour: colour(number),
                     values: replay.kinds.values().map(|kind| of(pick(kind))).collect(),
+                    intervals: Vec::new(),
                 }
             };
         let both = vec![
@@ -136,6 +138,7 @@ pub(super) fn side_by_side(runs: &[RunResult]) -> String {
             name: "as recorded".to_owned(),
             colour: colour(1),
             values: recorded,
+            intervals: Vec::new(),
         }];
         for (number, (run, replay)) in replays.iter().enumerate().take(6) {
             let values = kinds
@@ -152,6 +155,7 @@ pub(super) fn side_by_side(runs: &[RunResult]) -> String {
                 ),
                 colour: colour(number),
                 values,
+                intervals: Vec::new(),
             });
         }
         let groups = kinds.iter().map(|kind| short(kind).to_owned()).collect();

@@ -17,9 +17,15 @@ pub fn page(result: &RunResult) -> String {
     write_header(&mut out, result);
     match result.main_step() {
         Some(step) => {
-            out.push_str("<div class=\"tiles\">\n");
-            tiles::write_tiles(&mut out, result, step);
-            out.push_str("</div>\n");
+            let measured: Vec<&StepResult> =
+                result.steps.iter().filter(|step| step.measured).collect();
+            if measured.len() > 1 {
+                tiles::write_steps(&mut out, result, &measured);
+            } else {
+                out.push_str("<div class=\"tiles\">\n");
+                tiles::write_tiles(&mut out, result, step);
+                out.push_str("</div>\n");
+            }
             notes::write_warnings(&mut out, result);
             overview::write(&mut out, result);
             out.push_str(&replay::section(result));
@@ -130,7 +136,14 @@ fn verdict(result: &RunResult, step: &StepResult) -> String {
     } else {
         indexes
     };
-    let mut out = format!(
+    let count = result.steps.iter().filter(|step| step.measured).count();
+    let mut out = if count > 1 {
+        format!("{count} measured steps; step {}: ", step.name)
+    } else {
+        String::new()
+    };
+    let _ = write!(
+        out,
         "{} {} per second on average over {}, from {} {} ({how}), against {}.",
         format::number(step.rate.average),
         step.unit,

@@ -9,7 +9,7 @@ use super::bars::{BarSeries, Bars};
 use super::by_clients::{self, Configuration};
 use super::html::{capital, escape, foot, head};
 use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
-use super::steps_by_configuration;
+use super::{published_tables, repeats, steps_by_configuration};
 use crate::format;
 use crate::metric::{self, Metric};
 use crate::result::{RunResult, StepResult};
@@ -86,6 +86,7 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
     for step in steps {
         write_step(&mut out, step, &groups);
     }
+    out.push_str(&published_tables::section_of_configurations(&groups));
     if groups.iter().any(|group| group.name != group.full_name) {
         out.push_str("<h2>Configurations</h2>\n<div class=\"card\"><table><tbody>\n");
         for group in &groups {
@@ -223,6 +224,7 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Configuration<'_>])
     by_clients::write(out, step, groups);
     for (clients, cells) in &by_clients {
         write_tables(out, step, *clients, cells, groups);
+        repeats::write(out, step, *clients, cells, groups);
     }
 }
 
@@ -271,10 +273,16 @@ fn write_bars(
                 .values()
                 .map(|cells| value(cells.get(at)?, &step.name, metric))
                 .collect(),
+            intervals: by_clients
+                .values()
+                .map(|cells| {
+                    by_clients::interval_of(cells.get(at)?.iter().copied(), &step.name, metric)
+                })
+                .collect(),
         });
         let bars = Bars {
             title: format!("{} by clients", capital(metric.name)),
-            caption: "The mean of repeats, where there are several.".to_owned(),
+            caption: by_clients::REPEATS.to_owned(),
             x_title: "clients".to_owned(),
             groups: by_clients.keys().map(u32::to_string).collect(),
             y_title: metric.unit_for(&step.unit),

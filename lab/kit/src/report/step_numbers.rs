@@ -234,6 +234,7 @@ fn costs(step: &StepResult) -> Vec<(String, String)> {
     };
     if let Some(server) = &step.server {
         push("server CPU", server.cpu_us_per_op, "µs");
+        push("which may be off by", server.cpu_us_per_op_error, "µs");
         push("of that in the kernel", server.cpu_system_percent, "%");
         push("server context switches", server.switches_per_op, "");
         push("of these waiting", server.switches_voluntary_per_op, "");

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::axis::Quantity;
 use super::bars::{BarSeries, Bars};
-use super::by_clients::{Configuration, mean_of, ratio_cell};
+use super::by_clients::{Configuration, REPEATS, interval_of, mean_of, ratio_cell};
 use super::html::{capital, escape};
 use super::overlay::colour;
 use crate::format;
@@ -40,12 +40,14 @@ pub(super) fn section(steps: &[&StepResult], configurations: &[Configuration<'_>
                     .iter()
                     .map(|step| value(one, &step.name, metric))
                     .collect(),
+                intervals: steps
+                    .iter()
+                    .map(|step| interval_of(one.runs.iter().copied(), &step.name, metric))
+                    .collect(),
             });
         let bars = Bars {
             title: format!("{} of each step", capital(metric.name)),
-            caption: "The mean of repeats, where there are several. The logarithmic scale shows \
-                the slow steps."
-                .to_owned(),
+            caption: format!("{REPEATS} The logarithmic scale shows the slow steps."),
             x_title: "step".to_owned(),
             groups: steps.iter().map(|step| step.name.clone()).collect(),
             y_title: if id == "rate" {

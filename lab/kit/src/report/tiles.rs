@@ -17,23 +17,87 @@ struct Tile {
 /// The numbers that decide.
 pub(super) fn write_tiles(out: &mut String, result: &RunResult, step: &StepResult) {
     for tile in tiles(result, step) {
+        write_tile(out, &tile);
+    }
+}
+
+fn write_tile(out: &mut String, tile: &Tile) {
+    let _ = writeln!(
+        out,
+        "<div class=\"tile {}\"><div class=\"label\">{}</div><div class=\"value\">{} \
+            <small>{}</small></div><div class=\"sub\">{}</div></div>",
+        tile.class,
+        escape(&tile.label),
+        escape(&tile.value),
+        escape(&tile.unit),
+        escape(&tile.sub)
+    );
+}
+
+/// Several measured steps: a row each, since no one of them stands for the run, and the check.
+pub(super) fn write_steps(out: &mut String, result: &RunResult, steps: &[&StepResult]) {
+    let is_inside = result.is_inside();
+    let (server, lab) = if is_inside {
+        ("CPU, engine and lab, µs/op", None)
+    } else {
+        ("server CPU, µs/op", Some("lab CPU, µs/op"))
+    };
+    out.push_str("<div class=\"card scroll\"><table class=\"right\"><thead><tr>");
+    let heads = [
+        "step",
+        "per second",
+        "of what",
+        "p50",
+        "p99",
+        "longest",
+        "stalled",
+    ];
+    for head in heads.into_iter().chain([server]).chain(lab) {
+        let _ = write!(out, "<th scope=\"col\">{head}</th>");
+    }
+    out.push_str("</tr></thead><tbody>\n");
+    for step in steps {
+        let at = |wanted: f64| {
+            let found = step.latency.percentile(wanted);
+            found.map_or_else(|| "–".to_owned(), format::latency_us)
+        };
+        let cost = step.server.as_ref();
+        let cpu = cost.and_then(|cost| cost.cpu_us_per_op);
+        let mut cells = vec![
+            format::number(step.rate.average),
+            step.unit.clone(),
+            at(50.0),
+            at(99.0),
+            format::latency_us(step.latency.max_us),
+            format::seconds(step.stalls.seconds_below_10_percent),
+            format::with_error(cpu, cost.and_then(|cost| cost.cpu_us_per_op_error)),
+        ];
+        if !is_inside {
+            let client = &step.client;
+            let own = format::with_error(client.cpu_us_per_op, client.cpu_us_per_op_error);
+            cells.push(own);
+        }
+        let cells: String = cells
+            .iter()
+            .map(|cell| format!("<td>{}</td>", escape(cell)))
+            .collect();
         let _ = writeln!(
             out,
-            "<div class=\"tile {}\"><div class=\"label\">{}</div><div class=\"value\">{} \
-                <small>{}</small></div><div class=\"sub\">{}</div></div>",
-            tile.class,
-            escape(&tile.label),
-            escape(&tile.value),
-            escape(&tile.unit),
-            escape(&tile.sub)
+            "<tr><th scope=\"row\">{}</th>{cells}</tr>",
+            escape(&step.name)
         );
     }
+    out.push_str("</tbody></table></div>\n<div class=\"tiles\">\n");
+    write_tile(out, &check_tile(result));
+    out.push_str("</div>\n");
 }
 
 fn tiles(result: &RunResult, step: &StepResult) -> Vec<Tile> {
     let mut out = vec![throughput_tile(step), latency_tile(step)];
     out.extend(server_tiles(result, step));
-    out.push(lab_tile(step));
+    if !result.is_inside() {
+        out.push(lab_tile(step));
+    }
     out.push(stall_tile(step));
     out.extend(storage_tile(step));
     out.push(check_tile(result));
@@ -84,6 +148,7 @@ fn latency_tile(step: &StepResult) -> Tile {
 
 fn server_tiles(result: &RunResult, step: &StepResult) -> Vec<Tile> {
     let one = step.operation.unit_one();
+    let is_inside = result.is_inside();
     let Some(server) = &step.server else {
         let reason = result.target.not_watched_because.clone();
         return vec![Tile {
@@ -96,18 +161,33 @@ fn server_tiles(result: &RunResult, step: &StepResult) -> Vec<Tile> {
     };
     vec![
         Tile {
-            label: format!("Server CPU per {one}"),
-            value: optional(server.cpu_us_per_op),
+            label: if is_inside {
+                format!("CPU per {one}, engine and lab together")
+            } else {
+                format!("Server CPU per {one}")
+            },
+            value: format::with_error(server.cpu_us_per_op, server.cpu_us_per_op_error),
             unit: "µs".to_owned(),
-            sub: format!(
-                "{} CPUs busy, {} switches per {one}",
-                format::number(server.cpu_cores),
-                optional(server.switches_per_op)
-            ),
+            sub: match step.more.lab_cpu_us_per_op.filter(|_| is_inside) {
+                Some(own) => format!(
+                    "{} CPUs busy; about {} µs of it are the lab's own",
+                    format::number(server.cpu_cores),
+                    format::number(own)
+                ),
+                None => format!(
+                    "{} CPUs busy, {} switches per {one}",
+                    format::number(server.cpu_cores),
+                    optional(server.switches_per_op)
+                ),
+            },
             class: "",
         },
         Tile {
-            label: format!("Server writes per {one}"),
+            label: if is_inside {
+                format!("Writes per {one}")
+            } else {
+                format!("Server writes per {one}")
+            },
             value: optional(server.write_kb_per_op),
             unit: "KB".to_owned(),
             sub: format!("{} KB read", optional(server.read_kb_per_op)),
@@ -119,7 +199,7 @@ fn server_tiles(result: &RunResult, step: &StepResult) -> Vec<Tile> {
 fn lab_tile(step: &StepResult) -> Tile {
     Tile {
         label: format!("Lab CPU per {}", step.operation.unit_one()),
-        value: optional(step.client.cpu_us_per_op),
+        value: format::with_error(step.client.cpu_us_per_op, step.client.cpu_us_per_op_error),
         unit: "µs".to_owned(),
         sub: format!(
             "{} CPUs busy on the lab's side",

@@ -33,6 +33,9 @@ pub struct CostSummary {
     pub cpu_cores: f64,
     /// CPU microseconds per operation.
     pub cpu_us_per_op: Option<f64>,
+    /// By how much that may be off, up or down: the system counts in ticks of 10 ms.
+    #[serde(default)]
+    pub cpu_us_per_op_error: Option<f64>,
     /// Share of that spent in the kernel, in percent.
     pub cpu_system_percent: Option<f64>,
     /// Context switches per operation, waiting and preempted.

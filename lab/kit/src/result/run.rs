@@ -57,6 +57,12 @@ impl RunResult {
             .or_else(|| self.steps.last())
     }
 
+    /// Whether the target is an engine in the lab's own process: one cost stands for both.
+    pub fn is_inside(&self) -> bool {
+        let scheme = self.target.uri.split(':').next().unwrap_or_default();
+        !["", "mongodb", "mongodb+srv", "mysql", "mariadb"].contains(&scheme)
+    }
+
     /// Where the target was: its address, or the name of the server that the lab started for the
     /// run, which listens elsewhere each time.
     pub fn place(&self) -> &str {

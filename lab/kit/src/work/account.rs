@@ -25,6 +25,11 @@ impl Work {
                 inserts_unknown: ops,
                 ..unknown
             },
+            Operation::Statement(_) => Effect {
+                inserts_unknown: self.pending.statement.0,
+                deletes_unknown: u64::from(self.pending.statement.1) * u64::from(u32::MAX),
+                ..unknown
+            },
             Operation::FillRandom => Effect {
                 inserts_unknown: u64::from(self.pending.is_new),
                 ..unknown
@@ -99,6 +104,19 @@ impl Work {
                     u64::from(pending.is_new) * done,
                     u64::from(pending.is_new) * unknown,
                 );
+            }
+            Operation::Statement(_) => {
+                let (inserts, deletes) = pending.statement;
+                // A transaction that its guard turned away changed nothing.
+                let is_done = u64::from(done > 0);
+                out.inserted = inserts * is_done;
+                out.inserts_unknown = inserts * unknown.min(1);
+                if deletes {
+                    out.deleted = rows;
+                    out.deletes_unknown = u64::from(u32::MAX) * unknown.min(1);
+                } else {
+                    out.rows = rows;
+                }
             }
             operation if operation.adds_to_k() => {
                 (out.added, out.adds_unknown) = (done.min(rows), unknown)

@@ -50,6 +50,8 @@ pub(super) struct Pending {
     pub(super) is_new: bool,
     /// For [`Operation::DeleteInsert`].
     pub(super) is_reinsert: bool,
+    /// For statements: documents that it inserts, and whether its rows are deleted.
+    pub(super) statement: (u64, bool),
 }
 
 /// The work of one client.
@@ -182,6 +184,7 @@ impl Work {
             Operation::IndexRange => return self.index_range(limit),
             Operation::ReadWriteField => return self.read_write_field(),
             Operation::Scan => self.scan(limit),
+            Operation::Statement(number) => return self.statement(operation, number),
             Operation::FillRandom => self.fill_random(),
             _ => {
                 let table = self.draw_table();

@@ -11,7 +11,7 @@ const TERMS: u64 = 10_000;
 
 /// Draws ranks by a Zipf distribution over a number of items that may grow (Gray and others, 1994).
 #[derive(Clone, Debug, Default)]
-pub(super) struct Zipf {
+pub struct Zipf {
     items: u64,
     zeta: f64,
     eta: f64,
@@ -19,7 +19,7 @@ pub(super) struct Zipf {
 
 impl Zipf {
     /// A rank in `0..items`; 0 is the favourite.
-    pub(super) fn draw(&mut self, random: &mut Stream, items: u64) -> u64 {
+    pub fn draw(&mut self, random: &mut Stream, items: u64) -> u64 {
         // A growing table needs new constants now and then, not for each row.
         if items < self.items || items - self.items > self.items / 100 {
             self.prepare(items);
@@ -60,7 +60,7 @@ fn zeta(items: u64) -> f64 {
 }
 
 /// Scatters ranks over `0..items`, so that favourites are no neighbours.
-pub(super) fn scatter(rank: u64, items: u64) -> u64 {
+pub(crate) fn scatter(rank: u64, items: u64) -> u64 {
     mix(rank) % items.max(1)
 }
 

@@ -9,9 +9,12 @@ mod client;
 mod draw;
 mod effect;
 mod inserts;
+mod statements;
 mod tables;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use draw::{Zipf, scatter};
 
 pub use client::{Next, Quota, Work, number_of};
 pub use effect::Effect;

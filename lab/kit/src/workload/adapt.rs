@@ -6,13 +6,18 @@
 
 use super::choices::Ids;
 use super::definition::{Draw, Operation, Role, Step, Stop, Workload, WorkloadError};
+use super::overrides::Overrides;
 use super::settings::Settings;
+use crate::pacing::Arrivals;
 
 impl Role {
     /// A role that does this and nothing out of the ordinary.
     pub fn of(operation: Operation) -> Self {
         Self {
             operation,
+            statements: Vec::new(),
+            compiled: Default::default(),
+            arrivals: None,
             clients: None,
             batch: None,
             rate: None,
@@ -57,7 +62,13 @@ impl Workload {
         if settings.capped == Some(false) {
             data.capped_bytes = None;
         }
-        for role in self.steps.iter_mut().map(|step| &mut step.work) {
+        let arrivals = settings.arrivals.as_deref().map(Arrivals::parse);
+        let arrivals = arrivals.and_then(Result::ok);
+        for step in &mut self.steps {
+            let role = &mut step.work;
+            if step.measured && arrivals.is_some() {
+                role.arrivals = arrivals.clone();
+            }
             match role.operation {
                 Operation::Point if settings.read_batch > 1 => {
                     role.read_batch = Some(settings.read_batch)
@@ -78,6 +89,9 @@ impl Workload {
                 measured: false,
                 rows: None,
                 each_round,
+                seconds: None,
+                command: None,
+                during: Vec::new(),
             };
             self.steps.insert(at + 1, step);
         }
@@ -96,6 +110,59 @@ impl Workload {
                 .map(|(operation, _)| *operation)
                 .chain([role.operation])
         })
+    }
+
+    /// Refuses what a user gave that this workload has no use for.
+    pub(super) fn check_use(&self, given: &Overrides) -> Result<(), WorkloadError> {
+        let has = |wanted: &[Operation]| self.operations().any(|one| wanted.contains(&one));
+        let is_hot = has(&[Operation::Hot]);
+        let has_payload = || self.row_bytes(1_000) != self.row_bytes(2_000);
+        let has_limit = has(&[Operation::Range, Operation::IndexRange, Operation::Scan]);
+        let of = |value: Option<u32>| value.map(u64::from);
+        let cases = [
+            (
+                "--payload",
+                of(given.payload),
+                has_payload(),
+                "its documents have no pad or value",
+            ),
+            ("--limit", of(given.limit), has_limit, "it reads no ranges"),
+            (
+                "--hot-rows",
+                of(given.hot_rows),
+                is_hot,
+                "it has no hot documents",
+            ),
+            (
+                "--rounds",
+                of(given.rounds),
+                self.steps.iter().any(|step| step.each_round),
+                "it has no rounds",
+            ),
+            (
+                "--extra-tables",
+                of(given.extra_tables),
+                has(&[Operation::CreateTables]),
+                "it makes no tables beside those it uses",
+            ),
+        ];
+        for (name, value, is_used, because) in cases {
+            if let Some(value) = value.filter(|_| !is_used) {
+                return Err(wrong(
+                    name,
+                    &value,
+                    &format!("nothing for this workload: {because}"),
+                ));
+            }
+        }
+        match given.assign {
+            Some(assign) if !is_hot => Err(wrong(
+                "--assign",
+                &format!("{assign:?}").to_lowercase(),
+                "nothing for this workload: it has no hot documents",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Whether this workload can be adapted so.
@@ -402,6 +469,30 @@ mod tests {
                     ..default()
                 },
                 "--capped",
+            ),
+            (
+                "point",
+                Overrides {
+                    payload: Some(100),
+                    ..default()
+                },
+                "no pad or value",
+            ),
+            (
+                "point",
+                Overrides {
+                    hot_rows: Some(2),
+                    ..default()
+                },
+                "no hot documents",
+            ),
+            (
+                "insert",
+                Overrides {
+                    rounds: Some(2),
+                    ..default()
+                },
+                "no rounds",
             ),
             (
                 "point",

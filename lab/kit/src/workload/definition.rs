@@ -3,12 +3,15 @@
 //! Must not know: which files there are, how settings are merged.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::choices::Ids;
 use super::overrides::Overrides;
+use crate::pacing::Arrivals;
 pub use crate::row::DocumentKind;
+use crate::template::{Statement, StatementFile, Template, Tree};
 
 /// What a user asked for that does not exist or does not fit.
 #[derive(Debug, thiserror::Error)]
@@ -51,21 +54,36 @@ pub enum WorkloadError {
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Name on the command line.
+    #[serde(default)]
     pub name: String,
     /// Heading of the report.
+    #[serde(default)]
     pub title: String,
     /// What it does, in a sentence or two.
+    #[serde(default)]
     pub about: String,
     /// Where its definition comes from.
+    #[serde(default)]
     pub source: String,
     /// What is stored.
     pub data: Data,
     /// What is done, in order.
     #[serde(rename = "step")]
     pub steps: Vec<Step>,
+    /// Statements that steps name.
+    #[serde(default, rename = "statement")]
+    pub(super) statement_files: Vec<StatementFile>,
+    /// The same, ready to be drawn.
+    #[serde(skip)]
+    pub statements: Arc<Vec<Statement>>,
+    /// What must be the same before the first measured step and at the end.
+    #[serde(default, rename = "invariant")]
+    pub invariants: Vec<Invariant>,
     /// Settings that no preset needs to repeat.
+    #[serde(default)]
     pub(super) defaults: Overrides,
     /// Sizes.
+    #[serde(default)]
     pub(super) preset: BTreeMap<String, Overrides>,
 }
 
@@ -74,7 +92,11 @@ pub struct Workload {
 #[serde(deny_unknown_fields)]
 pub struct Data {
     /// Which row generator.
+    #[serde(default)]
     pub documents: DocumentKind,
+    /// Instead: a document with generators in it.
+    #[serde(default)]
+    pub(super) document: Option<toml::Table>,
     /// Table name; with more than one table a number follows it.
     pub collection: String,
     /// Who makes the ids.
@@ -126,6 +148,38 @@ pub struct Step {
     /// Done as often as the setting `rounds` says, each with a number after its name.
     #[serde(default)]
     pub each_round: bool,
+    /// Seconds, where they differ from the setting.
+    #[serde(default)]
+    pub seconds: Option<u64>,
+    /// For [`Operation::Command`].
+    #[serde(default)]
+    pub(super) command: Option<toml::Table>,
+    /// Commands in the middle of the step.
+    #[serde(default)]
+    pub during: Vec<During>,
+}
+
+/// A command in the middle of a step, such as one that makes an index.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct During {
+    /// When, since the step began.
+    pub after_seconds: f64,
+    /// What.
+    pub(super) command: toml::Table,
+}
+
+/// What the work must leave as it is.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Invariant {
+    /// In words.
+    pub name: String,
+    /// Another collection than the workload's.
+    #[serde(default)]
+    pub collection: Option<String>,
+    /// A pipeline whose results are compared.
+    pub(super) pipeline: Vec<toml::Table>,
 }
 
 /// The work of a group of clients.
@@ -133,7 +187,17 @@ pub struct Step {
 #[serde(deny_unknown_fields)]
 pub struct Role {
     /// What they do.
+    #[serde(default)]
     pub operation: Operation,
+    /// Instead of a mix: statements or operations and their weights.
+    #[serde(default)]
+    pub statements: Vec<(String, f64)>,
+    /// The statements of the workload.
+    #[serde(skip)]
+    pub compiled: Arc<Vec<Statement>>,
+    /// How calls of an open loop arrive.
+    #[serde(default)]
+    pub arrivals: Option<Arrivals>,
     /// How many, where it differs from the setting.
     pub clients: Option<u32>,
     /// Rows per call, where it differs from the setting.
@@ -180,7 +244,7 @@ pub enum Draw {
 }
 
 /// The work that a client can do.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// Insert batches.
@@ -215,7 +279,13 @@ pub enum Operation {
     /// Find the one document that fits after looking at as many as the limit says.
     Scan,
     /// Several parts by weight.
+    #[default]
     Mix,
+    /// A statement of the workload's file, by its number.
+    #[serde(skip)]
+    Statement(u16),
+    /// A command of the workload's file, once.
+    Command,
     /// Make the secondary indexes.
     CreateIndexes,
     /// Wait until the target has no work left over.
@@ -244,9 +314,13 @@ impl Operation {
             | Self::Commutative => "updates",
             Self::Blind | Self::FillRandom => "writes",
             Self::DeleteOldest => "deletes",
-            Self::DeleteInsert | Self::Mix | Self::Settle | Self::Empty | Self::Restart => {
-                "operations"
-            }
+            Self::DeleteInsert
+            | Self::Mix
+            | Self::Statement(_)
+            | Self::Command
+            | Self::Settle
+            | Self::Empty
+            | Self::Restart => "operations",
             Self::CreateIndexes => "indexed rows",
             Self::CreateTables => "tables",
         }
@@ -269,6 +343,7 @@ impl Operation {
             Self::Range => &[Capability::Ranges],
             Self::Commutative => &[Capability::Merge],
             Self::Scan => &[Capability::Filter],
+            Self::Statement(_) | Self::Command => &[Capability::Documents],
             _ => &[],
         }
     }
@@ -277,7 +352,12 @@ impl Operation {
     pub fn is_action(self) -> bool {
         matches!(
             self,
-            Self::CreateIndexes | Self::Settle | Self::CreateTables | Self::Empty | Self::Restart
+            Self::CreateIndexes
+                | Self::Settle
+                | Self::CreateTables
+                | Self::Empty
+                | Self::Restart
+                | Self::Command
         )
     }
 
@@ -306,6 +386,8 @@ pub enum Capability {
     Capped,
     /// Finding by a condition without an index.
     Filter,
+    /// Documents of any shape, and statements on them.
+    Documents,
 }
 
 impl Capability {
@@ -318,6 +400,7 @@ impl Capability {
             Self::Sync => "waiting for storage on single writes",
             Self::Capped => "capped collections",
             Self::Filter => "finding by a condition without an index",
+            Self::Documents => "documents and statements of a workload file",
         }
     }
 }
@@ -358,7 +441,79 @@ pub enum Stop {
     Done,
 }
 
+/// Commands that leave the number of documents as it is.
+const KEEPS_COUNT: [&str; 6] = [
+    "createIndexes",
+    "dropIndexes",
+    "collMod",
+    "compact",
+    "validate",
+    "analyze",
+];
+
+/// A template without draws, as commands and pipelines outside of clients are.
+fn constant(table: &toml::Table) -> Tree {
+    let template = Template::table(table).unwrap_or(Template::Constant(Tree::Null));
+    crate::template::drawn_once(&template)
+}
+
+impl Step {
+    /// The command of an action.
+    pub fn command(&self) -> Tree {
+        self.command.as_ref().map_or(Tree::Null, constant)
+    }
+}
+
+impl During {
+    /// The command.
+    pub fn command(&self) -> Tree {
+        constant(&self.command)
+    }
+}
+
+impl Invariant {
+    /// The stages of its pipeline.
+    pub fn pipeline(&self) -> Vec<Tree> {
+        self.pipeline.iter().map(constant).collect()
+    }
+}
+
 impl Workload {
+    /// The name of an operation in results.
+    pub fn operation_name(&self, operation: Operation) -> String {
+        if let Operation::Statement(number) = operation {
+            let found = self.statements.get(usize::from(number));
+            return found.map(|one| one.name.clone()).unwrap_or_default();
+        }
+        let value = serde_json::to_value(operation).unwrap_or_default();
+        value.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Whether the number of documents stays known over a step.
+    pub fn counts(&self, step: &Step) -> bool {
+        let roles = step.background.iter().chain([&step.work]);
+        let mut numbers = roles.flat_map(|role| &role.mix);
+        let is_command = step.work.operation == Operation::Command || !step.during.is_empty();
+        let changes = |command: Tree| match command {
+            Tree::Object(fields) => fields
+                .first()
+                .is_none_or(|(name, _)| !KEEPS_COUNT.contains(&name.as_str())),
+            _ => true,
+        };
+        let commands = step.during.iter().map(During::command);
+        let action = (step.work.operation == Operation::Command).then(|| step.command());
+        if is_command && commands.chain(action).any(changes) {
+            return false;
+        }
+        numbers.all(|(operation, _)| match operation {
+            Operation::Statement(number) => self
+                .statements
+                .get(usize::from(*number))
+                .is_some_and(Statement::counts),
+            _ => true,
+        })
+    }
+
     /// Whether time ends some of its steps.
     pub fn has_timed_steps(&self) -> bool {
         self.steps.iter().any(|step| step.stop == Stop::Seconds)

@@ -7,6 +7,7 @@ mod adapt;
 mod catalog;
 mod choices;
 mod definition;
+mod file;
 mod overrides;
 mod settings;
 #[cfg(test)]
@@ -14,8 +15,8 @@ mod tests;
 
 pub use choices::{Assign, Ids, Placement};
 pub use definition::{
-    Capability, Data, DocumentKind, Draw, Index, Operation, Role, Step, Stop, Workload,
-    WorkloadError,
+    Capability, Data, DocumentKind, Draw, During, Index, Invariant, Operation, Role, Step, Stop,
+    Workload, WorkloadError,
 };
 pub use overrides::Overrides;
 pub use settings::Settings;

@@ -40,6 +40,8 @@ settings! {
     placement: Placement,
     /// Operations per second in all; without it, as fast as replies come.
     rate: f64,
+    /// How calls of an open loop arrive.
+    arrivals: String,
     /// Collections.
     tables: u32,
     /// Bytes of the pad or value, for rows that have one.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::choices::{Assign, Ids, Placement};
 use super::definition::{DocumentKind, Operation, Step, Stop, Workload, WorkloadError};
 use super::overrides::Overrides;
+use crate::pacing::Arrivals;
 use crate::seed::SeedMode;
 
 /// The settings of a run, complete.
@@ -28,6 +29,9 @@ pub struct Settings {
     pub placement: Placement,
     /// Operations per second in all; none is a closed loop.
     pub rate: Option<f64>,
+    /// How its calls arrive; none: evenly.
+    #[serde(default)]
+    pub arrivals: Option<String>,
     /// Collections.
     #[serde(default = "one")]
     pub tables: u32,
@@ -114,14 +118,19 @@ impl Workload {
     /// # Errors
     /// Unknown preset, or a value out of range.
     pub fn settings(&self, preset: &str, given: Overrides) -> Result<Settings, WorkloadError> {
+        // A file without presets is as it is.
+        let none = Overrides::default();
+        let is_plain = self.preset.is_empty() && preset == "smoke";
         let base = self
             .preset
             .get(preset)
+            .or(is_plain.then_some(&none))
             .ok_or_else(|| WorkloadError::UnknownPreset {
                 workload: self.name.clone(),
                 given: preset.to_owned(),
                 known: self.preset.keys().cloned().collect::<Vec<_>>().join(", "),
             })?;
+        self.check_use(&given)?;
         // Rows and times of memory name the same thing: the nearer of the two wins, not the first
         // in the list.
         let times_memory = match (given.rows, given.times_memory, base.rows) {
@@ -140,6 +149,7 @@ impl Workload {
             indexes: merged.indexes.unwrap_or(0),
             placement: merged.placement.unwrap_or_default(),
             rate: merged.rate,
+            arrivals: merged.arrivals,
             tables: merged.tables.unwrap_or(1),
             payload: merged.payload.unwrap_or(0),
             rounds: merged.rounds.unwrap_or(1),
@@ -224,7 +234,8 @@ impl Workload {
         if let Some(memory) = settings.memory_mb {
             within("--memory-mb", memory, 16, 16_777_216)?;
         }
-        let needs_time = self.steps.iter().any(|step| step.stop == Stop::Seconds);
+        let needs_time = |step: &Step| step.stop == Stop::Seconds && step.seconds.is_none();
+        let needs_time = self.steps.iter().any(needs_time);
         match settings.seconds {
             Some(seconds) => within("--seconds", seconds, 1, 31_536_000)?,
             None if needs_time => within("--seconds", 0, 1, 31_536_000)?,
@@ -239,6 +250,17 @@ impl Workload {
                 given,
                 allowed: "shared for this workload".to_owned(),
             });
+        }
+        if let Some(text) = &settings.arrivals {
+            let wrong = |allowed: String| WorkloadError::Setting {
+                name: "--arrivals",
+                given: text.clone(),
+                allowed,
+            };
+            let arrivals = Arrivals::parse(text).map_err(wrong)?;
+            if settings.rate.is_none() && arrivals.mean_rate().is_none() {
+                return Err(wrong("something with --rate".to_owned()));
+            }
         }
         match settings.rate {
             Some(rate) if !(rate.is_finite() && rate >= 0.001) => Err(WorkloadError::Setting {
@@ -295,6 +317,9 @@ impl Workload {
             note("assignment of hot rows", assign(here), assign(there));
         }
         self.note_adaptation(settings, &paper, &mut note);
+        if let Some(arrivals) = &settings.arrivals {
+            note("arrivals", arrivals.clone(), "even".to_owned());
+        }
         if let Some(rate) = settings.rate {
             note("rate", format!("{rate}/s"), "not limited".to_owned());
         }

@@ -155,3 +155,17 @@ fn wrong_settings_say_what_is_allowed() {
             .contains("laptop")
     );
 }
+
+#[test]
+fn the_examples_can_be_read_and_have_settings() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let workload = Workload::read(&entry.path()).unwrap();
+        let settings = workload.settings("smoke", Overrides::default());
+        assert!(settings.is_ok(), "{:?}: {settings:?}", entry.path());
+        assert!(!workload.about.is_empty(), "{:?}", entry.path());
+        count += 1;
+    }
+    assert!(count >= 10, "{count}");
+}

@@ -18,8 +18,8 @@ pub struct Asked<'a> {
     pub(crate) rights: Rights<'a>,
     /// The user.
     pub(crate) user: Option<&'a User>,
-    /// Checks a command inside this one.
-    pub(crate) inner: &'a dyn Fn(&str, Doc<'_>) -> Result<()>,
+    /// Checks a command inside this one, by its name, on a database.
+    pub(crate) inner: &'a dyn Fn(&str, &str, Doc<'_>) -> Result<()>,
 }
 
 impl<'a> Asked<'a> {

@@ -4,7 +4,7 @@ use super::asked::{Asked, fields, is};
 use super::pipeline::source_and_stages;
 use auth::Action::{self, *};
 use auth::Target;
-use model::{Array, Result, Value};
+use model::{Array, Doc, Result, Value};
 
 /// `actions`, and the right to write what no validator has seen when that is asked for.
 fn write(asked: &Asked<'_>, coll: (&str, &str), actions: &[Action]) -> Result<()> {
@@ -190,10 +190,54 @@ pub(crate) fn explain(asked: &Asked<'_>) -> Result<()> {
     match asked.value() {
         Value::Document(inner) => {
             let name = inner.first().map_or("", |(name, _)| name);
-            (asked.inner)(name, inner)
+            (asked.inner)(name, asked.db, inner)
         }
         _ => Ok(()),
     }
+}
+
+/// `applyOps`: the right to it, and to each of its operations.
+pub(crate) fn apply_ops(asked: &Asked<'_>) -> Result<()> {
+    asked.needs(Target::Cluster, &[ApplyOps])?;
+    let ops = asked.value().as_array().unwrap_or(Array::EMPTY);
+    for op in ops.iter().filter_map(|v| v.as_doc()) {
+        for kind in fields(op, "op") {
+            for ns in fields(op, "ns") {
+                let (db, coll) = whole(&ns);
+                let target = Target::Collection(db, coll);
+                match kind.as_str() {
+                    Some("n") => {}
+                    Some("i") => asked.needs(target, &[Insert])?,
+                    Some("u") => asked.needs(target, &[Update, Insert])?,
+                    Some("d") => asked.needs(target, &[Remove])?,
+                    Some("c") => fields(op, "o")
+                        .filter_map(|v| v.as_doc())
+                        .try_for_each(|o| commanded(asked, db, o))?,
+                    _ => asked.needs(Target::Any, &[Internal])?,
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A command as an entry of a log has it.
+fn commanded(asked: &Asked<'_>, db: &str, o: Doc<'_>) -> Result<()> {
+    const KNOWN: &[&str] = &[
+        "applyOps",
+        "collMod",
+        "create",
+        "createIndexes",
+        "drop",
+        "dropDatabase",
+        "dropIndexes",
+        "renameCollection",
+    ];
+    let name = o.first().map_or("", |(name, _)| name);
+    if !KNOWN.contains(&name) {
+        return asked.needs(Target::Any, &[Internal]);
+    }
+    (asked.inner)(name, db, o)
 }
 
 /// `profile`: reading the level needs less than setting it.

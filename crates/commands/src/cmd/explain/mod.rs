@@ -60,6 +60,9 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         "update" | "delete" | "findAndModify" | "findandmodify" => {
             explain_write(cx, name, own, inner, level)
         }
+        _ if cx.commands.all().any(|row| row.command.name == name) => {
+            bail!(code::ILLEGAL_OPERATION, "Cannot explain cmd: {name}")
+        }
         _ => bail!(
             code::COMMAND_NOT_FOUND,
             "Explain failed due to unknown command: {name}"

@@ -1,13 +1,16 @@
-//! Sweeps: an option given as a list, such as `--clients 1,2,4,8`, is one run for each value, in
-//! order, and one page for all.
+//! Sweeps: several targets, repeats, own servers, and options given as lists, such as `--clients
+//! 1,2,4,8`, are one run for each combination, in turn, and one page for all.
 //!
 //! Promises: each run is a process of its own with a folder of its own, exactly as if started
-//! alone; `resume` on the sweep's folder goes on after an interruption. Runs that only read, and
-//! differ in nothing that the load depends on, share what the first loaded.
+//! alone; `resume` on the sweep's folder goes on after an interruption. Runs of one repeat and
+//! target that only read, and differ in nothing that the load depends on, share what the first
+//! loaded.
+
+mod child;
+mod expand;
+mod own;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use lab_kit::compare::read_side;
 use lab_kit::folder::{FolderError, read_result};
@@ -15,32 +18,17 @@ use lab_kit::report::runs_page;
 use lab_kit::workload::{Operation, Role, Settings, Step, Workload};
 use serde::{Deserialize, Serialize};
 
+use self::child::{CHANGED, resume_run, run_child};
+use self::expand::{Line, OWN_SCHEME, expand, option, with};
+use self::own::{OwnServer, OwnSpec};
 use crate::errors::LabError;
-use crate::interrupt::interrupted;
 use crate::output::{make_folder, write_json, write_page};
 use crate::run::{CHECKPOINT_FILE, LOADED, RunArguments};
 
+pub(crate) use self::child::CODE_CHANGED;
+
 const FILE: &str = "sweep.json";
 const SCHEMA: &str = "quarry-lab/sweep 1";
-const LISTS_MAX: usize = 2;
-/// Polling interval for the end of a run.
-const POLL: Duration = Duration::from_millis(100);
-/// Options that may be lists.
-const OPTIONS: [&str; 13] = [
-    "--clients",
-    "--payload",
-    "--hot-rows",
-    "--batch",
-    "--rows",
-    "--rate",
-    "--indexes",
-    "--tables",
-    "--memory-mb",
-    "--times-memory",
-    "--rounds",
-    "--extra-tables",
-    "--seconds",
-];
 
 /// What a sweep is and how far it came.
 #[derive(Debug, Serialize, Deserialize)]
@@ -60,53 +48,6 @@ struct SweepRun {
     folder: Option<String>,
 }
 
-/// The command lines that `words` stands for, in order: the first list outermost.
-///
-/// # Errors
-/// More lists than two, or a list with something else than numbers.
-fn expand(words: &[String]) -> Result<Vec<Vec<String>>, String> {
-    let mut out = vec![Vec::new()];
-    let mut lists = 0;
-    let mut option: Option<&str> = None;
-    for word in words {
-        let (name, value) = match (option.take(), word.split_once('=')) {
-            (Some(name), _) => (name, word.as_str()),
-            (None, Some((name, value))) if OPTIONS.contains(&name) => (name, value),
-            _ => {
-                option = OPTIONS.iter().find(|name| *name == word).copied();
-                out.iter_mut()
-                    .for_each(|line: &mut Vec<String>| line.push(word.clone()));
-                continue;
-            }
-        };
-        let values: Vec<&str> = value.split(',').collect();
-        if let [_, _, ..] = values.as_slice() {
-            lists += 1;
-            if values.iter().any(|value| value.parse::<f64>().is_err()) {
-                return Err(format!("{name} {value} is not a list of numbers"));
-            }
-        }
-        let with = |line: &Vec<String>, value: &str| {
-            let word = if word.contains('=') {
-                format!("{name}={value}")
-            } else {
-                value.to_owned()
-            };
-            line.iter().cloned().chain([word]).collect::<Vec<String>>()
-        };
-        out = out
-            .iter()
-            .flat_map(|line| values.iter().map(move |value| with(line, value)))
-            .collect();
-    }
-    if lists > LISTS_MAX {
-        return Err(format!(
-            "{lists} options are lists; at most {LISTS_MAX} may be"
-        ));
-    }
-    Ok(out)
-}
-
 /// Whether the command line asks for a sweep; then it is made.
 pub(crate) fn requested() -> Option<Result<(), LabError>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -114,21 +55,30 @@ pub(crate) fn requested() -> Option<Result<(), LabError>> {
         return None;
     }
     match expand(&words) {
-        Ok(lines) if lines.len() > 1 => Some(begin(lines)),
+        Ok(lines)
+            if lines.len() > 1 || lines.iter().any(|line| own_name(&line.words).is_some()) =>
+        {
+            Some(begin(lines))
+        }
         Ok(_) => None,
         Err(reason) => Some(Err(LabError::Sweep { reason })),
     }
 }
 
-fn begin(lines: Vec<Vec<String>>) -> Result<(), LabError> {
-    let mut plans: Vec<(Vec<String>, RunArguments, Settings, Workload)> = Vec::new();
-    for words in lines {
+/// The own server that a run is to have.
+fn own_name(words: &[String]) -> Option<&str> {
+    option(words, "--target")?.strip_prefix(OWN_SCHEME)
+}
+
+fn begin(lines: Vec<Line>) -> Result<(), LabError> {
+    let mut plans: Vec<(Line, RunArguments, Settings, Workload)> = Vec::new();
+    for line in lines {
+        let words = line.words.get(1..).unwrap_or_default();
         // A wrong command line ends the program here with the parser's message.
-        let arguments = RunArguments::parse_words(words.get(1..).unwrap_or_default())
-            .unwrap_or_else(|error| error.exit());
+        let arguments = RunArguments::parse_words(words).unwrap_or_else(|error| error.exit());
         let workload = Workload::named(&arguments.workload)?;
         let settings = workload.settings(&arguments.preset, arguments.overrides())?;
-        plans.push((words, arguments, settings, workload));
+        plans.push((line, arguments, settings, workload));
     }
     let Some((_, first, _, workload)) = plans.first() else {
         return Ok(());
@@ -139,19 +89,20 @@ fn begin(lines: Vec<Vec<String>>) -> Result<(), LabError> {
     let folder = first.out.join(id);
     let may_share = only_reads(workload);
     // Runs that can share what was loaded stand together, whatever order the lists were given in.
-    let mut loads: Vec<Settings> = Vec::new();
+    let mut loads: Vec<((u32, String), Settings)> = Vec::new();
     let mut runs: Vec<SweepRun> = plans
         .iter()
-        .map(|(words, _, settings, _)| {
-            let known = loads
-                .iter()
-                .position(|other| may_share && is_same_load(other, settings));
+        .map(|(line, arguments, settings, _)| {
+            let of = (line.repeat, arguments.target.clone());
+            let known = loads.iter().position(|(other_of, other)| {
+                may_share && *other_of == of && is_same_load(other, settings)
+            });
             let load = known.unwrap_or_else(|| {
-                loads.push(settings.clone());
+                loads.push((of, settings.clone()));
                 loads.len() - 1
             });
             SweepRun {
-                words: words.clone(),
+                words: line.words.clone(),
                 load,
                 folder: None,
             }
@@ -179,9 +130,8 @@ pub(crate) fn resume(folder: &Path, target: Option<&str>) -> Option<Result<(), L
     };
     Some(match serde_json::from_str::<Sweep>(&text) {
         Ok(mut sweep) if sweep.schema == SCHEMA => {
-            let lines = sweep.runs.iter_mut().map(|run| &mut run.words);
             if let Some(target) = target {
-                lines.for_each(|words| *words = with(words, "--target", target));
+                take_target(&mut sweep, target);
             }
             continue_sweep(folder, sweep)
         }
@@ -192,6 +142,26 @@ pub(crate) fn resume(folder: &Path, target: Option<&str>) -> Option<Result<(), L
         .into()),
         Err(error) => Err(wrong(error.to_string()).into()),
     })
+}
+
+/// Takes `target`, with its password, where the sweep knows it without.
+fn take_target(sweep: &mut Sweep, target: &str) {
+    let known = crate::credentials::without_password(target);
+    let is_one = |run: &SweepRun| option(&run.words, "--target") == Some(known.as_str());
+    // A sweep of one target may go on at another address.
+    let first = sweep
+        .runs
+        .first()
+        .and_then(|run| option(&run.words, "--target"));
+    let is_only = sweep
+        .runs
+        .iter()
+        .all(|run| option(&run.words, "--target") == first);
+    for run in &mut sweep.runs {
+        if is_only || is_one(run) {
+            run.words = with(&run.words, "--target", target);
+        }
+    }
 }
 
 /// Whether everything after the load only reads, so that the next run finds what this one found.
@@ -248,7 +218,7 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
         }
         eprintln!("run {} of {total}: {}", number + 1, shown(&run.words));
         let found = match at.filter(|at| at.join(CHECKPOINT_FILE).exists()) {
-            Some(at) => resume_run(&run.words, at),
+            Some(at) => take_up(folder, run, at),
             None => start(folder, &sweep, number, &mut |name| {
                 save(folder, &sweep, Some((number, name)))
             }),
@@ -268,6 +238,9 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
                 break;
             }
         }
+    }
+    if ended.is_ok() {
+        remove_data(folder, &sweep);
     }
     let runs: Vec<_> = read_side(folder)
         .unwrap_or_default()
@@ -319,6 +292,42 @@ fn shown(words: &[String]) -> String {
         .join(" ")
 }
 
+/// Removes what own servers stored; their settings and logs stay.
+fn remove_data(folder: &Path, sweep: &Sweep) {
+    let names = sweep.runs.iter().filter_map(|run| own_name(&run.words));
+    for spec in names.filter_map(|name| OwnSpec::parse(name).ok()) {
+        let _ = std::fs::remove_dir_all(spec.folder(folder).join("data"));
+    }
+}
+
+/// Starts the server of a run, if it is to have one; the words of the run with its address. The
+/// server runs as long as what is returned lives.
+fn with_server(
+    folder: &Path,
+    words: &[String],
+    keep: bool,
+) -> Result<(Vec<String>, Option<OwnServer>), LabError> {
+    let Some(name) = own_name(words) else {
+        return Ok((words.to_vec(), None));
+    };
+    let parsed = RunArguments::parse_words(words.get(1..).unwrap_or_default());
+    let arguments = parsed.unwrap_or_else(|error| error.exit());
+    let spec = OwnSpec::parse(name).map_err(|reason| LabError::Sweep { reason })?;
+    let server = spec.start(&arguments, folder, keep)?;
+    let mut out = with(words, "--target", &server.address);
+    out.extend(["--label".to_owned(), format!("own={}", server.label)]);
+    if let (Some(command), None) = (&server.restart_command, &arguments.restart_command) {
+        out.extend(["--restart-command".to_owned(), command.clone()]);
+    }
+    Ok((out, Some(server)))
+}
+
+/// Goes on with a run that was interrupted.
+fn take_up(folder: &Path, run: &SweepRun, at: PathBuf) -> Result<PathBuf, LabError> {
+    let (words, _server) = with_server(folder, &run.words, true)?;
+    resume_run(&words, at)
+}
+
 /// Starts run `number` of a sweep and waits for its end; its folder.
 fn start(
     folder: &Path,
@@ -332,10 +341,11 @@ fn start(
         });
     };
     let others = || sweep.runs.iter().filter(|other| other.load == run.load);
-    let mut words = with(&run.words, "--out", &folder.display().to_string());
     let loaded = others()
         .filter_map(|other| Some(folder.join(other.folder.as_ref()?)))
         .find(|other| other.join(LOADED).exists());
+    let words = with(&run.words, "--out", &folder.display().to_string());
+    let (mut words, _server) = with_server(folder, &words, loaded.is_some())?;
     if let Some(loaded) = loaded {
         let shared: Vec<String> = words
             .iter()
@@ -355,172 +365,12 @@ fn start(
     run_child(&words, folder, began)
 }
 
-const CHANGED: &str = "the data that were loaded are no longer there";
-
-/// The command line with another value of an option that it has.
-fn with(words: &[String], option: &str, value: &str) -> Vec<String> {
-    let mut out: Vec<String> = Vec::with_capacity(words.len());
-    for word in words {
-        let is_value = out.last().is_some_and(|last| last == option);
-        let is_both = word.split_once('=').is_some_and(|(name, _)| name == option);
-        out.push(if is_value {
-            value.to_owned()
-        } else if is_both {
-            format!("{option}={value}")
-        } else {
-            word.clone()
-        });
-    }
-    out
-}
-
-/// Starts a run whose folder bears the number of its process, and waits.
-fn run_child(
-    words: &[String],
-    folder: &Path,
-    began: &mut dyn FnMut(&str) -> Result<(), LabError>,
-) -> Result<PathBuf, LabError> {
-    let child = Command::new(std::env::current_exe()?)
-        .args(words)
-        .stdin(Stdio::null())
-        .spawn()?;
-    let mark = format!("-{}", child.id());
-    let find = || {
-        let mut entries = std::fs::read_dir(folder).ok()?.flatten();
-        entries.find_map(|entry| {
-            entry
-                .file_name()
-                .to_str()
-                .filter(|name| name.ends_with(&mark))
-                .map(str::to_owned)
-        })
-    };
-    let code = wait(child, &mut || {
-        let Some(name) = find() else { return Ok(false) };
-        began(&name)?;
-        Ok(true)
-    })?;
-    match (find(), code) {
-        (Some(name), 0) => Ok(folder.join(name)),
-        (_, code) if code == i32::from(CODE_CHANGED) => Err(LabError::Sweep {
-            reason: CHANGED.to_owned(),
-        }),
-        (_, code) => Err(LabError::Sweep {
-            reason: format!("a run ended with status {code}"),
-        }),
-    }
-}
-
-/// Exit status of a run that does not find what another loaded.
-pub(crate) const CODE_CHANGED: u8 = 5;
-
-/// Goes on with the run in `at` and waits.
-fn resume_run(words: &[String], at: PathBuf) -> Result<PathBuf, LabError> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("resume").arg(&at);
-    // Its password stands nowhere but here.
-    let target = words
-        .iter()
-        .skip_while(|word| *word != "--target")
-        .nth(1)
-        .cloned();
-    let target = target.or_else(|| {
-        words
-            .iter()
-            .find_map(|word| word.strip_prefix("--target=").map(str::to_owned))
-    });
-    if let Some(target) = target.filter(|target| !target.contains(":***@")) {
-        command.args(["--target", &target]);
-    }
-    match wait(command.stdin(Stdio::null()).spawn()?, &mut || Ok(true))? {
-        0 => Ok(at),
-        code => Err(LabError::Sweep {
-            reason: format!("a run ended with status {code}"),
-        }),
-    }
-}
-
-/// Waits for the end of a run; an interrupt reaches the run, too, which then writes what it saw.
-/// `began` is asked until it says yes.
-fn wait(
-    mut child: std::process::Child,
-    began: &mut dyn FnMut() -> Result<bool, LabError>,
-) -> Result<i32, LabError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let interrupt = interrupted();
-        tokio::pin!(interrupt);
-        let (mut has_begun, mut is_told) = (false, false);
-        loop {
-            if let Some(status) = child.try_wait()? {
-                return match status.code() {
-                    Some(code) if !is_told || code != 0 => Ok(code),
-                    _ => Err(LabError::Sweep {
-                        reason: "interrupted".to_owned(),
-                    }),
-                };
-            }
-            if !has_begun {
-                has_begun = began()?;
-            }
-            tokio::select! {
-                () = &mut interrupt, if !is_told => {
-                    is_told = true;
-                    let number = i32::try_from(child.id()).ok();
-                    if let Some(pid) = number.and_then(rustix::process::Pid::from_raw) {
-                        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
-                    }
-                }
-                () = tokio::time::sleep(POLL) => {}
-            }
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn a_list_is_one_command_line_for_each_value() {
-        let lines = expand(&words(
-            "run hot --clients 1,2 --out x --hot-rows=1,4 --rows 500",
-        ))
-        .unwrap();
-        let requested = [
-            "run hot --clients 1 --out x --hot-rows=1 --rows 500",
-            "run hot --clients 1 --out x --hot-rows=4 --rows 500",
-            "run hot --clients 2 --out x --hot-rows=1 --rows 500",
-            "run hot --clients 2 --out x --hot-rows=4 --rows 500",
-        ];
-        assert_eq!(lines, requested.map(words));
-        // A comma elsewhere is no list.
-        assert_eq!(
-            expand(&words("run hot --target mongodb://a,b --out x,y"))
-                .unwrap()
-                .len(),
-            1
-        );
-    }
-
-    #[test]
-    fn refuses_three_lists_and_what_is_not_a_number() {
-        assert!(
-            expand(&words("run x --clients 1,2 --batch 1,2 --rows 1,2"))
-                .unwrap_err()
-                .contains("3 options")
-        );
-        assert_eq!(
-            expand(&words("run x --clients 1,two")).unwrap_err(),
-            "--clients 1,two is not a list of numbers"
-        );
-        assert!(expand(&words("run x --clients 1,")).is_err());
     }
 
     #[test]
@@ -554,18 +404,6 @@ mod tests {
             ..base.clone()
         };
         assert!(is_same_load(&base, &more) && !is_same_load(&base, &larger));
-    }
-
-    #[test]
-    fn results_go_into_the_folder_of_the_sweep() {
-        assert_eq!(
-            with(&words("run x --out a --rows 1"), "--out", "s"),
-            words("run x --out s --rows 1")
-        );
-        assert_eq!(
-            with(&words("run x --out=a"), "--out", "s"),
-            words("run x --out=s")
-        );
     }
 
     #[test]

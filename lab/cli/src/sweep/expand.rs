@@ -1,0 +1,288 @@
+//! From one command line to those of its runs: lists of numbers, several targets, own servers,
+//! repeats.
+//!
+//! Repeats are outermost, then targets: A, B, A, B. A drift of the machine meets all targets alike.
+
+use super::own::OwnSpec;
+
+/// Options with numbers of which so many may be lists.
+const LISTS_MAX: usize = 2;
+const REPEATS_MAX: u32 = 1_000;
+/// Options that may be lists.
+const OPTIONS: [&str; 13] = [
+    "--clients",
+    "--payload",
+    "--hot-rows",
+    "--batch",
+    "--rows",
+    "--rate",
+    "--indexes",
+    "--tables",
+    "--memory-mb",
+    "--times-memory",
+    "--rounds",
+    "--extra-tables",
+    "--seconds",
+];
+/// What a target begins with that is a server which the lab starts.
+pub(super) const OWN_SCHEME: &str = "own:";
+
+/// The command line of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) words: Vec<String>,
+    /// From 1 on.
+    pub(super) repeat: u32,
+}
+
+/// What is no list of numbers.
+#[derive(Debug, Default)]
+struct Dimensions {
+    targets: Vec<String>,
+    own: Vec<String>,
+    repeats: Option<u32>,
+}
+
+/// The runs that `words` stands for, in order.
+///
+/// # Errors
+/// More lists than two, a list with something else than numbers, an unknown own server, a number of
+/// repeats that is none.
+pub(super) fn expand(words: &[String]) -> Result<Vec<Line>, String> {
+    let (dimensions, rest) = take_dimensions(words)?;
+    let mut targets = dimensions.targets;
+    targets.extend(
+        dimensions
+            .own
+            .iter()
+            .map(|name| format!("{OWN_SCHEME}{name}")),
+    );
+    let lines = expand_lists(&rest)?;
+    let mut out = Vec::new();
+    for repeat in 1..=dimensions.repeats.unwrap_or(1) {
+        for target in &targets {
+            out.extend(lines.iter().map(|words| {
+                let target = ["--target".to_owned(), target.clone()];
+                let words = words.iter().cloned().chain(target).collect();
+                Line { words, repeat }
+            }));
+        }
+        if targets.is_empty() {
+            let words = lines.iter().cloned();
+            out.extend(words.map(|words| Line { words, repeat }));
+        }
+    }
+    Ok(out)
+}
+
+/// Takes out targets, where there are several, own servers and repeats.
+fn take_dimensions(words: &[String]) -> Result<(Dimensions, Vec<String>), String> {
+    let count = |option: &str| {
+        let with_value = format!("{option}=");
+        let is_one = |word: &&String| *word == option || word.starts_with(&with_value);
+        words.iter().filter(is_one).count()
+    };
+    let takes_targets = count("--target") > 1 || count("--own") > 0;
+    let (mut out, mut rest) = (Dimensions::default(), Vec::new());
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (word.as_str(), None),
+        };
+        let is_taken = match name {
+            "--target" => takes_targets,
+            "--own" | "--repeats" => true,
+            _ => false,
+        };
+        if !is_taken {
+            rest.push(word.clone());
+            continue;
+        }
+        let value = value
+            .or_else(|| words.next().cloned())
+            .ok_or_else(|| format!("{name} needs a value"))?;
+        match name {
+            "--target" => out.targets.push(value),
+            "--own" => {
+                for name in value.split(',') {
+                    OwnSpec::parse(name)?;
+                    out.own.push(name.to_owned());
+                }
+            }
+            _ => {
+                let repeats = value.parse().ok();
+                let allowed = 1..=REPEATS_MAX;
+                out.repeats = repeats.filter(|number| allowed.contains(number));
+                if out.repeats.is_none() {
+                    return Err(format!("--repeats {value}: allowed is 1 to {REPEATS_MAX}"));
+                }
+            }
+        }
+    }
+    Ok((out, rest))
+}
+
+/// One command line for each combination of values of lists, the first list outermost.
+fn expand_lists(words: &[String]) -> Result<Vec<Vec<String>>, String> {
+    let mut out = vec![Vec::new()];
+    let mut lists = 0;
+    let mut option: Option<&str> = None;
+    for word in words {
+        let (name, value) = match (option.take(), word.split_once('=')) {
+            (Some(name), _) => (name, word.as_str()),
+            (None, Some((name, value))) if OPTIONS.contains(&name) => (name, value),
+            _ => {
+                option = OPTIONS.iter().find(|name| *name == word).copied();
+                out.iter_mut()
+                    .for_each(|line: &mut Vec<String>| line.push(word.clone()));
+                continue;
+            }
+        };
+        let values: Vec<&str> = value.split(',').collect();
+        if let [_, _, ..] = values.as_slice() {
+            lists += 1;
+            if values.iter().any(|value| value.parse::<f64>().is_err()) {
+                return Err(format!("{name} {value} is not a list of numbers"));
+            }
+        }
+        let with = |line: &Vec<String>, value: &str| {
+            let word = if word.contains('=') {
+                format!("{name}={value}")
+            } else {
+                value.to_owned()
+            };
+            line.iter().cloned().chain([word]).collect::<Vec<String>>()
+        };
+        out = out
+            .iter()
+            .flat_map(|line| values.iter().map(move |value| with(line, value)))
+            .collect();
+    }
+    if lists > LISTS_MAX {
+        return Err(format!(
+            "{lists} options are lists; at most {LISTS_MAX} may be"
+        ));
+    }
+    Ok(out)
+}
+
+/// The command line with another value of an option that it has.
+pub(super) fn with(words: &[String], option: &str, value: &str) -> Vec<String> {
+    let mut out: Vec<String> = Vec::with_capacity(words.len());
+    for word in words {
+        let is_value = out.last().is_some_and(|last| last == option);
+        let is_both = word.split_once('=').is_some_and(|(name, _)| name == option);
+        out.push(if is_value {
+            value.to_owned()
+        } else if is_both {
+            format!("{option}={value}")
+        } else {
+            word.clone()
+        });
+    }
+    out
+}
+
+/// The value of an option of a command line.
+pub(super) fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
+    let apart = words.iter().skip_while(|word| *word != name).nth(1);
+    let joined = || {
+        words
+            .iter()
+            .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    };
+    apart.map(String::as_str).or_else(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    fn lines(text: &str) -> Vec<Vec<String>> {
+        let lines = expand(&words(text)).unwrap();
+        lines.into_iter().map(|line| line.words).collect()
+    }
+
+    #[test]
+    fn repeats_are_outermost_and_targets_take_turns() {
+        let found = expand(&words(
+            "run hot --target redb:a --clients 1,2 --repeats 2 --target=fjall:b --own innodb",
+        ))
+        .unwrap();
+        let shown: Vec<String> = found
+            .iter()
+            .map(|line| {
+                let target = option(&line.words, "--target").unwrap();
+                let clients = option(&line.words, "--clients").unwrap();
+                format!("{} {target} {clients}", line.repeat)
+            })
+            .collect();
+        let once = |repeat: u32| {
+            ["redb:a", "fjall:b", "own:innodb"]
+                .iter()
+                .flat_map(|target| [1, 2].map(|clients| format!("{repeat} {target} {clients}")))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(shown, [once(1), once(2)].concat());
+        // One target stays where it was given.
+        assert_eq!(
+            lines("run hot --target redb:a --out x --repeats 1"),
+            [words("run hot --target redb:a --out x")]
+        );
+        assert!(
+            expand(&words("run hot --own oracle"))
+                .unwrap_err()
+                .contains("quarry, innodb")
+        );
+        assert!(
+            expand(&words("run hot --repeats 0"))
+                .unwrap_err()
+                .contains("1 to")
+        );
+    }
+
+    #[test]
+    fn a_list_is_one_command_line_for_each_value() {
+        let found = lines("run hot --clients 1,2 --out x --hot-rows=1,4 --rows 500");
+        let requested = [
+            "run hot --clients 1 --out x --hot-rows=1 --rows 500",
+            "run hot --clients 1 --out x --hot-rows=4 --rows 500",
+            "run hot --clients 2 --out x --hot-rows=1 --rows 500",
+            "run hot --clients 2 --out x --hot-rows=4 --rows 500",
+        ];
+        assert_eq!(found, requested.map(words));
+        // A comma elsewhere is no list.
+        assert_eq!(lines("run hot --target mongodb://a,b --out x,y").len(), 1);
+    }
+
+    #[test]
+    fn refuses_three_lists_and_what_is_not_a_number() {
+        assert!(
+            expand(&words("run x --clients 1,2 --batch 1,2 --rows 1,2"))
+                .unwrap_err()
+                .contains("3 options")
+        );
+        assert_eq!(
+            expand(&words("run x --clients 1,two")).unwrap_err(),
+            "--clients 1,two is not a list of numbers"
+        );
+        assert!(expand(&words("run x --clients 1,")).is_err());
+    }
+
+    #[test]
+    fn results_go_into_the_folder_of_the_sweep() {
+        assert_eq!(
+            with(&words("run x --out a --rows 1"), "--out", "s"),
+            words("run x --out s --rows 1")
+        );
+        assert_eq!(
+            with(&words("run x --out=a"), "--out", "s"),
+            words("run x --out=s")
+        );
+    }
+}

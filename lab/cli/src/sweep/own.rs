@@ -1,0 +1,331 @@
+//! Servers that the lab starts for single runs of a sweep: fresh or on what they loaded, with
+//! stated settings, and stopped when the run has ended.
+//!
+//! Promises: only the server that is measured runs; it ends with the run, however that ends. Memory:
+//! Quarry gets all of the limit, InnoDB half of it (its reads bypass the page cache), MyRocks an
+//! eighth each for block cache and memtables (the system caches its files, too).
+
+use std::any::Any;
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::errors::LabError;
+use crate::run::RunArguments;
+
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(50);
+
+/// A running server.
+pub(super) struct OwnServer {
+    /// For `--target`.
+    pub(super) address: String,
+    /// What it is and how it was started; its name in results.
+    pub(super) label: String,
+    /// Restarts it, where it can.
+    pub(super) restart_command: Option<String>,
+    /// Held until the run has ended: dropping it stops the server.
+    _running: Box<dyn Any>,
+}
+
+fn failed(reason: impl std::fmt::Display) -> LabError {
+    LabError::Sweep {
+        reason: reason.to_string(),
+    }
+}
+
+/// What `--own` asks for: a server and settings that differ from the lab's usual ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct OwnSpec {
+    kind: String,
+    settings: Vec<(String, String)>,
+}
+
+/// Servers that the lab can start for a run.
+const KINDS: [&str; 3] = ["quarry", "innodb", "myrocks"];
+const QUARRY_KEYS: [&str; 2] = ["memory-mb", "replica-set"];
+const MARIADB_KEYS: [&str; 6] = [
+    "cache-mb",
+    "durability",
+    "page-kb",
+    "change-log",
+    "flush-neighbors",
+    "allocator",
+];
+
+impl OwnSpec {
+    /// `NAME` or `NAME:KEY=VALUE:KEY=VALUE`.
+    ///
+    /// # Errors
+    /// What is allowed instead.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(':');
+        let kind = parts.next().unwrap_or_default().to_owned();
+        if !KINDS.contains(&kind.as_str()) {
+            return Err(format!("--own {kind}: allowed is {}", KINDS.join(", ")));
+        }
+        let keys: &[&str] = if kind == "quarry" {
+            &QUARRY_KEYS
+        } else {
+            &MARIADB_KEYS
+        };
+        let mut settings = Vec::new();
+        for part in parts {
+            match part.split_once('=') {
+                Some((key, value)) if keys.contains(&key) && !value.is_empty() => {
+                    settings.push((key.to_owned(), value.to_owned()));
+                }
+                _ => {
+                    return Err(format!(
+                        "--own {kind}: '{part}' is not KEY=VALUE with one of {}",
+                        keys.join(", ")
+                    ));
+                }
+            }
+        }
+        let out = Self { kind, settings };
+        for key in ["memory-mb", "cache-mb", "page-kb", "flush-neighbors"] {
+            out.number(key, 0_u64)?;
+        }
+        out.switch("change-log")?;
+        out.switch("replica-set")?;
+        Ok(out)
+    }
+
+    /// Its folder in that of the sweep.
+    pub(super) fn folder(&self, sweep: &Path) -> PathBuf {
+        let mut name = format!("own-{}", self.kind);
+        for (key, value) in &self.settings {
+            name += &format!("-{key}-{value}");
+        }
+        let letters = name.chars().map(|letter| match letter {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' => letter,
+            _ => '_',
+        });
+        sweep.join(letters.collect::<String>())
+    }
+
+    fn value(&self, key: &str) -> Option<&str> {
+        let found = self.settings.iter().find(|(name, _)| name == key);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn number<N: std::str::FromStr>(&self, key: &str, default: N) -> Result<N, String> {
+        match self.value(key) {
+            None => Ok(default),
+            Some(given) => given
+                .parse()
+                .map_err(|_| format!("--own {}: {key}={given} is no such number", self.kind)),
+        }
+    }
+
+    fn switch(&self, key: &str) -> Result<bool, String> {
+        match self.value(key) {
+            None | Some("off") => Ok(false),
+            Some("on") => Ok(true),
+            Some(given) => Err(format!(
+                "--own {}: {key}={given}; allowed is on or off",
+                self.kind
+            )),
+        }
+    }
+
+    /// The settings in words, as the user gave them.
+    fn label(&self, usual: &str) -> String {
+        let mut out = format!("{} with {usual}", self.kind);
+        for (key, value) in &self.settings {
+            out += &format!(" and {key} {value}");
+        }
+        out
+    }
+
+    /// Starts it in a folder of the sweep; `keep`: on the data that are there.
+    pub(super) fn start(
+        &self,
+        arguments: &RunArguments,
+        sweep: &Path,
+        keep: bool,
+    ) -> Result<OwnServer, LabError> {
+        let directory = self.folder(sweep);
+        let started = if self.kind == "quarry" {
+            self.start_quarry(arguments, &directory, keep)
+        } else {
+            self.start_mariadb(arguments, directory, keep)
+        };
+        started.map_err(|error| LabError::Sweep {
+            reason: format!("cannot start {}: {error}", self.kind),
+        })
+    }
+
+    fn start_quarry(
+        &self,
+        arguments: &RunArguments,
+        directory: &Path,
+        keep: bool,
+    ) -> Result<OwnServer, LabError> {
+        if !keep && directory.exists() {
+            fs::remove_dir_all(directory)?;
+        }
+        let data = directory.join("data");
+        fs::create_dir_all(&data)?;
+        let memory = arguments.memory_mb.unwrap_or(arguments.own_memory_mb);
+        let memory = self.number("memory-mb", memory).map_err(failed)?;
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        drop(listener);
+        let program = quarry(arguments)?;
+        let log = fs::File::create(directory.join("server.log"))?;
+        let mut command = Command::new(&program);
+        command
+            .args(["serve", "--nounixsocket", "--dbpath"])
+            .arg(&data)
+            .args(["--port", &port.to_string()])
+            .args(["--memory", &format!("{memory}M")]);
+        if !self.switch("replica-set").map_err(failed)? {
+            command.arg("--standalone");
+        }
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            // Ctrl-C is for the lab, which stops the server when the run has written its report.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| failed(format!("{}: {error}", program.display())))?;
+        let mut process = Process(child);
+        process.wait_for(port, directory)?;
+        Ok(OwnServer {
+            address: format!("mongodb://127.0.0.1:{port}"),
+            label: self.label(&format!("{memory} MiB")),
+            restart_command: None,
+            _running: Box::new(process),
+        })
+    }
+
+    #[cfg(feature = "mysql")]
+    fn start_mariadb(
+        &self,
+        arguments: &RunArguments,
+        directory: PathBuf,
+        keep: bool,
+    ) -> Result<OwnServer, LabError> {
+        let is_innodb = self.kind == "innodb";
+        let usual = match arguments.memory_mb {
+            None => arguments.own_memory_mb,
+            Some(limit) if is_innodb => (limit / 2).max(5),
+            Some(limit) => (limit / 8).max(1),
+        };
+        let cache_mb = self.number("cache-mb", usual).map_err(failed)?;
+        let durability = self.value("durability").unwrap_or("lazy").to_owned();
+        let settings = lab_sql::server::Settings {
+            keep: keep && directory.join("data").exists(),
+            directory,
+            engine: if is_innodb { "innodb" } else { "rocksdb" }.to_owned(),
+            cache_mb,
+            durability,
+            page_kb: self.number("page-kb", 16).map_err(failed)?,
+            change_log: self.switch("change-log").map_err(failed)?,
+            flush_neighbors: self.number("flush-neighbors", 0).map_err(failed)?,
+            allocator: self.value("allocator").map(PathBuf::from),
+        };
+        let server = lab_sql::server::MariaDb::start(&settings)?;
+        Ok(OwnServer {
+            address: server.address(),
+            label: self.label(&format!("a cache of {cache_mb} MiB")),
+            restart_command: Some(server.restart_command()?),
+            _running: Box::new(server),
+        })
+    }
+
+    #[cfg(not(feature = "mysql"))]
+    fn start_mariadb(&self, _: &RunArguments, _: PathBuf, _: bool) -> Result<OwnServer, LabError> {
+        Err(failed("this program was built without the feature mysql"))
+    }
+}
+
+/// The program: as given, beside this one, or where the user's search path leads.
+fn quarry(arguments: &RunArguments) -> Result<PathBuf, LabError> {
+    if let Some(given) = &arguments.quarry {
+        return Ok(given.clone());
+    }
+    let beside = std::env::current_exe()?.with_file_name("quarry");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::iter::once(beside)
+        .chain(std::env::split_paths(&path).map(|folder| folder.join("quarry")))
+        .find(|program| program.is_file())
+        .ok_or_else(|| failed("no such program; name it with --quarry PATH"))
+}
+
+/// A process that is told to end when this is dropped.
+struct Process(Child);
+
+impl Process {
+    fn wait_for(&mut self, port: u16, directory: &Path) -> Result<(), LabError> {
+        let begun = Instant::now();
+        loop {
+            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return Ok(());
+            }
+            let ended = self.0.try_wait()?;
+            if ended.is_some() || begun.elapsed() > START_TIMEOUT {
+                let log = fs::read_to_string(directory.join("server.log")).unwrap_or_default();
+                let last = log.lines().last().unwrap_or("no message");
+                return Err(failed(last));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::INT);
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < STOP_TIMEOUT {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(POLL);
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_follow_the_name() {
+        let spec = OwnSpec::parse("innodb:page-kb=4:change-log=on").unwrap();
+        assert_eq!(spec.number("page-kb", 16_u32), Ok(4));
+        assert_eq!(spec.switch("change-log"), Ok(true));
+        assert_eq!(
+            spec.folder(Path::new("x")),
+            Path::new("x/own-innodb-page-kb-4-change-log-on")
+        );
+        assert!(
+            spec.label("y")
+                .ends_with("y and page-kb 4 and change-log on")
+        );
+        for (given, reason) in [
+            ("oracle", "quarry, innodb, myrocks"),
+            ("innodb:pages=4", "page-kb"),
+            ("innodb:page-kb=big", "no such number"),
+            ("quarry:replica-set=yes", "on or off"),
+            ("quarry:page-kb=4", "memory-mb, replica-set"),
+        ] {
+            let found = OwnSpec::parse(given).unwrap_err();
+            assert!(found.contains(reason), "{given}: {found}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Generators: what they draw.
+
+use rand::Rng;
+
+use super::statement::Variables;
+use super::tree::Tree;
+use crate::row::random_text;
+use crate::seed::Stream;
+use crate::work::{Zipf, scatter};
+use crate::workload::Draw;
+
+/// How numbers of a range are drawn.
+#[derive(Clone, Debug)]
+pub(super) enum Distribution {
+    /// Each as often as the other.
+    Uniform,
+    /// Low numbers far more often, with 0.99.
+    Zipf(Zipf),
+    /// Around the middle; a sixth of the range is the deviation.
+    Normal,
+    /// Low numbers more often; a tenth of the range is the mean.
+    Exponential,
+}
+
+impl Distribution {
+    /// A share of a range, from 0 up to but not 1.
+    fn share(&self, random: &mut Stream) -> f64 {
+        match self {
+            Self::Normal => {
+                let sum: f64 = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+                (0.5 + sum / 6.0).clamp(0.0, 1.0 - f64::EPSILON)
+            }
+            Self::Exponential => {
+                let drawn = -(1.0 - random.random::<f64>()).ln() / 10.0;
+                drawn.min(1.0 - f64::EPSILON)
+            }
+            Self::Uniform | Self::Zipf(_) => random.random::<f64>(),
+        }
+    }
+
+    fn integer(&self, random: &mut Stream, low: i64, high: i64) -> i64 {
+        let count = high.abs_diff(low).saturating_add(1);
+        let at = match self {
+            Self::Uniform => random.random_range(0..count),
+            // The constants were made when the file was read.
+            Self::Zipf(zipf) => zipf.clone().draw(random, count),
+            Self::Normal | Self::Exponential => (self.share(random) * count as f64) as u64,
+        };
+        low.saturating_add_unsigned(at.min(count - 1))
+    }
+}
+
+/// A value of a file: a constant, a generator, or something with such inside.
+#[derive(Clone, Debug)]
+pub enum Template {
+    /// Always the same.
+    Constant(Tree),
+    /// Named values.
+    Object(Vec<(String, Template)>),
+    /// Values in order.
+    Array(Vec<Template>),
+    /// A generator.
+    Drawn(Box<Generator>),
+}
+
+/// What is drawn.
+#[derive(Clone, Debug)]
+pub enum Generator {
+    /// A whole number of a range.
+    #[allow(private_interfaces)]
+    Int(i64, i64, Distribution),
+    /// A fraction of a range.
+    #[allow(private_interfaces)]
+    Double(f64, f64, Distribution),
+    /// One of some values, by weight.
+    Choice(Vec<(Tree, f64)>),
+    /// Letters, so many, and so many percent of them drawn.
+    Text(u32, u32, u32),
+    /// Digits.
+    Digits(u32),
+    /// Letters whose number grows from the first document to the last.
+    Growing(u32, u32),
+    /// True in so many of a hundred.
+    Bool(f64),
+    /// The time, so many seconds ago at most.
+    Time(f64),
+    /// The number of the document, from 1.
+    Number,
+    /// The id of a document that exists.
+    Existing(Draw),
+    /// What `let` gave a name.
+    Variable(String),
+    /// So many of a value.
+    Repeat(u32, u32, Template),
+    /// The value in so many of a hundred documents, else no field.
+    Maybe(f64, Template),
+}
+
+/// What a document draws from.
+pub struct Draws<'a> {
+    /// Random numbers.
+    pub random: &'a mut Stream,
+    /// The number of the document.
+    pub number: u64,
+    /// How many there will be.
+    pub rows: u64,
+    /// The time.
+    pub now_ms: i64,
+    /// Names that `let` gave.
+    pub variables: &'a Variables,
+    /// Draws the id of a document that exists.
+    pub existing: &'a mut dyn FnMut(&mut Stream, Draw) -> Tree,
+}
+
+impl Template {
+    /// Draws a value.
+    pub fn draw(&self, draws: &mut Draws<'_>) -> Tree {
+        self.draw_if_any(draws).unwrap_or(Tree::Null)
+    }
+
+    /// Names of variables that it uses.
+    pub(super) fn variables(&self, out: &mut Vec<String>) {
+        match self {
+            Self::Constant(_) => {}
+            Self::Object(fields) => fields.iter().for_each(|(_, value)| value.variables(out)),
+            Self::Array(items) => items.iter().for_each(|item| item.variables(out)),
+            Self::Drawn(generator) => match generator.as_ref() {
+                Generator::Variable(name) => out.push(name.clone()),
+                Generator::Repeat(_, _, item) | Generator::Maybe(_, item) => item.variables(out),
+                _ => {}
+            },
+        }
+    }
+
+    pub(super) fn draw_if_any(&self, draws: &mut Draws<'_>) -> Option<Tree> {
+        Some(match self {
+            Self::Constant(value) => value.clone(),
+            Self::Object(fields) => Tree::Object(
+                fields
+                    .iter()
+                    .filter_map(|(name, value)| Some((name.clone(), value.draw_if_any(draws)?)))
+                    .collect(),
+            ),
+            Self::Array(items) => Tree::Array(
+                items
+                    .iter()
+                    .filter_map(|item| item.draw_if_any(draws))
+                    .collect(),
+            ),
+            Self::Drawn(generator) => return generator.draw(draws),
+        })
+    }
+}
+
+impl Generator {
+    fn draw(&self, draws: &mut Draws<'_>) -> Option<Tree> {
+        let random = &mut *draws.random;
+        let integer = |number: u64| Tree::integer(i64::try_from(number).unwrap_or(i64::MAX));
+        Some(match self {
+            Self::Int(low, high, distribution) => {
+                Tree::integer(distribution.integer(random, *low, *high))
+            }
+            Self::Double(low, high, distribution) => {
+                Tree::Double(low + (high - low) * distribution.share(random))
+            }
+            Self::Choice(values) => {
+                let total: f64 = values.iter().map(|(_, weight)| weight).sum();
+                let mut left = random.random::<f64>() * total;
+                let found = values.iter().find(|(_, weight)| {
+                    left -= weight;
+                    left < 0.0
+                });
+                found
+                    .or(values.last())
+                    .map_or(Tree::Null, |(value, _)| value.clone())
+            }
+            Self::Text(low, high, percent) => {
+                let length = random.random_range(*low..=*high);
+                Tree::Text(random_text(random, length, *percent))
+            }
+            Self::Digits(count) => Tree::Text(
+                (0..*count)
+                    .map(|_| char::from(b'0' + random.random_range(0..10_u8)))
+                    .collect(),
+            ),
+            Self::Growing(low, high) => {
+                let share = draws.number as f64 / draws.rows.max(1) as f64;
+                let length = f64::from(*low) + f64::from(high - low) * share.min(1.0);
+                Tree::Text(random_text(random, length as u32, 50))
+            }
+            Self::Bool(percent) => Tree::Bool(random.random::<f64>() * 100.0 < *percent),
+            Self::Time(seconds) => {
+                let ago = (random.random::<f64>() * seconds * 1e3) as i64;
+                Tree::Date(draws.now_ms.saturating_sub(ago))
+            }
+            Self::Number => integer(draws.number),
+            Self::Existing(draw) => (draws.existing)(random, *draw),
+            Self::Variable(name) => draws.variables.get(name).cloned().unwrap_or(Tree::Null),
+            Self::Repeat(low, high, item) => {
+                let count = random.random_range(*low..=*high);
+                Tree::Array((0..count).filter_map(|_| item.draw_if_any(draws)).collect())
+            }
+            Self::Maybe(percent, value) => {
+                if random.random::<f64>() * 100.0 >= *percent {
+                    return None;
+                }
+                return value.draw_if_any(draws);
+            }
+        })
+    }
+}
+
+/// A value outside of clients: its draws, if it has any, are the same each time.
+pub fn drawn_once(template: &Template) -> Tree {
+    template.draw(&mut Draws {
+        random: &mut crate::seed::from(0),
+        number: 1,
+        rows: 1,
+        now_ms: 0,
+        variables: &Variables::new(),
+        existing: &mut |_, _| Tree::Int(1),
+    })
+}
+
+/// Constants of a Zipf distribution over so many numbers.
+pub(super) fn zipf(count: u64) -> Distribution {
+    let mut zipf = Zipf::default();
+    // Drawing prepares it.
+    let _ = zipf.draw(&mut crate::seed::from(0), count.max(1));
+    Distribution::Zipf(zipf)
+}
+
+/// The number of an existing document for a kind of draw, of `count` from `first` on.
+pub fn draw_existing(
+    random: &mut Stream,
+    draw: Draw,
+    zipf: &mut Zipf,
+    (first, count): (u64, u64),
+) -> u64 {
+    first
+        + match draw {
+            Draw::Uniform => random.random_range(0..count),
+            Draw::Zipf => scatter(zipf.draw(random, count), count),
+            Draw::Latest => count - 1 - zipf.draw(random, count),
+        }
+}

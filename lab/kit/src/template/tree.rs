@@ -1,0 +1,43 @@
+//! A value of any shape, as a document holds it.
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tree {
+    /// Nothing.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// 32 bits.
+    Int(i32),
+    /// 64 bits.
+    Long(i64),
+    /// A binary fraction.
+    Double(f64),
+    /// Milliseconds since 1970.
+    Date(i64),
+    /// Text.
+    Text(String),
+    /// Values in order.
+    Array(Vec<Tree>),
+    /// Named values in order.
+    Object(Vec<(String, Tree)>),
+}
+
+impl Tree {
+    /// An integer, as short as it fits.
+    pub fn integer(number: i64) -> Self {
+        i32::try_from(number).map_or(Self::Long(number), Self::Int)
+    }
+
+    /// Bytes of its values, names left out.
+    pub fn logical_bytes(&self) -> usize {
+        match self {
+            Self::Null | Self::Bool(_) => 1,
+            Self::Int(_) => 4,
+            Self::Long(_) | Self::Double(_) | Self::Date(_) => 8,
+            Self::Text(text) => text.len(),
+            Self::Array(items) => items.iter().map(Self::logical_bytes).sum(),
+            Self::Object(fields) => fields.iter().map(|(_, value)| value.logical_bytes()).sum(),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Calls that are statements of a workload file.
+
+use rand::Rng;
+
+use super::client::{Next, Work};
+use crate::row::Key;
+use crate::seed::Stream;
+use crate::target::Call;
+use crate::template::{Draws, Tree, Variables, draw_existing};
+use crate::workload::{Draw, Operation};
+
+impl Work {
+    pub(super) fn statement(&mut self, operation: Operation, number: u16) -> Next {
+        let statements = self.role.compiled.clone();
+        let Some(statement) = statements.get(usize::from(number)) else {
+            return Next::End;
+        };
+        let table = self.draw_table();
+        let place = self.existing(table);
+        let table_number = u32::try_from(table).unwrap_or(u32::MAX);
+        let rows = self.dataset.settings.rows_of(table_number);
+        let (dataset, zipf) = (self.dataset.clone(), &mut self.zipf);
+        let mut existing = |random: &mut Stream, draw: Draw| match dataset
+            .key(draw_existing(random, draw, zipf, place))
+        {
+            Key::Number(number) => Tree::Long(number),
+            Key::Text(text) => Tree::Text(text),
+        };
+        // Documents that statements make have numbers of their own.
+        let fresh = self.random.random_range(1..=i64::MAX as u64);
+        let call = statement.draw(
+            table,
+            &mut Draws {
+                random: &mut self.random,
+                number: fresh,
+                rows,
+                now_ms: jiff::Timestamp::now().as_millisecond(),
+                variables: &Variables::new(),
+                existing: &mut existing,
+            },
+        );
+        self.pending.expected = statement.expected_rows();
+        self.pending.statement = (call.inserts, call.deletes);
+        Next::Call(operation, Call::Statement(Box::new(call)))
+    }
+}

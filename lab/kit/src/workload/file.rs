@@ -1,0 +1,289 @@
+//! A workload from a user's file: read, checked, completed.
+//!
+//! Promises: what is wrong is told with the line and with what is allowed there; a file that is
+//! read can be run. Must not know: targets.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::definition::{DocumentKind, Operation, Role, Step, Stop, Workload, WorkloadError};
+use crate::template::{Shape, Statement, Template, TemplateError};
+
+/// What a file of a user's may not be called: results would mix.
+const NAME_LETTERS: &str = "letters, digits, - and _";
+
+impl Workload {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or something in it is wrong: then with the line.
+    pub fn read(path: &Path) -> Result<Self, WorkloadError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| WorkloadError::File(format!("{}: {error}", path.display())))?;
+        let stem = path
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned());
+        Self::parse(&text, &stem.unwrap_or_default()).map_err(|(line, reason)| {
+            WorkloadError::File(format!("{}:{line}: {reason}", path.display()))
+        })
+    }
+
+    /// The same from text; `stem` is the name where the file gives none. An error has its line.
+    pub(super) fn parse(text: &str, stem: &str) -> Result<Self, (usize, String)> {
+        let mut out: Self = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            (line_at(text, at), error.message().replace('\n', "; "))
+        })?;
+        out.complete(stem).map_err(|error| {
+            let at = text.find(&error.words).unwrap_or(0);
+            (
+                line_at(text, at),
+                format!("{}: {}", error.words, error.reason),
+            )
+        })?;
+        Ok(out)
+    }
+
+    fn complete(&mut self, stem: &str) -> Result<(), TemplateError> {
+        let wrong = |words: &str, reason: String| TemplateError {
+            words: words.to_owned(),
+            reason,
+        };
+        if self.name.is_empty() {
+            self.name = stem.to_owned();
+        }
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        if self.name.is_empty() || !self.name.chars().all(fits) {
+            return Err(wrong(&self.name, format!("a name has {NAME_LETTERS} only")));
+        }
+        if self.title.is_empty() {
+            self.title = self.name.clone();
+        }
+        if let Some(document) = &self.data.document {
+            self.data.documents = DocumentKind::Custom(Shape::parse(document)?);
+        }
+        let mut statements: Vec<Statement> = Vec::new();
+        for file in &self.statement_files {
+            let statement = file.compile()?;
+            if statements.iter().any(|other| other.name == statement.name) {
+                let reason = "two statements of one name".to_owned();
+                return Err(wrong(&statement.name, reason));
+            }
+            if operation(&statement.name).is_some() {
+                let reason = "the name of an operation of the lab".to_owned();
+                return Err(wrong(&statement.name, reason));
+            }
+            statements.push(statement);
+        }
+        self.statements = Arc::new(statements);
+        for invariant in &self.invariants {
+            invariant
+                .pipeline
+                .iter()
+                .try_for_each(|stage| Template::table(stage).map(drop))?;
+        }
+        let names: Vec<String> = self.steps.iter().map(|step| step.name.clone()).collect();
+        for (at, step) in self.steps.iter_mut().enumerate() {
+            if names.iter().take(at).any(|name| *name == step.name) {
+                return Err(wrong(&step.name, "two steps of one name".to_owned()));
+            }
+            step.complete(&self.statements)?;
+        }
+        if !self.steps.iter().any(|step| step.measured) {
+            let reason = "no step is measured: one needs measured = true".to_owned();
+            return Err(wrong("[[step]]", reason));
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    fn complete(&mut self, statements: &Arc<Vec<Statement>>) -> Result<(), TemplateError> {
+        let wrong = |words: &str, reason: &str| TemplateError {
+            words: words.to_owned(),
+            reason: reason.to_owned(),
+        };
+        for role in self.background.iter_mut().chain([&mut self.work]) {
+            role.complete(statements, &self.name)?;
+        }
+        let is_action = self.work.operation.is_action();
+        if is_action && self.stop != Stop::Done {
+            return Err(wrong(&self.name, "an action ends by itself: no stop"));
+        }
+        if !is_action && self.stop == Stop::Done {
+            self.stop = match self.work.operation {
+                Operation::Insert if self.seconds.is_none() => Stop::Rows,
+                _ => Stop::Seconds,
+            };
+        }
+        let is_command = self.work.operation == Operation::Command;
+        if is_command != self.command.is_some() {
+            let reason = "operation = \"command\" and command = { … } belong together";
+            return Err(wrong(&self.name, reason));
+        }
+        let commands = self.command.iter();
+        for command in commands.chain(self.during.iter().map(|one| &one.command)) {
+            Template::table(command)?;
+        }
+        if self
+            .during
+            .iter()
+            .any(|one| !(0.0..1e9).contains(&one.after_seconds))
+        {
+            return Err(wrong("after_seconds", "allowed is 0 or more"));
+        }
+        Ok(())
+    }
+}
+
+impl Role {
+    fn complete(
+        &mut self,
+        statements: &Arc<Vec<Statement>>,
+        step: &str,
+    ) -> Result<(), TemplateError> {
+        let wrong = |words: &str, reason: String| TemplateError {
+            words: words.to_owned(),
+            reason,
+        };
+        self.compiled = statements.clone();
+        for (name, weight) in std::mem::take(&mut self.statements) {
+            let number = statements.iter().position(|one| one.name == name);
+            let number = number.and_then(|number| u16::try_from(number).ok());
+            let found = number
+                .map(Operation::Statement)
+                .or_else(|| operation(&name));
+            let found = found.filter(|one| !one.is_action() && *one != Operation::Mix);
+            let Some(found) = found else {
+                let names: Vec<&str> = statements.iter().map(|one| one.name.as_str()).collect();
+                return Err(wrong(
+                    &format!("\"{name}\""),
+                    format!(
+                        "no such statement; there are {} and the operations of the lab",
+                        names.join(", ")
+                    ),
+                ));
+            };
+            if !(weight > 0.0 && weight.is_finite()) {
+                let reason = format!("the weight is {weight}; allowed is above 0");
+                return Err(wrong(&format!("\"{name}\""), reason));
+            }
+            self.mix.push((found, weight));
+        }
+        if (self.operation == Operation::Mix) != !self.mix.is_empty() {
+            let reason = "its work needs one of operation = \"…\", statements = [[NAME, WEIGHT], \
+                …] and mix = [[OPERATION, WEIGHT], …]";
+            return Err(wrong(step, reason.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// An operation of the lab by its name.
+fn operation(name: &str) -> Option<Operation> {
+    let word = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(name);
+    Operation::deserialize(word).ok()
+}
+
+/// The line of a position, from 1.
+fn line_at(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Overrides;
+
+    const GOOD: &str = r#"
+[data]
+collection = "orders"
+document = { customer = "@int(1, 100)", lines = [{ sku = "@digits(5)" }] }
+
+[[statement]]
+name = "by-customer"
+find = { customer = "@int(1, 100)" }
+limit = 5
+
+[[step]]
+name = "load"
+work = { operation = "insert", batch = 100 }
+
+[[step]]
+name = "mixed"
+measured = true
+work = { statements = [["by-customer", 3], ["insert", 1]] }
+
+[defaults]
+rows = 1000
+seconds = 2
+"#;
+
+    #[test]
+    fn a_file_is_completed() {
+        let workload = Workload::parse(GOOD, "mine").unwrap();
+        assert_eq!(
+            (workload.name.as_str(), workload.title.as_str()),
+            ("mine", "mine")
+        );
+        let [load, mixed] = workload.steps.as_slice() else {
+            panic!();
+        };
+        assert_eq!((load.stop, mixed.stop), (Stop::Rows, Stop::Seconds));
+        assert_eq!(
+            mixed.work.mix,
+            [(Operation::Statement(0), 3.0), (Operation::Insert, 1.0)]
+        );
+        assert_eq!(
+            workload.operation_name(Operation::Statement(0)),
+            "by-customer"
+        );
+        let settings = workload.settings("smoke", Overrides::default()).unwrap();
+        assert_eq!((settings.rows, settings.seconds), (1_000, Some(2)));
+        assert!(workload.row_bytes(0) >= 8);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line_and_what_is_allowed() {
+        for (from, to, line, reason) in [
+            ("limit = 5", "limits = 5", 9, "expected one of"),
+            ("@digits(5)", "@digit(5)", 4, "no such generator"),
+            (
+                "[\"insert\", 1]",
+                "[\"insrt\", 1]",
+                18,
+                "no such statement; there are by-customer",
+            ),
+            ("measured = true", "measured = 1", 17, "bool"),
+            ("measured = true\n", "", 11, "no step is measured"),
+            (
+                "operation = \"insert\"",
+                "operation = \"create-indexs\"",
+                13,
+                "expected one of",
+            ),
+            (
+                "name = \"mixed\"",
+                "name = \"load\"",
+                12,
+                "two steps of one name",
+            ),
+            (
+                "find = { customer",
+                "delete = { customer",
+                7,
+                "limit has no use",
+            ),
+            ("rows = 1000", "rows = 1000\nrow = 1", 22, "expected one of"),
+            ("collection = \"orders\"", "", 2, "collection"),
+        ] {
+            let text = GOOD.replace(from, to);
+            assert_ne!(text, GOOD);
+            let (found, told) = Workload::parse(&text, "mine").unwrap_err();
+            assert!(told.contains(reason), "{to}: {told}");
+            assert_eq!(found, line, "{to}: {told}");
+        }
+    }
+}
