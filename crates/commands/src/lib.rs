@@ -6,6 +6,7 @@
 //! Must not know: wire framing, sockets, engines, event loops. Before it: `server`. After it:
 //! `query`, `store`.
 
+pub mod access;
 pub mod clock;
 mod cmd;
 pub mod config;

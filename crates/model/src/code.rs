@@ -180,6 +180,7 @@ codes! {
     CHANGE_STREAM_HISTORY_LOST = 286 "ChangeStreamHistoryLost";
     QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED = 292
         "QueryExceededMemoryLimitNoDiskUseAllowed";
+    MECHANISM_UNAVAILABLE = 334 "MechanismUnavailable";
     SEARCH_NOT_ENABLED = 31082 "SearchNotEnabled";
     IDL_FAILED_TO_PARSE = 40415 "IDLFailedToParse";
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";

@@ -15,7 +15,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "fsync",
         "makes all writes durable, with lock: true also holds back further ones",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::Fsync]),
         flag::ADMIN | flag::LONG,
         &[
             arg("lock", Kind::BoolLike),
@@ -31,7 +31,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "fsyncUnlock",
         "lets writes go on after fsync with lock: true",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::Unlock]),
         flag::ADMIN | flag::LENIENT,
         &[],
         fsync_unlock,
@@ -39,7 +39,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "autoCompact",
         "turns background compaction on or off",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::Compact]),
         flag::ADMIN,
         &[
             arg("freeSpaceTargetMB", Kind::Number),
@@ -51,7 +51,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "profile",
         "sets which operations are recorded",
-        Privilege::Schema,
+        Privilege::Asked(crate::access::needs::profile),
         0,
         &[
             arg("slowms", Kind::Number),
@@ -64,7 +64,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "top",
         "time spent per collection",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::Top]),
         flag::ADMIN | flag::LENIENT,
         &[],
         top,
@@ -72,23 +72,15 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "rotateCertificates",
         "reads certificates again",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::RotateCertificates]),
         flag::ADMIN,
         &[arg("message", Kind::Str)],
-        |_| Ok(Outcome::Reply),
-    ),
-    Command::new(
-        "logout",
-        "forgets who is authenticated on this connection",
-        Privilege::Any,
-        flag::NO_AUTH | flag::LENIENT,
-        &[],
-        |_| Ok(Outcome::Reply),
+        rotate_certificates,
     ),
     Command::new(
         "dropConnections",
         "closes pooled connections to other servers, of which a single server has none",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::DropConnections]),
         flag::ADMIN,
         &[arg("hostAndPort", Kind::Array).required()],
         drop_connections,
@@ -97,12 +89,27 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "invalidateUserCache",
         "forgets cached users",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::InvalidateUserCache]),
         flag::ADMIN | flag::LENIENT,
         &[],
-        |_| Ok(Outcome::Reply),
+        |cx| {
+            cx.service.access.changed();
+            Ok(Outcome::Reply)
+        },
     ),
 ];
+
+fn rotate_certificates(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    if let Some(rotate) = cx.service.state.rotate_certificates.get()
+        && let Err(e) = rotate()
+    {
+        bail!(
+            code::OPERATION_FAILED,
+            "certificates stay as they were: {e}"
+        );
+    }
+    Ok(Outcome::Reply)
+}
 
 fn fsync(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.service.flush()?;

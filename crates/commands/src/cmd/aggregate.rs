@@ -21,7 +21,7 @@ use query::stage::{ParseOptions, PipelineSource};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "aggregate",
     "documents that go through a pipeline",
-    Privilege::Read,
+    Privilege::Asked(crate::access::needs::aggregate),
     flag::API_V1
         | flag::READ_CONCERN
         | flag::WRITE_CONCERN
@@ -170,7 +170,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         &cx.service.state.query_settings,
         cx.db,
         cx.request.body,
-    )?);
+    )?)
+    .asked_by(cx.owner());
     let (view, at) = cx.read_view()?;
     let host = host.reading(view);
     let allow_disk_use = args

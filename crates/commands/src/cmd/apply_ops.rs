@@ -16,7 +16,7 @@ use store::{Change, Collection, Modified};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "applyOps",
     "applies entries of a log",
-    Privilege::Administer,
+    Privilege::Asked(crate::access::needs::apply_ops),
     flag::ADMIN | flag::LENIENT | flag::WRITE | flag::WRITE_CONCERN | flag::LONG,
     &[],
     run,

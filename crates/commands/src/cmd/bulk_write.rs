@@ -29,7 +29,7 @@ use store::{Effect, Keep};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "bulkWrite",
     "writes to several collections",
-    Privilege::Write,
+    Privilege::Asked(crate::access::needs::bulk_write),
     FLAGS | flag::ADMIN,
     BULK_WRITE,
     run,

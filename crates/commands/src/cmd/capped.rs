@@ -14,7 +14,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "convertToCapped",
         "makes a collection capped; its indexes go",
-        Privilege::Write,
+        Privilege::Collection(&[auth::Action::ConvertToCapped]),
         flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
         &[arg("size", Kind::Any), arg("collectionUUID", Kind::Any)],
         convert,
@@ -23,7 +23,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "cloneCollectionAsCapped",
         "copies a collection into a new capped one",
-        Privilege::Write,
+        Privilege::Asked(crate::access::needs::clone_capped),
         flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
         &[
             arg("toCollection", Kind::Any),

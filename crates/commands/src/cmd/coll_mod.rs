@@ -54,7 +54,7 @@ static INDEX: &[Arg] = &[
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "collMod",
     "changes options of a collection or view",
-    Privilege::Schema,
+    Privilege::Asked(crate::access::needs::coll_mod),
     flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
     ARGS,
     run,

@@ -21,7 +21,7 @@ const FLAGS: u32 = flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "count",
     "number of documents that match",
-    Privilege::Read,
+    Privilege::Collection(&[auth::Action::Find]),
     FLAGS,
     COUNT,
     run,

@@ -58,7 +58,7 @@ pub(crate) static ARGS: &[Arg] = &[
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "create",
     "creates a collection or view",
-    Privilege::Write,
+    Privilege::Asked(crate::access::needs::create),
     flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION,
     ARGS,
     run,

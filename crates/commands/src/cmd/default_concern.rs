@@ -12,7 +12,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "getDefaultRWConcern",
         "default read and write concern",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::GetDefaultRwConcern]),
         flag::ADMIN,
         &[arg("inMemory", Kind::Bool)],
         get_default_concern,
@@ -20,7 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "setDefaultRWConcern",
         "sets the default read and write concern",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::SetDefaultRwConcern]),
         flag::ADMIN | flag::WRITE_CONCERN,
         &[
             arg("defaultReadConcern", Kind::Object),

@@ -27,7 +27,7 @@ const FLAGS: u32 =
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "distinct",
     "different values of a field",
-    Privilege::Read,
+    Privilege::Collection(&[auth::Action::Find]),
     FLAGS,
     DISTINCT,
     run,

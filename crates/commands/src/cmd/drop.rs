@@ -16,7 +16,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "drop",
         "drops a collection or view",
-        Privilege::Write,
+        Privilege::Collection(&[auth::Action::DropCollection]),
         flag::API_V1 | WRITES,
         &[
             arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
@@ -28,7 +28,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dropDatabase",
         "drops a database",
-        Privilege::Schema,
+        Privilege::Database(&[auth::Action::DropDatabase]),
         flag::API_V1 | WRITES,
         &[],
         drop_database,
@@ -36,7 +36,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "renameCollection",
         "renames a collection",
-        Privilege::Write,
+        Privilege::Asked(crate::access::needs::rename),
         flag::ADMIN | WRITES,
         &[
             arg("to", Kind::Str).required(),

@@ -33,7 +33,7 @@ const FLAGS: u32 = flag::API_V1
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "find",
     "documents that match a filter",
-    Privilege::Read,
+    Privilege::Collection(&[auth::Action::Find]),
     FLAGS,
     FIND,
     run,

@@ -179,6 +179,15 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
         });
     }
     cx.service.state.failpoints.at_get_more()?;
+    if cx.service.access.enabled() {
+        let owner = cx.service.cursors.owner(id);
+        if owner.is_some_and(|(owner, _)| owner != cx.owner()) {
+            bail!(
+                code::UNAUTHORIZED,
+                "cursor id {id} was not created by the authenticated user"
+            );
+        }
+    }
     let lsid = cx.generic.lsid.map(|l| l.id);
     let number = cx.transaction.as_ref().and(cx.generic.txn_number);
     let (cursor, info) = cx
@@ -227,6 +236,24 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
     })
 }
 
+/// Cursors of others are for those with a right to them.
+fn may_kill(cx: &Ctx<'_, '_>, id: i64) -> Result<()> {
+    let Some((owner, ns)) = cx.service.cursors.owner(id) else {
+        return Ok(());
+    };
+    let (db, coll) = ns.split_once('.').unwrap_or((&ns, ""));
+    let rights = cx.rights();
+    let any = &[auth::Action::KillAnyCursor];
+    let may = owner == cx.owner()
+        || rights.allows(auth::Target::Cluster, any)
+        || rights.allows(auth::Target::Collection(db, coll), any);
+    if may {
+        Ok(())
+    } else {
+        Err(crate::access::refused(cx.db, cx.request.body))
+    }
+}
+
 fn kill_cursors(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut ids = Vec::new();
     for (i, v) in cx
@@ -247,6 +274,9 @@ fn kill_cursors(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 ));
             }
         }
+    }
+    if cx.service.access.enabled() {
+        ids.iter().try_for_each(|id| may_kill(cx, *id))?;
     }
     let (killed, missing): (Vec<i64>, Vec<i64>) =
         ids.into_iter().partition(|id| cx.service.cursors.kill(*id));

@@ -18,7 +18,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "createIndexes",
         "builds indexes",
-        Privilege::Write,
+        Privilege::Collection(&[auth::Action::CreateIndex]),
         flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
         &[
             arg("indexes", Kind::Array).required(),
@@ -41,7 +41,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "listIndexes",
         "indexes of a collection",
-        Privilege::Read,
+        Privilege::Collection(&[auth::Action::ListIndexes]),
         flag::API_V1,
         &[
             arg("cursor", Kind::Object),
@@ -54,7 +54,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dropIndexes",
         "drops indexes",
-        Privilege::Write,
+        Privilege::Collection(&[auth::Action::DropIndex]),
         flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
         &[
             arg(

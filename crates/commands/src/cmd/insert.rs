@@ -38,7 +38,7 @@ static ARGS: &[Arg] = &[
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "insert",
     "inserts documents",
-    Privilege::Write,
+    Privilege::Asked(crate::access::needs::insert),
     FLAGS,
     ARGS,
     run,

@@ -37,7 +37,7 @@ pub(crate) static MAP_REDUCE: &[Arg] = &[
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "mapReduce",
     "documents that go through functions in JavaScript",
-    Privilege::Read,
+    Privilege::Asked(crate::access::needs::map_reduce),
     flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG | flag::ENDS_WITH_CLIENT,
     MAP_REDUCE,
     run,

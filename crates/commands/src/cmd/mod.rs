@@ -1,6 +1,7 @@
 //! One file per command; small ones of a kind share one. Each exports `COMMANDS`, joined in
 //! `crate::registry`. Must not know: the dispatcher, which other commands there are.
 
+pub(crate) mod access_info;
 pub(crate) mod admin;
 pub(crate) mod aggregate;
 pub(crate) mod apply_ops;
@@ -27,6 +28,7 @@ pub(crate) mod indexes;
 pub(crate) mod insert;
 pub(crate) mod list;
 pub(crate) mod map_reduce;
+pub(crate) mod merge_access;
 pub(crate) mod modify;
 pub(crate) mod operations;
 pub(crate) mod oplog;
@@ -35,8 +37,11 @@ pub(crate) mod ping;
 pub(crate) mod plan_cache;
 pub(crate) mod query_settings;
 pub(crate) mod replication;
+pub(crate) mod role;
+pub(crate) mod sasl;
 pub(crate) mod server_status;
 pub(crate) mod session;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod transaction;
+pub(crate) mod user;

@@ -27,7 +27,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "update",
         "changes documents",
-        Privilege::Write,
+        Privilege::Asked(crate::access::needs::update),
         FLAGS,
         UPDATE,
         run_update,
@@ -38,7 +38,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "delete",
         "deletes documents",
-        Privilege::Write,
+        Privilege::Collection(&[auth::Action::Remove]),
         FLAGS,
         DELETE,
         run_delete,
@@ -49,7 +49,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "findAndModify",
         "changes one document and returns it",
-        Privilege::Write,
+        Privilege::Asked(crate::access::needs::find_and_modify),
         FLAGS,
         FIND_AND_MODIFY,
         find_and_modify,

@@ -11,7 +11,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "appendOplogNote",
         "writes a note into the log of changes",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::AppendOplogNote]),
         flag::ADMIN | flag::WRITE | flag::WRITE_CONCERN,
         &[
             arg("data", Kind::Object).required(),
@@ -23,7 +23,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetResizeOplog",
         "changes how much of the log of changes is kept",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::ReplSetResizeOplog]),
         flag::ADMIN | flag::WRITE,
         &[
             arg("size", Kind::Number),

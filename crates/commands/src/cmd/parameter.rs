@@ -12,7 +12,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "getParameter",
         "reads server parameters",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::GetParameter]),
         flag::ADMIN | flag::LENIENT,
         &[],
         get,
@@ -20,7 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "setParameter",
         "sets server parameters",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::SetParameter]),
         flag::ADMIN | flag::LENIENT,
         &[],
         set,

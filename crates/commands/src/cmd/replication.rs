@@ -12,7 +12,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetGetStatus",
         "state of the replica set",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ReplSetGetStatus]),
         flag::ADMIN | flag::LENIENT,
         &[],
         status,
@@ -20,7 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetGetConfig",
         "configuration of the replica set",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ReplSetGetConfig]),
         flag::ADMIN | flag::LENIENT,
         &[],
         config,
@@ -28,7 +28,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetInitiate",
         "starts a replica set",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::ReplSetConfigure]),
         flag::ADMIN | flag::LENIENT,
         &[],
         initiate,
@@ -36,7 +36,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetGetRBID",
         "rollback number",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ReplSetGetStatus]),
         flag::ADMIN | flag::LENIENT,
         &[],
         rbid,

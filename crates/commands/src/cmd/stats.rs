@@ -15,7 +15,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "collStats",
         "sizes of a collection",
-        Privilege::Read,
+        Privilege::Collection(&[auth::Action::CollStats]),
         flag::READ_CONCERN,
         &[
             arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
@@ -30,7 +30,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dbStats",
         "sizes of a database",
-        Privilege::Read,
+        Privilege::Database(&[auth::Action::DbStats]),
         flag::READ_CONCERN,
         &[
             arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
@@ -42,7 +42,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dataSize",
         "bytes of documents, of a range of keys when asked",
-        Privilege::Read,
+        Privilege::Asked(crate::access::needs::data_size),
         flag::READ_CONCERN,
         &[
             arg("keyPattern", Kind::Object),

@@ -1,5 +1,5 @@
-//! Small commands that report: `whatsmyuri`, `connectionStatus`, `getCmdLineOpts`, `getLog`,
-//! `listCommands`, `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`.
+//! Small commands that report: `whatsmyuri`, `getCmdLineOpts`, `getLog`, `listCommands`,
+//! `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`.
 
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
@@ -20,17 +20,9 @@ pub(crate) static COMMANDS: &[Command] = &[
         whatsmyuri,
     ),
     Command::new(
-        "connectionStatus",
-        "who is authenticated on this connection",
-        Privilege::Any,
-        flag::NO_AUTH,
-        &[arg("showPrivileges", Kind::BoolLike)],
-        connection_status,
-    ),
-    Command::new(
         "getCmdLineOpts",
         "command line of the server",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::GetCmdLineOpts]),
         flag::ADMIN,
         &[],
         get_cmd_line_opts,
@@ -38,7 +30,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "getLog",
         "last lines of the log",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::GetLog]),
         flag::ADMIN,
         &[],
         get_log,
@@ -55,7 +47,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "connPoolStats",
         "outgoing connections",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ConnPoolStats]),
         flag::LENIENT,
         &[],
         conn_pool_stats,
@@ -63,7 +55,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "lockInfo",
         "locks held and awaited",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ServerStatus]),
         flag::ADMIN | flag::LENIENT,
         &[arg("includeStorageEngineDump", Kind::Bool)],
         lock_info,
@@ -71,7 +63,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "hostInfo",
         "machine and operating system",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::HostInfo]),
         flag::LENIENT,
         &[],
         host_info,
@@ -79,49 +71,16 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "logRotate",
         "starts a new log",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::LogRotate]),
         flag::ADMIN,
         &[arg("comment", Kind::Any)],
         log_rotate,
     )
     .value(Kind::Any),
-    Command::new(
-        "usersInfo",
-        "users that exist",
-        Privilege::Administer,
-        flag::LENIENT,
-        &[],
-        |cx| {
-            cx.reply.array("users");
-            Ok(Outcome::Reply)
-        },
-    ),
-    Command::new(
-        "rolesInfo",
-        "roles that users made",
-        Privilege::Administer,
-        flag::LENIENT,
-        &[],
-        |cx| {
-            cx.reply.array("roles");
-            Ok(Outcome::Reply)
-        },
-    ),
 ];
 
 fn whatsmyuri(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.reply.put("you", &cx.conn.info.peer);
-    Ok(Outcome::Reply)
-}
-
-fn connection_status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let show = cx.args.bool("showPrivileges", false);
-    let mut info = cx.reply.doc("authInfo");
-    info.array("authenticatedUsers");
-    info.array("authenticatedUserRoles");
-    if show {
-        info.array("authenticatedUserPrivileges");
-    }
     Ok(Outcome::Reply)
 }
 

@@ -9,6 +9,7 @@ use super::reported::Reported;
 use super::request::Request;
 use super::retry::Retry;
 use super::spec::{CommandTable, Spec};
+use crate::access::Rights;
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::state::service::Service;
 use crate::state::transactions::{SessionWrites, is_transient};
@@ -61,6 +62,14 @@ impl<'a> Ctx<'a, '_> {
     pub fn value(&self) -> model::Value<'a> {
         self.args.value(self.command.name)
     }
+    /// Whose the sessions of this connection are.
+    pub fn owner(&self) -> [u8; 32] {
+        self.conn.identity.digest(&self.service.access)
+    }
+    /// What the user of this connection may do.
+    pub(crate) fn rights(&self) -> Rights<'_> {
+        self.conn.identity.rights(&self.service.access)
+    }
     /// Notes, for `currentOp`, that this operation uses a cursor.
     pub fn uses_cursor(&self, id: i64) {
         if let Some(op) = self.conn.info.op.lock().as_mut() {
@@ -73,6 +82,7 @@ impl<'a> Ctx<'a, '_> {
         CursorInfo {
             lsid: self.generic.lsid.map(|l| l.id),
             txn_number: self.transaction.as_ref().and(self.generic.txn_number),
+            owner: self.owner(),
             opened_ms: now,
             last_use_ms: now,
             command: Some(self.request.body.to_buf()),

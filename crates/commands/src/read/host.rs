@@ -1,6 +1,7 @@
 //! The server as pipelines see it (`query::exec::Host`), over the store.
 
 use super::out::Out;
+use crate::access::user::NO_USER;
 use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
@@ -24,6 +25,8 @@ pub(crate) struct StoreHost {
     hint: Option<query::plan::Hint>,
     /// Validators do not count for what the pipeline writes.
     bypass_validation: bool,
+    /// Who asks: the digest of the user.
+    viewer: [u8; 32],
     /// The state it reads.
     view: ReadView,
     /// The only indexes to consider.
@@ -45,10 +48,16 @@ impl StoreHost {
             collation,
             hint,
             bypass_validation: false,
+            viewer: *NO_USER,
             view,
             allowed: None,
             memory_limit_bytes,
         }
+    }
+
+    /// The same, asked by the user of this digest.
+    pub(crate) fn asked_by(self, viewer: [u8; 32]) -> StoreHost {
+        StoreHost { viewer, ..self }
     }
 
     /// The same, reading another state than the latest.
@@ -438,7 +447,7 @@ impl Host for StoreHost {
     }
 
     fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
-        super::lists::list(&self.service, stage, db, spec)
+        super::lists::list(&self.service, stage, db, spec, &self.viewer)
     }
 
     fn memory_limit_bytes(&self) -> usize {

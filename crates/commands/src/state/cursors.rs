@@ -76,6 +76,8 @@ pub struct CursorInfo {
     pub ns: String,
     /// Collection or view whose end ends the cursor, where it differs from the name clients see.
     pub lsid: Option<[u8; 16]>,
+    /// Whose it is: the digest of its user.
+    pub owner: [u8; 32],
     /// Transaction it belongs to.
     pub txn_number: Option<i64>,
     /// Opened, milliseconds since the epoch.
@@ -273,6 +275,13 @@ impl Cursors {
     /// Forgets a cursor that was taken and came to its end.
     pub fn close(&self, id: i64) {
         self.slots.lock().remove(&id);
+    }
+
+    /// Whose a cursor is, and its namespace.
+    pub fn owner(&self, id: i64) -> Option<([u8; 32], String)> {
+        let slots = self.slots.lock();
+        let info = slots.get(&id)?.info();
+        Some((info.owner, info.ns.clone()))
     }
 
     /// Kills a cursor, and the operation that uses it; true when it was there.

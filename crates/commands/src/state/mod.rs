@@ -27,6 +27,7 @@ use parameters::Parameters;
 use parking_lot::Mutex;
 use sessions::Sessions;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicI64;
 use transactions::TransactionCounts;
 
@@ -75,8 +76,13 @@ pub struct PlanFilter {
 /// What `autoCompact` set: free space target in MB and whether it runs once.
 pub type AutoCompact = Option<(i64, bool)>;
 
+/// Reads certificates again; the error is one line.
+pub type RotateCertificates = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
 /// All of it.
 pub struct State {
+    /// What `rotateCertificates` does; nothing without TLS.
+    pub rotate_certificates: OnceLock<RotateCertificates>,
     /// Server parameters.
     pub parameters: Parameters,
     /// Logical sessions.
@@ -114,6 +120,7 @@ pub struct State {
 impl Default for State {
     fn default() -> State {
         State {
+            rotate_certificates: OnceLock::new(),
             parameters: Parameters::default(),
             sessions: Sessions::default(),
             transactions: TransactionCounts::default(),

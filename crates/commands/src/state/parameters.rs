@@ -75,7 +75,7 @@ pub static PARAMETERS: &[Parameter] = &[
     p(
         "authenticationMechanisms",
         SetAt::Startup,
-        Default::Strs(&["SCRAM-SHA-1", "SCRAM-SHA-256"]),
+        Default::Strs(&["MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"]),
     ),
     p("automationServiceDescriptor", SetAt::Both, Default::Str("")),
     p(
@@ -296,6 +296,19 @@ impl Parameters {
         Parameters::find(name)
             .and_then(|row| to_i64(&self.get(row, "").get()))
             .unwrap_or(0)
+    }
+
+    /// A parameter that is a list of strings.
+    pub fn strings(&self, name: &str) -> Vec<String> {
+        let value = Parameters::find(name).map(|row| self.get(row, ""));
+        match value.as_ref().map(|v| v.get()) {
+            Some(Value::Array(list)) => list
+                .iter()
+                .filter_map(|v| v.as_str().map(str::to_owned))
+                .collect(),
+            Some(Value::String(text)) => text.split(',').map(str::to_owned).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// Sets one while running and returns what it was.

@@ -9,6 +9,7 @@ use super::log;
 use super::parameters::Parameters;
 use super::ttl::Ttl;
 use super::waiters::CappedWaiters;
+use crate::access::Access;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::args::to_i64;
@@ -26,6 +27,8 @@ pub struct Service {
     pub config: Config,
     /// Data.
     pub store: Arc<Store>,
+    /// Users, roles, rights.
+    pub access: Access,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Counts.
@@ -75,7 +78,9 @@ impl Service {
         election_id[0] = 0x7f;
         election_id[1..4].copy_from_slice(&[0xff; 3]);
         election_id[11] = 1;
+        let access = Access::new(Arc::clone(&store), config.auth);
         let service = Service {
+            access,
             started_us: clock.monotonic_us(),
             started_ms,
             counters: Counters::default(),

@@ -1,5 +1,7 @@
 //! Integration tests of the commands crate, in process.
 
+mod access;
+mod access_matrix;
 mod aggregation;
 mod behaviour;
 mod builds;

@@ -42,7 +42,8 @@ pub(super) fn explain_aggregate<'a>(
         cx.service.arc()?,
         collation.document().map(|d| d.to_buf()),
         hint.clone(),
-    );
+    )
+    .asked_by(cx.owner());
     let exec = ExecContext::new(&env, &host);
     aggregation(cx, &pipeline, hint, &exec, level)
 }

@@ -21,7 +21,7 @@ use write::explain_write;
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "explain",
     "how a command would run",
-    Privilege::Read,
+    Privilege::Asked(crate::access::needs::explain),
     flag::API_V1 | flag::READ_CONCERN,
     &[arg("verbosity", Kind::Str)],
     run,
