@@ -14,7 +14,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "setQuerySettings",
         "sets which indexes queries of a shape may use, or that they are rejected",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::QuerySettings]),
         flag::ADMIN,
         &[arg("settings", Kind::Object).required()],
         set,
@@ -23,7 +23,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "removeQuerySettings",
         "removes the settings of a query shape",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::QuerySettings]),
         flag::ADMIN,
         &[],
         remove,
