@@ -81,12 +81,8 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         match used.awaits.take() {
             None => {
                 // Register first, then read once more: a later insert wakes this operation.
-                let waiting = wait(
-                    cx.service,
-                    cx.conn.info.id,
-                    cx.interrupt.link().cloned(),
-                    tails,
-                );
+                let link = cx.interrupt.link().cloned();
+                let waiting = wait(cx.service, cx.conn.info.id, link, tails);
                 used.awaits = Some(Awaits {
                     cursor: None,
                     until_us,

@@ -586,17 +586,14 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
         },
         other => return Ok(other),
     };
-    if (cx.command.is(flag::WRITE) || cx.reported.has_written())
-        && let Some(e) = durability::concern_error(cx)
-    {
+    let wrote = cx.command.is(flag::WRITE) || cx.reported.has_written();
+    if let (true, Some(e)) = (wrote, durability::concern_error(cx)) {
         cx.reply.put("writeConcernError", &e);
     }
     // What a read tells of was there at the time it began, perhaps more; a write has its own time.
-    let wrote = cx.command.is(flag::WRITE) || cx.reported.has_written();
-    let time = if wrote {
-        cx.service.operation_time()
-    } else {
-        cx.began_at
+    let time = match wrote {
+        true => cx.service.operation_time(),
+        false => cx.began_at,
     };
     reply::finish(cx.service, cx.ok_int, time, &mut cx.reply);
     Ok(outcome)
