@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use lab_kit::pacing::{Schedule, VirtualQueue};
 use lab_kit::recorder::ClientSummary;
+use lab_kit::stalls::GAP_MIN;
 use lab_kit::work::Effect;
 use lab_kit::workload::Operation;
 use metrics::LatencyHistogram;
@@ -33,6 +34,9 @@ pub(crate) struct Window {
     pub(crate) latency: LatencyHistogram,
     /// Calls answered since the sampler last looked for gaps, with the first and the last time.
     pub(crate) completions: Option<Completions>,
+    /// Gaps among those calls: seen only where the sampler itself was late, as when the whole
+    /// process stood still.
+    pub(crate) gaps: Vec<(Instant, Instant)>,
     /// Never reset, warm-up left out: in an open loop, latency from sending.
     pub(crate) service: Option<LatencyHistogram>,
     /// Never reset, warm-up left out: in an open loop, how late the lab itself was.
@@ -49,6 +53,11 @@ pub(crate) struct Window {
 impl Window {
     /// A call was answered.
     pub(crate) fn completed(&mut self, at: Instant) {
+        if let Some(before) = &self.completions
+            && at.saturating_duration_since(before.last).as_secs_f64() >= GAP_MIN
+        {
+            self.gaps.push((before.last, at));
+        }
         let completion = Completions {
             count: 1,
             first: at,

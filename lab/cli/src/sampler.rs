@@ -171,18 +171,43 @@ pub(crate) struct SampledRole {
 
 impl SampledRole {
     fn look_for_gaps(&mut self, begun: Instant) {
+        let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
         let mut all: Option<Completions> = None;
+        // Where no client completed anything, of those looked at so far.
+        let mut free = vec![(f64::NEG_INFINITY, f64::INFINITY)];
         for window in &self.counters.windows {
-            if let Some(completions) = lock(window).completions.take() {
+            let mut window = lock(window);
+            let gaps = std::mem::take(&mut window.gaps);
+            if let Some(completions) = window.completions.take() {
                 all = Some(completions.with(all));
+                let mut own = vec![(f64::NEG_INFINITY, since(completions.first))];
+                own.extend(gaps.iter().map(|(from, to)| (since(*from), since(*to))));
+                own.push((since(completions.last), f64::INFINITY));
+                free = common(&free, &own);
             }
         }
         if let Some(all) = all {
-            let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
+            for (from, to) in free
+                .iter()
+                .filter(|(from, to)| from.is_finite() && to.is_finite())
+            {
+                self.gaps.gap(*from, *to);
+            }
             self.gaps
                 .completed(all.count, since(all.first), since(all.last));
         }
     }
+}
+
+/// What two lists of stretches have in common.
+fn common(one: &[(f64, f64)], other: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let pairs = one
+        .iter()
+        .flat_map(|left| other.iter().map(move |right| (left, right)));
+    pairs
+        .map(|(left, right)| (left.0.max(right.0), left.1.min(right.1)))
+        .filter(|(from, to)| from < to)
+        .collect()
 }
 
 /// What a step needs of the sampler, and gets back at its end.
@@ -296,5 +321,23 @@ impl Sampling {
             }
             is_first = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_where_no_client_completed_anything() {
+        let all = [(f64::NEG_INFINITY, f64::INFINITY)];
+        let one = [(f64::NEG_INFINITY, 0.0), (1.0, 3.0), (4.0, f64::INFINITY)];
+        let other = [(f64::NEG_INFINITY, 0.5), (2.0, 2.5), (2.6, f64::INFINITY)];
+        let both = common(&common(&all, &one), &other);
+        let inside: Vec<(f64, f64)> = both
+            .into_iter()
+            .filter(|(from, to)| from.is_finite() && to.is_finite())
+            .collect();
+        assert_eq!(inside, [(2.0, 2.5), (2.6, 3.0)]);
     }
 }

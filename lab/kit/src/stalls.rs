@@ -44,14 +44,16 @@ impl GapTracker {
         self.last_s = self.last_s.max(last_s);
     }
 
-    fn gap_until(&mut self, end_s: f64) {
-        let seconds = end_s - self.last_s;
+    /// Nothing was completed between these times, among calls that are reported together.
+    pub fn gap(&mut self, start_s: f64, end_s: f64) {
+        let seconds = end_s - start_s;
         if seconds >= GAP_MIN && self.candidates.len() < CANDIDATES_MAX {
-            self.candidates.push(Stretch {
-                start_s: self.last_s,
-                seconds,
-            });
+            self.candidates.push(Stretch { start_s, seconds });
         }
+    }
+
+    fn gap_until(&mut self, end_s: f64) {
+        self.gap(self.last_s, end_s);
     }
 
     /// The gaps that are stalls, of a measured time of `seconds` that ended at `end_s`.
