@@ -105,6 +105,21 @@ fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)
     Ok((ns, options))
 }
 
+/// What the pipeline asks of the server.
+fn hosted(
+    cx: &Ctx<'_, '_>,
+    args: &AggregateArgs<'_>,
+    collation: &CollationArg<'_>,
+    hint: Option<Hint>,
+) -> Result<StoreHost> {
+    let settings = &cx.service.state.query_settings;
+    let allowed = shape::allowed_indexes(settings, cx.db, cx.request.body)?;
+    let collation = collation.document().map(|d| d.to_buf());
+    Ok(StoreHost::new(cx.service.arc()?, collation, hint)
+        .bypassing_validation(args.bypass_validation)
+        .allowing(allowed))
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(
         cx.value(),
@@ -130,17 +145,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), args.pipeline, &options)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     check_hint(hint.as_ref(), args.pipeline)?;
-    let host = StoreHost::new(
-        cx.service.arc()?,
-        collation.document().map(|d| d.to_buf()),
-        hint,
-    )
-    .bypassing_validation(args.bypass_validation)
-    .allowing(shape::allowed_indexes(
-        &cx.service.state.query_settings,
-        cx.db,
-        cx.request.body,
-    )?);
+    let host = hosted(cx, &args, &collation, hint)?;
     let (view, at) = cx.read_view()?;
     let host = host.reading(view);
     let allow_disk_use = args
