@@ -105,6 +105,22 @@ fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)
     Ok((ns, options))
 }
 
+/// Some pipelines cannot run in a transaction.
+///
+/// # Errors
+/// 263 OperationNotSupportedInTransaction.
+fn check_transaction(cx: &Ctx<'_, '_>, pipeline: &Pipeline) -> Result<()> {
+    let what = match cx.transaction {
+        Some(_) if pipeline.writes() => "$out and $merge",
+        Some(_) if pipeline.changes().is_some() => "$changeStream",
+        _ => return Ok(()),
+    };
+    bail!(
+        code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+        "{what} cannot be used in a transaction"
+    )
+}
+
 /// What the pipeline asks of the server.
 fn hosted(
     cx: &Ctx<'_, '_>,
@@ -113,7 +129,11 @@ fn hosted(
     hint: Option<Hint>,
 ) -> Result<StoreHost> {
     let settings = &cx.service.state.query_settings;
-    let allowed = shape::allowed_indexes(settings, cx.db, cx.request.body)?;
+    let allowed = match shape::allowed_indexes(settings, cx.db, cx.request.body) {
+        // Rejected queries are explained.
+        Err(_) if args.explain => None,
+        allowed => allowed?,
+    };
     let collation = collation.document().map(|d| d.to_buf());
     Ok(StoreHost::new(cx.service.arc()?, collation, hint)
         .bypassing_validation(args.bypass_validation)
@@ -170,18 +190,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     // A pipeline that writes runs to its end whatever the batch size and whether or not its client
     // is still connected.
     let writes = pipeline.writes();
-    if writes && cx.transaction.is_some() {
-        bail!(
-            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            "$out and $merge cannot be used in a transaction"
-        );
-    }
-    if pipeline.changes().is_some() && cx.transaction.is_some() {
-        bail!(
-            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            "$changeStream cannot be used in a transaction"
-        );
-    }
+    check_transaction(cx, &pipeline)?;
     cx.interrupt.ends_with_client(!writes);
     if writes {
         cx.reported.writes_somewhere();
