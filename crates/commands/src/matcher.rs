@@ -4,9 +4,9 @@
 use crate::state::service::Service;
 use model::{Bump, Collate, Doc, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
+use operators::Scripts;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
-use operators::script::Scripts;
 use query::collation::collator;
 use std::sync::Arc;
 

@@ -1,9 +1,11 @@
 //! What an operator may know besides its arguments: the arena for results, the current document,
 //! variables, collation, the operation's fixed time and its randomness.
 
-use crate::script::{self, Scripts};
+use crate::script::{self, Call};
 use memory::Operation;
-use model::{Array, Bump, Collate, Doc, DocBuf, OwnedValue, Result, Timestamp, Value, bail, code};
+use model::{
+    Array, Bump, Collate, Doc, DocBuf, MongoError, OwnedValue, Result, Timestamp, Value, bail, code,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -52,6 +54,19 @@ pub struct Env {
     pub id: u64,
 }
 
+/// An engine that runs scripts.
+pub trait Scripts: Send + Sync {
+    /// Calls a function and gives what is wanted, in the arena of `cx`.
+    ///
+    /// # Errors
+    /// 139 JSInterpreterFailure when it does not compile, throws, recurses too deep or needs too
+    /// much memory; 11601 when it takes too long; 31220 / 31292 of `emit`; those of the interrupt.
+    fn call<'a>(&self, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) -> Result<Value<'a>>;
+
+    /// Forgets what an operation's scripts left on this thread.
+    fn end(&self, operation: u64);
+}
+
 /// Says whether an operation may go on.
 pub type Check = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
@@ -86,6 +101,19 @@ impl Env {
         if let Some(scripts) = &self.scripts {
             scripts.end(self.id);
         }
+    }
+
+    /// The engine.
+    ///
+    /// # Errors
+    /// 31264 without one.
+    pub fn scripts(&self) -> Result<&dyn Scripts> {
+        self.scripts.as_deref().ok_or_else(|| {
+            MongoError::new(
+                31264,
+                "Cannot run server-side javascript without the javascript engine enabled",
+            )
+        })
     }
 
     /// The collation as the comparison functions take it.

@@ -17,4 +17,4 @@ pub mod filter;
 pub mod project;
 pub mod update;
 
-pub use cx::{Cx, Env, Frame, VarId};
+pub use cx::{Cx, Env, Frame, Scripts, VarId};

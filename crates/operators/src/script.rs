@@ -1,9 +1,8 @@
 //! Functions in JavaScript as operators see them: what is called, with what, and what is wanted of
 //! it. Promises: a script is ended when its operation is, and what it leaves behind ends with the
-//! operation. Must not know: the engine, which the server puts into [`Env`].
+//! operation. Must not know: the engine, which the server puts into an operation's environment.
 
-use crate::{Cx, Env};
-use model::{MongoError, Result, Value};
+use model::Value;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A function as the client wrote it: `function(x) {...}`, `x => ...`, an expression, or
@@ -74,32 +73,4 @@ pub struct Call<'c, 'v> {
     pub args: &'c [Value<'v>],
     /// What is wanted.
     pub wants: Wants,
-}
-
-/// An engine that runs scripts.
-pub trait Scripts: Send + Sync {
-    /// Calls a function and gives what is wanted, in the arena of `cx`.
-    ///
-    /// # Errors
-    /// 139 JSInterpreterFailure when it does not compile, throws, recurses too deep or needs too
-    /// much memory; 11601 when it takes too long; 31220 / 31292 of `emit`; those of the interrupt.
-    fn call<'a>(&self, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) -> Result<Value<'a>>;
-
-    /// Forgets what an operation's scripts left on this thread.
-    fn end(&self, operation: u64);
-}
-
-impl Env {
-    /// The engine.
-    ///
-    /// # Errors
-    /// 31264 without one.
-    pub fn scripts(&self) -> Result<&dyn Scripts> {
-        self.scripts.as_deref().ok_or_else(|| {
-            MongoError::new(
-                31264,
-                "Cannot run server-side javascript without the javascript engine enabled",
-            )
-        })
-    }
 }

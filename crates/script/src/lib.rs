@@ -10,6 +10,7 @@
 
 mod emitted;
 mod failure;
+mod limits;
 mod machine;
 mod native;
 mod origins;
@@ -19,36 +20,15 @@ mod to_bson;
 mod to_js;
 mod watch;
 
+pub use limits::{Limits, Print};
+
+use limits::Settings;
 use model::{Result, Value};
 use operators::Cx;
-use operators::script::{Call, Scripts};
+use operators::Scripts;
+use operators::script::Call;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-
-/// Takes what scripts print.
-pub type Print = Box<dyn Fn(&str) + Send + Sync>;
-
-/// What one call may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of values on one thread.
-    pub heap_bytes: usize,
-    /// Time of one call.
-    pub call: Duration,
-    /// Bytes that the calls for one document may emit.
-    pub emitted_bytes: usize,
-}
-
-impl Default for Limits {
-    /// As in MongoDB.
-    fn default() -> Limits {
-        Limits {
-            heap_bytes: 100 << 20,
-            call: Duration::from_secs(60),
-            emitted_bytes: 100 << 20,
-        }
-    }
-}
 
 /// The engine of a server.
 pub struct Engine {
@@ -92,7 +72,12 @@ impl Engine {
 
 impl Scripts for Engine {
     fn call<'a>(&self, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) -> Result<Value<'a>> {
-        machine::call(self, cx, call)
+        let settings = Settings {
+            limits: self.limits(),
+            print: &self.print,
+            version: self.version,
+        };
+        machine::call(&settings, cx, call)
     }
 
     fn end(&self, operation: u64) {

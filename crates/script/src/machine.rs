@@ -1,7 +1,8 @@
 //! The runtime of a thread, and in it the session of the operation the thread works for.
 
+use crate::limits::Settings;
 use crate::session::Session;
-use crate::{Engine, Limits, emitted, failure, native, origins, watch};
+use crate::{emitted, failure, native, origins, watch};
 use model::{MongoError, Result, Value};
 use operators::Cx;
 use operators::script::{Call, Wants};
@@ -37,11 +38,10 @@ impl Machine {
 
     fn call<'a>(
         &mut self,
-        engine: &Engine,
+        settings: &Settings<'_>,
         cx: &Cx<'_, 'a>,
         call: &Call<'_, '_>,
     ) -> Result<Value<'a>> {
-        let limits = engine.limits();
         if self
             .session
             .as_ref()
@@ -49,8 +49,8 @@ impl Machine {
         {
             // Only one operation's values are in the runtime at a time.
             self.session = None;
-            self.runtime.set_memory_limit(limits.heap_bytes);
-            self.session = Some(Session::new(&self.runtime, cx.env, engine.version)?);
+            self.runtime.set_memory_limit(settings.limits.heap_bytes);
+            self.session = Some(Session::new(&self.runtime, cx.env, settings.version)?);
         }
         let Some(session) = &mut self.session else {
             return Err(out_of_memory());
@@ -64,8 +64,12 @@ fn out_of_memory() -> MongoError {
 }
 
 /// Calls a function on this thread.
-pub(crate) fn call<'a>(engine: &Engine, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) -> Result<Value<'a>> {
-    let limits: Limits = engine.limits();
+pub(crate) fn call<'a>(
+    settings: &Settings<'_>,
+    cx: &Cx<'_, 'a>,
+    call: &Call<'_, '_>,
+) -> Result<Value<'a>> {
+    let limits = settings.limits;
     watch::begin(cx.env.interrupt.clone(), limits.call);
     emitted::begin((call.wants == Wants::Emitted).then_some(limits.emitted_bytes));
     let called = MACHINE.with(|machine| {
@@ -76,7 +80,7 @@ pub(crate) fn call<'a>(engine: &Engine, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) ->
             Some(m) => m,
             none => none.insert(Machine::new()?),
         };
-        let called = machine.call(engine, cx, call);
+        let called = machine.call(settings, cx, call);
         if called.is_err() {
             // It may be short of memory, or in the middle of anything.
             machine.session = None;
@@ -84,7 +88,7 @@ pub(crate) fn call<'a>(engine: &Engine, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) ->
         called
     });
     origins::clear();
-    native::printed(engine);
+    native::printed(settings.print);
     match watch::end() {
         // Whatever the script made of it.
         Some(why) => {

@@ -1,13 +1,17 @@
 //! The functions of the prelude that are not JavaScript.
 
 use crate::failure::Failure;
-use crate::session::TOOLS;
-use crate::{Engine, emitted, watch};
+use crate::limits::Print;
+use crate::{emitted, watch};
 use md5::{Digest, Md5};
 use model::Decimal128;
 use rquickjs::{Ctx, Error, Exception, Function, Object, Result, Value as Js};
 use std::cell::RefCell;
 use std::time::Duration;
+
+/// The name of the prelude's tools among the globals. It cannot be written in a script by accident;
+/// one that does so on purpose harms its own operation only.
+pub(crate) const TOOLS: &str = "\u{1}tools";
 
 /// Longest time asleep between two looks at the interrupt.
 const NAP: Duration = Duration::from_millis(10);
@@ -23,9 +27,9 @@ const LINES_MAX: usize = 1000;
 const LINE_BYTES_MAX: usize = 10_000;
 
 /// Shows what was printed since the last time.
-pub(crate) fn printed(engine: &Engine) {
+pub(crate) fn printed(print: &Print) {
     for line in PRINTED.take() {
-        (engine.print)(&line);
+        print(&line);
     }
 }
 

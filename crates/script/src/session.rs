@@ -1,6 +1,7 @@
 //! One operation's context on one thread: the prelude, global variables, compiled functions.
 
 use crate::failure::{Failure, Outcome};
+use crate::native::TOOLS;
 use crate::to_bson::ToBson;
 use crate::to_js::{ToJs, tool};
 use crate::{emitted, native, source};
@@ -12,10 +13,6 @@ use rquickjs::function::Args;
 use rquickjs::object::Property;
 use rquickjs::{Context, Ctx, Error, Function, Object, Persistent, Runtime, Value as Js};
 use rustc_hash::FxHashMap;
-
-/// The name of the prelude's tools among the globals. It cannot be written in a script by accident;
-/// one that does so on purpose harms its own operation only.
-pub(crate) const TOOLS: &str = "\u{1}tools";
 
 /// What of the language there is: nothing that shares memory or waits.
 type Language = (

@@ -105,21 +105,6 @@ fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)
     Ok((ns, options))
 }
 
-/// # Errors
-/// 263 for what no transaction may do.
-fn check_transaction(cx: &Ctx<'_, '_>, pipeline: &Pipeline) -> Result<()> {
-    let refused = match () {
-        () if cx.transaction.is_none() => return Ok(()),
-        () if pipeline.writes() => "$out and $merge",
-        () if pipeline.changes().is_some() => "$changeStream",
-        () => return Ok(()),
-    };
-    bail!(
-        code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-        "{refused} cannot be used in a transaction"
-    )
-}
-
 /// What is known of the cursor. Events of a stream of changes are of what a majority has, and that
 /// is what is durable.
 fn info(cx: &mut Ctx<'_, '_>, ns: String, changes: Option<&ChangeProgress>) -> CursorInfo {
@@ -133,6 +118,42 @@ fn info(cx: &mut Ctx<'_, '_>, ns: String, changes: Option<&ChangeProgress>) -> C
         info.tails = changes.watch().map(Tails::Log);
     }
     info
+}
+
+/// Some pipelines cannot run in a transaction.
+///
+/// # Errors
+/// 263 OperationNotSupportedInTransaction.
+fn check_transaction(cx: &Ctx<'_, '_>, pipeline: &Pipeline) -> Result<()> {
+    let what = match cx.transaction {
+        Some(_) if pipeline.writes() => "$out and $merge",
+        Some(_) if pipeline.changes().is_some() => "$changeStream",
+        _ => return Ok(()),
+    };
+    bail!(
+        code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+        "{what} cannot be used in a transaction"
+    )
+}
+
+/// What the pipeline asks of the server.
+fn hosted(
+    cx: &Ctx<'_, '_>,
+    args: &AggregateArgs<'_>,
+    collation: &CollationArg<'_>,
+    hint: Option<Hint>,
+) -> Result<StoreHost> {
+    let settings = &cx.service.state.query_settings;
+    let allowed = match shape::allowed_indexes(settings, cx.db, cx.request.body) {
+        // Rejected queries are explained.
+        Err(_) if args.explain => None,
+        allowed => allowed?,
+    };
+    let collation = collation.document().map(|d| d.to_buf());
+    Ok(StoreHost::new(cx.service.arc()?, collation, hint)
+        .bypassing_validation(args.bypass_validation)
+        .allowing(allowed)
+        .asked_by(cx.owner()))
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -160,18 +181,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), args.pipeline, &options)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     check_hint(hint.as_ref(), args.pipeline)?;
-    let host = StoreHost::new(
-        cx.service.arc()?,
-        collation.document().map(|d| d.to_buf()),
-        hint,
-    )
-    .bypassing_validation(args.bypass_validation)
-    .allowing(shape::allowed_indexes(
-        &cx.service.state.query_settings,
-        cx.db,
-        cx.request.body,
-    )?)
-    .asked_by(cx.owner());
+    let host = hosted(cx, &args, &collation, hint)?;
     let (view, at) = cx.read_view()?;
     let host = host.reading(view);
     let allow_disk_use = args

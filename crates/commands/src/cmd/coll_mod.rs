@@ -9,7 +9,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
+use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
 
@@ -440,7 +440,18 @@ impl IndexChange {
         if self.unique {
             // A unique index has another shape of entries: it is built anew, and takes the place of
             // the old one when that has succeeded.
-            return c.rebuild_index(self.index.name(), new, command, go_on);
+            let rebuilt = c.rebuild_index(self.index.name(), new, command, go_on);
+            return rebuilt.map_err(|e| match e.code() {
+                code::DUPLICATE_KEY => MongoError::new(
+                    code::CANNOT_CONVERT_INDEX_TO_UNIQUE,
+                    format!(
+                        "Cannot convert the index to unique, resolve conflicting documents \
+                            first: {}",
+                        e.message()
+                    ),
+                ),
+                _ => e,
+            });
         }
         c.respecify_index(self.index.name(), new, command)
     }

@@ -142,6 +142,26 @@ fn guards(i: &store::Index, on: &[String]) -> bool {
         && i.fields().iter().all(named)
 }
 
+/// Null finds nothing in a sparse index.
+fn check_nullish(coll: &Collection, write: &MergeWrite<'_>) -> Result<()> {
+    let Some((name, _)) = write.on.iter().find(|(_, v)| v.is_nullish()) else {
+        return Ok(());
+    };
+    let on: Vec<String> = write.on.iter().map(|(n, _)| (*n).to_owned()).collect();
+    if coll
+        .indexes()
+        .iter()
+        .any(|i| i.is_sparse() && guards(i, &on))
+    {
+        bail!(
+            51132,
+            "$merge write error: 'on' field '{name}' cannot be missing, null or undefined: its \
+                unique index is sparse"
+        );
+    }
+    Ok(())
+}
+
 impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
         let Some(c) = self.service.store.collection(ns)? else {
@@ -320,20 +340,7 @@ impl Host for StoreHost {
             Some(c) => c,
             None => create_implicitly(&self.service, write.ns, None)?,
         };
-        let on: Vec<String> = write.on.iter().map(|(n, _)| (*n).to_owned()).collect();
-        let nullish = write.on.iter().find(|(_, v)| v.is_nullish());
-        if let Some((name, _)) = nullish
-            && coll
-                .indexes()
-                .iter()
-                .any(|i| i.is_sparse() && guards(i, &on))
-        {
-            bail!(
-                51132,
-                "$merge write error: 'on' field '{name}' cannot be missing, null or undefined: its \
-                    unique index is sparse"
-            );
-        }
+        check_nullish(&coll, write)?;
         let mut env = operators::Env::new(self.service.clock.now_ms(), rand::random());
         let collation = self.collation.as_ref().map(DocBuf::doc);
         if let Some(c) = collation {

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::dispatch::args::to_i64;
 use crate::dispatch::interrupt::interrupted;
 use model::{MongoError, ObjectId, Result, Timestamp, code};
-use operators::script::Scripts;
+use operators::Scripts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;

@@ -120,7 +120,11 @@ fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Re
         }
         "$where" => {
             only_at_top()?;
-            Ok(Node::Where(Box::new(Where::parse(cx, v)?)))
+            Ok(Node::Where(Box::new(Where::parse(
+                v,
+                cx.scripts_allowed,
+                cx.env.scripts.is_some(),
+            )?)))
         }
         _ => bail!(
             code::BAD_VALUE,

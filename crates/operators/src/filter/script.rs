@@ -3,7 +3,6 @@
 //! [`crate::script::Scripts::call`].
 
 use crate::Cx;
-use crate::expr::ParseCx;
 use crate::script::{Call, Script, Wants};
 use model::{Doc, Result, Value, bail, code};
 
@@ -11,8 +10,9 @@ use model::{Doc, Result, Value, bail, code};
 pub struct Where(Script);
 
 impl Where {
-    pub(super) fn parse(cx: &ParseCx<'_>, v: Value<'_>) -> Result<Where> {
-        if !cx.scripts_allowed {
+    /// `allowed` where a script may stand, `runs` with an engine.
+    pub(super) fn parse(v: Value<'_>, allowed: bool, runs: bool) -> Result<Where> {
+        if !allowed {
             bail!(code::BAD_VALUE, "$where is not allowed in this context");
         }
         if matches!(v, Value::CodeWithScope(..)) {
@@ -27,7 +27,7 @@ impl Where {
         if source.is_empty() {
             bail!(code::BAD_VALUE, "code for $where cannot be empty");
         }
-        if cx.env.scripts.is_none() {
+        if !runs {
             bail!(6108304, "no globalScriptEngine in $where parsing");
         }
         Ok(Where(Script::new(source)))
