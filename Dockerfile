@@ -1,4 +1,4 @@
-# The server alone. Build: docker build -t quarry .    Run: docker run -p 27017:27017 -v quarry:/data quarry
+# The server alone. Build: docker build -t quarry .    Run: docker run -p 127.0.0.1:27017:27017 -v quarry:/data quarry
 FROM rust:1-bookworm AS build
 WORKDIR /src
 # RocksDB depends on these files only, so ordinary changes do not build it again.

@@ -67,38 +67,15 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     }
     let engine = engines::open(&settings.engine()).map_err(fail(CODE_DATA))?;
     let clock = Arc::new(SystemClock::default());
-    let mut hooks = StoreHooks::new(clock.clone());
-    if settings.replica_set.is_some() {
-        let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));
-        hooks = hooks.logging(settings.oplog_bytes.unwrap_or_else(free));
-    }
-    let hooks = Arc::new(hooks);
-    let store = Store::open(engine.clone(), hooks).map_err(|e| {
-        let path = settings.dbpath.display();
-        fail(CODE_DATA)(format!("cannot open {path}: {e}"))
-    })?;
-    let store = Arc::new(store);
+    let store = open_store(&settings, &engine, &clock)?;
     crate::memory::set_decay();
     let parts = Parts::of(settings.memory_bytes);
     let operations = Arc::new(parts.budget(settings.memory_bytes));
     let messages = parts.messages(&operations);
     let service = Service::new(service_config(&settings, operations), clock, store.clone());
-    for (name, value) in &settings.parameters {
-        if let Err(e) = service.state.parameters.set_at_startup_text(name, value) {
-            let _ = store.close();
-            return Err(fail(CODE_OPTIONS)(e.message().to_owned()));
-        }
-    }
-    if !service.state.parameters.bool("enableLocalhostAuthBypass") {
-        service.access.without_localhost_exception();
-    }
-    if let Err(e) = service.state.default_concerns.load(&store) {
+    apply_settings(&settings, &service).inspect_err(|_| {
         let _ = store.close();
-        let reason = e.message();
-        return Err(fail(CODE_DATA)(format!(
-            "cannot read the default concerns: {reason}"
-        )));
-    }
+    })?;
     let service = service.shared();
     let tls = start_tls(&settings, &service).map_err(|e| {
         let _ = store.close();
@@ -130,6 +107,40 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
         }
     );
     Ok(())
+}
+
+/// Opens the store over the engine; a member of a set logs its changes.
+fn open_store(
+    settings: &Settings,
+    engine: &Arc<dyn Engine>,
+    clock: &Arc<SystemClock>,
+) -> Result<Arc<Store>, ServeError> {
+    let mut hooks = StoreHooks::new(clock.clone());
+    if settings.replica_set.is_some() {
+        let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));
+        hooks = hooks.logging(settings.oplog_bytes.unwrap_or_else(free));
+    }
+    let store = Store::open(engine.clone(), Arc::new(hooks)).map_err(|e| {
+        let path = settings.dbpath.display();
+        fail(CODE_DATA)(format!("cannot open {path}: {e}"))
+    })?;
+    Ok(Arc::new(store))
+}
+
+/// Gives the service the parameters of the start and what an earlier run has stored.
+fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeError> {
+    for (name, value) in &settings.parameters {
+        let set = service.state.parameters.set_at_startup_text(name, value);
+        set.map_err(|e| fail(CODE_OPTIONS)(e.message().to_owned()))?;
+    }
+    if !service.state.parameters.bool("enableLocalhostAuthBypass") {
+        service.access.without_localhost_exception();
+    }
+    let loaded = service.state.default_concerns.load(&service.store);
+    loaded.map_err(|e| {
+        let reason = e.message();
+        fail(CODE_DATA)(format!("cannot read the default concerns: {reason}"))
+    })
 }
 
 /// Runs the background threads until a signal comes, then stops them and the server. False when

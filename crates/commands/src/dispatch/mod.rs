@@ -15,6 +15,7 @@ pub mod ctx;
 mod durability;
 pub mod generic;
 pub mod interrupt;
+mod operation;
 mod reply;
 pub mod reported;
 pub mod request;
@@ -22,7 +23,6 @@ pub mod retry;
 pub mod spec;
 mod transaction;
 
-use crate::state::connections::CurrentOp;
 use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::{SessionWrites, TRANSIENT, is_transient};
@@ -32,7 +32,7 @@ use command::{Command, Run};
 use connection::Connection;
 use ctx::Ctx;
 use generic::{Generic, Lsid};
-use interrupt::{Interrupt, Link, Running};
+use interrupt::{Link, Running};
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
 use reported::Reported;
 use request::{Outcome, Request, WaitFor};
@@ -45,8 +45,6 @@ use transaction::Numbered;
 
 /// Interval at which a write blocked by `fsync` tries again.
 const UNLOCK_POLL_US: u64 = 20_000;
-/// Larger command documents are not kept for `currentOp`.
-const OP_BODY_BYTES_MAX: usize = 1024;
 
 /// Answers the requests of all connections over one service, by the table of commands it was given.
 pub struct Dispatcher {
@@ -238,7 +236,7 @@ impl Dispatcher {
         let (session, mut writes);
         let args = self.check(request, command, &mut generic)?;
         self.admit(conn, request, command, &generic)?;
-        let interrupt = self.begin_op(conn, request, command, &generic);
+        let interrupt = operation::begin(&self.service, conn, request, command, &generic);
         let failure = match self.hold_back(conn, request, command, &generic)? {
             Admission::Run(failure) => failure,
             Admission::End(outcome) => return Ok(outcome),
@@ -475,63 +473,6 @@ impl Dispatcher {
             generic.take_defaults(command, &self.service.state.default_concerns);
         }
         Ok(args)
-    }
-
-    /// Begins an operation, or continues the one that waited.
-    fn begin_op(
-        &self,
-        conn: &mut Connection,
-        request: &Request<'_>,
-        command: &'static Spec,
-        generic: &Generic<'_>,
-    ) -> Arc<Interrupt> {
-        if request.waited
-            && let Some(op) = conn.info.op.lock().as_ref()
-        {
-            return Arc::clone(&op.interrupt);
-        }
-        let interrupt = Interrupt::renew(&mut conn.interrupt);
-        if generic.max_time_ms > 0 && !command.is(flag::WAITS_FOR_DATA) {
-            interrupt.allow_us(
-                u64::try_from(generic.max_time_ms)
-                    .unwrap_or(0)
-                    .saturating_mul(1000),
-            );
-        }
-        interrupt.ends_with_client(command.is(flag::ENDS_WITH_CLIENT));
-        if !command.is(flag::QUIET) {
-            self.note_op(conn, request.body, command, generic, &interrupt);
-        }
-        interrupt
-    }
-
-    fn note_op(
-        &self,
-        conn: &Connection,
-        body: Doc<'_>,
-        command: &'static Spec,
-        generic: &Generic<'_>,
-        interrupt: &Arc<Interrupt>,
-    ) {
-        let (mut db, mut kept) = std::mem::take(&mut *conn.info.spare.lock());
-        db.clear();
-        db.push_str(generic.db);
-        kept.clear();
-        if body.len_bytes() <= OP_BODY_BYTES_MAX && !command.is(flag::SECRET) {
-            kept.extend_from_slice(body.as_bytes());
-        }
-        let op = CurrentOp {
-            opid: self.service.next_operation(),
-            start_us: self.service.clock.monotonic_us(),
-            start_ms: self.service.clock.now_ms(),
-            command,
-            db,
-            body: kept,
-            lsid: generic.lsid.map(|l| l.id),
-            interrupt: Arc::clone(interrupt),
-            cursor: None,
-        };
-        *conn.info.op.lock() = Some(op);
     }
 }
 

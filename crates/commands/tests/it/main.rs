@@ -17,9 +17,9 @@ mod memory;
 mod metamorphic;
 mod out;
 mod protocol;
+mod query_settings;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
-mod query_settings;
 mod retries;
 mod scripts;
 mod snapshots;

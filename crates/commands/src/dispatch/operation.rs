@@ -1,0 +1,71 @@
+//! The operation a command is: its interrupt, and what `currentOp` shows of it.
+
+use super::connection::Connection;
+use super::generic::Generic;
+use super::interrupt::Interrupt;
+use super::request::Request;
+use super::spec::{Spec, flag};
+use crate::state::connections::CurrentOp;
+use crate::state::service::Service;
+use model::Doc;
+use std::sync::Arc;
+
+/// Larger command documents are not kept for `currentOp`.
+const OP_BODY_BYTES_MAX: usize = 1024;
+
+/// Begins an operation, or continues the one that waited.
+pub(super) fn begin(
+    service: &Service,
+    conn: &mut Connection,
+    request: &Request<'_>,
+    command: &'static Spec,
+    generic: &Generic<'_>,
+) -> Arc<Interrupt> {
+    if request.waited
+        && let Some(op) = conn.info.op.lock().as_ref()
+    {
+        return Arc::clone(&op.interrupt);
+    }
+    let interrupt = Interrupt::renew(&mut conn.interrupt);
+    if generic.max_time_ms > 0 && !command.is(flag::WAITS_FOR_DATA) {
+        interrupt.allow_us(
+            u64::try_from(generic.max_time_ms)
+                .unwrap_or(0)
+                .saturating_mul(1000),
+        );
+    }
+    interrupt.ends_with_client(command.is(flag::ENDS_WITH_CLIENT));
+    if !command.is(flag::QUIET) {
+        note(service, conn, request.body, command, generic, &interrupt);
+    }
+    interrupt
+}
+
+fn note(
+    service: &Service,
+    conn: &Connection,
+    body: Doc<'_>,
+    command: &'static Spec,
+    generic: &Generic<'_>,
+    interrupt: &Arc<Interrupt>,
+) {
+    let (mut db, mut kept) = std::mem::take(&mut *conn.info.spare.lock());
+    db.clear();
+    db.push_str(generic.db);
+    kept.clear();
+    if body.len_bytes() <= OP_BODY_BYTES_MAX && !command.is(flag::SECRET) {
+        kept.extend_from_slice(body.as_bytes());
+    }
+    let op = CurrentOp {
+        opid: service.next_operation(),
+        start_us: service.clock.monotonic_us(),
+        start_ms: service.clock.now_ms(),
+        command,
+        db,
+        body: kept,
+        lsid: generic.lsid.map(|l| l.id),
+        interrupt: Arc::clone(interrupt),
+        cursor: None,
+    };
+    *conn.info.op.lock() = Some(op);
+}
