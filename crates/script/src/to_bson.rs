@@ -161,8 +161,13 @@ impl<'t, 'js> ToBson<'t, 'js> {
     fn array(&mut self, place: Place<'_, '_>, a: &Array<'js>, depth: usize) -> Outcome<()> {
         deeper(depth)?;
         let noted = !origins::is_empty();
+        // Up to 2^32 - 1, which the engine gives as a double, though nothing need be in it.
+        let length: f64 = a.as_object().get("length")?;
+        if length > BYTES_MAX as f64 {
+            self.spend(BYTES_MAX)?;
+        }
         let mut w = place.array();
-        for i in 0..a.len() {
+        for i in 0..length as usize {
             if i % 1024 == 1023 && watch::must_end() {
                 return Err(failed("interrupted").into());
             }
