@@ -111,7 +111,6 @@ struct File {
     security: Security,
     replication: Replication,
     quarry: Own,
-    security: Security,
     #[serde(rename = "setParameter")]
     set_parameter: BTreeMap<String, serde_yaml_ng::Value>,
     #[serde(rename = "systemLog")]
@@ -161,7 +160,9 @@ struct Compression {
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Security {
+    authorization: Option<String>,
     javascript_enabled: Option<bool>,
+    key_file: Option<PathBuf>,
 }
 
 #[derive(Deserialize, Default)]
@@ -185,13 +186,6 @@ struct Replication {
     repl_set_name: Option<String>,
     #[serde(rename = "oplogSizeMB")]
     oplog_size_mb: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-struct Security {
-    authorization: Option<String>,
-    key_file: Option<PathBuf>,
 }
 
 #[derive(Deserialize, Default)]

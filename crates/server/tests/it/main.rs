@@ -8,5 +8,6 @@ mod memory;
 mod retry;
 mod schedules;
 mod tailing;
+mod tls;
 mod toy;
 mod waiting;
