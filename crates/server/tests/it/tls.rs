@@ -90,12 +90,16 @@ fn is_closed_after(mut stream: Box<dyn Stream>, bytes: &[u8]) -> bool {
     {
         return true;
     }
-    match stream.read(&mut [0; 64]) {
-        Ok(n) => n == 0,
-        Err(e) => !matches!(
-            e.kind(),
-            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-        ),
+    // What the server still says, an alert perhaps, comes before the end.
+    loop {
+        match stream.read(&mut [0; 64]) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(e) => {
+                let waits = [std::io::ErrorKind::WouldBlock, std::io::ErrorKind::TimedOut];
+                return !waits.contains(&e.kind());
+            }
+        }
     }
 }
 
