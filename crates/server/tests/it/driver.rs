@@ -20,6 +20,11 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(dbpath: &Path) -> Process {
+        Process::with(dbpath, &[])
+    }
+
+    /// With more options.
+    pub(crate) fn with(dbpath: &Path, options: &[&str]) -> Process {
         // Port 0 would do for clients that connect directly, but members of a replica set name
         // their port.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -40,6 +45,7 @@ impl Process {
                 "--dbpath",
             ])
             .arg(dbpath)
+            .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()

@@ -9,5 +9,6 @@ mod retry;
 mod schedules;
 mod scripting;
 mod tailing;
+mod tls;
 mod toy;
 mod waiting;
