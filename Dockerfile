@@ -21,4 +21,4 @@ VOLUME /data
 EXPOSE 27017
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["quarry"]
-CMD ["serve", "--dbpath", "/data", "--bind_ip", "0.0.0.0"]
+CMD ["serve", "--dbpath", "/data", "--bind_ip", "0.0.0.0", "--allowOpenAccess"]

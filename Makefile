@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build serve test tidy format lint site clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl example bench clean
+.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl example bench clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -33,6 +33,9 @@ build: setup ## build the server in release
 serve: build ## build and start the server
 	@mkdir -p "$(DBPATH)"
 	@exec "$(target)/release/quarry" serve --dbpath "$$(cd "$(DBPATH)" && pwd)" --port "$(PORT)" --bind_ip "$(BIND_IP)" $(OPTIONS)
+
+release: setup ## the server as one file without libraries of the system, packed, in target/dist
+	@scripts/release.sh
 
 test: ## every test: tidy, client smokes, the Debian example, cargo test
 	@scripts/setup.sh test

@@ -51,7 +51,27 @@ fn main() {
     );
     println!("cargo::rustc-link-search=native={}", folder.display());
     println!("cargo::rustc-link-lib=static=rocksdb");
-    println!("cargo::rustc-link-lib=dylib=stdc++");
+    link_cxx_runtime();
+}
+
+/// The C++ runtime: shared as everywhere, or in the binary when it is to need no library at all.
+fn link_cxx_runtime() {
+    let features = std::env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
+    if !features.split(',').any(|f| f == "crt-static") {
+        println!("cargo::rustc-link-lib=dylib=stdc++");
+        return;
+    }
+    let asked = Command::new("c++")
+        .arg("-print-file-name=libstdc++.a")
+        .output();
+    let path = asked.ok().and_then(|o| String::from_utf8(o.stdout).ok());
+    match path.as_deref().map(|p| Path::new(p.trim_end()).parent()) {
+        Some(Some(folder)) if folder.is_absolute() => {
+            println!("cargo::rustc-link-search=native={}", folder.display());
+            println!("cargo::rustc-link-lib=static:-bundle=stdc++");
+        }
+        _ => fail("the C++ compiler has no libstdc++.a, which a static binary needs"),
+    }
 }
 
 fn fail(why: &str) -> ! {

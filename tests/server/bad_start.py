@@ -78,8 +78,8 @@ def wrong_options(scratch, data):
         (["--networkMessageCompressors", "lzma"], ["lzma", "zstd"]),
         (["--maxConns", "many"], ["many"]),
         (["--nosuchoption"], ["--nosuchoption"]),
-        (["--bind_ip", "no.such.host.invalid"], ["no.such.host.invalid"]),
-        (["--bind_ip", "192.0.2.1"], ["192.0.2.1"]),
+        (["--bind_ip", "no.such.host.invalid", "--allowOpenAccess"], ["no.such.host.invalid"]),
+        (["--bind_ip", "192.0.2.1", "--allowOpenAccess"], ["192.0.2.1"]),
         (["--config", os.path.join(scratch.path, "missing.yaml")], ["missing.yaml"]),
     ]
     for text, words in [

@@ -13,6 +13,7 @@ import time
 from pymongo import MongoClient
 
 BINARY = os.environ.get("QUARRY_BIN", "")
+ENGINE = os.environ.get("QUARRY_ENGINE")
 SEED = int(os.environ.get("QUARRY_SEED", random.randrange(1 << 32)))
 LISTENING = re.compile(r"listening on mongodb://(\S+:(\d+))[ ,]")
 # Generous: debug builds on busy machines start too.
@@ -60,7 +61,8 @@ class Server:
             options += ["--port", "0"]
         if "--bind_ip" not in options:
             options += ["--bind_ip", "127.0.0.1"]
-        command = [*self.wrap, BINARY, "serve", "--dbpath", self.dbpath, "--nounixsocket", *options]
+        engine = ["--storageEngine", ENGINE] if ENGINE else []
+        command = [*self.wrap, BINARY, "serve", "--dbpath", self.dbpath, "--nounixsocket", *engine, *options]
         with open(self.log.name, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         return self

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, start, journal, disk, hostile, queries, collections, soak-ddl. QUARRY_BIN names the binary; without it the release build is taken.
+# Names: kill, power, term, stream, start, journal, disk, hostile, queries, collections, soak-ddl. QUARRY_BIN names the binary; without it the release build is taken.
 # QUARRY_SEED repeats a run's choices. QUARRY_IDENTS names the example `idents` of the engine, for soak-ddl to look for leaked keys.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,6 +19,7 @@ run() {
     kill) "$PYTHON" "$here/crash.py" kill "${1:-3}" ;;
     power) "$PYTHON" "$here/crash.py" power "${1:-3}" ;;
     term) "$PYTHON" "$here/crash.py" term "${1:-2}" ;;
+    stream) "$PYTHON" "$here/stream.py" "${1:-3}" ;;
     start) "$PYTHON" "$here/bad_start.py" ;;
     journal) "$PYTHON" "$here/journal.py" "$@" ;;
     disk) "$PYTHON" "$here/full_disk.py" ;;
@@ -26,7 +27,7 @@ run() {
     queries) "$PYTHON" "$here/hostile_queries.py" "$@" ;;
     collections) "$PYTHON" "$here/many_collections.py" "${1:-20000}" ;;
     soak-ddl) "$PYTHON" "$here/soak_ddl.py" "${1:-20}" ;;
-    *) fail "no test named '$name'; there are: kill power term start journal disk hostile queries collections soak-ddl" ;;
+    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries collections soak-ddl" ;;
   esac
 }
 
@@ -34,7 +35,7 @@ if [ $# -gt 0 ]; then
   run "$@"
   exit
 fi
-for name in kill power term start journal disk hostile queries collections soak-ddl; do
+for name in kill power term stream start journal disk hostile queries collections soak-ddl; do
   began=$SECONDS
   run "$name" || fail "server test '$name' FAILED"
   echo "server: $name passed in $((SECONDS - began)) s"

@@ -27,6 +27,8 @@ REFUSALS = {
     85: "IndexOptionsConflict",
     86: "IndexKeySpecsConflict",
     121: "DocumentValidationFailure",
+    # A scan of a capped collection that wrapped around under it.
+    136: "CappedPositionLost",
     175: "QueryPlanKilled",
     276: "IndexBuildAborted",
     359: "CannotConvertIndexToUnique",

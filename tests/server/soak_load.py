@@ -185,7 +185,7 @@ class Worker:
         try:
             result = self.kept[name].update_many({"w": self.number, "g": g}, change)
         except OperationFailure as error:
-            if error.code != 121 or self.is_unclear(error):
+            if error.code not in REFUSED or self.is_unclear(error):
                 raise
             for key in old:
                 found = self.kept[name].find_one({"_id": key[1]})
@@ -297,7 +297,9 @@ class Worker:
             after.pop(name)
             operation = lambda: self.own.drop_collection(name)
         elif kind == 10:
-            operation = lambda: self.own[name].create_index("a", unique=True) if len(own[name]) < 2 else self.own[name].create_index("a")
+            # By a name of its own, so that a later index over the same field does not contradict it.
+            options = {"name": "a_unique", "unique": True} if len(own[name]) < 2 else {}
+            operation = lambda: self.own[name].create_index("a", **options)
         else:
             after.clear()
             operation = lambda: self.client.get_database(self.own.name, write_concern=DURABLE).command(

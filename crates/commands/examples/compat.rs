@@ -21,8 +21,8 @@ fn table(title: &str, names: impl Iterator<Item = &'static str>) {
 fn main() {
     println!("# Compatibility\n");
     println!(
-        "Generated from the registries by `make compat`; what is listed is known to the parser; \
-            the page below names what is refused. The reference is MongoDB 8.2."
+        "Generated from the registries by `make compat`; what is listed is known to the parser, \
+            and may still be refused. The reference is MongoDB 8.2."
     );
     println!(
         "Differences and what is missing: \

@@ -23,6 +23,10 @@ pub struct Config {
     pub startup_warnings: Vec<String>,
     /// The memory of all operations.
     pub memory: Arc<Budget>,
+    /// Access is checked: users log in and do what their roles allow.
+    pub auth: bool,
+    /// JavaScript runs; mongod's `--noscripting` otherwise.
+    pub scripting: bool,
     /// Aggregations run as written when false. For tests that compare; no option sets it.
     pub optimize_pipelines: bool,
 }
@@ -38,6 +42,8 @@ impl Default for Config {
             connections_max: 65536,
             startup_warnings: Vec::new(),
             memory: Arc::new(Budget::unlimited()),
+            auth: false,
+            scripting: true,
             optimize_pipelines: true,
         }
     }

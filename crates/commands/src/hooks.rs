@@ -7,17 +7,30 @@ use model::{Doc, Result};
 use operators::text::TextSpec;
 use query::collation::collator;
 use std::sync::Arc;
-use store::{Hooks, Predicate, Terms};
+use store::{Hooks, LogSettings, Predicate, Terms};
 
 /// What the store needs of the query language, answered by `operators`.
 pub struct StoreHooks {
     clock: Arc<dyn Clock>,
+    log_bytes_max: Option<u64>,
 }
 
 impl StoreHooks {
     /// With a clock for `$$NOW`.
     pub fn new(clock: Arc<dyn Clock>) -> StoreHooks {
-        StoreHooks { clock }
+        StoreHooks {
+            clock,
+            log_bytes_max: None,
+        }
+    }
+
+    /// The same for a store that logs all changes; the size counts when the log begins.
+    #[must_use]
+    pub fn logging(self, bytes_max: u64) -> StoreHooks {
+        StoreHooks {
+            log_bytes_max: Some(bytes_max),
+            ..self
+        }
     }
 }
 
@@ -29,6 +42,15 @@ impl Hooks for StoreHooks {
         Ok(Arc::new(move |d: Doc<'_>| {
             filter.matches(d, clock.now_ms()).unwrap_or(false)
         }))
+    }
+
+    fn log(&self) -> Option<LogSettings> {
+        let clock = Arc::clone(&self.clock);
+        Some(LogSettings {
+            bytes_max: self.log_bytes_max?,
+            uuid: crate::ddl::names::new_uuid(),
+            now_ms: Arc::new(move || clock.now_ms()),
+        })
     }
 
     fn check_interrupt(&self) -> Result<()> {

@@ -6,6 +6,7 @@
 //! Must not know: wire framing, sockets, engines, event loops. Before it: `server`. After it:
 //! `query`, `store`.
 
+pub mod access;
 pub mod clock;
 mod cmd;
 pub mod config;
@@ -27,4 +28,5 @@ pub use dispatch::connection::Connection;
 pub use dispatch::interrupt::{Interrupt, Link};
 pub use dispatch::request::{Outcome, Request, Sequence, WaitFor};
 pub use hooks::StoreHooks;
+pub use operators::script::is_named_in as names_script;
 pub use state::service::Service;

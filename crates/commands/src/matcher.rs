@@ -4,6 +4,7 @@
 use crate::state::service::Service;
 use model::{Bump, Collate, Doc, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
+use operators::Scripts;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use query::collation::collator;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 pub(crate) type CheckedCollation = Option<Arc<dyn Collate>>;
 
 /// A compiled filter that brings its own environment.
-pub(crate) struct Matcher(Filter, CheckedCollation);
+pub(crate) struct Matcher(Filter, CheckedCollation, Option<Arc<dyn Scripts>>);
 
 impl Matcher {
     /// Compiles.
@@ -28,7 +29,7 @@ impl Matcher {
 
     fn in_env(filter: Doc<'_>, env: &Env) -> Result<Matcher> {
         let filter = Filter::parse(&mut ParseCx::new(env), filter)?;
-        Ok(Matcher(filter, env.collation.clone()))
+        Ok(Matcher(filter, env.collation.clone(), None))
     }
 
     /// Whether a document matches.
@@ -38,6 +39,7 @@ impl Matcher {
     pub(crate) fn matches(&self, doc: Doc<'_>, now_ms: i64) -> Result<bool> {
         let (mut env, arena) = (Env::new(now_ms, 1), Bump::new());
         env.collation.clone_from(&self.1);
+        env.scripts.clone_from(&self.2);
         self.0.matches(doc, &arena, &env)
     }
 }
@@ -50,7 +52,22 @@ impl Service {
     pub(crate) fn listing_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
         let mut env = Env::new(self.clock.now_ms(), 1);
         env.has_now = false;
-        Matcher::in_env(filter, &env)
+        let filter = Filter::parse_without_near(&mut ParseCx::new(&env), filter)?;
+        if filter.text().is_some() {
+            bail!(code::BAD_VALUE, "$text is not allowed in this context");
+        }
+        Ok(Matcher(filter, None, None))
+    }
+
+    /// Compiles a filter that may hold scripts.
+    ///
+    /// # Errors
+    /// The filter parser's.
+    pub(crate) fn query_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
+        let mut env = Env::new(self.clock.now_ms(), 1);
+        env.scripts = self.scripts();
+        let filter = Filter::parse(&mut ParseCx::of_query(&env), filter)?;
+        Ok(Matcher(filter, None, self.scripts()))
     }
 
     /// Compiles a filter.
@@ -96,6 +113,20 @@ impl Service {
     }
 }
 
+/// Functions anywhere in an expression.
+fn refuse_scripts(v: Value<'_>) -> Result<()> {
+    match v {
+        Value::Document(d) => d.iter().try_for_each(|(name, v)| {
+            if name == "$function" {
+                bail!(4_660_800, "$function cannot be used inside a validator");
+            }
+            refuse_scripts(v)
+        }),
+        Value::Array(a) => a.iter().try_for_each(refuse_scripts),
+        _ => Ok(()),
+    }
+}
+
 /// Operators that need an index or a server of scripts.
 fn refuse_operators(filter: Doc<'_>) -> Result<()> {
     for (name, value) in filter.iter() {
@@ -111,6 +142,7 @@ fn refuse_operators(filter: Doc<'_>) -> Result<()> {
             _ => {}
         }
         match value {
+            Value::Document(d) if name == "$expr" => refuse_scripts(Value::Document(d))?,
             Value::Document(d) if name != "$expr" && name != "$jsonSchema" => refuse_operators(d)?,
             Value::Array(a) if name.starts_with('$') => {
                 for d in a.iter().filter_map(|v| v.as_doc()) {

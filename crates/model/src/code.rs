@@ -129,7 +129,9 @@ codes! {
     CANNOT_IMPLICITLY_CREATE_COLLECTION = 227 "CannotImplicitlyCreateCollection";
     QUERY_PLAN_KILLED = 175 "QueryPlanKilled";
     CANNOT_CREATE_COLLECTION = 177 "CannotCreateCollection";
+    JS_INTERPRETER_FAILURE = 139 "JSInterpreterFailure";
     FAILED_TO_SATISFY_READ_PREFERENCE = 133 "FailedToSatisfyReadPreference";
+    QUERY_REJECTED_BY_SETTINGS = 438 "QueryRejectedBySettings";
     READ_CONCERN_MAJORITY_NOT_ENABLED = 148 "ReadConcernMajorityNotEnabled";
     BSON_OBJECT_TOO_LARGE = 10334 "BSONObjectTooLarge";
     DUPLICATE_KEY = 11000 "DuplicateKey";
@@ -170,6 +172,7 @@ codes! {
     WRITE_CONFLICT = 112 "WriteConflict";
     INVALID_IDX_SPEC = 304 "InvalidIndexSpec";
     UNSUPPORTED_OP_QUERY_COMMAND = 352 "UnsupportedOpQueryCommand";
+    CANNOT_CONVERT_INDEX_TO_UNIQUE = 359 "CannotConvertIndexToUnique";
     API_VERSION_ERROR = 322 "APIVersionError";
     API_STRICT_ERROR = 323 "APIStrictError";
     API_DEPRECATION_ERROR = 324 "APIDeprecationError";
@@ -178,6 +181,7 @@ codes! {
     CHANGE_STREAM_HISTORY_LOST = 286 "ChangeStreamHistoryLost";
     QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED = 292
         "QueryExceededMemoryLimitNoDiskUseAllowed";
+    MECHANISM_UNAVAILABLE = 334 "MechanismUnavailable";
     SEARCH_NOT_ENABLED = 31082 "SearchNotEnabled";
     IDL_FAILED_TO_PARSE = 40415 "IDLFailedToParse";
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";

@@ -1,8 +1,11 @@
 //! What an operator may know besides its arguments: the arena for results, the current document,
 //! variables, collation, the operation's fixed time and its randomness.
 
+use crate::script::{self, Call};
 use memory::Operation;
-use model::{Array, Bump, Collate, Doc, OwnedValue, Result, Timestamp, Value, bail, code};
+use model::{
+    Array, Bump, Collate, Doc, DocBuf, MongoError, OwnedValue, Result, Timestamp, Value, bail, code,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -39,10 +42,38 @@ pub struct Env {
     work: AtomicUsize,
     /// Asked now and then by loops that may run long; an error ends the operation (maxTimeMS,
     /// killOp).
-    pub interrupt: Option<Box<dyn Fn() -> Result<()> + Send + Sync>>,
+    pub interrupt: Option<Check>,
     /// The account of what the operation holds. The interrupt asks it for what is already there;
     /// [`Env::room_for`] before much is made at once.
     pub memory: Option<Arc<Operation>>,
+    /// Runs JavaScript; `None` where it is switched off.
+    pub scripts: Option<Arc<dyn Scripts>>,
+    /// Global variables of scripts (`scope` of mapReduce).
+    pub script_scope: Option<DocBuf>,
+    /// Tells this operation's scripts from others'.
+    pub id: u64,
+}
+
+/// An engine that runs scripts.
+pub trait Scripts: Send + Sync {
+    /// Calls a function and gives what is wanted, in the arena of `cx`.
+    ///
+    /// # Errors
+    /// 139 JSInterpreterFailure when it does not compile, throws, recurses too deep or needs too
+    /// much memory; 11601 when it takes too long; 31220 / 31292 of `emit`; those of the interrupt.
+    fn call<'a>(&self, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) -> Result<Value<'a>>;
+
+    /// Forgets what an operation's scripts left on this thread.
+    fn end(&self, operation: u64);
+}
+
+/// Says whether an operation may go on.
+pub type Check = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+
+impl Drop for Env {
+    fn drop(&mut self) {
+        self.end_scripts();
+    }
 }
 
 impl Env {
@@ -59,7 +90,30 @@ impl Env {
             work: AtomicUsize::new(0),
             interrupt: None,
             memory: None,
+            scripts: None,
+            script_scope: None,
+            id: script::next_id(),
         }
+    }
+
+    /// Forgets what scripts left on this thread: at the end, and when a cursor is parked.
+    pub fn end_scripts(&self) {
+        if let Some(scripts) = &self.scripts {
+            scripts.end(self.id);
+        }
+    }
+
+    /// The engine.
+    ///
+    /// # Errors
+    /// 31264 without one.
+    pub fn scripts(&self) -> Result<&dyn Scripts> {
+        self.scripts.as_deref().ok_or_else(|| {
+            MongoError::new(
+                31264,
+                "Cannot run server-side javascript without the javascript engine enabled",
+            )
+        })
     }
 
     /// The collation as the comparison functions take it.
@@ -291,7 +345,7 @@ mod tests {
         assert_eq!(outer.spend(1).map_err(|e| e.code()), Err(146));
         let count = Arc::new(AtomicUsize::new(0));
         let seen = count.clone();
-        env.interrupt = Some(Box::new(move || {
+        env.interrupt = Some(Arc::new(move || {
             seen.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }));

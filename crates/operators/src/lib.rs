@@ -9,6 +9,7 @@ pub mod cx;
 pub mod expr;
 pub mod numeric;
 pub mod regex;
+pub mod script;
 pub mod text;
 
 pub mod accumulator;
@@ -16,4 +17,4 @@ pub mod filter;
 pub mod project;
 pub mod update;
 
-pub use cx::{Cx, Env, Frame, VarId};
+pub use cx::{Cx, Env, Frame, Scripts, VarId};

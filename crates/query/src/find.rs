@@ -7,7 +7,7 @@ use crate::exec::{
 use crate::plan::{
     Hint, INDEX_KEY, Plan, PlanRequest, PlanStream, RECORD_ID, ReadOptions, open_read,
 };
-use model::{Bump, Doc, DocBuf, Result, Value, bail, code};
+use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, code};
 use operators::Cx;
 use operators::project::Projection;
 use std::sync::Arc;
@@ -41,6 +41,8 @@ pub struct Find {
     pub collation: Option<DocBuf>,
     /// The state to read; `None` is the latest.
     pub view: Option<ReadView>,
+    /// The only indexes to consider, see [`PlanRequest::allowed`].
+    pub allowed: Option<Vec<OwnedValue>>,
 }
 
 impl Find {
@@ -54,6 +56,7 @@ impl Find {
             max: given(&self.max),
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: self.view.as_ref(),
+            allowed: self.allowed.as_deref(),
         }
     }
 
@@ -79,6 +82,7 @@ impl Find {
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: self.view.as_ref(),
             row_metadata: self.shows_row_metadata(),
+            allowed: self.allowed.as_deref(),
         };
         let opened = open_read(coll.clone(), &read, &options)?;
         Ok(self.above(opened.docs, opened.sorted || self.sort.is_none()))

@@ -9,6 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{CommitPos, Engine};
 
+/// Longest message of a client that has not logged in, where it must: greetings and what logging in
+/// takes are far shorter. It fits the buffer of a thread, so such clients make nothing grow.
+const UNKNOWN_MESSAGE_BYTES_MAX: usize = 16 * 1024;
+
 /// Runs the requests of all connections.
 pub struct CommandHandler {
     dispatcher: Dispatcher,
@@ -92,15 +96,39 @@ impl CommandHandler {
     }
 }
 
+impl CommandHandler {
+    /// Whether a request may run a script: those do not share a thread with other connections.
+    fn runs_scripts(&self, name: &str, request: &wire::Request<'_>) -> bool {
+        match name {
+            "getMore" => {
+                let id = Doc::from_prefix(request.body)
+                    .field("getMore")
+                    .as_i64_exact();
+                id.is_some_and(|id| self.dispatcher.service().cursors.runs_scripts(id))
+            }
+            "find" | "count" | "distinct" | "update" | "delete" | "findAndModify"
+            | "findandmodify" | "bulkWrite" | "explain" | "currentOp" => {
+                commands::names_script(request.body)
+                    || request
+                        .sequences
+                        .iter()
+                        .any(|s| commands::names_script(s.documents))
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Handler for CommandHandler {
     type Conn = Client;
 
     fn connect(&self, peer: &PeerInfo) -> Client {
         let link: Arc<dyn Link> = Arc::new(Socket(peer.handle.clone()));
+        let address = peer.address.to_string();
+        let mut connection = self.dispatcher.connect_linked(&address, Some(link));
+        connection.identity.came_in_at(peer.local);
         Client {
-            connection: self
-                .dispatcher
-                .connect_linked(&peer.address.to_string(), Some(link)),
+            connection,
             again: None,
         }
     }
@@ -108,7 +136,22 @@ impl Handler for CommandHandler {
     fn class(&self, _: &Client, request: &wire::Request<'_>) -> Class {
         match self.dispatcher.commands().find(request.command_name()) {
             Some(row) if row.command.is(flag::LONG) => Class::Long,
+            Some(row) if self.runs_scripts(row.command.name, request) => Class::Long,
             _ => Class::Short,
+        }
+    }
+
+    fn secured(&self, client: &mut Client, certificate: Option<&[u8]>) {
+        let subject = certificate.and_then(crate::tls::subject);
+        client.connection.identity.verified(subject);
+    }
+
+    fn message_limit(&self, client: &Client) -> usize {
+        let service = self.dispatcher.service();
+        if service.access.enabled() && client.connection.identity.is_unknown() {
+            UNKNOWN_MESSAGE_BYTES_MAX
+        } else {
+            wire::MAX_MESSAGE_LEN
         }
     }
 

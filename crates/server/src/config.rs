@@ -2,6 +2,8 @@
 //! wherever it has one.
 
 use crate::engines::{EngineOptions, NAMES};
+use crate::net::TlsMode;
+use crate::tls::TlsFiles;
 use clap::Args;
 use model::DocBuf;
 use serde::Deserialize;
@@ -29,6 +31,10 @@ pub struct ServeArgs {
     /// Name of the replica set presented [default: rs0]
     #[arg(long = "replSet", value_name = "NAME", conflicts_with = "standalone")]
     pub repl_set: Option<String>,
+    /// Megabytes of the log of changes when it begins [default: a twentieth of the free space, from
+    /// 990 to 51200, at most a quarter of it]
+    #[arg(long = "oplogSize", value_name = "MB", conflicts_with = "standalone")]
+    pub oplog_size: Option<u64>,
     /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
@@ -43,6 +49,9 @@ pub struct ServeArgs {
     /// gives up; without damage it changes nothing
     #[arg(long)]
     pub repair: bool,
+    /// No JavaScript: $where, $function, $accumulator and mapReduce are refused
+    #[arg(long)]
+    pub noscripting: bool,
     /// YAML configuration file, as mongod's
     #[arg(long, short = 'f', value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -58,6 +67,37 @@ pub struct ServeArgs {
     /// Compressors offered to clients, separated by commas [default: zstd,zlib,snappy]
     #[arg(long = "networkMessageCompressors", value_name = "LIST")]
     pub network_message_compressors: Option<String>,
+    /// Check access: users log in and may do what their roles allow
+    #[arg(long, conflicts_with = "noauth")]
+    pub auth: bool,
+    /// Do not check access, whatever the configuration file says
+    #[arg(long)]
+    pub noauth: bool,
+    /// Key file of a replica set; there is one member, so all it does is what it does on mongod
+    /// besides: access is checked
+    #[arg(long = "keyFile", value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// TLS: disabled, allowTLS, preferTLS or requireTLS [default: disabled]
+    #[arg(long = "tlsMode", value_name = "MODE")]
+    pub tls_mode: Option<String>,
+    /// PEM file with the server's certificate, those it is signed by, and its key
+    #[arg(long = "tlsCertificateKeyFile", value_name = "FILE")]
+    pub tls_certificate_key_file: Option<PathBuf>,
+    /// PEM file with who may have signed certificates of clients
+    #[arg(long = "tlsCAFile", value_name = "FILE")]
+    pub tls_ca_file: Option<PathBuf>,
+    /// PEM file with certificates that are no longer good
+    #[arg(long = "tlsCRLFile", value_name = "FILE")]
+    pub tls_crl_file: Option<PathBuf>,
+    /// With a CA file, clients need not show a certificate
+    #[arg(long = "tlsAllowConnectionsWithoutCertificates")]
+    pub tls_allow_without: bool,
+    /// Any certificate of a client does
+    #[arg(long = "tlsAllowInvalidCertificates")]
+    pub tls_allow_invalid: bool,
+    /// Listen beyond this machine although access is not checked
+    #[arg(long = "allowOpenAccess")]
+    pub allow_open_access: bool,
     /// Server parameter, such as enableTestCommands=1; may be given several times
     #[arg(long = "setParameter", value_name = "NAME=VALUE")]
     pub set_parameter: Vec<String>,
@@ -68,6 +108,7 @@ pub struct ServeArgs {
 struct File {
     net: Net,
     storage: Storage,
+    security: Security,
     replication: Replication,
     quarry: Own,
     #[serde(rename = "setParameter")]
@@ -86,7 +127,21 @@ struct Net {
     ipv6: bool,
     max_incoming_connections: Option<u32>,
     unix_domain_socket: UnixSocket,
+    tls: TlsSection,
     compression: Compression,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct TlsSection {
+    mode: Option<String>,
+    certificate_key_file: Option<PathBuf>,
+    #[serde(rename = "CAFile")]
+    ca_file: Option<PathBuf>,
+    #[serde(rename = "CRLFile")]
+    crl_file: Option<PathBuf>,
+    allow_connections_without_certificates: bool,
+    allow_invalid_certificates: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -100,6 +155,14 @@ struct UnixSocket {
 #[serde(default, deny_unknown_fields)]
 struct Compression {
     compressors: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Security {
+    authorization: Option<String>,
+    javascript_enabled: Option<bool>,
+    key_file: Option<PathBuf>,
 }
 
 #[derive(Deserialize, Default)]
@@ -121,13 +184,16 @@ struct Journal {
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Replication {
     repl_set_name: Option<String>,
+    #[serde(rename = "oplogSizeMB")]
+    oplog_size_mb: Option<u64>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Own {
     memory: Option<String>,
     standalone: bool,
+    allow_open_access: bool,
 }
 
 /// What the server runs with.
@@ -140,13 +206,22 @@ pub struct Settings {
     pub ipv6: bool,
     /// `None` is the standalone profile.
     pub replica_set: Option<String>,
+    /// Size of a new log of changes; `None` leaves it to the free space.
+    pub oplog_bytes: Option<u64>,
     pub memory_bytes: u64,
     pub storage_engine: String,
     pub journal_commit_interval_ms: u64,
     pub repair: bool,
+    /// JavaScript runs.
+    pub scripting: bool,
     pub unix_socket_prefix: Option<PathBuf>,
     pub connections_max: u32,
     pub compressors: Vec<String>,
+    /// Access is checked.
+    pub auth: bool,
+    pub allow_open_access: bool,
+    /// `None` without TLS.
+    pub tls: Option<(TlsMode, TlsFiles)>,
     /// Server parameters, name and value as they were written.
     pub parameters: Vec<(String, String)>,
 }
@@ -186,17 +261,24 @@ impl Settings {
         let addresses = args.bind_ip.clone().or(file.net.bind_ip);
         let set = args.repl_set.clone().or(file.replication.repl_set_name);
         let standalone = args.standalone || file.quarry.standalone;
+        let auth = checks_access(args, &file.security)?;
+        let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
         Ok(Settings {
+            tls: tls(args, file.net.tls)?,
+            auth,
+            allow_open_access,
             parameters: parameters(&file.set_parameter, &args.set_parameter)?,
             dbpath: path.unwrap_or_else(|| PathBuf::from("data")),
             port: args.port.or(file.net.port).unwrap_or(27017),
             bind_ip: list(addresses.as_deref().unwrap_or("127.0.0.1")),
             ipv6: args.ipv6 || file.net.ipv6,
             replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
+            oplog_bytes: oplog_bytes(args.oplog_size.or(file.replication.oplog_size_mb))?,
             memory_bytes,
             storage_engine: known_engine(engine)?,
             journal_commit_interval_ms: interval,
             repair: args.repair || file.storage.repair,
+            scripting: !args.noscripting && file.security.javascript_enabled.unwrap_or(true),
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
             connections_max: args
                 .max_conns
@@ -225,12 +307,119 @@ impl Settings {
             "net": { "bindIp": bind.as_str(), "port": i32::from(self.port) },
             "storage": { "dbPath": path.as_str(), "engine": self.storage_engine.as_str() }
         };
+        if self.auth {
+            d.append(|w| {
+                w.doc("security").put("authorization", "enabled");
+            });
+        }
         if let Some(name) = &self.replica_set {
             d.append(|w| {
                 w.doc("replication").put("replSet", name.as_str());
             });
         }
         d
+    }
+}
+
+/// TLS, by the mode and the files that are named.
+fn tls(args: &ServeArgs, file: TlsSection) -> Result<Option<(TlsMode, TlsFiles)>, String> {
+    let named = args.tls_mode.clone().or(file.mode);
+    let key = args
+        .tls_certificate_key_file
+        .clone()
+        .or(file.certificate_key_file);
+    let files = TlsFiles {
+        certificate_key: key.clone().unwrap_or_default(),
+        ca: args.tls_ca_file.clone().or(file.ca_file),
+        crl: args.tls_crl_file.clone().or(file.crl_file),
+        allow_without: args.tls_allow_without || file.allow_connections_without_certificates,
+        allow_invalid: args.tls_allow_invalid || file.allow_invalid_certificates,
+    };
+    let mode = match named.as_deref() {
+        Some("requireTLS") => TlsMode::Required,
+        // The modes differ in connections between servers, of which there are none.
+        Some("allowTLS" | "preferTLS") => TlsMode::Optional,
+        None | Some("disabled") => {
+            return match key.is_some() || files.ca.is_some() || files.crl.is_some() {
+                true => Err("files of TLS are named, but tlsMode is disabled".to_owned()),
+                false => Ok(None),
+            };
+        }
+        Some(other) => {
+            return Err(format!(
+                "tlsMode must be disabled, allowTLS, preferTLS or requireTLS, given {other}"
+            ));
+        }
+    };
+    if key.is_none() {
+        return Err("tlsMode needs tlsCertificateKeyFile".to_owned());
+    }
+    if files.crl.is_some() && files.ca.is_none() {
+        return Err("tlsCRLFile needs tlsCAFile".to_owned());
+    }
+    Ok(Some((mode, files)))
+}
+
+/// Whether access is checked. A key file says so, too; it must be one that mongod takes.
+fn checks_access(args: &ServeArgs, file: &Security) -> Result<bool, String> {
+    let named = match file.authorization.as_deref() {
+        None => None,
+        Some("enabled") => Some(true),
+        Some("disabled") => Some(false),
+        Some(other) => {
+            return Err(format!(
+                "security.authorization must be enabled or disabled, given {other}"
+            ));
+        }
+    };
+    let key_file = args.key_file.as_ref().or(file.key_file.as_ref());
+    if let Some(path) = key_file {
+        check_key_file(path)?;
+    }
+    if args.noauth {
+        return match key_file {
+            Some(_) => Err("noauth contradicts keyFile, which has access checked".to_owned()),
+            None => Ok(false),
+        };
+    }
+    Ok(args.auth || named.unwrap_or(key_file.is_some()))
+}
+
+/// A key has 6 to 1024 characters of base64 and is readable by its owner alone.
+fn check_key_file(path: &Path) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt;
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| format!("cannot read the key file {shown}: {e}"))?;
+    let mode = std::fs::metadata(path)
+        .map_err(|e| format!("cannot read the key file {shown}: {e}"))?
+        .permissions()
+        .mode();
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "the key file {shown} may be read by others than its owner; chmod 600 it"
+        ));
+    }
+    let key: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let base64 = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    if !(6..=1024).contains(&key.len()) || !key.iter().all(base64) {
+        return Err(format!(
+            "the key file {shown} must hold 6 to 1024 characters of base64"
+        ));
+    }
+    Ok(())
+}
+
+impl Settings {
+    /// Whether clients of other machines can connect.
+    pub fn listens_beyond_localhost(&self) -> bool {
+        let local = |host: &String| {
+            host == "localhost"
+                || host
+                    .parse::<std::net::IpAddr>()
+                    .is_ok_and(|ip| ip.is_loopback())
+        };
+        !self.bind_ip.iter().all(local)
     }
 }
 
@@ -247,6 +436,30 @@ impl File {
         serde_yaml_ng::from_str(&text)
             .map_err(|e| format!("the configuration file {} is wrong: {e}", path.display()))
     }
+}
+
+/// The least size of a log, in megabytes.
+const OPLOG_MB_MIN: u64 = 1;
+/// The bounds of the default size, in megabytes.
+const OPLOG_MB_DEFAULT: std::ops::RangeInclusive<u64> = 990..=51_200;
+
+fn oplog_bytes(megabytes: Option<u64>) -> Result<Option<u64>, String> {
+    match megabytes {
+        Some(n) if !(OPLOG_MB_MIN..=1 << 30).contains(&n) => Err(format!(
+            "oplogSize must be {OPLOG_MB_MIN} or more, given {n}"
+        )),
+        other => Ok(other.map(|n| n << 20)),
+    }
+}
+
+/// The size of a new log of changes where none was asked for: a twentieth of what is free, within
+/// bounds, and on a small device no more than a quarter.
+pub fn oplog_bytes_default(free_bytes: u64) -> u64 {
+    let (min, max) = OPLOG_MB_DEFAULT.into_inner();
+    (free_bytes / 20)
+        .clamp(min << 20, max << 20)
+        .min(free_bytes / 4)
+        .max(OPLOG_MB_MIN << 20)
 }
 
 fn list(text: &str) -> Vec<String> {

@@ -2,16 +2,18 @@
 
 use std::path::Path;
 use std::sync::Arc;
-#[cfg(feature = "rocksdb")]
+#[cfg(any(feature = "rocksdb", feature = "lmdb"))]
 use storage::StorageError;
 use storage::{Engine, MemoryEngine};
 
-/// Engines of this build.
-pub const NAMES: &[&str] = if cfg!(feature = "rocksdb") {
-    &["rocksdb", "memory"]
-} else {
-    &["memory"]
-};
+/// Engines of this build, the default one first.
+pub const NAMES: &[&str] = &[
+    #[cfg(feature = "rocksdb")]
+    "rocksdb",
+    #[cfg(feature = "lmdb")]
+    "lmdb",
+    "memory",
+];
 
 /// What an engine is opened with.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +38,8 @@ pub fn open(options: &EngineOptions<'_>) -> Result<Arc<dyn Engine>, String> {
     match options.name {
         #[cfg(feature = "rocksdb")]
         "rocksdb" => open_rocksdb(options),
+        #[cfg(feature = "lmdb")]
+        "lmdb" => open_lmdb(options),
         "memory" => Ok(Arc::new(MemoryEngine::new())),
         other => Err(format!(
             "unknown storage engine {other}; this build has {}",
@@ -63,8 +67,23 @@ fn open_rocksdb(options: &EngineOptions<'_>) -> Result<Arc<dyn Engine>, String> 
     }
 }
 
+#[cfg(feature = "lmdb")]
+fn open_lmdb(options: &EngineOptions<'_>) -> Result<Arc<dyn Engine>, String> {
+    if options.repair {
+        return Err("--repair is for the journal of rocksdb; lmdb has none".to_owned());
+    }
+    eprintln!(
+        "quarry: lmdb flushes every commit, whatever write concern asks for; its cache is the \
+            system's page cache, outside of --memory"
+    );
+    match engine_lmdb::LmdbEngine::open(&engine_lmdb::Config::at(options.path)) {
+        Ok(engine) => Ok(Arc::new(engine)),
+        Err(e) => Err(advice(&e, &options.path.display().to_string())),
+    }
+}
+
 /// The error and what to do about it.
-#[cfg(feature = "rocksdb")]
+#[cfg(any(feature = "rocksdb", feature = "lmdb"))]
 fn advice(e: &StorageError, path: &str) -> String {
     match e {
         StorageError::Locked { .. } => {

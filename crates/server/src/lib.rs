@@ -10,4 +10,6 @@ pub mod config;
 pub mod engines;
 pub mod memory;
 pub mod net;
+
 pub mod serve;
+pub mod tls;

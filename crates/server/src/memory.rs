@@ -2,6 +2,7 @@
 //! the system, and how sizes are written.
 
 use memory::Budget;
+use std::path::Path;
 use std::sync::Arc;
 use tikv_jemalloc_ctl::{Access, AsName};
 
@@ -14,18 +15,33 @@ pub fn available_bytes() -> u64 {
             line.split_whitespace().nth(1)?.parse::<u64>().ok()
         })
         .map_or(1 << 30, |kib| kib * 1024);
-    let limit = |path: &str| {
-        std::fs::read_to_string(path)
-            .ok()
-            .and_then(|t| t.trim().parse::<u64>().ok())
-    };
-    [
-        "/sys/fs/cgroup/memory.max",
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    ]
-    .into_iter()
-    .filter_map(limit)
-    .fold(machine, u64::min)
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    machine.min(group_limit(Path::new("/sys/fs/cgroup"), &groups))
+}
+
+/// The smallest limit of the process's control groups, of both versions, and of the groups above
+/// them; `groups` is what `/proc/self/cgroup` says. A container sees its own group as the root.
+fn group_limit(root: &Path, groups: &str) -> u64 {
+    let mut smallest = u64::MAX;
+    for line in groups.lines().chain(["0::/", "0:memory:/"]) {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next().unwrap_or(""), parts.next().unwrap_or("/"));
+        let (root, file) = match controllers {
+            "" => (root.to_path_buf(), "memory.max"),
+            c if c.split(',').any(|c| c == "memory") => {
+                (root.join("memory"), "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        let own = root.join(path.trim_start_matches('/'));
+        let above = own.ancestors().take_while(|group| group.starts_with(&root));
+        let limits = above.filter_map(|group| {
+            let text = std::fs::read_to_string(group.join(file)).ok()?;
+            text.trim().parse::<u64>().ok()
+        });
+        smallest = limits.fold(smallest, u64::min);
+    }
+    smallest
 }
 
 /// What the process has besides, whatever its budget: code, stacks, catalog, sessions.
@@ -153,6 +169,31 @@ pub fn parse(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_smallest_limit_of_all_groups_above_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let slice = root.path().join("system.slice");
+        let unit = slice.join("quarry.service");
+        std::fs::create_dir_all(&unit).unwrap();
+        let groups = "0::/system.slice/quarry.service\n";
+        assert_eq!(group_limit(root.path(), groups), u64::MAX);
+        std::fs::write(unit.join("memory.max"), "max\n").unwrap();
+        std::fs::write(slice.join("memory.max"), "3000000\n").unwrap();
+        assert_eq!(group_limit(root.path(), groups), 3_000_000);
+        std::fs::write(unit.join("memory.max"), "2000000\n").unwrap();
+        assert_eq!(group_limit(root.path(), groups), 2_000_000);
+        let old = root.path().join("memory/docker/1");
+        std::fs::create_dir_all(&old).unwrap();
+        std::fs::write(old.join("memory.limit_in_bytes"), "1000000\n").unwrap();
+        assert_eq!(
+            group_limit(root.path(), "7:cpu:/x\n4:memory:/docker/1\n"),
+            1_000_000
+        );
+        // As a container shows it: the group's path is not there, its files are at the root.
+        std::fs::write(root.path().join("memory.max"), "500000\n").unwrap();
+        assert_eq!(group_limit(root.path(), "0::/gone/from/here\n"), 500_000);
+    }
 
     #[test]
     fn parts_leave_room_for_the_rest() {

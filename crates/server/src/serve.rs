@@ -1,9 +1,9 @@
 //! `quarry serve`: opens the engine, starts the network, waits for a signal, closes without loss.
 
 use crate::command_handler::CommandHandler;
-use crate::config::{ServeArgs, Settings};
+use crate::config::{ServeArgs, Settings, oplog_bytes_default};
 use crate::memory::Parts;
-use crate::net::{Server, Watermark};
+use crate::net::{Server, Tls, Watermark};
 use crate::{engines, net};
 use ::memory::Budget;
 use commands::{Config, Service, StoreHooks, SystemClock, registry};
@@ -48,6 +48,13 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     if settings.port == 0 {
         settings.port = free_port(&settings).map_err(fail(CODE_NETWORK))?;
     }
+    if !settings.auth && settings.listens_beyond_localhost() && !settings.allow_open_access {
+        return Err(fail(CODE_OPTIONS)(format!(
+            "bind_ip {} lets other machines in, and access is not checked: give --auth, or say \
+             --allowOpenAccess if everybody who reaches this machine may read and write all data",
+            settings.bind_ip.join(",")
+        )));
+    }
     // From here on a signal does not end the process: a start that is interrupted still closes what
     // it opened.
     let mut signals = signal_hook::iterator::Signals::new([
@@ -60,7 +67,12 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     }
     let engine = engines::open(&settings.engine()).map_err(fail(CODE_DATA))?;
     let clock = Arc::new(SystemClock::default());
-    let hooks = Arc::new(StoreHooks::new(clock.clone()));
+    let mut hooks = StoreHooks::new(clock.clone());
+    if settings.replica_set.is_some() {
+        let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));
+        hooks = hooks.logging(settings.oplog_bytes.unwrap_or_else(free));
+    }
+    let hooks = Arc::new(hooks);
     let store = Store::open(engine.clone(), hooks).map_err(|e| {
         let path = settings.dbpath.display();
         fail(CODE_DATA)(format!("cannot open {path}: {e}"))
@@ -77,11 +89,29 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
             return Err(fail(CODE_OPTIONS)(e.message().to_owned()));
         }
     }
+    if !service.state.parameters.bool("enableLocalhostAuthBypass") {
+        service.access.without_localhost_exception();
+    }
+    if let Err(e) = service.state.default_concerns.load(&store) {
+        let _ = store.close();
+        let reason = e.message();
+        return Err(fail(CODE_DATA)(format!(
+            "cannot read the default concerns: {reason}"
+        )));
+    }
     let service = service.shared();
+    let tls = start_tls(&settings, &service).map_err(|e| {
+        let _ = store.close();
+        fail(CODE_OPTIONS)(e)
+    })?;
     let watermark = Watermark::new();
     follow_journal(&engine, &watermark);
     let handler = CommandHandler::new(registry::dispatcher(service.clone()), engine.clone());
-    let started = Server::start(&net_config(&settings, messages), handler, watermark);
+    let network = net::Config {
+        tls,
+        ..net_config(&settings, messages)
+    };
+    let started = Server::start(&network, handler, watermark);
     let server = started.map_err(|e| {
         let _ = store.close();
         cannot_listen(&settings, &e)
@@ -125,6 +155,17 @@ fn serve_until_signal(
         let _ = thread.join();
     }
     clean
+}
+
+/// Bytes the engine may still fill; one that keeps data in memory knows of no device.
+fn free_bytes(engine: &dyn Engine, memory_bytes: u64) -> u64 {
+    let mut free = None;
+    engine.stats(&mut |name, value| {
+        if name == "free_bytes" {
+            free = u64::try_from(value).ok();
+        }
+    });
+    free.unwrap_or(memory_bytes / 4)
 }
 
 fn cannot_listen(settings: &Settings, e: &std::io::Error) -> ServeError {
@@ -213,10 +254,45 @@ fn service_config(settings: &Settings, memory: Arc<Budget>) -> Config {
             .filter(|k| settings.compressors.iter().any(|c| c == k))
             .collect(),
         connections_max: settings.connections_max,
-        startup_warnings: Vec::new(),
+        startup_warnings: warnings(settings),
+        auth: settings.auth,
         memory,
+        scripting: settings.scripting,
         optimize_pipelines: true,
     }
+}
+
+/// Reads what TLS needs, and again whenever `rotateCertificates` says so.
+fn start_tls(settings: &Settings, service: &Service) -> Result<Option<Arc<Tls>>, String> {
+    let Some((mode, files)) = settings.tls.clone() else {
+        return Ok(None);
+    };
+    let tls = Arc::new(Tls::new(mode, files.load()?));
+    let rotated = Arc::clone(&tls);
+    let rotate = move || files.load().map(|config| rotated.replace(config));
+    // Nobody else sets it.
+    let _ = service.state.rotate_certificates.set(Box::new(rotate));
+    Ok(Some(tls))
+}
+
+/// What `getLog: "startupWarnings"` shows.
+fn warnings(settings: &Settings) -> Vec<String> {
+    let mut all = Vec::new();
+    if !settings.auth {
+        all.push(
+            "Access control is not enabled for the database. Read and write access to data and \
+             configuration is unrestricted"
+                .to_owned(),
+        );
+        if settings.listens_beyond_localhost() {
+            let bound = settings.bind_ip.join(",");
+            all.push(format!(
+                "This server is bound to {bound} without access control: everybody who reaches \
+                 it can read and write all data"
+            ));
+        }
+    }
+    all
 }
 
 fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
@@ -232,6 +308,9 @@ fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
 }
 
 fn announce(settings: &Settings, server: &Server<CommandHandler>) {
+    for warning in warnings(settings) {
+        eprintln!("quarry: warning: {warning}");
+    }
     let addresses: Vec<String> = server
         .tcp_addresses()
         .iter()
@@ -267,12 +346,6 @@ fn housekeeping(
         .spawn(move || {
             while !stopping.load(Ordering::Acquire) {
                 service.expire();
-                // The cluster time advances while nobody writes, as with a primary's no-op writer.
-                let seconds = u32::try_from(service.clock.now_ms() / 1000).unwrap_or(0);
-                service.advance_operation_time(model::Timestamp {
-                    time: seconds,
-                    increment: 1,
-                });
                 std::thread::park_timeout(Duration::from_secs(1));
             }
         })

@@ -65,6 +65,16 @@ pub struct Savepoint {
     longest_key: usize,
 }
 
+/// Where the key and the value of a put lie in the buffer of its batch, until operations before it
+/// are rolled back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PutAt {
+    /// First byte of the key.
+    pub key: usize,
+    /// First byte of the value.
+    pub value: usize,
+}
+
 /// One operation of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchOp<'a> {
@@ -148,6 +158,40 @@ impl WriteBatch {
     /// Sets `key` to `value`.
     pub fn put(&mut self, table: Table, key: &[u8], value: &[u8]) {
         self.push(CODE_PUT, table, key, Some(value));
+    }
+
+    /// Sets `key` to the parts one after another, which are copied once.
+    ///
+    /// # Output
+    /// Where key and value lie, for [`WriteBatch::patch`].
+    pub fn put_parts<'p>(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        parts: impl Iterator<Item = &'p [u8]> + Clone,
+    ) -> PutAt {
+        let len = parts.clone().map(<[u8]>::len).sum::<usize>();
+        self.bytes.reserve(20 + key.len() + len);
+        self.longest_key = self.longest_key.max(key.len());
+        self.bytes.extend_from_slice(&[CODE_PUT, table as u8]);
+        push_sized(&mut self.bytes, key);
+        let key_at = self.bytes.len() - key.len();
+        push_len(&mut self.bytes, len);
+        let value_at = self.bytes.len();
+        parts.for_each(|part| self.bytes.extend_from_slice(part));
+        self.set_count(self.count.saturating_add(1));
+        PutAt {
+            key: key_at,
+            value: value_at,
+        }
+    }
+
+    /// Replaces bytes of an operation that is in the batch, whose lengths stay. A place beyond the
+    /// end changes nothing.
+    pub fn patch(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(place) = self.bytes.get_mut(at..at.saturating_add(bytes.len())) {
+            place.copy_from_slice(bytes);
+        }
     }
 
     /// Removes `key` if it exists.
@@ -272,13 +316,16 @@ impl std::fmt::Debug for WriteBatch {
 }
 
 fn push_sized(bytes: &mut Vec<u8>, part: &[u8]) {
-    let mut len = part.len();
+    push_len(bytes, part.len());
+    bytes.extend_from_slice(part);
+}
+
+fn push_len(bytes: &mut Vec<u8>, mut len: usize) {
     while len >= 0x80 {
         bytes.push((len & 0x7F) as u8 | 0x80);
         len >>= 7;
     }
     bytes.push(len as u8);
-    bytes.extend_from_slice(part);
 }
 
 /// Walks the operations of a [`WriteBatch`].
@@ -375,6 +422,25 @@ mod tests {
             ]
         );
         assert_eq!(batch.as_bytes().get(8..12), Some(&[4u8, 0, 0, 0][..]));
+    }
+
+    #[test]
+    fn a_put_of_parts_can_be_patched() {
+        let mut batch = WriteBatch::new();
+        batch.delete(Table::Doc, b"before");
+        let long = vec![7u8; 300];
+        let at = batch.put_parts(Table::Log, b"key", [&b"12"[..], &long].into_iter());
+        batch.put(Table::Doc, b"behind", b"");
+        batch.patch(at.key, b"abc");
+        batch.patch(at.value, b"34");
+        batch.patch(usize::MAX, b"nowhere");
+        let value = [&b"34"[..], &long].concat();
+        let put = BatchOp::Put {
+            table: Table::Log,
+            key: b"abc",
+            value: &value,
+        };
+        assert_eq!((batch.len(), batch.iter().nth(1)), (3, Some(put)));
     }
 
     #[test]

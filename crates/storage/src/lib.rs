@@ -12,6 +12,7 @@
 
 mod batch;
 pub mod conformance;
+mod directory;
 mod engine;
 mod error;
 mod keys;
@@ -21,9 +22,10 @@ pub mod observe;
 mod rows;
 
 pub use batch::{
-    BatchIter, BatchOp, COUNTER_BYTES, Savepoint, WriteBatch, counter_add, counter_decode,
+    BatchIter, BatchOp, COUNTER_BYTES, PutAt, Savepoint, WriteBatch, counter_add, counter_decode,
     counter_encode,
 };
+pub use directory::Marker;
 pub use engine::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, Flushed,
     Reader, Snapshot, StatSink, Verified, WriteClass,

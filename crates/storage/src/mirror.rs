@@ -16,9 +16,10 @@ use crate::engine::{
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
 
-/// Runs two engines at once. Abilities, positions, durability and statistics are those of the
-/// first.
+/// Runs two engines at once. Abilities are those that both have; positions, durability and
+/// statistics are those of the first.
 pub struct Mirror {
+    caps: Caps,
     first: Arc<dyn Engine>,
     second: Arc<dyn Engine>,
     // Writers exclude readers for the moment in which the two differ.
@@ -29,10 +30,26 @@ impl Mirror {
     /// Both engines must hold the same data, e.g. none.
     pub fn new(first: Arc<dyn Engine>, second: Arc<dyn Engine>) -> Self {
         Self {
+            caps: common(first.caps(), second.caps()),
             first,
             second,
             order: RwLock::new(()),
         }
+    }
+}
+
+fn common(first: &Caps, second: &Caps) -> Caps {
+    Caps {
+        name: first.name,
+        persistent: first.persistent && second.persistent,
+        key_bytes_max: first.key_bytes_max.min(second.key_bytes_max),
+        value_bytes_max: first.value_bytes_max.min(second.value_bytes_max),
+        batch_bytes_max: first.batch_bytes_max.min(second.batch_bytes_max),
+        delete_range: first.delete_range && second.delete_range,
+        physical_drop: first.physical_drop && second.physical_drop,
+        checkpoint: first.checkpoint && second.checkpoint,
+        concurrent_writers: first.concurrent_writers && second.concurrent_writers,
+        long_snapshots: first.long_snapshots && second.long_snapshots,
     }
 }
 
@@ -214,7 +231,7 @@ impl Reader for Mirror {
 
 impl Engine for Mirror {
     fn caps(&self) -> &Caps {
-        self.first.caps()
+        &self.caps
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {

@@ -1,7 +1,9 @@
 //! The one way to change stored data. Promises: what a write changes on disk and what it changes in
 //! memory are collected in one `WriteUnit`; memory changes only after the engine has applied the
 //! batch, and not at all when it has not. `commit` is the only caller of `Engine::apply` in this
-//! crate (`xtask tidy` checks it). Must not know: documents, indexes, the catalog.
+//! crate (`xtask tidy` checks it). What the batch needs to know of its place among other commits is
+//! stamped on it right before it is applied. Must not know: documents, indexes, the catalog, the
+//! log.
 
 use crate::error;
 use model::Result;
@@ -24,14 +26,43 @@ impl<F: FnMut(CommitPos)> OnCommit for F {
 
 /// One atomic change: operations for the engine and effects on memory.
 pub(crate) struct WriteUnit<'u> {
-    batch: &'u WriteBatch,
+    batch: Operations<'u>,
     effects: SmallVec<[&'u mut dyn OnCommit; 4]>,
     durability: Durability,
+}
+
+/// Gives a batch its place among other commits.
+pub(crate) trait Stamp {
+    /// Writes it into the batch, which is applied next.
+    fn stamp(&mut self, batch: &mut WriteBatch);
+    /// The batch was applied and memory has followed, or it has failed.
+    fn arrived(&mut self);
+}
+
+/// The operations of a unit.
+enum Operations<'u> {
+    Plain(&'u WriteBatch),
+    Stamped(&'u mut WriteBatch, &'u mut dyn Stamp),
 }
 
 impl<'u> WriteUnit<'u> {
     /// A change of what `batch` says, journaled in the background.
     pub(crate) fn new(batch: &'u WriteBatch) -> WriteUnit<'u> {
+        WriteUnit::of(Operations::Plain(batch))
+    }
+
+    /// The same, stamped when there is something to stamp it.
+    pub(crate) fn stamped<S: Stamp>(
+        batch: &'u mut WriteBatch,
+        stamp: &'u mut Option<S>,
+    ) -> WriteUnit<'u> {
+        match stamp {
+            Some(stamp) => WriteUnit::of(Operations::Stamped(batch, stamp)),
+            None => WriteUnit::new(batch),
+        }
+    }
+
+    fn of(batch: Operations<'u>) -> WriteUnit<'u> {
         WriteUnit {
             batch,
             effects: SmallVec::new(),
@@ -60,12 +91,19 @@ impl<'u> WriteUnit<'u> {
 /// # Errors
 /// Engine failures; nothing in memory has changed then.
 pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitPos> {
-    let applied = if unit.batch.is_empty() {
+    let (batch, stamp) = match unit.batch {
+        Operations::Plain(batch) => (batch, None),
+        Operations::Stamped(batch, stamp) => {
+            stamp.stamp(batch);
+            (&*batch, Some(stamp))
+        }
+    };
+    let applied = if batch.is_empty() {
         Ok(CommitPos::default())
     } else {
-        engine.apply(unit.batch, unit.durability)
+        engine.apply(batch, unit.durability)
     };
-    match applied {
+    let result = match applied {
         Ok(pos) => {
             unit.effects.into_iter().for_each(|e| e.applied(pos));
             Ok(pos)
@@ -74,5 +112,9 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
             unit.effects.into_iter().for_each(|e| e.failed());
             Err(error::storage(e))
         }
+    };
+    if let Some(stamp) = stamp {
+        stamp.arrived();
     }
+    result
 }

@@ -1,6 +1,7 @@
 //! What the store needs from layers above it, passed in when it is opened: predicates for partial
 //! indexes, collators, and the terms of text indexes.
 
+use crate::log::LogSettings;
 use model::{Collate, Doc, MongoError, Result, code};
 use std::sync::Arc;
 
@@ -38,6 +39,11 @@ pub trait Hooks: Send + Sync {
     /// # Errors
     /// 238 where there is no text search.
     fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>>;
+
+    /// The log of all changes; `None` for a store without one.
+    fn log(&self) -> Option<LogSettings> {
+        None
+    }
 
     /// Whether the operation of the calling thread may go on, for waits that are long.
     ///

@@ -6,9 +6,9 @@
 //! Must not know: operators, queries, commands, sockets, which engine is below.
 //!
 //! Layers, each importing only from those before it: the leaves `error`, `hooks`, `format` (bytes),
-//! `commit` (the one way to change data), `sync`, `locks`, `gate`; `index` (specification, and the
-//! keys of a document); `catalog` (what exists); `view` (reading); `write` (documents); `store`
-//! (the public interface); `ddl` (collections and indexes), `validate`.
+//! `commit` (the one way to change data), `log`, `sync`, `locks`, `gate`; `index` (specification,
+//! and the keys of a document); `catalog` (what exists); `view` (reading); `write` (documents);
+//! `store` (the public interface); `ddl` (collections and indexes), `validate`.
 
 pub mod catalog;
 mod commit;
@@ -19,6 +19,7 @@ mod gate;
 pub mod hooks;
 pub mod index;
 pub mod locks;
+mod log;
 mod store;
 mod sync;
 mod validate;
@@ -27,11 +28,13 @@ mod write;
 
 pub use catalog::{CollStats, Collection};
 pub use ddl::SameIndex;
+pub use format::diff::{Paths, Set, Touched, apply as apply_diff};
 pub use format::record::Header;
 pub use gate::{Closed, Entered, Gate};
 pub use hooks::{Hooks, NoHooks, Predicate, Terms};
 pub use index::text::TextPart;
 pub use index::{FieldKind, Index, IndexField, KeyInterval};
+pub use log::{Concerned, EachEntryOfLog, Log, LogReader, LogSettings, Read, Waker, Waking, Watch};
 pub use store::{CollectionEntry, Store};
 pub use validate::Validation;
 pub use view::ReadView;

@@ -1,4 +1,4 @@
-//! Locks on documents and unique keys. Promises: no two writers wait for each other; a short lock
+//! Locks on documents and unique keys. Promises: writers never deadlock; a short lock
 //! is held for one commit; a claim belongs to an owner, not to a thread, and lasts until the owner
 //! gives it up (a transaction between its commands). Must not know: collections, engines.
 //!

@@ -3,15 +3,16 @@
 //! commands.
 
 use crate::catalog::dropped::{self, Leftover};
-use crate::catalog::{CatalogRow, Collection, Shared, State};
+use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::{LAYOUT_VERSION, meta};
 use crate::hooks::Hooks;
+use crate::log::{Log, LogReader};
 use crate::view::ReadView;
 use crate::write::session::{Begun, SessionId, SessionRecord};
 use crate::write::transaction::Transaction;
-use model::{DocBuf, MongoError, Namespace, Result, code};
+use model::{DocBuf, MongoError, Namespace, Result, Timestamp, code};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,11 +51,102 @@ impl Store {
     pub fn open(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>) -> Result<Store> {
         check_layout(engine.as_ref())?;
         let shared = Arc::new(Shared::open(engine, hooks)?);
-        Ok(Store {
+        let store = Store {
             shared,
             handles: RwLock::new(HashMap::new()),
             catalog: Mutex::new(()),
-        })
+        };
+        store.show_log()?;
+        Ok(store)
+    }
+
+    /// The collection that shows the log exists from the first start, and each start is noted, so
+    /// that the log is never empty.
+    fn show_log(&self) -> Result<()> {
+        let Some(log) = &self.shared.log else {
+            return Ok(());
+        };
+        let ns = Namespace::new("local", "oplog.rs")?;
+        let there = self.collection(&ns)?;
+        if there.as_ref().is_none_or(|c| c.ident != log.ident) {
+            let options = model::doc! { "capped": true, "size": log.bytes_max() as i64 };
+            let row = CatalogRow {
+                kind: Kind::Collection,
+                ident: log.ident,
+                uuid: log.uuid(),
+                options,
+                indexes: Vec::new(),
+            };
+            let mut batch = WriteBatch::new();
+            Shared::put_row(&mut batch, &ns, &row);
+            self.shared.commit(WriteUnit::new(&batch))?;
+            self.handles.write().remove(&ns);
+        }
+        let message = if there.is_none() {
+            "initiating set"
+        } else {
+            "new primary"
+        };
+        self.note(&model::doc! { "msg": message }).map(|_| ())
+    }
+
+    /// The log of all changes, where there is one.
+    pub fn log(&self) -> Option<&Arc<Log>> {
+        self.shared.log.as_ref()
+    }
+
+    /// A reader of the log from the first entry at or behind a time; `None` without a log.
+    pub fn read_log(&self, from: Timestamp) -> Option<LogReader> {
+        let log = Arc::clone(self.shared.log.as_ref()?);
+        Some(LogReader::new(Arc::clone(&self.shared.engine), log, from))
+    }
+
+    /// Writes an entry into the log that changes nothing; its time, or `None` without a log.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn note(&self, message: &DocBuf) -> Result<Option<Timestamp>> {
+        let engine = self.shared.engine.as_ref();
+        let log = self.shared.log.as_deref();
+        log.map(|l| l.note(engine, message)).transpose()
+    }
+
+    /// Gives up what the log has too much of; true when it had.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn truncate_log(&self) -> Result<bool> {
+        let log = self.shared.log.as_deref();
+        log.map_or(Ok(false), |l| l.truncate(self.shared.engine.as_ref()))
+    }
+
+    /// Keeps the log to another size, and entries for at least so long.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn resize_log(&self, bytes_max: Option<u64>, keep_ms: Option<u64>) -> Result<()> {
+        let Some(log) = self.shared.log.as_deref() else {
+            return Ok(());
+        };
+        log.resize(self.shared.engine.as_ref(), bytes_max, keep_ms)?;
+        if let Some(c) = self.collection(&Namespace::new("local", "oplog.rs")?)? {
+            let size = log.bytes_max() as i64;
+            c.set_options(model::doc! { "capped": true, "size": size }, None)?;
+        }
+        Ok(())
+    }
+
+    /// A view of the state of now, and the time in the log that it has exactly; `None` without a
+    /// log.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn snapshot_at(&self) -> Result<Option<(Timestamp, ReadView)>> {
+        let Some(log) = &self.shared.log else {
+            return Ok(None);
+        };
+        let taken = log.at_rest(|at| self.snapshot().map(|view| (at, view)));
+        taken.map(Some)
     }
 
     /// The engine below, for statistics and shutdown.

@@ -72,6 +72,23 @@ async function endedSessions(client) {
   return status.metrics.commands.endSessions?.total ?? 0;
 }
 
+async function changes(items) {
+  const stream = items.watch([], { maxAwaitTimeMS: 5000 });
+  const first = stream.next();
+  // The stream is opened by its first use; what is written before it is not seen.
+  await new Promise((go) => stream.once('resumeTokenChanged', go));
+  await items.insertMany([{ _id: 0 }, { _id: 1 }]);
+  assert.equal((await first).documentKey._id, 0);
+  const token = stream.resumeToken;
+  await stream.close();
+  await items.updateOne({ _id: 1 }, { $push: { a: 1 }, $unset: { b: '' } });
+  const resumed = items.watch([{ $match: { operationType: 'update' } }], { resumeAfter: token, maxAwaitTimeMS: 5000 });
+  const update = await resumed.next();
+  assert.deepEqual(update.updateDescription, { updatedFields: { a: [1] }, removedFields: [], truncatedArrays: [] });
+  await resumed.close();
+  await items.drop();
+}
+
 async function main() {
   const address = process.argv[2];
   const watcher = connect(address, { directConnection: true });
@@ -90,6 +107,7 @@ async function main() {
       await reads(items);
       await writes(items);
       await indexes(items);
+      await changes(client.db(DB).collection('watched'));
       await listing(client, items);
     } finally {
       await client.close();

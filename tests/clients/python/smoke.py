@@ -94,6 +94,26 @@ def listing(client, items):
     equal("drop_database", DB in client.list_database_names(), False)
 
 
+def changes(items):
+    items.drop()
+    with items.watch(max_await_time_ms=5000) as stream:
+        items.insert_many([{"_id": n} for n in range(3)])
+        items.update_one({"_id": 1}, {"$set": {"a.b": 2}})
+        seen = [next(stream) for _ in range(2)]
+        token = stream.resume_token
+    equal("events", [(e["operationType"], e["documentKey"]["_id"]) for e in seen], [("insert", 0), ("insert", 1)])
+    with items.watch(resume_after=token, full_document="updateLookup", max_await_time_ms=5000) as stream:
+        equal("resumed", next(stream)["fullDocument"], {"_id": 2})
+        update = next(stream)
+        equal("update", update["updateDescription"]["updatedFields"], {"a": {"b": 2}})
+        equal("updateLookup", update["fullDocument"], {"_id": 1, "a": {"b": 2}})
+        items.drop()
+        equal("invalidation", [e["operationType"] for e in stream], ["drop", "invalidate"])
+    log = items.database.client.local["oplog.rs"]
+    last = log.find({"ts": {"$gte": update["clusterTime"]}, "ns": items.full_name}).sort("$natural", 1).limit(1)
+    equal("entry", [e["o2"] for e in last], [{"_id": 1}])
+
+
 def ended_sessions(client):
     count = client.admin.command("serverStatus")["metrics"]["commands"].get("endSessions", {})
     return count.get("total", 0)
@@ -114,6 +134,7 @@ def main():
             reads(items)
             writes(items)
             indexes(items)
+            changes(client[DB]["watched"])
             listing(client, items)
         equal("endSessions on close", ended_sessions(watcher) > ended_before, True)
     print(f"pymongo {pymongo.version}: ok")

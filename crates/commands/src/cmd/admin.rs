@@ -2,7 +2,7 @@
 //! find nothing to do here because this server has neither authentication caches nor free-space
 //! reports.
 
-use crate::dispatch::args::{Kind, arg, to_i64};
+use crate::dispatch::args::{Kind, arg, to_i64, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
@@ -15,11 +15,14 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "fsync",
         "makes all writes durable, with lock: true also holds back further ones",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::Fsync]),
         flag::ADMIN | flag::LONG,
         &[
             arg("lock", Kind::BoolLike),
-            arg("fsyncLockAcquisitionTimeoutMillis", Kind::Number),
+            arg(
+                "fsyncLockAcquisitionTimeoutMillis",
+                Kind::OneOf(&[model::Tag::INT32]),
+            ),
             arg("async", Kind::BoolLike),
             arg("forBackup", Kind::BoolLike),
         ],
@@ -28,7 +31,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "fsyncUnlock",
         "lets writes go on after fsync with lock: true",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::Unlock]),
         flag::ADMIN | flag::LENIENT,
         &[],
         fsync_unlock,
@@ -36,7 +39,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "autoCompact",
         "turns background compaction on or off",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::Compact]),
         flag::ADMIN,
         &[
             arg("freeSpaceTargetMB", Kind::Number),
@@ -48,7 +51,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "profile",
         "sets which operations are recorded",
-        Privilege::Schema,
+        Privilege::Asked(crate::access::needs::profile),
         0,
         &[
             arg("slowms", Kind::Number),
@@ -61,7 +64,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "top",
         "time spent per collection",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::Top]),
         flag::ADMIN | flag::LENIENT,
         &[],
         top,
@@ -69,28 +72,44 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "rotateCertificates",
         "reads certificates again",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::RotateCertificates]),
         flag::ADMIN,
         &[arg("message", Kind::Str)],
-        |_| Ok(Outcome::Reply),
+        rotate_certificates,
     ),
     Command::new(
-        "logout",
-        "forgets who is authenticated on this connection",
-        Privilege::Any,
-        flag::NO_AUTH | flag::LENIENT,
-        &[],
-        |_| Ok(Outcome::Reply),
-    ),
+        "dropConnections",
+        "closes pooled connections to other servers, of which a single server has none",
+        Privilege::Cluster(&[auth::Action::DropConnections]),
+        flag::ADMIN,
+        &[arg("hostAndPort", Kind::Array).required()],
+        drop_connections,
+    )
+    .value(Kind::Any),
     Command::new(
         "invalidateUserCache",
         "forgets cached users",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::InvalidateUserCache]),
         flag::ADMIN | flag::LENIENT,
         &[],
-        |_| Ok(Outcome::Reply),
+        |cx| {
+            cx.service.access.changed();
+            Ok(Outcome::Reply)
+        },
     ),
 ];
+
+fn rotate_certificates(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    if let Some(rotate) = cx.service.state.rotate_certificates.get()
+        && let Err(e) = rotate()
+    {
+        bail!(
+            code::OPERATION_FAILED,
+            "certificates stay as they were: {e}"
+        );
+    }
+    Ok(Outcome::Reply)
+}
 
 fn fsync(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.service.flush()?;
@@ -124,6 +143,43 @@ fn fsync_unlock(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .put("info", "fsyncUnlock completed")
         .put("lockCount", before - 1);
     Ok(Outcome::Reply)
+}
+
+/// Checks the names as for a pool that has connections.
+fn drop_connections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let hosts = cx.args.array("hostAndPort").unwrap_or(model::Array::EMPTY);
+    for (i, host) in hosts.iter().enumerate() {
+        match host {
+            Value::Null | Value::Undefined => {}
+            Value::String(s) => check_host(s)?,
+            v => {
+                let path = format!("dropConnections.hostAndPort.{i}");
+                return Err(wrong_type(&path, &v, &[model::Tag::STRING]));
+            }
+        }
+    }
+    Ok(Outcome::Reply)
+}
+
+/// `host`, `host:port` or `[v6]:port`.
+fn check_host(s: &str) -> Result<()> {
+    let (host, port) = match s.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
+        _ => (s, None),
+    };
+    let port_is_bad = |p: &str| {
+        p.parse::<u16>()
+            .is_ok_and(|n| n > 0)
+            .then_some(())
+            .is_none()
+    };
+    if host.is_empty() || port.is_some_and(port_is_bad) {
+        bail!(
+            code::FAILED_TO_PARSE,
+            "Bad host and port in dropConnections: '{s}'"
+        );
+    }
+    Ok(())
 }
 
 /// Largest target: above it the number of bytes leaves 63 bits.
@@ -162,17 +218,15 @@ fn auto_compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let state = &cx.service.state;
     let level = to_i64(&cx.value()).unwrap_or(-1);
-    let filter = match cx.args.value("filter") {
+    let filter = match cx.args.given("filter") {
         Value::Missing => None,
         Value::String("unset") => Some(None),
         Value::Document(d) => Some(Some(d.to_buf())),
-        v => {
-            return Err(crate::dispatch::args::wrong_type(
-                "profile.filter",
-                &v,
-                &[model::Tag::STRING, model::Tag::DOCUMENT],
-            ));
-        }
+        v => bail!(
+            code::BAD_VALUE,
+            "Expected an object, or the string 'unset', as the filter of profile, given {}",
+            crate::dispatch::args::show(&v)
+        ),
     };
     let mut levels = state.profile.lock();
     let was = levels.get(cx.db).cloned().unwrap_or_default();

@@ -9,11 +9,11 @@ use crate::dispatch::concern::{ReadLevel, check_level};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Durability, Privilege, flag};
-use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
-use crate::state::cursors::{BatchLimit, CursorInfo};
+use crate::read::{CollationArg, QueryCursor, StoreHost, environment, shape};
+use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
-use query::exec::ExecContext;
+use query::exec::{ChangeProgress, ExecContext};
 use query::pipeline::Pipeline;
 use query::plan::Hint;
 use query::stage::{ParseOptions, PipelineSource};
@@ -21,7 +21,7 @@ use query::stage::{ParseOptions, PipelineSource};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "aggregate",
     "documents that go through a pipeline",
-    Privilege::Read,
+    Privilege::Asked(crate::access::needs::aggregate),
     flag::API_V1
         | flag::READ_CONCERN
         | flag::WRITE_CONCERN
@@ -53,6 +53,10 @@ fn check_read_concern(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
         let fits = match name {
             "$currentOp" | "$listLocalSessions" | "$planCacheStats" | "$listClusterCatalog" => {
                 level == ReadLevel::Local
+            }
+            "$changeStream" => {
+                let given = cx.request.body.field("readConcern").as_doc();
+                level == ReadLevel::Majority || given.is_none_or(|c| !c.contains("level"))
             }
             "$out" | "$merge" => level != ReadLevel::Linearizable,
             _ => true,
@@ -101,6 +105,57 @@ fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)
     Ok((ns, options))
 }
 
+/// What is known of the cursor. Events of a stream of changes are of what a majority has, and that
+/// is what is durable.
+fn info(cx: &mut Ctx<'_, '_>, ns: String, changes: Option<&ChangeProgress>) -> CursorInfo {
+    let mut info = CursorInfo {
+        ns,
+        ..cx.cursor_info()
+    };
+    if let Some(changes) = changes {
+        cx.reported.durable_reads(true);
+        (info.durable_reads, info.tailable, info.await_data) = (true, true, true);
+        info.tails = changes.watch().map(Tails::Log);
+    }
+    info
+}
+
+/// Some pipelines cannot run in a transaction.
+///
+/// # Errors
+/// 263 OperationNotSupportedInTransaction.
+fn check_transaction(cx: &Ctx<'_, '_>, pipeline: &Pipeline) -> Result<()> {
+    let what = match cx.transaction {
+        Some(_) if pipeline.writes() => "$out and $merge",
+        Some(_) if pipeline.changes().is_some() => "$changeStream",
+        _ => return Ok(()),
+    };
+    bail!(
+        code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+        "{what} cannot be used in a transaction"
+    )
+}
+
+/// What the pipeline asks of the server.
+fn hosted(
+    cx: &Ctx<'_, '_>,
+    args: &AggregateArgs<'_>,
+    collation: &CollationArg<'_>,
+    hint: Option<Hint>,
+) -> Result<StoreHost> {
+    let settings = &cx.service.state.query_settings;
+    let allowed = match shape::allowed_indexes(settings, cx.db, cx.request.body) {
+        // Rejected queries are explained.
+        Err(_) if args.explain => None,
+        allowed => allowed?,
+    };
+    let collation = collation.document().map(|d| d.to_buf());
+    Ok(StoreHost::new(cx.service.arc()?, collation, hint)
+        .bypassing_validation(args.bypass_validation)
+        .allowing(allowed)
+        .asked_by(cx.owner()))
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(
         cx.value(),
@@ -126,12 +181,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), args.pipeline, &options)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     check_hint(hint.as_ref(), args.pipeline)?;
-    let host = StoreHost::new(
-        cx.service.arc()?,
-        collation.document().map(|d| d.to_buf()),
-        hint,
-    )
-    .bypassing_validation(args.bypass_validation);
+    let host = hosted(cx, &args, &collation, hint)?;
     let (view, at) = cx.read_view()?;
     let host = host.reading(view);
     let allow_disk_use = args
@@ -156,12 +206,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     // A pipeline that writes runs to its end whatever the batch size and whether or not its client
     // is still connected.
     let writes = pipeline.writes();
-    if writes && cx.transaction.is_some() {
-        bail!(
-            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            "$out and $merge cannot be used in a transaction"
-        );
-    }
+    check_transaction(cx, &pipeline)?;
     cx.interrupt.ends_with_client(!writes);
     if writes {
         cx.reported.writes_somewhere();
@@ -172,11 +217,11 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     } else {
         Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS))
     };
-    let cursor = QueryCursor::new(docs, env, host, allow_disk_use).at(at);
-    let info = CursorInfo {
-        ns,
-        ..cx.cursor_info()
-    };
+    let changes = pipeline.changes().cloned();
+    let info = info(cx, ns, changes.as_deref());
+    let cursor = QueryCursor::new(docs, env, host, allow_disk_use)
+        .at(at)
+        .streaming(changes);
     cx.first_batch(Box::new(cursor), info, BatchLimit::of(batch), false)?;
     Ok(Outcome::Reply)
 }

@@ -24,7 +24,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         "gitVersion": option_env!("QUARRY_GIT_VERSION").unwrap_or("unknown"),
         "modules": [],
         "allocator": "jemalloc",
-        "javascriptEngine": "none",
+        "javascriptEngine": if cx.service.config.scripting { "quickjs" } else { "none" },
         "sysInfo": "deprecated"
     );
     let mut parts = w.array("versionArray");

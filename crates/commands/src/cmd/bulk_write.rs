@@ -29,7 +29,7 @@ use store::{Effect, Keep};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "bulkWrite",
     "writes to several collections",
-    Privilege::Write,
+    Privilege::Asked(crate::access::needs::bulk_write),
     FLAGS | flag::ADMIN,
     BULK_WRITE,
     run,
@@ -174,7 +174,7 @@ fn insert(
     options: WriteOptions<'_>,
 ) -> Result<Done> {
     let d = with_id(d, service.clock.now_ms())?;
-    let Some(coll) = collection(service, ns, true)? else {
+    let Some(coll) = collection(service, ns, true, options.transaction)? else {
         return Ok(Done::default());
     };
     let d = match Series::of(&coll) {

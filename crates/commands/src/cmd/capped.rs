@@ -14,7 +14,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "convertToCapped",
         "makes a collection capped; its indexes go",
-        Privilege::Write,
+        Privilege::Collection(&[auth::Action::ConvertToCapped]),
         flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
         &[arg("size", Kind::Any), arg("collectionUUID", Kind::Any)],
         convert,
@@ -23,7 +23,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "cloneCollectionAsCapped",
         "copies a collection into a new capped one",
-        Privilege::Write,
+        Privilege::Asked(crate::access::needs::clone_capped),
         flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
         &[
             arg("toCollection", Kind::Any),
@@ -90,7 +90,8 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     ] {
         new.put(name, old.doc().field(name));
     }
-    c.set_options(new)?;
+    let command = model::doc! { "convertToCapped": ns.coll(), "size": size };
+    c.set_options(new, Some(command))?;
     c.trim(u64::try_from(size).unwrap_or(u64::MAX), None)?;
     cx.service.forget(
         &ns,

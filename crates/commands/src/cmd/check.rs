@@ -15,7 +15,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "validate",
         "checks documents and indexes of a collection",
-        Privilege::Schema,
+        Privilege::Collection(&[auth::Action::Validate]),
         flag::LENIENT | flag::LONG,
         &[
             arg("full", Kind::Any),
@@ -30,7 +30,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dbHash",
         "checksums of collections",
-        Privilege::Read,
+        Privilege::Database(&[auth::Action::DbHash]),
         flag::LENIENT | flag::LONG | flag::READ_CONCERN,
         &[arg("collections", Kind::Any)],
         db_hash,
@@ -39,7 +39,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "compact",
         "gives back unused space",
-        Privilege::Schema,
+        Privilege::Collection(&[auth::Action::Compact]),
         flag::LONG,
         &[
             arg("force", Kind::BoolLike),
@@ -52,7 +52,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "validateDBMetadata",
         "finds what a version of the stable API does not allow",
-        Privilege::Schema,
+        Privilege::Asked(crate::access::needs::validate_metadata),
         flag::ADMIN,
         &[
             arg("apiParameters", Kind::Object).required(),

@@ -11,7 +11,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "getClusterParameter",
         "reads cluster parameters",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::GetClusterParameter]),
         flag::ADMIN | flag::LENIENT,
         &[],
         get,
@@ -19,7 +19,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "setClusterParameter",
         "sets one cluster parameter",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::SetClusterParameter]),
         flag::ADMIN | flag::LENIENT | flag::WRITE,
         &[],
         set,

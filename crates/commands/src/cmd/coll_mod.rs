@@ -9,7 +9,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
+use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
 
@@ -54,7 +54,7 @@ static INDEX: &[Arg] = &[
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "collMod",
     "changes options of a collection or view",
-    Privilege::Schema,
+    Privilege::Asked(crate::access::needs::coll_mod),
     flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
     ARGS,
     run,
@@ -100,15 +100,30 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         return Ok(Outcome::Reply);
     }
-    if options != *c.options() {
-        c.set_options(options)?;
+    let command = logged(cx);
+    let options_change = options != *c.options();
+    if options_change || change.is_none() {
+        c.set_options(options, Some(command.clone()))?;
     }
     if let Some(change) = change {
         let interrupt = Arc::clone(&cx.interrupt);
-        change.apply(&c, &mut cx.reply, &|| interrupt.check())?;
+        let command = (!options_change).then_some(command);
+        change.apply(&c, &mut cx.reply, command, &|| interrupt.check())?;
     }
     cx.service.ttl.track(&c);
     Ok(Outcome::Reply)
+}
+
+/// What the log says of the command: its own arguments.
+fn logged(cx: &Ctx<'_, '_>) -> DocBuf {
+    let own = |name: &str| cx.command.args.iter().any(|a| a.name == name);
+    DocBuf::build(|w| {
+        for (n, (name, value)) in cx.request.body.iter().enumerate() {
+            if n == 0 || own(name) {
+                w.put(if n == 0 { "collMod" } else { name }, value);
+            }
+        }
+    })
 }
 
 fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Collection) -> Result<Outcome> {
@@ -156,7 +171,7 @@ fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Collection) -> Result<O
         w.put("collation", old.field("collation"));
     });
     view::check_cycle(cx, ns, definition.doc())?;
-    c.set_options(definition)?;
+    c.set_options(definition, Some(logged(cx)))?;
     Ok(Outcome::Reply)
 }
 
@@ -329,6 +344,13 @@ impl IndexChange {
                 "no expireAfterSeconds, hidden, unique, or prepareUnique field"
             );
         }
+        let clustered = c.options().doc().contains("clusteredIndex");
+        if clustered && a.doc("keyPattern").is_some_and(index_spec::is_id_key) {
+            bail!(
+                code::INDEX_NOT_FOUND,
+                "the clustered index is none of the collection's indexes"
+            );
+        }
         if a.str("name") == Some("_id_") || a.doc("keyPattern").is_some_and(index_spec::is_id_key) {
             if a.has("hidden") {
                 bail!(code::BAD_VALUE, "can't hide _id index");
@@ -371,6 +393,7 @@ impl IndexChange {
         self,
         c: &Collection,
         reply: &mut model::DocWriter<'_>,
+        command: Option<DocBuf>,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let spec = self.index.spec();
@@ -417,9 +440,20 @@ impl IndexChange {
         if self.unique {
             // A unique index has another shape of entries: it is built anew, and takes the place of
             // the old one when that has succeeded.
-            return c.rebuild_index(self.index.name(), new, go_on);
+            let rebuilt = c.rebuild_index(self.index.name(), new, command, go_on);
+            return rebuilt.map_err(|e| match e.code() {
+                code::DUPLICATE_KEY => MongoError::new(
+                    code::CANNOT_CONVERT_INDEX_TO_UNIQUE,
+                    format!(
+                        "Cannot convert the index to unique, resolve conflicting documents \
+                            first: {}",
+                        e.message()
+                    ),
+                ),
+                _ => e,
+            });
         }
-        c.respecify_index(self.index.name(), new)
+        c.respecify_index(self.index.name(), new, command)
     }
 }
 

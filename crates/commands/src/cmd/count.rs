@@ -21,7 +21,7 @@ const FLAGS: u32 = flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "count",
     "number of documents that match",
-    Privilege::Read,
+    Privilege::Collection(&[auth::Action::Find]),
     FLAGS,
     COUNT,
     run,
@@ -37,7 +37,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
     let mut env = environment(cx, &collation)?;
     env.has_now = false;
-    let filter = MatchFilter::parse(&mut ParseCx::new(&env), args.query)?;
+    let filter = MatchFilter::parse(&mut ParseCx::of_query(&env), args.query)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let want_most = args.limit.map_or(u64::MAX, |n| n.saturating_add(args.skip));
     let mut found = 0u64;
@@ -49,7 +49,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             let host = StoreHost::new(
                 cx.service.arc()?,
                 collation.document().map(|d| d.to_buf()),
-                None,
+                hint,
             )
             .reading(view);
             let options = query::stages::collection_options(ns.clone());

@@ -58,7 +58,7 @@ pub(crate) static ARGS: &[Arg] = &[
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "create",
     "creates a collection or view",
-    Privilege::Write,
+    Privilege::Asked(crate::access::needs::create),
     flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION,
     ARGS,
     run,
@@ -138,7 +138,10 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     let expire = expire(a, series.is_some() || clustered.is_some(), cx.now_ms())?;
     Ok(DocBuf::build(|w| {
         if let Some((size, max)) = capped {
-            w.put("capped", true).put("size", size);
+            w.put("capped", true).put(
+                "size",
+                i32::try_from(size).map_or(Value::Int64(size), Value::Int32),
+            );
             if let Some(max) = max {
                 w.put("max", max);
             }

@@ -9,9 +9,9 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use crate::read::{CollationArg, StoreHost, environment};
+use crate::read::{CollationArg, StoreHost, environment, shape};
 use model::path::PathPart;
-use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
+use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter, drain};
@@ -27,7 +27,7 @@ const FLAGS: u32 =
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "distinct",
     "different values of a field",
-    Privilege::Read,
+    Privilege::Collection(&[auth::Action::Find]),
     FLAGS,
     DISTINCT,
     run,
@@ -38,7 +38,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let args = DistinctArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
     if args.key.contains('\0') {
-        bail!(code::BAD_VALUE, "Distinct key cannot contain a null byte");
+        bail!(31032, "Distinct key cannot contain a null byte");
     }
     let coll = cx.service.store.collection(&ns)?;
     check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
@@ -46,7 +46,9 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
     let mut env = environment(cx, &collation)?;
     env.has_now = false;
-    let filter = MatchFilter::parse(&mut ParseCx::new(&env), args.query)?;
+    let filter = MatchFilter::parse(&mut ParseCx::of_query(&env), args.query)?;
+    let settings = &cx.service.state.query_settings;
+    let allowed = shape::allowed_indexes(settings, cx.db, cx.request.body)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let path = FieldPath::new(args.key);
     let mut values = Values {
@@ -79,6 +81,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 hint: hint.as_ref(),
                 collation: collation.document(),
                 view: Some(&view),
+                allowed: allowed.as_deref(),
                 ..PlanRequest::default()
             };
             values.read(&c, &want, args.key, &env)?;

@@ -16,7 +16,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "drop",
         "drops a collection or view",
-        Privilege::Write,
+        Privilege::Collection(&[auth::Action::DropCollection]),
         flag::API_V1 | WRITES,
         &[
             arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
@@ -28,7 +28,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dropDatabase",
         "drops a database",
-        Privilege::Schema,
+        Privilege::Database(&[auth::Action::DropDatabase]),
         flag::API_V1 | WRITES,
         &[],
         drop_database,
@@ -36,7 +36,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "renameCollection",
         "renames a collection",
-        Privilege::Write,
+        Privilege::Asked(crate::access::needs::rename),
         flag::ADMIN | WRITES,
         &[
             arg("to", Kind::Str).required(),
@@ -56,7 +56,13 @@ fn killed(what: &str) -> MongoError {
 fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let there = cx.service.store.collection(&ns)?;
-    check_uuid(cx, &ns, there.map(|c| c.uuid()))?;
+    check_uuid(cx, &ns, there.as_ref().map(|c| c.uuid()))?;
+    if there.is_some_and(|c| c.is_log()) {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "can't drop live oplog while replicating"
+        );
+    }
     if let Some(indexes) = cx.service.store.drop_collection(&ns)? {
         cx.service
             .forget(&ns, &killed(&format!("collection dropped: {ns}")));
@@ -91,18 +97,32 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             cx.db
         );
     }
-    for e in cx.service.store.list_collections(cx.db)? {
+    let entries = cx.service.store.list_collections(cx.db)?;
+    let any = !entries.is_empty();
+    for e in entries {
         let ns = Namespace::new(cx.db, &e.name)?;
         cx.service.store.drop_collection(&ns)?;
         cx.service
             .forget(&ns, &killed(&format!("database dropped: {}", cx.db)));
     }
+    if any {
+        cx.service.store.note_database_dropped(cx.db)?;
+    }
     Ok(Outcome::Reply)
 }
 
 fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let from = Namespace::parse(cx.value().as_str().unwrap_or(""))?;
-    let to = Namespace::parse(cx.args.str("to").unwrap_or(""))?;
+    let (from, to) = (
+        cx.value().as_str().unwrap_or(""),
+        cx.args.str("to").unwrap_or(""),
+    );
+    if let Some(name) = [from, to].iter().find(|name| name.contains('$')) {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "renaming from or to a namespace with a '$' is not allowed: {name}"
+        );
+    }
+    let (from, to) = (Namespace::parse(from)?, Namespace::parse(to)?);
     names::may_create(&to)?;
     let drop_target = drop_target(cx, &from, &to)?;
     for ns in [&from, &to] {

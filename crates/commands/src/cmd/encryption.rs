@@ -12,7 +12,7 @@ use model::{Result, bail, code};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "compactStructuredEncryptionData",
     "shortens the metadata of encrypted fields",
-    Privilege::Schema,
+    Privilege::Collection(&[auth::Action::CompactStructuredEncryptionData]),
     flag::WRITE_CONCERN,
     &[
         arg("compactionTokens", Kind::Object).required(),

@@ -10,7 +10,7 @@ use model::{Doc, Result, bail, code};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "configureFailPoint",
     "makes commands fail on purpose",
-    Privilege::Administer,
+    Privilege::Cluster(&[auth::Action::SetParameter]),
     flag::ADMIN | flag::LENIENT | flag::NEVER_FAILS,
     &[arg("mode", Kind::Any), arg("data", Kind::Any)],
     configure,

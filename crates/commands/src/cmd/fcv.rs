@@ -11,7 +11,7 @@ use model::{Result, bail};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "setFeatureCompatibilityVersion",
     "sets the release whose features may be used",
-    Privilege::Administer,
+    Privilege::Cluster(&[auth::Action::SetFeatureCompatibilityVersion]),
     flag::ADMIN | flag::WRITE_CONCERN | flag::WRITE,
     &[
         arg("confirm", Kind::BoolLike),

@@ -15,7 +15,7 @@ use query::pipeline::Pipeline;
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "filemd5",
     "checksum of a GridFS file",
-    Privilege::Read,
+    Privilege::Asked(crate::access::needs::file_md5),
     flag::READ_CONCERN | flag::LONG | flag::LENIENT,
     &[arg("root", Kind::Str), arg("partialOk", Kind::BoolLike)],
     run,

@@ -10,8 +10,8 @@ use crate::dispatch::concern::ReadLevel;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{OpClass, Privilege, flag};
-use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
-use crate::state::cursors::{BatchLimit, CursorInfo};
+use crate::read::{CollationArg, QueryCursor, StoreHost, environment, shape};
+use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -22,7 +22,7 @@ use query::find::Find;
 use query::pipeline::Pipeline;
 use query::plan::Hint;
 use std::sync::Arc;
-use store::{Collection, ReadView};
+use store::{Collection, Concerned, ReadView};
 
 const FLAGS: u32 = flag::API_V1
     | flag::READ_CONCERN
@@ -33,7 +33,7 @@ const FLAGS: u32 = flag::API_V1
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "find",
     "documents that match a filter",
-    Privilege::Read,
+    Privilege::Collection(&[auth::Action::Find]),
     FLAGS,
     FIND,
     run,
@@ -75,7 +75,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cursor = cursor.tailing();
         info.tailable = true;
         info.await_data = args.cursor.await_data;
-        info.tails = tailed.as_ref().map(|c| c.uuid());
+        info.tails = tailed.as_ref().map(|c| match cx.service.store.log() {
+            Some(log) if c.is_log() => Tails::Log(Arc::new(log.watch(Concerned::ALL))),
+            _ => Tails::Capped(c.uuid()),
+        });
         // A tail has to begin at a document.
         single |= tailed.is_none_or(|c| c.count() == 0);
     }
@@ -149,7 +152,7 @@ fn by_id(
 
 /// The parsed find, without its collection.
 pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -> Result<Find> {
-    let filter = MatchFilter::parse(&mut ParseCx::new(env), args.filter)?;
+    let filter = MatchFilter::parse(&mut ParseCx::of_query(env), args.filter)?;
     let provided: &[&str] = if filter.filter.text().is_some() {
         &["textScore"]
     } else {
@@ -195,6 +198,7 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
         tail: args.cursor.tailable,
         collation,
         view: None,
+        allowed: None,
     })
 }
 
@@ -276,8 +280,11 @@ fn open(
         allow_disk_use: may_spill(cx, args),
     };
     // Mistakes in the query are reported whether or not there is a collection.
+    let settings = &cx.service.state.query_settings;
+    let allowed = shape::allowed_indexes(settings, cx.db, cx.request.body)?;
     let find = Arc::new(Find {
         view: Some(view.clone()),
+        allowed,
         ..parse(args, env, collation)?
     });
     let docs: Box<dyn BatchStream> = match coll {

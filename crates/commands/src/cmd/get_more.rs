@@ -2,11 +2,12 @@
 
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
-use crate::dispatch::connection::Awaits;
+use crate::dispatch::connection::{Awaits, Waiting};
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::interrupt::Link;
 use crate::dispatch::request::{Outcome, WaitFor};
 use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
-use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
+use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tails, killed_error};
 use crate::state::service::Service;
 use model::{Array, Result, Tag, Value, bail, code};
 use std::sync::Arc;
@@ -73,18 +74,15 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
         let now_us = cx.service.clock.monotonic_us();
-        let (Some(tails), true) = (used.info.tails, now_us < used.until_us) else {
+        let (Some(tails), true) = (&used.info.tails, now_us < used.until_us) else {
             break Progress::Idle;
         };
         let until_us = used.until_us;
         match used.awaits.take() {
             None => {
                 // Register first, then read once more: a later insert wakes this operation.
-                let waiting = cx.service.capped_waiters.wait(
-                    tails,
-                    cx.conn.info.id,
-                    cx.interrupt.link().cloned(),
-                );
+                let link = cx.interrupt.link().cloned();
+                let waiting = wait(cx.service, cx.conn.info.id, link, tails);
                 used.awaits = Some(Awaits {
                     cursor: None,
                     until_us,
@@ -106,12 +104,15 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let count = batch.len();
     drop(batch);
     used.cursor.write_extra(&mut out);
-    let open = if progress != Progress::Done {
-        used.park(cx.service, id, count, cx.interrupt.left_us())
-    } else {
+    let open = progress != Progress::Done;
+    if !open {
         cx.service.cursors.close(id);
-        false
-    };
+    } else if !used.park(cx.service, id, count, cx.interrupt.left_us()) {
+        // Killed after its last look: without an error this batch would pass for the last one.
+        drop(out);
+        cx.interrupt.check()?;
+        return Err(killed_error());
+    }
     out.put("id", if open { id } else { 0 }).put("ns", &ns);
     drop(out);
     Ok(if cx.request.exhaust_allowed && open {
@@ -119,6 +120,22 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     } else {
         Outcome::Reply
     })
+}
+
+/// Has the operation woken by what the cursor tails.
+fn wait(service: &Service, connection: i64, link: Option<Arc<dyn Link>>, tails: &Tails) -> Waiting {
+    match tails {
+        Tails::Capped(uuid) => Waiting::Capped {
+            _waiter: service.capped_waiters.wait(*uuid, connection, link),
+        },
+        Tails::Log(watch) => Waiting::Log {
+            _waker: watch.wake(Arc::new(move || {
+                if let Some(link) = &link {
+                    link.wake();
+                }
+            })),
+        },
+    }
 }
 
 /// A cursor that this command uses.
@@ -158,6 +175,15 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
         });
     }
     cx.service.state.failpoints.at_get_more()?;
+    if cx.service.access.enabled() {
+        let owner = cx.service.cursors.owner(id);
+        if owner.is_some_and(|(owner, _)| owner != cx.owner()) {
+            bail!(
+                code::UNAUTHORIZED,
+                "cursor id {id} was not created by the authenticated user"
+            );
+        }
+    }
     let lsid = cx.generic.lsid.map(|l| l.id);
     let number = cx.transaction.as_ref().and(cx.generic.txn_number);
     let (cursor, info) = cx
@@ -206,6 +232,24 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
     })
 }
 
+/// Cursors of others are for those with a right to them.
+fn may_kill(cx: &Ctx<'_, '_>, id: i64) -> Result<()> {
+    let Some((owner, ns)) = cx.service.cursors.owner(id) else {
+        return Ok(());
+    };
+    let (db, coll) = ns.split_once('.').unwrap_or((&ns, ""));
+    let rights = cx.rights();
+    let any = &[auth::Action::KillAnyCursor];
+    let may = owner == cx.owner()
+        || rights.allows(auth::Target::Cluster, any)
+        || rights.allows(auth::Target::Collection(db, coll), any);
+    if may {
+        Ok(())
+    } else {
+        Err(crate::access::refused(cx.db, cx.request.body))
+    }
+}
+
 fn kill_cursors(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut ids = Vec::new();
     for (i, v) in cx
@@ -226,6 +270,9 @@ fn kill_cursors(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 ));
             }
         }
+    }
+    if cx.service.access.enabled() {
+        ids.iter().try_for_each(|id| may_kill(cx, *id))?;
     }
     let (killed, missing): (Vec<i64>, Vec<i64>) =
         ids.into_iter().partition(|id| cx.service.cursors.kill(*id));

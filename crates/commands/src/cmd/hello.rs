@@ -1,6 +1,7 @@
 //! `hello` and its legacy aliases `isMaster`, `ismaster`: the server's role and limits. By this
 //! reply clients decide whether there are transactions, sessions, change streams and compression.
 
+use crate::access::{mechanism, mechanisms_of, rounds, sasl_start, x509};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -9,7 +10,8 @@ use crate::dispatch::spec::{Privilege, flag};
 use crate::release::{
     MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX, WRITE_BATCH_MAX,
 };
-use model::{DocBuf, Result, Tag, Timestamp, Value, bail, code};
+use auth::UserName;
+use model::{Binary, DocBuf, Result, Tag, Timestamp, Value, bail, code};
 
 static ARGS: &[Arg] = &[
     arg("helloOk", Kind::Bool),
@@ -32,7 +34,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "hello",
         "role, limits and versions of the server",
         Privilege::Any,
-        flag::API_V1 | flag::NO_AUTH | flag::QUIET,
+        flag::API_V1 | flag::NO_AUTH | flag::QUIET | flag::LENIENT,
         ARGS,
         run,
     ),
@@ -64,6 +66,7 @@ fn answer(cx: &mut Ctx<'_, '_>, legacy: bool) -> Result<Outcome> {
     }
     remember_client(cx)?;
     let mechanisms = mechanisms(cx)?;
+    let speculated = speculate(cx)?;
     if cx.args.bool("helloOk", false) {
         cx.conn.hello_ok = true;
     }
@@ -74,10 +77,14 @@ fn answer(cx: &mut Ctx<'_, '_>, legacy: bool) -> Result<Outcome> {
     role(cx, legacy);
     limits(cx);
     compression(cx)?;
-    if mechanisms {
+    if let Some(mechanisms) = mechanisms {
         let mut list = cx.reply.array("saslSupportedMechs");
-        list.push("SCRAM-SHA-256");
-        list.push("SCRAM-SHA-1");
+        for name in mechanisms {
+            list.push(name);
+        }
+    }
+    if let Some(speculated) = speculated {
+        cx.reply.put("speculativeAuthenticate", &speculated);
     }
     let streaming = cx.request.exhaust_allowed && cx.args.has("topologyVersion");
     Ok(if streaming {
@@ -157,16 +164,17 @@ fn remember_client(cx: &Ctx<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks `saslSupportedMechs`; true when the reply lists mechanisms.
-fn mechanisms(cx: &Ctx<'_, '_>) -> Result<bool> {
-    match cx.args.value("saslSupportedMechs") {
-        Value::Missing => Ok(false),
-        // Without user records there is no mechanism to promise to anybody.
-        Value::String(s) if s.contains('.') => Ok(false),
-        Value::String(s) => bail!(
-            code::BAD_VALUE,
-            "UserName must contain a '.' separated database.user pair, given '{s}'"
-        ),
+/// The mechanisms of the user that `saslSupportedMechs` names.
+fn mechanisms(cx: &Ctx<'_, '_>) -> Result<Option<Vec<&'static str>>> {
+    let name = match cx.args.value("saslSupportedMechs") {
+        Value::Missing => return Ok(None),
+        Value::String(s) => match s.split_once('.') {
+            Some((db, user)) => UserName::new(user, db),
+            None => bail!(
+                code::BAD_VALUE,
+                "UserName must contain a '.' separated database.user pair, given '{s}'"
+            ),
+        },
         Value::Document(d) => {
             for part in ["user", "db"] {
                 if d.field(part).as_str().is_none() {
@@ -178,14 +186,68 @@ fn mechanisms(cx: &Ctx<'_, '_>) -> Result<bool> {
                     );
                 }
             }
-            Ok(false)
+            let text = |part: &str| d.field(part).as_str().unwrap_or("");
+            UserName::new(text("user"), text("db"))
         }
-        v => Err(wrong_type(
-            "saslSupportedMechs",
-            &v,
-            &[Tag::STRING, Tag::DOCUMENT],
-        )),
+        v => {
+            return Err(wrong_type(
+                "saslSupportedMechs",
+                &v,
+                &[Tag::STRING, Tag::DOCUMENT],
+            ));
+        }
+    };
+    mechanisms_of(&cx.service.access, &name).map(Some)
+}
+
+/// Begins to log a user in within the greeting, which saves a round trip. What fails here is left
+/// out of the reply; the client then begins by itself.
+fn speculate(cx: &mut Ctx<'_, '_>) -> Result<Option<DocBuf>> {
+    let Some(asked) = cx.args.doc("speculativeAuthenticate") else {
+        return Ok(None);
+    };
+    let db = asked.field("db").as_str().unwrap_or(cx.db);
+    let access = &cx.service.access;
+    let name = asked.field("mechanism").as_str().unwrap_or("");
+    let on = cx
+        .service
+        .state
+        .parameters
+        .strings("authenticationMechanisms");
+    if asked.contains("authenticate")
+        && name == "MONGODB-X509"
+        && db == "$external"
+        && on.iter().any(|m| m == name)
+    {
+        let claimed = asked.field("user").as_str();
+        let entered = x509(access, &mut cx.conn.identity, claimed).ok();
+        cx.conn.show_user();
+        return Ok(entered.map(|s| model::doc! { "dbname": "$external", "user": s.as_str() }));
     }
+    let (Ok(mechanism), Value::Binary(first)) = (mechanism(&on, name), asked.field("payload"))
+    else {
+        return Ok(None);
+    };
+    let skips = asked
+        .field("options")
+        .as_doc()
+        .is_some_and(|o| o.field("skipEmptyExchange").truthy());
+    let rounds = rounds(|name| cx.service.state.parameters.int(name));
+    let identity = &mut cx.conn.identity;
+    let answer = sasl_start(
+        access,
+        identity,
+        (mechanism, db),
+        (first.bytes, skips),
+        rounds,
+    );
+    Ok(answer.ok().map(|bytes| {
+        let payload = Binary {
+            subtype: 0,
+            bytes: &bytes,
+        };
+        model::doc! { "conversationId": 1i32, "done": false, "payload": payload }
+    }))
 }
 
 fn topology_version(cx: &mut Ctx<'_, '_>) {

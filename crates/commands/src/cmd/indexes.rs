@@ -18,7 +18,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "createIndexes",
         "builds indexes",
-        Privilege::Write,
+        Privilege::Collection(&[auth::Action::CreateIndex]),
         flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
         &[
             arg("indexes", Kind::Array).required(),
@@ -41,7 +41,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "listIndexes",
         "indexes of a collection",
-        Privilege::Read,
+        Privilege::Collection(&[auth::Action::ListIndexes]),
         flag::API_V1,
         &[
             arg("cursor", Kind::Object),
@@ -54,7 +54,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dropIndexes",
         "drops indexes",
-        Privilege::Write,
+        Privilege::Collection(&[auth::Action::DropIndex]),
         flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
         &[
             arg(
@@ -314,6 +314,14 @@ fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn chosen(c: &Collection, wanted: Value<'_>) -> Result<Vec<Arc<Index>>> {
     let indexes = c.indexes();
+    let of_id = match wanted {
+        Value::Document(key) => index_spec::is_id_key(key),
+        Value::String(name) => name == "_id_",
+        _ => false,
+    };
+    if of_id && c.options().doc().contains("clusteredIndex") {
+        bail!(5979800, "It is illegal to drop the clusteredIndex");
+    }
     match wanted {
         Value::String("*") => Ok(indexes.as_ref().clone()),
         Value::String(name) => by_name(&indexes, name).map(|i| vec![i]),
@@ -340,9 +348,13 @@ fn several(indexes: &[Arc<Index>], names: Array<'_>) -> Result<Vec<Arc<Index>>> 
             bail!(code::INDEX_NOT_FOUND, "index not found with name [*]");
         }
         let found = by_name(indexes, name)?;
-        if !out.iter().any(|o| o.name() == found.name()) {
-            out.push(found);
+        if out.iter().any(|o| o.name() == found.name()) {
+            bail!(
+                code::INDEX_NOT_FOUND,
+                "index not found with name [{name}], which is given twice"
+            );
         }
+        out.push(found);
     }
     Ok(out)
 }

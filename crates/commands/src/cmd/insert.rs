@@ -1,7 +1,7 @@
 //! `insert`.
 
 use crate::crud::capped;
-use crate::crud::collection::create_implicitly;
+use crate::crud::collection::{check_writable, create_implicitly};
 use crate::crud::document_id::{check_id, new_object_id};
 use crate::crud::statement::report_retried;
 use crate::crud::validator::Validator;
@@ -38,7 +38,7 @@ static ARGS: &[Arg] = &[
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "insert",
     "inserts documents",
-    Privilege::Write,
+    Privilege::Asked(crate::access::needs::insert),
     FLAGS,
     ARGS,
     run,
@@ -180,10 +180,11 @@ fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
                 "Namespace {ns} is a view, not a collection"
             );
         }
+        check_writable(&c)?;
         return Ok(c);
     }
     check_uuid(cx, ns, None)?;
-    create_implicitly(cx.service, ns)
+    create_implicitly(cx.service, ns, cx.transaction.as_deref())
 }
 
 /// The document as it is stored, borrowed when it is fine as it is: `_id` there and first, empty

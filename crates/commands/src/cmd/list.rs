@@ -27,7 +27,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "listCollections",
         "collections and views of a database",
-        Privilege::Read,
+        Privilege::Asked(crate::access::needs::list_collections),
         flag::API_V1,
         &[
             arg("cursor", Kind::Object),
@@ -60,9 +60,20 @@ fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .doc("filter")
         .map(|f| cx.service.listing_matcher(f))
         .transpose()?;
+    let all = cx
+        .rights()
+        .allows(auth::Target::Cluster, &[auth::Action::ListDatabases]);
+    let only = match cx.args.value("authorizedDatabases").as_bool() {
+        Some(false) if !all => return Err(crate::access::refused(cx.db, cx.request.body)),
+        Some(only) => only,
+        None => !all,
+    };
     let mut total = 0i64;
     let mut found = Vec::new();
     for db in cx.service.database_names()? {
+        if only && !cx.rights().any_in(&db) {
+            continue;
+        }
         let size = cx.service.database_bytes(&db)?;
         let one = DocBuf::build(|w| {
             w.put("name", &db);
@@ -97,7 +108,11 @@ fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .map(|f| cx.service.listing_matcher(f))
         .transpose()?;
     let mut found = Vec::new();
+    let only = cx.args.bool("authorizedCollections", false) && name_only;
     for e in cx.service.store.list_collections(cx.db)? {
+        if only && !cx.rights().any_on(cx.db, &e.name) {
+            continue;
+        }
         let one = describe(&Namespace::new(cx.db, &e.name)?, &e.row, name_only);
         if wanted(cx, matches.as_ref(), &one)? {
             found.push(one);

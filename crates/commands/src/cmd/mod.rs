@@ -1,8 +1,10 @@
 //! One file per command; small ones of a kind share one. Each exports `COMMANDS`, joined in
 //! `crate::registry`. Must not know: the dispatcher, which other commands there are.
 
+pub(crate) mod access_info;
 pub(crate) mod admin;
 pub(crate) mod aggregate;
+pub(crate) mod apply_ops;
 pub(crate) mod build_info;
 pub(crate) mod bulk_write;
 pub(crate) mod capped;
@@ -11,6 +13,7 @@ pub(crate) mod cluster_parameter;
 pub(crate) mod coll_mod;
 pub(crate) mod count;
 pub(crate) mod create;
+pub(crate) mod default_concern;
 pub(crate) mod distinct;
 pub(crate) mod drop;
 pub(crate) mod encryption;
@@ -25,14 +28,20 @@ pub(crate) mod indexes;
 pub(crate) mod insert;
 pub(crate) mod list;
 pub(crate) mod map_reduce;
+pub(crate) mod merge_access;
 pub(crate) mod modify;
 pub(crate) mod operations;
+pub(crate) mod oplog;
 pub(crate) mod parameter;
 pub(crate) mod ping;
 pub(crate) mod plan_cache;
+pub(crate) mod query_settings;
 pub(crate) mod replication;
+pub(crate) mod role;
+pub(crate) mod sasl;
 pub(crate) mod server_status;
 pub(crate) mod session;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod transaction;
+pub(crate) mod user;

@@ -27,7 +27,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "update",
         "changes documents",
-        Privilege::Write,
+        Privilege::Asked(crate::access::needs::update),
         FLAGS,
         UPDATE,
         run_update,
@@ -38,7 +38,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "delete",
         "deletes documents",
-        Privilege::Write,
+        Privilege::Collection(&[auth::Action::Remove]),
         FLAGS,
         DELETE,
         run_delete,
@@ -49,7 +49,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "findAndModify",
         "changes one document and returns it",
-        Privilege::Write,
+        Privilege::Asked(crate::access::needs::find_and_modify),
         FLAGS,
         FIND_AND_MODIFY,
         find_and_modify,
@@ -89,7 +89,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .map(|(i, d)| UpdateOp::of(i, d))
         .collect::<Result<Vec<_>>>()?;
     let start_us = cx.service.clock.monotonic_us();
-    collection(cx.service, &ns, false)?;
+    collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let (mut matched, mut modified) = (0, 0);
     let mut upserted: Vec<(usize, OwnedValue)> = Vec::new();
@@ -175,7 +175,7 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .map(|(i, d)| DeleteOp::of(i, d))
         .collect::<Result<Vec<_>>>()?;
     let start_us = cx.service.clock.monotonic_us();
-    collection(cx.service, &ns, false)?;
+    collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let mut n = 0;
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
@@ -240,7 +240,7 @@ impl Shape {
         }
         let projection = Projection::parse_find(&mut ParseCx::new(env), a.fields)?;
         let filter = if projection.needs_position() {
-            Some(Filter::parse(&mut ParseCx::new(env), a.query)?)
+            Some(Filter::parse(&mut ParseCx::of_query(env), a.query)?)
         } else {
             None
         };
@@ -305,7 +305,7 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let a = FindAndModifyArgs::of(cx.value().as_str().unwrap_or(""), &cx.args)?;
     let start_us = cx.service.clock.monotonic_us();
-    collection(cx.service, &ns, false)?;
+    collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let shape = Shape::of(&env, &a)?;
     let ids = cx

@@ -13,7 +13,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "currentOp",
         "operations running now",
-        Privilege::Monitor,
+        Privilege::Asked(crate::access::needs::current_op),
         flag::ADMIN | flag::LENIENT,
         &[
             arg("$all", Kind::BoolLike),
@@ -25,7 +25,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "killOp",
         "ends an operation",
-        Privilege::Administer,
+        Privilege::Any,
         flag::ADMIN | flag::LENIENT,
         &[arg("op", Kind::Any)],
         kill_op,
@@ -42,10 +42,12 @@ fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
     });
-    let filter = cx.service.matcher(filter.doc())?;
+    let filter = cx.service.query_matcher(filter.doc())?;
     let now_ms = cx.now_ms();
+    let owner = cx.owner();
     let mut out = cx.reply.array("inprog");
-    for op in &list(cx.service, idle, idle) {
+    let own = cx.service.access.enabled() && cx.args.bool("$ownOps", false);
+    for op in &list(cx.service, idle, idle, own.then_some(&owner)) {
         if filter.matches(op.doc(), now_ms)? {
             out.push(op);
         }
@@ -76,12 +78,26 @@ fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let Ok(op) = i32::try_from(op) else {
         bail!(26_823, "invalid op : {op}, an operation number has 32 bits")
     };
+    let any = cx
+        .rights()
+        .allows(auth::Target::Cluster, &[auth::Action::Killop]);
+    let mut found = false;
     for conn in cx.service.connections.list() {
-        if let Some(running) = conn.op.lock().as_ref().filter(|r| r.opid == op) {
+        let running = conn.op.lock().clone();
+        if let Some(running) = running.filter(|r| r.opid == op) {
+            let owner = conn.user.lock().as_ref().map(|u| u.digest);
+            if !any && owner != Some(cx.owner()) {
+                continue;
+            }
+            found = true;
             running
                 .interrupt
                 .kill(crate::dispatch::interrupt::interrupted());
         }
+    }
+    // Whether there is such an operation of somebody else is not told.
+    if !any && !found {
+        return Err(crate::access::refused(cx.db, cx.request.body));
     }
     cx.reply.put("info", "attempting to kill op");
     Ok(Outcome::Reply)

@@ -12,7 +12,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "getParameter",
         "reads server parameters",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::GetParameter]),
         flag::ADMIN | flag::LENIENT,
         &[],
         get,
@@ -20,7 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "setParameter",
         "sets server parameters",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::SetParameter]),
         flag::ADMIN | flag::LENIENT,
         &[],
         set,
@@ -129,6 +129,7 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for (name, value) in changes {
         was = Some(cx.service.state.parameters.set(name, value)?);
     }
+    cx.service.limit_scripts();
     let Some(was) = was else {
         bail!(
             code::INVALID_OPTIONS,

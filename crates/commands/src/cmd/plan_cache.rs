@@ -22,7 +22,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "planCacheClear",
         "forgets cached plans",
-        Privilege::Schema,
+        Privilege::Collection(&[auth::Action::PlanCacheWrite]),
         flag::LENIENT,
         SHAPE,
         clear,
@@ -30,7 +30,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "planCacheListFilters",
         "index filters of a collection",
-        Privilege::Schema,
+        Privilege::Collection(&[auth::Action::PlanCacheIndexFilter]),
         flag::LENIENT,
         &[],
         list,
@@ -38,7 +38,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "planCacheSetFilter",
         "allows only some indexes for a query shape",
-        Privilege::Schema,
+        Privilege::Collection(&[auth::Action::PlanCacheIndexFilter]),
         flag::LENIENT,
         SHAPE,
         set,
@@ -46,7 +46,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "planCacheClearFilters",
         "removes index filters",
-        Privilege::Schema,
+        Privilege::Collection(&[auth::Action::PlanCacheIndexFilter]),
         flag::LENIENT,
         SHAPE,
         clear_filters,

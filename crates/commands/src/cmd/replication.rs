@@ -5,13 +5,14 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
+use crate::state::replica_set;
 use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetGetStatus",
         "state of the replica set",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ReplSetGetStatus]),
         flag::ADMIN | flag::LENIENT,
         &[],
         status,
@@ -19,7 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetGetConfig",
         "configuration of the replica set",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ReplSetGetConfig]),
         flag::ADMIN | flag::LENIENT,
         &[],
         config,
@@ -27,7 +28,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetInitiate",
         "starts a replica set",
-        Privilege::Administer,
+        Privilege::Cluster(&[auth::Action::ReplSetConfigure]),
         flag::ADMIN | flag::LENIENT,
         &[],
         initiate,
@@ -35,7 +36,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "replSetGetRBID",
         "rollback number",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ReplSetGetStatus]),
         flag::ADMIN | flag::LENIENT,
         &[],
         rbid,
@@ -124,42 +125,9 @@ fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn config(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let set = set_name(cx)?;
-    let service = cx.service;
-    let host = service.config.host.as_str();
-    let id = service.election_id;
-    let w = &mut cx.reply;
-    doc_fields!(w;
-        "config": {
-            "_id": set,
-            "version": 1i32,
-            "term": 1i32,
-            "members": [{
-                "_id": 0i32,
-                "host": host,
-                "arbiterOnly": false,
-                "buildIndexes": true,
-                "hidden": false,
-                "priority": 1.0,
-                "tags": {},
-                "secondaryDelaySecs": 0i64,
-                "votes": 1i32
-            }],
-            "protocolVersion": 1i64,
-            "writeConcernMajorityJournalDefault": true,
-            "settings": {
-                "chainingAllowed": true,
-                "heartbeatIntervalMillis": 2000i32,
-                "heartbeatTimeoutSecs": 10i32,
-                "electionTimeoutMillis": 10000i32,
-                "catchUpTimeoutMillis": -1i32,
-                "catchUpTakeoverDelayMillis": 30000i32,
-                "getLastErrorModes": {},
-                "getLastErrorDefaults": { "w": 1i32, "wtimeout": 0i32 },
-                "replicaSetId": id
-            }
-        }
-    );
+    set_name(cx)?;
+    let config = replica_set::config(&cx.service.config, cx.service.election_id);
+    cx.reply.put("config", &config);
     Ok(Outcome::Reply)
 }
 

@@ -16,7 +16,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "serverStatus",
         "counts and sizes of the server",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ServerStatus]),
         flag::LENIENT,
         &[],
         run,
@@ -24,7 +24,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "getDiagnosticData",
         "what the server records about itself",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ServerStatus, auth::Action::ReplSetGetStatus]),
         flag::ADMIN | flag::LENIENT,
         &[],
         diagnostic_data,

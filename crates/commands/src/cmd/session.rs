@@ -1,6 +1,7 @@
 //! `startSession`, `endSessions`, `refreshSessions`, `killSessions`, `killAllSessions`,
 //! `killAllSessionsByPattern`.
 
+use crate::access::user::digest;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -8,6 +9,7 @@ use crate::dispatch::generic;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use crate::release::SESSION_TIMEOUT_MINUTES;
+use auth::UserName;
 use model::{Array, Binary, Result, Tag, Value};
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -40,7 +42,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "killSessions",
         "ends sessions and what runs on them",
-        Privilege::Any,
+        Privilege::Asked(crate::access::needs::kill_sessions),
         flag::LENIENT,
         &[],
         kill,
@@ -49,8 +51,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "killAllSessions",
         "ends all sessions of users",
-        Privilege::Administer,
-        0,
+        Privilege::Asked(crate::access::needs::kill_all_sessions),
+        flag::LENIENT,
         &[],
         kill_all,
     )
@@ -58,7 +60,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "killAllSessionsByPattern",
         "ends sessions by pattern",
-        Privilege::Administer,
+        Privilege::Asked(crate::access::needs::kill_sessions_by_pattern),
         0,
         &[],
         kill_by_pattern,
@@ -71,7 +73,9 @@ fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     // Version 4, variant 1.
     id[6] = (id[6] & 0x0f) | 0x40;
     id[8] = (id[8] & 0x3f) | 0x80;
-    cx.service.state.sessions.touch(id, cx.now_ms())?;
+    let owner = cx.owner();
+    let now = cx.now_ms();
+    cx.service.state.sessions.touch(id, owner, now)?;
     cx.reply.doc("id").put(
         "id",
         Binary {
@@ -83,8 +87,11 @@ fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Session ids of an array; null elements are skipped.
-fn ids(name: &str, list: Array<'_>) -> Result<Vec<[u8; 16]>> {
+/// A session as a list names it: its id, and whose it is where that is said.
+type Named<'a> = ([u8; 16], Option<&'a [u8]>);
+
+/// Sessions of an array; null elements are skipped.
+fn ids<'a>(name: &str, list: Array<'a>) -> Result<Vec<Named<'a>>> {
     static TABLE: &[Arg] = &[
         arg("id", Kind::OneOf(&[Tag::BINARY])).required(),
         arg("uid", Kind::OneOf(&[Tag::BINARY])),
@@ -95,7 +102,12 @@ fn ids(name: &str, list: Array<'_>) -> Result<Vec<[u8; 16]>> {
         match v {
             Value::Null | Value::Undefined => {}
             Value::Document(d) => {
-                out.push(generic::uuid(&check_doc(&path, TABLE, d)?.value("id"))?)
+                let args = check_doc(&path, TABLE, d)?;
+                let uid = match args.value("uid") {
+                    Value::Binary(b) => Some(b.bytes),
+                    _ => None,
+                };
+                out.push((generic::uuid(&args.value("id"))?, uid));
             }
             v => return Err(wrong_type(&path, &v, &[Tag::DOCUMENT])),
         }
@@ -103,7 +115,7 @@ fn ids(name: &str, list: Array<'_>) -> Result<Vec<[u8; 16]>> {
     Ok(out)
 }
 
-fn own_ids(cx: &Ctx<'_, '_>) -> Result<Vec<[u8; 16]>> {
+fn own_ids<'a>(cx: &Ctx<'a, '_>) -> Result<Vec<Named<'a>>> {
     ids(
         cx.command.name,
         cx.value().as_array().unwrap_or(Array::EMPTY),
@@ -111,15 +123,27 @@ fn own_ids(cx: &Ctx<'_, '_>) -> Result<Vec<[u8; 16]>> {
 }
 
 fn end(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    for id in own_ids(cx)? {
-        cx.service.end_session(&id);
+    for (id, uid) in own_ids(cx)? {
+        end_of(cx, &id, uid);
     }
     Ok(Outcome::Reply)
 }
 
+/// Ends a session, if it is the one of the user named or else of this connection's.
+fn end_of(cx: &Ctx<'_, '_>, id: &[u8; 16], uid: Option<&[u8]>) {
+    let owner = cx.service.state.sessions.owner(id);
+    let wanted = uid
+        .map(<[u8]>::to_vec)
+        .unwrap_or_else(|| cx.owner().to_vec());
+    if !cx.service.access.enabled() || owner.is_some_and(|o| o[..] == wanted[..]) {
+        cx.service.end_session(id);
+    }
+}
+
 fn refresh(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    for id in own_ids(cx)? {
-        cx.service.state.sessions.touch(id, cx.now_ms())?;
+    let (owner, now) = (cx.owner(), cx.now_ms());
+    for (id, _) in own_ids(cx)? {
+        cx.service.state.sessions.touch(id, owner, now)?;
     }
     Ok(Outcome::Reply)
 }
@@ -127,21 +151,25 @@ fn refresh(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn kill(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ids = own_ids(cx)?;
     if ids.is_empty() {
-        kill_every(cx);
+        let owner = cx.service.access.enabled().then(|| cx.owner());
+        kill_every(cx, owner);
     }
-    for id in ids {
-        cx.service.end_session(&id);
+    for (id, uid) in ids {
+        end_of(cx, &id, uid);
     }
     Ok(Outcome::Reply)
 }
 
-fn kill_every(cx: &Ctx<'_, '_>) {
-    for (id, _) in cx.service.state.sessions.list() {
-        cx.service.end_session(&id);
+/// Ends the sessions of a user, or all.
+fn kill_every(cx: &Ctx<'_, '_>, owner: Option<[u8; 32]>) {
+    for (id, session) in cx.service.state.sessions.list() {
+        if owner.is_none_or(|o| o == session.owner) {
+            cx.service.end_session(&id);
+        }
     }
 }
 
-/// Without authentication every session belongs to nobody: a list of users matches none, an empty
+/// Without access control every session belongs to nobody: a list of users matches none, an empty
 /// list all.
 fn kill_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     static TABLE: &[Arg] = &[
@@ -149,15 +177,26 @@ fn kill_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         arg("db", Kind::Str).required(),
     ];
     let users = cx.value().as_array().unwrap_or(Array::EMPTY);
+    let mut owners = Vec::new();
     for (i, v) in users.iter().enumerate() {
         let path = format!("killAllSessions.killAllSessions.{i}");
         match v {
-            Value::Document(d) => check_doc(&path, TABLE, d).map(|_| ())?,
+            Value::Null | Value::Undefined => {}
+            Value::Document(d) => {
+                let args = check_doc(&path, TABLE, d)?;
+                owners.push(digest(&UserName::new(
+                    args.str("user").unwrap_or(""),
+                    args.str("db").unwrap_or(""),
+                )));
+            }
             v => return Err(wrong_type(&path, &v, &[Tag::DOCUMENT])),
         }
     }
     if users.is_empty() {
-        kill_every(cx);
+        kill_every(cx, None);
+    }
+    for owner in owners {
+        kill_every(cx, Some(owner));
     }
     Ok(Outcome::Reply)
 }
@@ -185,10 +224,15 @@ fn kill_by_pattern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         if let Some(lsid) = args.doc("lsid") {
             chosen.push(generic::uuid(&check_doc("lsid", LSID, lsid)?.value("id"))?);
         }
+        if let Value::Binary(b) = args.value("uid")
+            && let Ok(owner) = <[u8; 32]>::try_from(b.bytes)
+        {
+            kill_every(cx, Some(owner));
+        }
         every |= d.is_empty();
     }
     if every {
-        kill_every(cx);
+        kill_every(cx, None);
     }
     for id in chosen {
         cx.service.end_session(&id);

@@ -15,7 +15,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "collStats",
         "sizes of a collection",
-        Privilege::Read,
+        Privilege::Collection(&[auth::Action::CollStats]),
         flag::READ_CONCERN,
         &[
             arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
@@ -30,11 +30,11 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dbStats",
         "sizes of a database",
-        Privilege::Read,
+        Privilege::Database(&[auth::Action::DbStats]),
         flag::READ_CONCERN,
         &[
             arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
-            arg("freeStorage", Kind::Number),
+            arg("freeStorage", Kind::BoolLike),
         ],
         db_stats,
     )
@@ -42,7 +42,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dataSize",
         "bytes of documents, of a range of keys when asked",
-        Privilege::Read,
+        Privilege::Asked(crate::access::needs::data_size),
         flag::READ_CONCERN,
         &[
             arg("keyPattern", Kind::Object),
@@ -142,7 +142,7 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .put("indexSize", scaled(index_bytes));
     w.put("totalSize", scaled(storage.saturating_add(index_bytes)))
         .put("scaleFactor", scale);
-    if cx.args.int("freeStorage").unwrap_or(0) != 0 {
+    if cx.args.bool("freeStorage", false) {
         w.put("freeStorageSize", 0.0)
             .put("indexFreeStorageSize", 0.0)
             .put("totalFreeStorageSize", 0.0);

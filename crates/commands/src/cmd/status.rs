@@ -1,10 +1,8 @@
-//! Small commands that report: `whatsmyuri`, `connectionStatus`, `getCmdLineOpts`, `getLog`,
-//! `listCommands`, `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`, `getDefaultRWConcern`,
-//! `setDefaultRWConcern`.
+//! Small commands that report: `whatsmyuri`, `getCmdLineOpts`, `getLog`, `listCommands`,
+//! `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`.
 
-use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
-use crate::dispatch::concern::{Acknowledge, write_concern};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, Spec, flag};
@@ -22,17 +20,9 @@ pub(crate) static COMMANDS: &[Command] = &[
         whatsmyuri,
     ),
     Command::new(
-        "connectionStatus",
-        "who is authenticated on this connection",
-        Privilege::Any,
-        flag::NO_AUTH,
-        &[arg("showPrivileges", Kind::BoolLike)],
-        connection_status,
-    ),
-    Command::new(
         "getCmdLineOpts",
         "command line of the server",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::GetCmdLineOpts]),
         flag::ADMIN,
         &[],
         get_cmd_line_opts,
@@ -40,7 +30,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "getLog",
         "last lines of the log",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::GetLog]),
         flag::ADMIN,
         &[],
         get_log,
@@ -57,7 +47,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "connPoolStats",
         "outgoing connections",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ConnPoolStats]),
         flag::LENIENT,
         &[],
         conn_pool_stats,
@@ -65,7 +55,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "lockInfo",
         "locks held and awaited",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::ServerStatus]),
         flag::ADMIN | flag::LENIENT,
         &[arg("includeStorageEngineDump", Kind::Bool)],
         lock_info,
@@ -73,7 +63,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "hostInfo",
         "machine and operating system",
-        Privilege::Monitor,
+        Privilege::Cluster(&[auth::Action::HostInfo]),
         flag::LENIENT,
         &[],
         host_info,
@@ -81,68 +71,16 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "logRotate",
         "starts a new log",
-        Privilege::Administer,
-        flag::ADMIN | flag::LENIENT,
-        &[],
+        Privilege::Cluster(&[auth::Action::LogRotate]),
+        flag::ADMIN,
+        &[arg("comment", Kind::Any)],
         log_rotate,
     )
     .value(Kind::Any),
-    Command::new(
-        "usersInfo",
-        "users that exist",
-        Privilege::Administer,
-        flag::LENIENT,
-        &[],
-        |cx| {
-            cx.reply.array("users");
-            Ok(Outcome::Reply)
-        },
-    ),
-    Command::new(
-        "rolesInfo",
-        "roles that users made",
-        Privilege::Administer,
-        flag::LENIENT,
-        &[],
-        |cx| {
-            cx.reply.array("roles");
-            Ok(Outcome::Reply)
-        },
-    ),
-    Command::new(
-        "getDefaultRWConcern",
-        "default read and write concern",
-        Privilege::Monitor,
-        flag::ADMIN,
-        &[arg("inMemory", Kind::Bool)],
-        get_default_concern,
-    ),
-    Command::new(
-        "setDefaultRWConcern",
-        "sets the default read and write concern",
-        Privilege::Administer,
-        flag::ADMIN | flag::WRITE_CONCERN,
-        &[
-            arg("defaultReadConcern", Kind::Object),
-            arg("defaultWriteConcern", Kind::Object),
-        ],
-        set_default_concern,
-    ),
 ];
 
 fn whatsmyuri(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.reply.put("you", &cx.conn.info.peer);
-    Ok(Outcome::Reply)
-}
-
-fn connection_status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let show = cx.args.bool("showPrivileges", false);
-    let mut info = cx.reply.doc("authInfo");
-    info.array("authenticatedUsers");
-    info.array("authenticatedUserRoles");
-    if show {
-        info.array("authenticatedUserPrivileges");
-    }
     Ok(Outcome::Reply)
 }
 
@@ -296,103 +234,12 @@ fn log_rotate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         ];
         return Err(wrong_type("logRotate.logRotate", &v, &tags));
     }
+    if let Some(kind) = v.as_str().filter(|kind| *kind != "server") {
+        bail!(
+            code::NO_SUCH_KEY,
+            "no log of the kind '{kind}' can be rotated, only 'server'"
+        );
+    }
     cx.service.rotate_log();
-    Ok(Outcome::Reply)
-}
-
-fn needs_set(cx: &Ctx<'_, '_>) -> Result<()> {
-    if cx.service.config.replica_set.is_none() {
-        bail!(
-            51_300,
-            "'{}' is not supported on standalone nodes",
-            cx.command.name
-        );
-    }
-    Ok(())
-}
-
-fn get_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    needs_set(cx)?;
-    concerns(cx);
-    Ok(Outcome::Reply)
-}
-
-fn concerns(cx: &mut Ctx<'_, '_>) {
-    let (read, write) = cx.service.state.default_concerns.lock().clone();
-    let now = cx.now_ms();
-    match &read {
-        Some(d) => {
-            cx.reply.put("defaultReadConcern", d);
-        }
-        None => {
-            cx.reply.doc("defaultReadConcern").put("level", "local");
-        }
-    }
-    match &write {
-        Some(d) => {
-            cx.reply.put("defaultWriteConcern", d);
-        }
-        None => {
-            cx.reply
-                .doc("defaultWriteConcern")
-                .put("w", "majority")
-                .put("wtimeout", 0i32);
-        }
-    }
-    let source = |set: bool| if set { "global" } else { "implicit" };
-    cx.reply
-        .put("defaultReadConcernSource", source(read.is_some()));
-    cx.reply
-        .put("defaultWriteConcernSource", source(write.is_some()));
-    cx.reply.put("localUpdateWallClockTime", Value::Date(now));
-}
-
-fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    needs_set(cx)?;
-    let (read, write) = (
-        cx.args.doc("defaultReadConcern"),
-        cx.args.doc("defaultWriteConcern"),
-    );
-    if read.is_none() && write.is_none() {
-        bail!(
-            code::BAD_VALUE,
-            "At least one of the \"defaultReadConcern\" or \"defaultWriteConcern\" fields must be \
-                present"
-        );
-    }
-    static READ: &[Arg] = &[arg("level", Kind::Str).required()];
-    if let Some(read) = read {
-        let level = check_doc("defaultReadConcern", READ, read)?;
-        if !matches!(level.str("level"), Some("local" | "available" | "majority")) {
-            bail!(
-                code::BAD_VALUE,
-                "level: '{}' is not suitable for the default read concern",
-                level.str("level").unwrap_or("")
-            );
-        }
-    }
-    if let Some(write) = write {
-        if let Acknowledge::Mode(mode) = write_concern(write, false)?.w {
-            bail!(
-                code::UNKNOWN_REPL_WRITE_CONCERN,
-                "No write concern mode named '{mode}' found in replica set configuration"
-            );
-        }
-        if write.is_empty() || write.field("w").as_i64_exact() == Some(0) {
-            bail!(
-                code::BAD_VALUE,
-                "w:0 and an empty document are not suitable for the default write concern"
-            );
-        }
-    }
-    let mut stored = cx.service.state.default_concerns.lock();
-    if let Some(read) = read {
-        stored.0 = (!read.is_empty()).then(|| read.to_buf());
-    }
-    if let Some(write) = write {
-        stored.1 = Some(write.to_buf());
-    }
-    drop(stored);
-    concerns(cx);
     Ok(Outcome::Reply)
 }

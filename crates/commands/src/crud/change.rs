@@ -5,6 +5,7 @@ use super::args::{DeleteOp, Mods, UpdateOp};
 use super::capped;
 use super::document_id::with_id;
 use super::selector::Selector;
+use super::touched;
 use super::validator::Validator;
 use crate::state::service::Service;
 use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, code};
@@ -12,7 +13,8 @@ use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::update::{Applied, Update, UpdateCx, upsert_base};
-use store::{Change, CommitPos, Effect, Keep, Modified, StatementLog};
+use std::sync::Arc;
+use store::{Change, CommitPos, Effect, Keep, Modified, StatementLog, Touched};
 
 /// Attempts of an upsert while other writers insert the same key.
 const UPSERT_TRIES: usize = 5;
@@ -152,6 +154,8 @@ fn delete_many(t: &Selector<'_>, filter: &Filter) -> Result<Done> {
 /// A parsed change.
 pub(crate) struct Changer {
     update: Update,
+    /// What the log looks at to tell what changed; `None` where it tells the whole document.
+    touched: Option<Arc<Touched>>,
     validator: Option<Validator>,
 }
 
@@ -181,7 +185,25 @@ impl Changer {
             }
             Mods::Pipeline { stages, .. } => Update::parse(&mut cx, Value::Array(*stages), None)?,
         };
-        Ok(Changer { update, validator })
+        let touched = match mods {
+            _ if update.is_replacement() => None,
+            Mods::Pipeline { .. } => Some(Touched::Anything),
+            Mods::Update { doc, .. } => Some(Touched::Paths(touched::paths(*doc))),
+        };
+        Ok(Changer {
+            update,
+            touched: touched.map(Arc::new),
+            validator,
+        })
+    }
+
+    /// The change that stores a new document, if there is one.
+    fn change(&self, new: Option<DocBuf>) -> Change {
+        match (new, &self.touched) {
+            (None, _) => Change::Keep,
+            (Some(new), None) => Change::Replace(new.into_bytes()),
+            (Some(new), Some(touched)) => Change::Update(new.into_bytes(), Arc::clone(touched)),
+        }
     }
 
     /// Whether a document that matches `filter` would change.
@@ -305,7 +327,7 @@ fn update_many(t: &Selector<'_>, changer: &Changer, done: &mut Done) -> Result<(
             } else {
                 None
             };
-            Ok(new.map_or(Change::Keep, |n| Change::Replace(n.into_bytes())))
+            Ok(changer.change(new))
         };
         t.modify_many(keys, decide, &mut |n, m| {
             done.matched += i64::from(m != Modified::Absent && matched.borrow()[n]);
@@ -338,7 +360,7 @@ fn change(
             before = Some(doc.to_buf());
             after = Some(new.clone().unwrap_or_else(|| doc.to_buf()));
         }
-        Ok(new.map_or(Change::Keep, |n| Change::Replace(n.into_bytes())))
+        Ok(changer.change(new))
     };
     let m = t.modify(key, decide, log)?;
     if m != Modified::Absent && matched {

@@ -8,5 +8,6 @@ pub(crate) mod collection;
 pub(crate) mod document_id;
 pub(crate) mod selector;
 pub(crate) mod statement;
+mod touched;
 pub(crate) mod validator;
 pub(crate) mod write_batch;

@@ -113,7 +113,7 @@ fn update_with(
     op: &UpdateOp<'_>,
     options: WriteOptions<'_>,
 ) -> Result<Done> {
-    let coll = collection(service, ns, false)?;
+    let coll = collection(service, ns, false, None)?;
     let coll_options = coll.as_ref().map(|c| c.options());
     if let Some(series) = coll.as_deref().and_then(Series::of) {
         series.check_update(op)?;
@@ -125,7 +125,7 @@ fn update_with(
         coll_options.as_ref().map(|o| o.doc()),
     )?;
     let env: &Env = env;
-    let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
+    let filter = MatchFilter::parse(&mut ParseCx::of_query(env), op.filter)?;
     let validator = match &coll {
         Some(c) if !options.bypass => Validator::of(service, c)?,
         _ => None,
@@ -134,7 +134,7 @@ fn update_with(
     let hint = Hint::parse(op.hint.unwrap_or_default())?;
     let coll = match coll {
         Some(c) => c,
-        None if op.upsert => match collection(service, ns, true)? {
+        None if op.upsert => match collection(service, ns, true, options.transaction)? {
             Some(c) => c,
             None => return Ok(Done::default()),
         },
@@ -184,7 +184,7 @@ fn delete_once(
     sort: Doc<'_>,
     options: WriteOptions<'_>,
 ) -> Result<Done> {
-    let coll = collection(service, ns, false)?;
+    let coll = collection(service, ns, false, None)?;
     let coll_options = coll.as_ref().map(|c| c.options());
     let collation = prepare(
         service,
@@ -193,7 +193,7 @@ fn delete_once(
         coll_options.as_ref().map(|o| o.doc()),
     )?;
     let env: &Env = env;
-    let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
+    let filter = MatchFilter::parse(&mut ParseCx::of_query(env), op.filter)?;
     let hint = Hint::parse(op.hint.unwrap_or_default())?;
     let Some(coll) = coll else {
         return Ok(Done::default());

@@ -20,7 +20,7 @@ pub(crate) fn describe(ns: &Namespace, row: &CatalogRow, name_only: bool) -> Doc
         w.put("options", options);
         let mut info = w.doc("info");
         info.put("readOnly", view);
-        if !view {
+        if kind == "collection" {
             info.put(
                 "uuid",
                 Binary {

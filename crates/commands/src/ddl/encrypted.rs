@@ -1,9 +1,9 @@
 //! `encryptedFields` of `create`: checked as MongoDB checks it. The encryption itself happens in
 //! clients.
 
-use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, wrong_type};
 use crate::dispatch::generic::uuid;
-use model::{Array, Doc, Result, Tag, bail, code};
+use model::{Array, Doc, Result, Tag, Value, bail, code};
 
 static TOP: &[Arg] = &[
     arg("fields", Kind::Array).required(),
@@ -19,6 +19,104 @@ static FIELD: &[Arg] = &[
     arg("bsonType", Kind::Str),
     arg("queries", Kind::OneOf(&[Tag::ARRAY, Tag::DOCUMENT])),
 ];
+
+/// One way in which a field is queried.
+static QUERY: &[Arg] = &[
+    arg("queryType", Kind::Str).required(),
+    arg("contention", Kind::Number),
+    arg("min", Kind::Any),
+    arg("max", Kind::Any),
+    arg("sparsity", Kind::Number),
+    arg("precision", Kind::Number),
+    arg("trimFactor", Kind::Number),
+    arg("strMaxLength", Kind::Number),
+    arg("strMinQueryLength", Kind::Number),
+    arg("strMaxQueryLength", Kind::Number),
+    arg("caseSensitive", Kind::Bool),
+    arg("diacriticSensitive", Kind::Bool),
+];
+
+const QUERY_TYPES: &[&str] = &[
+    "equality",
+    "range",
+    "rangePreview",
+    "substringPreview",
+    "suffixPreview",
+    "prefixPreview",
+];
+
+/// Whole numbers of a query, and the least each may be.
+const QUERY_NUMBERS: &[(&str, i64)] = &[
+    ("contention", 0),
+    ("sparsity", 1),
+    ("precision", 0),
+    ("trimFactor", 0),
+    ("strMaxLength", 1),
+    ("strMinQueryLength", 1),
+    ("strMaxQueryLength", 1),
+];
+
+/// Checks `queries` of one field.
+fn queries(scope: &str, v: Value<'_>) -> Result<()> {
+    let list = match v {
+        Value::Missing => return Ok(()),
+        Value::Document(d) => return query(&format!("{scope}.queries"), d).map(|_| ()),
+        v => v.as_array().unwrap_or(Array::EMPTY),
+    };
+    let mut types = Vec::new();
+    for (i, v) in list.iter().enumerate() {
+        let scope = format!("{scope}.queries.{i}");
+        let Value::Document(d) = v else {
+            return Err(wrong_type(&scope, &v, &[Tag::DOCUMENT]));
+        };
+        types.push(query(&scope, d)?);
+    }
+    let of_ends = |t: &&str| matches!(*t, "suffixPreview" | "prefixPreview");
+    match types.as_slice() {
+        [] => bail!(9_783_412, "At least one query type must be given"),
+        [_] => Ok(()),
+        [a, b] if of_ends(a) && of_ends(b) && a != b => Ok(()),
+        [_, _] => bail!(
+            9_783_414,
+            "Two query types of one field must be suffixPreview and prefixPreview"
+        ),
+        _ => bail!(
+            9_783_413,
+            "At most two query types of one field are allowed"
+        ),
+    }
+}
+
+/// Checks one way of querying and gives its name.
+fn query<'a>(scope: &str, d: Doc<'a>) -> Result<&'a str> {
+    let q = check_doc(scope, QUERY, d)?;
+    let kind = q.str("queryType").unwrap_or("");
+    if !QUERY_TYPES.contains(&kind) {
+        bail!(
+            code::BAD_VALUE,
+            "Enumeration value '{kind}' for field '{scope}.queryType' is not a valid value"
+        );
+    }
+    for (name, least) in QUERY_NUMBERS {
+        let v = q.value(name);
+        if v.is_missing() {
+            continue;
+        }
+        match v.as_i64_exact() {
+            Some(n) if n >= *least => {}
+            Some(n) => bail!(
+                code::BAD_VALUE,
+                "BSON field '{scope}.{name}' value must be >= {least}, actual value '{n}'"
+            ),
+            None => bail!(
+                code::FAILED_TO_PARSE,
+                "Expected an integer: {name}: {}",
+                show(&v)
+            ),
+        }
+    }
+    Ok(kind)
+}
 
 /// Types whose values cannot be encrypted.
 const UNENCRYPTABLE: &[&str] = &["minKey", "maxKey", "null", "undefined"];
@@ -43,6 +141,7 @@ pub(crate) fn check(doc: Doc<'_>) -> Result<()> {
             .ok_or_else(|| wrong_type(&scope, &v, &[Tag::DOCUMENT]))?;
         let field = check_doc(&scope, FIELD, d)?;
         uuid(&field.value("keyId"))?;
+        queries(&scope, field.value("queries"))?;
         let path = field.str("path").unwrap_or("");
         if path.is_empty() {
             bail!(6_316_402, "Encrypted field must have a path");

@@ -38,7 +38,7 @@ pub(crate) fn check_pipeline(
     source: &Namespace,
     pipeline: Array<'_>,
 ) -> Result<()> {
-    check_stages(pipeline)?;
+    check_stages(cx, pipeline)?;
     let mut env = Env::new(cx.now_ms(), 1);
     // Whether there is a cluster time is asked when the view is read.
     env.cluster_time = Some(cx.service.operation_time());
@@ -56,7 +56,7 @@ pub(crate) fn check_pipeline(
     Pipeline::parse(&mut ParseCx::new(&env), stages, &options).map(|_| ())
 }
 
-fn check_stages(pipeline: Array<'_>) -> Result<()> {
+fn check_stages(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
     for (i, v) in pipeline.iter().enumerate() {
         let stage = match v {
             Value::Null | Value::Undefined => continue,
@@ -74,7 +74,10 @@ fn check_stages(pipeline: Array<'_>) -> Result<()> {
                 code::OPTION_NOT_SUPPORTED_ON_VIEW,
                 "The aggregation stage {name} cannot be used in a view definition"
             ),
-            "$changeStream" => bail!(40_573, "$changeStream cannot be used in a view definition"),
+            // Where there are no streams at all, that is said first.
+            "$changeStream" if cx.service.store.log().is_none() => {
+                bail!(40_573, "$changeStream cannot be used in a view definition")
+            }
             "$currentOp" | "$documents" | "$listSessions" | "$listLocalSessions" => {
                 bail!(
                     code::INVALID_NAMESPACE,

@@ -32,7 +32,9 @@ pub fn check_pipeline(stages: Array<'_>) -> Result<()> {
             continue;
         };
         let counted_only = |d: Doc<'_>| d.iter().all(|(k, _)| k == "count");
+        let expanded = |d: Doc<'_>| d.contains("showExpandedEvents");
         if OUTSIDE.contains(&name)
+            || name == "$changeStream" && argument.as_doc().is_some_and(expanded)
             || name == "$collStats" && !argument.as_doc().is_some_and(counted_only)
         {
             bail!(

@@ -285,6 +285,13 @@ impl<'a> Args<'a> {
             .find(|(n, _, present)| *n == name && *present)
             .map_or(Value::Missing, |(_, v, _)| *v)
     }
+    /// The value as it was given, null included.
+    pub fn given(&self, name: &str) -> Value<'a> {
+        self.values
+            .iter()
+            .find(|(n, ..)| *n == name)
+            .map_or(Value::Missing, |(_, v, _)| *v)
+    }
     /// True when given.
     pub fn has(&self, name: &str) -> bool {
         !self.value(name).is_missing()

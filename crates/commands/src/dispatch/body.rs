@@ -58,3 +58,30 @@ pub(super) fn validate(request: &Request<'_>) -> Result<()> {
     }
     Ok(())
 }
+
+/// Whether a write may be about a system collection of `admin`, in which users and roles are kept.
+pub(super) fn names_system(request: &Request<'_>, db: &str) -> bool {
+    if db != "admin" {
+        return false;
+    }
+    let mut names = request.body.iter().filter_map(|(_, v)| v.as_str());
+    let own = request.body.first().map(|(_, v)| v);
+    let several =
+        request.body.contains("nsInfo") || request.sequences.iter().any(|s| s.name == "nsInfo");
+    let listed = || {
+        let arrays = request.body.field("nsInfo").as_array();
+        let inline = arrays
+            .into_iter()
+            .flat_map(|a| a.iter())
+            .filter_map(|v| v.as_doc());
+        let sent = request.sequences.iter().filter(|s| s.name == "nsInfo");
+        inline.chain(sent.flat_map(|s| s.iter())).any(|d| {
+            d.field("ns")
+                .as_str()
+                .is_some_and(|ns| ns.starts_with("admin.system."))
+        })
+    };
+    names.any(|name| name.contains("system."))
+        || (several && listed())
+        || (!several && own.is_none_or(|v| v.as_str().is_none()))
+}

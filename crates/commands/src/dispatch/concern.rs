@@ -25,6 +25,8 @@ pub enum ReadLevel {
 pub struct ReadConcern {
     /// Level.
     pub level: ReadLevel,
+    /// The client named the level, so that no default replaces it.
+    pub level_given: bool,
     /// `afterClusterTime`.
     pub after: Option<Timestamp>,
     /// `atClusterTime`.
@@ -53,6 +55,8 @@ pub struct WriteConcern {
     pub journal: Option<bool>,
     /// `wtimeout`; 0 is no limit.
     pub timeout_ms: i32,
+    /// Of `setDefaultRWConcern`, not of the client.
+    pub is_default: bool,
 }
 
 impl Default for WriteConcern {
@@ -61,6 +65,7 @@ impl Default for WriteConcern {
             w: Acknowledge::Majority,
             journal: None,
             timeout_ms: 0,
+            is_default: false,
         }
     }
 }
@@ -87,6 +92,24 @@ fn provenance(args: &Args<'_>, scope: &str) -> Result<()> {
     }
 }
 
+/// The level of this name.
+///
+/// # Errors
+/// 2 for an unknown one.
+pub fn read_level(name: Option<&str>) -> Result<ReadLevel> {
+    Ok(match name {
+        None | Some("local") => ReadLevel::Local,
+        Some("available") => ReadLevel::Available,
+        Some("majority") => ReadLevel::Majority,
+        Some("linearizable") => ReadLevel::Linearizable,
+        Some("snapshot") => ReadLevel::Snapshot,
+        Some(other) => bail!(
+            code::BAD_VALUE,
+            "Enumeration value '{other}' for field 'readConcern.level' is not a valid value"
+        ),
+    })
+}
+
 /// Checks a read concern against the command and the profile of the server.
 ///
 /// # Errors
@@ -111,23 +134,14 @@ pub(super) fn read_concern(
     ];
     let args = check_doc("readConcern", TABLE, doc)?;
     provenance(&args, "readConcern")?;
-    let level = match args.str("level") {
-        None | Some("local") => ReadLevel::Local,
-        Some("available") => ReadLevel::Available,
-        Some("majority") => ReadLevel::Majority,
-        Some("linearizable") => ReadLevel::Linearizable,
-        Some("snapshot") => ReadLevel::Snapshot,
-        Some(other) => bail!(
-            code::BAD_VALUE,
-            "Enumeration value '{other}' for field 'readConcern.level' is not a valid value"
-        ),
-    };
+    let level = read_level(args.str("level"))?;
     let time = |name: &str| match args.value(name) {
         Value::Timestamp(t) => Some(t),
         _ => None,
     };
     let concern = ReadConcern {
         level,
+        level_given: args.has("level"),
         after: time("afterClusterTime"),
         at: time("atClusterTime"),
     };

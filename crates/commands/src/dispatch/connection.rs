@@ -1,6 +1,7 @@
 //! State of one connection between its requests.
 
 use super::interrupt::{Interrupt, Link};
+use crate::access::Identity;
 use crate::state::connections::{ConnectionInfo, Connections};
 use crate::state::cursors::Cursors;
 use crate::state::failpoints::Failure;
@@ -13,6 +14,8 @@ use std::sync::Arc;
 pub struct Connection {
     /// What others may see.
     pub info: Arc<ConnectionInfo>,
+    /// Who it is.
+    pub identity: Identity,
     /// `helloOk` was asked for.
     pub hello_ok: bool,
     /// Compressors both sides know, in the client's order.
@@ -32,6 +35,7 @@ impl Connection {
     pub(super) fn new(service: &Service, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
         Connection {
             info: service.connections.add(peer),
+            identity: Identity::of(peer),
             hello_ok: false,
             compressors: Vec::new(),
             failing: None,
@@ -43,6 +47,13 @@ impl Connection {
             awaits: None,
             all: Arc::clone(&service.connections),
         }
+    }
+}
+
+impl Connection {
+    /// Shows others who is logged in now.
+    pub(crate) fn show_user(&self) {
+        *self.info.user.lock() = self.identity.user().cloned();
     }
 }
 
@@ -58,8 +69,16 @@ pub(crate) struct Awaits {
     pub(crate) cursor: Option<i64>,
     /// Monotonic microseconds.
     pub(crate) until_us: u64,
-    pub(crate) _waiting: waiters::Waiting,
+    pub(crate) _waiting: Waiting,
     pub(crate) cursors: Arc<Cursors>,
+}
+
+/// What wakes the operation, until dropped.
+pub(crate) enum Waiting {
+    /// New documents of a capped collection.
+    Capped { _waiter: waiters::Waiting },
+    /// New entries of the log.
+    Log { _waker: store::Waking },
 }
 
 impl Drop for Awaits {

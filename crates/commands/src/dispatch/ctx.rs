@@ -9,6 +9,7 @@ use super::reported::Reported;
 use super::request::Request;
 use super::retry::Retry;
 use super::spec::{CommandTable, Spec};
+use crate::access::Rights;
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::state::service::Service;
 use crate::state::transactions::{SessionWrites, is_transient};
@@ -48,6 +49,8 @@ pub struct Ctx<'a, 'w> {
     pub failed: bool,
     /// What the reply tells of data, which decides what it waits for.
     pub reported: Reported,
+    /// The operation time before the run.
+    pub began_at: Timestamp,
     /// `ok` is written as a 32-bit integer, as MongoDB does in one place.
     pub ok_int: bool,
     /// The reply; `ok` and what follows is added after the run.
@@ -58,6 +61,14 @@ impl<'a> Ctx<'a, '_> {
     /// The command's own value.
     pub fn value(&self) -> model::Value<'a> {
         self.args.value(self.command.name)
+    }
+    /// Whose the sessions of this connection are.
+    pub fn owner(&self) -> [u8; 32] {
+        self.conn.identity.digest(&self.service.access)
+    }
+    /// What the user of this connection may do.
+    pub(crate) fn rights(&self) -> Rights<'_> {
+        self.conn.identity.rights(&self.service.access)
     }
     /// Notes, for `currentOp`, that this operation uses a cursor.
     pub fn uses_cursor(&self, id: i64) {
@@ -71,6 +82,7 @@ impl<'a> Ctx<'a, '_> {
         CursorInfo {
             lsid: self.generic.lsid.map(|l| l.id),
             txn_number: self.transaction.as_ref().and(self.generic.txn_number),
+            owner: self.owner(),
             opened_ms: now,
             last_use_ms: now,
             command: Some(self.request.body.to_buf()),
@@ -119,8 +131,13 @@ impl<'a> Ctx<'a, '_> {
         if let Some(at) = concern.at {
             return Ok((self.service.state.snapshots.at(at)?, Some(at)));
         }
-        let at = self.service.next_operation_time();
-        let view = self.service.store.snapshot()?;
+        let (at, view) = match self.service.store.snapshot_at()? {
+            Some(taken) => taken,
+            None => {
+                let at = self.service.next_operation_time();
+                (at, self.service.store.snapshot()?)
+            }
+        };
         self.service
             .state
             .snapshots

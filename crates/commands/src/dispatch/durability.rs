@@ -72,19 +72,24 @@ pub(super) fn concern_error(cx: &Ctx<'_, '_>) -> Option<DocBuf> {
             .put("errmsg", error.message());
         let mut info = w.doc("errInfo");
         let mut given = info.doc("writeConcern");
-        given.put(
-            "w",
-            cx.request
-                .body
-                .field("writeConcern")
-                .as_doc()
-                .map_or(Value::Missing, |d| d.field("w")),
-        );
+        let defaults = cx.service.state.default_concerns.current();
+        let (origin, concern) = if wc.is_default {
+            (
+                "customDefault",
+                defaults.as_ref().and_then(|d| d.write_given()),
+            )
+        } else {
+            (
+                "clientSupplied",
+                cx.request.body.field("writeConcern").as_doc(),
+            )
+        };
+        given.put("w", concern.map_or(Value::Missing, |d| d.field("w")));
         if let Some(j) = wc.journal {
             given.put("j", j);
         }
         given
             .put("wtimeout", wc.timeout_ms)
-            .put("provenance", "clientSupplied");
+            .put("provenance", origin);
     }))
 }

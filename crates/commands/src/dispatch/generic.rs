@@ -3,7 +3,8 @@
 use super::args::{Arg, Kind, arg, check_doc, wrong_type};
 use super::concern::{ReadConcern, ReadLevel, WriteConcern, read_concern, write_concern};
 use super::spec::{Spec, flag};
-use model::{Binary, Doc, MongoError, Number, Result, Tag, Value, bail, code};
+use crate::state::concerns::DefaultConcerns;
+use model::{Binary, Doc, MongoError, Number, Result, Tag, Timestamp, Value, bail, code};
 
 /// Session of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +32,8 @@ pub struct Generic<'a> {
     pub read_concern: Option<ReadConcern>,
     /// `writeConcern`.
     pub write_concern: Option<WriteConcern>,
+    /// `$clusterTime`, the latest time the client has seen.
+    pub cluster_time: Option<Timestamp>,
     /// `comment`.
     pub comment: Value<'a>,
     /// `apiVersion` was given.
@@ -45,6 +48,31 @@ impl Generic<'_> {
     /// True for a statement of a transaction, its commit and its abort.
     pub fn in_transaction(&self) -> bool {
         self.autocommit == Some(false)
+    }
+    /// Takes the concerns that were set for everybody where the client brought none. Statements of
+    /// a transaction have those of its start and of its commit.
+    pub(super) fn take_defaults(&mut self, command: &Spec, defaults: &DefaultConcerns) {
+        let Some(set) = defaults.current() else {
+            return;
+        };
+        let in_transaction = self.in_transaction();
+        if command.is(flag::READ_CONCERN)
+            && (!in_transaction || self.start_transaction)
+            && !self.read_concern.is_some_and(|c| c.level_given)
+            && let Some(level) = set.read
+        {
+            self.read_concern.get_or_insert_default().level = level;
+        }
+        if command.is(flag::WRITE_CONCERN)
+            && (!in_transaction || command.is(flag::ENDS_TRANSACTION))
+            && self.write_concern.is_none()
+            && let Some(concern) = &set.write
+        {
+            self.write_concern = Some(WriteConcern {
+                is_default: true,
+                ..concern.clone()
+            });
+        }
     }
     /// True when the read concern promises data that is durable.
     pub fn promises_durable_reads(&self) -> bool {
@@ -142,7 +170,7 @@ pub fn take<'a>(
             g.write_concern = Some(write_concern(doc, standalone)?);
         }
         "$readPreference" => read_preference(&value)?,
-        "$clusterTime" => cluster_time(&value)?,
+        "$clusterTime" => g.cluster_time = Some(cluster_time(&value)?),
         _ => return Ok(IGNORED.contains(&name)),
     }
     Ok(true)
@@ -228,12 +256,6 @@ fn lsid(value: &Value<'_>) -> Result<Lsid> {
     uuid(&args.value("id")).map(|id| Lsid { id })
 }
 
-/// What sessions carry in place of a user where nobody logs in: the SHA-256 of nothing.
-pub const NO_USER: &[u8; 32] = &[
-    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
-    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
-];
-
 /// A UUID of subtype 4.
 ///
 /// # Errors
@@ -315,12 +337,12 @@ fn read_preference(value: &Value<'_>) -> Result<()> {
     }
 }
 
-fn cluster_time(value: &Value<'_>) -> Result<()> {
+fn cluster_time(value: &Value<'_>) -> Result<Timestamp> {
     let doc = value
         .as_doc()
         .ok_or_else(|| wrong_type("$clusterTime", value, &[Tag::DOCUMENT]))?;
     match doc.field("clusterTime") {
-        Value::Timestamp(_) => Ok(()),
+        Value::Timestamp(t) => Ok(t),
         v => Err(wrong_type(
             "$clusterTime.clusterTime",
             &v,

@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod args;
+mod authorize;
 mod body;
 pub mod command;
 pub mod concern;
@@ -236,12 +237,7 @@ impl Dispatcher {
         // Declared first, so that they outlive everything the context borrows.
         let (session, mut writes);
         let args = self.check(request, command, &mut generic)?;
-        if let Some(lsid) = generic.lsid {
-            self.service
-                .state
-                .sessions
-                .touch(lsid.id, self.service.clock.now_ms())?;
-        }
+        self.admit(conn, request, command, &generic)?;
         let interrupt = self.begin_op(conn, request, command, &generic);
         let failure = match self.hold_back(conn, request, command, &generic)? {
             Admission::Run(failure) => failure,
@@ -257,6 +253,7 @@ impl Dispatcher {
         let number = generic.txn_number.unwrap_or_default();
         let part = self.join(writes.as_deref_mut(), numbered, command, &generic)?;
         let (start, lsid) = (reply.len(), generic.lsid);
+        let may_change_users = command.is(flag::WRITE) && body::names_system(request, db);
         let mut ctx = Ctx {
             service: &self.service,
             commands: &self.commands,
@@ -273,6 +270,7 @@ impl Dispatcher {
             session: part.session,
             failed: false,
             reported: Reported::default(),
+            began_at: self.service.operation_time(),
             ok_int: false,
             reply: DocWriter::new(reply),
         };
@@ -283,15 +281,43 @@ impl Dispatcher {
         let mut outcome = finish(&mut ctx, run);
         drop(running);
         let failed = ctx.failed;
+        // `$out` and `$merge` may have written anywhere.
+        let may_change_users =
+            may_change_users || (!command.is(flag::WRITE) && ctx.reported.has_written());
         drop(ctx);
         if let (Some(w), Numbered::Transaction) = (&mut writes, numbered) {
             outcome = self.end_statement(w, command, (number, lsid), outcome, failed);
+        }
+        if may_change_users {
+            self.service.access.changed();
         }
         let outcome = outcome?;
         if let Some(f) = &failure {
             f.finish(numbered != Numbered::No, reply, start);
         }
         Ok(outcome)
+    }
+
+    /// Lets a request in: its user may run the command, and its session is in use.
+    fn admit(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        command: &Spec,
+        generic: &Generic<'_>,
+    ) -> Result<()> {
+        let access = &self.service.access;
+        if access.enabled() {
+            authorize::authorize((access, &self.commands), conn, request, command, generic.db)?;
+        }
+        if let Some(lsid) = generic.lsid {
+            let (owner, now) = (conn.identity.digest(access), self.service.clock.now_ms());
+            self.service.state.sessions.touch(lsid.id, owner, now)?;
+        }
+        if let Some(time) = generic.cluster_time {
+            self.service.hear_of(time);
+        }
+        Ok(())
     }
 
     /// Begins or continues what the session's number names.
@@ -337,6 +363,9 @@ impl Dispatcher {
         }
         if let Some(lsid) = lsid.filter(|_| aborts || ends) {
             self.service.cursors.kill_transaction(&lsid.id, number);
+        }
+        if aborts || ends {
+            self.service.drop_orphans();
         }
         outcome.map_err(|refused| Refused {
             error: label(refused.error, command),
@@ -442,6 +471,9 @@ impl Dispatcher {
             }
         }
         args.finish(command.name, command.args)?;
+        if !standalone {
+            generic.take_defaults(command, &self.service.state.default_concerns);
+        }
         Ok(args)
     }
 
@@ -485,7 +517,7 @@ impl Dispatcher {
         db.clear();
         db.push_str(generic.db);
         kept.clear();
-        if body.len_bytes() <= OP_BODY_BYTES_MAX {
+        if body.len_bytes() <= OP_BODY_BYTES_MAX && !command.is(flag::SECRET) {
             kept.extend_from_slice(body.as_bytes());
         }
         let op = CurrentOp {
@@ -554,12 +586,16 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
         },
         other => return Ok(other),
     };
-    if (cx.command.is(flag::WRITE) || cx.reported.has_written())
-        && let Some(e) = durability::concern_error(cx)
-    {
+    let wrote = cx.command.is(flag::WRITE) || cx.reported.has_written();
+    if let (true, Some(e)) = (wrote, durability::concern_error(cx)) {
         cx.reply.put("writeConcernError", &e);
     }
-    reply::finish(cx.service, cx.ok_int, &mut cx.reply);
+    // What a read tells of was there at the time it began, perhaps more; a write has its own time.
+    let time = match wrote {
+        true => cx.service.operation_time(),
+        false => cx.began_at,
+    };
+    reply::finish(cx.service, cx.ok_int, time, &mut cx.reply);
     Ok(outcome)
 }
 

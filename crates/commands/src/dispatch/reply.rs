@@ -4,13 +4,18 @@ use crate::state::service::Service;
 use model::{DocWriter, MongoError, Timestamp};
 
 /// Appends `ok: 1` and, on a replica set, the times.
-pub(crate) fn finish(service: &Service, ok_int: bool, reply: &mut DocWriter<'_>) {
+pub(crate) fn finish(
+    service: &Service,
+    ok_int: bool,
+    operation_time: Timestamp,
+    reply: &mut DocWriter<'_>,
+) {
     if ok_int {
         reply.put("ok", 1i32);
     } else {
         reply.put("ok", 1.0);
     }
-    gossip(service, reply);
+    gossip(service, operation_time, reply);
 }
 
 /// Writes an error reply.
@@ -28,12 +33,12 @@ pub(crate) fn error(service: &Service, e: &MongoError, reply: &mut DocWriter<'_>
     if let Some(extra) = e.extra_fields() {
         reply.put_all(extra.doc());
     }
-    gossip(service, reply);
+    gossip(service, service.operation_time(), reply);
 }
 
-fn gossip(service: &Service, reply: &mut DocWriter<'_>) {
+fn gossip(service: &Service, operation_time: Timestamp, reply: &mut DocWriter<'_>) {
     if service.config.replica_set.is_some() {
-        let now: Timestamp = service.operation_time();
+        let now: Timestamp = service.cluster_time().max(operation_time);
         {
             let mut time = reply.doc("$clusterTime");
             time.put("clusterTime", now);
@@ -47,6 +52,6 @@ fn gossip(service: &Service, reply: &mut DocWriter<'_>) {
             );
             signature.put("keyId", 0i64);
         }
-        reply.put("operationTime", now);
+        reply.put("operationTime", operation_time);
     }
 }

@@ -2,6 +2,9 @@
 //! know: what commands do.
 
 use super::args::{Arg, Kind};
+use crate::access::needs::asked::Asked;
+use auth::Action;
+use model::Result;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -42,6 +45,8 @@ pub mod flag {
     pub const WAITS_FOR_DATA: u32 = 1 << 14;
     /// Fail points leave it alone: it switches them.
     pub const NEVER_FAILS: u32 = 1 << 15;
+    /// Carries secrets: its document is shown nowhere.
+    pub const SECRET: u32 = 1 << 24;
 }
 
 /// Which of the operation counters a command moves.
@@ -70,21 +75,20 @@ pub enum Durability {
     Everything,
 }
 
-/// Whom a command is for, once there are users. Follows MongoDB's built-in roles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a user needs to run a command: actions on a resource.
+#[derive(Clone, Copy)]
 pub enum Privilege {
-    /// Anybody: for their own sessions and cursors, and for what reveals no data.
+    /// Nothing but to be logged in, and with [`flag::NO_AUTH`] not even that: for own sessions
+    /// and cursors, and for what reveals no data.
     Any,
-    /// Who may read the database.
-    Read,
-    /// Who may write to the database, collections and indexes included.
-    Write,
-    /// Who administers the database.
-    Schema,
-    /// Who watches over the server.
-    Monitor,
-    /// Who administers the server.
-    Administer,
+    /// These on the collection the command names in its own value.
+    Collection(&'static [Action]),
+    /// These on the database it is sent to.
+    Database(&'static [Action]),
+    /// These on the server.
+    Cluster(&'static [Action]),
+    /// What its arguments say.
+    Asked(fn(&Asked<'_>) -> Result<()>),
 }
 
 /// The specification of one command.

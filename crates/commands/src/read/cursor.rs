@@ -4,9 +4,9 @@
 use super::StoreHost;
 use crate::dispatch::interrupt::Interrupt;
 use crate::state::cursors::{BatchLimit, Cursor, Progress};
-use model::{ArrayWriter, DocWriter, Result, Timestamp, bail, code};
+use model::{ArrayWriter, Doc, DocWriter, Result, Timestamp, bail, code};
 use operators::Env;
-use query::exec::{BatchStream, DocBatch, ExecContext};
+use query::exec::{BatchStream, CHANGE_TOKEN, ChangeProgress, DocBatch, ExecContext};
 use std::sync::Arc;
 
 /// A result may be a little larger than what may be stored; stages pass on larger ones among
@@ -31,6 +31,8 @@ pub(crate) struct QueryCursor {
     left: Option<u64>,
     /// The cluster time of the state it reads, for a snapshot read.
     at_cluster_time: Option<Timestamp>,
+    /// Of a stream of changes: how far its source is, and the token to resume behind.
+    changes: Option<(Arc<ChangeProgress>, String)>,
 }
 
 impl QueryCursor {
@@ -53,6 +55,18 @@ impl QueryCursor {
             foresees_end: false,
             left: None,
             at_cluster_time: None,
+            changes: None,
+        }
+    }
+
+    /// The same over a stream of changes that was opened.
+    pub(crate) fn streaming(self, changes: Option<Arc<ChangeProgress>>) -> QueryCursor {
+        QueryCursor {
+            changes: changes.map(|c| {
+                let place = c.behind().unwrap_or_else(|| c.place());
+                (c, place.to_data())
+            }),
+            ..self
         }
     }
 
@@ -95,6 +109,9 @@ impl QueryCursor {
                 if full || heavy {
                     return Ok(Progress::More);
                 }
+                if let Some((_, token)) = &mut self.changes {
+                    follow(token, doc, self.pending.meta(self.at))?;
+                }
                 out.push(doc);
                 self.at += 1;
                 self.left = self.left.map(|n| n.saturating_sub(1));
@@ -127,6 +144,14 @@ impl QueryCursor {
             };
             let more = self.docs.next_batch(&exec, &mut self.pending)?;
             self.done = !more && !self.tail;
+            if let Some((changes, token)) = &mut self.changes
+                && more
+                && self.pending.is_empty()
+                && changes.is_at_end()
+            {
+                *token = changes.place().to_data();
+                return Ok(Progress::Idle);
+            }
             if !more && self.tail && self.pending.is_empty() {
                 return Ok(Progress::Idle);
             }
@@ -143,10 +168,11 @@ impl Cursor for QueryCursor {
     ) -> Result<Progress> {
         let op = Arc::clone(op);
         self.env.memory = Some(Arc::clone(op.memory()));
-        self.env.interrupt = Some(Box::new(move || op.check()));
+        self.env.interrupt = Some(Arc::new(move || op.check()));
         let progress = self.fill(limit, out);
         // A parked cursor belongs to no operation.
         (self.env.interrupt, self.env.memory) = (None, None);
+        self.env.end_scripts();
         progress
     }
 
@@ -154,5 +180,28 @@ impl Cursor for QueryCursor {
         if let Some(at) = self.at_cluster_time {
             cursor.put("atClusterTime", at);
         }
+        if let Some((_, token)) = &self.changes {
+            cursor.doc("postBatchResumeToken").put("_data", token);
+        }
     }
+}
+
+/// Takes the token of an event that is given out.
+///
+/// # Errors
+/// 280 when the pipeline has changed it: the stream could not be resumed there.
+fn follow(token: &mut String, event: Doc<'_>, meta: Option<Doc<'_>>) -> Result<()> {
+    let own = meta.and_then(|m| m.field(CHANGE_TOKEN).as_str());
+    let shown = event.field("_id").as_doc();
+    let unchanged = shown.is_some_and(|id| id.count() == 1 && id.field("_data").as_str() == own);
+    let Some(own) = own.filter(|_| unchanged) else {
+        bail!(
+            code::CHANGE_STREAM_FATAL_ERROR,
+            "Encountered an event whose _id field, which contains the resume token, was modified \
+                by the pipeline. Modifying the _id field of an event makes it impossible to resume \
+                the stream from that point"
+        );
+    };
+    own.clone_into(token);
+    Ok(())
 }

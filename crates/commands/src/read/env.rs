@@ -43,9 +43,10 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
     if let Some(d) = collation.document() {
         env.collation = cx.service.collator(d)?;
     }
+    env.scripts = cx.service.scripts();
     let interrupt = Arc::clone(&cx.interrupt);
     env.memory = Some(Arc::clone(interrupt.memory()));
-    env.interrupt = Some(Box::new(move || interrupt.check()));
+    env.interrupt = Some(Arc::new(move || interrupt.check()));
     expr::define_let(&mut env, cx.args.value("let"))?;
     Ok(env)
 }

@@ -1,15 +1,16 @@
 //! The server as pipelines see it (`query::exec::Host`), over the store.
 
 use super::out::Out;
+use crate::access::user::NO_USER;
 use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
 use crate::state::service::Service;
-use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
+use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, OwnedValue, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{
-    BatchStream, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch, OpenedRead,
-    OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
+    BatchStream, ChangeHost, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch,
+    OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
 use query::plan::{Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read};
 use std::sync::Arc;
@@ -24,8 +25,12 @@ pub(crate) struct StoreHost {
     hint: Option<query::plan::Hint>,
     /// Validators do not count for what the pipeline writes.
     bypass_validation: bool,
+    /// Who asks: the digest of the user.
+    viewer: [u8; 32],
     /// The state it reads.
     view: ReadView,
+    /// The only indexes to consider.
+    allowed: Option<Vec<OwnedValue>>,
     /// Looked up when first asked for.
     memory_limit_bytes: std::sync::OnceLock<usize>,
 }
@@ -43,9 +48,16 @@ impl StoreHost {
             collation,
             hint,
             bypass_validation: false,
+            viewer: *NO_USER,
             view,
+            allowed: None,
             memory_limit_bytes,
         }
+    }
+
+    /// The same, asked by the user of this digest.
+    pub(crate) fn asked_by(self, viewer: [u8; 32]) -> StoreHost {
+        StoreHost { viewer, ..self }
     }
 
     /// The same, reading another state than the latest.
@@ -59,6 +71,11 @@ impl StoreHost {
             bypass_validation: bypass,
             ..self
         }
+    }
+
+    /// The same, with only these indexes to consider.
+    pub(crate) fn allowing(self, allowed: Option<Vec<OwnedValue>>) -> StoreHost {
+        StoreHost { allowed, ..self }
     }
 
     /// The validator of a collection that is written to.
@@ -76,6 +93,7 @@ impl StoreHost {
             hint: self.hint.as_ref(),
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: Some(&self.view),
+            allowed: self.allowed.as_deref(),
             ..ReadOptions::default()
         }
     }
@@ -94,6 +112,16 @@ impl StoreHost {
     }
 }
 
+/// How long documents before changes are kept, by the cluster parameter `changeStreamOptions`;
+/// `None` as long as the log.
+fn image_ms(service: &Service) -> Option<i64> {
+    let set = service.state.cluster_parameters.lock();
+    let options = set.get("changeStreamOptions")?.doc();
+    let images = options.field("preAndPostImages").as_doc()?;
+    let seconds = images.field("expireAfterSeconds").as_i64_exact()?;
+    Some(seconds.saturating_mul(1000))
+}
+
 /// Whether a view's collation is that of the operation; absent and simple are one.
 fn same_collation(view: Option<Doc<'_>>, operation: Option<Doc<'_>>) -> bool {
     match (view, operation) {
@@ -101,6 +129,37 @@ fn same_collation(view: Option<Doc<'_>>, operation: Option<Doc<'_>>) -> bool {
         (Some(v), Some(o)) => operators::collation::same(v, o),
         _ => false,
     }
+}
+
+/// Whether an index lets one document at most have the same values in these fields.
+fn guards(i: &store::Index, on: &[String]) -> bool {
+    let named = |f: &store::IndexField| on.iter().any(|o| o == f.path.as_str());
+    i.is_unique()
+        && i.is_keyed()
+        && i.is_ready()
+        && !i.is_partial()
+        && i.fields().len() == on.len()
+        && i.fields().iter().all(named)
+}
+
+/// Null finds nothing in a sparse index.
+fn check_nullish(coll: &Collection, write: &MergeWrite<'_>) -> Result<()> {
+    let Some((name, _)) = write.on.iter().find(|(_, v)| v.is_nullish()) else {
+        return Ok(());
+    };
+    let on: Vec<String> = write.on.iter().map(|(n, _)| (*n).to_owned()).collect();
+    if coll
+        .indexes()
+        .iter()
+        .any(|i| i.is_sparse() && guards(i, &on))
+    {
+        bail!(
+            51132,
+            "$merge write error: 'on' field '{name}' cannot be missing, null or undefined: its \
+                unique index is sparse"
+        );
+    }
+    Ok(())
 }
 
 impl Host for StoreHost {
@@ -143,6 +202,14 @@ impl Host for StoreHost {
             });
         };
         open_read(coll, read, &self.read_options())
+    }
+
+    fn changes(&self) -> Option<ChangeHost<'_>> {
+        self.service.store.log()?;
+        Some(ChangeHost {
+            store: &self.service.store,
+            image_ms: image_ms(&self.service),
+        })
     }
 
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool {
@@ -247,19 +314,18 @@ impl Host for StoreHost {
     fn check_merge(&self, ns: &Namespace, on: &[String]) -> Result<()> {
         let c = self.writable(ns)?;
         let is_id = matches!(on, [one] if one == "_id");
-        let covered = is_id
-            || c.is_some_and(|c| {
-                c.indexes().iter().any(|i| {
-                    i.is_unique()
-                        && i.is_keyed()
-                        && i.is_ready()
-                        && !i.is_partial()
-                        && i.fields().len() == on.len()
-                        && i.fields()
-                            .iter()
-                            .all(|f| on.iter().any(|o| o == f.path.as_str()))
-                })
-            });
+        let covered = match &c {
+            None => is_id,
+            Some(c) if is_id => {
+                let options = c.options();
+                let of_index = options.doc().field("collation").as_doc();
+                same_collation(of_index, self.collation.as_ref().map(DocBuf::doc))
+            }
+            Some(c) => c.indexes().iter().any(|i| {
+                guards(i, on)
+                    && same_collation(i.collation(), self.collation.as_ref().map(DocBuf::doc))
+            }),
+        };
         if !covered {
             bail!(
                 51183,
@@ -272,9 +338,14 @@ impl Host for StoreHost {
     fn merge(&self, write: &MergeWrite<'_>, matched: &OnMatch<'_>) -> Result<()> {
         let coll = match self.writable(write.ns)? {
             Some(c) => c,
-            None => create_implicitly(&self.service, write.ns)?,
+            None => create_implicitly(&self.service, write.ns, None)?,
         };
-        let env = operators::Env::new(self.service.clock.now_ms(), rand::random());
+        check_nullish(&coll, write)?;
+        let mut env = operators::Env::new(self.service.clock.now_ms(), rand::random());
+        let collation = self.collation.as_ref().map(DocBuf::doc);
+        if let Some(c) = collation {
+            env.collation = self.service.collator(c)?;
+        }
         let spec = DocBuf::build(|w| {
             for (name, v) in write.on {
                 let mut one = w.doc(name);
@@ -286,6 +357,7 @@ impl Host for StoreHost {
             &coll,
             &PlanRequest {
                 filter: Some(&filter),
+                collation,
                 ..PlanRequest::default()
             },
         )?;
@@ -382,7 +454,7 @@ impl Host for StoreHost {
     }
 
     fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
-        super::lists::list(&self.service, stage, db, spec)
+        super::lists::list(&self.service, stage, db, spec, &self.viewer)
     }
 
     fn memory_limit_bytes(&self) -> usize {

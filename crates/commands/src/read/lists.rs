@@ -1,40 +1,78 @@
 //! Documents of the stages that list something of the server.
 
+use crate::access::user::digest;
 use crate::ddl::describe::describe;
 use crate::state::operations;
 use crate::state::service::Service;
+use auth::UserName;
 use model::{Binary, Doc, DocBuf, Namespace, Result, Value};
 
 /// The documents of `stage`, run on `db` with the argument `spec`.
 ///
 /// # Errors
 /// Those of the catalog.
-pub(super) fn list(service: &Service, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
+pub(super) fn list(
+    service: &Service,
+    stage: &str,
+    db: &str,
+    spec: Doc<'_>,
+    viewer: &[u8; 32],
+) -> Result<Vec<DocBuf>> {
+    let all_users = !service.access.enabled() || spec.field("allUsers").truthy();
     match stage {
         "$currentOp" => Ok(operations::list(
             service,
             spec.field("idleConnections").truthy(),
             spec.field("idleCursors").truthy(),
+            (!all_users).then_some(viewer),
         )),
-        "$listSessions" | "$listLocalSessions" => Ok(sessions(service, spec)),
+        "$listSessions" | "$listLocalSessions" => {
+            Ok(sessions(service, spec, (!all_users).then_some(viewer)))
+        }
         "$listClusterCatalog" => catalog(service, db, spec.field("shards").truthy()),
+        "$querySettings" => Ok(settings(service, spec)),
         _ => Ok(Vec::new()),
     }
 }
 
-/// Sessions belong to nobody, so none is of one of the users asked for.
-fn sessions(service: &Service, spec: Doc<'_>) -> Vec<DocBuf> {
-    if spec
+fn settings(service: &Service, spec: Doc<'_>) -> Vec<DocBuf> {
+    let all = service.state.query_settings.list();
+    let debug = spec.field("showDebugQueryShape").truthy();
+    let one = |(hash, row): (String, crate::state::query_settings::ShapeSettings)| {
+        DocBuf::build(|w| {
+            w.put("queryShapeHash", hash.as_str())
+                .put("settings", &row.settings)
+                .put("representativeQuery", &row.representative);
+            if debug {
+                w.put("debugQueryShape", &row.representative);
+            }
+        })
+    };
+    all.into_iter().map(one).collect()
+}
+
+/// The sessions of the users that are named, else of the viewer, else all.
+fn sessions(service: &Service, spec: Doc<'_>, viewer: Option<&[u8; 32]>) -> Vec<DocBuf> {
+    let named = spec.field("users").as_array();
+    let named: Vec<[u8; 32]> = named
+        .into_iter()
+        .flat_map(|u| u.iter())
+        .filter_map(|v| UserName::of_doc(v.as_doc()?).ok())
+        .map(|name| digest(&name))
+        .collect();
+    let given = spec
         .field("users")
         .as_array()
-        .is_some_and(|u| u.iter().any(|v| !v.is_nullish()))
-    {
-        return Vec::new();
-    }
-    let one = |id: [u8; 16], last_use_ms: i64| {
+        .is_some_and(|u| u.iter().any(|v| !v.is_nullish()));
+    let wanted = |owner: &[u8; 32]| match viewer {
+        _ if given => named.contains(owner),
+        Some(viewer) => viewer == owner,
+        None => true,
+    };
+    let one = |id: [u8; 16], owner: [u8; 32], last_use_ms: i64| {
         let uid = Binary {
             subtype: 0,
-            bytes: crate::dispatch::generic::NO_USER,
+            bytes: &owner,
         };
         model::doc! { "_id": { "id": Binary { subtype: 4, bytes: &id }, "uid": uid },
         "lastUse": Value::Date(last_use_ms) }
@@ -44,7 +82,8 @@ fn sessions(service: &Service, spec: Doc<'_>) -> Vec<DocBuf> {
         .sessions
         .list()
         .into_iter()
-        .map(|(id, s)| one(id, s.last_use_ms))
+        .filter(|(_, s)| wanted(&s.owner))
+        .map(|(id, s)| one(id, s.owner, s.last_use_ms))
         .collect()
 }
 

@@ -7,6 +7,7 @@ mod host;
 pub(crate) mod listing;
 mod lists;
 mod out;
+pub(crate) mod shape;
 pub(crate) mod stats;
 
 pub(crate) use cursor::QueryCursor;

@@ -1,5 +1,6 @@
 //! What connections may see of one another: who is there, and what each runs now.
 
+use crate::access::user::User;
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::spec::Spec;
 use model::DocBuf;
@@ -15,6 +16,8 @@ pub struct ConnectionInfo {
     pub id: i64,
     /// Address of the client.
     pub peer: String,
+    /// Who is logged in.
+    pub user: Mutex<Option<Arc<User>>>,
     /// The `client` document of its handshake.
     pub client: Mutex<Option<DocBuf>>,
     /// The operation running now.

@@ -60,6 +60,15 @@ pub trait Cursor: Send {
     fn write_extra(&self, _cursor: &mut DocWriter<'_>) {}
 }
 
+/// Where new documents for a cursor come from.
+#[derive(Clone, Debug)]
+pub enum Tails {
+    /// A capped collection, by its identity.
+    Capped([u8; 16]),
+    /// The log of changes.
+    Log(Arc<store::Watch>),
+}
+
 /// What the table knows of a cursor.
 #[derive(Clone, Debug, Default)]
 pub struct CursorInfo {
@@ -67,6 +76,8 @@ pub struct CursorInfo {
     pub ns: String,
     /// Collection or view whose end ends the cursor, where it differs from the name clients see.
     pub lsid: Option<[u8; 16]>,
+    /// Whose it is: the digest of its user.
+    pub owner: [u8; 32],
     /// Transaction it belongs to.
     pub txn_number: Option<i64>,
     /// Opened, milliseconds since the epoch.
@@ -79,8 +90,8 @@ pub struct CursorInfo {
     pub tailable: bool,
     /// Waits for data.
     pub await_data: bool,
-    /// The collection it tails.
-    pub tails: Option<[u8; 16]>,
+    /// What it tails.
+    pub tails: Option<Tails>,
     /// It was opened with a read concern that promises durable data.
     pub durable_reads: bool,
     /// What is left of the `maxTimeMS` of its command, microseconds.
@@ -146,7 +157,7 @@ fn not_found(id: i64) -> MongoError {
 }
 
 /// 237, as an operation learns that its cursor was killed.
-fn killed_error() -> MongoError {
+pub(crate) fn killed_error() -> MongoError {
     MongoError::new(
         code::CURSOR_KILLED,
         "operation was interrupted because its cursor was killed",
@@ -266,6 +277,13 @@ impl Cursors {
         self.slots.lock().remove(&id);
     }
 
+    /// Whose a cursor is, and its namespace.
+    pub fn owner(&self, id: i64) -> Option<([u8; 32], String)> {
+        let slots = self.slots.lock();
+        let info = slots.get(&id)?.info();
+        Some((info.owner, info.ns.clone()))
+    }
+
     /// Kills a cursor, and the operation that uses it; true when it was there.
     pub fn kill(&self, id: i64) -> bool {
         let mut slots = self.slots.lock();
@@ -274,24 +292,28 @@ impl Cursors {
                 op.kill(killed_error());
                 !std::mem::replace(killed, true)
             }
-            Some(Slot::Parked(..)) => slots.remove(&id).is_some(),
-            Some(Slot::Dead(..)) => {
-                slots.remove(&id);
-                false
-            }
+            Some(Slot::Parked(..) | Slot::Dead(..)) => slots.remove(&id).is_some(),
             None => false,
         }
     }
 
+    /// Whether the command that opened a cursor names a script.
+    pub fn runs_scripts(&self, id: i64) -> bool {
+        let slots = self.slots.lock();
+        let command = slots.get(&id).and_then(|slot| slot.info().command.as_ref());
+        command.is_some_and(|c| operators::script::is_named_in(c.as_bytes()))
+    }
+
     /// Ends all cursors on a namespace, or on a database when `coll` is `None`. Their next use
-    /// learns `why`.
+    /// learns `why`. Streams of changes are told by the log.
     pub fn invalidate(&self, db: &str, coll: Option<&str>, why: &MongoError) {
         let matches = |ns: &str| {
             ns.strip_prefix(db)
                 .and_then(|r| r.strip_prefix('.'))
                 .is_some_and(|c| coll.is_none_or(|x| x == c))
         };
-        self.end_where(|_, info| matches(&info.ns), Some(why));
+        let told = |info: &CursorInfo| matches!(info.tails, Some(Tails::Log(_)));
+        self.end_where(|_, info| matches(&info.ns) && !told(info), Some(why));
     }
 
     /// Kills the cursors of a transaction.

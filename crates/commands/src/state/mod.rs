@@ -1,6 +1,7 @@
 //! State of the server that commands read and set: profiling levels, locks against writes, cluster
 //! parameters, plan filters.
 
+pub mod concerns;
 pub mod connections;
 pub mod counters;
 mod cursor_owner;
@@ -11,6 +12,8 @@ pub mod log;
 pub(crate) mod machine;
 pub(crate) mod operations;
 pub mod parameters;
+pub mod query_settings;
+pub(crate) mod replica_set;
 pub mod service;
 pub mod sessions;
 pub mod snapshots;
@@ -24,6 +27,7 @@ use parameters::Parameters;
 use parking_lot::Mutex;
 use sessions::Sessions;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicI64;
 use transactions::TransactionCounts;
 
@@ -72,8 +76,13 @@ pub struct PlanFilter {
 /// What `autoCompact` set: free space target in MB and whether it runs once.
 pub type AutoCompact = Option<(i64, bool)>;
 
+/// Reads certificates again; the error is one line.
+pub type RotateCertificates = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
 /// All of it.
 pub struct State {
+    /// What `rotateCertificates` does; nothing without TLS.
+    pub rotate_certificates: OnceLock<RotateCertificates>,
     /// Server parameters.
     pub parameters: Parameters,
     /// Logical sessions.
@@ -98,17 +107,20 @@ pub struct State {
     pub auto_compact: Mutex<AutoCompact>,
     /// Cluster parameters that were set, by name.
     pub cluster_parameters: Mutex<BTreeMap<&'static str, DocBuf>>,
+    /// Settings of query shapes.
+    pub query_settings: query_settings::QuerySettings,
     /// Index filters by namespace.
     pub plan_filters: Mutex<BTreeMap<String, Vec<PlanFilter>>>,
     /// Bytes used and all bytes of the file system; the server measures them now and then.
     pub disk_bytes: Mutex<(i64, i64)>,
     /// Default read and write concern, as `setDefaultRWConcern` left them.
-    pub default_concerns: Mutex<(Option<DocBuf>, Option<DocBuf>)>,
+    pub default_concerns: concerns::DefaultConcerns,
 }
 
 impl Default for State {
     fn default() -> State {
         State {
+            rotate_certificates: OnceLock::new(),
             parameters: Parameters::default(),
             sessions: Sessions::default(),
             transactions: TransactionCounts::default(),
@@ -121,9 +133,10 @@ impl Default for State {
             fsync_locks: AtomicI64::new(0),
             auto_compact: Mutex::default(),
             cluster_parameters: Mutex::default(),
+            query_settings: Default::default(),
             plan_filters: Mutex::default(),
             disk_bytes: Mutex::default(),
-            default_concerns: Mutex::default(),
+            default_concerns: concerns::DefaultConcerns::default(),
         }
     }
 }

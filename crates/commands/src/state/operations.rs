@@ -4,16 +4,24 @@
 use super::connections::ConnectionInfo;
 use super::cursors::CursorInfo;
 use super::service::Service;
-use crate::dispatch::generic;
+use crate::access::user::NO_USER;
 use crate::dispatch::spec::OpClass;
 use model::{Binary, Doc, DocBuf, DocWriter, Value};
 
-/// One document per running operation, and per idle connection and idle cursor when asked.
-pub(crate) fn list(service: &Service, idle: bool, idle_cursors: bool) -> Vec<DocBuf> {
+/// One document per running operation, and per idle connection and idle cursor when asked; of one
+/// user, or of all.
+pub(crate) fn list(
+    service: &Service,
+    idle: bool,
+    idle_cursors: bool,
+    of: Option<&[u8; 32]>,
+) -> Vec<DocBuf> {
+    let is_of = |owner: &[u8; 32]| of.is_none_or(|o| o == owner);
     let connections = service.connections.list();
     let mut all: Vec<DocBuf> = connections
         .iter()
         .filter(|c| idle || c.op.lock().is_some())
+        .filter(|c| is_of(&c.user.lock().as_ref().map_or(*NO_USER, |u| u.digest)))
         .map(|c| describe(service, c))
         .collect();
     if idle_cursors {
@@ -22,7 +30,7 @@ pub(crate) fn list(service: &Service, idle: bool, idle_cursors: bool) -> Vec<Doc
                 .cursors
                 .list()
                 .iter()
-                .filter(|(_, info)| !info.in_use)
+                .filter(|(_, info)| !info.in_use && is_of(&info.owner))
                 .map(|(id, info)| {
                     DocBuf::build(|w| {
                         w.put("type", "idleCursor")
@@ -41,7 +49,7 @@ pub(crate) fn list(service: &Service, idle: bool, idle_cursors: bool) -> Vec<Doc
                                     "uid",
                                     Binary {
                                         subtype: 0,
-                                        bytes: generic::NO_USER,
+                                        bytes: &info.owner,
                                     },
                                 );
                         }
@@ -65,6 +73,12 @@ fn describe_cursor(id: i64, info: &CursorInfo, w: &mut DocWriter<'_>) {
     if let Some(command) = &info.command {
         w.put("originatingCommand", command);
     }
+}
+
+fn describe_session(id: &[u8; 16], owner: &[u8; 32], w: &mut DocWriter<'_>) {
+    let binary = |subtype, bytes| Binary { subtype, bytes };
+    w.put("id", binary(4, &id[..]))
+        .put("uid", binary(0, &owner[..]));
 }
 
 /// MongoDB's names of kinds of operations.
@@ -98,6 +112,10 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
                 .and_then(|a| a.field("name").as_str());
             w.put("appName", app.map_or(Value::Missing, Value::String));
         }
+        let user = conn.user.lock().clone();
+        if let Some(user) = &user {
+            user.name.write(&mut w.array("effectiveUsers").doc());
+        }
         w.put("active", op.is_some());
         let Some(op) = &op else { return };
         let running_us = i64::try_from(now_us.saturating_sub(op.start_us)).unwrap_or(0);
@@ -110,19 +128,9 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("threaded", true);
         w.put("opid", op.opid);
         if let Some(id) = &op.lsid {
-            let uid = Binary {
-                subtype: 0,
-                bytes: generic::NO_USER,
-            };
-            w.doc("lsid")
-                .put(
-                    "id",
-                    Binary {
-                        subtype: 4,
-                        bytes: id,
-                    },
-                )
-                .put("uid", uid);
+            let user = user.as_ref().filter(|_| service.access.enabled());
+            let digest = user.map_or(*NO_USER, |u| u.digest);
+            describe_session(id, &digest, &mut w.doc("lsid"));
         }
         w.put("secs_running", running_us / 1_000_000);
         w.put("microsecs_running", running_us);

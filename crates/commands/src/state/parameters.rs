@@ -75,7 +75,7 @@ pub static PARAMETERS: &[Parameter] = &[
     p(
         "authenticationMechanisms",
         SetAt::Startup,
-        Default::Strs(&["SCRAM-SHA-1", "SCRAM-SHA-256"]),
+        Default::Strs(&["MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"]),
     ),
     p("automationServiceDescriptor", SetAt::Both, Default::Str("")),
     p(
@@ -107,6 +107,24 @@ pub static PARAMETERS: &[Parameter] = &[
         SetAt::Both,
         Default::Long(104_857_600),
     ),
+    p(
+        "internalQueryJavaScriptFnTimeoutMillis",
+        SetAt::Both,
+        Default::Int(60_000),
+    )
+    .at_least(1),
+    p(
+        "internalQueryJavaScriptHeapSizeLimitMB",
+        SetAt::Both,
+        Default::Int(100),
+    )
+    .at_least(1),
+    p(
+        "internalQueryMaxJsEmitBytes",
+        SetAt::Both,
+        Default::Int(104_857_600),
+    )
+    .at_least(1),
     p(
         "internalQueryPlannerEnableHashIntersection",
         SetAt::Both,
@@ -278,6 +296,19 @@ impl Parameters {
         Parameters::find(name)
             .and_then(|row| to_i64(&self.get(row, "").get()))
             .unwrap_or(0)
+    }
+
+    /// A parameter that is a list of strings.
+    pub fn strings(&self, name: &str) -> Vec<String> {
+        let value = Parameters::find(name).map(|row| self.get(row, ""));
+        match value.as_ref().map(|v| v.get()) {
+            Some(Value::Array(list)) => list
+                .iter()
+                .filter_map(|v| v.as_str().map(str::to_owned))
+                .collect(),
+            Some(Value::String(text)) => text.split(',').map(str::to_owned).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// Sets one while running and returns what it was.
@@ -479,10 +510,9 @@ impl Default {
     fn convert(self, name: &str, value: &Value<'_>) -> Result<OwnedValue> {
         let number = |tag| to_i64(value).ok_or_else(|| wrong_type(name, value, &[tag]));
         Ok(match self {
-            Default::Bool(_) if value.is_number() || value.as_bool().is_some() => {
-                Value::from(value.truthy())
-            }
-            Default::Bool(_) => return Err(wrong_type(name, value, &[Tag::BOOL])),
+            // Whatever is true.
+            Default::Bool(_) => Value::from(value.truthy()),
+            Default::Int(_) if value.as_bool().is_some() => Value::from(i32::from(value.truthy())),
             Default::Int(_) => match i32::try_from(number(Tag::INT32)?) {
                 Ok(n) => Value::from(n),
                 Err(_) => bail!(

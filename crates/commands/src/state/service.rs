@@ -6,14 +6,19 @@ use super::connections::Connections;
 use super::counters::Counters;
 use super::cursors::Cursors;
 use super::log;
+use super::parameters::Parameters;
 use super::ttl::Ttl;
 use super::waiters::CappedWaiters;
+use crate::access::Access;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::dispatch::args::to_i64;
 use crate::dispatch::interrupt::interrupted;
 use model::{MongoError, ObjectId, Result, Timestamp, code};
+use operators::Scripts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 use store::Store;
 
 /// The service all connections share.
@@ -22,6 +27,8 @@ pub struct Service {
     pub config: Config,
     /// Data.
     pub store: Arc<Store>,
+    /// Users, roles, rights.
+    pub access: Access,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Counts.
@@ -48,8 +55,14 @@ pub struct Service {
     next_op: AtomicI64,
     operation_time: AtomicU64,
     me: std::sync::OnceLock<std::sync::Weak<Service>>,
+    /// Runs JavaScript; made once the service is shared.
+    scripts: std::sync::OnceLock<Arc<script::Engine>>,
 }
 
+/// While nobody writes, the log notes the time so often.
+const NOTE_EVERY_S: i64 = 10;
+/// A cluster time further ahead than this is not followed (`maxAcceptableLogicalClockDriftSecs`).
+const CLOCK_AHEAD_S_MAX: i64 = 365 * 24 * 3600;
 /// How often an operation is begun again when its collection is replaced under it.
 pub(crate) const REPLACED_RETRIES: usize = 10;
 
@@ -65,7 +78,9 @@ impl Service {
         election_id[0] = 0x7f;
         election_id[1..4].copy_from_slice(&[0xff; 3]);
         election_id[11] = 1;
+        let access = Access::new(Arc::clone(&store), config.auth);
         let service = Service {
+            access,
             started_us: clock.monotonic_us(),
             started_ms,
             counters: Counters::default(),
@@ -86,6 +101,7 @@ impl Service {
                 .as_u64(),
             ),
             me: std::sync::OnceLock::new(),
+            scripts: std::sync::OnceLock::new(),
             config,
             clock,
             store,
@@ -99,7 +115,42 @@ impl Service {
         let shared = Arc::new(self);
         // The first and only setting of this cell.
         let _ = shared.me.set(Arc::downgrade(&shared));
+        if shared.config.scripting {
+            let me = Arc::downgrade(&shared);
+            let print = Box::new(move |line: &str| {
+                if let Some(me) = me.upgrade() {
+                    me.log('I', "QUERY", line);
+                }
+            });
+            let engine = Arc::new(script::Engine::new(crate::release::VERSION, print));
+            let _ = shared.scripts.set(engine);
+            shared.limit_scripts();
+        }
         shared
+    }
+
+    /// What runs JavaScript; `None` where it is switched off.
+    pub(crate) fn scripts(&self) -> Option<Arc<dyn Scripts>> {
+        let engine = self.scripts.get()?;
+        Some(Arc::clone(engine) as Arc<dyn Scripts>)
+    }
+
+    /// Tells the engine of scripts what the parameters say.
+    pub(crate) fn limit_scripts(&self) {
+        let Some(engine) = self.scripts.get() else {
+            return;
+        };
+        let of = |name: &str| {
+            let value = Parameters::find(name).map(|row| self.state.parameters.get(row, ""));
+            let n = value.and_then(|v| to_i64(&v.get())).unwrap_or(0);
+            u64::try_from(n).unwrap_or(0)
+        };
+        let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        engine.set_limits(script::Limits {
+            heap_bytes: bytes(of("internalQueryJavaScriptHeapSizeLimitMB").saturating_mul(1 << 20)),
+            call: Duration::from_millis(of("internalQueryJavaScriptFnTimeoutMillis")),
+            emitted_bytes: bytes(of("internalQueryMaxJsEmitBytes")),
+        });
     }
 
     /// This service, shared.
@@ -129,8 +180,11 @@ impl Service {
         self.topology_counter.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Newest operation time.
+    /// Newest operation time: with a log, that of the last change that can be read.
     pub fn operation_time(&self) -> Timestamp {
+        if let Some(log) = self.store.log() {
+            return log.visible();
+        }
         Timestamp::from_u64(self.operation_time.load(Ordering::Acquire))
     }
 
@@ -149,9 +203,26 @@ impl Service {
         Timestamp::from_u64(now.max(last.saturating_add(1)))
     }
 
-    /// Moves the operation time forward.
-    pub fn advance_operation_time(&self, to: Timestamp) {
+    /// The latest time this server knows of, its own or that of a client.
+    pub fn cluster_time(&self) -> Timestamp {
+        let heard = Timestamp::from_u64(self.operation_time.load(Ordering::Acquire));
+        heard.max(self.operation_time())
+    }
+
+    /// Follows the clock of a client, unless it is ahead of every reasonable one.
+    pub(crate) fn hear_of(&self, time: Timestamp) {
+        let limit = self.clock.now_ms() / 1000 + CLOCK_AHEAD_S_MAX;
+        if i64::from(time.time) <= limit {
+            self.advance_cluster_time(time);
+        }
+    }
+
+    /// Notes a cluster time that a client has seen.
+    pub fn advance_cluster_time(&self, to: Timestamp) {
         self.operation_time.fetch_max(to.as_u64(), Ordering::AcqRel);
+        if let Some(log) = self.store.log() {
+            log.advance(to);
+        }
     }
 
     /// Milliseconds since the start.
@@ -223,6 +294,8 @@ impl Service {
         for id in self.state.sessions.idle(now) {
             self.end_session(&id);
         }
+        self.drop_orphans();
+        self.keep_log(now);
         if self.state.sessions.sweep_is_due(self.started_ms, now)
             && let Err(e) = self
                 .store
@@ -233,6 +306,36 @@ impl Service {
                 "WRITE",
                 &format!("records of sessions could not be removed: {}", e.message()),
             );
+        }
+    }
+
+    /// Drops collections that aborted transactions have left behind.
+    pub(crate) fn drop_orphans(&self) {
+        if let Err(e) = self.store.drop_orphans() {
+            let message = format!("an aborted transaction's collection stays: {}", e.message());
+            self.log('W', "TXN", &message);
+        }
+    }
+
+    /// Gives up the log's oldest entries, and notes the time while nobody writes, so that the
+    /// operation time advances.
+    fn keep_log(&self, now_ms: i64) {
+        let Some(log) = self.store.log() else {
+            // Without a log the clock alone makes it advance.
+            let time = u32::try_from(now_ms / 1000).unwrap_or(0);
+            return self.advance_cluster_time(Timestamp { time, increment: 1 });
+        };
+        let idle_s = now_ms / 1000 - i64::from(log.visible().time);
+        let noted = if idle_s >= NOTE_EVERY_S {
+            self.store
+                .note(&model::doc! { "msg": "periodic noop" })
+                .map(|_| ())
+        } else {
+            Ok(())
+        };
+        if let Err(e) = noted.and_then(|()| self.store.truncate_log()) {
+            let message = format!("the log could not be kept: {}", e.message());
+            self.log('W', "REPL", &message);
         }
     }
 

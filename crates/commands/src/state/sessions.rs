@@ -19,6 +19,8 @@ const SHARDS: usize = 16;
 pub struct Session {
     /// Last use, milliseconds since the epoch.
     pub last_use_ms: i64,
+    /// Whose it is: the digest of its user.
+    pub owner: [u8; 32],
     /// Its retryable writes and its transaction. Locked while one of their commands runs, so that a
     /// retry that overtakes the first attempt waits.
     pub writes: Arc<Mutex<SessionWrites>>,
@@ -36,13 +38,19 @@ impl Sessions {
     fn shard(&self, id: &[u8; 16]) -> &Mutex<FxHashMap<[u8; 16], Session>> {
         &self.shards[usize::from(id[15]) % SHARDS]
     }
-    /// Creates the session or marks its use.
+    /// Creates the session of a user or marks its use.
     ///
     /// # Errors
-    /// 261 TooManyLogicalSessions.
-    pub fn touch(&self, id: [u8; 16], now_ms: i64) -> Result<()> {
+    /// 261 TooManyLogicalSessions, 13 for the session of another user.
+    pub fn touch(&self, id: [u8; 16], owner: [u8; 32], now_ms: i64) -> Result<()> {
         let mut shard = self.shard(&id).lock();
         if let Some(s) = shard.get_mut(&id) {
+            if s.owner != owner {
+                return Err(MongoError::new(
+                    code::UNAUTHORIZED,
+                    "the session belongs to another user",
+                ));
+            }
             s.last_use_ms = now_ms;
             return Ok(());
         }
@@ -56,6 +64,7 @@ impl Sessions {
             id,
             Session {
                 last_use_ms: now_ms,
+                owner,
                 writes: Arc::new(Mutex::new(SessionWrites::new(id))),
             },
         );
@@ -64,6 +73,10 @@ impl Sessions {
     /// The writes of a session.
     pub fn writes(&self, id: &SessionId) -> Option<Arc<Mutex<SessionWrites>>> {
         self.shard(id).lock().get(id).map(|s| s.writes.clone())
+    }
+    /// Whose a session is.
+    pub fn owner(&self, id: &SessionId) -> Option<[u8; 32]> {
+        self.shard(id).lock().get(id).map(|s| s.owner)
     }
     /// True for a session that exists.
     pub fn contains(&self, id: &SessionId) -> bool {
@@ -123,9 +136,10 @@ mod tests {
     #[test]
     fn sessions_expire_after_their_last_use() {
         let t = Sessions::default();
-        t.touch([1; 16], 0).unwrap();
-        t.touch([2; 16], 0).unwrap();
-        t.touch([2; 16], IDLE_MS_MAX).unwrap();
+        t.touch([1; 16], [0; 32], 0).unwrap();
+        t.touch([2; 16], [0; 32], 0).unwrap();
+        t.touch([2; 16], [0; 32], IDLE_MS_MAX).unwrap();
+        assert_eq!(t.touch([2; 16], [1; 32], 0).unwrap_err().code(), 13);
         assert_eq!(t.idle(IDLE_MS_MAX), vec![[1; 16]]);
         assert!(t.len() == 2 && t.end(&[2; 16]).is_some() && t.end(&[2; 16]).is_none());
         assert!(

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// While clients are busy, one part in so many of the time is worked. On two processors this takes
-/// about three hundredths of what there is.
-const SHARE: u32 = 16;
+/// about two hundredths of what there is, and what it leaves to compaction as much again.
+const SHARE: u32 = 24;
 /// Requests a second from which clients count as busy.
 const BUSY_PER_SECOND: f64 = 50.0;
 /// Longest sleep between two looks at whether to go on.

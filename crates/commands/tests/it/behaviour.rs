@@ -51,21 +51,26 @@ const COMPLETE: &[(&str, usize, &str)] = &[
 
 /// A store in memory.
 pub(crate) fn store() -> Arc<store::Store> {
+    open(commands::StoreHooks::new(Arc::new(SystemClock::default())))
+}
+
+/// A store in memory that logs all changes, as that of a replica set.
+pub(crate) fn logging_store() -> Arc<store::Store> {
+    let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
+    open(hooks.logging(1 << 30))
+}
+
+fn open(hooks: commands::StoreHooks) -> Arc<store::Store> {
     let engine = Arc::new(storage::MemoryEngine::new());
-    Arc::new(
-        store::Store::open(
-            engine,
-            Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default()))),
-        )
-        .expect("an empty store"),
-    )
+    Arc::new(store::Store::open(engine, Arc::new(hooks)).expect("an empty store"))
 }
 
 /// A server of all commands over a store.
 pub(crate) fn serve(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher> {
-    Arc::new(registry::dispatcher(
-        Service::new(config, Arc::new(SystemClock::default()), store).shared(),
-    ))
+    let service = Service::new(config, Arc::new(SystemClock::default()), store);
+    let defaults = &service.state.default_concerns;
+    defaults.load(&service.store).expect("the defaults");
+    Arc::new(registry::dispatcher(service.shared()))
 }
 
 fn service() -> Arc<Dispatcher> {

@@ -90,13 +90,8 @@ fn an_index_that_cannot_become_unique_stays() {
     ] {
         assert_eq!(code(&run(&s, command)), 0);
     }
-    assert_ne!(
-        code(&run(
-            &s,
-            r#"{"collMod": "c", "index": {"name": "a", "unique": true}}"#
-        )),
-        0
-    );
+    let unique = r#"{"collMod": "c", "index": {"name": "a", "unique": true}}"#;
+    assert_eq!(code(&run(&s, unique)), 359, "CannotConvertIndexToUnique");
     let listed = format!("{:?}", run(&s, r#"{"listIndexes": "c"}"#));
     assert!(listed.contains(r#"name: "a""#), "{listed}");
     let found = format!(

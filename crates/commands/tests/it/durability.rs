@@ -36,7 +36,8 @@ impl Held {
     }
 
     fn on(engine: Arc<Observed<HeldJournal>>, config: Config) -> Held {
-        let language = Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())));
+        let language =
+            Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
         let service = serve(config, store);
         let conn = service.connect("127.0.0.1:1");
@@ -384,4 +385,42 @@ fn a_pipeline_that_writes_waits_also_when_it_fails() {
     let keeps = doc! { "aggregate": "c", "pipeline": [{ "$merge": { "into": "target",
     "whenMatched": "keepExisting" } }], "cursor": {} };
     s.waits(pos, &keeps);
+}
+
+/// Concerns that were set for everybody decide what a reply waits for, where the client brings
+/// none; after a restart as well.
+#[test]
+fn default_concerns_apply_to_commands_that_bring_none() {
+    let set = doc! { "setDefaultRWConcern": 1i32, "$db": "admin",
+    "defaultReadConcern": { "level": "majority" },
+    "defaultWriteConcern": { "w": 1i32, "j": false } };
+    let mut s = Held::new(&[insert(1), set]).restarted();
+    s.engine.observer().hold(s.engine.durable_pos());
+    s.at_once(&insert(2));
+    let mut majority = insert(3);
+    majority.put("writeConcern", &doc! { "w": "majority" });
+    let pos = s.write(&majority);
+    s.waits(pos, &doc! { "find": "c" });
+    s.waits(
+        pos,
+        &doc! { "find": "c", "readConcern": { "afterClusterTime": Value::Timestamp(
+        model::Timestamp { time: 1, increment: 1 }) } },
+    );
+    s.at_once(&doc! { "find": "c", "readConcern": { "level": "local" } });
+
+    s.engine.observer().release();
+    // An empty document takes the default of reads back.
+    let unset = doc! { "setDefaultRWConcern": 1i32, "$db": "admin", "defaultReadConcern": {},
+    "defaultWriteConcern": { "w": 3i32 } };
+    s.run(&unset);
+    s.at_once(&doc! { "find": "c" });
+    let (_, reply) = s.run(&insert(4));
+    let error = reply.doc().field("writeConcernError");
+    let error = error.as_doc().expect("no set of three");
+    assert_eq!(error.field("code").as_i64_exact(), Some(100));
+    let info = error.field("errInfo");
+    let given = info.as_doc().unwrap().field("writeConcern");
+    let given = given.as_doc().unwrap();
+    assert_eq!(given.field("w").as_i64_exact(), Some(3));
+    assert_eq!(given.field("provenance").as_str(), Some("customDefault"));
 }

@@ -18,6 +18,8 @@ const WITHOUT_CASE: &[(&str, &str, &str)] = &[
     ("stage", "$search", "there is no search service"),
     ("stage", "$searchMeta", "there is no search service"),
     ("stage", "$vectorSearch", "there is no search service"),
+    ("expression", "$_internalJsEmit", "of mapReduce, see scripts.rs"),
+    ("accumulator", "$_internalJsReduce", "of mapReduce, see scripts.rs"),
 ];
 
 /// One case and where it stands.

@@ -2,11 +2,13 @@
 
 use crate::behaviour::send;
 use crate::protocol::service;
-use commands::{Dispatcher, Link};
+use commands::{Clock, Config, Dispatcher, Link, Service, StoreHooks, SystemClock};
 use model::{DocBuf, Value, doc, extjson};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use storage::MemoryEngine;
+use store::Store;
 
 /// From the signal to the reply. Generous: the machine that runs this may be busy, and none of the
 /// operations would end within ten seconds by itself.
@@ -105,7 +107,7 @@ fn long_commands() -> Vec<String> {
             {{"$toString": "$x"}}, "/", {{"$toString": "$y"}}]}}}}}}, {{"$out": "out"}}"#
         ),
         r#"{"$limit": 1}, {"$set": {"d": {"$toDate": {"$toLong": "$a"}}}},
-            {"$densify": {"field": "a", "range": {"step": 0.00001, "bounds": [0, 200]}}},
+            {"$densify": {"field": "a", "range": {"step": 0.0005, "bounds": [0, 200]}}},
             {"$match": {"a": -1}}"#
             .to_owned(),
     ];
@@ -396,4 +398,74 @@ fn index_builds_stop_and_leave_nothing() {
         .as_doc()
         .and_then(|c| c.field("firstBatch").as_array());
     assert_eq!(names.map(|a| a.len()), Some(1), "{left:?}");
+}
+
+/// Runs something at one chosen look at the clock: a way into the middle of a command.
+#[derive(Default)]
+struct LooksCounted {
+    looks: AtomicUsize,
+    at: AtomicUsize,
+    then: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Clock for LooksCounted {
+    fn now_ms(&self) -> i64 {
+        let look = 1 + self.looks.fetch_add(1, Ordering::Relaxed);
+        if look == self.at.load(Ordering::Relaxed) {
+            self.then.get().expect("armed")();
+        }
+        1_700_000_000_000
+    }
+    fn monotonic_us(&self) -> u64 {
+        1
+    }
+}
+
+/// `getMore` looks at the clock a last time when the batch is complete and the cursor is about to
+/// be put back: a kill in that moment must not make the batch look like the last one.
+#[test]
+fn a_cursor_killed_behind_its_last_check_is_an_error() {
+    let clock = Arc::new(LooksCounted::default());
+    let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
+    let store = Arc::new(Store::open(Arc::new(MemoryEngine::default()), hooks).unwrap());
+    let service = Service::new(Config::default(), clock.clone(), store).shared();
+    let s = Arc::new(commands::registry::dispatcher(service));
+    fill(&s, 100);
+    let open = || {
+        let found = run(&s, r#"{"find": "c", "batchSize": 1}"#);
+        let cursor = found.doc().field("cursor");
+        let id = cursor.as_doc().unwrap().field("id").as_i64_exact().unwrap();
+        assert_ne!(id, 0);
+        id
+    };
+    let more = |id: i64| {
+        format!(r#"{{"getMore": {{"$numberLong": "{id}"}}, "collection": "c", "batchSize": 1}}"#)
+    };
+
+    let id = open();
+    let before = clock.looks.load(Ordering::Relaxed);
+    assert_eq!(code(&run(&s, &more(id))), 0);
+    let looks = clock.looks.load(Ordering::Relaxed) - before;
+    assert!(looks > 0);
+
+    let id = open();
+    let kill = s.clone();
+    let armed = clock.then.set(Box::new(move || {
+        let kill_cursors = doc! { "killCursors": "c", "cursors": [id] };
+        let mut other = kill.connect("127.0.0.1:2");
+        let reply = send(&kill, &mut other, "db", kill_cursors.doc());
+        let killed = reply.doc().field("cursorsKilled");
+        assert_eq!(
+            killed.as_array().map(|a| a.iter().count()),
+            Some(1),
+            "{reply:?}"
+        );
+    }));
+    assert!(armed.is_ok());
+    clock.at.store(
+        clock.looks.load(Ordering::Relaxed) + looks,
+        Ordering::Relaxed,
+    );
+    let reply = run(&s, &more(id));
+    assert_eq!(code(&reply), 237, "{reply:?}");
 }

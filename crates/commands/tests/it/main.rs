@@ -1,8 +1,11 @@
 //! Integration tests of the commands crate, in process.
 
+mod access;
+mod access_matrix;
 mod aggregation;
 mod behaviour;
 mod builds;
+mod changes;
 mod codes;
 mod durability;
 mod expected;
@@ -16,12 +19,15 @@ mod out;
 mod protocol;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
+mod query_settings;
 mod retries;
+mod scripts;
 mod snapshots;
 mod tails;
 mod text;
 mod transactions;
 mod ttl;
+mod walk;
 mod writes;
 
 /// As in the server, so that what operations hold is counted.

@@ -38,7 +38,7 @@ impl Server {
         let clock = Arc::new(Hand::default());
         let store = Store::open(
             engine.clone(),
-            Arc::new(StoreHooks::new(Arc::new(SystemClock::default()))),
+            Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30)),
         )
         .unwrap();
         let service = Arc::new(registry::dispatcher(

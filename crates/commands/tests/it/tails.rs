@@ -27,16 +27,16 @@ impl Link for Bell {
     }
 }
 
-struct Client {
+pub(crate) struct Client {
     service: Arc<Dispatcher>,
     conn: Connection,
     bell: Arc<Bell>,
     /// Times the server let it wait.
-    waits: usize,
+    pub(crate) waits: usize,
 }
 
 impl Client {
-    fn new(service: &Arc<Dispatcher>) -> Client {
+    pub(crate) fn new(service: &Arc<Dispatcher>) -> Client {
         let bell = Arc::new(Bell::default());
         Client {
             service: service.clone(),
@@ -46,9 +46,11 @@ impl Client {
         }
     }
 
-    fn send(&mut self, command: &DocBuf) -> DocBuf {
+    pub(crate) fn send(&mut self, command: &DocBuf) -> DocBuf {
         let mut body = command.clone();
-        body.put("$db", "db");
+        if !command.doc().contains("$db") {
+            body.put("$db", "db");
+        }
         let mut request = Request::new(body.doc());
         let mut reply = Vec::new();
         while let Outcome::Wait { until_us, .. } =
@@ -68,10 +70,10 @@ impl Client {
         }
         DocBuf::from_bytes(reply).unwrap()
     }
-    fn run(&mut self, command: &str) -> DocBuf {
+    pub(crate) fn run(&mut self, command: &str) -> DocBuf {
         self.send(&json(command))
     }
-    fn more(&mut self, id: i64, max_time_ms: i32) -> DocBuf {
+    pub(crate) fn more(&mut self, id: i64, max_time_ms: i32) -> DocBuf {
         self.send(&doc! { "getMore": id, "collection": "c", "maxTimeMS": max_time_ms })
     }
 }

@@ -32,7 +32,7 @@ struct Server {
 impl Server {
     fn over(engine: Arc<MemoryEngine>) -> Server {
         let clock = Arc::new(MockClock::default());
-        let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
+        let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), hooks).unwrap());
         let service = Service::new(Config::default(), clock.clone(), store).shared();
         Server {
@@ -633,4 +633,47 @@ fn concurrent_transfers_conserve_the_sum() {
         Some(true),
         "{valid:?}"
     );
+}
+
+#[test]
+fn a_collection_made_for_an_aborted_transaction_goes() {
+    let s = Server::new();
+    let (mut t, mut other) = (s.client(1), s.client(2));
+    let names = |c: &mut Client| {
+        let r = c.run(r#"{"listCollections": 1, "nameOnly": true}"#);
+        let cursor = r.doc().field("cursor").as_doc().unwrap();
+        let batch = cursor.field("firstBatch").as_array().unwrap();
+        let name = |d: Value<'_>| {
+            d.as_doc()
+                .unwrap()
+                .field("name")
+                .as_str()
+                .map(str::to_owned)
+        };
+        let mut all: Vec<String> = batch.iter().filter_map(name).collect();
+        all.sort();
+        all
+    };
+    let insert = |into: &str| format!(r#"{{"insert": "{into}", "documents": [{{"_id": 1}}]}}"#);
+    t.begin().ok(&insert("a"));
+    t.ok(
+        r#"{"update": "b", "updates": [{"q": {"_id": 1}, "u": {"$set": {"x": 1}},
+            "upsert": true}]}"#,
+    );
+    assert_eq!(names(&mut other), ["a", "b"]);
+    assert_eq!(code(&t.abort()), 0);
+    assert_eq!(names(&mut other), Vec::<String>::new());
+    // One that somebody else has written to stays, and so does one that was committed.
+    t.begin().ok(&insert("a"));
+    assert_eq!(code(&other.run(&insert("a").replace('1', "2"))), 0);
+    assert_eq!(code(&t.abort()), 0);
+    t.begin().ok(&insert("b"));
+    assert_eq!(code(&t.commit()), 0);
+    assert_eq!(names(&mut other), ["a", "b"]);
+    // An error aborts as well.
+    t.begin().ok(&insert("c"));
+    assert_ne!(code(&t.say(&insert("c"))), 0);
+    let r = t.say(r#"{"insert": "b", "documents": [{"_id": 1}]}"#);
+    assert_ne!(code(&r), 0);
+    assert_eq!(names(&mut other), ["a", "b"]);
 }

@@ -42,7 +42,7 @@ impl Server {
 
     fn over(engine: Arc<dyn Engine>) -> Server {
         let clock = Arc::new(Hand(AtomicI64::new(START_MS)));
-        let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
+        let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
         let server =
             registry::dispatcher(Service::new(Config::default(), clock.clone(), store).shared());
@@ -430,7 +430,7 @@ fn a_monitor_switched_off_deletes_nothing() {
 
 #[test]
 fn the_monitor_sleeps_as_long_as_it_is_told_while_it_runs() {
-    let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
+    let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
     let store = Arc::new(Store::open(Arc::new(MemoryEngine::new()), language).expect("a store"));
     let service = Service::new(Config::default(), Arc::new(SystemClock::default()), store).shared();
     let server = registry::dispatcher(service.clone());

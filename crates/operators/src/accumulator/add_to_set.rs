@@ -4,7 +4,7 @@
 use super::elements::Elements;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
-use model::{Bump, Result, Value};
+use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$addToSet",
@@ -37,7 +37,8 @@ impl Accumulator for DistinctValues {
         }
         Ok(())
     }
-    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
+    fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let arena = cx.arena;
         Ok(Value::Array(self.values.build(arena)))
     }
     fn memory_bytes(&self) -> usize {

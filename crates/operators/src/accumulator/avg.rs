@@ -4,7 +4,7 @@
 use super::numbers::Mean;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
-use model::{Bump, Result, Value};
+use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$avg",
@@ -19,7 +19,7 @@ impl Accumulator for Avg {
         self.0.add(&value);
         Ok(())
     }
-    fn finish<'a>(&self, _: &'a Bump) -> Result<Value<'a>> {
+    fn finish<'a>(&self, _: &Cx<'_, 'a>) -> Result<Value<'a>> {
         Ok(self.0.result())
     }
     fn memory_bytes(&self) -> usize {

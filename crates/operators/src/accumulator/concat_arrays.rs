@@ -4,7 +4,7 @@
 use super::elements::Elements;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
-use model::{Bump, Result, Value, bail, code};
+use model::{Result, Value, bail, code};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$concatArrays",
@@ -28,7 +28,8 @@ impl Accumulator for ConcatArrays {
         }
         Ok(())
     }
-    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
+    fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let arena = cx.arena;
         Ok(Value::Array(self.0.build(arena)))
     }
     fn memory_bytes(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
-use model::{Bump, OwnedValue, Result, Value};
+use model::{OwnedValue, Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
     AccumulatorOp {
@@ -25,7 +25,8 @@ impl<const LAST: bool> Accumulator for End<LAST> {
         }
         Ok(())
     }
-    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
+    fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let arena = cx.arena;
         Ok(match self.0.as_ref().map_or(Value::Null, OwnedValue::get) {
             Value::Missing => Value::Null,
             v => v.copy_into(arena),

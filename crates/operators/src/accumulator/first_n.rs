@@ -5,7 +5,7 @@ use super::n_spec::{NSpec, count_of, known_count};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::ParseCx;
-use model::{Array, Bump, MongoError, OwnedValue, Result, Value};
+use model::{Array, MongoError, OwnedValue, Result, Value};
 use std::collections::VecDeque;
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
@@ -50,7 +50,7 @@ struct EndN {
 }
 
 impl Accumulator for EndN {
-    fn init(&mut self, value: Value<'_>) -> Result<()> {
+    fn init(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
         self.n = Some(count_of(value)?);
         Ok(())
     }
@@ -69,7 +69,8 @@ impl Accumulator for EndN {
         self.values.push_back(value);
         Ok(())
     }
-    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
+    fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let arena = cx.arena;
         Ok(Value::Array(Array::from_values_in(
             arena,
             self.values.iter().map(OwnedValue::get),

@@ -3,7 +3,7 @@
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
-use model::{Bump, OwnedValue, Result, Value, compare_with};
+use model::{OwnedValue, Result, Value, compare_with};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
     AccumulatorOp {
@@ -33,7 +33,8 @@ impl<const MAX: bool> Accumulator for Extreme<MAX> {
         }
         Ok(())
     }
-    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
+    fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let arena = cx.arena;
         Ok(self
             .0
             .as_ref()

@@ -3,7 +3,7 @@
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
-use model::{Bump, Doc, OwnedValue, Result, Value, bail};
+use model::{Doc, OwnedValue, Result, Value, bail};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$mergeObjects",
@@ -49,7 +49,8 @@ impl Accumulator for MergeObjects {
         }
         Ok(())
     }
-    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
+    fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let arena = cx.arena;
         Ok(Value::Document(Doc::build_in(arena, |w| {
             for (name, v) in &self.fields {
                 w.put(name, v.get());

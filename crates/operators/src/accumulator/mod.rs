@@ -2,7 +2,7 @@
 //! document; a state copies what it keeps and says how many bytes that is.
 
 use crate::{Cx, expr::BoxExpr, expr::ParseCx};
-use model::{Bump, Doc, ErrorKind, MongoError, Result, Value, code};
+use model::{Doc, ErrorKind, MongoError, Result, Value, code};
 
 mod elements;
 pub(crate) mod n_spec;
@@ -42,7 +42,7 @@ pub trait Accumulator: Send {
     ///
     /// # Errors
     /// The operator's own codes.
-    fn init(&mut self, _value: Value<'_>) -> Result<()> {
+    fn init(&mut self, _cx: &Cx<'_, '_>, _value: Value<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -52,11 +52,11 @@ pub trait Accumulator: Send {
     /// The operator's own codes.
     fn add(&mut self, cx: &Cx<'_, '_>, value: Value<'_>) -> Result<()>;
 
-    /// The result so far, in `arena`.
+    /// The result so far, in the arena of the context.
     ///
     /// # Errors
     /// The operator's own codes.
-    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>>;
+    fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>>;
 
     /// Bytes held, charged to the operation's memory budget.
     fn memory_bytes(&self) -> usize;
@@ -100,7 +100,8 @@ impl AccumulatorSpec {
             if !matches!(cx.root, Value::Document(_)) {
                 cx.root = Value::Document(Doc::EMPTY);
             }
-            state.init(init.eval(&cx)?)?;
+            let value = init.eval(&cx)?;
+            state.init(&cx, value)?;
         }
         Ok(state)
     }
@@ -173,7 +174,9 @@ pub(crate) mod check {
             state.add(&cx, parsed.input.eval(&cx)?)?;
         }
         assert!(state.memory_bytes() < 10_000);
-        state.finish(&arena).map(|v| v.to_owned_value())
+        state
+            .finish(&Cx::new(&arena, Value::Missing, &env))
+            .map(|v| v.to_owned_value())
     }
 
     /// Checks rows of (specification, documents, outcome).

@@ -6,7 +6,7 @@ use super::quantile_spec::{QuantileSpec, quantiles};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::ParseCx;
-use model::{Bump, Result, Value};
+use model::{Result, Value};
 use std::sync::Arc;
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
@@ -51,7 +51,8 @@ impl Accumulator for Quantiles {
         self.values.extend(value.as_f64());
         Ok(())
     }
-    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
+    fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let arena = cx.arena;
         Ok(quantiles(&self.values, self.shares.as_deref(), arena))
     }
     fn memory_bytes(&self) -> usize {

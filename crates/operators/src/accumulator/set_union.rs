@@ -4,7 +4,7 @@
 use super::add_to_set::DistinctValues;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
-use model::{Bump, Result, Value, bail, code};
+use model::{Result, Value, bail, code};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$setUnion",
@@ -27,8 +27,8 @@ impl Accumulator for SetUnion {
             ),
         }
     }
-    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
-        self.0.finish(arena)
+    fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        self.0.finish(cx)
     }
     fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()

@@ -4,7 +4,7 @@
 use super::numbers::Deviation;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
-use model::{Bump, Result, Value};
+use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
     AccumulatorOp {
@@ -25,7 +25,7 @@ impl<const SAMPLE: bool> Accumulator for StdDev<SAMPLE> {
         self.0.add(&value);
         Ok(())
     }
-    fn finish<'a>(&self, _: &'a Bump) -> Result<Value<'a>> {
+    fn finish<'a>(&self, _: &Cx<'_, 'a>) -> Result<Value<'a>> {
         Ok(self.0.result(SAMPLE))
     }
     fn memory_bytes(&self) -> usize {

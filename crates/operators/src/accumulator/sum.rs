@@ -4,7 +4,7 @@
 use super::numbers::Sum;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
-use model::{Bump, Result, Value};
+use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$sum",
@@ -19,7 +19,7 @@ impl Accumulator for Total {
         self.0.add(&value);
         Ok(())
     }
-    fn finish<'a>(&self, _: &'a Bump) -> Result<Value<'a>> {
+    fn finish<'a>(&self, _: &Cx<'_, 'a>) -> Result<Value<'a>> {
         Ok(self.0.total())
     }
     fn memory_bytes(&self) -> usize {

@@ -9,7 +9,7 @@ use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::args::missing;
 use crate::expr::{BoxExpr, Expr, ParseCx, parse};
-use model::{Array, Bump, Doc, MongoError, Number, OwnedValue, Result, Value, bail, compare_with};
+use model::{Array, Doc, MongoError, Number, OwnedValue, Result, Value, bail, compare_with};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -227,7 +227,7 @@ impl Top {
 }
 
 impl Accumulator for Top {
-    fn init(&mut self, value: Value<'_>) -> Result<()> {
+    fn init(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
         self.n = Some(count_of(value)?);
         Ok(())
     }
@@ -272,7 +272,8 @@ impl Accumulator for Top {
         }
         Ok(())
     }
-    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
+    fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let arena = cx.arena;
         let outputs = self.entries.iter().map(|e| {
             e.get()
                 .as_array()

@@ -31,12 +31,17 @@ pub struct ParseCx<'e> {
     pub scope: Scope,
     /// Metadata (`$meta`) that documents have at this point of the pipeline.
     pub meta: Vec<&'static str>,
+    /// Some `$meta` asks for what only a read knows: the record id or the index key.
+    pub wants_row_metadata: bool,
     next_var: VarId,
     depth: usize,
     /// Depth of filters being parsed; [`crate::filter`] keeps it.
     pub(crate) filter_depth: usize,
     /// Results cannot be ordered by distance here; [`crate::filter`] keeps it.
     pub(crate) near_refused: bool,
+    /// `$where` may stand in the filter: in queries of clients, not in pipelines, listings,
+    /// validators or anything kept.
+    pub scripts_allowed: bool,
 }
 
 /// Deepest nesting of expressions.
@@ -49,10 +54,20 @@ impl<'e> ParseCx<'e> {
             env,
             scope: Scope::default(),
             meta: Vec::new(),
+            wants_row_metadata: false,
             next_var: 1,
             depth: 0,
             filter_depth: 0,
             near_refused: false,
+            scripts_allowed: false,
+        }
+    }
+
+    /// A fresh state for the query of a client, in which scripts are allowed.
+    pub fn of_query(env: &'e Env) -> ParseCx<'e> {
+        ParseCx {
+            scripts_allowed: true,
+            ..ParseCx::new(env)
         }
     }
 
@@ -278,7 +293,25 @@ pub fn define_let(env: &mut Env, spec: Value<'_>) -> Result<()> {
         ),
     };
     for (name, v) in variables.iter() {
+        if matches!(
+            name,
+            "NOW" | "CLUSTER_TIME" | "JS_SCOPE" | "IS_MR" | "USER_ROLES"
+        ) {
+            bail!(4738901, "'let' may not define the system variable '{name}'");
+        }
         super::args::check_user_variable(name)?;
+        if let Value::String(s) = v
+            && let Some(system) = s.strip_prefix("$$")
+            && matches!(
+                system.split('.').next(),
+                Some("NOW" | "CLUSTER_TIME" | "JS_SCOPE" | "IS_MR" | "USER_ROLES")
+            )
+        {
+            bail!(
+                51144,
+                "'let' cannot use the system variable $${system}: it has no value yet"
+            );
+        }
         let arena = model::Bump::new();
         let e = parse(&mut ParseCx::new(env), v)?;
         if reads_document(e.as_ref()) {

@@ -74,6 +74,7 @@ pub(super) fn node<'a>(
             })?
             .truthy())
         }
+        Node::Where(w) => w.matches(doc, cx),
         Node::JsonSchema(s) => s.matches(Value::Document(doc)),
         Node::Text(t) => {
             cx.env.check_interrupt()?;

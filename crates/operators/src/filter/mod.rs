@@ -15,6 +15,7 @@ mod modulo;
 mod node;
 mod parse;
 mod regex;
+mod script;
 mod text;
 mod walk;
 
@@ -29,6 +30,7 @@ pub use modulo::Mod;
 pub(crate) use modulo::truncate;
 pub use node::{Node, Test};
 pub use regex::Pattern;
+pub use script::Where;
 pub use text::Text;
 
 use crate::expr::ParseCx;

@@ -8,6 +8,7 @@ use super::geo::Geo;
 use super::json_schema::Schema;
 use super::modulo::Mod;
 use super::regex::Pattern;
+use super::script::Where;
 use super::text::Text;
 use crate::expr::BoxExpr;
 use model::FieldPath;
@@ -39,6 +40,8 @@ pub enum Node {
     JsonSchema(Box<Schema>),
     /// `$sampleRate`: passes with this probability.
     SampleRate(f64),
+    /// `$where`.
+    Where(Box<Where>),
     /// `$text`: only an index can answer it.
     Text(Box<Text>),
 }

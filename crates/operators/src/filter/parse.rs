@@ -11,6 +11,7 @@ use super::json_schema::Schema;
 use super::modulo::Mod;
 use super::node::{Node, Test};
 use super::regex::{Pattern, RegexSpec};
+use super::script::Where;
 use super::text::Text;
 use crate::cx::NODE_WORK;
 use crate::expr::{self, ParseCx};
@@ -62,8 +63,8 @@ fn document_inner(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<N
             field(cx, name, v, &mut nodes)?;
         }
     }
-    // Splitting a document into terms costs more than any other predicate.
-    nodes.sort_by_key(|n| matches!(n, Node::Text(_)));
+    // Scripts, and splitting a document into terms, cost more than any other predicate.
+    nodes.sort_by_key(|n| matches!(n, Node::Text(_) | Node::Where(_)));
     Ok(Node::all(nodes))
 }
 
@@ -119,10 +120,11 @@ fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Re
         }
         "$where" => {
             only_at_top()?;
-            bail!(
-                code::BAD_VALUE,
-                "$where is not supported: this server does not run JavaScript"
-            )
+            Ok(Node::Where(Box::new(Where::parse(
+                v,
+                cx.scripts_allowed,
+                cx.env.scripts.is_some(),
+            )?)))
         }
         _ => bail!(
             code::BAD_VALUE,

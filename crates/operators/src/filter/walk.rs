@@ -3,7 +3,7 @@
 //! of arrays, both.
 
 use model::path::PathPart;
-use model::{Array, Doc, Value};
+use model::{Array, Doc, Tag, Value};
 use std::ops::ControlFlow;
 
 /// Shows one value, with the index in the outermost array that was traversed to reach it.
@@ -56,7 +56,12 @@ fn walk_array<'a>(
         }
         return visit(Value::Array(array), outer);
     };
-    for (i, v) in array.iter().enumerate() {
+    for (i, element) in array.elements().enumerate() {
+        // Most elements of a long array are neither: they are not decoded.
+        if element.tag != Tag::DOCUMENT && head.index != Some(i) {
+            continue;
+        }
+        let v = element.value();
         if let Value::Document(d) = v {
             walk_doc(d, rest, leaf, outer.or(Some(i)), visit)?;
         }
@@ -64,7 +69,8 @@ fn walk_array<'a>(
             continue;
         }
         match v {
-            v if tail.is_empty() => visit(v, outer.or(Some(i)))?,
+            // An element that the path names is no element that was found.
+            v if tail.is_empty() => visit(v, outer)?,
             Value::Document(d) => walk_doc(d, tail, leaf, outer, visit)?,
             Value::Array(a) => walk_array(a, tail, leaf, outer, visit)?,
             _ => {}

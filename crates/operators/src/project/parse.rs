@@ -90,6 +90,15 @@ impl Reading {
         v: Value<'_>,
         depth: usize,
     ) -> Result<()> {
+        if name
+            .strip_suffix(".$")
+            .is_some_and(|rest| !rest.contains('$'))
+        {
+            bail!(
+                31324,
+                "Cannot use positional projection in aggregation projection"
+            );
+        }
         let path = joined(above, name)?;
         match v {
             v if v.is_number() || v.as_bool().is_some() => self.flag(&path, v.truthy()),
@@ -238,6 +247,21 @@ fn added(
     v: Value<'_>,
     depth: usize,
 ) -> Result<()> {
+    if depth > 0 && name.contains('.') {
+        bail!(
+            40183,
+            "FieldPath field names may not contain '.' in a nested object: {name}"
+        );
+    }
+    if let Value::Document(d) = v
+        && d.first().is_some_and(|(first, _)| first.starts_with('$'))
+        && d.count() > 1
+    {
+        bail!(
+            40181,
+            "an expression must have a single field, the name of the expression: {d:?}"
+        );
+    }
     let path = joined(above, name)?;
     if depth >= MAX_DEPTH {
         bail!(

@@ -127,6 +127,9 @@ impl<'a> Applier<'_, 'a> {
                 self.refuse_array_updates(&branches, &current, path)?;
                 match self.document(&branches, Doc::EMPTY, path)? {
                     Outcome::Set(_) => Err(not_viable(&branches, &scalar, path)),
+                    _ if branches.iter().any(|b| b.wants_viable_path()) => {
+                        Err(not_viable(&branches, &scalar, path))
+                    }
                     _ => Ok(Outcome::Keep),
                 }
             }
@@ -336,6 +339,9 @@ impl<'a> Applier<'_, 'a> {
                 }
                 let Outcome::Set(v) = self.value(&[node], Value::Missing, &path.field(&name))?
                 else {
+                    if index.is_none() && node.wants_viable_path() {
+                        return Err(not_viable(branches, &Value::Array(a), path));
+                    }
                     continue;
                 };
                 let Some(i) = index else {

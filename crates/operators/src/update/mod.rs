@@ -264,6 +264,11 @@ fn is_deeper_than(d: Doc<'_>, levels: usize) -> bool {
 trait Modifier: Send + Sync {
     /// The new value; `current` is `Missing` when there is none.
     fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>>;
+
+    /// Refuses a path that leads through a value without fields, though it would change nothing.
+    fn wants_viable_path(&self) -> bool {
+        false
+    }
 }
 
 /// What a modifier wants done.

@@ -1,5 +1,5 @@
 //! `$pop`: removes the last (1) or first (-1) element. Errors: 9 for another operand, 14 for fields
-//! that are no arrays.
+//! that are no arrays, 28 for a path that leads through a value without fields.
 
 use super::{At, Modifier, Outcome};
 use model::{Array, Result, Value, bail, code};
@@ -41,5 +41,9 @@ impl Modifier for Pop {
             at.arena(),
             a.iter().skip(skip).take(keep),
         ))))
+    }
+
+    fn wants_viable_path(&self) -> bool {
+        true
     }
 }

@@ -114,6 +114,13 @@ impl Modifier for Target {
             return Ok(Outcome::Keep);
         }
         lookup(at.root, &self.path, "destination")?;
+        if self.path.as_str() == "_id" {
+            // Even by the value it has: a rename writes.
+            bail!(
+                code::IMMUTABLE_FIELD,
+                "Performing an update on the path '_id' would modify the immutable field '_id'"
+            );
+        }
         Ok(if identical(&current, &v) {
             Outcome::Keep
         } else {

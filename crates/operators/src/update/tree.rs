@@ -16,6 +16,16 @@ pub(super) enum Node {
     Branch(Branch),
 }
 
+impl Node {
+    /// See [`Modifier::wants_viable_path`].
+    pub(super) fn wants_viable_path(&self) -> bool {
+        match self {
+            Node::Leaf(m) => m.wants_viable_path(),
+            Node::Branch(b) => b.wants_viable_path(),
+        }
+    }
+}
+
 /// What is to be done below a place.
 #[derive(Default)]
 pub(super) struct Branch {
@@ -32,6 +42,11 @@ pub(super) struct Branch {
 }
 
 impl Branch {
+    /// See [`Modifier::wants_viable_path`].
+    pub(super) fn wants_viable_path(&self) -> bool {
+        self.fields.iter().any(|(_, n)| n.wants_viable_path())
+    }
+
     /// Names of the document's own fields that may change.
     pub(super) fn top_level(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_str())

@@ -3,6 +3,7 @@
 //! outside, implemented over the store by the server and over memory by tests.
 
 use super::batch::DocBatch;
+use super::changes::ChangeHost;
 use super::match_filter::MatchFilter;
 use super::request::{GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved};
 use model::{Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value};
@@ -172,6 +173,11 @@ pub trait Host: Sync {
 
     /// The operation's collation as the client wrote it, for explain.
     fn collation(&self) -> Option<DocBuf> {
+        None
+    }
+
+    /// The log of changes and what it tells of; `None` on a server without one.
+    fn changes(&self) -> Option<ChangeHost<'_>> {
         None
     }
 

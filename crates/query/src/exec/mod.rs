@@ -3,9 +3,11 @@
 
 mod ahead;
 mod batch;
+mod changes;
 mod host;
 mod match_filter;
 mod request;
+mod resume_token;
 mod rows;
 mod sort;
 mod sort_pattern;
@@ -15,11 +17,13 @@ mod stream;
 
 pub(crate) use ahead::drain_ahead;
 pub use batch::DocBatch;
+pub use changes::{CHANGE_TOKEN, ChangeHost, ChangeProgress};
 pub use host::{BatchStream, ExecContext, Host, OpenedRead};
 pub use match_filter::MatchFilter;
 pub use request::{
     GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
+pub use resume_token::ResumeToken;
 pub(crate) use rows::{Run, SortBuffer, memory_exceeded};
 pub(crate) use sort::sort_all;
 pub use sort_pattern::{SortBy, SortPart, SortPattern};

@@ -38,6 +38,8 @@ pub struct ReadRequest<'q> {
     /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A
     /// host that leaves the filter to the pipeline gives whole documents.
     pub fields: Option<&'q [String]>,
+    /// Documents come with record id and index key as metadata.
+    pub row_metadata: bool,
 }
 
 impl<'q> ReadRequest<'q> {
@@ -50,6 +52,7 @@ impl<'q> ReadRequest<'q> {
             limit: None,
             distinct: None,
             fields: None,
+            row_metadata: false,
         }
     }
 }

@@ -43,6 +43,7 @@ pub fn plain_prefix(
         tail: false,
         collation: None,
         view: None,
+        allowed: None,
     };
     if let Kind::Sort { pattern, limit } = kind(at) {
         find.sort = Some(pattern.clone());

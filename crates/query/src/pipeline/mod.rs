@@ -4,7 +4,9 @@
 mod optimize;
 mod parse;
 
-use crate::exec::{BatchStream, DocBatch, EmptyStream, ExecContext, ReadRequest, Resolved, drain};
+use crate::exec::{
+    BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, ReadRequest, Resolved, drain,
+};
 use crate::stage::{Inside, Kind, MAX_DEPTH, ParseOptions, PipelineSource, Stage, StageTable};
 use model::{Array, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -23,6 +25,8 @@ pub struct Pipeline {
     /// What the host is told besides, found out once: a pipeline of `$lookup` is opened for every
     /// document.
     needs: Arc<OnceLock<Needs>>,
+    /// Some `$meta` asks for the record id or the index key.
+    row_metadata: bool,
 }
 
 /// What the stages behind the leading filter need of documents.
@@ -48,11 +52,13 @@ impl Pipeline {
         // Sub-pipelines of a facet see the metadata of the documents they share; others begin
         // without.
         let around = cx.meta.clone();
+        let around_wants = std::mem::take(&mut cx.wants_row_metadata);
         if options.inside != Inside::Facet {
             cx.meta.clear();
         }
         let parsed = parse::stages(cx, spec, options).map(|stages| Pipeline {
             optimize: options.optimize,
+            row_metadata: cx.wants_row_metadata,
             ..Pipeline::from_stages(
                 options.stages,
                 options.target.clone(),
@@ -63,6 +69,9 @@ impl Pipeline {
             )
         });
         cx.meta = around;
+        // The documents of a facet are read by the pipeline around it.
+        cx.wants_row_metadata =
+            around_wants || options.inside == Inside::Facet && cx.wants_row_metadata;
         parsed
     }
 
@@ -97,6 +106,7 @@ impl Pipeline {
             stages,
             optimize: true,
             needs: Arc::default(),
+            row_metadata: false,
         }
     }
 
@@ -109,6 +119,7 @@ impl Pipeline {
             stages: rest,
             optimize: self.optimize,
             needs: Arc::default(),
+            row_metadata: self.row_metadata,
         };
         self.needs = Arc::default();
         (self, rest)
@@ -131,6 +142,11 @@ impl Pipeline {
     /// True when it ends in `$out` or `$merge`.
     pub fn writes(&self) -> bool {
         self.stages.last().is_some_and(|s| s.is_writer())
+    }
+
+    /// The stream of changes it begins with.
+    pub fn changes(&self) -> Option<&Arc<ChangeProgress>> {
+        self.stages.first()?.changes()
     }
 
     /// Opens the chain: the collection's documents (or what the first stage makes itself), then
@@ -250,7 +266,10 @@ impl Pipeline {
 
     /// What the leading stages let the host do already.
     fn offer<'q>(&'q self, ns: &'q Namespace) -> (ReadRequest<'q>, Offered) {
-        let mut read = ReadRequest::all(ns);
+        let mut read = ReadRequest {
+            row_metadata: self.row_metadata,
+            ..ReadRequest::all(ns)
+        };
         let mut offered = Offered {
             filter_stages: 0,
             sort_has_limit: false,
@@ -322,6 +341,7 @@ impl Pipeline {
                 table: self.table,
                 stages,
                 optimize: self.optimize,
+                row_metadata: false,
                 needs: Arc::default(),
             }
             .open(exec)?;

@@ -138,7 +138,9 @@ fn check_inside(name: &str, placement: &Placement, options: &ParseOptions) -> Re
         bail!(number, "{name} is not allowed to be used within {around}");
     }
     if options.in_facet && !placement.in_facet {
+        let on_database = matches!(options.target, PipelineSource::Database(_));
         let number = match name {
+            _ if on_database => 40600,
             "$listClusterCatalog" => 9621301,
             // These look at their namespace before anything else.
             "$listSessions" | "$listLocalSessions" => code::INVALID_NAMESPACE,
@@ -154,17 +156,22 @@ fn check_inside(name: &str, placement: &Placement, options: &ParseOptions) -> Re
 
 fn check_positions(placements: &[(&'static str, Placement)], options: &ParseOptions) -> Result<()> {
     let on_database = matches!(options.target, PipelineSource::Database(_));
-    let first_needs_database = placements.first().is_some_and(|(_, p)| p.needs_database);
+    let first_fits_database = placements.first().is_some_and(|(_, p)| p.on_database);
     if let (PipelineSource::Collection(_), Some((name, _))) = (
         &options.target,
         placements.first().filter(|(_, p)| p.needs_database),
     ) {
+        let of_its_own = *name == "$listClusterCatalog" && options.inside != Inside::Top;
         bail!(
-            code::INVALID_NAMESPACE,
+            if of_its_own {
+                9621301
+            } else {
+                code::INVALID_NAMESPACE
+            },
             "{name} must be run against the database with {{aggregate: 1}}, not a collection"
         );
     }
-    if on_database && !first_needs_database {
+    if on_database && !first_fits_database {
         return Err(MongoError::new(
             code::INVALID_NAMESPACE,
             "{aggregate: 1} is not valid for an empty pipeline or for a pipeline whose first stage \
@@ -178,8 +185,20 @@ fn check_positions(placements: &[(&'static str, Placement)], options: &ParseOpti
                 "{name} is only valid as the first stage in a pipeline"
             );
         }
+        let behind_changes = i > 0 && placements.first().is_some_and(|(_, p)| p.changes);
+        if behind_changes && !placement.behind_changes {
+            bail!(
+                code::ILLEGAL_OPERATION,
+                "{name} is not permitted in a $changeStream pipeline"
+            );
+        }
         if placement.last && i + 1 < placements.len() {
-            bail!(40601, "{name} can only be the final stage in the pipeline");
+            let number = if placement.behind_changes {
+                7_182_802
+            } else {
+                40601
+            };
+            bail!(number, "{name} can only be the final stage in the pipeline");
         }
     }
     Ok(())

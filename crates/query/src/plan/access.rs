@@ -2,6 +2,7 @@
 
 use super::bounds::FieldBounds;
 use crate::exec::SortPattern;
+use model::Timestamp;
 use std::sync::Arc;
 use store::{Index, KeyInterval, ReadView};
 
@@ -67,6 +68,8 @@ pub struct Plan {
     pub index: Option<Arc<Index>>,
     /// The index's multikey bits the intervals were made for.
     pub multikey: u32,
+    /// Where the log is read: first and last time of entries that may match.
+    pub times: Option<(Timestamp, Timestamp)>,
     /// The state to read.
     pub view: ReadView,
     /// Bounds per field of the index (of `_id`, when that is read).
@@ -88,6 +91,7 @@ impl Plan {
             sorted,
             index: None,
             multikey,
+            times: None,
             view,
             bounds: Vec::new(),
             complete: false,

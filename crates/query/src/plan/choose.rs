@@ -7,6 +7,7 @@ use super::bounds;
 use super::disjunction::by_disjunction;
 use super::id_path::by_id;
 use super::index_path::by_index;
+use super::log_times;
 use super::min_max;
 use super::request::{Hint, PlanRequest};
 use super::{score, text};
@@ -32,8 +33,10 @@ pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     } else {
         choose(coll, request)?
     };
+    let root = request.filter.map(|f| f.filter.root());
     Ok(Plan {
         view: request.view.cloned().unwrap_or_default(),
+        times: root.filter(|_| coll.is_log()).map(log_times::of),
         ..plan
     })
 }
@@ -47,7 +50,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     if impossible && request.hint.is_none() && text.is_none() {
         return Ok(Plan::nothing());
     }
-    let natural = natural_sort(request.sort);
+    let natural = natural_sort(request.sort, coll.is_log());
     let indexes = coll.readable_indexes(request.view);
     if let Some(text) = text {
         return text::plan(coll, request, root, text, &indexes);
@@ -64,6 +67,9 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     }
     if let Some(reverse) = natural {
         return Ok(Plan::of(Access::Collection { reverse }, true));
+    }
+    if request.allowed.is_some() {
+        return Ok(among_allowed(coll, request, root, &indexes));
     }
     let by_id = by_id(coll, request, root);
     // One document by its id: nothing can be better.
@@ -92,6 +98,31 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     ))
 }
 
+/// The best plan over the indexes that settings allow; the best of all when none of them can be
+/// used.
+fn among_allowed(
+    coll: &Collection,
+    request: &PlanRequest<'_>,
+    root: &Node,
+    indexes: &[Arc<Index>],
+) -> Plan {
+    let allowed: Vec<Arc<Index>> = indexes
+        .iter()
+        .filter(|i| request.allows(i.name(), i.key_pattern()))
+        .cloned()
+        .collect();
+    let id_key = model::doc! { "_id": 1i32 };
+    let by_id = by_id(coll, request, root).filter(|_| request.allows("_id_", id_key.doc()));
+    let free = PlanRequest {
+        allowed: None,
+        ..*request
+    };
+    match best(by_id, request, root, &allowed, |_| true) {
+        Some((_, plan)) => plan,
+        None => choose(coll, &free).unwrap_or_else(|_| Plan::scan()),
+    }
+}
+
 /// The bounded index plans that were considered and rejected, for explain.
 pub fn alternatives(coll: &Collection, request: &PlanRequest<'_>, taken: &Plan) -> Vec<Plan> {
     let root = request.filter.map_or(&ALL, |f| f.filter.root());
@@ -107,11 +138,13 @@ pub fn alternatives(coll: &Collection, request: &PlanRequest<'_>, taken: &Plan) 
         .collect()
 }
 
-/// `{$natural: ±1}` as a sort order.
-fn natural_sort(sort: Option<&SortPattern>) -> Option<bool> {
+/// `{$natural: ±1}` as a sort order. The natural order of the log is that of its times.
+fn natural_sort(sort: Option<&SortPattern>, log: bool) -> Option<bool> {
     let [only] = sort?.parts() else { return None };
     match &only.by {
-        SortBy::Path(p) if p.as_str() == "$natural" => Some(!only.ascending),
+        SortBy::Path(p) if p.as_str() == "$natural" || log && p.as_str() == "ts" => {
+            Some(!only.ascending)
+        }
         _ => None,
     }
 }

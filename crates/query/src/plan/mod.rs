@@ -16,6 +16,7 @@ mod id_path;
 mod index_bounds;
 mod index_path;
 mod keys;
+mod log_times;
 mod min_max;
 mod open;
 mod partial;

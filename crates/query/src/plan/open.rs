@@ -7,7 +7,7 @@ use super::read::PlanStream;
 use super::request::{Hint, PlanRequest};
 use crate::exec::{BatchStream, OpenedRead, ReadRequest};
 use crate::near::{self, NearStream};
-use model::{Doc, Result};
+use model::{Doc, OwnedValue, Result};
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
@@ -26,6 +26,8 @@ pub struct ReadOptions<'o> {
     pub view: Option<&'o ReadView>,
     /// Documents come with record id and index key as metadata.
     pub row_metadata: bool,
+    /// The only indexes to consider, see [`PlanRequest::allowed`].
+    pub allowed: Option<&'o [OwnedValue]>,
 }
 
 impl<'r> PlanRequest<'r> {
@@ -39,6 +41,7 @@ impl<'r> PlanRequest<'r> {
             max: options.max,
             collation: options.collation,
             view: options.view,
+            allowed: options.allowed,
         }
     }
 }
@@ -54,7 +57,7 @@ pub fn open_read(
 ) -> Result<OpenedRead> {
     let request = PlanRequest::of(read, options);
     let plan = plan_read(&coll, &request)?;
-    if let Some(field) = read.distinct
+    if let Some(field) = read.distinct.filter(|_| !read.row_metadata)
         && let Some(plan) = distinct_plan(&coll, &request, &plan, field)
         && let Some(stream) = DistinctStream::open(coll.clone(), &plan)
     {
@@ -74,11 +77,11 @@ pub fn open_read(
         .limit
         .filter(|_| near.is_none() && (sorted || read.sort.is_none()));
     let mut stream = PlanStream::new(coll, &plan, read.filter.cloned(), limit);
+    if options.row_metadata || read.row_metadata {
+        stream = stream.with_row_metadata(&plan);
+    }
     if let Some(fields) = read.fields {
         stream = stream.with_fields(fields.to_vec());
-    }
-    if options.row_metadata {
-        stream = stream.with_row_metadata(&plan);
     }
     // From near to far, unless another order is wanted.
     let docs: Box<dyn BatchStream> = match near.filter(|_| read.sort.is_none()) {

@@ -1,13 +1,14 @@
 //! Running a plan: documents that match, copied into batches, or shown in place.
 
 use super::access::{Access, Plan};
+use super::log_times;
 use super::row_metadata::RowMetadata;
 use super::scan::PlanScan;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use model::{Bump, Doc, Result};
 use operators::{Cx, Env};
 use std::sync::Arc;
-use store::{Collection, Row};
+use store::{Collection, ReadView, Row};
 
 /// Documents examined between two looks at the clock.
 const STEP_DOCS: usize = 1024;
@@ -191,7 +192,13 @@ impl PlanStream {
         limit: Option<u64>,
     ) -> PlanStream {
         let (scan, left) = (
-            PlanScan::Records(coll.tail(reverse)),
+            PlanScan::Records(match filter.as_ref().filter(|_| coll.is_log()) {
+                Some(f) => {
+                    let times = log_times::of(f.filter.root());
+                    coll.scan_log(&ReadView::LATEST, times, reverse, true)
+                }
+                None => coll.tail(reverse),
+            }),
             limit.unwrap_or(u64::MAX),
         );
         PlanStream {

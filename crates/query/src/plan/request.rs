@@ -1,7 +1,7 @@
 //! What the planner is asked: filter, order and what the client says about the access path.
 
 use crate::exec::{MatchFilter, SortPattern};
-use model::{Doc, MongoError, Result, Value};
+use model::{Doc, MongoError, OwnedValue, Result, Value};
 use store::ReadView;
 
 /// The access path a client asks for.
@@ -67,4 +67,19 @@ pub struct PlanRequest<'r> {
     pub collation: Option<Doc<'r>>,
     /// The state to read; `None` is the latest.
     pub view: Option<&'r ReadView>,
+    /// The only indexes to consider, by name or key pattern, as long as one of them can be used.
+    pub allowed: Option<&'r [OwnedValue]>,
+}
+
+impl PlanRequest<'_> {
+    /// Whether an index may be used.
+    pub(super) fn allows(&self, name: &str, key: Doc<'_>) -> bool {
+        self.allowed.is_none_or(|allowed| {
+            allowed.iter().any(|v| match v.get() {
+                Value::String(s) => s == name,
+                Value::Document(d) => model::compare::compare_docs(d, key, None).is_eq(),
+                _ => false,
+            })
+        })
+    }
 }

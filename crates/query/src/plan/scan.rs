@@ -30,7 +30,10 @@ impl PlanScan {
     pub(super) fn open(coll: &Arc<Collection>, view: &ReadView, plan: &Plan) -> PlanScan {
         match &plan.access {
             Access::Nothing => PlanScan::Nothing,
-            Access::Collection { reverse } => PlanScan::Records(coll.scan(view, *reverse)),
+            Access::Collection { reverse } => PlanScan::Records(match plan.times {
+                Some(times) => coll.scan_log(view, times, *reverse, false),
+                None => coll.scan(view, *reverse),
+            }),
             Access::IdRange {
                 lower,
                 upper,

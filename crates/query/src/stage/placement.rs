@@ -15,6 +15,12 @@ pub struct Placement {
     pub in_union: bool,
     /// It runs on a database, `{aggregate: 1}` (73 otherwise).
     pub needs_database: bool,
+    /// It may run on a database.
+    pub on_database: bool,
+    /// It is a stream of changes.
+    pub changes: bool,
+    /// It may stand behind a stream of changes (20).
+    pub behind_changes: bool,
 }
 
 impl Placement {
@@ -26,6 +32,14 @@ impl Placement {
         in_lookup: true,
         in_union: true,
         needs_database: false,
+        on_database: false,
+        changes: false,
+        behind_changes: false,
+    };
+    /// An ordinary stage that looks at one document at a time.
+    pub const EACH: Placement = Placement {
+        behind_changes: true,
+        ..Placement::ANYWHERE
     };
     /// A source that reads nothing but what it makes.
     pub const FIRST: Placement = Placement {
@@ -36,6 +50,7 @@ impl Placement {
     /// A source that runs on a database.
     pub const DATABASE: Placement = Placement {
         needs_database: true,
+        on_database: true,
         ..Placement::FIRST
     };
     /// A writer.

@@ -1,7 +1,7 @@
 //! One stage of a pipeline, parsed: an immutable description that becomes a pull operator when it
 //! is opened over its input. Must not know: which stages there are.
 
-use crate::exec::{BatchStream, ExecContext, MatchFilter, SortPattern};
+use crate::exec::{BatchStream, ChangeProgress, ExecContext, MatchFilter, SortPattern};
 use model::{Doc, DocBuf, Result, Value};
 use std::sync::Arc;
 
@@ -46,6 +46,11 @@ pub trait Stage: Send + Sync {
     /// The `$meta` values documents carry because of the stage.
     fn provides_meta(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// How far it is, when it is a stream of changes.
+    fn changes(&self) -> Option<&Arc<ChangeProgress>> {
+        None
     }
 
     /// True for `$out` and `$merge`.

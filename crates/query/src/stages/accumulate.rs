@@ -2,7 +2,7 @@
 //! argument}`. Errors: 40234 no accumulator object, 40235 dot in the name, 40236 dollar in the
 //! name, 40237 array argument, 40238 several accumulators, 15952 unknown accumulator.
 
-use model::{Bump, DocWriter, Result, Value, bail};
+use model::{DocWriter, Result, Value, bail};
 use operators::accumulator::{self, Accumulator, AccumulatorSpec};
 use operators::expr::ParseCx;
 use operators::{Cx, Env};
@@ -98,11 +98,11 @@ impl States {
     pub(super) fn write(
         &self,
         fields: &[Field],
-        arena: &Bump,
+        cx: &Cx<'_, '_>,
         w: &mut DocWriter<'_>,
     ) -> Result<()> {
         for (field, state) in fields.iter().zip(&self.0) {
-            w.put(&field.name, state.finish(arena)?);
+            w.put(&field.name, state.finish(cx)?);
         }
         Ok(())
     }

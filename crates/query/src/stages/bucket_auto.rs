@@ -322,7 +322,7 @@ impl BatchStream for BucketAutoStream {
             states.room_to_write(exec.env)?;
             emit(out, |w| {
                 w.doc("_id").put("min", min.get()).put("max", max.get());
-                states.write(&self.stage.fields, &self.arena, w)
+                states.write(&self.stage.fields, &exec.cx(&self.arena, Doc::EMPTY), w)
             })?;
         }
         self.arena.reset();

@@ -15,7 +15,7 @@ use crate::exec::{BatchStream, DocBatch, ExecContext, SortPattern, Spool, SpoolS
 use crate::path::{checked_path, plain_at, write_with};
 use crate::stage::{Placement, Stage, StageContext, StageOp};
 use hashbrown::HashMap;
-use model::{Doc, DocBuf, FieldPath, Number, OwnedValue, Result, Value, bail, compare};
+use model::{Doc, DocBuf, FieldPath, MongoError, Number, OwnedValue, Result, Value, bail, compare};
 use operators::Env;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -216,6 +216,26 @@ impl Stage for Densify {
 }
 
 impl Range {
+    /// At least so many steps lead from one number to another, infinitely many where none makes it
+    /// larger: so what would be too many is not made first.
+    fn steps(&self, from: Value<'_>, until: Value<'_>) -> f64 {
+        let of = |v: &Value<'_>| Number::of(v).map(Number::to_f64);
+        let (Some(from), Some(until), Some(step), None) =
+            (of(&from), of(&until), of(&self.step.get()), self.unit)
+        else {
+            return 0.0;
+        };
+        if from.is_nan() || from == f64::NEG_INFINITY {
+            return if from.is_nan() && until.is_nan() || from == until {
+                0.0
+            } else {
+                f64::INFINITY
+            };
+        }
+        // Rounding on the way is worth far less than a hundredth.
+        (until - from) / step * 0.99 - 10.0
+    }
+
     /// The value one step on.
     fn step_on(&self, v: Value<'_>, env: &Env) -> Result<OwnedValue> {
         match self.unit {
@@ -223,6 +243,16 @@ impl Range {
             None => arithmetic::add(v, self.step.get(), env),
         }
     }
+}
+
+fn too_many(generated: u64) -> MongoError {
+    MongoError::new(
+        5897900,
+        format!(
+            "Generated {generated} documents in $densify, which is over the limit of \
+                {MAX_GENERATED}"
+        ),
+    )
 }
 
 /// What is known of one partition.
@@ -408,17 +438,15 @@ impl Filling<'_> {
         let Some(part) = self.parts.get_mut(key) else {
             return Ok(());
         };
+        if stage.range.steps(part.next.get(), until) > (MAX_GENERATED - self.generated) as f64 {
+            return Err(too_many(MAX_GENERATED + 1));
+        }
         loop {
             let order = compare(&part.next.get(), &until);
             if order == Ordering::Less || inclusive && order == Ordering::Equal {
                 self.generated += 1;
                 if self.generated > MAX_GENERATED {
-                    bail!(
-                        5897900,
-                        "Generated {} documents in $densify, which is over the limit of \
-                            {MAX_GENERATED}",
-                        self.generated
-                    );
+                    return Err(too_many(self.generated));
                 }
                 let doc = DocBuf::build(|w| {
                     write_with(w, part.fields.doc(), stage.field.parts(), part.next.get())

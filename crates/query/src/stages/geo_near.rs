@@ -7,7 +7,7 @@
 //! bad points, 16433 a point outside the plane, 26 no collection, 27 no (or no single) geospatial
 //! index, 291 an index of the wrong kind.
 
-use super::geo_point::{Point, QueryPoint};
+use super::geo_point::{EARTH_RADIUS_M, Point, QueryPoint};
 use crate::exec::{
     BatchStream, DocBatch, ExecContext, GeoIndex, MatchFilter, ReadRequest, Resolved, drain,
 };
@@ -205,10 +205,13 @@ impl Origin {
         Ok(Origin { spot, legacy })
     }
 
-    fn unit(&self) -> f64 {
+    /// A distance in the unit of the answer. MongoDB goes through metres also for radians, which
+    /// shows in the last digit.
+    fn distance(&self, measured: f64) -> f64 {
         match (&self.spot, self.legacy) {
-            (QueryPoint::Sphere(_), false) => super::geo_point::EARTH_RADIUS_M,
-            _ => 1.0,
+            (QueryPoint::Flat(_), _) => measured,
+            (QueryPoint::Sphere(_), false) => measured * EARTH_RADIUS_M,
+            (QueryPoint::Sphere(_), true) => measured * EARTH_RADIUS_M / EARTH_RADIUS_M,
         }
     }
 }
@@ -327,7 +330,7 @@ impl Stage for GeoNear {
                 None
             };
             if let Some((angle, place)) = nearest {
-                let distance = angle * origin.unit();
+                let distance = origin.distance(angle);
                 if self.min.is_none_or(|m| distance >= m) && self.max.is_none_or(|m| distance <= m)
                 {
                     found.push((distance, all.len()));

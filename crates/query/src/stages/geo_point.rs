@@ -122,7 +122,10 @@ impl QueryPoint {
             return self.point(a).min(self.point(b));
         };
         let (p, a3, b3) = (vector(*q), vector(a), vector(b));
-        let normal = cross(a3, b3);
+        // Exact also for points close to each other; twice the cross product.
+        let sum = [a3[0] + b3[0], a3[1] + b3[1], a3[2] + b3[2]];
+        let difference = [b3[0] - a3[0], b3[1] - a3[1], b3[2] - a3[2]];
+        let normal = cross(sum, difference);
         let length = dot(normal, normal).sqrt();
         let beside = dot(cross(normal, a3), p) < 0.0 || dot(cross(b3, normal), p) < 0.0;
         if length == 0.0 || beside {

@@ -241,7 +241,7 @@ impl BatchStream for GroupStream {
             group.states.room_to_write(exec.env)?;
             emit(out, |w| {
                 w.put("_id", group.id.get());
-                group.states.write(fields, arena, w)
+                group.states.write(fields, &exec.cx(arena, Doc::EMPTY), w)
             })?;
             self.next += 1;
         }

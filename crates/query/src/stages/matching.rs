@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$match",
-    placement: Placement::ANYWHERE,
+    placement: Placement::EACH,
     parse: |scx, _, arg| {
         let Value::Document(spec) = arg else {
             bail!(

@@ -3,7 +3,8 @@
 //! it, 73 / 5786800 bad names, 31319 system collections, 31320 internal databases, 51186 / 51187 /
 //! 51134 / 31465 bad `on`, 51191 / 2 bad whenMatched, 14 / 2 bad whenNotMatched, 51181 modes that
 //! do not go together, 51199 / 51273 bad `let`, 72 stages not allowed in whenMatched; at run time
-//! 51132 / 51185 bad `on` values, 11000 for whenMatched "fail", and the host's.
+//! 51185 an array as an `on` value, 51132 (from the host) none, 11000 for whenMatched "fail", and
+//! the host's.
 
 use super::fields::Fields;
 use super::variables::{Let, with_variables};
@@ -70,6 +71,12 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
             "allowMergeOnNullishValues",
         ],
     )?;
+    if !spec.contains("into") {
+        bail!(
+            code::IDL_MISSING_FIELD,
+            "BSON field '$merge.into' is missing but a required field"
+        );
+    }
     let ns = target(scx, f.get("into"), matches!(arg, Value::String(_)))?;
     let on = parse_on(spec.field("on"))?;
     let not_matched = parse_not_matched(&f)?;
@@ -345,12 +352,6 @@ impl Merge {
         let mut on = Vec::with_capacity(self.on.len());
         for (name, path) in self.on.iter().zip(&self.on_paths) {
             let v = plain_at(doc, path);
-            if v.is_nullish() {
-                bail!(
-                    51132,
-                    "$merge write error: 'on' field '{name}' cannot be missing, null or undefined"
-                );
-            }
             if matches!(v, Value::Array(_)) {
                 bail!(
                     51185,
@@ -412,7 +413,7 @@ impl Merge {
         // Inserted by an update of single fields, a document gets its fields in the order of their
         // names.
         let sorted = matches!(self.matched, Matched::Merge | Matched::KeepExisting)
-            .then(|| sorted_by_name(doc));
+            .then(|| sorted_by_name(&with_nulls(doc, &on)));
         let inserted = sorted.as_ref().map_or(doc, |d| d.doc());
         let write = MergeWrite {
             ns: &self.ns,
@@ -480,13 +481,36 @@ fn merged(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
     })
 }
 
-/// `_id`, then the other fields by name, numeric names by value.
-fn sorted_by_name(doc: Doc<'_>) -> DocBuf {
-    let mut fields: Vec<_> = doc.elements().collect();
+/// The fields that were looked for by null, then the document.
+struct WithNulls<'d> {
+    doc: Doc<'d>,
+    nulls: DocBuf,
+}
+
+fn with_nulls<'d>(doc: Doc<'d>, on: &[(&str, Value<'_>)]) -> WithNulls<'d> {
+    let nulls = DocBuf::build(|w| {
+        for (name, _) in on
+            .iter()
+            .filter(|(n, v)| v.is_missing() && !n.contains('.'))
+        {
+            w.put(name, Value::Null);
+        }
+    });
+    WithNulls { doc, nulls }
+}
+
+/// `_id`, fields looked for by null, then the other fields by name, numeric names by value.
+fn sorted_by_name(of: &WithNulls<'_>) -> DocBuf {
+    let nulls = of.nulls.doc();
+    let mut fields: Vec<_> = nulls.elements().chain(of.doc.elements()).collect();
     fields.sort_by(|a, b| {
-        let id = |n: &[u8]| n != b"_id";
-        id(a.name)
-            .cmp(&id(b.name))
+        let place = |n: &[u8]| match n {
+            b"_id" => 0,
+            n if nulls.contains(std::str::from_utf8(n).unwrap_or_default()) => 1,
+            _ => 2,
+        };
+        place(a.name)
+            .cmp(&place(b.name))
             .then_with(|| by_name(a.name_str(), b.name_str()))
     });
     DocBuf::build(|w: &mut DocWriter<'_>| {

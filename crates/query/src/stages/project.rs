@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$project",
-        placement: Placement::ANYWHERE,
+        placement: Placement::EACH,
         parse: |scx, name, arg| {
             one(Project::new(
                 Form::Project,
@@ -24,7 +24,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$addFields",
-        placement: Placement::ANYWHERE,
+        placement: Placement::EACH,
         parse: |scx, name, arg| {
             one(Project::new(
                 Form::AddFields,
@@ -36,7 +36,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$set",
-        placement: Placement::ANYWHERE,
+        placement: Placement::EACH,
         parse: |scx, name, arg| {
             one(Project::new(
                 Form::AddFields,
@@ -48,7 +48,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$unset",
-        placement: Placement::ANYWHERE,
+        placement: Placement::EACH,
         parse: |_, name, arg| {
             one(Project::new(
                 Form::Unset,

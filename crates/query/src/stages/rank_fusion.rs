@@ -245,7 +245,11 @@ impl Stage for RankFusion {
         true
     }
     fn provides_meta(&self) -> &'static [&'static str] {
-        &["score", "scoreDetails"]
+        if self.details {
+            &["score", "scoreDetails"]
+        } else {
+            &["score"]
+        }
     }
 }
 

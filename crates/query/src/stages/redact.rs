@@ -15,7 +15,7 @@ const WORDS: [(&str, &str); 3] = [("DESCEND", "descend"), ("PRUNE", "prune"), ("
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$redact",
-    placement: Placement::ANYWHERE,
+    placement: Placement::EACH,
     parse: |scx, _, arg| {
         scx.cx.scoped(|cx| {
             let current = cx.define("CURRENT");

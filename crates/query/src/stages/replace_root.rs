@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$replaceRoot",
-        placement: Placement::ANYWHERE,
+        placement: Placement::EACH,
         parse: |scx, name, arg| {
             let Value::Document(spec) = arg else {
                 bail!(
@@ -39,7 +39,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$replaceWith",
-        placement: Placement::ANYWHERE,
+        placement: Placement::EACH,
         parse: |scx, _, arg| {
             one(ReplaceRoot {
                 root: expr::parse(scx.cx, arg)?,

@@ -40,7 +40,8 @@ fn parse(
         Value::Missing => None,
         v => Some(expr::parse(scx.cx, v)?),
     };
-    let sort = f.document("sortBy")?.map(SortPattern::parse).transpose()?;
+    let by_something = f.document("sortBy")?.filter(|d| !d.is_empty());
+    let sort = by_something.map(SortPattern::parse).transpose()?;
     let mut fields = Vec::new();
     for (field, v) in output.iter() {
         let Value::Document(function) = v else {

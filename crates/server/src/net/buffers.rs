@@ -15,6 +15,8 @@ const KEEP_LEN: usize = 1024 * 1024;
 pub(super) struct Buffers {
     /// Bytes from the socket. Only what the last receive returned is ever looked at.
     pub(super) receive: Vec<u8>,
+    /// Bytes from the socket of a TLS connection, before they are opened. Empty until needed.
+    pub(super) records: Vec<u8>,
     pub(super) out: Outgoing,
 }
 
@@ -47,6 +49,7 @@ impl Buffers {
     pub(super) fn new(memory: &Arc<Budget>) -> Self {
         Self {
             receive: vec![0; RECEIVE_LEN],
+            records: Vec::new(),
             out: Outgoing {
                 bytes: Vec::new(),
                 decompressed: Vec::new(),

@@ -14,6 +14,7 @@ use super::inbox::{Token, bits};
 use super::set::{PollSet, Polled};
 use super::state::{Phase, State, Step};
 use super::stats::add;
+use super::tls::Channel;
 use super::watermark::Verdict;
 use memory::Charge;
 use parking_lot::Mutex;
@@ -61,9 +62,10 @@ impl<H: Handler> Conn<H> {
         token: Token,
         hung_up: Arc<AtomicBool>,
         user: H::Conn,
-        charge: Charge,
+        (channel, charge): (Channel, Charge),
     ) -> Self {
         let state = State {
+            channel,
             user: Some(user),
             input: Vec::new(),
             output: Vec::new(),
@@ -209,10 +211,9 @@ impl<H: Handler> Conn<H> {
     /// Receives into the thread's buffer and answers straight from there.
     fn receive_fresh(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         let mut receive = std::mem::take(&mut env.buffers.receive);
-        let step = match rustix::net::recv(&self.stream, &mut receive[..], RecvFlags::empty()) {
-            Ok((received, _)) if received > 0 => {
+        let step = match self.receive(env, state, &mut receive[..]) {
+            Ok(received) if received > 0 => {
                 let bytes = receive.get(..received).unwrap_or_default();
-                self.note_received(env, state, received, receive.len());
                 let (used, step) = self.answer_frames(env, state, bytes);
                 state
                     .input
@@ -223,7 +224,7 @@ impl<H: Handler> Conn<H> {
                     other => other,
                 }
             }
-            other => Self::receive_failed(state, other.map(|_| ())),
+            other => self.receive_failed(env, state, other.map(|_| ())),
         };
         env.buffers.receive = receive;
         step
@@ -248,6 +249,9 @@ impl<H: Handler> Conn<H> {
         }
         state.input.reserve_exact(step);
         state.account();
+        if !matches!(state.channel, Channel::Plain) {
+            return self.receive_more_sealed(env, state, have);
+        }
         let room = state.input.capacity() - have;
         let spare = rustix::buffer::spare_capacity(&mut state.input);
         match rustix::net::recv(&self.stream, spare, RecvFlags::empty()) {
@@ -255,7 +259,7 @@ impl<H: Handler> Conn<H> {
                 self.note_received(env, state, received, room);
                 Step::Go
             }
-            other => Self::receive_failed(state, other.map(|_| ())),
+            other => self.receive_failed(env, state, other.map(|_| ())),
         }
     }
 
@@ -271,11 +275,17 @@ impl<H: Handler> Conn<H> {
         state.readable = received == room || state.half_closed;
     }
 
-    pub(super) fn receive_failed(state: &mut State<H::Conn>, result: Result<(), Errno>) -> Step {
+    pub(super) fn receive_failed(
+        &self,
+        env: &mut DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+        result: Result<(), Errno>,
+    ) -> Step {
         match result {
             Err(Errno::AGAIN) => {
                 state.readable = false;
-                Step::Idle
+                // Of a handshake, there may be something to send.
+                self.send_out(env, state).unwrap_or(Step::Idle)
             }
             Err(Errno::INTR) => Step::Go,
             // The end of the stream, or a reset.
@@ -292,6 +302,12 @@ impl<H: Handler> Conn<H> {
     ) -> Option<Step> {
         let mut bytes = std::mem::take(&mut env.buffers.out.bytes);
         let mut broken = false;
+        if !matches!(state.channel, Channel::Plain) {
+            match self.sealed(state, bytes) {
+                Ok(sealed) => bytes = sealed,
+                Err(_) => return Some(Step::Close),
+            }
+        }
         if !bytes.is_empty() {
             let sent = if state.output.is_empty() {
                 self.send(env, &bytes)
@@ -359,7 +375,7 @@ impl<H: Handler> Conn<H> {
     }
 
     /// Bytes the socket took; fewer than all when it is full.
-    fn send(&self, env: &DriveContext<'_, H>, mut bytes: &[u8]) -> Result<usize, Errno> {
+    pub(super) fn send(&self, env: &DriveContext<'_, H>, mut bytes: &[u8]) -> Result<usize, Errno> {
         let len = bytes.len();
         while !bytes.is_empty() {
             match rustix::net::send(&self.stream, bytes, SendFlags::NOSIGNAL) {

@@ -8,6 +8,7 @@ use memory::Budget;
 use wire::DecodeOptions;
 
 use super::handler::Handler;
+use super::tls::Tls;
 use super::watermark::Watermark;
 
 const RUNNING: u8 = 0;
@@ -19,6 +20,7 @@ pub(super) struct Context<H: Handler> {
     pub(super) watermark: Arc<Watermark>,
     pub(super) decode: DecodeOptions,
     pub(super) memory: Arc<Budget>,
+    pub(super) tls: Option<Arc<Tls>>,
     /// Connections that are open.
     pub(super) current: AtomicU64,
     state: AtomicU8,
@@ -36,6 +38,7 @@ impl<H: Handler> Context<H> {
             watermark,
             decode,
             memory,
+            tls: None,
             current: AtomicU64::new(0),
             state: AtomicU8::new(RUNNING),
         }

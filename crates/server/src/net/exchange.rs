@@ -30,6 +30,11 @@ impl<H: Handler> Conn<H> {
         for _ in 0..FRAME_BUDGET {
             let rest = bytes.get(used..).unwrap_or_default();
             let frame = match wire::frame_len(rest) {
+                Ok(Some(len)) if self.is_too_long(env, state, rest, len) => {
+                    add(&env.set.counters.refused_messages, 1);
+                    state.phase = Phase::Closing;
+                    return (bytes.len(), Step::Go);
+                }
                 Ok(Some(len)) => match rest.get(..len) {
                     Some(frame) => frame,
                     None => return (used, Step::Idle),
@@ -53,6 +58,20 @@ impl<H: Handler> Conn<H> {
             }
         }
         (used, Step::Go)
+    }
+
+    /// Whether a message is longer, as it came or decompressed, than its client may send now.
+    fn is_too_long(
+        &self,
+        env: &DriveContext<'_, H>,
+        state: &State<H::Conn>,
+        frame: &[u8],
+        len: usize,
+    ) -> bool {
+        let Some(user) = &state.user else { return true };
+        let most = env.server.handler.message_limit(user);
+        most < wire::MAX_MESSAGE_LEN
+            && (len > most || wire::uncompressed_len(frame).is_some_and(|n| n > most))
     }
 
     /// `Idle`: done, next frame. Anything else ends the run of frames.
@@ -225,6 +244,10 @@ impl<H: Handler> Conn<H> {
         if let Some(broken) = self.send_out(env, state) {
             return broken;
         }
+        let held = match self.sealed(state, held) {
+            Ok(held) => held,
+            Err(_) => return Step::Close,
+        };
         if state.output.is_empty() {
             state.output = held;
         } else {

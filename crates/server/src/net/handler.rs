@@ -1,6 +1,6 @@
 //! The contract between the network layer and whoever runs the commands.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +20,19 @@ pub trait Handler: Send + Sync + 'static {
     fn class(&self, conn: &Self::Conn, request: &wire::Request<'_>) -> Class {
         let _ = (conn, request);
         Class::Short
+    }
+
+    /// The handshake of TLS is over; the client has shown this certificate (DER), if any, and it
+    /// was verified.
+    fn secured(&self, conn: &mut Self::Conn, certificate: Option<&[u8]>) {
+        let _ = (conn, certificate);
+    }
+
+    /// The longest message the client may send now, compressed or not; a longer one ends the
+    /// connection before any of it is kept. Cheap: called for every message.
+    fn message_limit(&self, conn: &Self::Conn) -> usize {
+        let _ = conn;
+        wire::MAX_MESSAGE_LEN
     }
 
     /// Runs one request on the calling thread and appends exactly one reply document to `reply`.
@@ -121,6 +134,8 @@ pub struct PeerInfo {
     pub connection_id: u64,
     /// The other end.
     pub address: PeerAddr,
+    /// At which of our addresses it came in; `None` for a unix socket.
+    pub local: Option<IpAddr>,
     /// Reaches the connection from any thread.
     pub handle: ConnHandle,
 }

@@ -2,7 +2,6 @@
 //! rest is received and discarded without a buffer of its own, then the client gets the error; the
 //! connection stays usable.
 
-use rustix::net::RecvFlags;
 use wire::{Recovery, ReplyContext, WireError};
 
 use super::conn::{Conn, DriveContext};
@@ -54,14 +53,18 @@ impl<H: Handler> Conn<H> {
             };
         }
         let room = refused.missing.min(env.buffers.receive.len());
-        let into = env.buffers.receive.get_mut(..room).unwrap_or_default();
-        match rustix::net::recv(&self.stream, into, RecvFlags::empty()) {
-            Ok((received, _)) if received > 0 => {
-                refused.missing -= received.min(refused.missing);
-                self.note_received(env, state, received, room);
+        let mut receive = std::mem::take(&mut env.buffers.receive);
+        let into = receive.get_mut(..room).unwrap_or_default();
+        let result = self.receive(env, state, into);
+        env.buffers.receive = receive;
+        match result {
+            Ok(received) if received > 0 => {
+                if let Some(refused) = &mut state.refused {
+                    refused.missing -= received.min(refused.missing);
+                }
                 Step::Go
             }
-            other => Self::receive_failed(state, other.map(|_| ())),
+            other => self.receive_failed(env, state, other.map(|_| ())),
         }
     }
 }

@@ -23,6 +23,7 @@ use super::pool::Pool;
 use super::set::PollSet;
 use super::shared::Shared;
 use super::stats::NetStats;
+use super::tls::Tls;
 use super::watermark::Watermark;
 
 /// Threads that share one poll set. Sharing balances by itself; beyond a few, the kernel's lock on
@@ -50,6 +51,8 @@ pub struct Config {
     pub compressors: CompressorSet,
     /// Memory of messages being received and sent.
     pub memory: Arc<Budget>,
+    /// TLS; `None` serves plain connections only.
+    pub tls: Option<Arc<Tls>>,
 }
 
 impl Default for Config {
@@ -64,6 +67,7 @@ impl Default for Config {
             max_long_threads: 512,
             compressors: CompressorSet::default(),
             memory: Arc::new(Budget::unlimited()),
+            tls: None,
         }
     }
 }
@@ -110,7 +114,8 @@ impl<H: Handler> Server<H> {
         let decode = DecodeOptions {
             compressors: config.compressors,
         };
-        let context = Context::new(handler, watermark, decode, Arc::clone(&config.memory));
+        let mut context = Context::new(handler, watermark, decode, Arc::clone(&config.memory));
+        context.tls = config.tls.clone();
         let shared = Arc::new(Shared {
             context,
             sets,

@@ -11,6 +11,7 @@ use super::handler::{ConnHandle, Handler, PeerAddr, PeerInfo};
 use super::inbox::bits;
 use super::pool::Pool;
 use super::set::PollSet;
+use super::tls::Channel;
 
 pub(super) struct Shared<H: Handler> {
     pub(super) context: Context<H>,
@@ -42,6 +43,11 @@ impl<H: Handler> Shared<H> {
         let at = usize::try_from(connection_id).unwrap_or(0) % self.sets.len().max(1);
         let Some(set) = self.sets.get(at) else { return };
         context.current.fetch_add(1, Ordering::Relaxed);
+        let local = rustix::net::getsockname(&stream).ok();
+        let local = local
+            .and_then(|a| std::net::SocketAddr::try_from(a).ok())
+            .map(|a| a.ip());
+        let is_unix = matches!(address, PeerAddr::Unix(_));
         let added = set.insert(|token| {
             let hung_up = Arc::new(AtomicBool::new(false));
             let handle = ConnHandle {
@@ -52,9 +58,17 @@ impl<H: Handler> Shared<H> {
             let user = context.handler.connect(&PeerInfo {
                 connection_id,
                 address,
+                local,
                 handle,
             });
-            Conn::new(stream, token, hung_up, user, context.memory.charge())
+            let channel = Channel::new(context.tls.as_ref().filter(|_| !is_unix));
+            Conn::new(
+                stream,
+                token,
+                hung_up,
+                user,
+                (channel, context.memory.charge()),
+            )
         });
         if let Err((error, token)) = added {
             context.handler.panicked("(accept)", &error.to_string());

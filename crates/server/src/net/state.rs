@@ -5,7 +5,11 @@ use std::time::Instant;
 use memory::Charge;
 use wire::{ReplyContext, WireError};
 
+use super::tls::Channel;
+
 pub(super) struct State<C> {
+    /// How its bytes are carried.
+    pub(super) channel: Channel,
     /// The handler's own state; `None` once closed.
     pub(super) user: Option<C>,
     /// Received but not yet handled.

@@ -64,6 +64,10 @@ impl Process {
         process
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn address(&self) -> &str {
         &self.address
     }

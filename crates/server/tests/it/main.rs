@@ -7,6 +7,7 @@ mod lifecycle;
 mod memory;
 mod retry;
 mod schedules;
+mod scripting;
 mod tailing;
 mod toy;
 mod waiting;

@@ -30,6 +30,10 @@ impl Random {
     // Few keys, so that histories collide; bodies of several lengths, so that prefixes matter.
     fn key(&mut self) -> Vec<u8> {
         let mut key = (self.below(3) as u32 + 1).to_be_bytes().to_vec();
+        // Long ones, too: engines with a limit of their own store those in another way.
+        if self.below(6) == 0 {
+            key.resize([470, 479, 480, 511, 700][self.below(5) as usize], b'm');
+        }
         for _ in 0..self.below(4) {
             key.push([0, b'a', 0xFF][self.below(3) as usize]);
         }

@@ -10,6 +10,7 @@ use crate::error;
 use crate::format::{keys, meta, record};
 use crate::gate::{Entered, Gate};
 use crate::index::Index;
+use crate::log::{Concerned, Log};
 use arc_swap::{ArcSwap, Guard};
 use model::{Collate, Doc, DocBuf, Namespace, Result, Value};
 use parking_lot::Mutex;
@@ -30,6 +31,10 @@ pub struct Collection {
     pub(crate) live: Live,
     pub(crate) id_collate: Option<Arc<dyn Collate>>,
     pub(crate) capped: CappedGuards,
+    /// Where its changes are logged.
+    pub(crate) log: Option<Arc<Log>>,
+    /// Whom its changes concern.
+    pub(crate) concerned: Concerned,
     /// `State::dropped` for readers, who ask once per document.
     gone: AtomicBool,
 }
@@ -42,6 +47,8 @@ pub(crate) struct State {
     pub(crate) dropped: bool,
     /// The options say `capped`.
     pub(crate) capped: bool,
+    /// The log keeps documents before their changes.
+    pub(crate) images: bool,
 }
 
 /// What only capped collections have.
@@ -130,7 +137,6 @@ impl Collection {
         }
         let options = row.options.doc();
         Ok(Collection {
-            ns,
             uuid: row.uuid,
             ident: row.ident,
             kind: row.kind,
@@ -139,12 +145,16 @@ impl Collection {
                 indexes: Arc::new(indexes),
                 dropped: false,
                 capped: is_capped(options),
+                images: keeps_images(options),
             }),
             gate: Gate::default(),
             live: Live::new(counts, in_order, order, shared.order_bytes.clone()),
             id_collate,
             capped: CappedGuards::default(),
+            log: shared.log.clone().filter(|_| is_logged(&ns)),
+            concerned: Concerned::by(ns.db(), Some(ns.coll())),
             gone: AtomicBool::new(false),
+            ns,
             shared,
         })
     }
@@ -175,11 +185,26 @@ impl Collection {
     }
     /// Exact number of documents; no read.
     pub fn count(&self) -> u64 {
-        self.live.docs()
+        match self.as_log() {
+            Some(log) => log.counts(self.shared.engine.as_ref()).map_or(0, |c| c.0),
+            None => self.live.docs(),
+        }
     }
     /// Exact bytes of BSON; no read.
     pub fn size_bytes(&self) -> u64 {
-        self.live.bytes()
+        match self.as_log() {
+            Some(log) => log.counts(self.shared.engine.as_ref()).map_or(0, |c| c.1),
+            None => self.live.bytes(),
+        }
+    }
+    /// The log, when this collection shows it.
+    pub(crate) fn as_log(&self) -> Option<&Arc<Log>> {
+        let log = self.shared.log.as_ref();
+        log.filter(|l| l.ident == self.ident && !self.is_view())
+    }
+    /// True when it shows the log of all changes. Nobody else writes to it.
+    pub fn is_log(&self) -> bool {
+        self.as_log().is_some()
     }
     /// True once the collection was dropped or renamed; readers must stop.
     pub fn is_dropped(&self) -> bool {
@@ -282,10 +307,10 @@ impl Collection {
         let mut stats = CollStats {
             count: self.count() as i64,
             size_bytes: self.size_bytes() as i64,
-            storage_bytes: if self.is_view() {
-                0
-            } else {
-                size(Table::Doc, self.ident)?
+            storage_bytes: match self.is_log() {
+                _ if self.is_view() => 0,
+                true => size(Table::Log, self.ident)?,
+                false => size(Table::Doc, self.ident)?,
             },
             index_bytes: Vec::new(),
         };
@@ -296,6 +321,16 @@ impl Collection {
         }
         Ok(stats)
     }
+}
+
+/// Collections of this database, and what the server itself writes, are not logged.
+fn is_logged(ns: &Namespace) -> bool {
+    ns.db() != "local" && ns.coll() != "system.profile"
+}
+
+pub(crate) fn keeps_images(options: Doc<'_>) -> bool {
+    let images = options.field("changeStreamPreAndPostImages").as_doc();
+    images.is_some_and(|d| d.field("enabled").truthy())
 }
 
 pub(crate) fn is_capped(options: Doc<'_>) -> bool {

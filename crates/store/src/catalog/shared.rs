@@ -12,6 +12,7 @@ use crate::error;
 use crate::format::meta;
 use crate::hooks::Hooks;
 use crate::locks::{LockTable, Owner};
+use crate::log::Log;
 use model::{MongoError, Namespace, Result};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -44,6 +45,10 @@ pub(crate) struct Shared {
     evicted: Mutex<HashMap<u32, u64>>,
     /// Bytes of the insertion orders kept by all collections.
     pub(crate) order_bytes: Arc<AtomicUsize>,
+    /// The log of all changes.
+    pub(crate) log: Option<Arc<Log>>,
+    /// Collections that transactions have created which were then aborted.
+    pub(crate) orphans: Mutex<Vec<(Namespace, [u8; 16])>>,
 }
 
 struct Idents {
@@ -66,7 +71,8 @@ impl Shared {
             .first_chunk::<4>()
             .filter(|_| found)
             .map_or(1, |b| u32::from_be_bytes(*b));
-        Ok(Shared {
+        let settings = hooks.log();
+        let mut shared = Shared {
             hooks,
             locks: LockTable::new(),
             dropped: Dropped::load(engine.as_ref())?,
@@ -76,8 +82,19 @@ impl Shared {
             first_ident: mark,
             evicted: Mutex::new(HashMap::new()),
             order_bytes: Arc::default(),
+            log: None,
+            orphans: Mutex::default(),
             engine,
-        })
+        };
+        let engine = shared.engine.as_ref();
+        match settings {
+            None => Log::abandon(engine)?,
+            Some(settings) => {
+                let log = Log::open(engine, &mut || shared.new_ident(), &settings)?;
+                shared.log = Some(Arc::new(log));
+            }
+        }
+        Ok(shared)
     }
 
     pub(crate) fn commit(&self, unit: WriteUnit<'_>) -> Result<CommitPos> {

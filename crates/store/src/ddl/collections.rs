@@ -1,11 +1,13 @@
 //! Creating, dropping and renaming collections and views; options. Must not know: which options
 //! mean what, but for `viewOn` and `capped`.
 
-use crate::catalog::collection::is_capped;
+use crate::catalog::collection::{is_capped, keeps_images};
 use crate::catalog::dropped;
 use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::WriteUnit;
+use crate::ddl::logged::Note;
 use crate::format::meta;
+use crate::log::{Concerned, uuid};
 use crate::store::Store;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use std::sync::Arc;
@@ -44,7 +46,13 @@ impl Store {
         let mut batch = WriteBatch::new();
         Shared::put_row(&mut batch, ns, &row);
         let created = &mut |_: CommitPos| self.keep(c.clone());
-        self.shared.commit(WriteUnit::new(&batch).then(created))?;
+        let note = Note::create(ns, row.options.doc());
+        let names = (ns.db(), ns.coll());
+        let mut rows = self
+            .shared
+            .log_command(&mut batch, names, Some(&uuid), &note);
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
+        self.shared.commit(unit.then(created))?;
         Ok(c)
     }
 
@@ -56,19 +64,53 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn drop_collection(&self, ns: &Namespace) -> Result<Option<usize>> {
+        self.drop_if(ns, &|_| true)
+    }
+
+    /// Drops what aborted transactions have created, unless somebody has written to it since.
+    ///
+    /// # Cost
+    /// Nothing but a lock when there is none.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn drop_orphans(&self) -> Result<()> {
+        let orphans = std::mem::take(&mut *self.shared.orphans.lock());
+        orphans.iter().try_for_each(|(ns, uuid)| {
+            let untouched = |c: &Collection| c.uuid() == *uuid && c.count() == 0;
+            self.drop_if(ns, &untouched).map(|_| ())
+        })
+    }
+
+    /// Drops a collection if `wanted` says so once nobody writes to it any more.
+    fn drop_if(
+        &self,
+        ns: &Namespace,
+        wanted: &dyn Fn(&Collection) -> bool,
+    ) -> Result<Option<usize>> {
         let catalog = self.lock_catalog();
         let Some(c) = self.open_locked(&catalog, ns)? else {
             return Ok(None);
         };
         // Writers inside finish first, later ones are told it is gone.
         let closed = c.gate.close();
+        if !wanted(&c) {
+            return Ok(None);
+        }
         let state = State::clone(&c.state());
         let mut batch = WriteBatch::new();
         batch.delete(Table::Meta, &meta::catalog(ns.db(), ns.coll()));
         let leftovers = c.leftovers(&state, &mut batch);
         dropped::record(&mut batch, &leftovers);
         let gone = &mut |_: CommitPos| self.forget(&c, &state, false);
-        self.shared.commit(WriteUnit::new(&batch).then(gone))?;
+        let note = Note::new(|w| _ = w.put("drop", ns.coll()));
+        let note = note.with(|w| _ = w.put("numRecords", c.count() as i64));
+        let names = (ns.db(), ns.coll());
+        let mut rows = self
+            .shared
+            .log_command(&mut batch, names, Some(&c.uuid), &note);
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
+        self.shared.commit(unit.then(gone))?;
         drop(closed);
         self.shared.remove_leftovers(&leftovers);
         Ok(Some(state.indexes.len() + usize::from(!c.is_view())))
@@ -129,7 +171,21 @@ impl Store {
             }
             self.forget(&c, &state, true);
         };
-        self.shared.commit(WriteUnit::new(&batch).then(renamed))?;
+        let note = Note::new(|w| {
+            w.put("renameCollection", &from.to_string())
+                .put("to", &to.to_string())
+                .put("stayTemp", false);
+            if let Some((_, t)) = &target {
+                w.put("dropTarget", uuid(&t.uuid));
+            }
+        });
+        let names = (from.db(), from.coll());
+        let mut rows = self
+            .shared
+            .log_command(&mut batch, names, Some(&c.uuid), &note)
+            .map(|rows| rows.concerning(Concerned::by(to.db(), None)));
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
+        self.shared.commit(unit.then(renamed))?;
         drop(closed);
         self.shared.remove_leftovers(&leftovers);
         Ok(())
@@ -144,7 +200,22 @@ impl Store {
         for e in &entries {
             self.drop_collection(&Namespace::new(db, &e.name)?)?;
         }
+        if !entries.is_empty() {
+            self.note_database_dropped(db)?;
+        }
         Ok(entries.len())
+    }
+
+    /// Says in the log that a database was dropped, after its collections.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn note_database_dropped(&self, db: &str) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        let note = Note::new(|w| _ = w.put("dropDatabase", 1i32));
+        let mut rows = self.shared.log_command(&mut batch, (db, ""), None, &note);
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
+        self.shared.commit(unit).map(|_| ())
     }
 }
 
@@ -154,16 +225,22 @@ impl Collection {
         self.row(state, None)
     }
 
-    /// Replaces the options (collMod).
+    /// Replaces the options (collMod); `command` is what the log says of it.
     ///
     /// # Errors
     /// 175 when the collection is gone; engine failures.
-    pub fn set_options(&self, options: DocBuf) -> Result<()> {
-        self.alter(None, |state, _| {
+    pub fn set_options(&self, options: DocBuf, command: Option<DocBuf>) -> Result<()> {
+        let old = self.options();
+        let note = command.map(|o| {
+            let note = Note { o, o2: None };
+            note.with(|w| _ = w.put("collectionOptions_old", &*old))
+        });
+        self.alter(None, note.as_ref(), |state, _| {
             let capped = is_capped(options.doc());
             if capped && !state.capped {
                 self.write_order()?;
             }
+            state.images = keeps_images(options.doc());
             state.options = Arc::new(options);
             state.capped = capped;
             Ok(())

@@ -5,6 +5,7 @@
 
 use crate::catalog::Collection;
 use crate::commit::WriteUnit;
+use crate::ddl::logged::Note;
 use crate::error;
 use crate::format::record;
 use crate::index::{Index, KeySet};
@@ -85,18 +86,18 @@ impl Collection {
                 None => break,
                 Some(other) if other.is_ready() => return Ok(false),
                 // A build that could not even clean up after itself.
-                Some(other) if other.is_abandoned() => self.remove_index(&other)?,
+                Some(other) if other.is_abandoned() => self.remove_index(&other, false)?,
                 Some(_) => {
                     go_on()?;
                     std::thread::sleep(BUILD_POLL);
                 }
             }
         }
-        self.build(&index, None, go_on).map(|()| true)
+        self.build(&index, None, None, go_on).map(|()| true)
     }
 
     /// Builds an index anew under another specification while the old one serves; they change
-    /// places in one commit.
+    /// places in one commit. `command` is what the log says of it.
     ///
     /// # Errors
     /// As [`Collection::create_index_unless`]; 27 when there is no ready index of that name. The
@@ -105,6 +106,7 @@ impl Collection {
         &self,
         name: &str,
         spec: DocBuf,
+        command: Option<DocBuf>,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let old = self.ready_index(name)?;
@@ -117,7 +119,8 @@ impl Collection {
             self.shared.hooks.as_ref(),
         )?);
         self.register(&index, &|_| Ok(false))?;
-        self.build(&index, Some(&old), go_on)
+        let note = command.map(|o| Note { o, o2: None });
+        self.build(&index, Some(&old), note.as_ref(), go_on)
     }
 
     /// Drops the index called `name`; false when there is none. A build of it ends with 276
@@ -132,17 +135,18 @@ impl Collection {
             .filter(|i| i.name() == name)
             .cloned()
             .collect();
-        named.iter().try_for_each(|i| self.remove_index(i))?;
+        named.iter().try_for_each(|i| self.remove_index(i, true))?;
         Ok(!named.is_empty())
     }
 
     /// Replaces the specification of an index (collMod: hidden, expireAfterSeconds, ...) by one
-    /// with the same entries.
+    /// with the same entries. `command` is what the log says of it.
     ///
     /// # Errors
     /// As [`Index::open`]; 27 when there is no ready index of that name; engine failures.
-    pub fn respecify_index(&self, name: &str, spec: DocBuf) -> Result<()> {
-        self.alter(None, |state, _| {
+    pub fn respecify_index(&self, name: &str, spec: DocBuf, command: Option<DocBuf>) -> Result<()> {
+        let note = command.map(|o| Note { o, o2: None });
+        self.alter(None, note.as_ref(), |state, _| {
             let mut list = state.indexes.as_ref().clone();
             let old = list.iter_mut().find(|i| i.name() == name && i.is_ready());
             let old = old.ok_or_else(|| self.no_index(name))?;
@@ -174,7 +178,7 @@ impl Collection {
     /// The index that `same` recognises, when there is one; nothing is registered then.
     fn register(&self, index: &Arc<Index>, same: &SameIndex<'_>) -> Result<Option<Arc<Index>>> {
         let mut found = None;
-        let registered = self.alter(None, |state, _| {
+        let registered = self.alter(None, None, |state, _| {
             for old in state.indexes.iter() {
                 if same(old.spec())? {
                     found = Some(old.clone());
@@ -193,8 +197,16 @@ impl Collection {
         }
     }
 
-    fn remove_index(&self, index: &Arc<Index>) -> Result<()> {
-        self.alter(None, |state, leftovers| {
+    /// Removes an index; the log tells of one that was `told`.
+    fn remove_index(&self, index: &Arc<Index>, told: bool) -> Result<()> {
+        let note = (told && index.is_ready()).then(|| {
+            let note = Note::new(|w| {
+                w.put("dropIndexes", self.ns.coll())
+                    .put("index", index.name());
+            });
+            note.with(|w| _ = w.put_all(index.spec()))
+        });
+        self.alter(None, note.as_ref(), |state, leftovers| {
             if state.indexes.iter().any(|i| i.ident() == index.ident()) {
                 leftovers.push(self.leftover(index));
             }
@@ -214,10 +226,12 @@ impl Collection {
         &self,
         index: &Arc<Index>,
         old: Option<&Arc<Index>>,
+        note: Option<&Note>,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let built = self.read_all(index, go_on).and_then(|()| {
-            self.alter(Some(index), |state, leftovers| {
+            let own = Note::index(self, index.spec());
+            self.alter(Some(index), note.or(Some(&own)), |state, leftovers| {
                 self.check_registered(state, index)?;
                 if let Some(old) =
                     old.filter(|o| state.indexes.iter().any(|i| i.ident() == o.ident()))
@@ -236,7 +250,7 @@ impl Collection {
         });
         let Err(e) = built else { return Ok(()) };
         if e.code() != INDEX_BUILD_ABORTED
-            && self.remove_index(index).is_err()
+            && self.remove_index(index, false).is_err()
             && !self.is_dropped()
         {
             index.abandon();

@@ -5,6 +5,7 @@
 
 mod collections;
 mod indexes;
+pub(crate) mod logged;
 mod sweep;
 
 pub use indexes::SameIndex;
@@ -13,6 +14,7 @@ use crate::catalog::dropped::{self, Leftover};
 use crate::catalog::row::CatalogRow;
 use crate::catalog::{Collection, IndexRow, Shared, State};
 use crate::commit::WriteUnit;
+use crate::ddl::logged::Note;
 use crate::format::meta;
 use crate::index::Index;
 use model::Result;
@@ -21,7 +23,7 @@ use storage::{CommitPos, Table, WriteBatch};
 
 impl Collection {
     /// Changes the catalog row. `change` gets the state to alter and adds what it drops. `ready` is
-    /// an index that the row says is ready from this commit on.
+    /// an index that the row says is ready from this commit on, `note` what the log says of it.
     ///
     /// # Errors
     /// 175 when the collection is gone; those of `change`; engine failures. Nothing has changed
@@ -29,6 +31,7 @@ impl Collection {
     fn alter<T>(
         &self,
         ready: Option<&Index>,
+        note: Option<&Note>,
         change: impl FnOnce(&mut State, &mut Vec<Leftover>) -> Result<T>,
     ) -> Result<T> {
         let closed = self.gate.close();
@@ -53,7 +56,11 @@ impl Collection {
                 .filter(|i| !left(i))
                 .for_each(|i| i.set_dropped());
         };
-        self.shared.commit(WriteUnit::new(&batch).then(altered))?;
+        let ns = (self.ns.db(), self.ns.coll());
+        let mut rows =
+            note.and_then(|n| self.shared.log_command(&mut batch, ns, Some(&self.uuid), n));
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
+        self.shared.commit(unit.then(altered))?;
         drop(closed);
         self.shared.remove_leftovers(&leftovers);
         Ok(made)

@@ -5,6 +5,10 @@ pub const FORMAT_VERSION: &[u8] = b"v";
 /// `i` -> high-water mark of idents (u32, big-endian); every ident below it may be in use.
 pub const IDENT_MARK: &[u8] = b"i";
 
+/// `l` -> identifier of the log (u32), time before which entries may be gone (u64), its size in
+/// bytes (u64) and how many milliseconds entries are kept at least (u64), all big-endian.
+pub const LOG: &[u8] = b"l";
+
 /// `c db \0 collection` -> catalog row (BSON).
 pub fn catalog(db: &str, coll: &str) -> Vec<u8> {
     let mut key = catalog_prefix(db);

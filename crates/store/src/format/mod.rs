@@ -1,7 +1,9 @@
 //! Every byte that reaches the disk is laid out here and described in `docs/on-disk.md`.
 
 pub mod decode;
+pub mod diff;
 pub mod keys;
+pub(crate) mod log;
 pub mod meta;
 pub mod record;
 

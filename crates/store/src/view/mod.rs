@@ -3,6 +3,7 @@
 
 pub(crate) mod capped;
 pub(crate) mod index_scan;
+mod log_scan;
 mod overlay;
 pub(crate) mod point;
 pub(crate) mod rows;

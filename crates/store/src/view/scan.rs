@@ -6,9 +6,10 @@ use crate::error;
 use crate::format::record;
 use crate::view::ReadView;
 use crate::view::capped::CappedScan;
+use crate::view::log_scan::LogScan;
 use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
 use crate::view::series::Series;
-use model::Result;
+use model::{Result, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use storage::{Cursor, CursorOpts, KeyRange, Table};
@@ -44,6 +45,8 @@ enum Order {
     Listed { keys: Vec<Vec<u8>>, at: usize },
     /// As the entries of a capped collection are.
     Capped(CappedScan),
+    /// The entries of the log.
+    Log(LogScan),
 }
 
 impl Collection {
@@ -51,6 +54,10 @@ impl Collection {
     /// else key order).
     pub fn scan(self: &Arc<Self>, view: &ReadView, reverse: bool) -> Scan {
         let mut scan = self.scan_keys(view, None, None, reverse);
+        if let Some(log) = self.as_log() {
+            scan.order = Order::Log(LogScan::new(self.shared.clone(), log.clone(), reverse));
+            return scan;
+        }
         if self.is_capped() {
             scan.order = Order::Capped(CappedScan::new(view.clone(), reverse));
             return scan;
@@ -74,6 +81,22 @@ impl Collection {
             tail: true,
             ..self.scan(&ReadView::LATEST, reverse)
         }
+    }
+
+    /// A scan of the log between two times, both included; other collections are scanned whole.
+    pub fn scan_log(
+        self: &Arc<Self>,
+        view: &ReadView,
+        times: (Timestamp, Timestamp),
+        reverse: bool,
+        tail: bool,
+    ) -> Scan {
+        let mut scan = self.scan(view, reverse);
+        if let Order::Log(log) = &mut scan.order {
+            log.bound(times);
+        }
+        scan.tail = tail;
+        scan
     }
 
     /// A scan in key (`_id`) order between two encoded `_id` bounds (lower included, upper
@@ -136,6 +159,11 @@ impl Scan {
                 self.done = !more && !self.tail;
                 return Ok(more);
             }
+            Order::Log(log) => {
+                let more = log.visit(max, f)?;
+                self.done = !more && !self.tail;
+                return Ok(more);
+            }
             Order::Key | Order::Insertion => self.visit_keys(max, f)?,
             Order::Known { .. } => self.visit_known(max, f)?,
             Order::Listed { .. } => self.visit_listed(max, f)?,
@@ -181,8 +209,10 @@ impl Scan {
     /// Lets go of the engine, except for a fixed view; the scan goes on later from its position.
     pub fn pause(&mut self) {
         self.cursor = None;
-        if let Order::Capped(capped) = &mut self.order {
-            capped.pause();
+        match &mut self.order {
+            Order::Capped(capped) => capped.pause(),
+            Order::Log(log) => log.pause(),
+            Order::Key | Order::Insertion | Order::Known { .. } | Order::Listed { .. } => {}
         }
     }
 

@@ -1,4 +1,5 @@
-//! E11000: the errors of documents whose key is taken. Must not know: how that was found out.
+//! E11000: the errors of documents whose key is taken; only `$merge` makes one of its own
+//! (`crates/query/src/stages/merge.rs`). Must not know: how that was found out.
 
 use crate::catalog::Collection;
 use crate::index::Index;

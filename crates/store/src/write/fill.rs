@@ -25,6 +25,7 @@ impl Collection {
         mode: &Mode<'_, '_>,
     ) -> Result<Filled> {
         s.batch.clear();
+        s.log.clear();
         let mut filled = Filled {
             multikey: SmallVec::from_elem(0, state.indexes.len()),
             failure: decided.failure,
@@ -46,11 +47,14 @@ impl Collection {
                     continue;
                 }
                 Some(Change::Delete) => None,
-                Some(Change::Replace(b)) => {
+                Some(Change::Replace(b) | Change::Update(b, _)) => {
                     Some(Doc::new(b).ok_or_else(|| error::corrupt("a document to be stored"))?)
                 }
             };
-            let mark = s.batch.mark();
+            let (mark, log_mark) = (s.batch.mark(), s.log.mark());
+            if let Some(change) = change {
+                self.log_change(state, &mut s.log, old, change, mode);
+            }
             let put = self.put_change(
                 state,
                 s,
@@ -64,6 +68,7 @@ impl Collection {
                 Ok(()) => {}
                 Err(e) => {
                     s.batch.rollback_to(mark);
+                    s.log.rollback_to(log_mark);
                     filled.failure = Some(e);
                     s.old = bytes;
                     break;

@@ -15,6 +15,7 @@ use crate::view::capped::order_key;
 use crate::view::scan::NATURAL_ORDER_DOCS;
 use crate::write::duplicate::{duplicate_id, duplicate_key};
 use crate::write::entries::{check_length, put_entries};
+use crate::write::logged::statements_at;
 use crate::write::mode::Mode;
 use crate::write::session::{Effect, Keep, StatementLog};
 use crate::write::transaction::{Changes, Transaction};
@@ -212,13 +213,15 @@ impl Collection {
             &meta::counter(self.ident),
             [written.docs, written.bytes],
         );
-        done.pos = self.commit_insert(s, docs, base, first_seq, &written, mode)?;
+        done.pos = self.commit_insert(state, s, docs, base, first_seq, &written, mode)?;
         done.count += written.docs as usize;
         Ok(usable)
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn commit_insert(
         &self,
+        state: &State,
         s: &mut Scratch,
         docs: &[Doc<'_>],
         base: usize,
@@ -240,6 +243,7 @@ impl Collection {
                     .map(|n| (first_seq + *n as u64, key_of(*n).into()))
                     .collect(),
                 deleted: Vec::new(),
+                operations: self.operations_of(state, written.positions.iter().map(|n| docs[*n])),
             };
             transaction.absorb(self, &s.batch, changes)?;
             return Ok(CommitPos::default());
@@ -256,11 +260,15 @@ impl Collection {
                 self.live.inserted(first_seq + *n as u64, key_of(*n));
             }
         };
+        let accepted = written.positions.iter().map(|n| docs[*n]);
         let Mode::Logged(to) = mode else {
-            return self
-                .shared
-                .commit(WriteUnit::new(&s.batch).then(&mut counted));
+            let mut rows = self.log_inserts(state, &mut s.batch, None, &[], accepted);
+            let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
+            return self.shared.commit(unit.then(&mut counted));
         };
+        let ids = statements_at(to.ids, written.positions.iter().map(|n| base + n));
+        let session = to.record.fields();
+        let mut rows = self.log_inserts(state, &mut s.batch, session, &ids, accepted);
         let statement = |n: &usize| {
             to.ids
                 .get(base + n)
@@ -270,8 +278,8 @@ impl Collection {
             .record
             .stage(&mut s.batch, written.positions.iter().filter_map(statement));
         let staged: &mut dyn OnCommit = &mut staged;
-        self.shared
-            .commit(WriteUnit::new(&s.batch).then(&mut counted).then(staged))
+        let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
+        self.shared.commit(unit.then(&mut counted).then(staged))
     }
 
     /// Makes the record keys and index keys of a chunk's documents, and says what to lock.

@@ -10,6 +10,7 @@ pub(crate) mod duplicate;
 pub(crate) mod entries;
 mod fill;
 pub(crate) mod insert;
+mod logged;
 mod mode;
 pub(crate) mod modify;
 pub(crate) mod session;

@@ -6,9 +6,11 @@
 use crate::catalog::{Collection, State};
 use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
+use crate::format::diff::Touched;
 use crate::format::{meta, record};
 use crate::index::KeySet;
 use crate::locks::{KeyId, KeyIds};
+use crate::log::EntryList;
 use crate::write::entries::check_length;
 use crate::write::mode::Mode;
 use crate::write::session::{Effect, StatementLog};
@@ -35,6 +37,8 @@ pub enum Change {
     Keep,
     /// Store these bytes instead; the `_id` is the same.
     Replace(Vec<u8>),
+    /// The same, where the log tells what changed; that is looked for only where said.
+    Update(Vec<u8>, Arc<Touched>),
     /// Remove it.
     Delete,
 }
@@ -67,6 +71,8 @@ pub(super) struct Scratch {
     pub(super) old_keys: KeySet,
     /// Keys of the new documents, by document and index.
     pub(super) new_keys: Vec<KeySet>,
+    /// Entries of the log.
+    pub(super) log: EntryList,
 }
 
 thread_local! {
@@ -293,14 +299,18 @@ impl Collection {
                 bytes: filled.bytes,
                 inserted: Vec::new(),
                 deleted: filled.deleted.to_vec(),
+                operations: std::mem::take(&mut s.log),
             };
             transaction.absorb(self, &s.batch, changes)?;
             return Ok(CommitPos::default());
         }
+        let mut rows = self.log_rows().map(|mut rows| {
+            rows.documents(&mut s.batch, &s.log);
+            rows
+        });
         let Mode::Logged(to) = mode else {
-            return self
-                .shared
-                .commit(WriteUnit::new(&s.batch).then(&mut counted));
+            let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
+            return self.shared.commit(unit.then(&mut counted));
         };
         let statement = to
             .ids
@@ -309,8 +319,8 @@ impl Collection {
             .map(|(id, effect)| (*id, effect));
         let mut staged = to.record.stage(&mut s.batch, statement.into_iter());
         let staged: &mut dyn OnCommit = &mut staged;
-        self.shared
-            .commit(WriteUnit::new(&s.batch).then(&mut counted).then(staged))
+        let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
+        self.shared.commit(unit.then(&mut counted).then(staged))
     }
 
     fn read_old(&self, s: &mut Scratch, keys: &[&[u8]], mode: &Mode<'_, '_>) -> Result<()> {
@@ -372,7 +382,7 @@ impl Collection {
             start = end;
             let made = decide(n, old).and_then(|change| {
                 let new = match &change {
-                    Change::Replace(b) => {
+                    Change::Replace(b) | Change::Update(b, _) => {
                         Some(Doc::new(b).ok_or_else(|| error::corrupt("a document to be stored"))?)
                     }
                     Change::Delete => None,
@@ -432,6 +442,7 @@ impl Scratch {
         self.old.shrink_to(SCRATCH_BYTES_MAX);
         self.value.shrink_to(SCRATCH_BYTES_MAX);
         self.entry.shrink_to(SCRATCH_BYTES_MAX);
+        self.log.bytes.shrink_to(SCRATCH_BYTES_MAX);
         self.old_keys.shrink(SCRATCH_BYTES_MAX);
         self.new_keys
             .iter_mut()

@@ -9,6 +9,7 @@ use crate::catalog::Shared;
 use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
 use crate::format::{meta, record};
+use crate::log::SessionFields;
 use model::{Doc, DocBuf, Result};
 use storage::{CommitPos, CursorOpts, Engine, KeyRange, Table, WriteBatch};
 
@@ -218,6 +219,14 @@ impl SessionRecord {
             .get(after.checked_sub(1)?)
             .filter(holds)
             .map(|r| &r.effect)
+    }
+
+    /// What entries of the log say of the session.
+    pub(crate) fn fields(&self) -> Option<SessionFields> {
+        self.txn_number.map(|number| SessionFields {
+            id: self.id,
+            number,
+        })
     }
 
     /// Covers everything the session has written since the server started.

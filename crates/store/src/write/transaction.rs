@@ -8,10 +8,11 @@ use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
 use crate::format::meta;
 use crate::locks::{KeyId, KeyIds, Owner};
+use crate::log::{EntryList, LogRows, SessionFields};
 use crate::view::scan::NATURAL_ORDER_DOCS;
 use crate::view::{Overlay, ReadView};
 use crate::write::session::{Effect, SessionRecord};
-use model::{MongoError, Result, code};
+use model::{Doc, MongoError, Namespace, Result, code};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ use storage::{BatchOp, CommitPos, Table, WriteBatch};
 const GATE_WAIT: Duration = Duration::from_millis(50);
 /// The statement of a session's record that says that a transaction was committed.
 const COMMIT_STATEMENT: i32 = -1;
+/// Bytes of operations in one entry of the log.
+const LINK_BYTES_MAX: usize = 16 << 20;
 
 /// A transaction that is neither committed nor aborted. Dropping it aborts it.
 pub struct Transaction {
@@ -36,6 +39,10 @@ pub struct Transaction {
 struct Writes {
     claims: Vec<KeyId>,
     collections: Vec<Touched>,
+    /// What the log will say, in the order of the statements.
+    operations: EntryList,
+    /// Collections made for its statements.
+    created: Vec<(Namespace, [u8; 16])>,
 }
 
 /// A collection the transaction writes to. The transaction is inside its gate.
@@ -53,6 +60,8 @@ pub(crate) struct Changes {
     pub(crate) inserted: Vec<(u64, Box<[u8]>)>,
     /// Sequence numbers of deleted documents.
     pub(crate) deleted: Vec<u64>,
+    /// What the log will say of them.
+    pub(crate) operations: EntryList,
 }
 
 /// Another transaction or a later commit has changed what this one wants to write.
@@ -91,12 +100,19 @@ impl Transaction {
 
     /// Bytes of memory its writes take.
     pub fn bytes(&self) -> usize {
-        self.overlay.bytes()
+        self.overlay.bytes() + self.writes.lock().operations.bytes.len()
     }
 
     /// True when it has written something.
     pub fn has_written(&self) -> bool {
         !self.writes.lock().collections.is_empty()
+    }
+
+    /// A collection was created for a statement; it goes when the transaction is aborted and nobody
+    /// else has written to it.
+    pub fn has_created(&self, coll: &Collection) {
+        let created = (coll.ns().clone(), coll.uuid());
+        self.writes.lock().created.push(created);
     }
 
     /// Enters the gate of a collection until the end of the transaction.
@@ -211,12 +227,14 @@ impl Transaction {
             t.changes.inserted.extend(more.inserted);
             t.changes.deleted.extend(more.deleted);
         }
-        if self.overlay.bytes() > self.shared.engine.caps().batch_bytes_max / 2 {
+        writes.operations.append(&more.operations);
+        let bytes = self.overlay.bytes() + writes.operations.bytes.len();
+        if bytes > self.shared.engine.caps().batch_bytes_max / 2 {
             return Err(MongoError::new(
                 code::TRANSACTION_TOO_LARGE,
                 format!(
-                    "the writes of the transaction take {} bytes, more than one commit can hold",
-                    self.overlay.bytes()
+                    "the writes of the transaction take {bytes} bytes, more than one commit can \
+                        hold"
                 ),
             ));
         }
@@ -237,7 +255,13 @@ impl Transaction {
             Some(value) => batch.put(table, key, value),
             None => batch.delete(table, key),
         });
-        let writes = std::mem::take(&mut self.writes.lock().collections);
+        let (writes, operations) = {
+            let mut all = self.writes.lock();
+            (
+                std::mem::take(&mut all.collections),
+                std::mem::take(&mut all.operations),
+            )
+        };
         for t in &writes {
             if t.changes.docs != 0 || t.changes.bytes != 0 {
                 let counts = [t.changes.docs, t.changes.bytes];
@@ -264,15 +288,87 @@ impl Transaction {
                     .for_each(|seq| t.coll.live.deleted(*seq));
             }
         };
+        let mut rows = self.log_rows(&mut batch, &writes, &operations, record.fields());
         let done = std::iter::once((COMMIT_STATEMENT, Effect::Updated));
         let mut staged = record.stage(&mut batch, done);
         let staged: &mut dyn OnCommit = &mut staged;
-        let unit = WriteUnit::new(&batch).then(&mut applied).then(staged);
+        let unit = WriteUnit::stamped(&mut batch, &mut rows);
+        let unit = unit.then(&mut applied).then(staged);
         let result = self.shared.commit(unit);
         // The gates are left and the claims released when the transaction is dropped.
-        self.writes.lock().collections = writes;
+        let mut all = self.writes.lock();
+        all.collections = writes;
+        if result.is_ok() {
+            all.created.clear();
+        }
+        drop(all);
         result
     }
+}
+
+impl Transaction {
+    /// Adds the entries that tell of the transaction: one, or a chain when one would be too large.
+    fn log_rows(
+        &self,
+        batch: &mut WriteBatch,
+        writes: &[Touched],
+        operations: &EntryList,
+        session: Option<SessionFields>,
+    ) -> Option<LogRows<'_>> {
+        let log = self
+            .shared
+            .log
+            .as_deref()
+            .filter(|_| operations.count > 0)?;
+        let concerned = writes.iter().map(|t| t.coll.concerned()).collect();
+        let mut rows = LogRows::new(log, concerned);
+        let mut links = chain(operations).into_iter().peekable();
+        let (mut before, mut first) = (0, true);
+        while let Some(link) = links.next() {
+            let (last, chained) = (links.peek().is_none(), !first || links.peek().is_some());
+            let mut list = EntryList::default();
+            list.push(|w| {
+                if let Some(s) = &session {
+                    s.write(w);
+                }
+                w.put("op", "c").put("ns", "admin.$cmd");
+                let mut o = w.doc("o");
+                let mut ops = o.array("applyOps");
+                link.iter().for_each(|op| _ = ops.push(*op));
+                drop(ops);
+                before += link.len() as i64;
+                if !last {
+                    o.put("partialTxn", true);
+                } else if chained {
+                    o.put("count", before);
+                }
+            });
+            rows.documents(batch, &list);
+            first = false;
+        }
+        Some(rows)
+    }
+}
+
+/// Operations in parts that fit into an entry each.
+fn chain(operations: &EntryList) -> Vec<Vec<Doc<'_>>> {
+    let mut links: Vec<Vec<Doc<'_>>> = Vec::new();
+    let mut bytes = 0;
+    let mut rest = operations.bytes.as_slice();
+    while !rest.is_empty() {
+        let op = Doc::from_prefix(rest);
+        rest = rest.get(op.len_bytes()..).unwrap_or_default();
+        // A name of up to eight bytes and the type.
+        bytes += op.len_bytes() + 10;
+        match links.last_mut().filter(|_| bytes <= LINK_BYTES_MAX) {
+            Some(link) => link.push(op),
+            None => {
+                bytes = op.len_bytes() + 10;
+                links.push(vec![op]);
+            }
+        }
+    }
+    links
 }
 
 impl SessionRecord {
@@ -289,5 +385,8 @@ impl Drop for Transaction {
             t.coll.gate.leave();
         }
         self.shared.locks.release(&writes.claims, self.owner);
+        if !writes.created.is_empty() {
+            self.shared.orphans.lock().extend(writes.created);
+        }
     }
 }

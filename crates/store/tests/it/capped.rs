@@ -114,7 +114,7 @@ fn a_collection_made_capped_gets_its_order() {
     let store = open(&engine);
     let c = crate::collection(&store, "c");
     insert(&c, &[5, 1, 9]);
-    c.set_options(doc! { "capped": true, "size": 1000i64 })
+    c.set_options(doc! { "capped": true, "size": 1000i64 }, None)
         .unwrap();
     insert(&c, &[2]);
     assert_eq!(

@@ -4,6 +4,7 @@
 mod builds;
 mod capped;
 mod history;
+mod log;
 mod on_disk;
 mod regressions;
 mod repairs;

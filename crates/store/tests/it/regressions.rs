@@ -93,7 +93,10 @@ fn duplicate_ids_beside_a_change_of_options_never_hang() {
     std::thread::spawn(move || {
         for i in 0..2_000 {
             changer
-                .set_options(doc! { "validationLevel": if i % 2 == 0 { "off" } else { "strict" } })
+                .set_options(
+                    doc! { "validationLevel": if i % 2 == 0 { "off" } else { "strict" } },
+                    None,
+                )
                 .unwrap();
         }
         done.send(()).unwrap();
@@ -206,7 +209,7 @@ fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
     let (said, heard) = mpsc::channel();
     let (_store, c) = building(move |c, _| {
         let hidden = doc! { "v": 2i32, "key": { "k": 1i32 }, "name": "k_1", "hidden": true };
-        said.send(c.respecify_index("k_1", hidden)).unwrap();
+        said.send(c.respecify_index("k_1", hidden, None)).unwrap();
     });
     c.create_index(index("k_1", "k", false)).unwrap();
     let refused = heard.recv_timeout(Duration::from_secs(10)).unwrap();

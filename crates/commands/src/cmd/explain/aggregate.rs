@@ -2,8 +2,10 @@
 
 use super::arguments::arguments;
 use super::explained::{Explained, Level, reply};
+use crate::cmd::map_reduce::{self, MAP_REDUCE};
 use crate::crud::args::AggregateArgs;
 use crate::crud::args::read::AGGREGATE;
+use crate::dispatch::args::collection_name;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::read::{CollationArg, StoreHost, environment};
@@ -40,9 +42,23 @@ pub(super) fn explain_aggregate<'a>(
         cx.service.arc()?,
         collation.document().map(|d| d.to_buf()),
         hint.clone(),
-    );
+    )
+    .asked_by(cx.owner());
     let exec = ExecContext::new(&env, &host);
     aggregation(cx, &pipeline, hint, &exec, level)
+}
+
+/// `explain` of `mapReduce`.
+pub(super) fn explain_map_reduce<'a>(
+    cx: &mut Ctx<'a, '_>,
+    own: Value<'a>,
+    inner: Doc<'a>,
+    level: Level,
+) -> Result<Outcome> {
+    let args = arguments(cx, "mapReduce", MAP_REDUCE, inner)?;
+    let ns = Namespace::new(cx.db, collection_name(&own)?)?;
+    let (env, pipeline, host) = map_reduce::pipeline(cx, &ns, &args)?;
+    aggregation(cx, &pipeline, None, &ExecContext::new(&env, &host), level)
 }
 
 /// Writes the plan of a pipeline.

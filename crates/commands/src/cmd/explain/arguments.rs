@@ -46,7 +46,7 @@ pub(super) fn plain_find(
     collation: Option<DocBuf>,
 ) -> Result<Find> {
     Ok(Find {
-        filter: Arc::new(MatchFilter::parse(&mut ParseCx::new(env), filter)?),
+        filter: Arc::new(MatchFilter::parse(&mut ParseCx::of_query(env), filter)?),
         sort: None,
         skip: 0,
         limit: None,
@@ -59,5 +59,6 @@ pub(super) fn plain_find(
         tail: false,
         collation,
         view: None,
+        allowed: None,
     })
 }

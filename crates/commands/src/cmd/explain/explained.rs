@@ -129,11 +129,18 @@ impl Explained<'_> {
 /// Writes the reply: what `fill` puts, then the fields every explain ends with.
 pub(crate) fn reply(cx: &mut Ctx<'_, '_>, fill: impl FnOnce(&mut DocWriter<'_>)) {
     fill(&mut cx.reply);
-    cx.reply.put("queryShapeHash", Value::Missing);
-    cx.reply.put(
-        "command",
-        cx.value().as_doc().map_or(Value::Missing, Value::Document),
-    );
+    let explained = match cx.value() {
+        Value::Document(d) if cx.command.name == "explain" => d,
+        _ => cx.request.body,
+    };
+    if matches!(
+        explained.first(),
+        Some(("find" | "aggregate" | "distinct", _))
+    ) {
+        let hash = crate::read::shape::hash(cx.db, explained);
+        cx.reply.put("queryShapeHash", hash.as_str());
+    }
+    cx.reply.put("command", explained);
     let mut server = cx.reply.doc("serverInfo");
     let (host, port) = cx
         .service

@@ -12,7 +12,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use aggregate::explain_aggregate;
+use aggregate::{explain_aggregate, explain_map_reduce};
 use explained::Level;
 use model::{Doc, Result, bail, code};
 use read::explain_read;
@@ -21,7 +21,7 @@ use write::explain_write;
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "explain",
     "how a command would run",
-    Privilege::Read,
+    Privilege::Asked(crate::access::needs::explain),
     flag::API_V1 | flag::READ_CONCERN,
     &[arg("verbosity", Kind::Str)],
     run,
@@ -57,8 +57,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     match name {
         "find" | "count" | "distinct" => explain_read(cx, name, own, inner, level),
         "aggregate" => explain_aggregate(cx, own, inner, level),
+        "mapReduce" | "mapreduce" => explain_map_reduce(cx, own, inner, level),
         "update" | "delete" | "findAndModify" | "findandmodify" => {
             explain_write(cx, name, own, inner, level)
+        }
+        _ if cx.commands.all().any(|row| row.command.name == name) => {
+            bail!(code::ILLEGAL_OPERATION, "Cannot explain cmd: {name}")
         }
         _ => bail!(
             code::COMMAND_NOT_FOUND,

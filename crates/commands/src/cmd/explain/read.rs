@@ -7,7 +7,7 @@ use crate::crud::args::read::{COUNT, DISTINCT, FIND};
 use crate::crud::args::{CountArgs, DistinctArgs, FindArgs};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::read::{CollationArg, StoreHost, environment};
+use crate::read::{CollationArg, StoreHost, environment, shape};
 use model::{Doc, DocBuf, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -120,8 +120,12 @@ fn parse<'a>(
     Ok(match name {
         "find" => {
             let args = FindArgs::of(own, &arguments(cx, name, FIND, inner)?)?;
+            let mut find = crate::cmd::find::parse(&args, env, collation)?;
+            // Rejected queries are explained.
+            find.allowed = shape::allowed_indexes(&cx.service.state.query_settings, cx.db, inner)
+                .unwrap_or_default();
             Query {
-                find: crate::cmd::find::parse(&args, env, collation)?,
+                find,
                 projection: args.projection,
                 key: None,
                 on_view: crate::cmd::find::as_pipeline(&args),

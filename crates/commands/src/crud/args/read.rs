@@ -6,7 +6,7 @@ use model::{Array, Doc, Result, Tag, Value, bail, code};
 
 /// Table of `find`.
 pub static FIND: &[Arg] = &[
-    arg("filter", Kind::Object),
+    arg("filter", Kind::Object).strict_null(),
     arg("sort", Kind::Object),
     arg("projection", Kind::Object),
     arg("hint", Kind::Any),
@@ -177,8 +177,8 @@ impl<'a> FindArgs<'a> {
 pub static AGGREGATE: &[Arg] = &[
     arg("pipeline", Kind::Array).required(),
     arg("cursor", Kind::Object).strict_null(),
-    arg("explain", Kind::BoolLike),
-    arg("allowDiskUse", Kind::Bool),
+    arg("explain", Kind::Bool).strict_null(),
+    arg("allowDiskUse", Kind::Bool).strict_null(),
     arg("bypassDocumentValidation", Kind::BoolLike),
     arg("collation", Kind::Object),
     arg("hint", Kind::Any),
@@ -314,6 +314,9 @@ impl<'a> CountArgs<'a> {
     /// # Errors
     /// 9, 2 for a negative skip.
     pub fn of(coll: &'a str, a: &Args<'a>) -> Result<CountArgs<'a>> {
+        if matches!(a.given("limit"), Value::Null) {
+            bail!(code::BAD_VALUE, "limit must be a number, not null");
+        }
         let skip = a.int("skip").unwrap_or(0);
         let Ok(skip) = u64::try_from(skip) else {
             bail!(

@@ -190,12 +190,21 @@ pub(super) fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<
     wildcard_projection(spec, kind)
 }
 
+/// Options of geospatial indexes: numbers, whatever the index is.
+const GEO_NUMBERS: &[&str] = &["2dsphereIndexVersion", "bits", "min", "max", "bucketSize"];
+
 fn geo(spec: Doc<'_>, kind: Special) -> Result<()> {
+    for name in GEO_NUMBERS {
+        let v = spec.field(name);
+        if !(v.is_missing() || v.is_number()) {
+            const NUMBER: &[Tag] = &[Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE];
+            return Err(wrong_type(&format!("indexes.{name}"), &v, NUMBER));
+        }
+    }
+    let version = spec.field("2dsphereIndexVersion");
     if kind == Special::Sphere
-        && !matches!(
-            spec.field("2dsphereIndexVersion").as_i64_exact(),
-            None | Some(1..=4)
-        )
+        && !version.is_missing()
+        && !matches!(version.as_i64_exact(), Some(1..=4))
     {
         return Err(cannot(format!(
             "unsupported geo index version: {}",

@@ -28,9 +28,16 @@ fn parse_meta(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resu
             }
             Ok(Box::new(Metadata(which.to_owned())))
         }
-        "indexKey"
-        | "randVal"
-        | "recordId"
+        "indexKey" | "recordId" => {
+            cx.wants_row_metadata = true;
+            Ok(Box::new(Metadata(which.to_owned())))
+        }
+        // Fused rankings say how they came about only when they were asked to.
+        "scoreDetails" if cx.meta.contains(&"score") && !cx.meta.contains(&which) => bail!(
+            40218,
+            "query requires {which} metadata, but it is not available"
+        ),
+        "randVal"
         | "score"
         | "scoreDetails"
         | "searchHighlights"
@@ -47,7 +54,10 @@ struct Metadata(String);
 
 impl Expr for Metadata {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        Ok(cx.meta.map_or(Value::Missing, |m| m.field(&self.0)))
+        let v = cx.meta.map_or(Value::Missing, |m| m.field(&self.0));
+        // A read without an index has an empty key.
+        let is_empty = v.as_doc().is_some_and(|d| d.is_empty());
+        Ok(if is_empty { Value::Missing } else { v })
     }
     fn is_volatile(&self) -> bool {
         true

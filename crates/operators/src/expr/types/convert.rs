@@ -65,6 +65,11 @@ struct Convert {
     byte_order: Option<BoxExpr>,
 }
 
+/// What `onError` catches: conversions that fail, and years no text can hold.
+fn is_failure(e: &MongoError) -> bool {
+    matches!(e.code(), code::CONVERSION_FAILURE | 18537)
+}
+
 impl Expr for Convert {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         let input = self.input.eval(cx)?;
@@ -90,7 +95,7 @@ impl Expr for Convert {
             name: kind.name(),
         };
         match (super::convert(cx.arena, input, &target), &self.on_error) {
-            (Err(e), Some(instead)) if e.code() == code::CONVERSION_FAILURE => instead.eval(cx),
+            (Err(e), Some(instead)) if is_failure(&e) => instead.eval(cx),
             (result, _) => result,
         }
     }

@@ -22,7 +22,6 @@ pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
         Value::Double(n) => double_text(n),
         Value::Decimal128(n) => n.to_string(),
         Value::ObjectId(id) => id.to_hex(),
-        // An error of this is no failed conversion: `onError` does not catch it.
         Value::Date(ms) => date::text_of_moment(ms)?,
         Value::Binary(b) => binary_text(b, &v, to)?,
         _ => return Err(unsupported(&v, to)),

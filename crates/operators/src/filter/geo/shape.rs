@@ -71,14 +71,14 @@ pub(super) fn is_geojson(d: Doc<'_>) -> bool {
 
 fn position(v: &Value<'_>) -> Result<Point> {
     let shown = || model::show::Shown(v).to_string();
-    let Value::Array(a) = v else {
+    let (Value::Array(_) | Value::Document(_)) = v else {
         bail!(
             code::BAD_VALUE,
-            "Point must be an array, instead got {}",
+            "Point must be an array or object, instead got {}",
             v.type_name()
         )
     };
-    let Some(p) = flat_point(&Value::Array(*a)) else {
+    let Some(p) = flat_point(v) else {
         bail!(
             code::BAD_VALUE,
             "Point must only contain numeric elements: {}",

@@ -186,7 +186,9 @@ fn collect(v: Value<'_>, out: &mut BTreeSet<String>) -> bool {
         Value::Document(d) => d.iter().all(|(name, v)| match name {
             "$literal" => true,
             "$getField" | "$setField" | "$unsetField" | "$function" | "$accumulator" | "$meta"
-            | "$rand" | "$sampleRate" | "$where" => false,
+            | "$_internalJsEmit" | "$_internalJsReduce" | "$rand" | "$sampleRate" | "$where" => {
+                false
+            }
             // An order names its fields without dollars.
             "sortBy" => {
                 if let Value::Document(order) = v {

@@ -102,7 +102,8 @@ impl WindowFn for Accumulate {
                 self.add(running.0.as_mut(), part.docs.doc(i), exec, &arena)?;
             }
             running.1 = end.max(running.1);
-            out.push(running.0.finish(&arena)?.to_owned_value());
+            let cx = exec.cx(&arena, Doc::EMPTY);
+            out.push(running.0.finish(&cx)?.to_owned_value());
             arena.reset();
         }
         Ok(out)

@@ -38,7 +38,7 @@ static FUNCTIONS: &[(&str, Parse)] = &[
 ];
 
 /// Accumulators that work on groups only.
-const GROUP_ONLY: &[&str] = &["$accumulator", "$mergeObjects"];
+const GROUP_ONLY: &[&str] = &["$accumulator", "$_internalJsReduce", "$mergeObjects"];
 
 /// The names of everything that works over windows.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {

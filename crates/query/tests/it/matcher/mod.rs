@@ -31,7 +31,7 @@ impl Hooks for Language {
         let mut env = Env::new(0, 1);
         env.collation = collation.map_or(Ok(None), operators::collation::collator)?;
         let f = Filter::parse(&mut ParseCx::new(&env), filter)?;
-        let collate = env.collation;
+        let collate = env.collation.clone();
         Ok(Arc::new(move |d: Doc<'_>| {
             let (mut env, arena) = (Env::new(0, 1), Bump::new());
             env.collation.clone_from(&collate);

@@ -1,0 +1,138 @@
+//! The collections of users and roles, in MongoDB's format, so that dumps carry them.
+
+use model::{Doc, DocBuf, Namespace, Result, Value, code};
+use std::sync::Arc;
+use store::{Change, Collection, Modified, ReadView, Store};
+
+/// A collection of `admin` that access is kept in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// Its name.
+    pub(crate) coll: &'static str,
+    /// The name, and the fields, of its unique index.
+    index: Option<(&'static str, [&'static str; 2])>,
+}
+
+/// Users.
+pub(crate) const USERS: Kept = Kept {
+    coll: "system.users",
+    index: Some(("user_1_db_1", ["user", "db"])),
+};
+/// Roles that users made.
+pub(crate) const ROLES: Kept = Kept {
+    coll: "system.roles",
+    index: Some(("role_1_db_1", ["role", "db"])),
+};
+/// The version of the format of both.
+pub(crate) const VERSION: Kept = Kept {
+    coll: "system.version",
+    index: None,
+};
+
+fn new_uuid() -> [u8; 16] {
+    let mut id: [u8; 16] = rand::random();
+    id[6] = (id[6] & 0x0f) | 0x40;
+    id[8] = (id[8] & 0x3f) | 0x80;
+    id
+}
+
+impl Kept {
+    fn ns(self) -> Result<Namespace> {
+        Namespace::new("admin", self.coll)
+    }
+
+    fn existing(self, store: &Store) -> Result<Option<Arc<Collection>>> {
+        store.collection(&self.ns()?)
+    }
+
+    fn made(self, store: &Store) -> Result<Arc<Collection>> {
+        if let Some(coll) = self.existing(store)? {
+            return Ok(coll);
+        }
+        let ns = self.ns()?;
+        let coll = match store.create_collection(&ns, DocBuf::new(), new_uuid()) {
+            Err(e) if e.code() == code::NAMESPACE_EXISTS => store
+                .collection(&ns)?
+                .ok_or_else(|| model::MongoError::internal("a collection came and went"))?,
+            made => made?,
+        };
+        if let Some((name, fields)) = self.index {
+            let spec = DocBuf::build(|w| {
+                w.put("v", 2i32).put("unique", true);
+                let mut key = w.doc("key");
+                for field in fields {
+                    key.put(field, 1i32);
+                }
+                drop(key);
+                w.put("name", name);
+            });
+            coll.create_index(spec)?;
+        }
+        Ok(coll)
+    }
+
+    /// Whether it holds anything.
+    pub(crate) fn is_empty(self, store: &Store) -> Result<bool> {
+        Ok(self.existing(store)?.is_none_or(|c| c.count() == 0))
+    }
+
+    /// The document with this `_id`.
+    pub(crate) fn get(self, store: &Store, id: &str) -> Result<Option<DocBuf>> {
+        let Some(coll) = self.existing(store)? else {
+            return Ok(None);
+        };
+        let mut found = None;
+        let id = Value::String(id);
+        coll.get_with(&ReadView::LATEST, &id, &mut |doc| {
+            found = Some(doc.to_buf())
+        })?;
+        Ok(found)
+    }
+
+    /// All documents, by `_id`.
+    pub(crate) fn all(self, store: &Store) -> Result<Vec<DocBuf>> {
+        let Some(coll) = self.existing(store)? else {
+            return Ok(Vec::new());
+        };
+        let mut all = Vec::new();
+        let mut scan = coll.scan_keys(&ReadView::LATEST, None, None, false);
+        while scan.visit(64, &mut |row| {
+            all.push(row.doc.to_buf());
+            true
+        })? {}
+        Ok(all)
+    }
+
+    /// Adds a document. False when one with its `_id` is there.
+    pub(crate) fn add(self, store: &Store, doc: Doc<'_>) -> Result<bool> {
+        let mut done = self.made(store)?.insert(&[doc], true)?;
+        match done.errors.pop() {
+            None => Ok(true),
+            Some((_, e)) if e.code() == code::DUPLICATE_KEY => Ok(false),
+            Some((_, e)) => Err(e),
+        }
+    }
+
+    /// Changes the document with this `_id` to what `change` makes of it, `None` removes it. False
+    /// when there is none. `change` may be called again when another writer came in between.
+    pub(crate) fn change(
+        self,
+        store: &Store,
+        id: &str,
+        change: &mut dyn FnMut(Doc<'_>) -> Result<Option<DocBuf>>,
+    ) -> Result<bool> {
+        let Some(coll) = self.existing(store)? else {
+            return Ok(false);
+        };
+        let mut key = Vec::new();
+        coll.record_key(&Value::String(id), &mut key);
+        let done = coll.modify(&key, &mut |old| {
+            Ok(match change(old)? {
+                None => Change::Delete,
+                Some(new) if new.as_bytes() == old.as_bytes() => Change::Keep,
+                Some(new) => Change::Replace(new.into_bytes()),
+            })
+        })?;
+        Ok(done != Modified::Absent)
+    }
+}

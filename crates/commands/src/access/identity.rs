@@ -1,0 +1,148 @@
+//! Who a connection is.
+
+use super::rights::Rights;
+use super::service::Access;
+use super::user::{NO_USER, User};
+use auth::scram::Conversation;
+use auth::{Grants, UserName};
+use model::{MongoError, Result, bail};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// An authentication that has begun on a connection.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) conversation: Conversation,
+    pub(super) name: UserName,
+    /// The client does without an empty last exchange.
+    pub(super) skips_empty: bool,
+}
+
+/// Who a connection is, and where it comes from.
+#[derive(Debug, Default)]
+pub struct Identity {
+    user: Option<Arc<User>>,
+    /// Generation of users and roles that `user` is of.
+    generation: u64,
+    pub(super) pending: Option<Pending>,
+    /// The last reply of an authentication was sent, and the client has to acknowledge it.
+    pub(super) acknowledges: bool,
+    pub(super) client: Option<IpAddr>,
+    pub(super) server: Option<IpAddr>,
+    /// It comes from this machine.
+    local: bool,
+    /// The subject of the certificate that the client has shown and TLS has verified.
+    pub(super) subject: Option<String>,
+}
+
+impl Identity {
+    /// Of a client at `peer`: `host:port`, or the path of a unix socket.
+    pub(crate) fn of(peer: &str) -> Identity {
+        let client = peer.parse::<SocketAddr>().ok().map(|a| a.ip());
+        Identity {
+            local: client.is_none_or(|ip| match ip {
+                IpAddr::V6(v6) => v6
+                    .to_ipv4_mapped()
+                    .map_or(v6.is_loopback(), |v| v.is_loopback()),
+                IpAddr::V4(v4) => v4.is_loopback(),
+            }),
+            client,
+            ..Identity::default()
+        }
+    }
+
+    /// Notes at which of our addresses the client came in.
+    pub fn came_in_at(&mut self, server: Option<IpAddr>) {
+        self.server = server;
+    }
+
+    /// Notes what TLS has verified of the client: the subject of its certificate.
+    pub fn verified(&mut self, subject: Option<String>) {
+        self.subject = subject;
+    }
+
+    /// The user, if one is logged in.
+    pub fn user(&self) -> Option<&Arc<User>> {
+        self.user.as_ref()
+    }
+
+    /// What the sessions of this connection carry. Where access is not checked they belong to
+    /// nobody.
+    pub(crate) fn digest(&self, access: &Access) -> [u8; 32] {
+        let user = self.user.as_ref().filter(|_| access.enabled());
+        user.map_or(*NO_USER, |u| u.digest)
+    }
+
+    /// The rights of the connection.
+    pub(crate) fn rights(&self, access: &Access) -> Rights<'_> {
+        match &self.user {
+            _ if !access.enabled() => Rights::All,
+            Some(user) => Rights::Of(&user.resolved.grants),
+            None => Rights::Nobody {
+                bootstrapping: false,
+            },
+        }
+    }
+
+    /// What the user may do, as of the last change of users and roles. `None` without a user.
+    ///
+    /// # Cost
+    /// A load and a comparison, unless users or roles have changed.
+    pub(crate) fn grants(&mut self, access: &Access) -> Result<Option<&Grants>> {
+        if self.generation != access.generation() && self.user.is_some() {
+            self.renew(access)?;
+        }
+        Ok(self.user.as_ref().map(|u| &u.resolved.grants))
+    }
+
+    #[cold]
+    fn renew(&mut self, access: &Access) -> Result<()> {
+        let generation = access.generation();
+        let Some(old) = &self.user else { return Ok(()) };
+        let now = access.user(&old.name)?;
+        // A user of the same name that was made after this one was dropped is another user.
+        self.user = now.filter(|now| now.id == old.id);
+        self.generation = generation;
+        Ok(())
+    }
+
+    /// Logs a user in.
+    ///
+    /// # Errors
+    /// 5626701 when another user is logged in.
+    pub(super) fn log_in(&mut self, user: Arc<User>, generation: u64) -> Result<()> {
+        if let Some(old) = self.user.as_ref().filter(|old| old.name != user.name) {
+            bail!(
+                5_626_701,
+                "Each client connection may only be authenticated once. Previously authenticated \
+                    as: {}",
+                old.name
+            );
+        }
+        self.user = Some(user);
+        self.generation = generation;
+        Ok(())
+    }
+
+    /// Logs the user out.
+    pub(crate) fn log_out(&mut self) {
+        self.user = None;
+        self.pending = None;
+        self.acknowledges = false;
+    }
+
+    /// Whether messages of this connection are still bounded to what logging in takes.
+    pub fn is_unknown(&self) -> bool {
+        self.user.is_none()
+    }
+
+    /// Whether it may do what the first user is made with.
+    pub(crate) fn is_bootstrapping(&self, access: &Access) -> bool {
+        self.user.is_none() && self.local && access.localhost_exception()
+    }
+}
+
+/// What every failed authentication is told.
+pub(super) fn failed() -> MongoError {
+    MongoError::new(model::code::AUTHENTICATION_FAILED, "Authentication failed.")
+}

@@ -1,0 +1,24 @@
+//! Who a connection is and what it may do: users and roles in their collections, logging in,
+//! privileges of commands.
+//!
+//! Promises: a question about rights is asked here and nowhere else; what is resolved of a user is
+//! never older than the last change of users and roles. Must not know: how commands work, the wire.
+//! docs/adr/0023-access.md says why it is built this way.
+
+mod catalog;
+mod identity;
+mod login;
+pub(crate) mod needs;
+mod rights;
+mod service;
+pub(crate) mod user;
+
+pub(crate) use catalog::{ROLES, USERS};
+pub use identity::Identity;
+pub(crate) use login::{
+    Login, from_base64, mechanism, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start,
+    x509,
+};
+pub(crate) use rights::{Rights, refused};
+pub use service::Access;
+pub use user::User;

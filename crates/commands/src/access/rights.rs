@@ -1,0 +1,98 @@
+//! The rights of one request: what the user of its connection may do. Everything is allowed when
+//! access is not checked.
+
+use auth::{Action, Grants, Target};
+use model::{Doc, DocBuf, DocWriter, MongoError, Value, code};
+
+/// The rights of one request.
+#[derive(Clone, Copy)]
+pub(crate) enum Rights<'a> {
+    /// Access is not checked.
+    All,
+    /// Those of a user.
+    Of(&'a Grants),
+    /// Nobody is logged in.
+    Nobody {
+        /// It may make the first user.
+        bootstrapping: bool,
+    },
+}
+
+impl Rights<'_> {
+    /// Whether all these actions are allowed on the target.
+    pub(crate) fn allows(&self, target: Target<'_>, actions: &[Action]) -> bool {
+        match self {
+            Rights::All => true,
+            Rights::Of(grants) => grants.allows(target, actions),
+            Rights::Nobody { bootstrapping } => {
+                *bootstrapping
+                    && actions.iter().all(|a| match target {
+                        Target::Database("admin") => matches!(
+                            a,
+                            Action::CreateUser | Action::CreateRole | Action::GrantRole
+                        ),
+                        Target::Database("$external") => *a == Action::CreateUser,
+                        Target::Cluster => {
+                            matches!(a, Action::ReplSetConfigure | Action::ReplSetGetStatus)
+                        }
+                        _ => false,
+                    })
+            }
+        }
+    }
+
+    /// Whether anything is allowed on a collection.
+    pub(crate) fn any_on(&self, db: &str, coll: &str) -> bool {
+        match self {
+            Rights::All => true,
+            Rights::Of(grants) => grants.any_on(db, coll),
+            Rights::Nobody { .. } => false,
+        }
+    }
+
+    /// Whether anything is allowed on a database or something in it.
+    pub(crate) fn any_in(&self, db: &str) -> bool {
+        match self {
+            Rights::All => true,
+            Rights::Of(grants) => grants.any_in(db),
+            Rights::Nobody { .. } => false,
+        }
+    }
+}
+
+/// Fields whose values are secrets.
+const SECRET: &[&str] = &["pwd", "payload", "key", "nonce", "speculativeAuthenticate"];
+/// Longest value that is shown of a command.
+const SHOWN_BYTES_MAX: usize = 2048;
+
+fn put_shown(w: &mut DocWriter<'_>, doc: Doc<'_>) {
+    for (name, value) in doc.iter() {
+        if SECRET.contains(&name) {
+            w.put(name, "xxx");
+        } else {
+            w.put(name, value);
+        }
+    }
+}
+
+/// A command with its secrets left out, to be shown.
+pub(crate) fn without_secrets(body: Doc<'_>) -> DocBuf {
+    DocBuf::build(|w| put_shown(w, body))
+}
+
+/// 13 Unauthorized with MongoDB's words.
+pub(crate) fn refused(db: &str, body: Doc<'_>) -> MongoError {
+    let shown = without_secrets(body);
+    let mut text = model::show::Shown(&Value::Document(shown.doc())).to_string();
+    if text.len() > SHOWN_BYTES_MAX {
+        let end = (0..=SHOWN_BYTES_MAX)
+            .rev()
+            .find(|i| text.is_char_boundary(*i));
+        text.truncate(end.unwrap_or(0));
+        text.push_str("...");
+    }
+    MongoError::new(
+        code::UNAUTHORIZED,
+        format!("not authorized on {db} to execute command {text}"),
+    )
+}

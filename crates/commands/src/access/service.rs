@@ -1,0 +1,180 @@
+//! What all connections share about access: whether it is checked, users as they were resolved, the
+//! pace of failed attempts.
+
+use super::catalog::{ROLES, USERS, VERSION};
+use super::user::{User, digest};
+use auth::{RoleName, StoredRole, Throttle, UserName, parse_restrictions, resolve, role_list};
+use model::{Array, Binary, Doc, DocBuf, Result, Value, doc};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use store::Store;
+
+/// The setting that keeps the secret behind invented credentials over restarts: were it another one
+/// each time, a restart would tell invented salts from real ones.
+const SECRET: &str = "accessSecret";
+/// Users kept resolved; beyond that all are resolved anew.
+const USERS_MAX: usize = 10_000;
+
+/// Access, for all connections.
+pub struct Access {
+    enabled: bool,
+    pub(super) store: Arc<Store>,
+    secret: OnceLock<[u8; 32]>,
+    /// Grows with every change of users and roles.
+    generation: AtomicU64,
+    users: Mutex<FxHashMap<UserName, Arc<User>>>,
+    /// There is a user or a role, so that the localhost exception is over for good.
+    populated: AtomicBool,
+    pub(super) throttle: Mutex<Throttle>,
+}
+
+impl Access {
+    /// Over the store that keeps the users. With `enabled`, rights are checked.
+    pub(crate) fn new(store: Arc<Store>, enabled: bool) -> Access {
+        Access {
+            enabled,
+            store,
+            secret: OnceLock::new(),
+            generation: AtomicU64::new(0),
+            users: Mutex::default(),
+            populated: AtomicBool::new(false),
+            throttle: Mutex::default(),
+        }
+    }
+
+    /// Whether rights are checked.
+    #[inline]
+    pub fn enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// The store that keeps users and roles.
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// A number that grows with every change of users and roles.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Says that users or roles have changed: everything is resolved anew.
+    pub(crate) fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.users.lock().clear();
+    }
+
+    /// Ends the localhost exception before it has begun, as `enableLocalhostAuthBypass: false`
+    /// says.
+    pub fn without_localhost_exception(&self) {
+        self.populated.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a client of this machine may make the first user.
+    pub(crate) fn localhost_exception(&self) -> bool {
+        if self.populated.load(Ordering::Relaxed) {
+            return false;
+        }
+        let empty = |kept: super::catalog::Kept| kept.is_empty(&self.store).unwrap_or(false);
+        let none = empty(USERS) && empty(ROLES);
+        if !none {
+            self.populated.store(true, Ordering::Relaxed);
+        }
+        none
+    }
+
+    /// Makes the document that tells tools the format of users and roles.
+    pub(crate) fn note_format(&self) -> Result<()> {
+        let version = doc! { "_id": "authSchema", "currentVersion": 5i32 };
+        VERSION.add(&self.store, version.doc()).map(|_| ())
+    }
+
+    /// The secret that credentials of users that do not exist are made of.
+    pub(super) fn secret(&self) -> Result<[u8; 32]> {
+        if let Some(known) = self.secret.get() {
+            return Ok(*known);
+        }
+        let kept = self
+            .store
+            .setting(SECRET)?
+            .and_then(|d| match d.doc().field("secret") {
+                Value::Binary(b) => <[u8; 32]>::try_from(b.bytes).ok(),
+                _ => None,
+            });
+        let secret = match kept {
+            Some(kept) => kept,
+            None => {
+                let new: [u8; 32] = rand::random();
+                let bytes = Binary {
+                    subtype: 0,
+                    bytes: &new,
+                };
+                self.store.set_setting(SECRET, &doc! { "secret": bytes })?;
+                new
+            }
+        };
+        Ok(*self.secret.get_or_init(|| secret))
+    }
+
+    /// The document of a user.
+    pub(crate) fn user_doc(&self, name: &UserName) -> Result<Option<DocBuf>> {
+        USERS.get(&self.store, &name.id())
+    }
+
+    /// A role that a user made.
+    pub(crate) fn role(&self, name: &RoleName) -> Result<Option<StoredRole>> {
+        ROLES
+            .get(&self.store, &name.id())?
+            .map(|d| StoredRole::of_doc(d.doc()))
+            .transpose()
+    }
+
+    /// What roles come to.
+    pub(crate) fn resolve(&self, roles: &[RoleName]) -> Result<auth::Resolved> {
+        resolve(roles, &mut |name: &RoleName| self.role(name))
+    }
+
+    /// The user with all it may do.
+    pub(crate) fn user(&self, name: &UserName) -> Result<Option<Arc<User>>> {
+        if let Some(known) = self.users.lock().get(name) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let before = self.generation();
+        let Some(doc) = self.user_doc(name)? else {
+            return Ok(None);
+        };
+        let user = Arc::new(self.user_of(name, doc.doc())?);
+        let mut users = self.users.lock();
+        if users.len() >= USERS_MAX {
+            users.clear();
+        }
+        // What was read before a change must not stay behind it.
+        if self.generation() == before {
+            users.insert(name.clone(), Arc::clone(&user));
+        }
+        Ok(Some(user))
+    }
+
+    fn user_of(&self, name: &UserName, doc: Doc<'_>) -> Result<User> {
+        let array = |field: &str| doc.field(field).as_array().unwrap_or(Array::EMPTY);
+        let roles = role_list(array("roles"), &name.db)?;
+        Ok(User {
+            name: name.clone(),
+            id: id_of(doc),
+            digest: digest(name),
+            resolved: self.resolve(&roles)?,
+            restrictions: parse_restrictions(array("authenticationRestrictions"))?,
+        })
+    }
+}
+
+/// The `userId` of a user's document.
+fn id_of(doc: Doc<'_>) -> Option<[u8; 16]> {
+    match doc.field("userId") {
+        Value::Binary(b) => <[u8; 16]>::try_from(b.bytes).ok(),
+        _ => None,
+    }
+}

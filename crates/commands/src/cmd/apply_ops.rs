@@ -1,0 +1,278 @@
+//! `applyOps`: entries of a log, run again. Each is applied and logged by itself, as if a client
+//! had made the change.
+
+use crate::crud::collection::check_writable;
+use crate::ddl::names;
+use crate::dispatch::args::{Kind, wrong_type};
+use crate::dispatch::command::Command;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Durability, Privilege, flag};
+use crate::state::service::Service;
+use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
+use std::sync::Arc;
+use store::{Change, Collection, Modified};
+
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "applyOps",
+    "applies entries of a log",
+    Privilege::Asked(crate::access::needs::apply_ops),
+    flag::ADMIN | flag::LENIENT | flag::WRITE | flag::WRITE_CONCERN | flag::LONG,
+    &[],
+    run,
+)
+.value(Kind::Any)
+.durability(Durability::Everything)];
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let Value::Array(operations) = cx.value() else {
+        return Err(wrong_type("applyOps.applyOps", &cx.value(), &[Tag::ARRAY]));
+    };
+    let checked = operations
+        .iter()
+        .enumerate()
+        .map(|(n, op)| match op {
+            Value::Document(d) => Operation::parse(d),
+            v => Err(wrong_type(&format!("applyOps.{n}"), &v, &[Tag::DOCUMENT])),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    cx.reported.writes_somewhere();
+    let mut results = Vec::new();
+    for op in &checked {
+        cx.interrupt.check()?;
+        match op.apply(cx.service) {
+            Ok(()) => results.push(true),
+            Err(e) => {
+                results.push(false);
+                let extra = DocBuf::build(|w| {
+                    w.put("applied", i32::try_from(results.len()).unwrap_or(i32::MAX));
+                    let mut list = w.array("results");
+                    results.iter().for_each(|r| _ = list.push(*r));
+                });
+                return Err(e.extra(extra));
+            }
+        }
+    }
+    let applied = i32::try_from(results.len()).unwrap_or(i32::MAX);
+    cx.reply.put("applied", applied);
+    let mut list = cx.reply.array("results");
+    results.iter().for_each(|r| _ = list.push(*r));
+    Ok(Outcome::Reply)
+}
+
+/// A checked entry.
+struct Operation<'a> {
+    op: &'a str,
+    ns: &'a str,
+    /// Identity of the collection it was made on.
+    id: Option<[u8; 16]>,
+    o: Doc<'a>,
+    o2: Doc<'a>,
+}
+
+fn missing(what: &str) -> MongoError {
+    MongoError::new(
+        code::NO_SUCH_KEY,
+        format!("an operation of applyOps does not contain required field {what}"),
+    )
+}
+
+impl<'a> Operation<'a> {
+    /// # Errors
+    /// 4 without `op`, 14 for a wrong type, 20 without a namespace, 2 for an unknown operation,
+    /// 40414 without `o`.
+    fn parse(d: Doc<'a>) -> Result<Operation<'a>> {
+        let op = match d.field("op") {
+            Value::Missing => return Err(missing("\"op\"")),
+            Value::String(op) => op,
+            v => return Err(wrong_type("applyOps.op", &v, &[Tag::STRING])),
+        };
+        let ns = d.field("ns").as_str().unwrap_or("");
+        if op.is_empty() || ns.is_empty() && op != "n" {
+            bail!(
+                code::ILLEGAL_OPERATION,
+                "an operation of applyOps needs a type and a namespace, given op '{op}', ns '{ns}'"
+            );
+        }
+        if !matches!(op, "i" | "u" | "d" | "c" | "n") {
+            bail!(code::BAD_VALUE, "Unrecognized opType '{op}' in applyOps");
+        }
+        let o = match d.field("o") {
+            Value::Document(o) => o,
+            Value::Missing => bail!(
+                40_414,
+                "BSON field 'OplogEntryBase.o' is missing but a required field"
+            ),
+            v => return Err(wrong_type("applyOps.o", &v, &[Tag::DOCUMENT])),
+        };
+        Ok(Operation {
+            op,
+            ns,
+            id: crate::dispatch::generic::uuid(&d.field("ui")).ok(),
+            o,
+            o2: d.field("o2").as_doc().unwrap_or(Doc::EMPTY),
+        })
+    }
+
+    fn apply(&self, service: &Service) -> Result<()> {
+        match self.op {
+            "n" => Ok(()),
+            "c" => self.command(service),
+            _ => self.document(service),
+        }
+    }
+
+    fn document(&self, service: &Service) -> Result<()> {
+        let ns = Namespace::parse(self.ns)?;
+        let coll = service.store.collection(&ns)?.filter(|c| !c.is_view());
+        let coll = coll.ok_or_else(|| {
+            MongoError::new(
+                code::NAMESPACE_NOT_FOUND,
+                format!("cannot apply an operation on {ns}: there is no such collection"),
+            )
+        })?;
+        check_writable(&coll)?;
+        let from = if self.op == "u" { self.o2 } else { self.o };
+        let id = match from.field("_id") {
+            Value::Missing => return Err(missing("_id")),
+            id => id,
+        };
+        let mut key = Vec::new();
+        coll.record_key(&id, &mut key);
+        match self.op {
+            "i" => insert(&coll, &key, self.o),
+            "d" => coll.modify(&key, &mut |_| Ok(Change::Delete)).map(|_| ()),
+            _ => self.update(&coll, &key),
+        }
+    }
+
+    fn update(&self, coll: &Collection, key: &[u8]) -> Result<()> {
+        let diff = self
+            .o
+            .field("diff")
+            .as_doc()
+            .filter(|_| self.o.contains("$v"));
+        if diff.is_none() && self.o.first().is_some_and(|(n, _)| n.starts_with('$')) {
+            bail!(
+                code::FAILED_TO_PARSE,
+                "an update of applyOps is a whole document or a difference with $v: 2"
+            );
+        }
+        let made = coll.modify(key, &mut |old| {
+            let new = match diff {
+                Some(diff) => store::apply_diff(old, diff).ok_or_else(|| {
+                    MongoError::bad_value("the difference does not fit the document")
+                })?,
+                None => self.o.to_buf(),
+            };
+            Ok(Change::Update(
+                new.into_bytes(),
+                Arc::new(store::Touched::Anything),
+            ))
+        })?;
+        if made == Modified::Absent {
+            bail!(
+                code::UNKNOWN_ERROR,
+                "failed to apply an update: no document with {:?}",
+                self.o2
+            );
+        }
+        Ok(())
+    }
+
+    fn command(&self, service: &Service) -> Result<()> {
+        let (db, _) = self.ns.split_once('.').unwrap_or((self.ns, ""));
+        let Some((name, value)) = self.o.first() else {
+            return Err(missing("a command"));
+        };
+        if name == "applyOps" {
+            let all = value.as_array().unwrap_or(Array::EMPTY);
+            return all
+                .iter()
+                .filter_map(|op| op.as_doc())
+                .try_for_each(|d| Operation::parse(d)?.apply(service));
+        }
+        if name == "dropDatabase" {
+            return service.store.drop_database(db).map(|_| ());
+        }
+        if name == "renameCollection" {
+            let from = Namespace::parse(value.as_str().unwrap_or(""))?;
+            let to = Namespace::parse(self.o.field("to").as_str().unwrap_or(""))?;
+            let drop = self.o.field("dropTarget").truthy();
+            return service.store.rename_collection(&from, &to, drop);
+        }
+        let ns = Namespace::new(db, value.as_str().unwrap_or(""))?;
+        match name {
+            "create" => self.create(service, &ns),
+            "drop" => service.store.drop_collection(&ns).map(|_| ()),
+            "createIndexes" => existing(service, &ns)?.create_index(rest(self.o)),
+            "commitIndexBuild" => {
+                let coll = existing(service, &ns)?;
+                let all = self.o.field("indexes").as_array().unwrap_or(Array::EMPTY);
+                all.iter()
+                    .filter_map(|i| i.as_doc())
+                    .try_for_each(|i| coll.create_index(i.to_buf()))
+            }
+            "dropIndexes" => {
+                let index = self.o.field("index").as_str().unwrap_or("");
+                existing(service, &ns)?.drop_index(index).map(|_| ())
+            }
+            // Both say of a build what its commit says again.
+            "startIndexBuild" | "abortIndexBuild" => Ok(()),
+            other => bail!(
+                code::NOT_IMPLEMENTED,
+                "command '{other}' in applyOps is known but not built yet"
+            ),
+        }
+    }
+
+    /// Creates the collection, with the identity it had. One that is there under this identity is
+    /// fine.
+    fn create(&self, service: &Service, ns: &Namespace) -> Result<()> {
+        names::may_create(ns)?;
+        let there = service.store.collection(ns)?;
+        if there.is_some_and(|c| self.id == Some(c.uuid())) {
+            return Ok(());
+        }
+        let options = DocBuf::build(|w| {
+            for e in self.o.elements().skip(1) {
+                if e.name != b"idIndex" {
+                    w.put_element(&e);
+                }
+            }
+        });
+        let id = self.id.unwrap_or_else(names::new_uuid);
+        let made = service.store.create_collection(ns, options, id)?;
+        service.ttl.track(&made);
+        Ok(())
+    }
+}
+
+fn existing(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {
+    service
+        .store
+        .collection(ns)?
+        .ok_or_else(|| MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {ns}")))
+}
+
+/// The specification of an index: all but the field that names the collection.
+fn rest(o: Doc<'_>) -> DocBuf {
+    DocBuf::build(|w| {
+        for e in o.elements().skip(1) {
+            w.put_element(&e);
+        }
+    })
+}
+
+/// An entry that was applied before must do no harm, so a document that is there is replaced.
+fn insert(coll: &Collection, key: &[u8], doc: Doc<'_>) -> Result<()> {
+    let inserted = coll.insert(&[doc], true)?;
+    let Some((_, e)) = inserted.errors.into_iter().next() else {
+        return Ok(());
+    };
+    let replaced = coll.modify(key, &mut |_| Ok(Change::Replace(doc.as_bytes().to_vec())))?;
+    if replaced == Modified::Absent {
+        return Err(e);
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! `getDefaultRWConcern` and `setDefaultRWConcern`: the concerns of commands that bring none.
+
+use crate::dispatch::args::{Arg, Kind, arg, check_doc};
+use crate::dispatch::command::Command;
+use crate::dispatch::concern::{Acknowledge, write_concern};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
+use model::{Doc, Result, Value, bail, code};
+
+pub(crate) static COMMANDS: &[Command] = &[
+    Command::new(
+        "getDefaultRWConcern",
+        "default read and write concern",
+        Privilege::Cluster(&[auth::Action::GetDefaultRwConcern]),
+        flag::ADMIN,
+        &[arg("inMemory", Kind::Bool)],
+        get_default_concern,
+    ),
+    Command::new(
+        "setDefaultRWConcern",
+        "sets the default read and write concern",
+        Privilege::Cluster(&[auth::Action::SetDefaultRwConcern]),
+        flag::ADMIN | flag::WRITE_CONCERN,
+        &[
+            arg("defaultReadConcern", Kind::Object),
+            arg("defaultWriteConcern", Kind::Object),
+        ],
+        set_default_concern,
+    ),
+];
+
+fn needs_set(cx: &Ctx<'_, '_>) -> Result<()> {
+    if cx.service.config.replica_set.is_none() {
+        bail!(
+            51_300,
+            "'{}' is not supported on standalone nodes",
+            cx.command.name
+        );
+    }
+    Ok(())
+}
+
+fn get_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    needs_set(cx)?;
+    show(cx);
+    if cx.args.bool("inMemory", false) {
+        cx.reply.put("inMemory", true);
+    }
+    Ok(Outcome::Reply)
+}
+
+fn show(cx: &mut Ctx<'_, '_>) {
+    let set = cx.service.state.default_concerns.current();
+    let (read, write) = set
+        .as_ref()
+        .map_or((None, None), |c| (c.read_given(), c.write_given()));
+    match read {
+        Some(d) => {
+            cx.reply.put("defaultReadConcern", d);
+        }
+        None => {
+            cx.reply.doc("defaultReadConcern").put("level", "local");
+        }
+    }
+    match write {
+        Some(d) => {
+            cx.reply.put("defaultWriteConcern", d);
+        }
+        None => {
+            cx.reply
+                .doc("defaultWriteConcern")
+                .put("w", "majority")
+                .put("wtimeout", 0i32);
+        }
+    }
+    let source = |set: bool| if set { "global" } else { "implicit" };
+    cx.reply
+        .put("defaultReadConcernSource", source(read.is_some()))
+        .put("defaultWriteConcernSource", source(write.is_some()));
+    if let Some(c) = &set {
+        let (time, wall) = c.updated();
+        cx.reply
+            .put("updateOpTime", time)
+            .put("updateWallClockTime", wall);
+    }
+    let now = cx.now_ms();
+    cx.reply.put("localUpdateWallClockTime", Value::Date(now));
+}
+
+fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    needs_set(cx)?;
+    let (read, write) = (
+        cx.args.doc("defaultReadConcern"),
+        cx.args.doc("defaultWriteConcern"),
+    );
+    if read.is_none() && write.is_none() {
+        bail!(
+            code::BAD_VALUE,
+            "At least one of the \"defaultReadConcern\" or \"defaultWriteConcern\" fields must be \
+                present"
+        );
+    }
+    if let Some(read) = read {
+        check_read(read)?;
+    }
+    if let Some(write) = write {
+        check_write(write)?;
+    }
+    let when = (cx.service.operation_time(), cx.now_ms());
+    cx.service
+        .state
+        .default_concerns
+        .set(&cx.service.store, (read, write), when)?;
+    show(cx);
+    Ok(Outcome::Reply)
+}
+
+fn check_read(read: Doc<'_>) -> Result<()> {
+    static READ: &[Arg] = &[arg("level", Kind::Str)];
+    let level = check_doc("defaultReadConcern", READ, read)?;
+    match level.str("level") {
+        // Takes the default back.
+        None if read.is_empty() => Ok(()),
+        Some("local" | "available" | "majority") => Ok(()),
+        other => bail!(
+            code::BAD_VALUE,
+            "level: '{}' is not suitable for the default read concern",
+            other.unwrap_or("")
+        ),
+    }
+}
+
+fn check_write(write: Doc<'_>) -> Result<()> {
+    if let Acknowledge::Mode(mode) = write_concern(write, false)?.w {
+        bail!(
+            code::UNKNOWN_REPL_WRITE_CONCERN,
+            "No write concern mode named '{mode}' found in replica set configuration"
+        );
+    }
+    if write.is_empty() || write.field("w").as_i64_exact() == Some(0) {
+        bail!(
+            code::BAD_VALUE,
+            "w:0 and an empty document are not suitable for the default write concern"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! `_mergeAuthzCollections`: what mongorestore loads users and roles with, from collections it has
+//! filled before.
+
+use crate::access::{ROLES, USERS, needs};
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::command::Command;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
+use auth::{StoredRole, role_list};
+use model::{Array, Doc, DocBuf, Namespace, Result, bail, code};
+use std::collections::BTreeSet;
+use store::ReadView;
+
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "_mergeAuthzCollections",
+    "takes users and roles over from other collections",
+    Privilege::Asked(needs::merge_access),
+    flag::ADMIN | flag::WRITE | flag::WRITE_CONCERN,
+    &[
+        arg("tempUsersCollection", Kind::Str),
+        arg("tempRolesCollection", Kind::Str),
+        arg("db", Kind::Str).required(),
+        arg("drop", Kind::Bool),
+    ],
+    run,
+)];
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let users = cx.args.str("tempUsersCollection").filter(|n| !n.is_empty());
+    let roles = cx.args.str("tempRolesCollection").filter(|n| !n.is_empty());
+    if users.is_none() && roles.is_none() {
+        bail!(
+            code::BAD_VALUE,
+            "Must provide at least one of \"tempUsersCollection\" and \"tempRolesCollection\""
+        );
+    }
+    if let Some(from) = users {
+        merge(cx, from, "user")?;
+    }
+    if let Some(from) = roles {
+        merge(cx, from, "role")?;
+    }
+    cx.service.access.note_format()?;
+    cx.service.access.changed();
+    Ok(Outcome::Reply)
+}
+
+/// What is wrong with a document of a user or role shows here, not when somebody logs in.
+fn check(field: &str, doc: Doc<'_>) -> Result<()> {
+    let db = doc.field("db").as_str().unwrap_or("");
+    let (name, id) = (doc.field(field).as_str(), doc.field("_id").as_str());
+    if name.is_none_or(|n| id != Some(format!("{db}.{n}").as_str())) {
+        bail!(
+            code::BAD_VALUE,
+            "the document of a {field} needs '{field}', 'db' and an '_id' made of both, given {:?}",
+            doc.field("_id")
+        );
+    }
+    if field == "role" {
+        return StoredRole::of_doc(doc).map(|_| ());
+    }
+    role_list(doc.field("roles").as_array().unwrap_or(Array::EMPTY), db).map(|_| ())
+}
+
+fn merge(cx: &Ctx<'_, '_>, from: &str, field: &str) -> Result<()> {
+    let kept = if field == "user" { USERS } else { ROLES };
+    let store = cx.service.access.store();
+    let only = cx.args.str("db").filter(|db| !db.is_empty());
+    let wanted = |d: Doc<'_>| only.is_none_or(|db| d.field("db").as_str() == Some(db));
+    let mut given: Vec<DocBuf> = Vec::new();
+    if let Some(coll) = store.collection(&Namespace::parse(from)?)? {
+        let mut scan = coll.scan_keys(&ReadView::LATEST, None, None, false);
+        while scan.visit(64, &mut |row| {
+            given.push(row.doc.to_buf());
+            true
+        })? {}
+    }
+    given.retain(|d| wanted(d.doc()));
+    let mut ids = BTreeSet::new();
+    for doc in &given {
+        check(field, doc.doc())?;
+        let id = doc.doc().field("_id").as_str().unwrap_or("").to_owned();
+        if !kept.change(store, &id, &mut |_| Ok(Some(doc.clone())))? {
+            kept.add(store, doc.doc())?;
+        }
+        ids.insert(id);
+    }
+    if cx.args.bool("drop", false) {
+        for doc in kept.all(store)?.iter().filter(|d| wanted(d.doc())) {
+            let id = doc.doc().field("_id").as_str().unwrap_or("");
+            if !ids.contains(id) {
+                kept.change(store, id, &mut |_| Ok(None))?;
+            }
+        }
+    }
+    Ok(())
+}

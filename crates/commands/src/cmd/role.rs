@@ -1,0 +1,425 @@
+//! `createRole`, `updateRole`, `dropRole`, `dropAllRolesFromDatabase`, `grantPrivilegesToRole`,
+//! `revokePrivilegesFromRole`, `grantRolesToRole`, `revokeRolesFromRole`.
+
+use crate::access::{ROLES, USERS, needs};
+use crate::dispatch::args::{Arg, Kind, arg};
+use crate::dispatch::command::Command;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege as Row, flag};
+use auth::{
+    Action, Privilege, Restrictions, RoleName, builtin, parse_restrictions, privilege_list,
+    role_list,
+};
+use model::{Array, Doc, DocBuf, DocWriter, MongoError, Result, bail, code};
+
+const FLAGS: u32 = flag::WRITE | flag::WRITE_CONCERN;
+
+static CREATE: &[Arg] = &[
+    arg("privileges", Kind::Array).required(),
+    arg("roles", Kind::Array).required(),
+    arg("authenticationRestrictions", Kind::Array),
+];
+static UPDATE: &[Arg] = &[
+    arg("privileges", Kind::Array),
+    arg("roles", Kind::Array),
+    arg("authenticationRestrictions", Kind::Array),
+];
+static PRIVILEGES: &[Arg] = &[arg("privileges", Kind::Array).required()];
+static OF_ROLES: &[Arg] = &[arg("roles", Kind::Array).required()];
+
+pub(crate) static COMMANDS: &[Command] = &[
+    Command::new(
+        "createRole",
+        "makes a role",
+        Row::Asked(needs::create_role),
+        FLAGS,
+        CREATE,
+        create,
+    )
+    .value(Kind::Str),
+    Command::new(
+        "updateRole",
+        "changes a role",
+        Row::Asked(needs::update_role),
+        FLAGS,
+        UPDATE,
+        update,
+    )
+    .value(Kind::Str),
+    Command::new(
+        "dropRole",
+        "removes a role",
+        Row::Database(&[Action::DropRole]),
+        FLAGS,
+        &[],
+        drop_one,
+    )
+    .value(Kind::Str),
+    Command::new(
+        "dropAllRolesFromDatabase",
+        "removes the roles of a database",
+        Row::Database(&[Action::DropRole]),
+        FLAGS,
+        &[],
+        drop_all,
+    ),
+    Command::new(
+        "grantPrivilegesToRole",
+        "gives privileges to a role",
+        Row::Asked(needs::grant_privileges),
+        FLAGS,
+        PRIVILEGES,
+        |cx| change_privileges(cx, true),
+    )
+    .value(Kind::Str),
+    Command::new(
+        "revokePrivilegesFromRole",
+        "takes privileges from a role",
+        Row::Asked(needs::revoke_privileges),
+        FLAGS,
+        PRIVILEGES,
+        |cx| change_privileges(cx, false),
+    )
+    .value(Kind::Str),
+    Command::new(
+        "grantRolesToRole",
+        "gives roles to a role",
+        Row::Asked(needs::grant_roles),
+        FLAGS,
+        OF_ROLES,
+        |cx| change_roles(cx, true),
+    )
+    .value(Kind::Str),
+    Command::new(
+        "revokeRolesFromRole",
+        "takes roles from a role",
+        Row::Asked(needs::revoke_roles),
+        FLAGS,
+        OF_ROLES,
+        |cx| change_roles(cx, false),
+    )
+    .value(Kind::Str),
+];
+
+/// A document with one field written anew; it keeps its place, or goes to the end.
+pub(crate) fn replaced(doc: Doc<'_>, field: &str, write: impl Fn(&mut DocWriter<'_>)) -> DocBuf {
+    DocBuf::build(|w| {
+        let mut written = false;
+        for (name, value) in doc.iter() {
+            if name == field {
+                if !std::mem::replace(&mut written, true) {
+                    write(w);
+                }
+            } else {
+                w.put(name, value);
+            }
+        }
+        if !written {
+            write(w);
+        }
+    })
+}
+
+/// Writes names of roles into an array.
+pub(crate) fn write_roles(field: &str, roles: &[RoleName], w: &mut DocWriter<'_>) {
+    let mut list = w.array(field);
+    for role in roles {
+        role.write(&mut list.doc());
+    }
+}
+
+/// Writes privileges into an array.
+pub(crate) fn write_privileges(field: &str, all: &[Privilege], w: &mut DocWriter<'_>) {
+    let mut list = w.array(field);
+    for p in all {
+        p.write(&mut list.doc());
+    }
+}
+
+/// Checks that roles exist.
+///
+/// # Errors
+/// 31 RoleNotFound.
+pub(crate) fn check_roles(cx: &Ctx<'_, '_>, roles: &[RoleName]) -> Result<()> {
+    for role in roles {
+        if builtin(role).is_none() && cx.service.access.role(role)?.is_none() {
+            bail!(code::ROLE_NOT_FOUND, "Could not find role: {role}");
+        }
+    }
+    Ok(())
+}
+
+/// The role the command names, which must be one that users made.
+fn own(cx: &Ctx<'_, '_>) -> Result<RoleName> {
+    let name = RoleName::new(cx.value().as_str().unwrap_or(""), cx.db);
+    if builtin(&name).is_some() {
+        bail!(
+            code::INVALID_ROLE_MODIFICATION,
+            "{name} is a built-in role and cannot be modified"
+        );
+    }
+    Ok(name)
+}
+
+fn not_found(name: &RoleName) -> MongoError {
+    MongoError::new(code::ROLE_NOT_FOUND, format!("Role '{name}' not found"))
+}
+
+/// A role of another database than `admin` reaches its own database only.
+fn check_reach(name: &RoleName, roles: &[RoleName], privileges: &[Privilege]) -> Result<()> {
+    if name.db == "admin" {
+        return Ok(());
+    }
+    if roles.iter().any(|r| r.db != name.db) {
+        bail!(
+            code::INVALID_ROLE_MODIFICATION,
+            "Roles on the '{}' database cannot be granted roles from other databases",
+            name.db
+        );
+    }
+    if privileges.iter().any(|p| p.resource.db() != Some(&name.db)) {
+        bail!(
+            code::INVALID_ROLE_MODIFICATION,
+            "Roles on the '{}' database cannot be granted privileges that target other databases \
+                or the cluster",
+            name.db
+        );
+    }
+    Ok(())
+}
+
+/// A role must not have itself, through others neither.
+fn check_circle(cx: &Ctx<'_, '_>, name: &RoleName, roles: &[RoleName]) -> Result<()> {
+    for role in roles {
+        if role == name {
+            bail!(
+                code::INVALID_ROLE_MODIFICATION,
+                "Cannot grant role {name} to itself."
+            );
+        }
+        let all = cx.service.access.resolve(std::slice::from_ref(role))?;
+        if all.roles.contains(name) {
+            bail!(
+                code::INVALID_ROLE_MODIFICATION,
+                "Granting {role} to {name} would introduce a cycle in the role graph."
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What a command says of a role; `None` where it says nothing.
+struct Said {
+    roles: Option<Vec<RoleName>>,
+    privileges: Option<Vec<Privilege>>,
+    restrictions: Option<Restrictions>,
+}
+
+fn said(cx: &Ctx<'_, '_>) -> Result<Said> {
+    let array = |name: &str| cx.args.array(name);
+    Ok(Said {
+        roles: array("roles").map(|r| role_list(r, cx.db)).transpose()?,
+        privileges: array("privileges").map(privilege_list).transpose()?,
+        restrictions: array("authenticationRestrictions")
+            .map(parse_restrictions)
+            .transpose()?,
+    })
+}
+
+fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let name = RoleName::new(cx.value().as_str().unwrap_or(""), cx.db);
+    if name.name.is_empty() {
+        bail!(code::BAD_VALUE, "Role name must be non-empty");
+    }
+    if matches!(cx.db, "local" | "$external") {
+        bail!(
+            code::BAD_VALUE,
+            "Cannot create roles in the {} database",
+            cx.db
+        );
+    }
+    if builtin(&name).is_some() {
+        bail!(
+            code::BAD_VALUE,
+            "Cannot create roles with the same name as a built-in role"
+        );
+    }
+    let said = said(cx)?;
+    let (roles, privileges) = (
+        said.roles.unwrap_or_default(),
+        said.privileges.unwrap_or_default(),
+    );
+    check_reach(&name, &roles, &privileges)?;
+    check_circle(cx, &name, &roles)?;
+    check_roles(cx, &roles)?;
+    let doc = DocBuf::build(|w| {
+        w.put("_id", name.id().as_str());
+        name.write(w);
+        write_privileges("privileges", &privileges, w);
+        write_roles("roles", &roles, w);
+        if let Some(r) = &said.restrictions {
+            r.write("authenticationRestrictions", w);
+        }
+    });
+    let access = &cx.service.access;
+    if !ROLES.add(access.store(), doc.doc())? {
+        bail!(51_002, "Role \"{name}\" already exists");
+    }
+    access.changed();
+    Ok(Outcome::Reply)
+}
+
+fn edit(
+    cx: &Ctx<'_, '_>,
+    name: &RoleName,
+    mut change: impl FnMut(Doc<'_>) -> Result<Option<DocBuf>>,
+) -> Result<Outcome> {
+    let access = &cx.service.access;
+    if !ROLES.change(access.store(), &name.id(), &mut change)? {
+        return Err(not_found(name));
+    }
+    access.changed();
+    Ok(Outcome::Reply)
+}
+
+fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let name = own(cx)?;
+    let said = said(cx)?;
+    if said.roles.is_none() && said.privileges.is_none() && said.restrictions.is_none() {
+        bail!(
+            code::BAD_VALUE,
+            "updateRole command has no fields to update"
+        );
+    }
+    let roles = said.roles.as_deref().unwrap_or_default();
+    check_reach(&name, roles, said.privileges.as_deref().unwrap_or_default())?;
+    check_roles(cx, roles)?;
+    check_circle(cx, &name, roles)?;
+    edit(cx, &name, |old| {
+        let mut new = old.to_buf();
+        if let Some(p) = &said.privileges {
+            new = replaced(new.doc(), "privileges", |w| {
+                write_privileges("privileges", p, w)
+            });
+        }
+        if let Some(r) = &said.roles {
+            new = replaced(new.doc(), "roles", |w| write_roles("roles", r, w));
+        }
+        if let Some(r) = &said.restrictions {
+            let field = "authenticationRestrictions";
+            new = replaced(new.doc(), field, |w| r.write(field, w));
+        }
+        Ok(Some(new))
+    })
+}
+
+/// Takes roles that are no more from everybody who has them.
+fn forget(cx: &Ctx<'_, '_>, gone: &[RoleName]) -> Result<()> {
+    let store = cx.service.access.store();
+    for kept in [USERS, ROLES] {
+        for doc in kept.all(store)? {
+            if !roles_of(doc.doc())?.iter().any(|r| gone.contains(r)) {
+                continue;
+            }
+            let id = doc.doc().field("_id").as_str().unwrap_or("").to_owned();
+            kept.change(store, &id, &mut |old| {
+                let roles = with(roles_of(old)?, gone, false);
+                Ok(Some(replaced(old, "roles", |w| {
+                    write_roles("roles", &roles, w)
+                })))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn drop_one(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let name = own(cx)?;
+    if cx.service.access.role(&name)?.is_none() {
+        return Err(not_found(&name));
+    }
+    forget(cx, std::slice::from_ref(&name))?;
+    edit(cx, &name, |_| Ok(None))
+}
+
+fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let access = &cx.service.access;
+    let mut gone = Vec::new();
+    for doc in ROLES.all(access.store())? {
+        let d = doc.doc();
+        if let (Some(name), Some(db)) = (d.field("role").as_str(), d.field("db").as_str())
+            && db == cx.db
+        {
+            gone.push(RoleName::new(name, db));
+        }
+    }
+    forget(cx, &gone)?;
+    for name in &gone {
+        ROLES.change(access.store(), &name.id(), &mut |_| Ok(None))?;
+    }
+    access.changed();
+    cx.reply
+        .put("n", i32::try_from(gone.len()).unwrap_or(i32::MAX));
+    Ok(Outcome::Reply)
+}
+
+fn change_privileges(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
+    let name = own(cx)?;
+    let given = privilege_list(cx.args.array("privileges").unwrap_or(Array::EMPTY))?;
+    if more {
+        check_reach(&name, &[], &given)?;
+    }
+    edit(cx, &name, |old| {
+        let mut now = privilege_list(old.field("privileges").as_array().unwrap_or(Array::EMPTY))?;
+        for p in &given {
+            match now.iter_mut().find(|n| n.resource == p.resource) {
+                Some(n) if more => n.actions = n.actions.union(p.actions),
+                Some(n) => n.actions = n.actions.minus(p.actions),
+                None if more => now.push(p.clone()),
+                None => {}
+            }
+        }
+        now.retain(|p| !p.actions.is_empty());
+        let new = replaced(old, "privileges", |w| {
+            write_privileges("privileges", &now, w)
+        });
+        Ok(Some(new))
+    })
+}
+
+/// The roles of a document of a user or role.
+pub(crate) fn roles_of(doc: Doc<'_>) -> Result<Vec<RoleName>> {
+    let list = doc.field("roles").as_array().unwrap_or(Array::EMPTY);
+    role_list(list, doc.field("db").as_str().unwrap_or(""))
+}
+
+/// Roles with more or fewer of them.
+pub(crate) fn with(mut roles: Vec<RoleName>, given: &[RoleName], more: bool) -> Vec<RoleName> {
+    roles.retain(|r| more || !given.contains(r));
+    for role in given.iter().filter(|_| more) {
+        if !roles.contains(role) {
+            roles.push(role.clone());
+        }
+    }
+    roles
+}
+
+fn change_roles(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
+    let name = own(cx)?;
+    let given = role_list(cx.args.array("roles").unwrap_or(Array::EMPTY), cx.db)?;
+    if cx.service.access.role(&name)?.is_none() {
+        return Err(not_found(&name));
+    }
+    if more {
+        check_reach(&name, &given, &[])?;
+        check_roles(cx, &given)?;
+        check_circle(cx, &name, &given)?;
+    }
+    edit(cx, &name, |old| {
+        let roles = with(roles_of(old)?, &given, more);
+        Ok(Some(replaced(old, "roles", |w| {
+            write_roles("roles", &roles, w)
+        })))
+    })
+}

@@ -1,0 +1,168 @@
+//! `saslStart`, `saslContinue`, `authenticate`, `logout`.
+
+use crate::access::{Login, mechanism, rounds, sasl_continue, sasl_start, x509};
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::command::Command;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::{Outcome, WaitFor};
+use crate::dispatch::spec::{Privilege, flag};
+use model::{Binary, Result, Tag, Value, bail, code};
+
+/// Conversations are numbered within their connection, which has one at a time.
+const CONVERSATION: i32 = 1;
+const FLAGS: u32 = flag::NO_AUTH | flag::LENIENT | flag::SECRET | flag::QUIET;
+const PAYLOAD: Kind = Kind::OneOf(&[Tag::BINARY, Tag::STRING]);
+
+pub(crate) static COMMANDS: &[Command] = &[
+    Command::new(
+        "saslStart",
+        "begins to log a user in",
+        Privilege::Any,
+        FLAGS,
+        &[
+            arg("mechanism", Kind::Str).required(),
+            arg("payload", PAYLOAD).required(),
+            arg("autoAuthorize", Kind::Any),
+            arg("options", Kind::Object),
+        ],
+        start,
+    ),
+    Command::new(
+        "saslContinue",
+        "goes on to log a user in",
+        Privilege::Any,
+        FLAGS,
+        &[
+            arg("conversationId", Kind::Number).required(),
+            arg("payload", PAYLOAD).required(),
+        ],
+        go_on,
+    ),
+    Command::new(
+        "authenticate",
+        "logs a user in by the certificate of its connection",
+        Privilege::Any,
+        FLAGS,
+        &[
+            arg("mechanism", Kind::Str),
+            arg("user", Kind::Str),
+            arg("nonce", Kind::Any),
+            arg("key", Kind::Any),
+        ],
+        authenticate,
+    ),
+    Command::new(
+        "logout",
+        "forgets who is logged in on this connection",
+        Privilege::Any,
+        flag::NO_AUTH | flag::LENIENT,
+        &[],
+        |cx| {
+            cx.conn.identity.log_out();
+            cx.conn.show_user();
+            Ok(Outcome::Reply)
+        },
+    ),
+];
+
+/// A payload, as bytes or as base64.
+fn payload(value: &Value<'_>) -> Result<Vec<u8>> {
+    match value {
+        Value::Binary(b) => Ok(b.bytes.to_vec()),
+        Value::String(text) => match crate::access::from_base64(text) {
+            Some(bytes) => Ok(bytes),
+            None => bail!(code::BAD_VALUE, "the payload is not base64"),
+        },
+        other => Err(wrong_type("payload", other, &[Tag::BINARY, Tag::STRING])),
+    }
+}
+
+fn reply(cx: &mut Ctx<'_, '_>, done: bool, payload: &[u8]) -> Outcome {
+    let payload = Binary {
+        subtype: 0,
+        bytes: payload,
+    };
+    cx.reply
+        .put("conversationId", CONVERSATION)
+        .put("done", done)
+        .put("payload", payload);
+    Outcome::Reply
+}
+
+fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let name = cx.args.str("mechanism").unwrap_or("");
+    let mechanism = mechanism(
+        &cx.service
+            .state
+            .parameters
+            .strings("authenticationMechanisms"),
+        name,
+    )?;
+    static OPTIONS: &[Arg] = &[arg("skipEmptyExchange", Kind::Bool)];
+    let skips = match cx.args.doc("options") {
+        Some(d) => check_doc("options", OPTIONS, d)?.bool("skipEmptyExchange", false),
+        None => false,
+    };
+    let first = payload(&cx.args.value("payload"))?;
+    let rounds = rounds(|name| cx.service.state.parameters.int(name));
+    let access = &cx.service.access;
+    let identity = &mut cx.conn.identity;
+    let answer = sasl_start(
+        access,
+        identity,
+        (mechanism, cx.db),
+        (&first, skips),
+        rounds,
+    )?;
+    Ok(reply(cx, false, &answer))
+}
+
+fn go_on(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    if cx.args.int("conversationId") != Some(i64::from(CONVERSATION)) {
+        bail!(code::PROTOCOL_ERROR, "sasl: Mismatched conversation id");
+    }
+    let next = payload(&cx.args.value("payload"))?;
+    let now_us = cx.service.clock.monotonic_us();
+    let waited = cx.request.waited;
+    let login = sasl_continue(
+        &cx.service.access,
+        &mut cx.conn.identity,
+        &next,
+        now_us,
+        waited,
+    )?;
+    cx.conn.show_user();
+    Ok(match login {
+        Login::More(answer) => reply(cx, false, &answer),
+        Login::Done(answer) => reply(cx, true, &answer),
+        Login::Wait(until_us) => Outcome::Wait {
+            until_us,
+            on: WaitFor::Time,
+        },
+    })
+}
+
+fn authenticate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let name = cx.args.str("mechanism").unwrap_or("MONGODB-CR");
+    let on = cx
+        .service
+        .state
+        .parameters
+        .strings("authenticationMechanisms");
+    if name != "MONGODB-X509" || !on.iter().any(|m| m == name) {
+        return Err(crate::access::no_mechanism(name));
+    }
+    if cx.db != "$external" {
+        bail!(
+            code::PROTOCOL_ERROR,
+            "X.509 authentication must always use the $external database."
+        );
+    }
+    let claimed = cx.args.str("user");
+    let subject = x509(&cx.service.access, &mut cx.conn.identity, claimed)?;
+    cx.conn.show_user();
+    cx.reply
+        .put("dbname", "$external")
+        .put("user", subject.as_str());
+    Ok(Outcome::Reply)
+}

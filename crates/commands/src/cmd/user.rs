@@ -1,0 +1,359 @@
+//! `createUser`, `updateUser`, `dropUser`, `dropAllUsersFromDatabase`, `grantRolesToUser`,
+//! `revokeRolesFromUser`.
+
+use crate::access::{USERS, needs, rounds};
+use crate::cmd::role::{check_roles, replaced, roles_of, with, write_roles};
+use crate::dispatch::args::{Arg, Kind, arg};
+use crate::dispatch::command::Command;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
+use auth::scram::{Credentials, Mechanism, Secret};
+use auth::{Action, Restrictions, UserName, parse_restrictions, role_list};
+use model::{Array, Binary, Doc, DocBuf, MongoError, Result, bail, code};
+
+const FLAGS: u32 = flag::WRITE | flag::WRITE_CONCERN;
+
+static USER: &[Arg] = &[
+    arg("pwd", Kind::Str),
+    arg("customData", Kind::Object),
+    arg("roles", Kind::Array),
+    arg("digestPassword", Kind::Bool),
+    arg("authenticationRestrictions", Kind::Array),
+    arg("mechanisms", Kind::Array),
+];
+static ROLES: &[Arg] = &[arg("roles", Kind::Array).required()];
+
+pub(crate) static COMMANDS: &[Command] = &[
+    Command::new(
+        "createUser",
+        "makes a user",
+        Privilege::Asked(needs::create_user),
+        FLAGS | flag::SECRET,
+        USER,
+        create,
+    )
+    .value(Kind::Str),
+    Command::new(
+        "updateUser",
+        "changes a user",
+        Privilege::Asked(needs::update_user),
+        FLAGS | flag::SECRET,
+        USER,
+        update,
+    )
+    .value(Kind::Str),
+    Command::new(
+        "dropUser",
+        "removes a user",
+        Privilege::Database(&[Action::DropUser]),
+        FLAGS,
+        &[],
+        drop_one,
+    )
+    .value(Kind::Str),
+    Command::new(
+        "dropAllUsersFromDatabase",
+        "removes the users of a database",
+        Privilege::Database(&[Action::DropUser]),
+        FLAGS,
+        &[],
+        drop_all,
+    ),
+    Command::new(
+        "grantRolesToUser",
+        "gives roles to a user",
+        Privilege::Asked(needs::grant_roles),
+        FLAGS,
+        ROLES,
+        |cx| change_roles(cx, true),
+    )
+    .value(Kind::Str),
+    Command::new(
+        "revokeRolesFromUser",
+        "takes roles from a user",
+        Privilege::Asked(needs::revoke_roles),
+        FLAGS,
+        ROLES,
+        |cx| change_roles(cx, false),
+    )
+    .value(Kind::Str),
+];
+
+/// The user the command names.
+fn own(cx: &Ctx<'_, '_>) -> UserName {
+    UserName::new(cx.value().as_str().unwrap_or(""), cx.db)
+}
+
+fn not_found(name: &UserName) -> MongoError {
+    MongoError::new(code::USER_NOT_FOUND, format!("User '{name}' not found"))
+}
+
+fn is_external(name: &UserName) -> bool {
+    name.db == "$external"
+}
+
+/// Checks a name that shall be made.
+fn check_name(name: &UserName) -> Result<()> {
+    if name.name.is_empty() {
+        bail!(
+            code::BAD_VALUE,
+            "User document needs 'user' field to be non-empty"
+        );
+    }
+    if name.name.contains('\0') {
+        bail!(code::BAD_VALUE, "Username cannot contain NULL characters");
+    }
+    if name.db == "local" {
+        bail!(code::BAD_VALUE, "Cannot create users in the local database");
+    }
+    Ok(())
+}
+
+/// The kinds of credentials asked for; `None` when nothing is said.
+fn mechanisms(cx: &Ctx<'_, '_>, name: &UserName) -> Result<Option<Vec<Mechanism>>> {
+    let Some(list) = cx.args.array("mechanisms") else {
+        return Ok(None);
+    };
+    if is_external(name) {
+        bail!(
+            code::BAD_VALUE,
+            "mechanisms may not be specified for users of the '$external' database"
+        );
+    }
+    let mut wanted = Vec::new();
+    for value in list.iter() {
+        let Some(m) = value.as_str().and_then(Mechanism::parse) else {
+            bail!(
+                code::BAD_VALUE,
+                "Unknown auth mechanism '{}'",
+                value.as_str().unwrap_or("")
+            );
+        };
+        if !wanted.contains(&m) {
+            wanted.push(m);
+        }
+    }
+    if wanted.is_empty() {
+        bail!(code::BAD_VALUE, "mechanisms field must not be empty");
+    }
+    Ok(Some(wanted))
+}
+
+/// The credentials of the password the command brings; `None` when it brings none.
+fn credentials(cx: &Ctx<'_, '_>, name: &UserName) -> Result<Option<DocBuf>> {
+    let wanted = mechanisms(cx, name)?;
+    let Some(password) = cx.args.str("pwd") else {
+        return Ok(None);
+    };
+    if is_external(name) {
+        bail!(
+            code::BAD_VALUE,
+            "Cannot set the password for users defined on the '$external' database"
+        );
+    }
+    if password.is_empty() {
+        bail!(code::BAD_VALUE, "User passwords must not be empty");
+    }
+    let digested = !cx.args.bool("digestPassword", true);
+    let secret = if digested {
+        Secret::Digested(password)
+    } else {
+        Secret::Clear(password)
+    };
+    let wanted = wanted.unwrap_or_else(|| {
+        let usable = |m: &Mechanism| !digested || *m == Mechanism::Sha1;
+        Mechanism::ALL.into_iter().filter(usable).collect()
+    });
+    let rounds = rounds(|p| cx.service.state.parameters.int(p));
+    let mut made = DocBuf::new();
+    for m in [Mechanism::Sha1, Mechanism::Sha256] {
+        if wanted.contains(&m) {
+            let salt: [u8; 32] = rand::random();
+            let salt = salt.get(..m.salt_bytes()).unwrap_or(&salt);
+            let rounds = if m == Mechanism::Sha1 {
+                rounds[0]
+            } else {
+                rounds[1]
+            };
+            let kept = Credentials::derive(m, &name.name, secret, rounds, salt)?;
+            made.append(|w| kept.write(&mut w.doc(m.name())));
+        }
+    }
+    Ok(Some(made))
+}
+
+fn restrictions(cx: &Ctx<'_, '_>) -> Result<Option<Restrictions>> {
+    cx.args
+        .array("authenticationRestrictions")
+        .map(parse_restrictions)
+        .transpose()
+}
+
+fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let name = own(cx);
+    check_name(&name)?;
+    if !cx.args.has("pwd") && !is_external(&name) {
+        bail!(
+            code::BAD_VALUE,
+            "Must provide a 'pwd' field for all user documents, except those with '$external' as \
+                the user's source db"
+        );
+    }
+    let Some(roles) = cx.args.array("roles") else {
+        return Err(crate::dispatch::args::missing_field("createUser.roles"));
+    };
+    let roles = role_list(roles, cx.db)?;
+    let kept = credentials(cx, &name)?;
+    let restrictions = restrictions(cx)?;
+    check_roles(cx, &roles)?;
+    let id: [u8; 16] = crate::ddl::names::new_uuid();
+    let doc = DocBuf::build(|w| {
+        let uuid = Binary {
+            subtype: 4,
+            bytes: &id,
+        };
+        w.put("_id", name.id().as_str()).put("userId", uuid);
+        name.write(w);
+        if let Some(kept) = &kept {
+            w.put("credentials", kept);
+        } else {
+            w.doc("credentials").put("external", true);
+        }
+        w.put("customData", cx.args.value("customData"));
+        write_roles("roles", &roles, w);
+        if let Some(r) = &restrictions {
+            r.write("authenticationRestrictions", w);
+        }
+    });
+    let access = &cx.service.access;
+    access.note_format()?;
+    if !USERS.add(access.store(), doc.doc())? {
+        bail!(51_003, "User \"{name}\" already exists");
+    }
+    access.changed();
+    Ok(Outcome::Reply)
+}
+
+fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let name = own(cx);
+    let fields = [
+        "pwd",
+        "customData",
+        "roles",
+        "authenticationRestrictions",
+        "mechanisms",
+    ];
+    if !fields.iter().any(|f| cx.args.has(f)) {
+        bail!(
+            code::BAD_VALUE,
+            "Must specify at least one field to update in updateUser"
+        );
+    }
+    let roles = cx
+        .args
+        .array("roles")
+        .map(|r| role_list(r, cx.db))
+        .transpose()?;
+    let kept = credentials(cx, &name)?;
+    let wanted = mechanisms(cx, &name)?.filter(|_| kept.is_none());
+    let restrictions = restrictions(cx)?;
+    if let Some(roles) = &roles {
+        check_roles(cx, roles)?;
+    }
+    let custom = cx.args.value("customData");
+    let change = |old: Doc<'_>| -> Result<Option<DocBuf>> {
+        let mut new = old.to_buf();
+        if let Some(kept) = &kept {
+            new = replaced(new.doc(), "credentials", |w| {
+                w.put("credentials", kept);
+            });
+        } else if let Some(wanted) = &wanted {
+            let fewer = fewer_credentials(old, wanted)?;
+            new = replaced(new.doc(), "credentials", |w| {
+                w.put("credentials", &fewer);
+            });
+        }
+        if !custom.is_missing() {
+            new = replaced(new.doc(), "customData", |w| {
+                w.put("customData", custom);
+            });
+        }
+        if let Some(roles) = &roles {
+            new = replaced(new.doc(), "roles", |w| write_roles("roles", roles, w));
+        }
+        if let Some(r) = &restrictions {
+            let field = "authenticationRestrictions";
+            new = replaced(new.doc(), field, |w| r.write(field, w));
+        }
+        Ok(Some(new))
+    };
+    edit(cx, &name, change)
+}
+
+/// The credentials of the kinds that shall stay.
+fn fewer_credentials(old: Doc<'_>, wanted: &[Mechanism]) -> Result<DocBuf> {
+    let kept = old.field("credentials").as_doc().unwrap_or(Doc::EMPTY);
+    if !wanted.iter().all(|m| kept.contains(m.name())) {
+        bail!(
+            code::BAD_VALUE,
+            "mechanisms field must be a subset of previously set mechanisms"
+        );
+    }
+    Ok(DocBuf::build(|w| {
+        for (name, value) in kept.iter() {
+            if wanted.iter().any(|m| m.name() == name) {
+                w.put(name, value);
+            }
+        }
+    }))
+}
+
+/// Changes the document of a user.
+fn edit(
+    cx: &Ctx<'_, '_>,
+    name: &UserName,
+    mut change: impl FnMut(Doc<'_>) -> Result<Option<DocBuf>>,
+) -> Result<Outcome> {
+    let access = &cx.service.access;
+    if !USERS.change(access.store(), &name.id(), &mut change)? {
+        return Err(not_found(name));
+    }
+    access.changed();
+    Ok(Outcome::Reply)
+}
+
+fn drop_one(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let name = own(cx);
+    edit(cx, &name, |_| Ok(None))
+}
+
+fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let access = &cx.service.access;
+    let mut n = 0i32;
+    for doc in USERS.all(access.store())? {
+        let (db, id) = (doc.doc().field("db"), doc.doc().field("_id"));
+        if db.as_str() == Some(cx.db)
+            && USERS.change(access.store(), id.as_str().unwrap_or(""), &mut |_| Ok(None))?
+        {
+            n += 1;
+        }
+    }
+    access.changed();
+    cx.reply.put("n", n);
+    Ok(Outcome::Reply)
+}
+
+fn change_roles(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
+    let name = own(cx);
+    let given = role_list(cx.args.array("roles").unwrap_or(Array::EMPTY), cx.db)?;
+    if cx.service.access.user_doc(&name)?.is_none() {
+        return Err(not_found(&name));
+    }
+    check_roles(cx, &given)?;
+    edit(cx, &name, |old| {
+        let roles = with(roles_of(old)?, &given, more);
+        let new = replaced(old, "roles", |w| write_roles("roles", &roles, w));
+        Ok(Some(new))
+    })
+}

@@ -1,0 +1,67 @@
+//! The set this server presents: itself alone. Must not know: replies, commands.
+
+use super::service::Service;
+use crate::config::Config;
+use model::{DocBuf, Namespace, ObjectId, Result, Value};
+use store::Change;
+
+/// Its configuration, as `replSetGetConfig` and `local.system.replset` show it.
+pub(crate) fn config(config: &Config, id: ObjectId) -> DocBuf {
+    let set = config.replica_set.as_deref().unwrap_or_default();
+    let host = config.host.as_str();
+    model::doc! {
+        "_id": set,
+        "version": 1i32,
+        "term": 1i32,
+        "members": [{
+            "_id": 0i32,
+            "host": host,
+            "arbiterOnly": false,
+            "buildIndexes": true,
+            "hidden": false,
+            "priority": 1.0,
+            "tags": {},
+            "secondaryDelaySecs": 0i64,
+            "votes": 1i32
+        }],
+        "protocolVersion": 1i64,
+        "writeConcernMajorityJournalDefault": true,
+        "settings": {
+            "chainingAllowed": true,
+            "heartbeatIntervalMillis": 2000i32,
+            "heartbeatTimeoutSecs": 10i32,
+            "electionTimeoutMillis": 10000i32,
+            "catchUpTimeoutMillis": -1i32,
+            "catchUpTakeoverDelayMillis": 30000i32,
+            "getLastErrorModes": {},
+            "getLastErrorDefaults": { "w": 1i32, "wtimeout": 0i32 },
+            "replicaSetId": id
+        }
+    }
+}
+
+/// Writes the configuration to `local.system.replset`, where tools look for it.
+///
+/// # Errors
+/// Engine failures.
+pub(crate) fn show(service: &Service) -> Result<()> {
+    if service.config.replica_set.is_none() || service.store.log().is_none() {
+        return Ok(());
+    }
+    let ns = Namespace::new("local", "system.replset")?;
+    let coll = match service.store.collection(&ns)? {
+        Some(c) => c,
+        None => {
+            let id = crate::ddl::names::new_uuid();
+            service.store.create_collection(&ns, DocBuf::new(), id)?
+        }
+    };
+    let new = config(&service.config, service.election_id);
+    let id: Value<'_> = new.doc().field("_id");
+    if !coll.insert(&[new.doc()], true)?.errors.is_empty() {
+        let mut key = Vec::new();
+        coll.record_key(&id, &mut key);
+        coll.modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,566 @@
+//! Access: logging in, users and roles, rights, and attacks on them.
+
+use crate::behaviour::{send, serve, store};
+use auth::scram::{Client, Mechanism};
+use commands::{Config, Connection, Dispatcher, Outcome, Request};
+use model::{Binary, Doc, DocBuf, Value, doc};
+use std::sync::Arc;
+
+pub(crate) const HERE: &str = "127.0.0.1:4000";
+pub(crate) const ELSEWHERE: &str = "10.1.2.3:4000";
+
+/// A server that checks access, with fewer rounds than usual.
+pub(crate) fn guarded() -> Arc<Dispatcher> {
+    guarded_over(store())
+}
+
+fn guarded_over(store: Arc<store::Store>) -> Arc<Dispatcher> {
+    let config = Config {
+        auth: true,
+        ..Config::default()
+    };
+    let s = serve(config, store);
+    for name in ["scramIterationCount", "scramSHA256IterationCount"] {
+        let parameters = &s.service().state.parameters;
+        parameters.set_at_startup(name, Value::Int32(5000)).unwrap();
+    }
+    s
+}
+
+pub(crate) fn code(d: &DocBuf) -> i64 {
+    d.doc().field("code").as_i64_exact().unwrap_or(0)
+}
+
+/// Runs a command and returns its code, 0 when it succeeds.
+pub(crate) fn run(s: &Dispatcher, c: &mut Connection, db: &str, command: DocBuf) -> i64 {
+    code(&send(s, c, db, command.doc()))
+}
+
+fn payload(d: Doc<'_>) -> Vec<u8> {
+    match d.field("payload") {
+        Value::Binary(b) => b.bytes.to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+fn start(s: &Dispatcher, c: &mut Connection, db: &str, client: &Client, m: Mechanism) -> DocBuf {
+    let first = client.first();
+    let first = Binary {
+        subtype: 0,
+        bytes: &first,
+    };
+    let command = doc! { "saslStart": 1i32, "mechanism": m.name(), "payload": first,
+    "options": { "skipEmptyExchange": true } };
+    send(s, c, db, command.doc())
+}
+
+fn go_on(s: &Dispatcher, c: &mut Connection, db: &str, bytes: &[u8]) -> DocBuf {
+    let payload = Binary { subtype: 0, bytes };
+    let command = doc! { "saslContinue": 1i32, "conversationId": 1i32, "payload": payload };
+    send(s, c, db, command.doc())
+}
+
+/// Logs in; the code of the failure, or 0.
+pub(crate) fn log_in_with(
+    s: &Dispatcher,
+    c: &mut Connection,
+    (user, db): (&str, &str),
+    password: &str,
+    m: Mechanism,
+) -> i64 {
+    let client = Client::new(m, user, password, "cHJvYmU");
+    let reply = start(s, c, db, &client, m);
+    if code(&reply) != 0 {
+        return code(&reply);
+    }
+    let second = client
+        .second(&payload(reply.doc()))
+        .expect("a reply of the server");
+    let last = go_on(s, c, db, &second);
+    if code(&last) == 0 {
+        assert_eq!(last.doc().field("done").as_bool(), Some(true));
+        assert!(payload(last.doc()).starts_with(b"v="));
+    }
+    code(&last)
+}
+
+pub(crate) fn log_in(s: &Dispatcher, c: &mut Connection, user: (&str, &str), pwd: &str) -> i64 {
+    log_in_with(s, c, user, pwd, Mechanism::Sha256)
+}
+
+/// A server with the user `root`, and a connection of it.
+pub(crate) fn with_root() -> (Arc<Dispatcher>, Connection) {
+    let s = guarded();
+    let mut c = s.connect(HERE);
+    let root = doc! { "createUser": "root", "pwd": "pw", "roles": ["root"] };
+    assert_eq!(run(&s, &mut c, "admin", root), 0);
+    assert_eq!(log_in(&s, &mut c, ("root", "admin"), "pw"), 0);
+    (s, c)
+}
+
+/// A connection of a new user of `admin` with these roles.
+pub(crate) fn user(s: &Dispatcher, root: &mut Connection, name: &str, roles: DocBuf) -> Connection {
+    let mut c = s.connect(ELSEWHERE);
+    let create = DocBuf::build(|w| {
+        w.put("createUser", name).put("pwd", "pw");
+        w.put("roles", roles.doc().field("r"));
+    });
+    assert_eq!(run(s, root, "admin", create), 0, "{name}");
+    assert_eq!(log_in(s, &mut c, (name, "admin"), "pw"), 0, "{name}");
+    c
+}
+
+#[test]
+fn the_first_user_is_made_from_this_machine_only_and_only_once() {
+    let s = guarded();
+    let create = |name: &str| doc! { "createUser": name, "pwd": "pw", "roles": ["root"] };
+    let mut far = s.connect(ELSEWHERE);
+    let refused = send(&s, &mut far, "admin", create("a").doc());
+    assert_eq!(code(&refused), 13);
+    let text = refused.doc().field("errmsg").as_str().unwrap().to_owned();
+    assert_eq!(text, "Command createUser requires authentication");
+    let mut here = s.connect(HERE);
+    assert_eq!(run(&s, &mut here, "d", doc! { "find": "c" }), 13);
+    assert_eq!(
+        run(&s, &mut here, "d", create("a")),
+        13,
+        "not on another database"
+    );
+    assert_eq!(run(&s, &mut here, "admin", create("a")), 0);
+    assert_eq!(
+        run(&s, &mut here, "admin", create("b")),
+        13,
+        "the exception is over"
+    );
+    assert_eq!(run(&s, &mut far, "admin", doc! { "hello": 1i32 }), 0);
+    assert_eq!(run(&s, &mut far, "admin", doc! { "ping": 1i32 }), 0);
+    assert_eq!(
+        run(&s, &mut far, "admin", doc! { "listDatabases": 1i32 }),
+        13
+    );
+}
+
+#[test]
+fn users_log_in_by_both_mechanisms_and_out() {
+    let (s, mut root) = with_root();
+    for m in Mechanism::ALL {
+        let mut c = s.connect(ELSEWHERE);
+        assert_eq!(log_in_with(&s, &mut c, ("root", "admin"), "PW", m), 18);
+        assert_eq!(log_in_with(&s, &mut c, ("root", "d"), "pw", m), 18);
+        assert_eq!(log_in_with(&s, &mut c, ("root", "admin"), "pw", m), 0);
+        assert_eq!(run(&s, &mut c, "d", doc! { "find": "c" }), 0);
+        assert_eq!(run(&s, &mut c, "d", doc! { "logout": 1i32 }), 0);
+        assert_eq!(run(&s, &mut c, "d", doc! { "find": "c" }), 13);
+    }
+    let only = doc! { "createUser": "one", "pwd": "pw", "roles": [],
+    "mechanisms": ["SCRAM-SHA-256"] };
+    assert_eq!(run(&s, &mut root, "admin", only), 0);
+    let mut c = s.connect(ELSEWHERE);
+    assert_eq!(
+        log_in_with(&s, &mut c, ("one", "admin"), "pw", Mechanism::Sha1),
+        18
+    );
+    assert_eq!(log_in(&s, &mut c, ("one", "admin"), "pw"), 0);
+    assert_eq!(log_in(&s, &mut c, ("root", "admin"), "pw"), 5_626_701);
+}
+
+#[test]
+fn the_greeting_begins_to_log_in_and_tells_mechanisms() {
+    let (s, _) = with_root();
+    let mut c = s.connect(ELSEWHERE);
+    let client = Client::new(Mechanism::Sha256, "root", "pw", "abc");
+    let first = client.first();
+    let first = Binary {
+        subtype: 0,
+        bytes: &first,
+    };
+    let hello = doc! { "hello": 1i32, "saslSupportedMechs": "admin.root",
+    "speculativeAuthenticate": { "saslStart": 1i32, "mechanism": "SCRAM-SHA-256",
+        "payload": first, "db": "admin", "options": { "skipEmptyExchange": true } } };
+    let reply = send(&s, &mut c, "admin", hello.doc());
+    let mechanisms = reply.doc().field("saslSupportedMechs").as_array().unwrap();
+    assert_eq!(mechanisms.len(), 2);
+    let begun = reply
+        .doc()
+        .field("speculativeAuthenticate")
+        .as_doc()
+        .unwrap();
+    let second = client.second(&payload(begun)).unwrap();
+    assert_eq!(code(&go_on(&s, &mut c, "admin", &second)), 0);
+    let status = send(&s, &mut c, "admin", doc! { "connectionStatus": 1i32 }.doc());
+    let info = status.doc().field("authInfo").as_doc().unwrap();
+    let who = info
+        .field("authenticatedUsers")
+        .as_array()
+        .unwrap()
+        .get(0)
+        .unwrap();
+    assert_eq!(who.as_doc().unwrap().field("user").as_str(), Some("root"));
+}
+
+/// What the server says to somebody who tries to log in, step by step, without what is random.
+fn shape(s: &Dispatcher, user: &str, m: Mechanism) -> Vec<String> {
+    let mut c = s.connect(ELSEWHERE);
+    let mut said = Vec::new();
+    let hello = doc! { "hello": 1i32, "saslSupportedMechs": format!("admin.{user}").as_str() };
+    let reply = send(s, &mut c, "admin", hello.doc());
+    said.push(format!("{:?}", reply.doc().field("saslSupportedMechs")));
+    let client = Client::new(m, user, "wrong", "abc");
+    let reply = start(s, &mut c, "admin", &client, m);
+    let text = String::from_utf8(payload(reply.doc())).unwrap();
+    let salt = text.split(',').nth(1).unwrap().len();
+    let rounds = text.split(',').nth(2).unwrap().to_owned();
+    let fields: Vec<&str> = reply.doc().iter().map(|(n, _)| n).collect();
+    said.push(format!("{fields:?} {} {salt} {rounds}", text.len()));
+    let second = client.second(text.as_bytes()).unwrap();
+    let last = go_on(s, &mut c, "admin", &second);
+    said.push(format!("{:?} {}", last.doc().field("errmsg"), code(&last)));
+    said
+}
+
+#[test]
+fn a_user_that_does_not_exist_answers_as_one_that_does() {
+    let kept = store();
+    let s = guarded_over(Arc::clone(&kept));
+    let mut c = s.connect(HERE);
+    let root = doc! { "createUser": "root", "pwd": "pw", "roles": ["root"] };
+    assert_eq!(run(&s, &mut c, "admin", root), 0);
+    for m in Mechanism::ALL {
+        assert_eq!(shape(&s, "root", m), shape(&s, "nobody", m));
+    }
+    // The invented salt is the same each time, after a restart, too.
+    let salt = |s: &Dispatcher| {
+        let mut c = s.connect(ELSEWHERE);
+        let m = Mechanism::Sha256;
+        let reply = start(s, &mut c, "admin", &Client::new(m, "nobody", "x", "abc"), m);
+        let text = String::from_utf8(payload(reply.doc())).unwrap();
+        text.split(',').nth(1).unwrap().to_owned()
+    };
+    let first = salt(&s);
+    assert_eq!(first, salt(&s));
+    assert_eq!(first, salt(&guarded_over(kept)));
+}
+
+#[test]
+fn a_message_is_used_once() {
+    let (s, _) = with_root();
+    let mut c = s.connect(ELSEWHERE);
+    let m = Mechanism::Sha256;
+    let client = Client::new(m, "root", "pw", "abc");
+    let reply = start(&s, &mut c, "admin", &client, m);
+    let second = client.second(&payload(reply.doc())).unwrap();
+    assert_eq!(code(&go_on(&s, &mut c, "admin", &second)), 0);
+    assert_eq!(
+        code(&go_on(&s, &mut c, "admin", &second)),
+        17,
+        "the conversation is over"
+    );
+    // On another connection, after a beginning of its own.
+    let mut other = s.connect(ELSEWHERE);
+    assert_eq!(code(&go_on(&s, &mut other, "admin", &second)), 17);
+    start(&s, &mut other, "admin", &client, m);
+    assert_eq!(code(&go_on(&s, &mut other, "admin", &second)), 18);
+    assert_eq!(code(&go_on(&s, &mut other, "admin", &second)), 17);
+    assert_eq!(run(&s, &mut other, "d", doc! { "find": "c" }), 13);
+}
+
+#[test]
+fn guessing_is_slowed_down_for_the_guesser_only() {
+    let (s, _) = with_root();
+    let mut waits = 0;
+    for i in 0..12 {
+        let mut c = s.connect(ELSEWHERE);
+        let m = Mechanism::Sha256;
+        let client = Client::new(m, "root", &format!("guess{i}"), "abc");
+        let reply = start(&s, &mut c, "admin", &client, m);
+        let second = client.second(&payload(reply.doc())).unwrap();
+        let bytes = Binary {
+            subtype: 0,
+            bytes: &second,
+        };
+        let body = doc! { "saslContinue": 1i32, "conversationId": 1i32, "payload": bytes,
+        "$db": "admin" };
+        let mut out = Vec::new();
+        match s.handle(&mut c, &Request::new(body.doc()), &mut out) {
+            Outcome::Wait { .. } => waits += 1,
+            Outcome::Reply => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(waits >= 6, "{waits} of 12 guesses had to wait");
+    let mut other = s.connect("10.9.9.9:1");
+    assert_eq!(log_in(&s, &mut other, ("root", "admin"), "pw"), 0);
+}
+
+#[test]
+fn rights_change_with_the_next_request() {
+    let (s, mut root) = with_root();
+    let mut c = user(
+        &s,
+        &mut root,
+        "u",
+        doc! { "r": [{ "role": "read", "db": "d" }] },
+    );
+    let insert = || doc! { "insert": "c", "documents": [{ "a": 1i32 }] };
+    assert_eq!(run(&s, &mut c, "d", insert()), 13);
+    assert_eq!(run(&s, &mut c, "d", doc! { "find": "c" }), 0);
+    let grant = doc! { "grantRolesToUser": "u", "roles": [{ "role": "readWrite", "db": "d" }] };
+    assert_eq!(run(&s, &mut root, "admin", grant), 0);
+    assert_eq!(run(&s, &mut c, "d", insert()), 0);
+    let take = doc! { "updateUser": "u", "roles": [] };
+    assert_eq!(run(&s, &mut root, "admin", take), 0);
+    assert_eq!(run(&s, &mut c, "d", doc! { "find": "c" }), 13);
+    let role = doc! { "createRole": "mine", "roles": [], "privileges": [
+    { "resource": { "db": "d", "collection": "c" }, "actions": ["find"] } ] };
+    assert_eq!(run(&s, &mut root, "admin", role), 0);
+    let grant = doc! { "grantRolesToUser": "u", "roles": ["mine"] };
+    assert_eq!(run(&s, &mut root, "admin", grant), 0);
+    assert_eq!(run(&s, &mut c, "d", doc! { "find": "c" }), 0);
+    assert_eq!(run(&s, &mut c, "d", doc! { "find": "other" }), 13);
+    assert_eq!(run(&s, &mut root, "admin", doc! { "dropRole": "mine" }), 0);
+    assert_eq!(run(&s, &mut c, "d", doc! { "find": "c" }), 13);
+    // Straight in the collection, as a restore does it.
+    let direct = doc! { "update": "system.users", "updates": [ { "q": { "user": "u" },
+    "u": { "$set": { "roles": [ { "role": "read", "db": "d" } ] } } } ] };
+    assert_eq!(run(&s, &mut root, "admin", direct), 0);
+    assert_eq!(run(&s, &mut c, "d", doc! { "find": "c" }), 0);
+    assert_eq!(run(&s, &mut root, "admin", doc! { "dropUser": "u" }), 0);
+    assert_eq!(run(&s, &mut c, "d", doc! { "find": "c" }), 13);
+    let again = doc! { "createUser": "u", "pwd": "x", "roles": ["root"] };
+    assert_eq!(run(&s, &mut root, "admin", again), 0);
+    assert_eq!(
+        run(&s, &mut c, "d", doc! { "find": "c" }),
+        13,
+        "it is another user"
+    );
+}
+
+#[test]
+fn pipelines_reach_only_what_their_user_may() {
+    let (s, mut root) = with_root();
+    let insert = doc! { "insert": "secret", "documents": [{ "_id": 1i32 }] };
+    assert_eq!(run(&s, &mut root, "other", insert), 0);
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 1i32 }] };
+    assert_eq!(run(&s, &mut root, "d", insert), 0);
+    let mut c = user(
+        &s,
+        &mut root,
+        "u",
+        doc! { "r": [{ "role": "read", "db": "d" }] },
+    );
+    let mut aggregate = |stage: DocBuf| {
+        let command = DocBuf::build(|w| {
+            w.put("aggregate", "c");
+            w.array("pipeline").push(stage.doc());
+            w.doc("cursor");
+        });
+        run(&s, &mut c, "d", command)
+    };
+    let far = || doc! { "db": "other", "coll": "secret" };
+    assert_eq!(aggregate(doc! { "$match": {} }), 0);
+    assert_eq!(
+        aggregate(doc! { "$lookup": { "from": "e", "as": "x", "pipeline": [] } }),
+        0
+    );
+    for stage in [
+        doc! { "$lookup": { "from": far().doc(), "as": "x", "pipeline": [] } },
+        doc! { "$lookup": { "from": "c", "from": far().doc(), "as": "x", "pipeline": [] } },
+        doc! { "$lookup": { "from": "system.users", "as": "x", "pipeline": [] } },
+        doc! { "$lookup": { "from": "c", "as": "x", "pipeline": [
+        { "$unionWith": { "coll": "secret", "db": "other" } } ] } },
+        doc! { "$unionWith": "system.profile" },
+        doc! { "$facet": { "a": [ { "$lookup": { "from": "system.views", "as": "x",
+        "pipeline": [] } } ] } },
+        doc! { "$graphLookup": { "from": "system.js2", "startWith": 1i32, "as": "x",
+        "connectFromField": "a", "connectToField": "b" } },
+        doc! { "$out": "mine" },
+        doc! { "$out": far().doc() },
+        doc! { "$merge": "mine" },
+        doc! { "$merge": { "into": far().doc() } },
+        doc! { "$merge": { "into": "mine", "whenMatched": "fail" } },
+    ] {
+        assert_eq!(aggregate(stage.clone()), 13, "{stage:?}");
+    }
+    let all = doc! { "aggregate": 1i32, "pipeline": [ { "$currentOp": { "allUsers": true } } ],
+    "cursor": {} };
+    assert_eq!(run(&s, &mut c, "admin", all), 13);
+    let own = doc! { "aggregate": 1i32, "pipeline": [ { "$currentOp": {} } ], "cursor": {} };
+    assert_eq!(run(&s, &mut c, "admin", own), 0);
+    let inner = doc! { "explain": { "find": "secret" } };
+    assert_eq!(run(&s, &mut c, "other", inner), 13);
+}
+
+#[test]
+fn a_view_shows_no_more_than_its_maker_may_read() {
+    let (s, mut root) = with_root();
+    let role = doc! { "createRole": "maker", "roles": [], "privileges": [
+    { "resource": { "db": "d", "collection": "" },
+        "actions": ["find", "createCollection", "collMod"] } ] };
+    assert_eq!(run(&s, &mut root, "d", role), 0);
+    let mut c = user(
+        &s,
+        &mut root,
+        "u",
+        doc! { "r": [{ "role": "maker", "db": "d" }] },
+    );
+    let secret = doc! { "create": "v", "viewOn": "system.users", "pipeline": [] };
+    assert_eq!(run(&s, &mut c, "d", secret), 13);
+    let lookup = doc! { "create": "v", "viewOn": "c", "pipeline": [ { "$lookup": {
+    "from": "system.users", "as": "x", "pipeline": [] } } ] };
+    assert_eq!(run(&s, &mut c, "d", lookup), 13);
+    let fine = doc! { "create": "v", "viewOn": "c", "pipeline": [] };
+    assert_eq!(run(&s, &mut c, "d", fine), 0);
+    let change = doc! { "collMod": "v", "viewOn": "system.users", "pipeline": [] };
+    assert_eq!(run(&s, &mut c, "d", change), 13);
+    // Who may read the view may read it, whatever lies below.
+    let only = doc! { "createRole": "viewer", "roles": [], "privileges": [
+    { "resource": { "db": "d", "collection": "v" }, "actions": ["find"] } ] };
+    assert_eq!(run(&s, &mut root, "d", only), 0);
+    let mut viewer = user(
+        &s,
+        &mut root,
+        "w",
+        doc! { "r": [{ "role": "viewer", "db": "d" }] },
+    );
+    assert_eq!(run(&s, &mut viewer, "d", doc! { "find": "v" }), 0);
+    assert_eq!(run(&s, &mut viewer, "d", doc! { "find": "c" }), 13);
+}
+
+#[test]
+fn cursors_sessions_and_operations_belong_to_their_user() {
+    let (s, mut root) = with_root();
+    let docs = doc! { "insert": "c", "documents": [{}, {}, {}] };
+    assert_eq!(run(&s, &mut root, "d", docs), 0);
+    let read = || doc! { "r": [{ "role": "read", "db": "d" }] };
+    let (mut a, mut b) = (
+        user(&s, &mut root, "a", read()),
+        user(&s, &mut root, "b", read()),
+    );
+    let opened = send(
+        &s,
+        &mut a,
+        "d",
+        doc! { "find": "c", "batchSize": 1i32 }.doc(),
+    );
+    let cursor = opened.doc().field("cursor").as_doc().unwrap().field("id");
+    let cursor = cursor.as_i64_exact().unwrap();
+    let more = || doc! { "getMore": cursor, "collection": "c", "batchSize": 1i32 };
+    assert_eq!(run(&s, &mut b, "d", more()), 13);
+    let kill = || doc! { "killCursors": "c", "cursors": [cursor] };
+    assert_eq!(run(&s, &mut b, "d", kill()), 13);
+    assert_eq!(run(&s, &mut a, "d", more()), 0);
+    assert_eq!(run(&s, &mut root, "d", kill()), 0, "root may");
+    let id = Binary {
+        subtype: 4,
+        bytes: &[9; 16],
+    };
+    let with = |name: &str| doc! { name: 1i32, "lsid": { "id": id } };
+    assert_eq!(run(&s, &mut a, "d", with("ping")), 0);
+    assert_eq!(run(&s, &mut b, "d", with("ping")), 13);
+    let end = doc! { "endSessions": [ { "id": id } ] };
+    assert_eq!(run(&s, &mut b, "d", end), 0);
+    let list = doc! { "aggregate": 1i32, "pipeline": [ { "$listLocalSessions": {} } ],
+    "cursor": {} };
+    let count = |c: &mut Connection| {
+        let reply = send(&s, c, "d", list.doc());
+        let batch = reply
+            .doc()
+            .field("cursor")
+            .as_doc()
+            .unwrap()
+            .field("firstBatch");
+        batch.as_array().unwrap().len()
+    };
+    assert_eq!(
+        (count(&mut a), count(&mut b)),
+        (1, 0),
+        "b could not end it and does not see it"
+    );
+    assert_eq!(
+        run(&s, &mut b, "admin", doc! { "killOp": 1i32, "op": 1i32 }),
+        13
+    );
+    assert_eq!(run(&s, &mut b, "admin", doc! { "currentOp": 1i32 }), 13);
+    assert_eq!(
+        run(
+            &s,
+            &mut b,
+            "admin",
+            doc! { "currentOp": 1i32, "$ownOps": true }
+        ),
+        0
+    );
+}
+
+#[test]
+fn lists_show_what_one_has_a_right_to() {
+    let (s, mut root) = with_root();
+    for db in ["d", "e"] {
+        for coll in ["x", "y"] {
+            let insert = doc! { "insert": coll, "documents": [{}] };
+            assert_eq!(run(&s, &mut root, db, insert), 0);
+        }
+    }
+    let role = doc! { "createRole": "one", "roles": [], "privileges": [
+    { "resource": { "db": "d", "collection": "x" }, "actions": ["find"] } ] };
+    assert_eq!(run(&s, &mut root, "d", role), 0);
+    let mut c = user(
+        &s,
+        &mut root,
+        "u",
+        doc! { "r": [{ "role": "one", "db": "d" }] },
+    );
+    let names = |d: DocBuf, path: &[&str]| {
+        let mut v = Value::Document(d.doc());
+        for p in path {
+            v = v.as_doc().unwrap().field(p);
+        }
+        let name = |v: Value<'_>| {
+            v.as_doc()
+                .unwrap()
+                .field("name")
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        v.as_array().unwrap().iter().map(name).collect::<Vec<_>>()
+    };
+    let dbs = send(&s, &mut c, "admin", doc! { "listDatabases": 1i32 }.doc());
+    assert_eq!(names(dbs, &["databases"]), ["d"]);
+    let all = doc! { "listDatabases": 1i32, "authorizedDatabases": false };
+    assert_eq!(run(&s, &mut c, "admin", all), 13);
+    assert_eq!(run(&s, &mut c, "d", doc! { "listCollections": 1i32 }), 13);
+    let own = doc! { "listCollections": 1i32, "nameOnly": true, "authorizedCollections": true };
+    let colls = send(&s, &mut c, "d", own.doc());
+    assert_eq!(names(colls, &["cursor", "firstBatch"]), ["x"]);
+    assert_eq!(run(&s, &mut c, "e", own), 13);
+}
+
+#[test]
+fn addresses_are_checked() {
+    let (s, mut root) = with_root();
+    let create = doc! { "createUser": "u", "pwd": "pw", "roles": [],
+    "authenticationRestrictions": [ { "clientSource": ["10.0.0.0/8"] } ] };
+    assert_eq!(run(&s, &mut root, "admin", create), 0);
+    let mut far = s.connect(ELSEWHERE);
+    assert_eq!(log_in(&s, &mut far, ("u", "admin"), "pw"), 0);
+    let mut here = s.connect(HERE);
+    assert_eq!(log_in(&s, &mut here, ("u", "admin"), "pw"), 18);
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let (s, mut root) = with_root();
+    let mut c = user(&s, &mut root, "u", doc! { "r": [] });
+    let create = doc! { "createUser": "x", "pwd": "very secret", "roles": [] };
+    let refused = send(&s, &mut c, "admin", create.doc());
+    assert_eq!(code(&refused), 13);
+    let text = refused.doc().field("errmsg").as_str().unwrap().to_owned();
+    assert!(text.starts_with("not authorized on admin to execute command { createUser: \"x\""));
+    assert!(!text.contains("very secret"), "{text}");
+    let info = send(&s, &mut root, "admin", doc! { "usersInfo": "u" }.doc());
+    assert!(!format!("{info:?}").contains("storedKey"));
+    let all = doc! { "usersInfo": "u", "showCredentials": true };
+    let info = send(&s, &mut root, "admin", all.doc());
+    assert!(format!("{info:?}").contains("storedKey"));
+}

@@ -1,0 +1,447 @@
+//! The engine itself: opening, reading the latest state, and what operators ask for.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use heed::{CompactionOption, EnvFlags, EnvOpenOptions};
+use parking_lot::RwLock;
+use storage::{
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange,
+    MAX_KEY, Marker, Reader, Result, RowBatch, Snapshot, StatSink, StorageError, Table, Verified,
+    WriteBatch, prefix_end,
+};
+
+use crate::commits::Commits;
+use crate::cursor::LmdbCursor;
+use crate::error::sort;
+use crate::rows::{self, Wanted};
+use crate::snapshot::SharedView;
+use crate::space::Space;
+use crate::tables::Tables;
+use crate::view::View;
+
+/// Version of the layout this crate is responsible for. History: 1 one database per table, keys
+/// from 480 bytes on in buckets.
+pub const DISK_FORMAT: u32 = 1;
+
+const MARKER: Marker<'_> = Marker {
+    engine: "lmdb",
+    format: DISK_FORMAT,
+    details: "",
+};
+const LOCK_FILE: &str = "LOCK";
+const READERS_MAX: u32 = 8_192;
+/// Keys removed in one commit by [`Engine::drop_range`].
+const DROP_ROWS: usize = 4_096;
+/// Rows after which the size of a range is estimated.
+const SIZE_ROWS: usize = 10_000;
+/// What LMDB stores beside key and value.
+const ROW_OVERHEAD_BYTES: u64 = 10;
+
+/// How to open.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Directory.
+    pub path: PathBuf,
+    /// Make it when it is not there.
+    pub create: bool,
+    /// Address space for the file, and its largest size; takes no memory.
+    pub map_bytes: usize,
+}
+
+impl Config {
+    /// With what suits everybody: a map of 4 TiB.
+    pub fn at(path: impl Into<PathBuf>) -> Config {
+        Config {
+            path: path.into(),
+            create: true,
+            map_bytes: 4 << 40,
+        }
+    }
+}
+
+/// An open LMDB environment.
+pub struct LmdbEngine {
+    tables: Tables,
+    commits: Commits,
+    space: Space,
+    caps: Caps,
+    dropped: RwLock<[Arc<IdentSet>; Table::ALL.len()]>,
+    closed: AtomicBool,
+    // Held by its lock: one process at a time.
+    _lock: File,
+}
+
+impl LmdbEngine {
+    /// Opens a directory.
+    ///
+    /// # Errors
+    /// [`StorageError::Locked`], [`StorageError::ForeignDirectory`],
+    /// [`StorageError::NewerFormat`], [`StorageError::Io`], [`StorageError::Full`]
+    pub fn open(config: &Config) -> Result<LmdbEngine> {
+        MARKER.claim(&config.path, config.create)?;
+        let lock = lock(&config.path)?;
+        let mut options = EnvOpenOptions::new().read_txn_without_tls();
+        options
+            .map_size(config.map_bytes)
+            .max_readers(READERS_MAX)
+            .max_dbs(Table::ALL.len() as u32);
+        // SAFETY: NO_READ_AHEAD only advises the system.
+        unsafe { options.flags(EnvFlags::NO_READ_AHEAD) };
+        // SAFETY: the directory is this engine's own, and the lock keeps other processes of Quarry
+        // out, so nobody else changes the mapped file.
+        let env = unsafe { options.open(&config.path) }.map_err(|e| sort("opening", e))?;
+        let tables = Tables::open(env)?;
+        Ok(LmdbEngine {
+            commits: Commits::new(tables.clone()),
+            tables,
+            space: Space::of(config.path.clone()),
+            caps: caps(),
+            dropped: RwLock::default(),
+            closed: AtomicBool::new(false),
+            _lock: lock,
+        })
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StorageError::Closed);
+        }
+        Ok(())
+    }
+
+    fn check_sizes(&self, batch: &WriteBatch) -> Result<()> {
+        if batch.byte_len() > self.caps.batch_bytes_max {
+            return Err(StorageError::TooLarge {
+                what: "batch",
+                len: batch.byte_len(),
+                max: self.caps.batch_bytes_max,
+            });
+        }
+        if batch.longest_key_bytes() > self.caps.key_bytes_max {
+            return Err(StorageError::KeyTooLong {
+                len: batch.longest_key_bytes(),
+                max: self.caps.key_bytes_max,
+            });
+        }
+        Ok(())
+    }
+
+    /// Removes the first keys of a range in one commit. False when none was left.
+    fn drop_some(&self, table: Table, range: KeyRange<'_>) -> Result<bool> {
+        let mut found = RowBatch::new();
+        self.latest_rows(table, range, DROP_ROWS, &mut found)?;
+        let mut batch = WriteBatch::new();
+        for (key, _) in found.iter() {
+            batch.delete(table, key);
+        }
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        self.commits.apply(&batch).map(|_| true)
+    }
+
+    fn latest_rows(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        rows_max: usize,
+        found: &mut RowBatch,
+    ) -> Result<bool> {
+        let wanted = Wanted {
+            table,
+            range,
+            reverse: false,
+            keys_only: true,
+            rows_max,
+            bytes_max: 8 << 20,
+        };
+        rows::read(&self.tables, &self.tables.read()?, wanted, found)
+    }
+
+    /// Removes the keys of all dropped idents now.
+    ///
+    /// # Errors
+    /// Those of LMDB.
+    pub fn sweep(&self) -> Result<()> {
+        for table in Table::ALL {
+            let idents = Arc::clone(&self.dropped.read()[table.index()]);
+            for ident in idents.iter() {
+                with_ident(ident, |range| self.drop_range(table, range))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn with_ident<T>(ident: u32, f: impl FnOnce(KeyRange<'_>) -> Result<T>) -> Result<T> {
+    let lower = ident.to_be_bytes();
+    let mut upper = Vec::new();
+    prefix_end(&lower, &mut upper);
+    f(KeyRange::new(&lower, &upper))
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let file = path.join(LOCK_FILE);
+    let fail = |e| StorageError::io(format!("cannot lock {}", file.display()), e);
+    let lock = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&file)
+        .map_err(fail)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(StorageError::Locked {
+            path: path.display().to_string(),
+        }),
+        Err(TryLockError::Error(e)) => Err(fail(e)),
+    }
+}
+
+fn caps() -> Caps {
+    Caps {
+        name: "lmdb",
+        persistent: true,
+        key_bytes_max: 64 << 20,
+        value_bytes_max: 64 << 20,
+        // One transaction keeps its changed pages in memory: at most 512 MiB of them.
+        batch_bytes_max: 128 << 20,
+        delete_range: true,
+        physical_drop: true,
+        checkpoint: true,
+        concurrent_writers: false,
+        long_snapshots: false,
+    }
+}
+
+impl Reader for LmdbEngine {
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.check_open()?;
+        let txn = self.tables.read()?;
+        Ok(self.tables.get(&txn, table, key)?.map(f).is_some())
+    }
+
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.check_open()?;
+        let txn = self.tables.read()?;
+        for (index, key) in keys.iter().enumerate() {
+            each(index, self.tables.get(&txn, table, key)?);
+        }
+        Ok(())
+    }
+
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
+        self.check_open()?;
+        range.check()?;
+        let view = Arc::new(View::take(&self.tables)?);
+        Ok(Box::new(LmdbCursor::new(view, table, range, opts)))
+    }
+}
+
+impl Engine for LmdbEngine {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        self.check_open()?;
+        let view = Arc::new(View::take(&self.tables)?);
+        Ok(Arc::new(SharedView(view)))
+    }
+
+    fn apply(&self, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
+        self.check_open()?;
+        self.check_sizes(batch)?;
+        self.space.admit(batch)?;
+        self.commits.apply(batch)
+    }
+
+    fn last_pos(&self) -> CommitPos {
+        CommitPos(self.tables.last_commit())
+    }
+
+    fn durable_pos(&self) -> CommitPos {
+        // A commit is flushed before readers see it.
+        self.last_pos()
+    }
+
+    fn wait_durable(&self, _: CommitPos) -> Result<()> {
+        self.check_open()
+    }
+
+    fn on_durable(&self, hook: DurableHook) {
+        self.commits.on_durable(hook);
+    }
+
+    fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
+        self.check_open()?;
+        range.check()?;
+        while self.drop_some(table, range)? {
+            self.check_open()?;
+        }
+        Ok(())
+    }
+
+    fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
+        self.dropped.write()[table.index()] = idents;
+    }
+
+    /// LMDB never rewrites data by itself: what `drop_range` has not removed is removed here, some
+    /// at each call.
+    fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
+        self.check_open()?;
+        if !self.dropped.read()[table.index()].contains(ident) {
+            return Ok(false);
+        }
+        with_ident(ident, |range| Ok(!self.drop_some(table, range)?))
+    }
+
+    fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
+        self.check_open()?;
+        range.check()?;
+        let (mut rows, mut bytes, mut last) = (0, 0u64, Vec::new());
+        let mut cursor = self.cursor(table, range, CursorOpts::default())?;
+        let more = cursor.visit(SIZE_ROWS, &mut |key, value| {
+            rows += 1;
+            bytes += (key.len() + value.len()) as u64 + ROW_OVERHEAD_BYTES;
+            if rows == SIZE_ROWS {
+                last = key.to_vec();
+            }
+            true
+        })?;
+        if !more {
+            return Ok(bytes);
+        }
+        let opts = CursorOpts {
+            reverse: true,
+            keys_only: true,
+            limit_hint: 1,
+            ..CursorOpts::default()
+        };
+        let mut end = Vec::new();
+        self.cursor(table, range, opts)?.visit(1, &mut |key, _| {
+            end = key.to_vec();
+            false
+        })?;
+        Ok(extrapolated(bytes, range.lower, &last, &end).max(bytes))
+    }
+
+    fn stats(&self, sink: &mut StatSink<'_>) {
+        let info = self.tables.env.info();
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        sink(
+            "file_bytes",
+            number(info.last_page_number.saturating_mul(4096)),
+        );
+        sink("map_bytes", number(info.map_size));
+        sink("readers", i64::from(info.number_of_readers));
+        let (transactions, busy_us) = self.commits.totals();
+        sink("commits", i64::try_from(transactions).unwrap_or(i64::MAX));
+        sink("commits_us", i64::try_from(busy_us).unwrap_or(i64::MAX));
+        sink(
+            "free_bytes",
+            i64::try_from(self.space.free_bytes()).unwrap_or(i64::MAX),
+        );
+        let Ok(txn) = self.tables.read() else {
+            return;
+        };
+        for table in Table::ALL {
+            let Ok(stat) = self.tables.database(table).stat(&txn) else {
+                continue;
+            };
+            let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
+            let name = table.name();
+            sink(&format!("{name}.entries"), number(stat.entries));
+            sink(&format!("{name}.depth"), i64::from(stat.depth));
+            sink(
+                &format!("{name}.size_bytes"),
+                number(pages.saturating_mul(stat.page_size as usize)),
+            );
+        }
+    }
+
+    fn checkpoint(&self, path: &Path) -> Result<()> {
+        self.check_open()?;
+        let fail = |e| StorageError::io(format!("cannot create {}", path.display()), e);
+        fs::create_dir(path).map_err(fail)?;
+        let copy = path.join("data.mdb");
+        let file = self
+            .tables
+            .env
+            .copy_to_path(&copy, CompactionOption::Enabled);
+        let file = file.map_err(|e| sort("a checkpoint", e))?;
+        file.sync_all().map_err(fail)?;
+        MARKER.write(path)
+    }
+
+    /// LMDB keeps no checksums: what can be checked is that all is there, in order and readable.
+    fn verify(&self) -> Result<Verified> {
+        self.check_open()?;
+        let mut verified = Verified::default();
+        for table in Table::ALL {
+            let mut before: Vec<u8> = Vec::new();
+            let opts = CursorOpts {
+                fill_cache: false,
+                ..CursorOpts::default()
+            };
+            let mut cursor = self.cursor(table, KeyRange::new(&[], MAX_KEY), opts)?;
+            while cursor.visit(1024, &mut |key, value| {
+                verified.bytes += (key.len() + value.len()) as u64;
+                if key <= before.as_slice() {
+                    let name = table.name();
+                    let finding = format!("{name}: key {key:02x?} stands behind a larger one");
+                    verified.findings.push(finding);
+                }
+                before.clear();
+                before.extend_from_slice(key);
+                true
+            })? {}
+        }
+        Ok(verified)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.check_open()?;
+        self.tables.env.force_sync().map_err(|e| sort("a flush", e))
+    }
+
+    fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.tables.env.force_sync().map_err(|e| sort("a flush", e))
+    }
+}
+
+/// The bytes of a whole range when those up to `last` are known: keys are taken to be spread
+/// evenly between the first and `end`.
+fn extrapolated(bytes: u64, lower: &[u8], last: &[u8], end: &[u8]) -> u64 {
+    let same = last.iter().zip(end).take_while(|(a, b)| a == b).count();
+    let word = |key: &[u8]| {
+        let mut word = [0; 8];
+        for (to, from) in word.iter_mut().zip(key.iter().skip(same)) {
+            *to = *from;
+        }
+        u64::from_be_bytes(word) as f64
+    };
+    let first = if lower.len() > same && lower[..same] == last[..same] {
+        word(lower)
+    } else {
+        0.0
+    };
+    let part = (word(last) - first) / (word(end) - first).max(1.0);
+    (bytes as f64 / part.clamp(1e-6, 1.0)) as u64
+}

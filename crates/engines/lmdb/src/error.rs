@@ -1,0 +1,55 @@
+//! LMDB's errors sorted into `StorageError`. What LMDB said stays in `source()`.
+
+use std::sync::Arc;
+
+use heed::{Error, MdbError};
+use storage::{Cause, StorageError};
+
+/// What LMDB said.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Said(String);
+
+/// Sorts an error; `step` says what was tried.
+pub(crate) fn sort(step: &'static str, error: Error) -> StorageError {
+    let cause = |text: String| Some(Arc::new(Said(text)) as Cause);
+    match error {
+        Error::Io(e) if is_full(&e) => StorageError::Full {
+            context: format!("the device is full during {step}"),
+        },
+        Error::Mdb(MdbError::MapFull) => StorageError::Full {
+            context: format!("the file has reached the size of its map during {step}"),
+        },
+        Error::Mdb(MdbError::TxnFull) => StorageError::Full {
+            context: format!("one transaction cannot change as many pages ({step})"),
+        },
+        Error::Mdb(MdbError::ReadersFull) => {
+            StorageError::Busy("every slot for readers is taken".to_owned())
+        }
+        Error::Mdb(e @ (MdbError::Corrupted | MdbError::PageNotFound | MdbError::Invalid)) => {
+            StorageError::Corrupt {
+                context: step.to_owned(),
+                source: cause(e.to_string()),
+            }
+        }
+        other => StorageError::Io {
+            context: step.to_owned(),
+            source: cause(other.to_string()),
+        },
+    }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+    )
+}
+
+/// An entry that no version of this crate writes.
+pub(crate) fn corrupt(context: &str) -> StorageError {
+    StorageError::Corrupt {
+        context: context.to_owned(),
+        source: None,
+    }
+}

@@ -1,0 +1,167 @@
+//! Keys beyond what LMDB takes (511 bytes). All keys that share their first [`PREFIX_BYTES`] bytes
+//! stand in one entry under those bytes, a *bucket*: what is left of each key, and its value, in
+//! key order. Shorter keys have an entry of their own. So the length of a stored key tells which it
+//! is, and the order of all keys is that of the contract.
+//!
+//! Promises: pure functions over bytes. Must not know: LMDB.
+
+use std::ops::Bound;
+
+/// Keys of this length and more go into buckets.
+pub(crate) const PREFIX_BYTES: usize = 480;
+
+/// Where a key is stored: under which stored key, and, in a bucket, with which rest.
+pub(crate) fn place(key: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match key.split_at_checked(PREFIX_BYTES) {
+        Some((prefix, rest)) => (prefix, Some(rest)),
+        None => (key, None),
+    }
+}
+
+/// The stored keys that may hold keys from `lower` up to but not including `upper`.
+pub(crate) fn stored_range<'a>(
+    lower: &'a [u8],
+    upper: &'a [u8],
+) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
+    let from = match place(lower).0 {
+        [] => Bound::Unbounded,
+        key => Bound::Included(key),
+    };
+    let to = match place(upper) {
+        (key, None) => Bound::Excluded(key),
+        (prefix, Some(_)) => Bound::Included(prefix),
+    };
+    (from, to)
+}
+
+/// The stored key is that of a bucket.
+pub(crate) fn is_bucket(stored: &[u8]) -> bool {
+    stored.len() == PREFIX_BYTES
+}
+
+/// Rests and values in order; `None` for one that is cut short, which is damage.
+pub(crate) fn entries(bucket: &[u8]) -> Entries<'_> {
+    Entries(bucket)
+}
+
+/// Walks a bucket.
+#[derive(Clone)]
+pub(crate) struct Entries<'a>(&'a [u8]);
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Option<(&'a [u8], &'a [u8])>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let Some((entry, behind)) = split(self.0) else {
+            self.0 = &[];
+            return Some(None);
+        };
+        self.0 = behind;
+        Some(Some(entry))
+    }
+}
+
+type Entry<'a> = (&'a [u8], &'a [u8]);
+
+fn split(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+    let (rest_len, bytes) = length(bytes)?;
+    let (value_len, bytes) = length(bytes)?;
+    let (rest, bytes) = bytes.split_at_checked(rest_len)?;
+    let (value, bytes) = bytes.split_at_checked(value_len)?;
+    Some(((rest, value), bytes))
+}
+
+fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (len, behind) = bytes.split_first_chunk::<4>()?;
+    Some((usize::try_from(u32::from_le_bytes(*len)).ok()?, behind))
+}
+
+fn push(out: &mut Vec<u8>, rest: &[u8], value: &[u8]) {
+    for part in [rest, value] {
+        // Keys and values are below 2^32 bytes by `Caps`.
+        out.extend_from_slice(&(part.len() as u32).to_le_bytes());
+    }
+    out.extend_from_slice(rest);
+    out.extend_from_slice(value);
+}
+
+/// The value under `rest`.
+pub(crate) fn find<'a>(bucket: &'a [u8], rest: &[u8]) -> Option<&'a [u8]> {
+    entries(bucket)
+        .flatten()
+        .find(|(r, _)| *r == rest)
+        .map(|(_, value)| value)
+}
+
+/// The bucket with `value` under `rest`, or without `rest`.
+pub(crate) fn with(bucket: &[u8], rest: &[u8], value: Option<&[u8]>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bucket.len() + rest.len() + value.map_or(0, <[u8]>::len) + 8);
+    let mut value = value;
+    for (r, v) in entries(bucket).flatten() {
+        if let Some(new) = value.filter(|_| rest <= r) {
+            push(&mut out, rest, new);
+            value = None;
+        }
+        if r != rest {
+            push(&mut out, r, v);
+        }
+    }
+    if let Some(new) = value {
+        push(&mut out, rest, new);
+    }
+    out
+}
+
+/// The bucket with those entries only whose rest is to be kept.
+pub(crate) fn retained(bucket: &[u8], keep: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (r, v) in entries(bucket).flatten().filter(|(r, _)| keep(r)) {
+        push(&mut out, r, v);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(bucket: &[u8]) -> Vec<(&[u8], &[u8])> {
+        entries(bucket).map(|e| e.expect("whole")).collect()
+    }
+
+    #[test]
+    fn buckets_keep_order_and_replace() {
+        let b = with(&[], b"m", Some(b"1"));
+        let b = with(&b, b"", Some(b"2"));
+        let b = with(&b, b"z", Some(b""));
+        let b = with(&b, b"m", Some(b"3"));
+        let expected: Vec<(&[u8], &[u8])> = vec![(b"", b"2"), (b"m", b"3"), (b"z", b"")];
+        assert_eq!(shown(&b), expected);
+        assert_eq!(find(&b, b"m"), Some(&b"3"[..]));
+        assert_eq!(find(&b, b"n"), None);
+        assert_eq!(shown(&with(&b, b"m", None)).len(), 2);
+        assert_eq!(with(&b, b"absent", None), b);
+        assert_eq!(shown(&retained(&b, |r| r < b"n".as_slice())).len(), 2);
+        assert!(with(&with(&[], b"a", Some(b"1")), b"a", None).is_empty());
+    }
+
+    #[test]
+    fn a_bucket_cut_short_is_damage() {
+        let b = with(&[], b"rest", Some(b"value"));
+        assert!(entries(&b[..b.len() - 1]).any(|e| e.is_none()));
+    }
+
+    #[test]
+    fn the_order_of_stored_keys_is_that_of_keys() {
+        let short = vec![7u8; PREFIX_BYTES - 1];
+        let exact = vec![7u8; PREFIX_BYTES];
+        let long = vec![7u8; PREFIX_BYTES + 5];
+        assert_eq!(place(&short), (&short[..], None));
+        assert_eq!(place(&exact), (&exact[..], Some(&[][..])));
+        assert_eq!(place(&long), (&exact[..], Some(&[7u8; 5][..])));
+        assert!(is_bucket(place(&exact).0) && !is_bucket(place(&short).0));
+    }
+}

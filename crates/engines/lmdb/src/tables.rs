@@ -1,0 +1,112 @@
+//! The environment and its six databases, and single keys in them.
+
+use heed::types::Bytes;
+use heed::{Database, Env, RoTxn, RwTxn, WithoutTls};
+use storage::{Result, Table};
+
+use crate::error::sort;
+use crate::long_keys::{find, place, with};
+
+pub(crate) type Read<'e> = RoTxn<'e, WithoutTls>;
+
+/// An open environment.
+#[derive(Clone)]
+pub(crate) struct Tables {
+    pub(crate) env: Env<WithoutTls>,
+    databases: [Database<Bytes, Bytes>; Table::ALL.len()],
+}
+
+impl Tables {
+    /// Opens the databases, or makes them.
+    pub(crate) fn open(env: Env<WithoutTls>) -> Result<Tables> {
+        let fail = |e| sort("opening", e);
+        let mut txn = env.write_txn().map_err(fail)?;
+        let mut databases = Vec::with_capacity(Table::ALL.len());
+        for table in Table::ALL {
+            let made = env.create_database::<Bytes, Bytes>(&mut txn, Some(table.name()));
+            databases.push(made.map_err(fail)?);
+        }
+        let databases = <[Database<Bytes, Bytes>; Table::ALL.len()]>::try_from(databases)
+            .map_err(|_| crate::error::corrupt("the number of tables"))?;
+        // Scratch data means nothing to a new process.
+        databases[Table::Tmp.index()]
+            .clear(&mut txn)
+            .map_err(fail)?;
+        txn.commit().map_err(fail)?;
+        Ok(Tables { env, databases })
+    }
+
+    /// The database of a table.
+    pub(crate) fn database(&self, table: Table) -> Database<Bytes, Bytes> {
+        self.databases[table.index()]
+    }
+
+    /// A read of the latest state.
+    pub(crate) fn read(&self) -> Result<Read<'_>> {
+        self.env.read_txn().map_err(|e| sort("a read", e))
+    }
+
+    /// The value of a key in the state that `txn` sees.
+    pub(crate) fn get<'t>(
+        &self,
+        txn: &'t RoTxn<'_, heed::AnyTls>,
+        table: Table,
+        key: &[u8],
+    ) -> Result<Option<&'t [u8]>> {
+        let (stored, rest) = place(key);
+        if stored.is_empty() {
+            return Ok(None);
+        }
+        let found = self.database(table).get(txn, stored);
+        let found = found.map_err(|e| sort("a read", e))?;
+        Ok(match rest {
+            None => found,
+            Some(rest) => found.and_then(|bucket| find(bucket, rest)),
+        })
+    }
+
+    /// Sets a key, or removes it.
+    pub(crate) fn set(
+        &self,
+        txn: &mut RwTxn<'_>,
+        table: Table,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        let database = self.database(table);
+        let fail = |e| sort("a write", e);
+        let (stored, rest) = place(key);
+        let Some(rest) = rest else {
+            return match value {
+                Some(value) => database.put(txn, stored, value),
+                None => database.delete(txn, stored).map(|_| ()),
+            }
+            .map_err(fail);
+        };
+        let bucket = database.get(txn, stored).map_err(fail)?;
+        let bucket = with(bucket.unwrap_or_default(), rest, value);
+        self.set_bucket(txn, table, stored, &bucket)
+    }
+
+    /// Writes a bucket; an empty one is none.
+    pub(crate) fn set_bucket(
+        &self,
+        txn: &mut RwTxn<'_>,
+        table: Table,
+        stored: &[u8],
+        bucket: &[u8],
+    ) -> Result<()> {
+        let database = self.database(table);
+        if bucket.is_empty() {
+            database.delete(txn, stored).map(|_| ())
+        } else {
+            database.put(txn, stored, bucket)
+        }
+        .map_err(|e| sort("a write", e))
+    }
+
+    /// Number of the newest commit that a read begun now sees.
+    pub(crate) fn last_commit(&self) -> u64 {
+        self.env.info().last_txn_id as u64
+    }
+}

@@ -1,0 +1,54 @@
+//! A fixed state of all tables: one read transaction, which any thread may use, one at a time.
+
+use std::time::{Duration, Instant};
+
+use heed::{RoTxn, WithoutTls};
+use parking_lot::Mutex;
+use storage::{Result, RowBatch, Table};
+
+use crate::error::sort;
+use crate::rows::{self, Wanted};
+use crate::tables::Tables;
+
+/// The state and what keeps it.
+pub(crate) struct View {
+    tables: Tables,
+    txn: Mutex<RoTxn<'static, WithoutTls>>,
+    pos: u64,
+    taken: Instant,
+}
+
+impl View {
+    /// Fixes the latest state.
+    pub(crate) fn take(tables: &Tables) -> Result<View> {
+        let txn = tables.env.clone().static_read_txn();
+        let txn = txn.map_err(|e| sort("a snapshot", e))?;
+        Ok(View {
+            tables: tables.clone(),
+            pos: txn.id() as u64,
+            txn: Mutex::new(txn),
+            taken: Instant::now(),
+        })
+    }
+
+    /// The value of a key, shown to `f`.
+    pub(crate) fn get(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let txn = self.txn.lock();
+        Ok(self.tables.get(&txn, table, key)?.map(f).is_some())
+    }
+
+    /// Number of the newest commit in it.
+    pub(crate) fn pos(&self) -> u64 {
+        self.pos
+    }
+
+    /// How long it has been held.
+    pub(crate) fn age(&self) -> Duration {
+        self.taken.elapsed()
+    }
+
+    /// As [`rows::read`].
+    pub(crate) fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool> {
+        rows::read(&self.tables, &self.txn.lock(), wanted, rows)
+    }
+}

@@ -1,0 +1,110 @@
+//! `$changeStream`: the changes of a collection, a database or the deployment as events, from the
+//! log. `$changeStreamSplitLargeEvent`: an event too large for a reply in fragments. Errors: those
+//! of `spec`, 40573 on a server without a log, 166 for a view or time-series collection, 286 when
+//! the place to resume at is not in the log any more, 280 when it is not in the stream, 47 when a
+//! document that is required is not there.
+
+mod description;
+mod event;
+mod source;
+mod spec;
+mod split;
+
+use crate::exec::{BatchStream, ChangeProgress, ExecContext, Resolved};
+use crate::stage::{Placement, Stage, StageContext, StageOp, one};
+use model::{DocBuf, Namespace, Result, Value, bail, code};
+use spec::{Scope, Spec, Start, no_log};
+use std::sync::Arc;
+
+pub(super) static STAGES: &[StageOp] = &[
+    StageOp {
+        name: "$changeStream",
+        placement: Placement {
+            first: true,
+            in_facet: false,
+            on_database: true,
+            changes: true,
+            ..Placement::ANYWHERE
+        },
+        parse,
+    },
+    StageOp {
+        name: "$changeStreamSplitLargeEvent",
+        placement: Placement {
+            in_facet: false,
+            in_lookup: false,
+            in_union: false,
+            last: true,
+            ..Placement::EACH
+        },
+        parse: split::parse,
+    },
+];
+
+/// A stream of changes to be opened.
+struct ChangeStage {
+    spec: Arc<Spec>,
+    progress: Arc<ChangeProgress>,
+}
+
+fn parse(
+    cx: &mut StageContext<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<Vec<Arc<dyn Stage>>> {
+    let spec = Spec::parse(name, arg, cx.options)?;
+    let behind = match spec.start {
+        Start::Behind(token) => Some(token),
+        Start::Now | Start::At(_) => None,
+    };
+    one(ChangeStage {
+        progress: Arc::new(ChangeProgress::new(behind)),
+        spec: Arc::new(spec),
+    })
+}
+
+impl Stage for ChangeStage {
+    fn check(&self, exec: &ExecContext<'_>) -> Result<()> {
+        let store = exec.host.changes().ok_or_else(no_log)?.store;
+        let Scope::Collection { db, coll } = &self.spec.scope else {
+            return Ok(());
+        };
+        let ns = Namespace::new(db, coll)?;
+        let view = matches!(exec.host.resolve(&ns)?, Resolved::View { .. });
+        let series = store.collection(&ns)?;
+        let series = series.is_some_and(|c| c.options().doc().contains("timeseries"));
+        if view || series {
+            bail!(
+                code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                "Namespace {ns} is a {}, not a collection",
+                if view {
+                    "view"
+                } else {
+                    "timeseries collection"
+                }
+            );
+        }
+        Ok(())
+    }
+
+    fn open(
+        self: Arc<Self>,
+        _: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        let host = exec.host.changes().ok_or_else(no_log)?;
+        source::open(self.spec.clone(), self.progress.clone(), &host)
+    }
+
+    fn describe(&self) -> DocBuf {
+        model::doc! { "$changeStream": self.spec.given.doc() }
+    }
+
+    fn makes_documents(&self) -> bool {
+        true
+    }
+
+    fn changes(&self) -> Option<&Arc<ChangeProgress>> {
+        Some(&self.progress)
+    }
+}

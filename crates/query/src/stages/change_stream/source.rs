@@ -1,0 +1,272 @@
+//! The source of a change stream: reads the log, shows what is the stream's. Promises: each event
+//! once and in order; nothing of the log is read for changes that do not concern the stream. Must
+//! not know: sessions, cursors.
+
+use super::event::{Event, each};
+use super::spec::{Image, Spec, Start, no_log};
+use crate::exec::{
+    BatchStream, CHANGE_TOKEN, ChangeHost, ChangeProgress, DocBatch, ExecContext, ResumeToken,
+};
+use model::{Doc, DocBuf, MongoError, Namespace, Result, Timestamp, Value, code};
+use std::sync::Arc;
+use store::{LogReader, Read, ReadView, Store, Watch};
+
+/// Commits looked at between two looks at the clock.
+const STEP_ROWS: usize = 64;
+/// Steps after which a batch without events is given, so that the caller can tell how far it is.
+const STEPS_MAX: usize = 256;
+
+pub(super) fn open(
+    spec: Arc<Spec>,
+    progress: Arc<ChangeProgress>,
+    host: &ChangeHost<'_>,
+) -> Result<Box<dyn BatchStream>> {
+    let store = Arc::clone(host.store);
+    let log = store.log().ok_or_else(no_log)?;
+    let visible = log.visible().as_u64();
+    let (from, behind) = match spec.start {
+        Start::Now => (visible + 1, None),
+        Start::At(t) => (t.as_u64(), None),
+        Start::Behind(token) => (token.time, Some(token)),
+    };
+    let from = Timestamp::from_u64(from);
+    if from < log.oldest() {
+        return Err(lost(from));
+    }
+    let watch = Arc::new(log.watch(spec.scope.concerned()));
+    let reader = store.read_log(from).ok_or_else(no_log)?.with_images();
+    progress.open(Arc::clone(&watch), from);
+    let source = Source {
+        must_find: behind.filter(|t| t.event).map(ResumeToken::whole),
+        behind: behind.map(|t| if t.fragment > 0 { before(t) } else { t }),
+        image_ms: host.image_ms,
+        spec,
+        progress,
+        store,
+        watch,
+        reader,
+        ended: false,
+    };
+    Ok(Box::new(source))
+}
+
+/// A place right before a whole event: fragments of it are still to be shown.
+fn before(token: ResumeToken) -> ResumeToken {
+    match token.whole() {
+        t if t.invalidates => ResumeToken {
+            invalidates: false,
+            ..t
+        },
+        t if t.operation > 0 => ResumeToken {
+            operation: t.operation - 1,
+            invalidates: true,
+            ..t
+        },
+        t => ResumeToken::before(Timestamp::from_u64(t.time)),
+    }
+}
+
+fn lost(next: Timestamp) -> MongoError {
+    MongoError::new(
+        code::CHANGE_STREAM_HISTORY_LOST,
+        format!(
+            "Resume of change stream was not possible, as the resume point may no longer be in \
+                the oplog: {next:?}"
+        ),
+    )
+    .label("NonResumableChangeStreamError")
+}
+
+struct Source {
+    spec: Arc<Spec>,
+    progress: Arc<ChangeProgress>,
+    store: Arc<Store>,
+    watch: Arc<Watch>,
+    reader: LogReader,
+    /// Events up to here were shown before.
+    behind: Option<ResumeToken>,
+    /// This event must be in the stream.
+    must_find: Option<ResumeToken>,
+    /// Milliseconds for which documents before changes are kept; `None` as long as the log.
+    image_ms: Option<i64>,
+    ended: bool,
+}
+
+impl BatchStream for Source {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        let log = self.store.log().ok_or_else(no_log)?;
+        // First how far it may be read, then whether anything up to there is of concern.
+        let visible = log.visible().as_u64();
+        let mut at_end = true;
+        if self.watch.take() {
+            at_end = self
+                .read(exec, out)
+                .inspect_err(|_| self.watch.put_back())?;
+            if !at_end {
+                self.watch.put_back();
+            }
+        } else {
+            self.reader.skip_to(Timestamp::from_u64(visible + 1));
+        }
+        self.progress.advance(self.reader.next(), at_end);
+        Ok(true)
+    }
+}
+
+impl Source {
+    /// Reads until the batch is full or the end of the log; true at the end.
+    fn read(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        let images = Images {
+            store: &self.store,
+            spec: &self.spec,
+            oldest_ms: self.image_ms.map(|ms| exec.env.now_ms.saturating_sub(ms)),
+        };
+        let (behind, must_find, ended) = (self.behind, &mut self.must_find, &mut self.ended);
+        for _ in 0..STEPS_MAX {
+            exec.env.check_interrupt()?;
+            let mut failure = None;
+            let read = self.reader.visit(STEP_ROWS, &mut |time, entry| {
+                each(images.spec, time, entry, &mut |event| {
+                    if *ended || failure.is_some() {
+                        return;
+                    }
+                    if must_find.is_some_and(|t| t == event.token) {
+                        *must_find = None;
+                    }
+                    if behind.is_some_and(|b| event.token <= b) {
+                        return;
+                    }
+                    match images.push(&event, out) {
+                        Ok(()) => *ended = event.ends,
+                        Err(e) => failure = Some(e),
+                    }
+                });
+                // Its entry has been passed and it was not there.
+                if must_find.is_some_and(|t| t.time <= time.as_u64()) {
+                    failure = Some(not_found());
+                }
+                failure.is_none() && !*ended && !out.is_full()
+            })?;
+            if let Some(e) = failure {
+                return Err(e);
+            }
+            match read {
+                Read::Lost => return Err(lost(self.reader.next())),
+                Read::End => {
+                    let next = self.reader.next().as_u64();
+                    if must_find.is_some_and(|t| t.time < next) {
+                        return Err(not_found());
+                    }
+                    return Ok(true);
+                }
+                Read::More if *ended || out.is_full() => return Ok(false),
+                Read::More => {}
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn not_found() -> MongoError {
+    MongoError::new(
+        code::CHANGE_STREAM_FATAL_ERROR,
+        "cannot resume stream; the resume token was not found",
+    )
+    .label("NonResumableChangeStreamError")
+}
+
+/// The documents that come with events.
+struct Images<'s> {
+    store: &'s Store,
+    spec: &'s Spec,
+    /// Documents before changes that are older do not count any more.
+    oldest_ms: Option<i64>,
+}
+
+impl Images<'_> {
+    fn push(&self, event: &Event<'_>, out: &mut DocBatch) -> Result<()> {
+        let changed = matches!(event.kind, "update" | "replace" | "delete");
+        let before = match self.spec.before {
+            Image::Off => None,
+            _ if !changed => None,
+            mode => Some(self.required(mode, event, self.before(event))?),
+        };
+        let after = match self.spec.after {
+            Image::Lookup if event.kind == "update" => Some(self.look_up(event)?),
+            Image::WhenAvailable | Image::Required if event.kind == "update" => {
+                let made = self.before(event).and_then(|old| after(old, event));
+                Some(self.required_made(event, made)?)
+            }
+            _ => None,
+        };
+        let meta = model::doc! { CHANGE_TOKEN: event.token.to_data().as_str() };
+        out.build(Some(meta.doc()), |w| {
+            let after = after.as_ref().map(|d| d.as_ref().map(DocBuf::doc));
+            event.write(w, self.spec, after, before);
+        });
+        Ok(())
+    }
+
+    /// The document before the change, where it was kept and has not expired.
+    fn before<'e>(&self, event: &Event<'e>) -> Option<Doc<'e>> {
+        let wall = match event.entry.field("wall") {
+            Value::Date(ms) => ms,
+            _ => i64::MIN,
+        };
+        let kept = self.oldest_ms.is_none_or(|oldest| wall >= oldest);
+        event.operation.field("preImage").as_doc().filter(|_| kept)
+    }
+
+    fn required<'d>(
+        &self,
+        mode: Image,
+        event: &Event<'_>,
+        found: Option<Doc<'d>>,
+    ) -> Result<Option<Doc<'d>>> {
+        if found.is_none() && mode == Image::Required {
+            return Err(missing("pre", event));
+        }
+        Ok(found)
+    }
+
+    fn required_made(&self, event: &Event<'_>, made: Option<DocBuf>) -> Result<Option<DocBuf>> {
+        if made.is_none() && self.spec.after == Image::Required {
+            return Err(missing("post", event));
+        }
+        Ok(made)
+    }
+
+    /// The document as it is now, unless the collection is another one.
+    fn look_up(&self, event: &Event<'_>) -> Result<Option<DocBuf>> {
+        let ns = Namespace::new(event.db, event.coll)?;
+        let Some(coll) = self.store.collection(&ns)? else {
+            return Ok(None);
+        };
+        let same =
+            matches!(event.operation.field("ui"), Value::Binary(b) if b.bytes == coll.uuid());
+        let mut found = None;
+        if let (true, Some(key)) = (same, event.operation.field("o2").as_doc()) {
+            coll.get_with(&ReadView::LATEST, &key.field("_id"), &mut |doc| {
+                found = Some(doc.to_buf());
+            })?;
+        }
+        Ok(found)
+    }
+}
+
+fn after(old: Doc<'_>, event: &Event<'_>) -> Option<DocBuf> {
+    let o = event.operation.field("o").as_doc()?;
+    store::apply_diff(old, o.field("diff").as_doc()?)
+}
+
+fn missing(which: &str, event: &Event<'_>) -> MongoError {
+    let message = format!(
+        "Change stream was configured to require a {which}-image for all update, delete and \
+            replace events, but the {which}-image was not found for event: {{ _data: {} }}",
+        event.token.to_data()
+    );
+    MongoError::new(code::NO_MATCHING_DOCUMENT, message).label("NonResumableChangeStreamError")
+}

@@ -1,0 +1,116 @@
+//! The runtime of a thread, and in it the session of the operation the thread works for.
+
+use crate::limits::Settings;
+use crate::session::Session;
+use crate::{emitted, failure, native, origins, watch};
+use model::{MongoError, Result, Value};
+use operators::Cx;
+use operators::script::{Call, Wants};
+use rquickjs::Runtime;
+use std::cell::RefCell;
+
+/// Bytes of stack a script may use; threads have two megabytes.
+const STACK_BYTES: usize = 1 << 20;
+/// Cycles are looked for when this much was allocated since the last time.
+const GC_BYTES: usize = 4 << 20;
+
+struct Machine {
+    /// Before the runtime, which must be the last to go.
+    session: Option<Session>,
+    runtime: Runtime,
+}
+
+thread_local! {
+    static MACHINE: RefCell<Option<Machine>> = const { RefCell::new(None) };
+}
+
+impl Machine {
+    fn new() -> Result<Machine> {
+        let runtime = Runtime::new().map_err(|_| out_of_memory())?;
+        runtime.set_max_stack_size(STACK_BYTES);
+        runtime.set_gc_threshold(GC_BYTES);
+        runtime.set_interrupt_handler(Some(Box::new(watch::must_end)));
+        Ok(Machine {
+            session: None,
+            runtime,
+        })
+    }
+
+    fn call<'a>(
+        &mut self,
+        settings: &Settings<'_>,
+        cx: &Cx<'_, 'a>,
+        call: &Call<'_, '_>,
+    ) -> Result<Value<'a>> {
+        if self
+            .session
+            .as_ref()
+            .is_none_or(|s| s.operation != cx.env.id)
+        {
+            // Only one operation's values are in the runtime at a time.
+            self.session = None;
+            self.runtime.set_memory_limit(settings.limits.heap_bytes);
+            self.session = Some(Session::new(&self.runtime, cx.env, settings.version)?);
+        }
+        let Some(session) = &mut self.session else {
+            return Err(out_of_memory());
+        };
+        session.call(cx, call)
+    }
+}
+
+fn out_of_memory() -> MongoError {
+    failure::failed("InternalError: out of memory")
+}
+
+/// Calls a function on this thread.
+pub(crate) fn call<'a>(
+    settings: &Settings<'_>,
+    cx: &Cx<'_, 'a>,
+    call: &Call<'_, '_>,
+) -> Result<Value<'a>> {
+    let limits = settings.limits;
+    watch::begin(cx.env.interrupt.clone(), limits.call);
+    emitted::begin((call.wants == Wants::Emitted).then_some(limits.emitted_bytes));
+    let called = MACHINE.with(|machine| {
+        let mut machine = machine
+            .try_borrow_mut()
+            .map_err(|_| MongoError::internal("a script within a script"))?;
+        let machine = match &mut *machine {
+            Some(m) => m,
+            none => none.insert(Machine::new()?),
+        };
+        let called = machine.call(settings, cx, call);
+        if called.is_err() {
+            // It may be short of memory, or in the middle of anything.
+            machine.session = None;
+        }
+        called
+    });
+    origins::clear();
+    native::printed(settings.print);
+    match watch::end() {
+        // Whatever the script made of it.
+        Some(why) => {
+            end(cx.env.id);
+            Err(why)
+        }
+        None => called,
+    }
+}
+
+/// Forgets the session of an operation, if it is this thread's.
+pub(crate) fn end(operation: u64) {
+    // A thread that is ending has none any more.
+    let _ = MACHINE.try_with(|machine| {
+        if let Ok(mut machine) = machine.try_borrow_mut()
+            && let Some(machine) = machine.as_mut()
+            && machine
+                .session
+                .as_ref()
+                .is_some_and(|s| s.operation == operation)
+        {
+            machine.session = None;
+        }
+    });
+}

@@ -1,0 +1,215 @@
+//! One operation's context on one thread: the prelude, global variables, compiled functions.
+
+use crate::failure::{Failure, Outcome};
+use crate::native::TOOLS;
+use crate::to_bson::ToBson;
+use crate::to_js::{ToJs, tool};
+use crate::{emitted, native, source};
+use model::{DocBuf, MongoError, Result, Value};
+use operators::script::{Call, Script, Wants};
+use operators::{Cx, Env};
+use rquickjs::context::{EvalOptions, intrinsic};
+use rquickjs::function::Args;
+use rquickjs::object::Property;
+use rquickjs::{Context, Ctx, Error, Function, Object, Persistent, Runtime, Value as Js};
+use rustc_hash::FxHashMap;
+
+/// What of the language there is: nothing that shares memory or waits.
+type Language = (
+    intrinsic::Date,
+    intrinsic::Eval,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::Json,
+    intrinsic::Proxy,
+    intrinsic::MapSet,
+    intrinsic::TypedArrays,
+    intrinsic::Promise,
+);
+
+/// A compiled function.
+struct Compiled {
+    function: Persistent<Function<'static>>,
+    /// The fields of the document it can look at; `None` is all.
+    fields: Option<Vec<String>>,
+}
+
+/// The context of one operation.
+pub(crate) struct Session {
+    /// Whose it is.
+    pub(crate) operation: u64,
+    // Values go before the context.
+    compiled: FxHashMap<u64, Compiled>,
+    tools: Persistent<Object<'static>>,
+    context: Context,
+}
+
+impl Session {
+    /// A context with the operation's global variables.
+    ///
+    /// # Errors
+    /// 139 without memory for it; those of the interrupt.
+    pub(crate) fn new(runtime: &Runtime, env: &Env, version: &'static str) -> Result<Session> {
+        let context = Context::custom::<Language>(runtime)
+            .map_err(|_| crate::failure::failed("InternalError: out of memory"))?;
+        let tools = context.with(|ctx| {
+            prepare(&ctx, env, version)
+                .map(|tools| Persistent::save(&ctx, tools))
+                .map_err(|e| e.into_error(&ctx, None))
+        })?;
+        Ok(Session {
+            operation: env.id,
+            compiled: FxHashMap::default(),
+            tools,
+            context,
+        })
+    }
+
+    /// Calls a function.
+    ///
+    /// # Errors
+    /// As [`operators::script::Scripts::call`].
+    pub(crate) fn call<'a>(&mut self, cx: &Cx<'_, 'a>, call: &Call<'_, '_>) -> Result<Value<'a>> {
+        let (tools, compiled) = (self.tools.clone(), &mut self.compiled);
+        self.context.with(|ctx| {
+            let tools = tools
+                .restore(&ctx)
+                .map_err(|e| Failure::from(e).into_error(&ctx, None))?;
+            run(&ctx, &tools, compiled, cx, call).map_err(|e| e.into_error(&ctx, Some(&tools)))
+        })
+    }
+}
+
+fn prepare<'js>(ctx: &Ctx<'js>, env: &Env, version: &'static str) -> Outcome<Object<'js>> {
+    let prelude: Function<'js> =
+        ctx.eval_with_options(include_str!("prelude.js"), options("shell"))?;
+    let tools: Object<'js> = prelude.call((native::object(ctx, version)?,))?;
+    let globals = ctx.globals();
+    globals.prop(TOOLS, Property::from(tools.clone()))?;
+    globals.prop("fullObject", Property::from(true).writable().configurable())?;
+    if let Some(scope) = &env.script_scope {
+        let mut to_js = ToJs::new(ctx, &tools, false);
+        for (name, v) in scope.doc().iter() {
+            globals.set(name, to_js.argument(&v)?)?;
+        }
+    }
+    Ok(tools)
+}
+
+fn options(name: &str) -> EvalOptions {
+    let mut options = EvalOptions::default();
+    options.strict = false;
+    options.filename = Some(name.to_owned());
+    options
+}
+
+/// Compiles a text in the first of its forms that is no syntax error.
+fn compile<'js>(ctx: &Ctx<'js>, script: &Script) -> Outcome<Function<'js>> {
+    let mut last = Failure::from(Error::Unknown);
+    for text in source::candidates(&script.source) {
+        let compiled = ctx.eval_with_options::<Js<'js>, _>(text, options("script"));
+        match compiled {
+            Ok(v) => match v.into_function() {
+                Some(f) => return Ok(f),
+                // A function that was called at once: the text is an expression.
+                None => continue,
+            },
+            Err(Error::Exception) => {
+                let thrown = ctx.catch();
+                let is_syntax = thrown
+                    .as_object()
+                    .and_then(|o| o.get::<_, String>("name").ok())
+                    .is_some_and(|name| name == "SyntaxError");
+                ctx.throw(thrown);
+                last = Failure::from(Error::Exception);
+                if !is_syntax {
+                    break;
+                }
+            }
+            Err(e) => last = Failure::from(e),
+        }
+    }
+    Err(last)
+}
+
+fn run<'js, 'a>(
+    ctx: &Ctx<'js>,
+    tools: &Object<'js>,
+    compiled: &mut FxHashMap<u64, Compiled>,
+    cx: &Cx<'_, 'a>,
+    call: &Call<'_, '_>,
+) -> Outcome<Value<'a>> {
+    if !compiled.contains_key(&call.script.id) {
+        let function = compile(ctx, call.script)?;
+        compiled.insert(
+            call.script.id,
+            Compiled {
+                function: Persistent::save(ctx, function),
+                fields: source::fields_read(&call.script.source),
+            },
+        );
+    }
+    let Some(found) = compiled.get(&call.script.id) else {
+        return Err(MongoError::internal("a function was just compiled").into());
+    };
+    let function = found.function.clone().restore(ctx)?;
+    let mut to_js = ToJs::new(ctx, tools, call.wants != Wants::Truth);
+    let mut args = Args::new(ctx.clone(), call.args.len().max(3));
+    if let Some(this) = &call.this {
+        let this = match this {
+            Value::Document(d) => to_js.document(*d, found.fields.as_deref())?,
+            v => to_js.argument(v)?,
+        };
+        ctx.globals().set("obj", this.clone())?;
+        args.this(this)?;
+    }
+    let returned: Js<'js> = if call.wants == Wants::Fold {
+        args.push_arg(function)?;
+        for v in call.args {
+            args.push_arg(to_js.argument(v)?)?;
+        }
+        args.apply(&tools.get::<_, Function<'js>>("fold")?)?
+    } else {
+        for v in call.args {
+            args.push_arg(to_js.argument(v)?)?;
+        }
+        args.apply(&function)?
+    };
+    // Lives until the result is read.
+    let noted = to_js.into_noted();
+    let result = answer(tools, cx, call.wants, &returned);
+    drop(noted);
+    result
+}
+
+/// What is wanted of a call that returned.
+fn answer<'js, 'a>(
+    tools: &Object<'js>,
+    cx: &Cx<'_, 'a>,
+    wants: Wants,
+    returned: &Js<'js>,
+) -> Outcome<Value<'a>> {
+    match wants {
+        Wants::Truth => Ok(Value::Bool(match returned.as_bool() {
+            Some(b) => b,
+            None => tool(tools, "truth", (returned.clone(),))?,
+        })),
+        Wants::Emitted => {
+            let all = emitted::end();
+            cx.spend(all.as_bytes().len())?;
+            Ok(Value::Array(all.doc().copy_into(cx.arena).as_array()))
+        }
+        Wants::Value | Wants::Fold => {
+            let mut written = Ok(());
+            let doc = DocBuf::build(|w| {
+                written = ToBson::new(tools).returned(w, "", returned);
+            });
+            written?;
+            cx.spend(doc.as_bytes().len())?;
+            Ok(doc
+                .doc()
+                .first()
+                .map_or(Value::Null, |(_, v)| v.copy_into(cx.arena)))
+        }
+    }
+}

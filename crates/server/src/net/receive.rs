@@ -1,0 +1,137 @@
+//! Receiving, through TLS where the connection has it. Promises: what is given on is what the
+//! client sent inside the records, and nothing else.
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use super::conn::{Conn, DriveContext};
+use super::handler::Handler;
+use super::state::{State, Step};
+use super::stats::add;
+use super::tls::{Broken, Channel, RECORD_LEN};
+
+impl<H: Handler> Conn<H> {
+    /// Receives into `into`; 0 at the end of the stream, and when it is broken. Notes whether the
+    /// socket may hold more.
+    pub(super) fn receive(
+        &self,
+        env: &mut DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        if matches!(state.channel, Channel::Plain) {
+            let (received, _) = recv(&self.stream, &mut *into, RecvFlags::empty())?;
+            if received > 0 {
+                self.note_received(env, state, received, into.len());
+            }
+            return Ok(received);
+        }
+        let mut records = std::mem::take(&mut env.buffers.records);
+        records.resize(RECORD_LEN, 0);
+        let result = self.receive_records(env, state, &mut records, into);
+        env.buffers.records = records;
+        result
+    }
+
+    fn receive_records(
+        &self,
+        env: &mut DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+        records: &mut [u8],
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        loop {
+            if let Some(n) = state.channel.session().and_then(|s| s.opened(into)) {
+                // There may be more, here or at the socket; the next receive finds out.
+                state.readable = true;
+                return Ok(n);
+            }
+            let (received, _) = recv(&self.stream, &mut *records, RecvFlags::empty())?;
+            let bytes = records.get(..received).unwrap_or_default();
+            if bytes.is_empty() {
+                return Ok(0);
+            }
+            add(&env.set.counters.bytes_in, received);
+            match state.channel.decide(bytes) {
+                Err(Broken) => return Ok(0),
+                Ok(true) => {}
+                Ok(false) => {
+                    // Plain after all. `into` is longer than a record.
+                    let n = bytes.len().min(into.len());
+                    let (to, from) = (into.get_mut(..n), bytes.get(..n));
+                    if let (Some(to), Some(from)) = (to, from) {
+                        to.copy_from_slice(from);
+                    }
+                    state.readable = true;
+                    return Ok(n);
+                }
+            }
+            if !self.open(env, state, bytes) {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Opens records. False when they are none, or the handshake has failed; then the client is
+    /// told why, if it still listens.
+    fn open(
+        &self,
+        env: &mut DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+        bytes: &[u8],
+    ) -> bool {
+        let Some(session) = state.channel.session() else {
+            return false;
+        };
+        let sound = session.open(bytes).is_ok();
+        let entered = session.entered();
+        if !sound {
+            let mut alert = Vec::new();
+            if session.drain(&mut alert).is_ok() && state.output.is_empty() {
+                let _ = self.send(env, &alert);
+            }
+            return false;
+        }
+        if let (Some(certificate), Some(user)) = (entered, state.user.as_mut()) {
+            env.server.handler.secured(user, certificate.as_deref());
+        }
+        // The handshake goes on when both sides have sent; what is to leave now must not wait for
+        // a request.
+        self.send_out(env, state).is_none()
+    }
+
+    /// Goes on collecting a message that comes in records; `have` bytes of it are there.
+    pub(super) fn receive_more_sealed(
+        &self,
+        env: &mut DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+        have: usize,
+    ) -> Step {
+        let mut input = std::mem::take(&mut state.input);
+        input.resize(input.capacity(), 0);
+        let result = self.receive(env, state, input.get_mut(have..).unwrap_or_default());
+        input.truncate(have + result.unwrap_or(0));
+        state.input = input;
+        match result {
+            Ok(n) if n > 0 => Step::Go,
+            other => self.receive_failed(env, state, other.map(|_| ())),
+        }
+    }
+
+    /// The bytes as they go to the socket, and what TLS itself has to send before them.
+    pub(super) fn sealed(
+        &self,
+        state: &mut State<H::Conn>,
+        bytes: Vec<u8>,
+    ) -> Result<Vec<u8>, Broken> {
+        let mut sealed = Vec::new();
+        if let Some(session) = state.channel.session() {
+            session.drain(&mut sealed)?;
+        }
+        if sealed.is_empty() {
+            return state.channel.seal(bytes);
+        }
+        sealed.extend_from_slice(&state.channel.seal(bytes)?);
+        Ok(sealed)
+    }
+}

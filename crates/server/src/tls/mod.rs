@@ -1,0 +1,150 @@
+//! TLS as an operator configures it: files in, a configuration of the library out.
+//!
+//! Promises: what cannot be used is told at the start or by `rotateCertificates`, with the file's
+//! name. Must not know: sockets, commands.
+
+mod subject;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme};
+
+pub use subject::subject;
+
+/// The files and switches.
+#[derive(Clone, Debug, Default)]
+pub struct TlsFiles {
+    /// Certificate, the ones it is signed by, and its key (`--tlsCertificateKeyFile`).
+    pub certificate_key: PathBuf,
+    /// Who may have signed certificates of clients (`--tlsCAFile`).
+    pub ca: Option<PathBuf>,
+    /// Certificates that are no longer good (`--tlsCRLFile`).
+    pub crl: Option<PathBuf>,
+    /// A client need not show a certificate (`--tlsAllowConnectionsWithoutCertificates`).
+    pub allow_without: bool,
+    /// Any certificate of a client does (`--tlsAllowInvalidCertificates`).
+    pub allow_invalid: bool,
+}
+
+fn items<T: PemObject>(path: &Path, what: &str) -> Result<Vec<T>, String> {
+    let shown = path.display();
+    let read = || T::pem_file_iter(path)?.collect::<Result<Vec<T>, _>>();
+    match read() {
+        Ok(all) if all.is_empty() => Err(format!("{shown} holds no {what}")),
+        Ok(all) => Ok(all),
+        Err(e) => Err(format!("cannot read the {what} in {shown}: {e}")),
+    }
+}
+
+impl TlsFiles {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One line that names the file.
+    pub fn load(&self) -> Result<Arc<ServerConfig>, String> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let chain: Vec<CertificateDer<'static>> = items(&self.certificate_key, "certificate")?;
+        let keys: Vec<PrivateKeyDer<'static>> = items(&self.certificate_key, "private key")?;
+        let shown = self.certificate_key.display();
+        let Some(key) = keys.into_iter().next() else {
+            return Err(format!("{shown} holds no private key"));
+        };
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|e| format!("TLS cannot be used: {e}"))?;
+        let builder = match self.verifier(&provider)? {
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+            None => builder.with_no_client_auth(),
+        };
+        let config = builder
+            .with_single_cert(chain, key)
+            .map_err(|e| format!("the certificate and key in {shown} cannot be used: {e}"))?;
+        Ok(Arc::new(config))
+    }
+
+    /// Who looks at the certificates of clients; nobody asks for them without a CA.
+    fn verifier(
+        &self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
+        let Some(ca) = &self.ca else {
+            return Ok(None);
+        };
+        let mut roots = RootCertStore::empty();
+        for root in items::<CertificateDer<'static>>(ca, "certificate")? {
+            roots
+                .add(root)
+                .map_err(|e| format!("a certificate in {} is wrong: {e}", ca.display()))?;
+        }
+        let mut builder =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+        if let Some(crl) = &self.crl {
+            builder = builder
+                .with_crls(items::<CertificateRevocationListDer<'static>>(crl, "CRL")?)
+                .allow_unknown_revocation_status();
+        }
+        if self.allow_without {
+            builder = builder.allow_unauthenticated();
+        }
+        let strict = builder
+            .build()
+            .map_err(|e| format!("the certificates in {} cannot be used: {e}", ca.display()))?;
+        Ok(Some(match self.allow_invalid {
+            true => Arc::new(Lenient(strict)),
+            false => strict,
+        }))
+    }
+}
+
+/// Takes any certificate whose owner has its key.
+#[derive(Debug)]
+struct Lenient(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for Lenient {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.0.client_auth_mandatory()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,111 @@
+//! Whose data directory it is: a file in it names the engine and the format, written before the
+//! engine's first file. Every refusal is a typed error, and changes nothing.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use crate::error::{Result, StorageError};
+
+const MARKER: &str = "QUARRY-ENGINE";
+
+/// What an engine writes into its directories.
+#[derive(Debug, Clone, Copy)]
+pub struct Marker<'a> {
+    /// Name of the engine.
+    pub engine: &'a str,
+    /// Version of the layout the engine is responsible for.
+    pub format: u32,
+    /// More lines, `name value`, for people who look.
+    pub details: &'a str,
+}
+
+impl Marker<'_> {
+    /// Makes sure that `path` is this engine's: an empty directory becomes so, another engine's or
+    /// a newer one is refused.
+    ///
+    /// # Errors
+    /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`], [`StorageError::Io`]
+    pub fn claim(&self, path: &Path, create: bool) -> Result<()> {
+        let fail = |step: &str, error: std::io::Error| {
+            StorageError::io(format!("cannot {step} {}", path.display()), error)
+        };
+        if create {
+            fs::create_dir_all(path).map_err(|error| fail("create", error))?;
+        }
+        match fs::read_to_string(path.join(MARKER)) {
+            Ok(text) => return self.check(path, &text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail("read", error)),
+        }
+        for entry in fs::read_dir(path).map_err(|error| fail("read", error))? {
+            let name = entry.map_err(|error| fail("read", error))?.file_name();
+            let name = name.to_string_lossy();
+            // A fresh file system has this one, and hidden files harm nobody.
+            if name != "lost+found" && !name.starts_with('.') {
+                return Err(foreign(
+                    path,
+                    &format!("it holds {name:?} but no {MARKER} file"),
+                ));
+            }
+        }
+        if !create {
+            return Err(foreign(path, "it is empty"));
+        }
+        self.write(path)
+    }
+
+    /// Writes the marker into a directory that is this engine's, e.g. a checkpoint.
+    ///
+    /// # Errors
+    /// [`StorageError::Io`]
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text = format!(
+            "engine {}\nformat {}\n{}",
+            self.engine, self.format, self.details
+        );
+        let target = path.join(MARKER);
+        let write = || -> std::io::Result<()> {
+            let fresh = path.join(".QUARRY-ENGINE.new");
+            let mut file = File::create(&fresh)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&fresh, &target)?;
+            File::open(path)?.sync_all()
+        };
+        write()
+            .map_err(|error| StorageError::io(format!("cannot write {}", target.display()), error))
+    }
+
+    fn check(&self, path: &Path, text: &str) -> Result<()> {
+        let field = |name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::trim)
+        };
+        match field("engine ") {
+            Some(name) if name == self.engine => {}
+            other => {
+                return Err(foreign(
+                    path,
+                    &format!("it belongs to engine {}", other.unwrap_or("(none)")),
+                ));
+            }
+        }
+        match field("format ").and_then(|number| number.parse::<u32>().ok()) {
+            Some(found) if found > self.format => Err(StorageError::NewerFormat {
+                found,
+                supported: self.format,
+            }),
+            Some(_) => Ok(()),
+            None => Err(foreign(path, &format!("its {MARKER} file names no format"))),
+        }
+    }
+}
+
+fn foreign(path: &Path, found: &str) -> StorageError {
+    StorageError::ForeignDirectory {
+        path: path.display().to_string(),
+        found: found.to_owned(),
+    }
+}

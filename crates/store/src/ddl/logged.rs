@@ -1,0 +1,80 @@
+//! The entries of the log for changes of the catalog. Must not know: which options mean what.
+
+use crate::catalog::{Collection, Shared};
+use crate::log::{Concerned, EntryList, LogRows, uuid};
+use model::{Doc, DocBuf, DocWriter, Namespace};
+use storage::WriteBatch;
+
+/// What an entry says of a command: `o` and, where there is more to know, `o2`.
+pub(crate) struct Note {
+    pub(crate) o: DocBuf,
+    pub(crate) o2: Option<DocBuf>,
+}
+
+impl Note {
+    pub(crate) fn new(fill: impl FnOnce(&mut DocWriter<'_>)) -> Note {
+        Note {
+            o: DocBuf::build(fill),
+            o2: None,
+        }
+    }
+
+    pub(crate) fn with(self, fill: impl FnOnce(&mut DocWriter<'_>)) -> Note {
+        Note {
+            o2: Some(DocBuf::build(fill)),
+            ..self
+        }
+    }
+
+    /// A collection or view was created.
+    pub(crate) fn create(ns: &Namespace, options: Doc<'_>) -> Note {
+        Note::new(|w| {
+            w.put("create", ns.coll()).put_all(options);
+            if !options.contains("viewOn") && !options.contains("clusteredIndex") {
+                let mut index = w.doc("idIndex");
+                index.put("v", 2i32).doc("key").put("_id", 1i32);
+                index.put("name", "_id_");
+            }
+        })
+    }
+
+    /// An index was built.
+    pub(crate) fn index(coll: &Collection, spec: Doc<'_>) -> Note {
+        if coll.count() == 0 {
+            return Note::new(|w| _ = w.put("createIndexes", coll.ns.coll()).put_all(spec));
+        }
+        Note::new(|w| {
+            w.put("commitIndexBuild", coll.ns.coll());
+            w.array("indexes").push(spec);
+        })
+    }
+}
+
+impl Shared {
+    /// Adds the entry of a command on a namespace to a batch; `None` where nothing is logged.
+    pub(crate) fn log_command(
+        &self,
+        batch: &mut WriteBatch,
+        ns: (&str, &str),
+        id: Option<&[u8; 16]>,
+        note: &Note,
+    ) -> Option<LogRows<'_>> {
+        let log = self.log.as_deref().filter(|_| ns.0 != "local")?;
+        let mut list = EntryList::default();
+        list.push(|w| {
+            w.put("op", "c").put("ns", &format!("{}.$cmd", ns.0));
+            if let Some(id) = id {
+                w.put("ui", uuid(id));
+            }
+            w.put("o", &note.o);
+            if let Some(o2) = &note.o2 {
+                w.put("o2", o2);
+            }
+        });
+        // A command may concern the other names of its database, too.
+        let concerned = smallvec::smallvec![Concerned::by(ns.0, None)];
+        let mut rows = LogRows::new(log, concerned);
+        rows.documents(batch, &list);
+        Some(rows)
+    }
+}

@@ -1,0 +1,273 @@
+//! A row of the log: the entries of one commit, or a part of them. Layout in `docs/on-disk.md`.
+//! Must not know: commits, readers.
+//!
+//! Key: `ident(4) time(8)` of the last entry, so that a seek for any time finds the row that holds
+//! it. The entries have consecutive times. Value: a head of fixed length, then the body: with
+//! `DOCUMENTS` whole entries but for the fields that end all of them alike, with `INSERTS` a
+//! document of what all have in common and then the inserted documents, as the client sent them.
+
+use model::{Doc, DocWriter, Timestamp, Value};
+
+const FORMAT: u8 = 1;
+/// Entries as documents.
+pub(crate) const DOCUMENTS: u8 = 0;
+/// Inserts into one collection.
+pub(crate) const INSERTS: u8 = 1;
+
+/// Bytes of a head.
+pub(crate) const HEAD_BYTES: usize = 30;
+/// Where in the value the part of the head begins that is known at the commit only.
+pub(crate) const LATE_AT: usize = 6;
+/// The document before a change, beside the entry of the change; not shown as a part of the entry.
+pub(crate) const PRE_IMAGE: &str = "preImage";
+
+/// What stands in front of the entries of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) kind: u8,
+    /// Entries of the row.
+    pub(crate) entries: u32,
+    /// What is known at the commit.
+    pub(crate) late: Late,
+}
+
+/// Sums over the whole log, so that a difference of two rows says what lies between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Late {
+    /// Entries ever written, with this row's.
+    pub(crate) entries_total: u64,
+    /// Bytes ever written, with this row's.
+    pub(crate) bytes_total: u64,
+    /// The wall clock, milliseconds since the epoch.
+    pub(crate) wall_ms: i64,
+}
+
+impl Late {
+    pub(crate) fn encode(&self) -> [u8; HEAD_BYTES - LATE_AT] {
+        let mut out = [0; HEAD_BYTES - LATE_AT];
+        out[..8].copy_from_slice(&self.entries_total.to_be_bytes());
+        out[8..16].copy_from_slice(&self.bytes_total.to_be_bytes());
+        out[16..].copy_from_slice(&self.wall_ms.to_be_bytes());
+        out
+    }
+}
+
+/// The beginning of a value whose late part is still to be patched.
+pub(crate) fn head(kind: u8, entries: u32) -> [u8; HEAD_BYTES] {
+    let mut out = [0; HEAD_BYTES];
+    (out[0], out[1]) = (FORMAT, kind);
+    out[2..LATE_AT].copy_from_slice(&entries.to_be_bytes());
+    out
+}
+
+/// Splits a value. `None` when it is not one (corruption).
+pub(crate) fn read(value: &[u8]) -> Option<(Head, &[u8])> {
+    let (head, body) = value.split_first_chunk::<HEAD_BYTES>()?;
+    if head[0] != FORMAT || head[1] > INSERTS {
+        return None;
+    }
+    let number = |at: usize| {
+        head.get(at..at + 8)?
+            .try_into()
+            .ok()
+            .map(u64::from_be_bytes)
+    };
+    let late = Late {
+        entries_total: number(LATE_AT)?,
+        bytes_total: number(LATE_AT + 8)?,
+        wall_ms: number(LATE_AT + 16)? as i64,
+    };
+    let entries = u32::from_be_bytes(head.get(2..LATE_AT)?.try_into().ok()?);
+    Some((
+        Head {
+            kind: head[1],
+            entries,
+            late,
+        },
+        body,
+    ))
+}
+
+/// The key of the row whose last entry has this time.
+pub(crate) fn key(ident: u32, time: u64) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..4].copy_from_slice(&ident.to_be_bytes());
+    key[4..].copy_from_slice(&time.to_be_bytes());
+    key
+}
+
+/// The time in a key.
+pub(crate) fn time_of(key: &[u8]) -> Option<u64> {
+    key.get(4..)?.try_into().ok().map(u64::from_be_bytes)
+}
+
+/// The entries of a row in their order.
+pub(crate) struct Entries<'v> {
+    kind: u8,
+    common: Doc<'v>,
+    rest: &'v [u8],
+    /// Time of the next one.
+    time: u64,
+    wall_ms: i64,
+    /// Number of the next one.
+    at: usize,
+}
+
+impl<'v> Entries<'v> {
+    /// Of a row with this key time and value.
+    pub(crate) fn of(last: u64, value: &'v [u8]) -> Option<Entries<'v>> {
+        let (head, mut rest) = read(value)?;
+        let mut common = Doc::EMPTY;
+        if head.kind == INSERTS {
+            common = next_document(&mut rest)?;
+        }
+        Some(Entries {
+            kind: head.kind,
+            common,
+            rest,
+            time: last.checked_sub(u64::from(head.entries).checked_sub(1)?)?,
+            wall_ms: head.late.wall_ms,
+            at: 0,
+        })
+    }
+
+    /// The next entry: its time, and what writes it.
+    pub(crate) fn next(&mut self) -> Option<(u64, Entry<'v>)> {
+        let doc = next_document(&mut self.rest)?;
+        let (time, at) = (self.time, self.at);
+        (self.time, self.at) = (time + 1, at + 1);
+        Some((
+            time,
+            Entry {
+                kind: self.kind,
+                common: self.common,
+                doc,
+                at,
+                time,
+                wall_ms: self.wall_ms,
+            },
+        ))
+    }
+}
+
+fn next_document<'v>(rest: &mut &'v [u8]) -> Option<Doc<'v>> {
+    let len = u32::from_le_bytes(*rest.first_chunk::<4>()?) as usize;
+    let (doc, behind) = rest.split_at_checked(len)?;
+    *rest = behind;
+    Doc::new(doc)
+}
+
+/// One entry of a row.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'v> {
+    kind: u8,
+    common: Doc<'v>,
+    doc: Doc<'v>,
+    at: usize,
+    time: u64,
+    wall_ms: i64,
+}
+
+impl<'v> Entry<'v> {
+    /// The entry as clients see it; with `images`, the document before a change as well.
+    pub(crate) fn write(&self, w: &mut DocWriter<'_>, images: bool) {
+        if self.kind == INSERTS {
+            self.write_insert(w);
+        } else {
+            for e in self.doc.elements() {
+                if images || e.name != PRE_IMAGE.as_bytes() {
+                    w.put_element(&e);
+                }
+            }
+        }
+        w.put("ts", Timestamp::from_u64(self.time))
+            .put("t", 1i64)
+            .put("v", 2i64)
+            .put("wall", Value::Date(self.wall_ms));
+    }
+
+    fn write_insert(&self, w: &mut DocWriter<'_>) {
+        let mut statement = None;
+        let mut operation = false;
+        for (name, value) in self.common.iter() {
+            match (name, value) {
+                ("statements", Value::Binary(b)) => {
+                    let at = self.at * 4;
+                    statement = b.bytes.get(at..at + 4).and_then(|n| n.try_into().ok());
+                    continue;
+                }
+                ("ns", _) if !operation => {
+                    operation = true;
+                    w.put("op", "i");
+                }
+                _ => {}
+            }
+            w.put(name, value);
+        }
+        w.put("o", self.doc);
+        w.doc("o2").put("_id", self.doc.field("_id"));
+        if let Some(n) = statement {
+            w.put("stmtId", i32::from_le_bytes(n));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Binary, DocBuf, doc};
+
+    fn value(kind: u8, entries: u32, parts: &[&[u8]]) -> Vec<u8> {
+        let mut value = head(kind, entries).to_vec();
+        let late = Late {
+            entries_total: 7,
+            bytes_total: u64::MAX,
+            wall_ms: -5,
+        };
+        value[LATE_AT..HEAD_BYTES].copy_from_slice(&late.encode());
+        parts.iter().for_each(|p| value.extend_from_slice(p));
+        assert_eq!(read(&value).map(|(h, _)| h.late), Some(late));
+        value
+    }
+
+    #[test]
+    fn inserts_share_what_they_have_in_common() {
+        let ids: Vec<u8> = [3i32, 4].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let ids = Binary {
+            subtype: 0,
+            bytes: &ids,
+        };
+        let common = doc! { "txnNumber": 9i64, "ns": "db.c", "statements": ids };
+        let docs = [doc! { "_id": 1i32 }, doc! { "_id": 2i32, "a": 5i32 }];
+        let parts = [common.as_bytes(), docs[0].as_bytes(), docs[1].as_bytes()];
+        let value = value(INSERTS, 2, &parts);
+        let mut entries = Entries::of(100, &value).unwrap();
+        let (time, first) = entries.next().unwrap();
+        assert_eq!(time, 99);
+        let shown = DocBuf::build(|w| first.write(w, false));
+        let expected = doc! {
+            "txnNumber": 9i64, "op": "i", "ns": "db.c", "o": { "_id": 1i32 },
+            "o2": { "_id": 1i32 }, "stmtId": 3i32, "ts": Timestamp::from_u64(99), "t": 1i64,
+            "v": 2i64, "wall": Value::Date(-5),
+        };
+        assert_eq!(shown.doc(), expected.doc());
+        let (time, second) = entries.next().unwrap();
+        let shown = DocBuf::build(|w| second.write(w, false));
+        assert_eq!(time, 100);
+        assert_eq!(shown.doc().field("stmtId").as_i64_exact(), Some(4));
+        assert!(entries.next().is_none());
+    }
+
+    #[test]
+    fn an_image_is_shown_only_when_asked_for() {
+        let entry = doc! { "op": "d", "ns": "db.c", "preImage": { "_id": 1i32 } };
+        let value = value(DOCUMENTS, 1, &[entry.as_bytes()]);
+        for images in [false, true] {
+            let (_, e) = Entries::of(1, &value).unwrap().next().unwrap();
+            let shown = DocBuf::build(|w| e.write(w, images));
+            assert_eq!(shown.doc().contains(PRE_IMAGE), images);
+        }
+        assert!(Entries::of(0, &value[..20]).is_none());
+        assert!(read(&[2; 40]).is_none());
+    }
+}

@@ -1,0 +1,40 @@
+//! Whom entries concern, as two small numbers. Must not know: entries, readers.
+
+use std::hash::Hasher;
+
+/// Who is concerned by an entry: a database and a collection as numbers. Different names may share
+/// a number; then somebody looks in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Concerned {
+    /// The database; `None` for all.
+    pub db: Option<u32>,
+    /// The collection; `None` for all of the database.
+    pub coll: Option<u32>,
+}
+
+impl Concerned {
+    /// Everybody.
+    pub const ALL: Concerned = Concerned {
+        db: None,
+        coll: None,
+    };
+
+    /// A database, or one of its collections.
+    pub fn by(db: &str, coll: Option<&str>) -> Concerned {
+        let number = |name: &str| {
+            let mut hasher = rustc_hash::FxHasher::default();
+            hasher.write(name.as_bytes());
+            (hasher.finish() >> 32) as u32
+        };
+        Concerned {
+            db: Some(number(db)),
+            coll: coll.map(number),
+        }
+    }
+
+    /// True when both speak of a common collection.
+    pub fn meets(&self, other: &Concerned) -> bool {
+        let common = |a: Option<u32>, b: Option<u32>| a.zip(b).is_none_or(|(a, b)| a == b);
+        common(self.db, other.db) && common(self.coll, other.coll)
+    }
+}

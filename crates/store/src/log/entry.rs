@@ -1,0 +1,227 @@
+//! Building entries into the batch of the change they tell of. Promises: a document that is
+//! inserted is copied once more, into the batch; no tree of values is made. Must not know: locks,
+//! how a change came about.
+
+use super::concerned::Concerned;
+use super::times::{Log, Reserved};
+use crate::commit::Stamp;
+use crate::format::log as row;
+use model::{Binary, Doc, DocBuf, DocWriter, Namespace};
+use smallvec::SmallVec;
+use storage::{PutAt, Table, WriteBatch};
+
+/// SHA-256 of the empty user name, as sessions of nobody have it.
+const NOBODY: [u8; 32] = [
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
+    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
+
+/// The session an entry belongs to.
+#[derive(Clone, Copy)]
+pub(crate) struct SessionFields {
+    pub(crate) id: [u8; 16],
+    pub(crate) number: i64,
+}
+
+impl SessionFields {
+    pub(crate) fn write(&self, w: &mut DocWriter<'_>) {
+        let mut id = w.doc("lsid");
+        id.put("id", uuid(&self.id));
+        id.put(
+            "uid",
+            Binary {
+                subtype: 0,
+                bytes: &NOBODY,
+            },
+        );
+        drop(id);
+        w.put("txnNumber", self.number);
+    }
+}
+
+pub(crate) fn uuid(bytes: &[u8; 16]) -> Binary<'_> {
+    Binary { subtype: 4, bytes }
+}
+
+/// Entries one behind another, without the fields that end all of them alike.
+#[derive(Default)]
+pub(crate) struct EntryList {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: u32,
+}
+
+impl EntryList {
+    pub(crate) fn push(&mut self, fill: impl FnOnce(&mut DocWriter<'_>)) {
+        fill(&mut DocWriter::new(&mut self.bytes));
+        self.count += 1;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.count = 0;
+    }
+
+    pub(crate) fn append(&mut self, more: &EntryList) {
+        self.bytes.extend_from_slice(&more.bytes);
+        self.count += more.count;
+    }
+
+    /// What to go back to with [`EntryList::rollback_to`].
+    pub(crate) fn mark(&self) -> (usize, u32) {
+        (self.bytes.len(), self.count)
+    }
+
+    pub(crate) fn rollback_to(&mut self, (len, count): (usize, u32)) {
+        self.bytes.truncate(len);
+        self.count = count;
+    }
+}
+
+/// Writes what entries of operations on documents begin with.
+pub(crate) fn operation(w: &mut DocWriter<'_>, op: &str, ns: &Namespace, id: &[u8; 16]) {
+    w.put("op", op);
+    put_ns(w, ns);
+    w.put("ui", uuid(id));
+}
+
+fn put_ns(w: &mut DocWriter<'_>, ns: &Namespace) {
+    let mut name = SmallVec::<[u8; 128]>::new();
+    name.extend_from_slice(ns.db().as_bytes());
+    name.push(b'.');
+    name.extend_from_slice(ns.coll().as_bytes());
+    w.put("ns", std::str::from_utf8(&name).unwrap_or_default());
+}
+
+/// The rows of one commit; their times are filled in when it is made.
+pub(crate) struct LogRows<'l> {
+    log: &'l Log,
+    rows: SmallVec<[(PutAt, u32); 1]>,
+    entries: u32,
+    bytes: u64,
+    concerned: SmallVec<[Concerned; 1]>,
+    /// Until the commit has arrived; also when it unwinds.
+    reserved: Option<Reserved<'l>>,
+    /// Time of the last entry.
+    last: u64,
+}
+
+impl<'l> LogRows<'l> {
+    pub(crate) fn new(log: &'l Log, concerned: SmallVec<[Concerned; 1]>) -> LogRows<'l> {
+        LogRows {
+            log,
+            rows: SmallVec::new(),
+            entries: 0,
+            bytes: 0,
+            concerned,
+            reserved: None,
+            last: 0,
+        }
+    }
+
+    /// Time of the last entry, once the commit has one.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The same, of concern to others as well.
+    pub(crate) fn concerning(mut self, others: Concerned) -> LogRows<'l> {
+        if !self.concerned.contains(&others) {
+            self.concerned.push(others);
+        }
+        self
+    }
+
+    fn put<'p>(
+        &mut self,
+        batch: &mut WriteBatch,
+        entries: u32,
+        parts: impl Iterator<Item = &'p [u8]> + Clone,
+    ) {
+        let before = batch.byte_len();
+        let at = batch.put_parts(Table::Log, &row::key(self.log.ident, 0), parts);
+        self.rows.push((at, entries));
+        self.entries += entries;
+        self.bytes += (batch.byte_len() - before) as u64;
+    }
+
+    /// Adds a row of whole entries.
+    pub(crate) fn documents(&mut self, batch: &mut WriteBatch, list: &EntryList) {
+        let head = row::head(row::DOCUMENTS, list.count);
+        self.put(batch, list.count, [&head[..], &list.bytes].into_iter());
+    }
+
+    /// Adds a row of inserts; `common` is what stands in each of their entries.
+    pub(crate) fn inserts<'d>(
+        &mut self,
+        batch: &mut WriteBatch,
+        common: &DocBuf,
+        docs: impl Iterator<Item = Doc<'d>> + Clone,
+    ) {
+        let count = docs.clone().count() as u32;
+        let head = row::head(row::INSERTS, count);
+        let before = [&head[..], common.as_bytes()].into_iter();
+        self.put(batch, count, before.chain(docs.map(|d| d.as_bytes())));
+    }
+}
+
+impl Stamp for LogRows<'_> {
+    /// Gives the rows their times.
+    fn stamp(&mut self, batch: &mut WriteBatch) {
+        let concerned = std::mem::take(&mut self.concerned);
+        let reserved = self.log.reserve(self.entries, self.bytes, concerned);
+        let mut last = reserved.first().saturating_sub(1);
+        let mut late = reserved.late();
+        late.entries_total -= u64::from(self.entries);
+        late.bytes_total -= self.bytes;
+        let rows = self.rows.len() as u64;
+        for (n, (at, entries)) in self.rows.iter().enumerate() {
+            last += u64::from(*entries);
+            late.entries_total += u64::from(*entries);
+            // Among rows of one commit the bytes are spread evenly; the last has the sum.
+            late.bytes_total = if n as u64 + 1 == rows {
+                reserved.late().bytes_total
+            } else {
+                late.bytes_total + self.bytes / rows
+            };
+            batch.patch(at.key + 4, &last.to_be_bytes());
+            batch.patch(at.value + row::LATE_AT, &late.encode());
+        }
+        self.last = last;
+        self.reserved = Some(reserved);
+    }
+
+    fn arrived(&mut self) {
+        self.reserved = None;
+    }
+}
+
+/// What all inserts of a commit have in common.
+pub(crate) fn common(
+    ns: &Namespace,
+    id: &[u8; 16],
+    session: Option<&SessionFields>,
+    statements: &[i32],
+    timeseries: bool,
+) -> DocBuf {
+    DocBuf::build(|w| {
+        if let Some(s) = session {
+            s.write(w);
+        }
+        put_ns(w, ns);
+        w.put("ui", uuid(id));
+        if timeseries {
+            w.put("isTimeseries", true);
+        }
+        if !statements.is_empty() {
+            let bytes: SmallVec<[u8; 64]> =
+                statements.iter().flat_map(|n| n.to_le_bytes()).collect();
+            w.put(
+                "statements",
+                Binary {
+                    subtype: 0,
+                    bytes: &bytes,
+                },
+            );
+        }
+    })
+}

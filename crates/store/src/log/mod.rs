@@ -1,0 +1,18 @@
+//! The log of all changes, `local.oplog.rs` (ADR 0020). Promises: an entry is in the batch of the
+//! change it tells of; readers see entries in the order of their times, each once. Must not know:
+//! documents, sessions, cursors.
+
+mod concerned;
+mod entry;
+mod note;
+mod reader;
+mod retention;
+mod times;
+mod truncate;
+mod watch;
+
+pub use concerned::Concerned;
+pub(crate) use entry::{EntryList, LogRows, SessionFields, common, operation, uuid};
+pub use reader::{EachEntryOfLog, LogReader, Read};
+pub use times::{Log, LogSettings};
+pub use watch::{Waker, Waking, Watch};

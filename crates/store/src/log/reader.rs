@@ -1,0 +1,146 @@
+//! Reading the log by time. Promises: entries in the order of their times, each once, none that an
+//! earlier one could still precede; a reader whose next entry may be gone is told. It holds a
+//! position between calls and nothing of the engine. Must not know: what entries mean.
+
+use super::retention::damaged;
+use super::times::Log;
+use crate::error;
+use crate::format::log as row;
+use model::{Doc, DocWriter, Result, Timestamp};
+use std::sync::Arc;
+use storage::{Cursor, CursorOpts, Engine, KeyRange, Table};
+
+/// Called with each entry and its time; false stops after it.
+pub type EachEntryOfLog<'f> = dyn FnMut(Timestamp, Doc<'_>) -> bool + 'f;
+
+/// A place in the log.
+pub struct LogReader {
+    engine: Arc<dyn Engine>,
+    log: Arc<Log>,
+    /// Time of the first entry not shown.
+    next: u64,
+    /// Entries come with the documents before the changes.
+    images: bool,
+    cursor: Option<(Box<dyn Cursor>, u64)>,
+    buf: Vec<u8>,
+}
+
+/// How a look at the log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// There are more entries.
+    More,
+    /// Everything that can be read now was shown.
+    End,
+    /// The next entry may be gone.
+    Lost,
+}
+
+impl LogReader {
+    pub(crate) fn new(engine: Arc<dyn Engine>, log: Arc<Log>, from: Timestamp) -> LogReader {
+        LogReader {
+            engine,
+            log,
+            next: from.as_u64(),
+            images: false,
+            cursor: None,
+            buf: Vec::new(),
+        }
+    }
+
+    /// The same, showing the documents before the changes where they were kept.
+    #[must_use]
+    pub fn with_images(self) -> LogReader {
+        LogReader {
+            images: true,
+            ..self
+        }
+    }
+
+    /// Every entry before this time was shown.
+    pub fn next(&self) -> Timestamp {
+        Timestamp::from_u64(self.next)
+    }
+
+    /// Leaves out everything before a time.
+    pub fn skip_to(&mut self, time: Timestamp) {
+        self.cursor = None;
+        self.next = self.next.max(time.as_u64());
+    }
+
+    /// Lets go of the engine.
+    pub fn pause(&mut self) {
+        self.cursor = None;
+    }
+
+    /// Shows entries, at most those of `rows_max` commits.
+    ///
+    /// # Errors
+    /// 1 for a damaged row; engine failures.
+    pub fn visit(&mut self, rows_max: usize, f: &mut EachEntryOfLog<'_>) -> Result<Read> {
+        if self.cursor.is_none() {
+            // First how far it may be read, then the state that is read.
+            let end = self.log.visible().as_u64();
+            if end < self.next {
+                return Ok(Read::End);
+            }
+            let lower = row::key(self.log.ident, self.next);
+            let upper = row::key(self.log.ident, end + 1);
+            let opts = CursorOpts {
+                fill_cache: true,
+                ..CursorOpts::default()
+            };
+            let cursor = self
+                .engine
+                .cursor(Table::Log, KeyRange::new(&lower, &upper), opts)
+                .map_err(error::storage)?;
+            // After the cursor has its files: what it finds from here on was not deleted before.
+            if self.next < self.log.oldest().as_u64() {
+                return Ok(Read::Lost);
+            }
+            self.cursor = Some((cursor, end));
+        }
+        let Some((cursor, end)) = &mut self.cursor else {
+            return Ok(Read::End);
+        };
+        let (end, next, buf, images) = (*end, &mut self.next, &mut self.buf, self.images);
+        let (mut wanted, mut sound) = (true, true);
+        let more = cursor
+            .visit(rows_max, &mut |key, value| {
+                let entries = row::time_of(key).and_then(|t| row::Entries::of(t, value));
+                let Some(mut entries) = entries else {
+                    sound = false;
+                    return false;
+                };
+                while let (Some((time, entry)), true) = (entries.next(), wanted) {
+                    if time < *next {
+                        continue;
+                    }
+                    buf.clear();
+                    entry.write(&mut DocWriter::new(buf), images);
+                    *next = time + 1;
+                    wanted = f(Timestamp::from_u64(time), Doc::from_prefix(buf));
+                }
+                wanted
+            })
+            .map_err(error::storage)?;
+        if !sound {
+            return Err(damaged());
+        }
+        if !wanted {
+            // The row may have more entries.
+            self.cursor = None;
+            return Ok(Read::More);
+        }
+        if more {
+            return Ok(Read::More);
+        }
+        self.cursor = None;
+        self.next = self.next.max(end + 1);
+        Ok(if self.log.visible().as_u64() < self.next {
+            Read::End
+        } else {
+            Read::More
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! How much of the log is kept. Promises: a time before which entries may be gone is on disk and
+//! known to readers before the first of them goes; what goes is given back as whole files, without
+//! a deletion per entry. Must not know: who reads.
+
+use crate::commit::{WriteUnit, commit};
+use crate::error;
+use crate::format::log::{self as row, Late};
+use crate::format::meta;
+use model::{MongoError, Result};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use storage::{CursorOpts, Engine, KeyRange, Table, WriteBatch};
+
+/// What the disk says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    pub(super) ident: u32,
+    pub(super) oldest: u64,
+    pub(super) bytes_max: u64,
+    pub(super) keep_ms: u64,
+}
+
+impl Stored {
+    pub(super) fn read(engine: &dyn Engine) -> Result<Option<Stored>> {
+        let mut buf = Vec::new();
+        if !engine
+            .get(Table::Meta, meta::LOG, &mut buf)
+            .map_err(error::storage)?
+        {
+            return Ok(None);
+        }
+        let number = |at: usize| {
+            let bytes = buf.get(at..at + 8)?;
+            bytes.try_into().ok().map(u64::from_be_bytes)
+        };
+        let stored = || {
+            Some(Stored {
+                ident: u32::from_be_bytes(*buf.first_chunk::<4>()?),
+                oldest: number(4)?,
+                bytes_max: number(12)?,
+                keep_ms: number(20)?,
+            })
+        };
+        stored().map(Some).ok_or_else(damaged)
+    }
+
+    /// Begins an empty log.
+    pub(super) fn begin(engine: &dyn Engine, ident: u32, bytes_max: u64) -> Result<Stored> {
+        let stored = Stored {
+            ident,
+            oldest: 0,
+            bytes_max,
+            keep_ms: 0,
+        };
+        let mut batch = WriteBatch::new();
+        stored.put(&mut batch);
+        commit(engine, WriteUnit::new(&batch))?;
+        Ok(stored)
+    }
+
+    pub(super) fn put(&self, batch: &mut WriteBatch) {
+        let mut value = self.ident.to_be_bytes().to_vec();
+        for n in [self.oldest, self.bytes_max, self.keep_ms] {
+            value.extend_from_slice(&n.to_be_bytes());
+        }
+        batch.put(Table::Meta, meta::LOG, &value);
+    }
+}
+
+pub(super) struct Retention {
+    /// Held while it is changed.
+    pub(super) stored: Mutex<Stored>,
+    oldest: AtomicU64,
+    /// Sums before the first row that is kept, once they were looked up.
+    before: Mutex<Option<Late>>,
+}
+
+impl Retention {
+    pub(super) fn open(engine: &dyn Engine, stored: Stored) -> Result<Retention> {
+        let retention = Retention {
+            stored: Mutex::new(stored),
+            oldest: AtomicU64::new(stored.oldest),
+            before: Mutex::new(None),
+        };
+        // What a crash has left of rows that were given up.
+        drop_before(engine, &stored)?;
+        Ok(retention)
+    }
+
+    pub(super) fn oldest(&self) -> u64 {
+        self.oldest.load(Ordering::Acquire)
+    }
+
+    /// Entries before this time may be gone from now on.
+    pub(super) fn raise(&self, oldest: u64) {
+        self.oldest.store(oldest, Ordering::Release);
+        *self.before.lock() = None;
+    }
+
+    pub(super) fn stored(&self) -> Stored {
+        *self.stored.lock()
+    }
+
+    /// Sums before the first row that is kept.
+    pub(super) fn before(&self, engine: &dyn Engine, ident: u32) -> Result<Late> {
+        let mut before = self.before.lock();
+        if let Some(late) = *before {
+            return Ok(late);
+        }
+        let Some((_, late, entries, bytes)) = first_row(engine, ident, self.oldest())? else {
+            return Ok(Late::default());
+        };
+        let late = Late {
+            entries_total: late.entries_total.saturating_sub(u64::from(entries)),
+            bytes_total: late.bytes_total.saturating_sub(bytes),
+            ..late
+        };
+        *before = Some(late);
+        Ok(late)
+    }
+}
+
+/// The first row with an entry at `from` or later: its time, sums, entries and bytes.
+pub(super) fn first_row(
+    engine: &dyn Engine,
+    ident: u32,
+    from: u64,
+) -> Result<Option<(u64, Late, u32, u64)>> {
+    let (lower, upper) = (row::key(ident, from), (ident + 1).to_be_bytes());
+    let opts = CursorOpts {
+        limit_hint: 1,
+        ..CursorOpts::default()
+    };
+    let mut found = Ok(None);
+    engine
+        .cursor(Table::Log, KeyRange::new(&lower, &upper), opts)
+        .and_then(|mut cursor| {
+            cursor.visit(1, &mut |key, value| {
+                let bytes = value.len() as u64;
+                let read = row::time_of(key).zip(row::read(value));
+                found = read
+                    .map(|(time, (head, _))| Some((time, head.late, head.entries, bytes)))
+                    .ok_or_else(damaged);
+                false
+            })
+        })
+        .map_err(error::storage)?;
+    found
+}
+
+pub(super) fn drop_before(engine: &dyn Engine, stored: &Stored) -> Result<()> {
+    let (lower, upper) = (
+        stored.ident.to_be_bytes(),
+        row::key(stored.ident, stored.oldest),
+    );
+    engine
+        .drop_range(Table::Log, KeyRange::new(&lower, &upper))
+        .map_err(error::storage)
+}
+
+/// Time and sums of the last row; zeros when there is none.
+pub(super) fn last_row(engine: &dyn Engine, ident: u32) -> Result<(u64, Late)> {
+    let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
+    let opts = CursorOpts {
+        reverse: true,
+        limit_hint: 1,
+        ..CursorOpts::default()
+    };
+    let range = KeyRange::new(&lower, &upper);
+    let mut found = Ok((0, Late::default()));
+    engine
+        .cursor(Table::Log, range, opts)
+        .and_then(|mut cursor| {
+            cursor.visit(1, &mut |key, value| {
+                let read = row::time_of(key).zip(row::read(value));
+                found = read
+                    .map(|(time, (head, _))| (time, head.late))
+                    .ok_or_else(damaged);
+                false
+            })
+        })
+        .map_err(error::storage)?;
+    found
+}
+
+pub(super) fn damaged() -> MongoError {
+    error::corrupt("a row of the log")
+}

@@ -1,0 +1,354 @@
+//! Which times entries get, and up to where the log may be read. Promises: times of changes to one
+//! document grow; a reader that stops at `visible` misses no entry, because every commit with an
+//! earlier time was applied or has failed. Must not know: what entries say, how they are read.
+//!
+//! Writers commit in parallel, so the engine may apply a later time first. Times are given under a
+//! lock, and `visible` is the time before the earliest commit that is still on its way.
+
+use super::concerned::Concerned;
+use super::retention::{Retention, Stored, last_row};
+use super::watch::{Watch, Watches};
+use crate::commit::{WriteUnit, commit};
+use crate::format::log::Late;
+use model::{Result, Timestamp};
+use parking_lot::{Condvar, Mutex};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use storage::{Engine, WriteBatch};
+
+/// How a store with a log is opened.
+#[derive(Clone)]
+pub struct LogSettings {
+    /// Size of a new log; one that is there keeps its own.
+    pub bytes_max: u64,
+    /// Identity of the collection that shows a new log.
+    pub uuid: [u8; 16],
+    /// The wall clock, milliseconds since the epoch.
+    pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+}
+
+/// The log of an open store.
+pub struct Log {
+    pub(crate) ident: u32,
+    uuid: [u8; 16],
+    pub(super) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    times: Mutex<Times>,
+    /// Signalled when the last commit on its way has arrived, and when times are given again.
+    drained: Condvar,
+    /// Every entry up to here is applied or will never be.
+    visible: AtomicU64,
+    /// The latest time heard of from elsewhere.
+    heard: AtomicU64,
+    pub(super) retention: Retention,
+    watches: Arc<Watches>,
+}
+
+/// The times given out.
+struct Times {
+    last: u64,
+    entries_total: u64,
+    bytes_total: u64,
+    /// Commits on their way and those behind them, by time.
+    on_their_way: VecDeque<OnItsWay>,
+    /// No times are given out.
+    held: bool,
+}
+
+struct OnItsWay {
+    first: u64,
+    last: u64,
+    arrived: bool,
+    concerned: SmallVec<[Concerned; 1]>,
+}
+
+/// The times of one commit; arrives when dropped.
+pub(crate) struct Reserved<'l> {
+    log: &'l Log,
+    first: u64,
+    late: Late,
+}
+
+impl Log {
+    /// Opens the log of a store, or begins it.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn open(
+        engine: &dyn Engine,
+        ident: &mut dyn FnMut() -> Result<u32>,
+        settings: &LogSettings,
+    ) -> Result<Log> {
+        let retention = match Stored::read(engine)? {
+            Some(stored) => stored,
+            None => Stored::begin(engine, ident()?, settings.bytes_max)?,
+        };
+        let (last, late) = last_row(engine, retention.ident)?;
+        let last = last.max(retention.oldest.saturating_sub(1));
+        Ok(Log {
+            ident: retention.ident,
+            uuid: settings.uuid,
+            now_ms: Arc::clone(&settings.now_ms),
+            times: Mutex::new(Times {
+                last,
+                entries_total: late.entries_total,
+                bytes_total: late.bytes_total,
+                on_their_way: VecDeque::new(),
+                held: false,
+            }),
+            drained: Condvar::new(),
+            visible: AtomicU64::new(last),
+            heard: AtomicU64::new(0),
+            retention: Retention::open(engine, retention)?,
+            watches: Arc::default(),
+        })
+    }
+
+    /// For a store that is opened without a log: what it writes will not be told, so a log that is
+    /// there ends here.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn abandon(engine: &dyn Engine) -> Result<()> {
+        let Some(stored) = Stored::read(engine)? else {
+            return Ok(());
+        };
+        let (last, _) = last_row(engine, stored.ident)?;
+        if last < stored.oldest {
+            return Ok(());
+        }
+        let ended = Stored {
+            oldest: last + 1,
+            ..stored
+        };
+        let mut batch = WriteBatch::new();
+        ended.put(&mut batch);
+        commit(engine, WriteUnit::new(&batch).durable()).map(|_| ())
+    }
+
+    /// Gives times to a commit.
+    pub(crate) fn reserve(
+        &self,
+        entries: u32,
+        bytes: u64,
+        concerned: SmallVec<[Concerned; 1]>,
+    ) -> Reserved<'_> {
+        let wall_ms = (self.now_ms)();
+        let now = u64::try_from(wall_ms / 1000).unwrap_or(0) << 32 | 1;
+        let heard = self.heard.load(Ordering::Acquire);
+        let mut times = self.times.lock();
+        while times.held {
+            self.drained.wait(&mut times);
+        }
+        let first = now.max(times.last + 1).max(heard + 1);
+        let last = first + u64::from(entries.max(1)) - 1;
+        times.last = last;
+        times.entries_total += u64::from(entries);
+        times.bytes_total += bytes;
+        times.on_their_way.push_back(OnItsWay {
+            first,
+            last,
+            arrived: false,
+            concerned,
+        });
+        Reserved {
+            log: self,
+            first,
+            late: Late {
+                entries_total: times.entries_total,
+                bytes_total: times.bytes_total,
+                wall_ms,
+            },
+        }
+    }
+
+    fn arrive(&self, first: u64) {
+        let mut told: SmallVec<[Concerned; 4]> = SmallVec::new();
+        {
+            let mut times = self.times.lock();
+            let way = &mut times.on_their_way;
+            if let Ok(n) = way.binary_search_by_key(&first, |w| w.first)
+                && let Some(w) = way.get_mut(n)
+            {
+                w.arrived = true;
+            }
+            while let Some(w) = way.pop_front() {
+                if !w.arrived {
+                    way.push_front(w);
+                    break;
+                }
+                // Marked before it can be read: see `watch`.
+                self.watches.mark(&w.concerned);
+                self.visible.store(w.last, Ordering::SeqCst);
+                told.extend(w.concerned);
+            }
+            if times.held && times.on_their_way.is_empty() {
+                self.drained.notify_all();
+            }
+        }
+        self.watches.wake(&told);
+    }
+
+    /// Runs `f` while no commit is on its way: what it sees of the engine is the state of exactly
+    /// the time it is given.
+    pub fn at_rest<T>(&self, f: impl FnOnce(Timestamp) -> T) -> T {
+        let mut times = self.times.lock();
+        while times.held {
+            self.drained.wait(&mut times);
+        }
+        times.held = true;
+        while !times.on_their_way.is_empty() {
+            self.drained.wait(&mut times);
+        }
+        let at = times.last;
+        drop(times);
+        // Opens again also when `f` unwinds.
+        let _opens = Opens(self);
+        f(Timestamp::from_u64(at))
+    }
+
+    /// Watches for entries of concern to `of`. It is marked at first.
+    pub fn watch(&self, of: Concerned) -> Watch {
+        self.watches.watch(of)
+    }
+
+    /// Every entry up to this time can be read, and no earlier one will come. What is read after
+    /// this was asked for has all changes up to it.
+    pub fn visible(&self) -> Timestamp {
+        Timestamp::from_u64(self.visible.load(Ordering::SeqCst))
+    }
+
+    /// Entries before this time may be gone.
+    pub fn oldest(&self) -> Timestamp {
+        Timestamp::from_u64(self.retention.oldest())
+    }
+
+    /// Later entries get later times than this.
+    pub fn advance(&self, to: Timestamp) {
+        self.heard.fetch_max(to.as_u64(), Ordering::AcqRel);
+    }
+
+    /// Entries that can be read, and the bytes they take.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn counts(&self, engine: &dyn Engine) -> Result<(u64, u64)> {
+        let (entries, bytes) = {
+            let times = self.times.lock();
+            (times.entries_total, times.bytes_total)
+        };
+        let before = self.retention.before(engine, self.ident)?;
+        Ok((
+            entries.saturating_sub(before.entries_total),
+            bytes.saturating_sub(before.bytes_total),
+        ))
+    }
+
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    /// Bytes ever written.
+    pub(super) fn bytes_total(&self) -> u64 {
+        self.times.lock().bytes_total
+    }
+
+    /// Size in bytes it is kept to.
+    pub fn bytes_max(&self) -> u64 {
+        self.retention.stored().bytes_max
+    }
+
+    /// Milliseconds entries are kept at least, however large the log.
+    pub fn keep_ms(&self) -> u64 {
+        self.retention.stored().keep_ms
+    }
+}
+
+struct Opens<'l>(&'l Log);
+
+impl Drop for Opens<'_> {
+    fn drop(&mut self) {
+        self.0.times.lock().held = false;
+        self.0.drained.notify_all();
+    }
+}
+
+impl Reserved<'_> {
+    /// Sums with this commit's entries.
+    pub(crate) fn late(&self) -> Late {
+        self.late
+    }
+
+    /// Time of the first entry.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.log.arrive(self.first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storage::MemoryEngine;
+
+    fn log() -> Log {
+        let settings = LogSettings {
+            bytes_max: 1 << 20,
+            uuid: [0; 16],
+            now_ms: Arc::new(|| 5_000),
+        };
+        Log::open(&MemoryEngine::new(), &mut || Ok(7), &settings).unwrap()
+    }
+
+    #[test]
+    fn a_commit_on_its_way_hides_later_ones() {
+        let log = log();
+        let first = log.reserve(2, 0, SmallVec::new());
+        let second = log.reserve(1, 0, SmallVec::new());
+        assert_eq!((first.first, second.first), (5 << 32 | 1, 5 << 32 | 3));
+        drop(second);
+        assert_eq!(log.visible().as_u64(), 0);
+        drop(first);
+        assert_eq!(log.visible().as_u64(), 5 << 32 | 3);
+    }
+
+    #[test]
+    fn times_heard_of_are_passed() {
+        let log = log();
+        log.advance(Timestamp {
+            time: 9,
+            increment: 4,
+        });
+        assert_eq!(log.reserve(1, 0, SmallVec::new()).first, 9 << 32 | 5);
+    }
+
+    #[test]
+    fn nobody_is_woken_before_an_entry_can_be_read() {
+        let log = Arc::new(log());
+        let (a, b) = (Concerned::by("a", Some("x")), Concerned::by("b", None));
+        let watch = log.watch(Concerned::by("b", Some("y")));
+        assert!(watch.take() && !watch.take());
+        let woken = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&woken);
+        let waking = watch.wake(Arc::new(move || {
+            counter.fetch_add(1, Ordering::SeqCst);
+        }));
+        let first = log.reserve(1, 0, smallvec::smallvec![a]);
+        drop(log.reserve(1, 0, smallvec::smallvec![b]));
+        assert_eq!((woken.load(Ordering::SeqCst), watch.take()), (0, false));
+        drop(first);
+        assert_eq!((woken.load(Ordering::SeqCst), watch.take()), (1, true));
+        drop(log.reserve(1, 0, smallvec::smallvec![a, Concerned::ALL]));
+        assert!(!watch.take(), "it concerns others");
+        drop(waking);
+        drop(log.reserve(1, 0, smallvec::smallvec![b]));
+        assert_eq!((woken.load(Ordering::SeqCst), watch.take()), (1, true));
+        assert!(!a.meets(&b) && a.meets(&Concerned::ALL));
+    }
+}

@@ -1,0 +1,100 @@
+//! Giving up the oldest entries. Promises: readers are held off, and the disk says so, before the
+//! first file goes; files go whole, without a deletion per entry.
+
+use super::retention::{Stored, drop_before, first_row};
+use super::times::Log;
+use crate::commit::{WriteUnit, commit};
+use model::Result;
+use storage::{Engine, WriteBatch};
+
+/// A log is cut when it is larger than it should be by this part of it.
+const SLACK: u64 = 16;
+
+impl Log {
+    /// Gives up the oldest entries when the log is too large and they are old enough.
+    ///
+    /// # Cost
+    /// Nothing but a comparison when it is not; else some thirty seeks.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn truncate(&self, engine: &dyn Engine) -> Result<bool> {
+        let bytes_total = self.bytes_total();
+        let stored = self.retention.stored();
+        let size = self.counts(engine)?.1;
+        if size <= stored.bytes_max + stored.bytes_max / SLACK {
+            return Ok(false);
+        }
+        let keep_from = bytes_total.saturating_sub(stored.bytes_max);
+        let Some(last) = self.last_before(engine, keep_from, &stored)? else {
+            return Ok(false);
+        };
+        self.give_up(engine, last + 1).map(|()| true)
+    }
+
+    /// Keeps the log to another size, and entries for at least so long.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn resize(
+        &self,
+        engine: &dyn Engine,
+        bytes_max: Option<u64>,
+        keep_ms: Option<u64>,
+    ) -> Result<()> {
+        {
+            let mut stored = self.retention.stored.lock();
+            let new = Stored {
+                bytes_max: bytes_max.unwrap_or(stored.bytes_max),
+                keep_ms: keep_ms.unwrap_or(stored.keep_ms),
+                ..*stored
+            };
+            let mut batch = WriteBatch::new();
+            new.put(&mut batch);
+            let resized = &mut |_: storage::CommitPos| *stored = new;
+            commit(engine, WriteUnit::new(&batch).durable().then(resized))?;
+        }
+        self.truncate(engine).map(|_| ())
+    }
+
+    /// Time of the last row that ends below the sum `keep_from` and may go. Rows are looked for by
+    /// halving the range of times.
+    fn last_before(
+        &self,
+        engine: &dyn Engine,
+        keep_from: u64,
+        stored: &Stored,
+    ) -> Result<Option<u64>> {
+        let (mut low, mut high) = (stored.oldest, self.visible().as_u64());
+        let young = (self.now_ms)().saturating_sub(i64::try_from(stored.keep_ms).unwrap_or(0));
+        let mut last = None;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let row = first_row(engine, self.ident, middle)?;
+            let goes = row.filter(|(time, late, ..)| {
+                *time < high
+                    && late.bytes_total <= keep_from
+                    && (stored.keep_ms == 0 || late.wall_ms < young)
+            });
+            match goes {
+                Some((time, ..)) => (last, low) = (Some(time), time + 1),
+                None => high = middle,
+            }
+        }
+        Ok(last)
+    }
+
+    fn give_up(&self, engine: &dyn Engine, oldest: u64) -> Result<()> {
+        let mut stored = self.retention.stored.lock();
+        let new = Stored { oldest, ..*stored };
+        let mut batch = WriteBatch::new();
+        new.put(&mut batch);
+        let raised = &mut |_: storage::CommitPos| {
+            *stored = new;
+            self.retention.raise(oldest);
+        };
+        // On the device before the first file is deleted.
+        commit(engine, WriteUnit::new(&batch).durable().then(raised))?;
+        drop_before(engine, &new)
+    }
+}

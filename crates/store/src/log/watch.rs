@@ -1,0 +1,153 @@
+//! Who waits for entries. Promises: a watch is marked before an entry that concerns it can be read,
+//! and its waker is called after; so a reader that takes how far it may read, and then finds its
+//! watch unmarked, has nothing to look at up to there. Readers of quiet namespaces cost nothing
+//! while others are busy. Must not know: what readers do.
+
+use super::concerned::Concerned;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Called when there is something to read. Must not block.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// All watches by what they watch.
+#[derive(Default)]
+pub(super) struct Watches {
+    count: AtomicUsize,
+    by: Mutex<FxHashMap<Concerned, Vec<Arc<Mark>>>>,
+}
+
+#[derive(Default)]
+struct Mark {
+    set: AtomicBool,
+    /// Several may wait at a watch that is shared.
+    wakers: Mutex<Vec<(u64, Waker)>>,
+    next_waker: Mutex<u64>,
+}
+
+/// A reader's interest in entries, until dropped.
+pub struct Watch {
+    all: Arc<Watches>,
+    of: Concerned,
+    mark: Arc<Mark>,
+}
+
+/// A registered waker, until dropped.
+pub struct Waking {
+    mark: Arc<Mark>,
+    id: u64,
+}
+
+impl Watches {
+    pub(super) fn watch(self: &Arc<Watches>, of: Concerned) -> Watch {
+        let mark = Arc::new(Mark::default());
+        mark.set.store(true, Ordering::SeqCst);
+        self.by
+            .lock()
+            .entry(of)
+            .or_default()
+            .push(Arc::clone(&mark));
+        self.count.fetch_add(1, Ordering::SeqCst);
+        Watch {
+            all: Arc::clone(self),
+            of,
+            mark,
+        }
+    }
+
+    /// Marks those concerned; to be called before the entries can be read.
+    ///
+    /// # Cost
+    /// One load when nobody watches, else a look-up per namespace.
+    pub(super) fn mark(&self, concerned: &[Concerned]) {
+        self.each(concerned, &mut |mark| {
+            mark.set.store(true, Ordering::SeqCst)
+        });
+    }
+
+    /// Wakes those concerned; to be called when the entries can be read.
+    pub(super) fn wake(&self, concerned: &[Concerned]) {
+        let mut wakers: Vec<Waker> = Vec::new();
+        self.each(concerned, &mut |mark| {
+            wakers.extend(mark.wakers.lock().iter().map(|(_, w)| Arc::clone(w)));
+        });
+        wakers.iter().for_each(|wake| wake());
+    }
+
+    fn each(&self, concerned: &[Concerned], f: &mut dyn FnMut(&Mark)) {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let by = self.by.lock();
+        for c in concerned {
+            if c.coll.is_none() && c.db.is_some() {
+                // A command on a database: rare, so all are asked.
+                let meant = by.iter().filter(|(of, _)| of.meets(c));
+                meant.flat_map(|(_, marks)| marks).for_each(|m| f(m));
+                continue;
+            }
+            let database = Concerned { coll: None, ..*c };
+            // An entry that concerns nobody in particular is for who reads everything.
+            let mut places = vec![Concerned::ALL];
+            if c.db.is_some() {
+                places.extend([*c, database]);
+            }
+            for place in places {
+                by.get(&place).into_iter().flatten().for_each(|m| f(m));
+            }
+        }
+    }
+}
+
+impl Watch {
+    /// Whether there may be something to read, and unmarks it.
+    pub fn take(&self) -> bool {
+        self.mark.set.swap(false, Ordering::SeqCst)
+    }
+
+    /// Marks it: the reader has not come to the end.
+    pub fn put_back(&self) {
+        self.mark.set.store(true, Ordering::SeqCst);
+    }
+
+    /// Has `waker` called at new entries. Who registers must look once more before it waits.
+    pub fn wake(&self, waker: Waker) -> Waking {
+        let id = {
+            let mut next = self.mark.next_waker.lock();
+            *next += 1;
+            *next
+        };
+        self.mark.wakers.lock().push((id, waker));
+        Waking {
+            mark: Arc::clone(&self.mark),
+            id,
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut by = self.all.by.lock();
+        if let Some(marks) = by.get_mut(&self.of) {
+            marks.retain(|m| !Arc::ptr_eq(m, &self.mark));
+            if marks.is_empty() {
+                by.remove(&self.of);
+            }
+        }
+        self.all.count.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Waking {
+    fn drop(&mut self) {
+        self.mark.wakers.lock().retain(|(id, _)| *id != self.id);
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Watch({:?})", self.of)
+    }
+}

@@ -1,0 +1,202 @@
+//! The log as a collection: its entries as documents, forwards or backwards. Promises: a reader
+//! whose place was given up is told. Must not know: who waits for new entries.
+
+use crate::catalog::Shared;
+use crate::error;
+use crate::format::log as row;
+use crate::format::record::Header;
+use crate::log::{Log, LogReader, Read};
+use crate::view::rows::{EachRow, Row};
+use model::{DocBuf, MongoError, Result, Timestamp, code};
+use std::sync::Arc;
+use storage::{CursorOpts, KeyRange, Table};
+
+/// Commits read at a time.
+const STEP_ROWS: usize = 16;
+
+/// A scan of the log.
+pub(crate) struct LogScan {
+    shared: Arc<Shared>,
+    log: Arc<Log>,
+    reverse: bool,
+    first: Timestamp,
+    last: Timestamp,
+    reader: Option<LogReader>,
+    /// It has shown an entry, so what follows must not be missed.
+    shown: bool,
+}
+
+impl LogScan {
+    pub(crate) fn new(shared: Arc<Shared>, log: Arc<Log>, reverse: bool) -> LogScan {
+        LogScan {
+            shared,
+            log,
+            reverse,
+            first: Timestamp::from_u64(0),
+            last: Timestamp::from_u64(u64::MAX),
+            reader: None,
+            shown: false,
+        }
+    }
+
+    pub(crate) fn bound(&mut self, (first, last): (Timestamp, Timestamp)) {
+        (self.first, self.last) = (first, last);
+    }
+
+    pub(crate) fn pause(&mut self) {
+        if let Some(reader) = &mut self.reader {
+            reader.pause();
+        }
+    }
+
+    pub(crate) fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        if self.reverse {
+            self.visit_backwards(max, f)
+        } else {
+            self.visit_forwards(max, f)
+        }
+    }
+
+    fn visit_forwards(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let (mut left, last) = (max, self.last);
+        while left > 0 {
+            let oldest = self.log.oldest();
+            let reader = match &mut self.reader {
+                Some(r) => r,
+                none => {
+                    let from = self.first.max(oldest);
+                    none.insert(LogReader::new(
+                        self.shared.engine.clone(),
+                        self.log.clone(),
+                        from,
+                    ))
+                }
+            };
+            let (mut wanted, mut beyond, ident) = (true, false, self.log.ident);
+            let shown = &mut self.shown;
+            let read = reader.visit(left.min(STEP_ROWS), &mut |time, doc| {
+                if time > last {
+                    beyond = true;
+                    return false;
+                }
+                (*shown, left) = (true, left - 1);
+                wanted = f(Row {
+                    key: &row::key(ident, time.as_u64()),
+                    header: header(time),
+                    doc,
+                    score: 0.0,
+                });
+                wanted && left > 0
+            })?;
+            match read {
+                _ if beyond => return Ok(false),
+                _ if !wanted => return Ok(true),
+                Read::More => {}
+                Read::End => return Ok(false),
+                // Given up before anything was shown: begin where the log begins now.
+                Read::Lost if !*shown => self.reader = None,
+                Read::Lost => return Err(position_lost(reader.next())),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Entries of one commit come forwards out of their row, so each row is gathered first.
+    fn visit_backwards(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let end = self.last.min(self.log.visible()).as_u64();
+        let oldest = self.log.oldest().max(self.first).as_u64();
+        let mut left = max;
+        while left > 0 {
+            // The first row that ends at `end` or later holds `end`, if anything does.
+            let last = if self.shown { self.last.as_u64() } else { end };
+            if last < oldest {
+                return Ok(false);
+            }
+            let Some(row) = self.row_before(last)? else {
+                return Ok(false);
+            };
+            for (time, doc) in row.into_iter().rev() {
+                if time > last {
+                    continue;
+                }
+                if time < oldest {
+                    return Ok(false);
+                }
+                if left == 0 {
+                    return Ok(true);
+                }
+                left -= 1;
+                self.shown = true;
+                self.last = Timestamp::from_u64(time - 1);
+                let wanted = f(Row {
+                    key: &row::key(self.log.ident, time),
+                    header: header(Timestamp::from_u64(time)),
+                    doc: doc.doc(),
+                    score: 0.0,
+                });
+                if !wanted {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The entries of the last row that begins at or before a time.
+    fn row_before(&self, time: u64) -> Result<Option<Vec<(u64, DocBuf)>>> {
+        let engine = self.shared.engine.as_ref();
+        let ident = self.log.ident;
+        let bounds = (
+            row::key(ident, 0),
+            row::key(ident, self.log.visible().as_u64() + 1),
+        );
+        let at = row::key(ident, time);
+        // The row that ends at or behind `time` may hold it; else the one before.
+        let ahead = KeyRange::new(&at, &bounds.1);
+        let behind = KeyRange::new(&bounds.0, &at);
+        for (range, reverse) in [(ahead, false), (behind, true)] {
+            let opts = CursorOpts {
+                reverse,
+                limit_hint: 1,
+                ..CursorOpts::default()
+            };
+            let mut cursor = engine
+                .cursor(Table::Log, range, opts)
+                .map_err(error::storage)?;
+            let mut found = Vec::new();
+            cursor
+                .visit(1, &mut |key, value| {
+                    let entries = row::time_of(key).and_then(|t| row::Entries::of(t, value));
+                    if let Some(mut entries) = entries {
+                        while let Some((time, entry)) = entries.next() {
+                            found.push((time, DocBuf::build(|w| entry.write(w, false))));
+                        }
+                    }
+                    false
+                })
+                .map_err(error::storage)?;
+            if found.first().is_some_and(|(first, _)| *first <= time) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn header(time: Timestamp) -> Header {
+    Header {
+        insert_seq: time.as_u64(),
+        version: 0,
+    }
+}
+
+fn position_lost(next: Timestamp) -> MongoError {
+    MongoError::new(
+        code::CAPPED_POSITION_LOST,
+        format!(
+            "CollectionScan died due to position in capped collection being deleted. Last seen \
+                record id: RecordId({})",
+            next.as_u64().saturating_sub(1)
+        ),
+    )
+}

@@ -1,0 +1,132 @@
+//! The entries of the log for what is written to documents. Promises: built from the bytes at hand;
+//! nothing is built where nothing is logged. Must not know: commits, locks.
+
+use crate::catalog::{Collection, State};
+use crate::format::diff::{Touched, diff};
+use crate::format::log::PRE_IMAGE;
+use crate::log::{Concerned, EntryList, LogRows, SessionFields, common, operation};
+use crate::write::mode::Mode;
+use crate::write::modify::Change;
+use model::{Doc, DocWriter};
+use smallvec::SmallVec;
+use storage::WriteBatch;
+
+/// The name under which a batch of inserts has its row; the rest is in `log::entry`.
+impl Collection {
+    /// An empty list of rows for a commit; `None` when the collection's changes are not logged.
+    pub(crate) fn log_rows(&self) -> Option<LogRows<'_>> {
+        let log = self.log.as_deref()?;
+        Some(LogRows::new(log, smallvec::smallvec![self.concerned()]))
+    }
+
+    /// Whom its changes concern.
+    pub fn concerned(&self) -> Concerned {
+        self.concerned
+    }
+
+    /// Adds the row that tells of inserted documents; `statements` are their numbers in a session.
+    pub(super) fn log_inserts<'d>(
+        &self,
+        state: &State,
+        batch: &mut WriteBatch,
+        session: Option<SessionFields>,
+        statements: &[i32],
+        docs: impl Iterator<Item = Doc<'d>> + Clone,
+    ) -> Option<LogRows<'_>> {
+        let mut rows = self.log_rows()?;
+        let series = state.options.doc().contains("timeseries");
+        let shared = common(&self.ns, &self.uuid, session.as_ref(), statements, series);
+        rows.inserts(batch, &shared, docs);
+        Some(rows)
+    }
+
+    /// Adds the operations of inserted documents to those of a transaction.
+    pub(super) fn operations_of<'d>(
+        &self,
+        state: &State,
+        docs: impl Iterator<Item = Doc<'d>>,
+    ) -> EntryList {
+        let mut list = EntryList::default();
+        if self.log.is_none() {
+            return list;
+        }
+        let series = state.options.doc().contains("timeseries");
+        for doc in docs {
+            list.push(|w| {
+                operation(w, "i", &self.ns, &self.uuid);
+                if series {
+                    w.put("isTimeseries", true);
+                }
+                w.put("o", doc);
+                w.doc("o2").put("_id", doc.field("_id"));
+            });
+        }
+        list
+    }
+
+    /// Adds the entry of a changed or deleted document.
+    pub(super) fn log_change(
+        &self,
+        state: &State,
+        list: &mut EntryList,
+        old: Doc<'_>,
+        change: &Change,
+        mode: &Mode<'_, '_>,
+    ) {
+        if self.log.is_none() {
+            return;
+        }
+        let (session, statement) = match mode {
+            Mode::Logged(to) => (to.record.fields(), to.ids.first().copied()),
+            Mode::Direct | Mode::Transaction(..) => (None, None),
+        };
+        list.push(|w| {
+            if let Some(s) = &session {
+                s.write(w);
+            }
+            let op = if matches!(change, Change::Delete) {
+                "d"
+            } else {
+                "u"
+            };
+            operation(w, op, &self.ns, &self.uuid);
+            if state.options.doc().contains("timeseries") {
+                w.put("isTimeseries", true);
+            }
+            write_change(w, old, change);
+            if let Some(n) = statement {
+                w.put("stmtId", n);
+            }
+            if state.images {
+                w.put(PRE_IMAGE, old);
+            }
+        });
+    }
+}
+
+fn write_change(w: &mut DocWriter<'_>, old: Doc<'_>, change: &Change) {
+    let id = old.field("_id");
+    let delta = |new: &[u8], touched: &Touched| diff(old, Doc::from_prefix(new), touched);
+    match change {
+        Change::Keep => {}
+        Change::Delete => _ = w.doc("o").put("_id", id),
+        Change::Replace(new) => _ = w.put("o", Doc::from_prefix(new)),
+        Change::Update(new, touched) => match delta(new, touched) {
+            Some(diff) => _ = w.doc("o").put("$v", 2i32).put("diff", &diff),
+            None => _ = w.put("o", Doc::from_prefix(new)),
+        },
+    }
+    if !matches!(change, Change::Delete) {
+        w.doc("o2").put("_id", id);
+    }
+}
+
+/// Numbers of the statements at these positions of a command.
+pub(super) fn statements_at(
+    ids: &[i32],
+    positions: impl Iterator<Item = usize>,
+) -> SmallVec<[i32; 8]> {
+    positions
+        .map(|n| ids.get(n).copied().unwrap_or(-1))
+        .collect()
+}

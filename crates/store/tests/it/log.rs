@@ -1,0 +1,458 @@
+//! The log of all changes: what is written of each, in which order, how much is kept.
+
+use model::{Doc, DocBuf, Namespace, Timestamp, Value, doc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use storage::MemoryEngine;
+use store::{
+    Change, Collection, Hooks, Keep, LogSettings, NoHooks, Paths, Predicate, Read, ReadView,
+    SessionRecord, Set, StatementLog, Store, Terms, Touched,
+};
+
+/// Hooks with a log and a clock of the test.
+struct Logging {
+    bytes_max: u64,
+    now_ms: Arc<AtomicI64>,
+}
+
+impl Hooks for Logging {
+    fn predicate(&self, f: Doc<'_>, c: Option<Doc<'_>>) -> model::Result<Predicate> {
+        NoHooks.predicate(f, c)
+    }
+    fn collator(&self, c: Doc<'_>) -> model::Result<Option<Arc<dyn model::Collate>>> {
+        NoHooks.collator(c)
+    }
+    fn terms(&self, d: Doc<'_>) -> model::Result<Arc<dyn Terms>> {
+        NoHooks.terms(d)
+    }
+    fn log(&self) -> Option<LogSettings> {
+        let now = Arc::clone(&self.now_ms);
+        Some(LogSettings {
+            bytes_max: self.bytes_max,
+            uuid: [3; 16],
+            now_ms: Arc::new(move || now.load(Ordering::Relaxed)),
+        })
+    }
+}
+
+fn open(engine: &Arc<MemoryEngine>, bytes_max: u64) -> (Store, Arc<AtomicI64>) {
+    let now_ms = Arc::new(AtomicI64::new(100_000));
+    let hooks = Logging {
+        bytes_max,
+        now_ms: Arc::clone(&now_ms),
+    };
+    (
+        Store::open(engine.clone(), Arc::new(hooks)).unwrap(),
+        now_ms,
+    )
+}
+
+fn fresh() -> Store {
+    open(&Arc::new(MemoryEngine::new()), 1 << 30).0
+}
+
+fn entries(store: &Store, from: u64) -> Vec<DocBuf> {
+    let mut reader = store.read_log(Timestamp::from_u64(from)).unwrap();
+    let mut all = Vec::new();
+    while reader
+        .visit(2, &mut |_, doc| {
+            all.push(doc.to_buf());
+            true
+        })
+        .unwrap()
+        == Read::More
+    {}
+    all
+}
+
+/// What entries say, in short.
+fn shown(all: &[DocBuf]) -> Vec<String> {
+    let short = |d: &DocBuf| {
+        let d = d.doc();
+        let (op, doc) = (d.field("op"), |name: &str| d.field(name).as_doc());
+        let o2 = doc("o2").map_or(String::new(), |o2| format!(" {o2:?}"));
+        format!("{} {:?}{o2}", op.as_str().unwrap(), doc("o").unwrap())
+    };
+    all.iter()
+        .filter(|d| d.doc().field("op").as_str() != Some("n"))
+        .map(short)
+        .collect()
+}
+
+fn collection(store: &Store, name: &str) -> Arc<Collection> {
+    let ns = Namespace::new("db", name).unwrap();
+    store
+        .create_collection(&ns, DocBuf::new(), [7; 16])
+        .unwrap()
+}
+
+fn key(c: &Collection, id: i32) -> Vec<u8> {
+    let mut key = Vec::new();
+    c.record_key(&Value::Int32(id), &mut key);
+    key
+}
+
+#[test]
+fn every_change_is_told_once_and_in_order() {
+    let store = fresh();
+    let c = collection(&store, "c");
+    let docs = [
+        doc! { "_id": 1i32 },
+        doc! { "_id": 2i32 },
+        doc! { "_id": 1i32 },
+    ];
+    let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
+    let inserted = c.insert(&docs, false).unwrap();
+    assert_eq!((inserted.count, inserted.errors.len()), (2, 1));
+    let mut paths = Paths::default();
+    paths.add("a", Set::Whole);
+    let touched = Arc::new(Touched::Paths(paths));
+    c.modify(&key(&c, 1), &mut |_| {
+        let new = doc! { "_id": 1i32, "a": 5i32 };
+        Ok(Change::Update(new.into_bytes(), Arc::clone(&touched)))
+    })
+    .unwrap();
+    let replaced = doc! { "_id": 1i32, "b": 6i32 };
+    c.modify(&key(&c, 1), &mut |_| {
+        Ok(Change::Replace(replaced.as_bytes().to_vec()))
+    })
+    .unwrap();
+    c.modify(&key(&c, 2), &mut |_| Ok(Change::Delete)).unwrap();
+    c.modify(&key(&c, 2), &mut |_| Ok(Change::Delete)).unwrap();
+    let all = entries(&store, 0);
+    assert_eq!(
+        shown(&all),
+        [
+            "c { create: \"c\", idIndex: { v: 2, key: { _id: 1 }, name: \"_id_\" } }",
+            "i { _id: 1 } { _id: 1 }",
+            "i { _id: 2 } { _id: 2 }",
+            "u { $v: 2, diff: { i: { a: 5 } } } { _id: 1 }",
+            "u { _id: 1, b: 6 } { _id: 1 }",
+            "d { _id: 2 }",
+        ]
+    );
+    let times: Vec<u64> = all
+        .iter()
+        .map(|d| match d.doc().field("ts") {
+            Value::Timestamp(t) => t.as_u64(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
+    let last = all.last().unwrap().doc();
+    let fields: Vec<&str> = last.iter().map(|(n, _)| n).collect();
+    assert_eq!(fields, ["op", "ns", "ui", "o", "ts", "t", "v", "wall"]);
+    assert_eq!(last.field("ns").as_str(), Some("db.c"));
+    assert!(matches!(last.field("wall"), Value::Date(100_000)));
+    // From a time in the middle of the row of two inserts.
+    assert_eq!(shown(&entries(&store, times[3])).len(), 4);
+}
+
+#[test]
+fn sessions_stand_in_the_entries() {
+    let store = fresh();
+    let c = collection(&store, "c");
+    let mut record = SessionRecord::new([5; 16]);
+    store.begin_retryable(&mut record, 9).unwrap();
+    let docs = [doc! { "_id": 1i32 }, doc! { "_id": 2i32 }];
+    let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
+    let mut log = StatementLog {
+        record: &mut record,
+        ids: &[4, 5],
+        keep: Keep::Fact,
+    };
+    c.insert_logged(&docs, true, Some(&mut log)).unwrap();
+    let all = entries(&store, 0);
+    let last = all.last().unwrap().doc();
+    assert!(matches!(last.field("txnNumber"), Value::Int64(9)));
+    assert!(matches!(last.field("stmtId"), Value::Int32(5)));
+    let lsid = last.field("lsid").as_doc().unwrap();
+    assert!(matches!(lsid.field("id"), Value::Binary(b) if b.bytes == [5; 16]));
+}
+
+#[test]
+fn a_transaction_is_one_entry_at_its_commit_or_none() {
+    let store = fresh();
+    let c = collection(&store, "c");
+    let before = entries(&store, 0).len();
+    let aborted = store.begin_transaction(None).unwrap();
+    c.insert_in(&[doc! { "_id": 1i32 }.doc()], true, &aborted)
+        .unwrap();
+    drop(aborted);
+    let t = store.begin_transaction(None).unwrap();
+    c.insert_in(&[doc! { "_id": 1i32 }.doc()], true, &t)
+        .unwrap();
+    let keys = [&key(&c, 1)[..]];
+    c.modify_in(&keys, &mut |_, _| Ok(Change::Delete), &mut |_, _| {}, &t)
+        .unwrap();
+    assert_eq!(entries(&store, 0).len(), before);
+    let mut record = SessionRecord::new([5; 16]);
+    store.begin_retryable(&mut record, 1).unwrap();
+    t.commit(&mut record).unwrap();
+    let all = entries(&store, 0);
+    assert_eq!(all.len(), before + 1);
+    let o = all.last().unwrap().doc().field("o").as_doc().unwrap();
+    let ops: Vec<String> = o
+        .field("applyOps")
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|op| {
+            op.as_doc()
+                .unwrap()
+                .field("op")
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(ops, ["i", "d"]);
+    assert!(!o.contains("count") && !o.contains("partialTxn"));
+}
+
+#[test]
+fn a_large_transaction_is_a_chain() {
+    let store = fresh();
+    let c = collection(&store, "c");
+    let t = store.begin_transaction(None).unwrap();
+    let pad = "x".repeat(6 << 20);
+    for n in 0..5i32 {
+        let doc = doc! { "_id": n, "pad": pad.as_str() };
+        c.insert_in(&[doc.doc()], true, &t).unwrap();
+    }
+    let mut record = SessionRecord::new([5; 16]);
+    store.begin_retryable(&mut record, 1).unwrap();
+    t.commit(&mut record).unwrap();
+    let all = entries(&store, 0);
+    let links: Vec<Doc<'_>> = all
+        .iter()
+        .filter_map(|d| d.doc().field("o").as_doc())
+        .filter(|o| o.contains("applyOps"))
+        .collect();
+    let sizes: Vec<usize> = links
+        .iter()
+        .map(|o| o.field("applyOps").as_array().unwrap().len())
+        .collect();
+    assert_eq!(sizes, [2, 2, 1]);
+    assert!(links[0].field("partialTxn").truthy() && links[1].field("partialTxn").truthy());
+    assert!(matches!(links[2].field("count"), Value::Int64(5)));
+}
+
+#[test]
+fn changes_of_the_catalog_are_told() {
+    let store = fresh();
+    let c = collection(&store, "c");
+    let spec = doc! { "v": 2i32, "key": { "a": 1i32 }, "name": "a_1" };
+    c.create_index(spec.clone()).unwrap();
+    c.drop_index("a_1").unwrap();
+    c.insert(&[doc! { "_id": 1i32 }.doc()], true).unwrap();
+    c.create_index(spec).unwrap();
+    c.set_options(
+        doc! { "validationLevel": "off" },
+        Some(doc! { "collMod": "c", "validationLevel": "off" }),
+    )
+    .unwrap();
+    let (from, to) = (
+        Namespace::new("db", "c").unwrap(),
+        Namespace::new("db", "d").unwrap(),
+    );
+    store.rename_collection(&from, &to, false).unwrap();
+    store.drop_database("db").unwrap();
+    let told: Vec<String> = shown(&entries(&store, 0))
+        .iter()
+        .map(|s| s.split_whitespace().nth(2).unwrap_or("").to_owned())
+        .collect();
+    let expected = [
+        "create:",
+        "createIndexes:",
+        "dropIndexes:",
+        "_id:",
+        "commitIndexBuild:",
+        "collMod:",
+        "renameCollection:",
+        "drop:",
+        "dropDatabase:",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn the_log_is_a_collection() {
+    let store = fresh();
+    let c = collection(&store, "c");
+    for n in 0..10i32 {
+        let docs = [doc! { "_id": 2 * n }, doc! { "_id": 2 * n + 1 }];
+        let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
+        c.insert(&docs, true).unwrap();
+    }
+    let ns = Namespace::new("local", "oplog.rs").unwrap();
+    let log = store.collection(&ns).unwrap().unwrap();
+    let all = entries(&store, 0);
+    assert_eq!((all.len(), log.count()), (22, 22));
+    assert!(log.is_log() && log.is_capped());
+    for step in [1, 3, 100] {
+        for reverse in [false, true] {
+            let mut scan = log.scan(&ReadView::LATEST, reverse);
+            let mut found = Vec::new();
+            while scan
+                .visit(step, &mut |row| {
+                    found.push(row.doc.to_buf());
+                    true
+                })
+                .unwrap()
+            {
+                scan.pause();
+            }
+            if reverse {
+                found.reverse();
+            }
+            assert_eq!(found.len(), 22);
+            assert!(found == all, "step {step}, reverse {reverse}");
+        }
+    }
+    let time = |n: usize| match all[n].doc().field("ts") {
+        Value::Timestamp(t) => t,
+        other => panic!("{other:?}"),
+    };
+    for reverse in [false, true] {
+        let mut scan = log.scan_log(&ReadView::LATEST, (time(5), time(8)), reverse, false);
+        let mut found = 0;
+        while scan
+            .visit(100, &mut |_| {
+                found += 1;
+                true
+            })
+            .unwrap()
+        {}
+        assert_eq!(found, 4);
+    }
+    let mut tail = log.tail(false);
+    while tail.visit(100, &mut |_| true).unwrap() {}
+    c.insert(&[doc! { "_id": 100i32 }.doc()], true).unwrap();
+    let mut later = 0;
+    tail.visit(100, &mut |_| {
+        later += 1;
+        true
+    })
+    .unwrap();
+    assert_eq!(later, 1);
+}
+
+#[test]
+fn what_is_too_much_goes_and_readers_are_told() {
+    let engine = Arc::new(MemoryEngine::new());
+    let (store, now_ms) = open(&engine, 100_000);
+    let c = collection(&store, "c");
+    let pad = "x".repeat(1000);
+    let insert = |n: i32| {
+        let doc = doc! { "_id": n, "pad": pad.as_str() };
+        c.insert(&[doc.doc()], true).unwrap();
+    };
+    insert(0);
+    let mut slow = store.read_log(Timestamp::from_u64(0)).unwrap();
+    slow.visit(1, &mut |_, _| true).unwrap();
+    slow.pause();
+    for n in 1..300 {
+        insert(n);
+    }
+    assert!(store.truncate_log().unwrap());
+    assert!(!store.truncate_log().unwrap());
+    let ns = Namespace::new("local", "oplog.rs").unwrap();
+    let log = store.collection(&ns).unwrap().unwrap();
+    assert!(log.size_bytes() <= 102_000 && log.size_bytes() > 90_000);
+    assert!(log.count() > 70 && log.count() < 100, "{}", log.count());
+    assert_eq!(slow.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
+    // Old enough is what was written before the last hour.
+    store.resize_log(Some(50_000), Some(3_600_000)).unwrap();
+    assert!(log.size_bytes() > 90_000);
+    now_ms.fetch_add(2 * 3_600_000, Ordering::Relaxed);
+    insert(300);
+    assert!(store.truncate_log().unwrap());
+    assert!(log.size_bytes() <= 52_000);
+    let oldest = store.log().unwrap().oldest();
+    drop((slow, log, c, store));
+    // A start finds what was kept, and no time comes twice.
+    let (store, _) = open(&engine, 7);
+    assert_eq!(store.log().unwrap().oldest(), oldest);
+    assert_eq!(store.log().unwrap().bytes_max(), 50_000);
+    let last = entries(&store, oldest.as_u64());
+    assert!(last.len() > 30);
+    drop(store);
+    // Opened without a log, its changes would be missing: the history ends.
+    let plain = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
+    drop(plain);
+    let (store, _) = open(&engine, 7);
+    assert!(store.log().unwrap().oldest() > oldest);
+    assert_eq!(
+        shown(&entries(&store, store.log().unwrap().oldest().as_u64())).len(),
+        0
+    );
+}
+
+#[test]
+fn readers_see_every_entry_while_many_write() {
+    let store = Arc::new(fresh());
+    let c = collection(&store, "c");
+    let mut reader = store.read_log(Timestamp::from_u64(0)).unwrap();
+    let writers: Vec<_> = (0..4i32)
+        .map(|w| {
+            let c = Arc::clone(&c);
+            std::thread::spawn(move || {
+                for n in 0..500 {
+                    let id = n * 4 + w;
+                    c.insert(&[doc! { "_id": id }.doc()], true).unwrap();
+                }
+            })
+        })
+        .collect();
+    let (mut seen, mut last) = (std::collections::BTreeSet::new(), 0);
+    while seen.len() < 2000 {
+        reader
+            .visit(50, &mut |time, doc| {
+                assert!(time.as_u64() > last);
+                last = time.as_u64();
+                if doc.field("op").as_str() == Some("i") {
+                    let id = doc.field("o2").as_doc().unwrap().field("_id");
+                    assert!(seen.insert(id.as_i64_exact().unwrap()));
+                }
+                true
+            })
+            .unwrap();
+    }
+    writers.into_iter().for_each(|w| w.join().unwrap());
+}
+
+#[test]
+fn a_snapshot_has_exactly_what_was_told_up_to_its_time() {
+    let store = Arc::new(fresh());
+    let c = collection(&store, "c");
+    let writers: Vec<_> = (0..3i32)
+        .map(|w| {
+            let c = Arc::clone(&c);
+            std::thread::spawn(move || {
+                for n in 0..400 {
+                    c.insert(&[doc! { "_id": n * 3 + w }.doc()], true).unwrap();
+                }
+            })
+        })
+        .collect();
+    for _ in 0..20 {
+        let (at, view) = store.snapshot_at().unwrap().unwrap();
+        let told = entries(&store, 0)
+            .iter()
+            .filter(|d| matches!(d.doc().field("ts"), Value::Timestamp(t) if t <= at))
+            .filter(|d| d.doc().field("op").as_str() == Some("i"))
+            .count();
+        let mut found = 0;
+        let mut scan = c.scan_keys(&view, None, None, false);
+        while scan
+            .visit(1000, &mut |_| {
+                found += 1;
+                true
+            })
+            .unwrap()
+        {}
+        assert_eq!(found, told);
+    }
+    writers.into_iter().for_each(|w| w.join().unwrap());
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Builds the server as one file that needs no library of the system it runs on, and packs it. Usage: release.sh [FOLDER]
+# FOLDER (target/dist) gets quarry-VERSION-x86_64-linux.tar.gz, its SHA-256, and the debug information apart.
+# The binary is tried in a root folder with nothing else in it, as far as this user may make one.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+target=${CARGO_TARGET_DIR:-target}
+out=${1:-$target/dist}
+triple=x86_64-unknown-linux-gnu
+fail() { echo "release: $*" >&2; exit 1; }
+
+scripts/natives.sh
+# PCRE2 is linked in, whatever this machine has installed.
+PCRE2_SYS_STATIC=1 cargo build --release --locked -p quarry-server --target $triple \
+  --config "target.$triple.rustflags=['-Ctarget-feature=+crt-static']"
+built=$target/$triple/release/quarry
+needed=$(readelf -d "$built" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+[ -z "$needed" ] || fail "the binary needs libraries of the system: $needed"
+version=$("$built" --version | awk '{ print $NF }')
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+name=quarry-$version-x86_64-linux
+mkdir -p "$work/$name" "$out"
+objcopy --only-keep-debug --compress-debug-sections "$built" "$out/$name.debug"
+objcopy --strip-all --add-gnu-debuglink="$out/$name.debug" "$built" "$work/$name/quarry"
+cp LICENSE README.md CHANGELOG.md "$work/$name/"
+
+# A server must start, write and stop where there is no /lib, no /etc and no /proc.
+mkdir -p "$work/empty/data" "$work/empty/tmp"
+cp "$work/$name/quarry" "$work/empty/"
+if [ "$(id -u)" = 0 ]; then
+  chroot "$work/empty" /quarry --version >/dev/null || fail "the binary does not start in an empty root"
+  chroot "$work/empty" /quarry serve --dbpath /data --port 0 --nounixsocket >"$work/log" 2>&1 &
+  server=$!
+  for _ in $(seq 100); do grep -q mongodb:// "$work/log" && break; kill -0 $server 2>/dev/null || break; sleep 0.1; done
+  grep -q mongodb:// "$work/log" || { cat "$work/log" >&2; fail "the server does not serve in an empty root"; }
+  kill -TERM $server
+  wait $server || { cat "$work/log" >&2; fail "the server did not stop with status 0"; }
+else
+  echo "release: not tried in an empty root, which needs root"
+fi
+
+tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
+(cd "$out" && sha256sum "$name.tar.gz" >"$name.tar.gz.sha256")
+echo "release: $(stat -c %s "$work/$name/quarry") bytes of binary, $(stat -c %s "$out/$name.tar.gz") packed, in $out/$name.tar.gz"
