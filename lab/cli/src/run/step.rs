@@ -80,10 +80,7 @@ impl<T: Target> Run<'_, T> {
         let (done, is_done) = mpsc::channel();
         sampling.instruments.restart();
         control.start_together().await;
-        // A terminal has the progress bar.
-        if !std::io::stderr().is_terminal() {
-            eprintln!("{}", step.name);
-        }
+        announce(step);
         let interventions = self.begin_interventions(step, &control);
         let sampler = std::thread::spawn({
             let control = control.clone();
@@ -343,6 +340,13 @@ struct End<'a, 'b> {
     seeds: Vec<u64>,
     lab_cpu_us_per_op: Option<f64>,
     interventions: String,
+}
+
+/// Says that a step has begun; a terminal has the progress bar.
+fn announce(step: &Step) {
+    if !std::io::stderr().is_terminal() {
+        eprintln!("{}", step.name);
+    }
 }
 
 /// Whether deletes without a rate of their own follow the inserts.

@@ -54,7 +54,7 @@ pub fn rate_page(search: &RateSearch, runs: &[RunResult]) -> String {
     out
 }
 
-fn steps<'a>(runs: &'a [RunResult], rate: f64) -> impl Iterator<Item = &'a StepResult> {
+fn steps(runs: &[RunResult], rate: f64) -> impl Iterator<Item = &StepResult> {
     runs.iter()
         .filter(move |run| run.settings.rate == Some(rate))
         .filter_map(RunResult::main_step)

@@ -62,11 +62,11 @@ fn one(together: &[&RunResult], names: &[&str]) -> Option<RunResult> {
     out.run.title = format!("Workloads {}", names.join(", "));
     out.run.about = "The step that each workload is about.".to_owned();
     out.run.source = String::new();
-    let join = |of: fn(&RunResult) -> &str| {
-        let all: Vec<&str> = together.iter().map(|run| of(run)).collect();
-        all.join("\n")
-    };
-    out.run.command_line = join(|run| &run.run.command_line);
+    let lines: Vec<&str> = together
+        .iter()
+        .map(|run| run.run.command_line.as_str())
+        .collect();
+    out.run.command_line = lines.join("\n");
     out.checks = together.iter().flat_map(|run| run.checks.clone()).collect();
     out.steps = together
         .iter()

@@ -172,7 +172,7 @@ impl Role {
             }
             self.mix.push((found, weight));
         }
-        if (self.operation == Operation::Mix) != !self.mix.is_empty() {
+        if (self.operation == Operation::Mix) == self.mix.is_empty() {
             let reason = "its work needs one of operation = \"…\", statements = [[NAME, WEIGHT], \
                 …] and mix = [[OPERATION, WEIGHT], …]";
             return Err(wrong(step, reason.to_owned()));
