@@ -5,7 +5,7 @@ use crate::native::TOOLS;
 use crate::to_bson::ToBson;
 use crate::to_js::{ToJs, tool};
 use crate::{emitted, native, source};
-use model::{DocBuf, MongoError, Result, Value};
+use model::{DocBuf, Result, Value};
 use operators::script::{Call, Script, Wants};
 use operators::{Cx, Env};
 use rquickjs::context::{EvalOptions, intrinsic};
@@ -13,6 +13,7 @@ use rquickjs::function::Args;
 use rquickjs::object::Property;
 use rquickjs::{Context, Ctx, Error, Function, Object, Persistent, Runtime, Value as Js};
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 
 /// What of the language there is: nothing that shares memory or waits.
 type Language = (
@@ -139,18 +140,12 @@ fn run<'js, 'a>(
     cx: &Cx<'_, 'a>,
     call: &Call<'_, '_>,
 ) -> Outcome<Value<'a>> {
-    if !compiled.contains_key(&call.script.id) {
-        let function = compile(ctx, call.script)?;
-        compiled.insert(
-            call.script.id,
-            Compiled {
-                function: Persistent::save(ctx, function),
-                fields: source::fields_read(&call.script.source),
-            },
-        );
-    }
-    let Some(found) = compiled.get(&call.script.id) else {
-        return Err(MongoError::internal("a function was just compiled").into());
+    let found = match compiled.entry(call.script.id) {
+        Entry::Occupied(found) => found.into_mut(),
+        Entry::Vacant(place) => place.insert(Compiled {
+            function: Persistent::save(ctx, compile(ctx, call.script)?),
+            fields: source::fields_read(&call.script.source),
+        }),
     };
     let function = found.function.clone().restore(ctx)?;
     let mut to_js = ToJs::new(ctx, tools, call.wants != Wants::Truth);
