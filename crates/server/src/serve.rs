@@ -48,13 +48,7 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     if settings.port == 0 {
         settings.port = free_port(&settings).map_err(fail(CODE_NETWORK))?;
     }
-    if !settings.auth && settings.listens_beyond_localhost() && !settings.allow_open_access {
-        return Err(fail(CODE_OPTIONS)(format!(
-            "bind_ip {} lets other machines in, and access is not checked: give --auth, or say \
-             --allowOpenAccess if everybody who reaches this machine may read and write all data",
-            settings.bind_ip.join(",")
-        )));
-    }
+    refuse_open_access(&settings).map_err(fail(CODE_OPTIONS))?;
     // From here on a signal does not end the process: a start that is interrupted still closes what
     // it opened.
     let mut signals = signal_hook::iterator::Signals::new([
@@ -260,6 +254,18 @@ fn service_config(settings: &Settings, memory: Arc<Budget>) -> Config {
         scripting: settings.scripting,
         optimize_pipelines: true,
     }
+}
+
+/// Nobody lets everybody in by accident.
+fn refuse_open_access(settings: &Settings) -> Result<(), String> {
+    if settings.auth || settings.allow_open_access || !settings.listens_beyond_localhost() {
+        return Ok(());
+    }
+    Err(format!(
+        "bind_ip {} lets other machines in, and access is not checked: give --auth, or say \
+             --allowOpenAccess if everybody who reaches this machine may read and write all data",
+        settings.bind_ip.join(",")
+    ))
 }
 
 /// Reads what TLS needs, and again whenever `rotateCertificates` says so.
