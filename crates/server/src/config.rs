@@ -114,9 +114,9 @@ struct File {
     #[serde(rename = "setParameter")]
     set_parameter: BTreeMap<String, serde_yaml_ng::Value>,
     #[serde(rename = "systemLog")]
-    _system_log: serde_yaml_ng::Value,
+    system_log: serde_yaml_ng::Value,
     #[serde(rename = "processManagement")]
-    _process_management: serde_yaml_ng::Value,
+    process_management: serde_yaml_ng::Value,
 }
 
 #[derive(Deserialize, Default)]
@@ -224,6 +224,8 @@ pub struct Settings {
     pub tls: Option<(TlsMode, TlsFiles)>,
     /// Server parameters, name and value as they were written.
     pub parameters: Vec<(String, String)>,
+    /// What the file says that has no effect here.
+    pub without_effect: Vec<String>,
 }
 
 impl Settings {
@@ -263,7 +265,15 @@ impl Settings {
         let standalone = args.standalone || file.quarry.standalone;
         let auth = checks_access(args, &file.security)?;
         let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
+        let mut without_effect = Vec::new();
+        leaves("systemLog", &file.system_log, &mut without_effect);
+        leaves(
+            "processManagement",
+            &file.process_management,
+            &mut without_effect,
+        );
         Ok(Settings {
+            without_effect,
             tls: tls(args, file.net.tls)?,
             auth,
             allow_open_access,
@@ -481,6 +491,23 @@ fn known_compressors(given: Option<&str>) -> Result<Vec<String>, String> {
     Ok(if disabled { Vec::new() } else { names })
 }
 
+/// The full names of all values in a section.
+fn leaves(name: &str, section: &serde_yaml_ng::Value, names: &mut Vec<String>) {
+    match section {
+        serde_yaml_ng::Value::Null => {}
+        serde_yaml_ng::Value::Mapping(fields) => {
+            for (key, value) in fields {
+                leaves(
+                    &format!("{name}.{}", key.as_str().unwrap_or("?")),
+                    value,
+                    names,
+                );
+            }
+        }
+        _ => names.push(name.to_owned()),
+    }
+}
+
 fn known_engine(given: Option<String>) -> Result<String, String> {
     let engine = given.unwrap_or_else(|| "rocksdb".to_owned());
     if !NAMES.contains(&engine.as_str()) {
@@ -534,6 +561,14 @@ mod tests {
         let s = Settings::of(&args).unwrap();
         assert_eq!((s.port, s.memory_bytes, s.bind_ip.len()), (7, 1 << 30, 2));
         assert_eq!(s.dbpath, PathBuf::from("/x"));
+        assert!(s.without_effect.is_empty());
+        let sections = "systemLog:\n  destination: file\n  path: /l\nprocessManagement:\n";
+        std::fs::write(&path, sections).unwrap();
+        let s = Settings::of(&args).unwrap();
+        assert_eq!(
+            s.without_effect,
+            ["systemLog.destination", "systemLog.path"]
+        );
         std::fs::write(&path, "net:\n  prot: 5\n").unwrap();
         assert!(Settings::of(&args).unwrap_err().contains("prot"));
         assert!(

@@ -289,6 +289,13 @@ fn start_tls(settings: &Settings, service: &Service) -> Result<Option<Arc<Tls>>,
 /// What `getLog: "startupWarnings"` shows.
 fn warnings(settings: &Settings) -> Vec<String> {
     let mut all = Vec::new();
+    if !settings.without_effect.is_empty() {
+        all.push(format!(
+            "{} of the configuration file have no effect: the log goes to standard output and to \
+             getLog, and whoever starts the server manages its process",
+            settings.without_effect.join(", ")
+        ));
+    }
     if !settings.auth {
         all.push(
             "Access control is not enabled for the database. Read and write access to data and \
