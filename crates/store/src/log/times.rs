@@ -179,7 +179,7 @@ impl Log {
                     break;
                 }
                 // Marked before it can be read: see `watch`.
-                self.watches.mark(&w.concerned);
+                self.watches.mark(&w.concerned, w.last);
                 self.visible.store(w.last, Ordering::SeqCst);
                 told.extend(w.concerned);
             }
@@ -208,9 +208,13 @@ impl Log {
         f(Timestamp::from_u64(at))
     }
 
-    /// Watches for entries of concern to `of`. It is marked at first.
+    /// Watches for entries of concern to `of`. Any entry there is may be one.
     pub fn watch(&self, of: Concerned) -> Watch {
-        self.watches.watch(of)
+        let watch = self.watches.watch(of);
+        // Those on their way may have been told of before the watch was there.
+        let last = self.times.lock().last;
+        watch.expect(last.max(self.visible.load(Ordering::SeqCst)));
+        watch
     }
 
     /// Every entry up to this time can be read, and no earlier one will come. What is read after
@@ -333,22 +337,46 @@ mod tests {
         let log = Arc::new(log());
         let (a, b) = (Concerned::by("a", Some("x")), Concerned::by("b", None));
         let watch = log.watch(Concerned::by("b", Some("y")));
-        assert!(watch.take() && !watch.take());
         let woken = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&woken);
         let waking = watch.wake(Arc::new(move || {
             counter.fetch_add(1, Ordering::SeqCst);
         }));
+        let next = || Timestamp::from_u64(log.visible().as_u64() + 1);
+        let begin = next();
+        assert!(!watch.has_from(begin));
         let first = log.reserve(1, 0, smallvec::smallvec![a]);
         drop(log.reserve(1, 0, smallvec::smallvec![b]));
-        assert_eq!((woken.load(Ordering::SeqCst), watch.take()), (0, false));
+        assert_eq!(woken.load(Ordering::SeqCst), 0);
+        assert!(!watch.has_from(begin));
         drop(first);
-        assert_eq!((woken.load(Ordering::SeqCst), watch.take()), (1, true));
+        assert_eq!(woken.load(Ordering::SeqCst), 1);
+        assert!(watch.has_from(begin) && !watch.has_from(next()));
         drop(log.reserve(1, 0, smallvec::smallvec![a, Concerned::ALL]));
-        assert!(!watch.take(), "it concerns others");
+        assert!(!watch.has_from(next()), "it concerns others");
         drop(waking);
+        let begin = next();
         drop(log.reserve(1, 0, smallvec::smallvec![b]));
-        assert_eq!((woken.load(Ordering::SeqCst), watch.take()), (1, true));
+        assert_eq!(woken.load(Ordering::SeqCst), 1);
+        assert!(watch.has_from(begin));
         assert!(!a.meets(&b) && a.meets(&Concerned::ALL));
+    }
+
+    /// A watch is told of an entry a moment before the entry can be read. A reader that looked in
+    /// that moment, and found nothing, must look again.
+    #[test]
+    fn a_look_between_telling_and_showing_loses_nothing() {
+        let log = log();
+        let of = Concerned::by("b", Some("y"));
+        let watch = log.watch(of);
+        let begin = Timestamp::from_u64(log.visible().as_u64() + 1);
+        let entry = log.reserve(1, 0, smallvec::smallvec![of]);
+        log.watches.mark(&[of], entry.first);
+        for _ in 0..2 {
+            assert!(watch.has_from(begin), "told of");
+            assert!(log.visible() < begin, "and not to be read yet");
+        }
+        drop(entry);
+        assert!(log.visible() >= begin && watch.has_from(begin));
     }
 }

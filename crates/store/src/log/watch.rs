@@ -1,13 +1,14 @@
-//! Who waits for entries. Promises: a watch is marked before an entry that concerns it can be read,
-//! and its waker is called after; so a reader that takes how far it may read, and then finds its
-//! watch unmarked, has nothing to look at up to there. Readers of quiet namespaces cost nothing
-//! while others are busy. Must not know: what readers do.
+//! Who waits for entries. Promises: a watch knows the time of the newest entry that may concern it
+//! before that entry can be read, and its waker is called after; so a reader that takes how far it
+//! may read, and then finds nothing newer than where it is, has nothing to look at up to there.
+//! Readers of quiet namespaces cost nothing while others are busy. Must not know: what readers do.
 
 use super::concerned::Concerned;
+use model::Timestamp;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Called when there is something to read. Must not block.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
@@ -21,7 +22,9 @@ pub(super) struct Watches {
 
 #[derive(Default)]
 struct Mark {
-    set: AtomicBool,
+    /// Time of the newest entry that may concern the watch. Never taken back: an entry that is
+    /// known here and cannot be read yet must still be looked for at the next look.
+    newest: AtomicU64,
     /// Several may wait at a watch that is shared.
     wakers: Mutex<Vec<(u64, Waker)>>,
     next_waker: Mutex<u64>,
@@ -43,7 +46,6 @@ pub struct Waking {
 impl Watches {
     pub(super) fn watch(self: &Arc<Watches>, of: Concerned) -> Watch {
         let mark = Arc::new(Mark::default());
-        mark.set.store(true, Ordering::SeqCst);
         self.by
             .lock()
             .entry(of)
@@ -57,13 +59,13 @@ impl Watches {
         }
     }
 
-    /// Marks those concerned; to be called before the entries can be read.
+    /// Tells those concerned of entries up to a time; to be called before they can be read.
     ///
     /// # Cost
     /// One load when nobody watches, else a look-up per namespace.
-    pub(super) fn mark(&self, concerned: &[Concerned]) {
+    pub(super) fn mark(&self, concerned: &[Concerned], last: u64) {
         self.each(concerned, &mut |mark| {
-            mark.set.store(true, Ordering::SeqCst)
+            mark.newest.fetch_max(last, Ordering::SeqCst);
         });
     }
 
@@ -102,14 +104,14 @@ impl Watches {
 }
 
 impl Watch {
-    /// Whether there may be something to read, and unmarks it.
-    pub fn take(&self) -> bool {
-        self.mark.set.swap(false, Ordering::SeqCst)
+    /// True when an entry of this time or a later one may concern it, readable already or not.
+    pub fn has_from(&self, time: Timestamp) -> bool {
+        self.mark.newest.load(Ordering::SeqCst) >= time.as_u64()
     }
 
-    /// Marks it: the reader has not come to the end.
-    pub fn put_back(&self) {
-        self.mark.set.store(true, Ordering::SeqCst);
+    /// Entries up to this time may concern it.
+    pub(super) fn expect(&self, last: u64) {
+        self.mark.newest.fetch_max(last, Ordering::SeqCst);
     }
 
     /// Has `waker` called at new entries. Who registers must look once more before it waits.

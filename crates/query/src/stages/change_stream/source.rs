@@ -101,13 +101,8 @@ impl BatchStream for Source {
         // First how far it may be read, then whether anything up to there is of concern.
         let visible = log.visible().as_u64();
         let mut at_end = true;
-        if self.watch.take() {
-            at_end = self
-                .read(exec, out)
-                .inspect_err(|_| self.watch.put_back())?;
-            if !at_end {
-                self.watch.put_back();
-            }
+        if self.watch.has_from(self.reader.next()) {
+            at_end = self.read(exec, out)?;
         } else {
             self.reader.skip_to(Timestamp::from_u64(visible + 1));
         }
