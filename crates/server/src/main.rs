@@ -8,6 +8,9 @@ use std::process::ExitCode;
 static ALLOCATOR: memory::Counting<tikv_jemallocator::Jemalloc> =
     memory::Counting(tikv_jemallocator::Jemalloc);
 
+/// Status of wrong options, as everywhere.
+const WRONG_OPTIONS: u8 = 2;
+
 /// A MongoDB-compatible document database on write-optimized storage engines.
 #[derive(Parser)]
 #[command(name = "quarry", version, about)]
@@ -23,7 +26,18 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version go to standard output.
+        Err(e) if !e.use_stderr() => e.exit(),
+        Err(e) => {
+            let text = e.to_string();
+            let lines = text.lines().filter(|line| !line.trim().is_empty());
+            lines.for_each(|line| eprintln!("{line}"));
+            return ExitCode::from(WRONG_OPTIONS);
+        }
+    };
+    match cli.command {
         Command::Serve(args) => match server::serve::run(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {

@@ -560,7 +560,10 @@ mod tests {
             all.set("maxSessions", Value::Int32(1)).unwrap_err().code(),
             20
         );
-        assert_eq!(all.set("quiet", Value::String("x")).unwrap_err().code(), 14);
+        // Any value has a truth, as in MongoDB.
+        all.set("quiet", Value::String("x")).unwrap();
+        let text = all.set("logLevel", Value::String("x"));
+        assert_eq!(text.unwrap_err().code(), 14);
         assert_eq!(all.set("logLevel", Value::Int32(9)).unwrap_err().code(), 2);
     }
 

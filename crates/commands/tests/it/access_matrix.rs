@@ -189,6 +189,19 @@ const MATRIX: &[Row] = &[
     ),
     (
         "admin",
+        || {
+            doc! { "setQuerySettings": { "find": "c", "$db": "d" },
+            "settings": { "reject": false } }
+        },
+        "GCX",
+    ),
+    (
+        "admin",
+        || doc! { "removeQuerySettings": { "find": "c", "$db": "d" } },
+        "GCX",
+    ),
+    (
+        "admin",
         || doc! { "setFeatureCompatibilityVersion": "1" },
         "GCX",
     ),
