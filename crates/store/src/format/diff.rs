@@ -7,6 +7,7 @@
 //! told as one that sets the whole field. Must not know: update operators, the log.
 
 use model::{Doc, DocBuf, DocWriter, Element, Tag, Value};
+use std::collections::BTreeMap;
 
 /// What an update may have changed.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +21,8 @@ pub enum Touched {
 /// A tree of paths by their components.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paths {
-    children: Vec<(String, Paths)>,
+    /// Searched for each field of a document: an update may name a hundred thousand.
+    children: BTreeMap<String, Paths>,
     /// Behind a component that stands for any element of an array.
     any: Option<Box<Paths>>,
     end: Option<Set>,
@@ -43,20 +45,16 @@ impl Paths {
             at = if part.starts_with('$') {
                 at.any.get_or_insert_default()
             } else {
-                let found = at.children.iter().position(|(name, _)| name == part);
-                let n = found.unwrap_or_else(|| {
-                    at.children.push((part.to_owned(), Paths::default()));
-                    at.children.len() - 1
-                });
-                &mut at.children[n].1
+                at.children.entry(part.to_owned()).or_default()
             };
         }
         at.end = Some(set);
     }
 
     fn child(&self, name: &[u8]) -> Option<&Paths> {
-        let named = self.children.iter().find(|(n, _)| n.as_bytes() == name);
-        named.map(|(_, p)| p).or(self.any.as_deref())
+        let named = std::str::from_utf8(name).ok();
+        let named = named.and_then(|name| self.children.get(name));
+        named.or(self.any.as_deref())
     }
 }
 
