@@ -133,6 +133,8 @@ fn a_waiting_stream_is_woken_by_its_own_collection_only() {
     let opened = id(&watch(&mut c, &doc! {}));
     let mut other = Client::new(&s);
     let writer = std::thread::spawn(move || {
+        // The stream waits when the other collection is made.
+        std::thread::sleep(Duration::from_millis(200));
         for n in 0..50i32 {
             other.send(&doc! { "insert": "quiet", "documents": [{ "_id": n }] });
         }

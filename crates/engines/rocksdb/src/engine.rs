@@ -68,6 +68,7 @@ impl RocksEngine {
             &config,
             built.memtables.clone(),
             built.files.clone(),
+            Arc::clone(&events),
         ));
         if repair.is_some() {
             // The manifest may demand bytes that are gone.

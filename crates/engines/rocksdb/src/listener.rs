@@ -1,6 +1,7 @@
 //! Counts stalls and remembers background errors. Callbacks run on RocksDB's threads while it may
 //! hold its lock: they touch atomics and one short mutex only.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -21,11 +22,18 @@ pub(crate) struct Events {
     pub(crate) compactions: AtomicU64,
     pub(crate) background_errors: AtomicU64,
     background_error: Mutex<Option<String>>,
+    // Bytes that each running compaction reads, by its job.
+    compacting: Mutex<BTreeMap<i32, u64>>,
     journal_broken: AtomicBool,
     sealed: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Events {
+    /// Bytes that the running compactions read: about what they write before those are deleted.
+    pub(crate) fn compacting_bytes(&self) -> u64 {
+        self.compacting.lock().values().sum()
+    }
+
     /// The background error that stands, in RocksDB's words.
     pub(crate) fn background_error(&self) -> Option<String> {
         self.background_error.lock().clone()
@@ -63,7 +71,13 @@ impl EventListener for Listener {
         self.0.flushes.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn on_compaction_completed(&self, _info: &CompactionJobInfo) {
+    fn on_compaction_begin(&self, info: &CompactionJobInfo) {
+        let bytes = info.total_input_bytes();
+        self.0.compacting.lock().insert(info.job_id(), bytes);
+    }
+
+    fn on_compaction_completed(&self, info: &CompactionJobInfo) {
+        self.0.compacting.lock().remove(&info.job_id());
         self.0.compactions.fetch_add(1, Ordering::Relaxed);
     }
 

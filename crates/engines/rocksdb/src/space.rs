@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -14,6 +15,7 @@ use rust_rocksdb::{SstFileManager, WriteBufferManager};
 use storage::{BatchOp, Result, StorageError, Table, WriteBatch};
 
 use crate::config::Config;
+use crate::listener::Events;
 
 /// The file system below a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,11 @@ impl Space {
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
         })
+    }
+
+    /// True when so much is free that a journal file is extended by `bytes` ahead of its use.
+    pub(crate) fn allows_extent(&self, bytes: u64) -> bool {
+        self.free_bytes / 4 >= bytes
     }
 
     /// Bytes that must stay free: the larger of the two limits, yet never more than 5 GB or half
@@ -114,8 +121,10 @@ pub(crate) struct Guard {
     bytes_min: u64,
     percent_min: u64,
     delete_bytes_per_s: i64,
+    journal_extent_bytes: u64,
     memtables: WriteBufferManager,
     files: SstFileManager,
+    events: Arc<Events>,
     held_back: Mutex<HeldBack>,
     // Bytes of batches since the last look, and how many there may be before the next.
     unseen_bytes: AtomicU64,
@@ -131,6 +140,7 @@ impl Guard {
         config: &Config,
         memtables: WriteBufferManager,
         files: SstFileManager,
+        events: Arc<Events>,
     ) -> Self {
         let space = Space::of(&config.path).unwrap_or(Space {
             free_bytes: u64::MAX,
@@ -141,8 +151,10 @@ impl Guard {
             bytes_min: config.free_bytes_min,
             percent_min: config.free_percent_min,
             delete_bytes_per_s: i64::try_from(config.delete_bytes_per_s).unwrap_or(i64::MAX),
+            journal_extent_bytes: config.journal_extent_bytes(),
             memtables,
             files,
+            events,
             held_back: Mutex::new(HeldBack::new(config, space)),
             unseen_bytes: AtomicU64::new(0),
             look_after_bytes: AtomicU64::new(LOOK_BYTES_MIN),
@@ -196,8 +208,14 @@ impl Guard {
             space = after;
         }
         // What is in memory has its place in the journal already and needs another one in table
-        // files.
-        let promised = self.memtables.get_usage() as u64;
+        // files; the next sealed memtable takes a journal file; a compaction writes as much as it
+        // reads before what it read goes.
+        let journal = Some(self.journal_extent_bytes)
+            .filter(|bytes| space.allows_extent(*bytes))
+            .unwrap_or(0);
+        let promised = (self.memtables.get_usage() as u64)
+            .saturating_add(journal)
+            .saturating_add(self.events.compacting_bytes());
         let room = space
             .free_bytes
             .saturating_sub(promised)
@@ -265,7 +283,7 @@ mod tests {
         let config = Config::with_budget(root, 64 << 20);
         let memtables =
             WriteBufferManager::new_write_buffer_manager(config.write_buffer_bytes, false);
-        Guard::new(&config, memtables, SstFileManager::new())
+        Guard::new(&config, memtables, SstFileManager::new(), Arc::default())
     }
 
     #[test]

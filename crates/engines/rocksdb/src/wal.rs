@@ -110,7 +110,7 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
 pub(crate) fn extend(directory: &Path, bytes: u64) -> std::io::Result<()> {
     let newest = files(directory).ok().and_then(|mut files| files.pop());
     let Some(path) = newest else { return Ok(()) };
-    if Space::of(directory)?.free_bytes / 4 < bytes {
+    if !Space::of(directory)?.allows_extent(bytes) {
         return Ok(());
     }
     let file = File::options().write(true).open(path)?;

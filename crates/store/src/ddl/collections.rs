@@ -183,7 +183,7 @@ impl Store {
         let mut rows = self
             .shared
             .log_command(&mut batch, names, Some(&c.uuid), &note)
-            .map(|rows| rows.concerning(Concerned::by(to.db(), None)));
+            .map(|rows| rows.concerning(Concerned::by(to.db(), Some(to.coll()))));
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
         self.shared.commit(unit.then(renamed))?;
         drop(closed);

@@ -51,7 +51,8 @@ impl Note {
 }
 
 impl Shared {
-    /// Adds the entry of a command on a namespace to a batch; `None` where nothing is logged.
+    /// Adds the entry of a command on a namespace to a batch, on the whole database when the
+    /// collection's name is empty; `None` where nothing is logged.
     pub(crate) fn log_command(
         &self,
         batch: &mut WriteBatch,
@@ -71,8 +72,8 @@ impl Shared {
                 w.put("o2", o2);
             }
         });
-        // A command may concern the other names of its database, too.
-        let concerned = smallvec::smallvec![Concerned::by(ns.0, None)];
+        let coll = Some(ns.1).filter(|name| !name.is_empty());
+        let concerned = smallvec::smallvec![Concerned::by(ns.0, coll)];
         let mut rows = LogRows::new(log, concerned);
         rows.documents(batch, &list);
         Some(rows)

@@ -265,3 +265,29 @@ fn a_device_without_a_free_byte_opens_and_takes_deletes_and_drops() {
     }
     engine.close().unwrap();
 }
+
+// A compaction writes its output before its input goes, and each sealed memtable brings a journal
+// file with room to grow: neither may reach into the reserve behind the writer's back. Where the
+// writer is stopped depends on the size of the device, so several are tried.
+#[test]
+fn what_runs_in_the_background_stays_out_of_the_reserve() {
+    for megabytes in 252..262 {
+        let Some(device) = SmallDevice::mount(megabytes) else {
+            return;
+        };
+        let engine = RocksEngine::open(config(&device.data(), RESERVE)).unwrap();
+        put_until_full(&engine, 0);
+        let begun = Instant::now();
+        let mut least = u64::MAX;
+        while begun.elapsed() < Duration::from_millis(400) {
+            least = least.min(device.free_bytes());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        engine.close().unwrap();
+        let (least, reserve) = (least >> 20, RESERVE >> 20);
+        assert!(
+            least >= reserve,
+            "{least} MB were free of {megabytes} MB, {reserve} MB should be"
+        );
+    }
+}
