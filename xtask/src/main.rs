@@ -5,7 +5,7 @@
 
 mod tidy;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | limits | cycles
@@ -32,13 +32,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn root() -> &'static Path {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    own.parent().unwrap_or(Path::new("."))
+/// The checkout that `cargo run` was called in: build output may be shared with other clones.
+fn root() -> PathBuf {
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&own).parent().unwrap_or(Path::new(".")).into()
 }
 
 fn print(what: impl Fn(&tidy::Measured) -> String) -> ExitCode {
-    match tidy::check(root()) {
+    match tidy::check(&root()) {
         Ok(summary) => {
             print!("{}", what(&summary.measured));
             ExitCode::SUCCESS
@@ -51,7 +52,7 @@ fn print(what: impl Fn(&tidy::Measured) -> String) -> ExitCode {
 }
 
 fn run_tidy() -> ExitCode {
-    match tidy::check(root()) {
+    match tidy::check(&root()) {
         Ok(summary) if summary.findings.is_empty() => {
             println!(
                 "tidy: {} crates, {} files: nothing to complain about; {}",

@@ -64,12 +64,7 @@ impl RocksEngine {
         let events = Arc::new(Events::default());
         let mut built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
         // Looks at the device before RocksDB does, which needs room to open.
-        let guard = Arc::new(Guard::new(
-            &config,
-            built.memtables.clone(),
-            built.files.clone(),
-            Arc::clone(&events),
-        ));
+        let guard = Arc::new(Guard::new(&config, &built.memtables, &built.files, &events));
         if repair.is_some() {
             // The manifest may demand bytes that are gone.
             built.db.set_track_and_verify_wals_in_manifest(false);

@@ -138,9 +138,9 @@ impl Guard {
     /// Measures for the first time, before the database is opened: opening needs space, too.
     pub(crate) fn new(
         config: &Config,
-        memtables: WriteBufferManager,
-        files: SstFileManager,
-        events: Arc<Events>,
+        memtables: &WriteBufferManager,
+        files: &SstFileManager,
+        events: &Arc<Events>,
     ) -> Self {
         let space = Space::of(&config.path).unwrap_or(Space {
             free_bytes: u64::MAX,
@@ -152,9 +152,9 @@ impl Guard {
             percent_min: config.free_percent_min,
             delete_bytes_per_s: i64::try_from(config.delete_bytes_per_s).unwrap_or(i64::MAX),
             journal_extent_bytes: config.journal_extent_bytes(),
-            memtables,
-            files,
-            events,
+            memtables: memtables.clone(),
+            files: files.clone(),
+            events: Arc::clone(events),
             held_back: Mutex::new(HeldBack::new(config, space)),
             unseen_bytes: AtomicU64::new(0),
             look_after_bytes: AtomicU64::new(LOOK_BYTES_MIN),
@@ -283,7 +283,7 @@ mod tests {
         let config = Config::with_budget(root, 64 << 20);
         let memtables =
             WriteBufferManager::new_write_buffer_manager(config.write_buffer_bytes, false);
-        Guard::new(&config, memtables, SstFileManager::new(), Arc::default())
+        Guard::new(&config, &memtables, &SstFileManager::new(), &Arc::default())
     }
 
     #[test]
