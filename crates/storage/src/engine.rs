@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::WriteBatch;
-use crate::error::Result;
+use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table, prefix_end};
 use crate::rows::RowBatch;
 
@@ -98,6 +98,28 @@ pub struct Caps {
     /// A snapshot may be held for hours; otherwise the engine suffers and callers should keep them
     /// short.
     pub long_snapshots: bool,
+}
+
+impl Caps {
+    /// What every engine refuses before it applies a batch.
+    ///
+    /// # Errors
+    /// [`StorageError::TooLarge`] or [`StorageError::KeyTooLong`], with the limit.
+    pub fn check_sizes(&self, batch: &WriteBatch) -> Result<()> {
+        let (len, max) = (batch.byte_len(), self.batch_bytes_max);
+        if len > max {
+            return Err(StorageError::TooLarge {
+                what: "batch",
+                len,
+                max,
+            });
+        }
+        let (len, max) = (batch.longest_key_bytes(), self.key_bytes_max);
+        if len > max {
+            return Err(StorageError::KeyTooLong { len, max });
+        }
+        Ok(())
+    }
 }
 
 /// How a cursor will be used; all hints except `reverse` and `keys_only`.

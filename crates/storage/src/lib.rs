@@ -20,6 +20,7 @@ mod memory;
 mod mirror;
 pub mod observe;
 mod rows;
+mod unread;
 
 pub use batch::{
     BatchIter, BatchOp, COUNTER_BYTES, PutAt, Savepoint, WriteBatch, counter_add, counter_decode,
@@ -36,3 +37,4 @@ pub use memory::MemoryEngine;
 pub use mirror::Mirror;
 pub use observe::{Contract, Fault, Faulty, HeldJournal, Observed, Recorded, Recorder};
 pub use rows::RowBatch;
+pub use unread::Unread;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use storage::{Cursor, CursorOpts, KeyRange, Result, RowBatch, Table};
+use storage::{Cursor, CursorOpts, KeyRange, Result, RowBatch, Table, Unread};
 
 use crate::rows::Wanted;
 use crate::view::View;
@@ -17,11 +17,7 @@ const BYTES_MAX: usize = 256 << 10;
 pub(crate) struct LmdbCursor {
     view: Arc<View>,
     table: Table,
-    // The range as opened, and what is left of it.
-    lower: Vec<u8>,
-    upper: Vec<u8>,
-    from: Vec<u8>,
-    to: Vec<u8>,
+    unread: Unread,
     opts: CursorOpts,
     rows: RowBatch,
     rows_next: usize,
@@ -41,39 +37,17 @@ impl LmdbCursor {
         LmdbCursor {
             view,
             table,
-            lower: range.lower.to_vec(),
-            upper: range.upper.to_vec(),
-            from: range.lower.to_vec(),
-            to: range.upper.to_vec(),
+            unread: Unread::new(range, opts.reverse),
             opts,
             rows: RowBatch::new(),
             rows_next: first,
-        }
-    }
-
-    fn go_on_behind(&mut self, last: &[u8]) {
-        let end = if self.opts.reverse {
-            &mut self.to
-        } else {
-            &mut self.from
-        };
-        end.clear();
-        end.extend_from_slice(last);
-        if !self.opts.reverse {
-            end.push(0);
         }
     }
 }
 
 impl Cursor for LmdbCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        if self.opts.reverse {
-            self.to.clear();
-            self.to.extend_from_slice(key.min(&self.upper));
-        } else {
-            self.from.clear();
-            self.from.extend_from_slice(key.max(&self.lower));
-        }
+        self.unread.seek(key);
         Ok(())
     }
 
@@ -83,7 +57,7 @@ impl Cursor for LmdbCursor {
             let mut rows = std::mem::take(&mut self.rows);
             let wanted = Wanted {
                 table: self.table,
-                range: KeyRange::new(&self.from, &self.to),
+                range: self.unread.range(),
                 reverse: self.opts.reverse,
                 keys_only: self.opts.keys_only,
                 rows_max: left.min(self.rows_next),
@@ -94,7 +68,7 @@ impl Cursor for LmdbCursor {
             left -= rows.len();
             let stopped = rows.iter().find(|(key, value)| !f(key, value));
             if let Some((key, _)) = stopped.or_else(|| rows.last()) {
-                self.go_on_behind(key);
+                self.unread.go_on_behind(key);
             }
             let stopped = stopped.is_some();
             self.rows = rows;

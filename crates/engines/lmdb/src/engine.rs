@@ -112,23 +112,6 @@ impl LmdbEngine {
         Ok(())
     }
 
-    fn check_sizes(&self, batch: &WriteBatch) -> Result<()> {
-        if batch.byte_len() > self.caps.batch_bytes_max {
-            return Err(StorageError::TooLarge {
-                what: "batch",
-                len: batch.byte_len(),
-                max: self.caps.batch_bytes_max,
-            });
-        }
-        if batch.longest_key_bytes() > self.caps.key_bytes_max {
-            return Err(StorageError::KeyTooLong {
-                len: batch.longest_key_bytes(),
-                max: self.caps.key_bytes_max,
-            });
-        }
-        Ok(())
-    }
-
     /// Removes the first keys of a range in one commit. False when none was left.
     fn drop_some(&self, table: Table, range: KeyRange<'_>) -> Result<bool> {
         let mut found = RowBatch::new();
@@ -264,7 +247,7 @@ impl Engine for LmdbEngine {
 
     fn apply(&self, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
         self.check_open()?;
-        self.check_sizes(batch)?;
+        self.caps.check_sizes(batch)?;
         self.space.admit(batch)?;
         self.commits.apply(batch)
     }

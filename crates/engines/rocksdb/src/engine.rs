@@ -315,18 +315,7 @@ impl Engine for RocksEngine {
 
     fn apply(&self, batch: &WriteBatch, durability: Durability) -> Result<CommitPos> {
         self.check_open()?;
-        if batch.byte_len() > self.caps.batch_bytes_max {
-            let (len, max) = (batch.byte_len(), self.caps.batch_bytes_max);
-            return Err(StorageError::TooLarge {
-                what: "batch",
-                len,
-                max,
-            });
-        }
-        if batch.longest_key_bytes() > self.caps.key_bytes_max {
-            let (len, max) = (batch.longest_key_bytes(), self.caps.key_bytes_max);
-            return Err(StorageError::KeyTooLong { len, max });
-        }
+        self.caps.check_sizes(batch)?;
         self.guard.admit(batch)?;
         let written = if durability == Durability::None {
             self.journal

@@ -59,23 +59,6 @@ impl MemoryEngine {
             hooks: Mutex::new(Vec::new()),
         }
     }
-
-    fn check_sizes(&self, batch: &WriteBatch) -> Result<()> {
-        if batch.byte_len() > self.caps.batch_bytes_max {
-            return Err(StorageError::TooLarge {
-                what: "batch",
-                len: batch.byte_len(),
-                max: self.caps.batch_bytes_max,
-            });
-        }
-        if batch.longest_key_bytes() > self.caps.key_bytes_max {
-            return Err(StorageError::KeyTooLong {
-                len: batch.longest_key_bytes(),
-                max: self.caps.key_bytes_max,
-            });
-        }
-        Ok(())
-    }
 }
 
 impl Reader for MemoryEngine {
@@ -124,7 +107,7 @@ impl Engine for MemoryEngine {
 
     fn apply(&self, batch: &WriteBatch, _durability: Durability) -> Result<CommitPos> {
         self.shared.check_open()?;
-        self.check_sizes(batch)?;
+        self.caps.check_sizes(batch)?;
         let pos = CommitPos(self.shared.state.write().apply(batch));
         for hook in self.hooks.lock().iter() {
             hook(Flushed::Durable(pos));

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::engine::{CommitPos, Cursor, CursorOpts, Reader, Snapshot};
 use crate::error::Result;
 use crate::keys::{KeyRange, Table};
+use crate::unread::Unread;
 
 use super::shared::Shared;
 
@@ -100,11 +101,7 @@ impl Snapshot for SharedSnapshot {
 pub(super) struct MemoryCursor {
     snapshot: Arc<MemorySnapshot>,
     table: Table,
-    // The range as opened, and what is left of it.
-    lower: Vec<u8>,
-    upper: Vec<u8>,
-    from: Vec<u8>,
-    to: Vec<u8>,
+    unread: Unread,
     opts: CursorOpts,
 }
 
@@ -118,10 +115,7 @@ impl MemoryCursor {
         Self {
             snapshot,
             table,
-            lower: range.lower.to_vec(),
-            upper: range.upper.to_vec(),
-            from: range.lower.to_vec(),
-            to: range.upper.to_vec(),
+            unread: Unread::new(range, opts.reverse),
             opts,
         }
     }
@@ -130,17 +124,7 @@ impl MemoryCursor {
 impl Cursor for MemoryCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.snapshot.shared.check_open()?;
-        let end = if self.opts.reverse {
-            &mut self.to
-        } else {
-            &mut self.from
-        };
-        end.clear();
-        end.extend_from_slice(if self.opts.reverse {
-            key.min(&self.upper)
-        } else {
-            key.max(&self.lower)
-        });
+        self.unread.seek(key);
         Ok(())
     }
 
@@ -152,12 +136,12 @@ impl Cursor for MemoryCursor {
             left -= rows.len();
             for (key, value) in &rows {
                 if !f(key, value) {
-                    self.go_on_behind(key);
+                    self.unread.go_on_behind(key);
                     return Ok(true);
                 }
             }
             if let Some((last, _)) = rows.last() {
-                self.go_on_behind(last);
+                self.unread.go_on_behind(last);
             }
             if !more {
                 return Ok(false);
@@ -174,11 +158,7 @@ impl MemoryCursor {
     fn copy(&self, rows_max: usize) -> Result<(Copied, bool)> {
         self.snapshot.shared.check_open()?;
         let state = self.snapshot.shared.state.read();
-        let mut range = state.range(
-            self.table,
-            KeyRange::new(&self.from, &self.to),
-            self.snapshot.pos,
-        );
+        let mut range = state.range(self.table, self.unread.range(), self.snapshot.pos);
         let mut rows = Vec::new();
         while rows.len() < rows_max {
             let next = if self.opts.reverse {
@@ -199,18 +179,5 @@ impl MemoryCursor {
             ));
         }
         Ok((rows, true))
-    }
-
-    fn go_on_behind(&mut self, last: &[u8]) {
-        let end = if self.opts.reverse {
-            &mut self.to
-        } else {
-            &mut self.from
-        };
-        end.clear();
-        end.extend_from_slice(last);
-        if !self.opts.reverse {
-            end.push(0);
-        }
     }
 }

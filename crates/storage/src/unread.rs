@@ -1,0 +1,59 @@
+//! What is left of a range that a cursor walks, for engines whose cursors keep their place as a key.
+//! Promises: never leaves the range as opened. Must not know: rows, engines.
+
+use crate::keys::KeyRange;
+
+/// The unread part of a range.
+pub struct Unread {
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+    from: Vec<u8>,
+    to: Vec<u8>,
+    reverse: bool,
+}
+
+impl Unread {
+    /// The whole range, to be read from its largest key with `reverse`.
+    #[must_use]
+    pub fn new(range: KeyRange<'_>, reverse: bool) -> Unread {
+        Unread {
+            lower: range.lower.to_vec(),
+            upper: range.upper.to_vec(),
+            from: range.lower.to_vec(),
+            to: range.upper.to_vec(),
+            reverse,
+        }
+    }
+
+    /// What is left.
+    #[must_use]
+    pub fn range(&self) -> KeyRange<'_> {
+        KeyRange::new(&self.from, &self.to)
+    }
+
+    /// Goes to a key, in either direction; `key` itself is read in a forward walk and not in a
+    /// reverse one.
+    pub fn seek(&mut self, key: &[u8]) {
+        if self.reverse {
+            self.to.clear();
+            self.to.extend_from_slice(key.min(&self.upper));
+        } else {
+            self.from.clear();
+            self.from.extend_from_slice(key.max(&self.lower));
+        }
+    }
+
+    /// Leaves out everything up to a key that was read.
+    pub fn go_on_behind(&mut self, last: &[u8]) {
+        let end = if self.reverse {
+            &mut self.to
+        } else {
+            &mut self.from
+        };
+        end.clear();
+        end.extend_from_slice(last);
+        if !self.reverse {
+            end.push(0);
+        }
+    }
+}
