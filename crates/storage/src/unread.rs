@@ -1,5 +1,5 @@
-//! What is left of a range that a cursor walks, for engines whose cursors keep their place as a key.
-//! Promises: never leaves the range as opened. Must not know: rows, engines.
+//! What is left of a range that a cursor walks, for engines whose cursors keep their place as a
+//! key. Promises: never leaves the range as opened. Must not know: rows, engines.
 
 use crate::keys::KeyRange;
 
