@@ -1,13 +1,16 @@
 //! Keeps writers of a collection out while its catalog row changes. Promises: any number of writers
 //! inside at once, or one change alone; whoever is inside is known by a token that is bound to no
 //! thread, so it may move between threads and be kept between commands; entering costs one atomic
-//! operation. Must not know: what it guards.
+//! operation; who waits may be told to give up. Must not know: what it guards.
 //!
 //! Whoever is inside must not enter again: a change that waits keeps newcomers out, so entering
 //! twice can wait for itself. Keep the token and hand it on.
 
 use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How often a wait asks whether it may go on.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Set while a change waits or runs; the other bits count who is inside.
 const CLOSED: u32 = 1 << 31;
@@ -32,6 +35,17 @@ impl Gate {
     pub fn enter(&self) -> Entered<'_> {
         self.enter_unguarded();
         Entered(self)
+    }
+
+    /// As [`Gate::enter`], asking now and then during a wait whether to go on.
+    ///
+    /// # Errors
+    /// Those of `go_on`.
+    pub fn enter_while<E>(&self, go_on: &dyn Fn() -> Result<(), E>) -> Result<Entered<'_>, E> {
+        while !self.enter_until(Instant::now() + LOOK) {
+            go_on()?;
+        }
+        Ok(Entered(self))
     }
 
     /// Enters; the caller must balance it with [`Gate::leave`].
@@ -77,39 +91,40 @@ impl Gate {
         }
     }
 
-    /// Keeps newcomers out, and waits until everybody inside has left and other changes are over.
-    pub fn close(&self) -> Closed<'_> {
-        loop {
-            if let Some(closed) = self.close_until(None) {
-                return closed;
-            }
-        }
+    /// Keeps newcomers out, and waits until everybody inside has left and other changes are over;
+    /// asks now and then during the wait whether to go on.
+    ///
+    /// # Errors
+    /// Those of `go_on`; the gate is open again then.
+    pub fn close_while<E>(&self, go_on: &dyn Fn() -> Result<(), E>) -> Result<Closed<'_>, E> {
+        self.close_looking(&|| go_on().map(|()| Instant::now() + LOOK))
     }
 
-    /// As [`Gate::close`]; `None` when it was not alone by `until`, and the gate is open again.
-    pub fn close_until(&self, until: Option<Instant>) -> Option<Closed<'_>> {
+    /// As [`Gate::close_while`]; `None` when it was not alone by `until`.
+    pub fn close_until(&self, until: Instant) -> Option<Closed<'_>> {
+        let left = || Some(until).filter(|t| Instant::now() < *t).ok_or(());
+        self.close_looking(&left).ok()
+    }
+
+    /// `next` says before each wait until when it may last, or why there is to be none.
+    fn close_looking<E>(&self, next: &dyn Fn() -> Result<Instant, E>) -> Result<Closed<'_>, E> {
         let mut closed = self.closed.lock();
         while *closed {
-            match until {
-                None => self.changed.wait(&mut closed),
-                Some(t) if self.changed.wait_until(&mut closed, t).timed_out() => return None,
-                Some(_) => {}
-            }
+            self.changed.wait_until(&mut closed, next()?);
         }
         *closed = true;
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
         while self.state.load(Ordering::Acquire) != CLOSED {
-            match until {
-                None => self.changed.wait(&mut closed),
-                Some(t) if self.changed.wait_until(&mut closed, t).timed_out() => {
+            match next() {
+                Ok(until) => _ = self.changed.wait_until(&mut closed, until),
+                Err(reason) => {
                     drop(closed);
                     self.open();
-                    return None;
+                    return Err(reason);
                 }
-                Some(_) => {}
             }
         }
-        Some(Closed(self))
+        Ok(Closed(self))
     }
 
     fn open(&self) {
@@ -155,7 +170,7 @@ mod tests {
             for _ in 0..2 {
                 s.spawn(|| {
                     for _ in 0..500 {
-                        let _alone = gate.close();
+                        let _alone = gate.close_while(&|| Ok::<(), ()>(())).unwrap();
                         assert_eq!(inside.load(Ordering::SeqCst), 0);
                         let seen = changes.load(Ordering::Relaxed);
                         changes.store(seen + 1, Ordering::Relaxed);
@@ -171,13 +186,13 @@ mod tests {
         let gate = Gate::default();
         let inside = gate.enter();
         assert!(
-            gate.close_until(Some(Instant::now() + Duration::from_millis(5)))
+            gate.close_until(Instant::now() + Duration::from_millis(5))
                 .is_none()
         );
         drop(gate.enter());
         drop(inside);
         assert!(
-            gate.close_until(Some(Instant::now() + Duration::from_secs(5)))
+            gate.close_until(Instant::now() + Duration::from_secs(5))
                 .is_some()
         );
     }

@@ -43,7 +43,7 @@ impl Collection {
     /// # Errors
     /// Those of `go_on` and engine failures.
     pub fn validate_while(&self, go_on: &dyn Fn() -> Result<()>) -> Result<Validation> {
-        let _alone = self.gate.close();
+        let _alone = self.gate.close_while(go_on)?;
         let state = self.state();
         if state.dropped {
             return Err(self.gone());

@@ -421,6 +421,66 @@ fn writers_outside_wait_for_the_transaction() {
     assert_eq!(pairs(&t.run(FIND)), vec![(0, 6)]);
 }
 
+// A transaction that stays open holds up who changes its collection, and nobody else: not other
+// changes of the catalog, and not for ever who is told to stop.
+#[test]
+fn a_change_of_the_catalog_that_waits_for_a_transaction_holds_up_nobody_else() {
+    let s = Server::with(1);
+    let mut t = s.client(1);
+    assert_eq!(code(&t.begin().set(0, 5)), 0);
+    let waiting: Vec<_> = [
+        r#"{"drop": "c"}"#,
+        r#"{"collMod": "c", "validationLevel": "off"}"#,
+        r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a_1"}]}"#,
+        r#"{"validate": "c"}"#,
+        r#"{"update": "c", "updates": [{"q": {"_id": 0}, "u": {"$inc": {"a": 1}}}]}"#,
+    ]
+    .into_iter()
+    .zip(10..)
+    .map(|(command, session)| {
+        let mut client = s.client(session);
+        std::thread::spawn(move || (command, code(&client.run(command))))
+    })
+    .collect();
+    let rename = {
+        let mut client = s.client(9);
+        std::thread::spawn(move || {
+            let rename = json(r#"{"renameCollection": "db.c", "to": "db.d"}"#);
+            let r = send(&client.dispatcher, &mut client.conn, "admin", rename.doc());
+            ("rename", code(&r))
+        })
+    };
+    std::thread::sleep(Duration::from_millis(200));
+    let (done, made) = std::sync::mpsc::channel();
+    let mut other = s.client(2);
+    std::thread::spawn(move || {
+        for command in [
+            r#"{"create": "e"}"#,
+            r#"{"insert": "f", "documents": [{}]}"#,
+            r#"{"drop": "e"}"#,
+        ] {
+            done.send(code(&other.run(command))).unwrap();
+        }
+    });
+    for _ in 0..3 {
+        assert_eq!(made.recv_timeout(Duration::from_secs(20)), Ok(0));
+    }
+    let mut admin = s.client(3);
+    let running = r#"{"aggregate": 1, "cursor": {}, "pipeline": [{"$currentOp": {}},
+        {"$match": {"command.aggregate": {"$exists": false}}}, {"$project": {"_id": "$opid"}}]}"#;
+    let r = send(&s.dispatcher, &mut admin.conn, "admin", json(running).doc());
+    for (opid, _) in pairs(&r) {
+        let kill = json(&format!(r#"{{"killOp": 1, "op": {opid}}}"#));
+        send(&s.dispatcher, &mut admin.conn, "admin", kill.doc());
+    }
+    for thread in waiting.into_iter().chain([rename]) {
+        let (command, code) = thread.join().unwrap();
+        assert_eq!(code, 11601, "{command}");
+    }
+    assert_eq!(code(&t.commit()), 0);
+    assert_eq!(pairs(&t.run(FIND)), vec![(0, 5)]);
+}
+
 #[test]
 fn a_wait_for_a_transaction_ends_by_a_kill_and_when_the_server_stops() {
     let s = Server::with(2);

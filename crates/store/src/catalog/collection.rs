@@ -8,7 +8,7 @@ use crate::catalog::row::{CatalogRow, Kind};
 use crate::catalog::shared::Shared;
 use crate::error;
 use crate::format::{keys, meta, record};
-use crate::gate::{Entered, Gate};
+use crate::gate::{Closed, Entered, Gate};
 use crate::index::Index;
 use crate::log::{Concerned, Log};
 use arc_swap::{ArcSwap, Guard};
@@ -226,12 +226,23 @@ impl Collection {
         self.state.store(Arc::new(state));
     }
 
+    /// Closes the gate for a change of the catalog row, once everybody inside has left.
+    ///
+    /// # Errors
+    /// The reason when the operation is interrupted while it waits.
+    pub(crate) fn close(&self) -> Result<Closed<'_>> {
+        self.gate
+            .close_while(&|| self.shared.hooks.check_interrupt())
+    }
+
     /// Enters the gate for a write: the state does not change until the token is dropped.
     ///
     /// # Errors
-    /// 175 QueryPlanKilled when the collection is gone.
+    /// 175 QueryPlanKilled when the collection is gone; the reason when the operation is
+    /// interrupted while it waits.
     pub(crate) fn enter(&self) -> Result<(Entered<'_>, Guard<Arc<State>>)> {
-        let inside = self.gate.enter();
+        let go_on = || self.shared.hooks.check_interrupt();
+        let inside = self.gate.enter_while(&go_on)?;
         let state = self.state.load();
         if state.dropped {
             Err(self.gone())

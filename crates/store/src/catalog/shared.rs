@@ -11,7 +11,7 @@ use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::meta;
 use crate::hooks::Hooks;
-use crate::locks::{LockTable, Owner};
+use crate::locks::{Claimed, Held, KeyIds, LockTable, Owner};
 use crate::log::Log;
 use model::{MongoError, Namespace, Result};
 use parking_lot::Mutex;
@@ -19,7 +19,11 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use storage::{CommitPos, Engine, Table, WriteBatch, WriteClass};
+
+/// How often a statement that waits for a claim looks whether it was interrupted.
+const CLAIM_LOOK: Duration = Duration::from_millis(50);
 
 /// Identifiers reserved on disk at a time.
 const IDENT_BLOCK: u32 = 1024;
@@ -58,6 +62,22 @@ struct Idents {
 }
 
 impl Shared {
+    /// Takes short locks on keys; waits for claims of transactions.
+    ///
+    /// # Errors
+    /// The reason when the operation is interrupted while it waits.
+    pub(crate) fn lock_keys(&self, keys: &mut KeyIds) -> Result<Held<'_>> {
+        loop {
+            match self
+                .locks
+                .lock_for(keys, None, Some(Instant::now() + CLAIM_LOOK))
+            {
+                Ok(held) => return Ok(held),
+                Err(Claimed) => self.hooks.check_interrupt()?,
+            }
+        }
+    }
+
     /// Over an engine whose layout version was checked.
     ///
     /// # Errors

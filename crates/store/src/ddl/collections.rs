@@ -7,14 +7,19 @@ use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
 use crate::format::meta;
+use crate::gate::Closed;
 use crate::log::{Concerned, uuid};
 use crate::store::Store;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use storage::{CommitPos, Table, WriteBatch};
 
 /// An index build or another long operation runs on the collection.
 const BACKGROUND_OPERATION_IN_PROGRESS: i32 = 12587;
+
+/// How long a collection that an aborted transaction has left is waited for.
+const ORPHAN_WAIT: Duration = Duration::from_millis(5);
 
 impl Store {
     /// Creates a collection (or, with `viewOn` in the options, a view).
@@ -62,9 +67,19 @@ impl Store {
     /// The number of its indexes with `_id_`, or `None` when it does not exist.
     ///
     /// # Errors
-    /// Engine failures.
+    /// The reason when the operation is interrupted while it waits for writers; engine failures.
     pub fn drop_collection(&self, ns: &Namespace) -> Result<Option<usize>> {
-        self.drop_if(ns, &|_| true)
+        loop {
+            let Some(c) = self.collection(ns)? else {
+                return Ok(None);
+            };
+            // Writers inside finish first, later ones are told it is gone. Nothing else is held
+            // while they are waited for, so that only users of this collection wait.
+            let closed = c.close()?;
+            if let Some(indexes) = self.drop_alone(ns, &c, closed)? {
+                return Ok(Some(indexes));
+            }
+        }
     }
 
     /// Drops what aborted transactions have created, unless somebody has written to it since.
@@ -75,26 +90,47 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn drop_orphans(&self) -> Result<()> {
-        let orphans = std::mem::take(&mut *self.shared.orphans.lock());
-        orphans.iter().try_for_each(|(ns, uuid)| {
-            let untouched = |c: &Collection| c.uuid() == *uuid && c.count() == 0;
-            self.drop_if(ns, &untouched).map(|_| ())
-        })
+        let mut orphans = std::mem::take(&mut *self.shared.orphans.lock());
+        let mut failed = None;
+        orphans.retain(|(ns, uuid)| {
+            let kept = self.drop_orphan(ns, uuid);
+            failed = kept.as_ref().err().cloned().or(failed.take());
+            kept.unwrap_or(true)
+        });
+        // The next one who looks tries them again.
+        self.shared.orphans.lock().append(&mut orphans);
+        failed.map_or(Ok(()), Err)
     }
 
-    /// Drops a collection if `wanted` says so once nobody writes to it any more.
-    fn drop_if(
+    /// False when there is nothing left to do, true when somebody is at work in it.
+    fn drop_orphan(&self, ns: &Namespace, uuid: &[u8; 16]) -> Result<bool> {
+        let Some(c) = self.collection(ns)?.filter(|c| c.uuid() == *uuid) else {
+            return Ok(false);
+        };
+        if c.count() > 0 {
+            return Ok(false);
+        }
+        // Another transaction may be inside for long: not waited for.
+        let Some(closed) = c.gate.close_until(Instant::now() + ORPHAN_WAIT) else {
+            return Ok(true);
+        };
+        if c.count() == 0 {
+            self.drop_alone(ns, &c, closed)?;
+        }
+        Ok(false)
+    }
+
+    /// Drops a collection whose gate the caller has closed; `None` when the name leads to another
+    /// one meanwhile.
+    fn drop_alone(
         &self,
         ns: &Namespace,
-        wanted: &dyn Fn(&Collection) -> bool,
+        c: &Arc<Collection>,
+        closed: Closed<'_>,
     ) -> Result<Option<usize>> {
         let catalog = self.lock_catalog();
-        let Some(c) = self.open_locked(&catalog, ns)? else {
-            return Ok(None);
-        };
-        // Writers inside finish first, later ones are told it is gone.
-        let closed = c.gate.close();
-        if !wanted(&c) {
+        let now = self.open_locked(&catalog, ns)?;
+        if !now.is_some_and(|now| Arc::ptr_eq(&now, c)) {
             return Ok(None);
         }
         let state = State::clone(&c.state());
@@ -102,7 +138,7 @@ impl Store {
         batch.delete(Table::Meta, &meta::catalog(ns.db(), ns.coll()));
         let leftovers = c.leftovers(&state, &mut batch);
         dropped::record(&mut batch, &leftovers);
-        let gone = &mut |_: CommitPos| self.forget(&c, &state, false);
+        let gone = &mut |_: CommitPos| self.forget(c, &state, false);
         let note = Note::new(|w| _ = w.put("drop", ns.coll()));
         let note = note.with(|w| _ = w.put("numRecords", c.count() as i64));
         let names = (ns.db(), ns.coll());
@@ -119,29 +155,55 @@ impl Store {
     /// Renames; with `drop_target` an existing target goes in the same commit.
     ///
     /// # Errors
-    /// 26 NamespaceNotFound, 48 NamespaceExists, 12587 while an index is built on one of both;
-    /// engine failures.
+    /// 20 IllegalOperation for one name twice, 26 NamespaceNotFound, 48 NamespaceExists, 12587
+    /// while an index is built on one of both; the reason when the operation is interrupted while
+    /// it waits for writers; engine failures.
     pub fn rename_collection(
         &self,
         from: &Namespace,
         to: &Namespace,
         drop_target: bool,
     ) -> Result<()> {
-        let catalog = self.lock_catalog();
-        let Some(c) = self.open_locked(&catalog, from)? else {
+        if from == to {
+            return Err(MongoError::new(
+                code::ILLEGAL_OPERATION,
+                format!("Can't rename a collection to itself: {from}"),
+            ));
+        }
+        let Some(c) = self.collection(from)? else {
             return Err(MongoError::new(
                 code::NAMESPACE_NOT_FOUND,
                 format!("Source collection {from} does not exist"),
             ));
         };
-        let target = self.open_locked(&catalog, to)?;
+        let target = self.collection(to)?;
         if target.is_some() && !drop_target {
             return Err(MongoError::new(
                 code::NAMESPACE_EXISTS,
                 "target namespace exists",
             ));
         }
-        let closed = (c.gate.close(), target.as_ref().map(|t| t.gate.close()));
+        // As for a drop nothing else is held while writers are waited for; gates are closed in the
+        // order of names, as another rename of the two does.
+        let mut both: Vec<&Collection> = [Some(&c), target.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(Arc::as_ref)
+            .collect();
+        both.sort_by_cached_key(|c| c.ns().to_string());
+        let closed = both
+            .iter()
+            .map(|c| c.close())
+            .collect::<Result<Vec<Closed<'_>>>>()?;
+        let catalog = self.lock_catalog();
+        let same = |ns: &Namespace, seen: Option<&Arc<Collection>>| -> Result<bool> {
+            let now = self.open_locked(&catalog, ns)?;
+            Ok(now.as_ref().map(Arc::as_ptr) == seen.map(Arc::as_ptr))
+        };
+        if !same(from, Some(&c))? || !same(to, target.as_ref())? {
+            drop((catalog, closed));
+            return self.rename_collection(from, to, drop_target);
+        }
         let state = State::clone(&c.state());
         let target = target.as_ref().map(|t| (State::clone(&t.state()), t));
         for (s, c) in [(&state, &c)]

@@ -325,7 +325,7 @@ impl Collection {
         let id = &key[4..];
         let mut locked: KeyIds = KeyIds::from_slice(&[KeyId::of(key)]);
         loop {
-            let held = self.shared.locks.lock(&mut locked);
+            let held = self.shared.lock_keys(&mut locked)?;
             if !engine
                 .get(Table::Doc, key, &mut b.value)
                 .map_err(error::storage)?

@@ -26,15 +26,15 @@ impl Collection {
     /// an index that the row says is ready from this commit on, `note` what the log says of it.
     ///
     /// # Errors
-    /// 175 when the collection is gone; those of `change`; engine failures. Nothing has changed
-    /// then.
+    /// 175 when the collection is gone; those of `change`; the reason when the operation is
+    /// interrupted while it waits for writers; engine failures. Nothing has changed then.
     fn alter<T>(
         &self,
         ready: Option<&Index>,
         note: Option<&Note>,
         change: impl FnOnce(&mut State, &mut Vec<Leftover>) -> Result<T>,
     ) -> Result<T> {
-        let closed = self.gate.close();
+        let closed = self.close()?;
         let old = self.state();
         if old.dropped {
             return Err(self.gone());

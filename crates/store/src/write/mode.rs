@@ -4,17 +4,13 @@
 use crate::catalog::{Collection, Shared, State};
 use crate::error;
 use crate::gate::Entered;
-use crate::locks::{Claimed, Held, KeyIds};
+use crate::locks::{Held, KeyIds};
 use crate::write::session::StatementLog;
 use crate::write::transaction::Transaction;
 use arc_swap::Guard;
 use model::Result;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use storage::Table;
-
-/// How often a statement that waits for a claim looks whether it was interrupted.
-const CLAIM_LOOK: Duration = Duration::from_millis(50);
 
 /// How a statement writes.
 pub(crate) enum Mode<'m, 'l> {
@@ -89,13 +85,7 @@ impl<'m, 'l> Mode<'m, 'l> {
     ) -> Result<Option<Held<'s>>> {
         match self {
             Mode::Transaction(transaction, _) => transaction.claim(keys).map(|()| None),
-            Mode::Direct | Mode::Logged(_) => loop {
-                let until = Instant::now() + CLAIM_LOOK;
-                match shared.locks.lock_for(keys, None, Some(until)) {
-                    Ok(held) => return Ok(Some(held)),
-                    Err(Claimed) => shared.hooks.check_interrupt()?,
-                }
-            },
+            Mode::Direct | Mode::Logged(_) => shared.lock_keys(keys).map(Some),
         }
     }
 

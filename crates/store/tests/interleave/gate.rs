@@ -31,7 +31,11 @@ impl Guarded {
 
     /// False when it gave up.
     fn change(&self, until: Option<Instant>) -> bool {
-        let Some(_alone) = self.gate.close_until(until) else {
+        let alone = match until {
+            Some(until) => self.gate.close_until(until),
+            None => self.gate.close_while(&|| Ok::<(), ()>(())).ok(),
+        };
+        let Some(_alone) = alone else {
             return false;
         };
         assert!(!self.changing.swap(true, Relaxed), "two changes at once");

@@ -178,9 +178,13 @@ impl Observer for DuringBuild {
         {
             // Beside the build, as another connection would: it may have to wait for the build's
             // step.
-            let running = std::thread::spawn(job);
-            std::thread::sleep(Duration::from_millis(50));
-            drop(running);
+            let (begins, begun) = mpsc::channel();
+            std::thread::spawn(move || {
+                begins.send(()).unwrap();
+                job();
+            });
+            begun.recv().unwrap();
+            std::thread::sleep(Duration::from_millis(200));
         }
         Ok(())
     }
