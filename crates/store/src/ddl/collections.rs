@@ -206,20 +206,10 @@ impl Store {
         }
         let state = State::clone(&c.state());
         let target = target.as_ref().map(|t| (State::clone(&t.state()), t));
-        for (s, c) in [(&state, &c)]
-            .into_iter()
-            .chain(target.as_ref().map(|(s, t)| (s, *t)))
-        {
-            if s.indexes.iter().any(|i| !i.is_ready()) {
-                return Err(MongoError::new(
-                    BACKGROUND_OPERATION_IN_PROGRESS,
-                    format!(
-                        "cannot rename: an index build is currently running for collection {}",
-                        c.ns()
-                    ),
-                ));
-            }
-        }
+        not_building(&c, &state)?;
+        target
+            .as_ref()
+            .map_or(Ok(()), |(s, t)| not_building(t, s))?;
         let mut batch = WriteBatch::new();
         batch.delete(Table::Meta, &meta::catalog(from.db(), from.coll()));
         let leftovers = target
@@ -279,6 +269,20 @@ impl Store {
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
         self.shared.commit(unit).map(|_| ())
     }
+}
+
+/// Refuses a rename while an index is built.
+fn not_building(c: &Collection, state: &State) -> Result<()> {
+    if state.indexes.iter().all(|i| i.is_ready()) {
+        return Ok(());
+    }
+    Err(MongoError::new(
+        BACKGROUND_OPERATION_IN_PROGRESS,
+        format!(
+            "cannot rename: an index build is currently running for collection {}",
+            c.ns()
+        ),
+    ))
 }
 
 impl Collection {
