@@ -8,7 +8,7 @@ use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
 use crate::format::meta;
 use crate::gate::Closed;
-use crate::log::{Concerned, uuid};
+use crate::log::Concerned;
 use crate::store::Store;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use std::sync::Arc;
@@ -223,14 +223,7 @@ impl Store {
             }
             self.forget(&c, &state, true);
         };
-        let note = Note::new(|w| {
-            w.put("renameCollection", &from.to_string())
-                .put("to", &to.to_string())
-                .put("stayTemp", false);
-            if let Some((_, t)) = &target {
-                w.put("dropTarget", uuid(&t.uuid));
-            }
-        });
+        let note = Note::rename(from, to, target.as_ref().map(|(_, t)| t.uuid));
         let names = (from.db(), from.coll());
         let mut rows = self
             .shared

@@ -38,6 +38,18 @@ impl Note {
         })
     }
 
+    /// A collection was renamed, in the place of the one with identifier `dropped`.
+    pub(crate) fn rename(from: &Namespace, to: &Namespace, dropped: Option<[u8; 16]>) -> Note {
+        Note::new(|w| {
+            w.put("renameCollection", &from.to_string())
+                .put("to", &to.to_string())
+                .put("stayTemp", false);
+            if let Some(id) = &dropped {
+                w.put("dropTarget", uuid(id));
+            }
+        })
+    }
+
     /// An index was built.
     pub(crate) fn index(coll: &Collection, spec: Doc<'_>) -> Note {
         if coll.count() == 0 {
