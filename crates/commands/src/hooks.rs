@@ -7,7 +7,7 @@ use model::{Doc, Result};
 use operators::text::TextSpec;
 use query::collation::collator;
 use std::sync::Arc;
-use store::{Hooks, LogSettings, Predicate, Terms};
+use store::{Hooks, LogSettings, Predicate, Registered, Terms, Waker};
 
 /// What the store needs of the query language, answered by `operators`.
 pub struct StoreHooks {
@@ -55,6 +55,14 @@ impl Hooks for StoreHooks {
 
     fn check_interrupt(&self) -> Result<()> {
         interrupt::check_current()
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        interrupt::waker_of_current()
+    }
+
+    fn set_aside(&self, registered: Registered) {
+        interrupt::set_current_aside(registered);
     }
 
     fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {

@@ -20,6 +20,8 @@ pub enum ErrorKind {
     Plain,
     /// The collection an operation works on was dropped, renamed or replaced meanwhile.
     CollectionGone,
+    /// The operation has done nothing and will be run again when what it waits for is released.
+    SetAside,
     /// A division by zero in an expression.
     DivisionByZero,
 }

@@ -8,7 +8,18 @@
 use crate::error;
 use model::Result;
 use smallvec::SmallVec;
+use std::cell::Cell;
 use storage::{CommitPos, Durability, Engine, WriteBatch};
+
+thread_local! {
+    static COMMITS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Changes the calling thread has made so far, or tried to: equal before and after an operation
+/// that has changed nothing.
+pub fn commits_of_thread() -> u64 {
+    COMMITS.get()
+}
 
 /// What a commit changes in memory.
 pub(crate) trait OnCommit {
@@ -101,6 +112,7 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
     let applied = if batch.is_empty() {
         Ok(CommitPos::default())
     } else {
+        COMMITS.set(COMMITS.get() + 1);
         engine.apply(batch, unit.durability)
     };
     let result = match applied {

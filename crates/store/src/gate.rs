@@ -6,7 +6,10 @@
 //! Whoever is inside must not enter again: a change that waits keeps newcomers out, so entering
 //! twice can wait for itself. Keep the token and hand it on.
 
+use crate::log::Waker;
+use crate::released::{Registered, Waiters};
 use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How often a wait asks whether it may go on.
@@ -22,6 +25,8 @@ pub struct Gate {
     /// Held by the change that has closed the gate or waits to; true while it has.
     closed: Mutex<bool>,
     changed: Condvar,
+    /// Made when the first operation waits outside.
+    waiters: OnceLock<Arc<Waiters>>,
 }
 
 /// Inside until dropped.
@@ -37,13 +42,16 @@ impl Gate {
         Entered(self)
     }
 
-    /// As [`Gate::enter`], asking now and then during a wait whether to go on.
+    /// As [`Gate::enter`], asking at the beginning of a wait and now and then during it whether to
+    /// go on.
     ///
     /// # Errors
     /// Those of `go_on`.
     pub fn enter_while<E>(&self, go_on: &dyn Fn() -> Result<(), E>) -> Result<Entered<'_>, E> {
-        while !self.enter_until(Instant::now() + LOOK) {
+        let mut until = Instant::now();
+        while !self.enter_until(until) {
             go_on()?;
+            until = Instant::now() + LOOK;
         }
         Ok(Entered(self))
     }
@@ -133,6 +141,16 @@ impl Gate {
         *closed = false;
         drop(closed);
         self.changed.notify_all();
+        if let Some(waiters) = self.waiters.get() {
+            waiters.released(0);
+        }
+    }
+
+    /// Has `waker` called when the change that waits or runs is over; `None` when there is none.
+    pub fn when_open(&self, waker: Waker) -> Option<Registered> {
+        let registered = self.waiters.get_or_init(Arc::default).register(0, waker);
+        let closed = *self.closed.lock();
+        closed.then_some(registered)
     }
 }
 

@@ -1,7 +1,8 @@
 //! What the store needs from layers above it, passed in when it is opened: predicates for partial
 //! indexes, collators, and the terms of text indexes.
 
-use crate::log::LogSettings;
+use crate::log::{LogSettings, Waker};
+use crate::released::Registered;
 use model::{Collate, Doc, MongoError, Result, code};
 use std::sync::Arc;
 
@@ -51,6 +52,19 @@ pub trait Hooks: Send + Sync {
     /// Why it was interrupted.
     fn check_interrupt(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// Whom to call when what the operation of the calling thread waits for is released; `None`
+    /// when it has to wait on its thread, as it must once it has changed something (see
+    /// [`crate::commits_of_thread`]).
+    fn waker(&self) -> Option<Waker> {
+        None
+    }
+
+    /// The operation of the calling thread ends with [`model::ErrorKind::SetAside`], and is to be
+    /// run again when its waker was called; until then it keeps this.
+    fn set_aside(&self, registered: Registered) {
+        drop(registered);
     }
 }
 

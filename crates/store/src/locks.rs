@@ -11,9 +11,12 @@
 //! dependent commit is later in the same journal, so it can never be durable without its
 //! predecessor.
 
+use crate::log::Waker;
+use crate::released::{Registered, Waiters};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::hash::Hasher;
+use std::sync::Arc;
 use std::time::Instant;
 
 const STRIPE_BITS: u32 = 12;
@@ -42,7 +45,7 @@ pub struct Owner(pub u64);
 
 /// A key is claimed by another owner (and stayed so until the time limit).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Claimed;
+pub struct Claimed(pub KeyId);
 
 type Claims = Vec<(KeyId, Owner)>;
 
@@ -58,6 +61,7 @@ pub struct LockTable {
     /// A key's stripe is what remains of its hash after this shift, so ascending keys have
     /// ascending stripes.
     shift: u32,
+    waiters: Arc<Waiters>,
 }
 
 /// Stripes held; released when dropped.
@@ -77,6 +81,7 @@ impl LockTable {
         LockTable {
             stripes: (0..1usize << bits).map(|_| Stripe::default()).collect(),
             shift: 64 - bits,
+            waiters: Arc::default(),
         }
     }
 
@@ -125,8 +130,8 @@ impl LockTable {
         keys.sort_unstable();
         keys.dedup();
         let mut held = self.lock_stripes(keys);
-        if held.claimed(keys, Some(owner)).is_some() {
-            return Err(Claimed);
+        if let Some(key) = held.claimed(keys, Some(owner)) {
+            return Err(Claimed(key));
         }
         for key in keys.iter() {
             let stripe = self.stripe_of(*key);
@@ -148,8 +153,19 @@ impl LockTable {
             claims.retain(|c| *c != (*key, owner));
             if claims.len() != before {
                 stripe.released.notify_all();
+                drop(claims);
+                self.waiters.released(key.0);
             }
         }
+    }
+
+    /// Has `waker` called when the claim of a key is given up; `None` when it has been already.
+    pub fn when_released(&self, key: KeyId, waker: Waker) -> Option<Registered> {
+        let registered = self.waiters.register(key.0, waker);
+        let claims = self.stripes[self.stripe_of(key)].claims.lock();
+        let held = claims.iter().any(|(k, _)| *k == key);
+        drop(claims);
+        held.then_some(registered)
     }
 
     fn lock_stripes(&self, keys: &KeyIds) -> Held<'_> {
@@ -175,7 +191,7 @@ impl LockTable {
             match until {
                 None => stripe.released.wait(&mut claims),
                 Some(t) if stripe.released.wait_until(&mut claims, t).timed_out() => {
-                    return Err(Claimed);
+                    return Err(Claimed(key));
                 }
                 Some(_) => {}
             }
@@ -240,7 +256,8 @@ mod tests {
         std::thread::scope(|s| s.spawn(|| table.claim(&mut keys(&[1, 2]), a)).join())
             .unwrap()
             .unwrap();
-        assert_eq!(table.claim(&mut keys(&[3, 2]), b), Err(Claimed));
+        let second = keys(&[2])[0];
+        assert_eq!(table.claim(&mut keys(&[3, 2]), b), Err(Claimed(second)));
         // All or none: 3 was not claimed on the way.
         assert_eq!(table.claim(&mut keys(&[3]), a), Ok(()));
         assert!(table.lock_for(&mut keys(&[1]), Some(a), None).is_ok());
@@ -248,7 +265,7 @@ mod tests {
         let soon = Instant::now() + Duration::from_millis(5);
         assert_eq!(
             table.lock_for(&mut keys(&[1, 4]), None, Some(soon)).err(),
-            Some(Claimed)
+            Some(Claimed(keys(&[1])[0]))
         );
         std::thread::scope(|s| {
             let waiter = s.spawn(|| drop(table.lock(&mut keys(&[1, 2]))));

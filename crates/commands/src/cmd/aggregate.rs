@@ -29,7 +29,8 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
         | flag::ENDS_WITH_CLIENT
         | flag::IN_TRANSACTION
         | flag::RUNS_AGAIN
-        | flag::CHECKS_READ_LEVEL,
+        | flag::CHECKS_READ_LEVEL
+        | flag::MAY_WRITE,
     AGGREGATE,
     run,
 )

@@ -38,7 +38,11 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "mapReduce",
     "documents that go through functions in JavaScript",
     Privilege::Asked(crate::access::needs::map_reduce),
-    flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG | flag::ENDS_WITH_CLIENT,
+    flag::READ_CONCERN
+        | flag::WRITE_CONCERN
+        | flag::LONG
+        | flag::ENDS_WITH_CLIENT
+        | flag::MAY_WRITE,
     MAP_REDUCE,
     run,
 )

@@ -9,6 +9,7 @@ use crate::state::service::Service;
 use crate::state::waiters;
 use memory::Operation;
 use std::sync::Arc;
+use store::Registered;
 
 /// State of one connection.
 pub struct Connection {
@@ -26,6 +27,8 @@ pub struct Connection {
     pub(super) interrupt: Arc<Interrupt>,
     /// What its operation waits for.
     pub(crate) awaits: Option<Awaits>,
+    /// What its operation was set aside for.
+    pub(super) set_aside: Option<Registered>,
     all: Arc<Connections>,
 }
 
@@ -45,6 +48,7 @@ impl Connection {
                 Arc::new(Operation::new(Arc::clone(&service.config.memory))),
             )),
             awaits: None,
+            set_aside: None,
             all: Arc::clone(&service.connections),
         }
     }

@@ -6,11 +6,12 @@
 
 use crate::clock::Clock;
 use memory::Operation;
-use model::{MongoError, Result, bail, code};
+use model::{ErrorKind, MongoError, Result, bail, code};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use store::{Registered, Waker};
 
 /// The network's end of a connection, as far as operations may know it.
 pub trait Link: Send + Sync {
@@ -24,18 +25,37 @@ pub trait Link: Send + Sync {
 const NO_DEADLINE: u64 = u64::MAX;
 
 thread_local! {
-    /// What interrupts the operation that runs on this thread.
-    static CURRENT: RefCell<Option<Arc<Interrupt>>> = const { RefCell::new(None) };
+    /// The operation that runs on this thread.
+    static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
+}
+
+struct Current {
+    interrupt: Arc<Interrupt>,
+    /// While the thread has made so many commits, the operation has changed nothing and may be run
+    /// again from its beginning; `None` for one that never may.
+    runs_again_at: Option<u64>,
+    /// What it was set aside for.
+    registered: Option<Registered>,
 }
 
 /// The operation of this thread, for waits below the command that runs; until dropped.
-pub(super) struct Running;
+pub(super) struct Running(());
 
 impl Running {
-    /// Makes an operation the one of this thread.
-    pub(super) fn new(interrupt: &Arc<Interrupt>) -> Running {
-        CURRENT.set(Some(Arc::clone(interrupt)));
-        Running
+    /// Makes an operation the one of this thread; with `runs_again` it may be set aside while it
+    /// has changed nothing.
+    pub(super) fn new(interrupt: &Arc<Interrupt>, runs_again: bool) -> Running {
+        CURRENT.set(Some(Current {
+            interrupt: Arc::clone(interrupt),
+            runs_again_at: runs_again.then(store::commits_of_thread),
+            registered: None,
+        }));
+        Running(())
+    }
+
+    /// Ends it; what it was set aside for, if it was.
+    pub(super) fn end(self) -> Option<Registered> {
+        CURRENT.with_borrow_mut(|c| c.as_mut().and_then(|c| c.registered.take()))
     }
 }
 
@@ -50,8 +70,27 @@ impl Drop for Running {
 /// # Errors
 /// As [`Interrupt::check`].
 pub(crate) fn check_current() -> Result<()> {
-    let current = CURRENT.with_borrow(Clone::clone);
+    let current = CURRENT.with_borrow(|c| c.as_ref().map(|c| Arc::clone(&c.interrupt)));
     current.map_or(Ok(()), |interrupt| interrupt.check())
+}
+
+/// What wakes the operation of this thread when it is set aside; `None` when it may not be.
+pub(crate) fn waker_of_current() -> Option<Waker> {
+    CURRENT.with_borrow(|c| {
+        let current = c.as_ref()?;
+        let link = Arc::clone(current.interrupt.link()?);
+        (current.runs_again_at == Some(store::commits_of_thread()))
+            .then(|| -> Waker { Arc::new(move || link.wake()) })
+    })
+}
+
+/// Keeps what the operation of this thread was set aside for.
+pub(crate) fn set_current_aside(registered: Registered) {
+    CURRENT.with_borrow_mut(|c| {
+        if let Some(current) = c {
+            current.registered = Some(registered);
+        }
+    });
 }
 
 /// How one operation is told to stop.
@@ -191,15 +230,17 @@ impl Interrupt {
 
 /// True for errors that end a whole command, also one of many writes.
 pub(crate) fn is_interruption(e: &MongoError) -> bool {
-    matches!(
-        e.code(),
-        code::MAX_TIME_MS_EXPIRED
-            | code::INTERRUPTED
-            | code::INTERRUPTED_AT_SHUTDOWN
-            | code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE
-            | code::CURSOR_KILLED
-            | code::CLIENT_DISCONNECT
-    )
+    // What was set aside ends as a whole, too: it is run again as a whole.
+    e.is(ErrorKind::SetAside)
+        || matches!(
+            e.code(),
+            code::MAX_TIME_MS_EXPIRED
+                | code::INTERRUPTED
+                | code::INTERRUPTED_AT_SHUTDOWN
+                | code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE
+                | code::CURSOR_KILLED
+                | code::CLIENT_DISCONNECT
+        )
 }
 
 /// 11601, as `killOp` and the end of a session cause it.

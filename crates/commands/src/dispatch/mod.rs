@@ -33,7 +33,7 @@ use connection::Connection;
 use ctx::Ctx;
 use generic::{Generic, Lsid};
 use interrupt::{Link, Running};
-use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
+use model::{Doc, DocWriter, ErrorKind, MongoError, Result, Value, bail, code};
 use reported::Reported;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
@@ -42,6 +42,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{CommitPos, Transaction};
 use transaction::Numbered;
+
+/// An operation that was set aside looks this often whether it was woken without a wake-up.
+const SET_ASIDE_US: u64 = 5_000_000;
 
 /// Interval at which a write blocked by `fsync` tries again.
 const UNLOCK_POLL_US: u64 = 20_000;
@@ -167,6 +170,7 @@ impl Dispatcher {
             validate(request)?;
         }
         let (row, run) = self.find(request.body)?;
+        conn.set_aside = None;
         let counters = &self.service.counters;
         if request.waited {
             counters.resume();
@@ -272,12 +276,22 @@ impl Dispatcher {
             ok_int: false,
             reply: DocWriter::new(reply),
         };
-        // Only writers wait for something below the command.
-        let running = command
-            .is(flag::WRITE)
-            .then(|| Running::new(&ctx.interrupt));
+        // Only writers wait for something below the command. Those that may be sent twice may be
+        // run twice; a statement of a transaction does not wait.
+        let runs_again = command.is(flag::RETRYABLE) && numbered != Numbered::Transaction;
+        let running = (command.is(flag::WRITE) || command.is(flag::MAY_WRITE))
+            .then(|| Running::new(&ctx.interrupt, runs_again));
         let mut outcome = finish(&mut ctx, run);
-        drop(running);
+        let registered = running.and_then(Running::end);
+        if matches!(&outcome, Err(refused) if refused.error.is(ErrorKind::SetAside)) {
+            ctx.conn.set_aside = registered;
+            let left_us = ctx.interrupt.left_us().unwrap_or(SET_ASIDE_US);
+            return Ok(Outcome::Wait {
+                until_us: (ctx.service.clock.monotonic_us())
+                    .saturating_add(left_us.min(SET_ASIDE_US)),
+                on: WaitFor::Release,
+            });
+        }
         let failed = ctx.failed;
         // `$out` and `$merge` may have written anywhere.
         let may_change_users =

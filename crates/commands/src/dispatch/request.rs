@@ -65,6 +65,9 @@ impl<'a> Request<'a> {
 pub enum WaitFor {
     /// The end of `fsync` with `lock: true`; handle the request again as if it were new.
     Unlock,
+    /// The release of what another transaction or a change of the catalog holds; handle the request
+    /// again from its beginning.
+    Release,
     /// Nothing but the time.
     Time,
     /// A change of the topology (see `Service::topology_changed`).

@@ -11,10 +11,17 @@ use std::time::{Duration, Instant};
 
 /// A connection that waits as the network layer lets it: until woken or until the deadline.
 #[derive(Default)]
-struct Bell {
+pub(crate) struct Bell {
     rung: Mutex<bool>,
     changed: Condvar,
     gone: AtomicBool,
+}
+
+impl Bell {
+    /// True when it was rung since the last look.
+    pub(crate) fn take(&self) -> bool {
+        std::mem::take(&mut *self.rung.lock().unwrap())
+    }
 }
 
 impl Link for Bell {

@@ -2,7 +2,12 @@
 
 use crate::behaviour::send;
 use crate::interrupts::json;
-use commands::{Clock, Config, Connection, Dispatcher, Service, StoreHooks, SystemClock, registry};
+use crate::tails::Bell;
+use commands::dispatch::request::WaitFor;
+use commands::{
+    Clock, Config, Connection, Dispatcher, Outcome, Request, Service, StoreHooks, SystemClock,
+    registry,
+};
 use model::{Binary, DocBuf, Value, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -479,6 +484,107 @@ fn a_change_of_the_catalog_that_waits_for_a_transaction_holds_up_nobody_else() {
     }
     assert_eq!(code(&t.commit()), 0);
     assert_eq!(pairs(&t.run(FIND)), vec![(0, 5)]);
+}
+
+/// A client of the network layer: it is told to wait instead of waiting on its thread.
+struct Linked {
+    conn: Connection,
+    bell: Arc<Bell>,
+}
+
+impl Linked {
+    fn new(s: &Server) -> Linked {
+        let bell = Arc::new(Bell::default());
+        let conn = s
+            .dispatcher
+            .connect_linked("127.0.0.1:2", Some(bell.clone()));
+        Linked { conn, bell }
+    }
+
+    /// The reply, or `None` when it has to wait.
+    fn run(&mut self, s: &Server, command: &DocBuf, waited: bool) -> Option<DocBuf> {
+        let mut command = command.clone();
+        command.put("$db", "db");
+        let mut request = Request::new(command.doc());
+        request.waited = waited;
+        let mut reply = Vec::new();
+        match s.dispatcher.handle(&mut self.conn, &request, &mut reply) {
+            Outcome::Wait { on, .. } => {
+                assert_eq!((on, reply.len()), (WaitFor::Release, 0));
+                None
+            }
+            _ => Some(DocBuf::from_bytes(reply).unwrap()),
+        }
+    }
+}
+
+// Each of them held a thread until the transaction ended; with enough of them the server answered
+// nobody, not even the commit they waited for.
+#[test]
+fn writers_that_wait_for_a_transaction_hold_no_thread() {
+    let s = Server::with(3);
+    let mut t = s.client(1);
+    assert_eq!(code(&t.begin().set(0, 100)), 0);
+    let mut t2 = s.client(2);
+    assert_eq!(code(&t2.begin().set(2, 7)), 0);
+    let plain = json(r#"{"update": "c", "updates": [{"q": {"_id": 0}, "u": {"$inc": {"a": 1}}}]}"#);
+    let mut retryable = plain.clone();
+    retryable.put(
+        "lsid",
+        &doc! { "id": Binary { subtype: 4, bytes: &[99; 16] } },
+    );
+    retryable.put("txnNumber", 1i64);
+    let insert =
+        json(r#"{"insert": "c", "documents": [{"_id": 0}, {"_id": 9}], "ordered": false}"#);
+    let modify = json(
+        r#"{"findAndModify": "c", "query": {"_id": 0}, "update": {"$inc": {"a": 1}}, "new": true}"#,
+    );
+    let delete = json(r#"{"delete": "c", "deletes": [{"q": {"a": 7}, "limit": 1}]}"#);
+    let mut waiting: Vec<(Linked, &DocBuf)> = Vec::new();
+    for command in std::iter::repeat_n(&plain, 300).chain([&retryable, &insert, &modify]) {
+        let mut client = Linked::new(&s);
+        assert_eq!(client.run(&s, command, false), None);
+        assert!(!client.bell.take());
+        waiting.push((client, command));
+    }
+    // One is killed, one has no more time, and one goes: none of them has written.
+    let (mut killed, mut late) = (Linked::new(&s), Linked::new(&s));
+    assert_eq!(killed.run(&s, &plain, false), None);
+    let mut admin = s.client(3);
+    let newest = r#"{"aggregate": 1, "cursor": {}, "pipeline": [{"$currentOp": {}},
+        {"$match": {"op": "update"}}, {"$group": {"_id": {"$max": "$opid"}}}, {"$sort": {"_id": -1}},
+        {"$limit": 1}]}"#;
+    let r = send(&s.dispatcher, &mut admin.conn, "admin", json(newest).doc());
+    let kill = json(&format!(r#"{{"killOp": 1, "op": {}}}"#, pairs(&r)[0].0));
+    send(&s.dispatcher, &mut admin.conn, "admin", kill.doc());
+    assert!(killed.bell.take());
+    assert_eq!(code(&killed.run(&s, &plain, true).unwrap()), 11601);
+    let mut limited = plain.clone();
+    limited.put("maxTimeMS", 50i32);
+    assert_eq!(late.run(&s, &limited, false), None);
+    s.clock.0.fetch_add(60, Ordering::Relaxed);
+    assert_eq!(code(&late.run(&s, &limited, true).unwrap()), 50);
+    let mut gone = Linked::new(&s);
+    assert_eq!(gone.run(&s, &plain, false), None);
+    drop(gone);
+    // Somebody else's commit wakes nobody.
+    assert_eq!(code(&t2.commit()), 0);
+    assert!(waiting.iter().all(|(client, _)| !client.bell.take()));
+    assert_eq!(code(&t.commit()), 0);
+    for (client, command) in &mut waiting {
+        assert!(client.bell.take());
+        let r = client.run(&s, command, true).unwrap();
+        let expected = if command.doc().contains("insert") {
+            11000
+        } else {
+            0
+        };
+        assert_eq!(code(&r), expected, "{r:?}");
+    }
+    let mut client = Linked::new(&s);
+    assert_eq!(code(&client.run(&s, &delete, false).unwrap()), 0);
+    let all = pairs(&s.client(4).run(FIND));
+    assert_eq!(all, vec![(0, 402), (1, 1), (9, -1)]);
 }
 
 #[test]

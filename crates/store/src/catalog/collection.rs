@@ -239,9 +239,12 @@ impl Collection {
     ///
     /// # Errors
     /// 175 QueryPlanKilled when the collection is gone; the reason when the operation is
-    /// interrupted while it waits.
+    /// interrupted while it waits, or set aside.
     pub(crate) fn enter(&self) -> Result<(Entered<'_>, Guard<Arc<State>>)> {
-        let go_on = || self.shared.hooks.check_interrupt();
+        let go_on = || {
+            self.shared
+                .wait_on_thread(&|waker| self.gate.when_open(waker))
+        };
         let inside = self.gate.enter_while(&go_on)?;
         let state = self.state.load();
         if state.dropped {

@@ -12,8 +12,9 @@ use crate::error;
 use crate::format::meta;
 use crate::hooks::Hooks;
 use crate::locks::{Claimed, Held, KeyIds, LockTable, Owner};
-use crate::log::Log;
-use model::{MongoError, Namespace, Result};
+use crate::log::{Log, Waker};
+use crate::released::Registered;
+use model::{ErrorKind, MongoError, Namespace, Result, code};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -65,17 +66,37 @@ impl Shared {
     /// Takes short locks on keys; waits for claims of transactions.
     ///
     /// # Errors
-    /// The reason when the operation is interrupted while it waits.
+    /// The reason when the operation is interrupted while it waits, or set aside.
     pub(crate) fn lock_keys(&self, keys: &mut KeyIds) -> Result<Held<'_>> {
+        let mut until = Instant::now();
         loop {
-            match self
-                .locks
-                .lock_for(keys, None, Some(Instant::now() + CLAIM_LOOK))
-            {
+            match self.locks.lock_for(keys, None, Some(until)) {
                 Ok(held) => return Ok(held),
-                Err(Claimed) => self.hooks.check_interrupt()?,
+                Err(Claimed(key)) => {
+                    self.wait_on_thread(&|waker| self.locks.when_released(key, waker))?;
+                }
             }
+            until = Instant::now() + CLAIM_LOOK;
         }
+    }
+
+    /// Whether the thread may wait for something that is held, of which `register` has an operation
+    /// told.
+    ///
+    /// # Errors
+    /// The reason when the operation of the thread is interrupted; [`ErrorKind::SetAside`] when it
+    /// has changed nothing yet and can be run again: then it waits without a thread.
+    pub(crate) fn wait_on_thread(
+        &self,
+        register: &dyn Fn(Waker) -> Option<Registered>,
+    ) -> Result<()> {
+        self.hooks.check_interrupt()?;
+        let Some(registered) = self.hooks.waker().and_then(register) else {
+            return Ok(());
+        };
+        self.hooks.set_aside(registered);
+        let waits = MongoError::new(code::INTERRUPTED, "the operation waits to be run again");
+        Err(waits.kind(ErrorKind::SetAside))
     }
 
     /// Over an engine whose layout version was checked.

@@ -143,7 +143,7 @@ fn claims_are_made_all_or_none() {
                 thread::spawn(
                     move || match g.table.claim(&mut keys(sets[n]), Owner(n as u64)) {
                         Ok(()) => assert_eq!(won.fetch_or(1 << n, Relaxed) & (1 << n), 0),
-                        Err(Claimed) => {}
+                        Err(Claimed(_)) => {}
                     },
                 )
             })
@@ -154,7 +154,7 @@ fn claims_are_made_all_or_none() {
         let winner = won.trailing_zeros() as usize;
         for key in 0..KEYS {
             let expected = if sets[winner].contains(&key) {
-                Err(Claimed)
+                Err(Claimed(keys(&[key])[0]))
             } else {
                 Ok(())
             };
@@ -182,7 +182,7 @@ fn a_limited_wait_gives_up_or_has_all_the_locks() {
                     let held = g.table.lock_for(&mut keys(&[0, 1]), None, until);
                     match held {
                         Ok(_held) => g.write(&[0, 1]),
-                        Err(Claimed) => assert!(until < far(), "gave up before its time"),
+                        Err(Claimed(_)) => assert!(until < far(), "gave up before its time"),
                     }
                     assert!(until.is_some());
                 })
