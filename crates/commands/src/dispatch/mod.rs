@@ -276,22 +276,7 @@ impl Dispatcher {
             ok_int: false,
             reply: DocWriter::new(reply),
         };
-        // Only writers wait for something below the command. Those that may be sent twice may be
-        // run twice; a statement of a transaction does not wait.
-        let runs_again = command.is(flag::RETRYABLE) && numbered != Numbered::Transaction;
-        let running = (command.is(flag::WRITE) || command.is(flag::MAY_WRITE))
-            .then(|| Running::new(&ctx.interrupt, runs_again));
-        let mut outcome = finish(&mut ctx, run);
-        let registered = running.and_then(Running::end);
-        if matches!(&outcome, Err(refused) if refused.error.is(ErrorKind::SetAside)) {
-            ctx.conn.set_aside = registered;
-            let left_us = ctx.interrupt.left_us().unwrap_or(SET_ASIDE_US);
-            return Ok(Outcome::Wait {
-                until_us: (ctx.service.clock.monotonic_us())
-                    .saturating_add(left_us.min(SET_ASIDE_US)),
-                on: WaitFor::Release,
-            });
-        }
+        let mut outcome = perform(&mut ctx, run, numbered);
         let failed = ctx.failed;
         // `$out` and `$merge` may have written anywhere.
         let may_change_users =
@@ -517,6 +502,27 @@ enum Admission {
     Run(Option<Failure>),
     /// It does not: this is the outcome.
     End(Outcome),
+}
+
+/// Runs the command; where it was set aside, it waits without a thread.
+fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Answer {
+    // Only writers wait for something below the command. Those that may be sent twice may be run
+    // twice; a statement of a transaction does not wait.
+    let runs_again = cx.command.is(flag::RETRYABLE) && numbered != Numbered::Transaction;
+    let running = (cx.command.is(flag::WRITE) || cx.command.is(flag::MAY_WRITE))
+        .then(|| Running::new(&cx.interrupt, runs_again));
+    let outcome = finish(cx, run);
+    let registered = running.and_then(Running::end);
+    if !matches!(&outcome, Err(refused) if refused.error.is(ErrorKind::SetAside)) {
+        return outcome;
+    }
+    cx.conn.set_aside = registered;
+    let left_us = cx.interrupt.left_us().unwrap_or(SET_ASIDE_US);
+    let now_us = cx.service.clock.monotonic_us();
+    Ok(Outcome::Wait {
+        until_us: now_us.saturating_add(left_us.min(SET_ASIDE_US)),
+        on: WaitFor::Release,
+    })
 }
 
 /// Runs the command, ends its reply, and finds what the reply has to wait for.

@@ -552,8 +552,8 @@ fn writers_that_wait_for_a_transaction_hold_no_thread() {
     assert_eq!(killed.run(&s, &plain, false), None);
     let mut admin = s.client(3);
     let newest = r#"{"aggregate": 1, "cursor": {}, "pipeline": [{"$currentOp": {}},
-        {"$match": {"op": "update"}}, {"$group": {"_id": {"$max": "$opid"}}}, {"$sort": {"_id": -1}},
-        {"$limit": 1}]}"#;
+        {"$match": {"op": "update"}}, {"$group": {"_id": {"$max": "$opid"}}},
+        {"$sort": {"_id": -1}}, {"$limit": 1}]}"#;
     let r = send(&s.dispatcher, &mut admin.conn, "admin", json(newest).doc());
     let kill = json(&format!(r#"{{"killOp": 1, "op": {}}}"#, pairs(&r)[0].0));
     send(&s.dispatcher, &mut admin.conn, "admin", kill.doc());
