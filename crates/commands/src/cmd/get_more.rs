@@ -17,7 +17,11 @@ pub(crate) static COMMANDS: &[Command] = &[
         "getMore",
         "next batch of a cursor",
         Privilege::Any,
-        flag::API_V1 | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::WAITS_FOR_DATA,
+        flag::API_V1
+            | flag::ENDS_WITH_CLIENT
+            | flag::IN_TRANSACTION
+            | flag::WAITS_FOR_DATA
+            | flag::HAS_READ_CONCERN,
         &[
             arg("collection", Kind::Str).required(),
             arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE)),

@@ -176,7 +176,8 @@ fn check_supported(
     standalone: bool,
 ) -> Result<()> {
     let level = concern.level;
-    if level != ReadLevel::Local && !command.is(flag::READ_CONCERN) {
+    let takes = command.is(flag::READ_CONCERN) || command.is(flag::HAS_READ_CONCERN);
+    if level != ReadLevel::Local && !takes {
         bail!(
             code::INVALID_OPTIONS,
             "Command {} does not support read concern level {level:?}",

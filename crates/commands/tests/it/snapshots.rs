@@ -42,8 +42,17 @@ impl Client<'_> {
                 return (ids, at);
             }
             batch = "nextBatch";
+            // Drivers send the session's read concern with every command.
+            let concern = at.map_or_else(String::new, |at| {
+                format!(
+                    r#", "readConcern": {{"level": "snapshot", "atClusterTime":
+                        {{"$timestamp": {{"t": {}, "i": {}}}}}}}"#,
+                    at.time, at.increment
+                )
+            });
             let more = format!(
-                r#"{{"getMore": {{"$numberLong": "{id}"}}, "collection": "c", "batchSize": 7}}"#
+                r#"{{"getMore": {{"$numberLong": "{id}"}}, "collection": "c", "batchSize": 7
+                    {concern}}}"#
             );
             reply = self.run(&more);
             assert_eq!(code(&reply), 0, "{reply:?}");
