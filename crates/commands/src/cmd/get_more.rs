@@ -21,7 +21,7 @@ pub(crate) static COMMANDS: &[Command] = &[
             | flag::ENDS_WITH_CLIENT
             | flag::IN_TRANSACTION
             | flag::WAITS_FOR_DATA
-            | flag::HAS_READ_CONCERN,
+            | flag::OF_CURSOR,
         &[
             arg("collection", Kind::Str).required(),
             arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE)),

@@ -176,7 +176,7 @@ fn check_supported(
     standalone: bool,
 ) -> Result<()> {
     let level = concern.level;
-    let takes = command.is(flag::READ_CONCERN) || command.is(flag::HAS_READ_CONCERN);
+    let takes = command.is(flag::READ_CONCERN) || command.is(flag::OF_CURSOR);
     if level != ReadLevel::Local && !takes {
         bail!(
             code::INVALID_OPTIONS,

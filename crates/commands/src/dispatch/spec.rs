@@ -39,8 +39,9 @@ pub mod flag {
     /// Has done nothing when it fails before it writes: run again when its collection is replaced
     /// under it.
     pub const RUNS_AGAIN: u32 = 1 << 12;
-    /// Goes on with a read that has its read concern; drivers send that of the session again.
-    pub const HAS_READ_CONCERN: u32 = 1 << 26;
+    /// Goes on with a cursor, whose database and read concern were checked when it was opened;
+    /// drivers send the read concern of the session again.
+    pub const OF_CURSOR: u32 = 1 << 26;
     /// Reads, and may write what it has read.
     pub const MAY_WRITE: u32 = 1 << 25;
     /// Checks the level of its read concern itself, after its other arguments.

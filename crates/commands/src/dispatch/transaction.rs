@@ -92,7 +92,8 @@ fn check_statement(command: &Spec, generic: &Generic<'_>) -> Result<()> {
             command.name
         );
     }
-    let for_admin = command.is(flag::ADMIN);
+    // A cursor of `bulkWrite` is on `admin`.
+    let for_admin = command.is(flag::ADMIN) || command.is(flag::OF_CURSOR);
     if !for_admin && matches!(generic.db, "admin" | "config" | "local") {
         bail!(
             code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
