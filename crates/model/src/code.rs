@@ -176,6 +176,7 @@ codes! {
     API_VERSION_ERROR = 322 "APIVersionError";
     API_STRICT_ERROR = 323 "APIStrictError";
     API_DEPRECATION_ERROR = 324 "APIDeprecationError";
+    PREPARED_TRANSACTION_IN_PROGRESS = 267 "PreparedTransactionInProgress";
     CLIENT_DISCONNECT = 279 "ClientDisconnect";
     CHANGE_STREAM_FATAL_ERROR = 280 "ChangeStreamFatalError";
     CHANGE_STREAM_HISTORY_LOST = 286 "ChangeStreamHistoryLost";

@@ -9,7 +9,7 @@ use crate::dispatch::request::{Outcome, WaitFor};
 use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tails, killed_error};
 use crate::state::service::Service;
-use model::{Array, Result, Tag, Value, bail, code};
+use model::{Array, MongoError, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -48,6 +48,11 @@ pub(crate) static COMMANDS: &[Command] = &[
 /// Milliseconds a cursor waits for data when the client names no time.
 const AWAIT_MS_DEFAULT: i64 = 1000;
 
+/// Errors after which drivers open a stream of changes again where it was.
+const RESUMABLE: &[i32] = &[
+    6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10_107, 11_600, 11_602, 13_388, 13_435, 13_436,
+];
+
 fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let id = cx.value().as_i64_exact().unwrap_or(0);
     let coll = cx.args.str("collection").unwrap_or("");
@@ -74,7 +79,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             Ok(p) => break p,
             Err(e) => {
                 cx.service.cursors.close(id);
-                return Err(e);
+                return Err(resumable(e, &used.info));
             }
         }
         let now_us = cx.service.clock.monotonic_us();
@@ -124,6 +129,20 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     } else {
         Outcome::Reply
     })
+}
+
+/// Tells the client of a stream of changes whether it may open it again where it was.
+fn resumable(e: MongoError, info: &CursorInfo) -> MongoError {
+    if !matches!(info.tails, Some(Tails::Log(_))) {
+        return e;
+    }
+    match e.code() {
+        code::CHANGE_STREAM_FATAL_ERROR | code::CHANGE_STREAM_HISTORY_LOST => {
+            e.label("NonResumableChangeStreamError")
+        }
+        c if RESUMABLE.contains(&c) => e.label("ResumableChangeStreamError"),
+        _ => e,
+    }
 }
 
 /// Has the operation woken by what the cursor tails.
@@ -178,7 +197,6 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
             awaits: Some(awaits),
         });
     }
-    cx.service.state.failpoints.at_get_more()?;
     if cx.service.access.enabled() {
         let owner = cx.service.cursors.owner(id);
         if owner.is_some_and(|(owner, _)| owner != cx.owner()) {
@@ -194,6 +212,10 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
         .service
         .cursors
         .take(id, ns, lsid, number, &cx.interrupt)?;
+    if let Err(e) = cx.service.state.failpoints.at_get_more() {
+        cx.service.cursors.close(id);
+        return Err(resumable(e, &info));
+    }
     let timed = cx
         .request
         .body

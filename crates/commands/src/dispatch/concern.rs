@@ -119,6 +119,7 @@ pub(super) fn read_concern(
     command: &Spec,
     value: &Value<'_>,
     standalone: bool,
+    in_transaction: bool,
 ) -> Result<ReadConcern> {
     let doc = value
         .as_doc()
@@ -164,19 +165,7 @@ pub(super) fn read_concern(
             "readConcern.atClusterTime cannot be a null timestamp"
         );
     }
-    check_supported(command, &concern, args.has("afterOpTime"), standalone)?;
-    Ok(concern)
-}
-
-/// Whether the command and this server support the concern.
-fn check_supported(
-    command: &Spec,
-    concern: &ReadConcern,
-    after_op_time: bool,
-    standalone: bool,
-) -> Result<()> {
-    let level = concern.level;
-    let takes = command.is(flag::READ_CONCERN) || command.is(flag::OF_CURSOR);
+    let takes = in_transaction || command.is(flag::READ_CONCERN) || command.is(flag::OF_CURSOR);
     if level != ReadLevel::Local && !takes {
         bail!(
             code::INVALID_OPTIONS,
@@ -184,6 +173,18 @@ fn check_supported(
             command.name
         );
     }
+    check_supported(command, &concern, args.has("afterOpTime"), standalone)?;
+    Ok(concern)
+}
+
+/// Whether this server supports the concern.
+fn check_supported(
+    command: &Spec,
+    concern: &ReadConcern,
+    after_op_time: bool,
+    standalone: bool,
+) -> Result<()> {
+    let level = concern.level;
     if standalone && (concern.after.is_some() || after_op_time) {
         bail!(
             code::ILLEGAL_OPERATION,

@@ -122,8 +122,8 @@ const IGNORED: &[&str] = &[
 pub fn take<'a>(
     g: &mut Generic<'a>,
     command: &Spec,
-    name: &str,
-    value: Value<'a>,
+    (name, value): (&str, Value<'a>),
+    body: Doc<'_>,
     standalone: bool,
 ) -> Result<bool> {
     let absent = matches!(value, Value::Null | Value::Undefined);
@@ -154,7 +154,12 @@ pub fn take<'a>(
         "maxTimeMS" => g.max_time_ms = max_time_ms(&value)?,
         "comment" => g.comment = value,
         "readConcern" if absent => {}
-        "readConcern" => g.read_concern = Some(read_concern(command, &value, standalone)?),
+        "readConcern" => {
+            // The first statement of a transaction, whatever it is, names that of the transaction.
+            let in_transaction = body.contains("autocommit");
+            let concern = read_concern(command, &value, standalone, in_transaction)?;
+            g.read_concern = Some(concern);
+        }
         "writeConcern" if absent => {}
         "writeConcern" => {
             let doc = value

@@ -278,6 +278,10 @@ impl Dispatcher {
         };
         let mut outcome = perform(&mut ctx, run, numbered);
         let failed = ctx.failed;
+        let closes = numbered == Numbered::Retryable
+            && ctx.reported.has_written()
+            && self.service.state.failpoints.armed()
+            && self.service.state.failpoints.after_write();
         // `$out` and `$merge` may have written anywhere.
         let may_change_users =
             may_change_users || (!command.is(flag::WRITE) && ctx.reported.has_written());
@@ -289,6 +293,10 @@ impl Dispatcher {
             self.service.access.changed();
         }
         let outcome = outcome?;
+        if closes {
+            reply.truncate(start);
+            return Ok(Outcome::Close);
+        }
         if let Some(f) = &failure {
             f.finish(numbered != Numbered::No, reply, start);
         }
@@ -456,7 +464,7 @@ impl Dispatcher {
             }
             if command.args.iter().any(|a| a.name == name) {
                 args.take(command.name, command.args, name, value)?;
-            } else if generic::take(generic, command, name, value, standalone)? {
+            } else if generic::take(generic, command, (name, value), request.body, standalone)? {
                 if generic_seen.contains(&name) {
                     return Err(duplicate_field(&format!("{}.{name}", command.name)));
                 }

@@ -33,7 +33,21 @@ pub(crate) fn error(service: &Service, e: &MongoError, reply: &mut DocWriter<'_>
     if let Some(extra) = e.extra_fields() {
         reply.put_all(extra.doc());
     }
+    if NOT_PRIMARY.contains(&e.code()) && service.config.replica_set.is_some() {
+        // Drivers tell by it an error of a state that they know to be over.
+        topology_version(service, reply);
+    }
     gossip(service, service.operation_time(), reply);
+}
+
+/// Errors that say that the server is no primary.
+const NOT_PRIMARY: &[i32] = &[189, 10_058, 10_107, 11_602, 13_435, 13_436];
+
+/// Which state of the server the reply is of.
+pub(crate) fn topology_version(service: &Service, reply: &mut DocWriter<'_>) {
+        let mut version = reply.doc("topologyVersion");
+    version.put("processId", service.process_id);
+    version.put("counter", service.topology_counter());
 }
 
 fn gossip(service: &Service, operation_time: Timestamp, reply: &mut DocWriter<'_>) {

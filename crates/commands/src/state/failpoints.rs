@@ -17,7 +17,11 @@ pub const NAMES: &[&str] = &[
     "failGetMoreAfterCursorCheckout",
     "maxTimeAlwaysTimeOut",
     "maxTimeNeverTimeOut",
+    ON_WRITE,
 ];
+
+/// Fails retryable writes: instead of them, or after them.
+const ON_WRITE: &str = "onPrimaryTransactionalWrite";
 
 /// Error codes after which drivers may run a write again; they carry the label
 /// `RetryableWriteError`.
@@ -33,8 +37,8 @@ enum Mode {
     Always,
     /// Still to be hit so many times.
     Times(i64),
-    /// Still to be passed so many times, then always.
-    Skip(i64),
+    /// Still to be passed so many times, then to be hit so many times, or always.
+    Skip(i64, Option<i64>),
     /// With this probability.
     Random(f64),
 }
@@ -55,10 +59,14 @@ impl Point {
                 true
             }
             Mode::Times(_) => false,
-            Mode::Skip(0) => true,
-            Mode::Skip(n) => {
+            Mode::Skip(n, _) if *n > 0 => {
                 *n -= 1;
                 false
+            }
+            Mode::Skip(_, None) => true,
+            Mode::Skip(_, Some(n)) => {
+                *n -= 1;
+                *n >= 0
             }
             Mode::Random(p) => rand::random::<f64>() < *p,
         };
@@ -168,6 +176,14 @@ impl FailPoints {
         bail!(error, "Hit the fail point failGetMoreAfterCursorCheckout");
     }
 
+    /// True when the connection is to be closed after a retryable write, which was made.
+    pub fn after_write(&self) -> bool {
+        let mut points = self.points.lock();
+        points.get_mut(ON_WRITE).is_some_and(|point| {
+            failure_of_write(point.data.doc()).is_none() && closes(point.data.doc()) && point.hit()
+        })
+    }
+
     /// What shall fail at this command.
     ///
     /// # Errors
@@ -183,6 +199,15 @@ impl FailPoints {
             self.time_out()?;
         }
         let mut points = self.points.lock();
+        let retryable = command.is(flag::RETRYABLE) && !generic.in_transaction();
+        if retryable
+            && generic.txn_number.is_some()
+            && let Some(point) = points.get_mut(ON_WRITE)
+            && let Some(failure) = failure_of_write(point.data.doc())
+            && point.hit()
+        {
+            return Ok(Some(failure));
+        }
         let Some(point) = points.get_mut("failCommand") else {
             return Ok(None);
         };
@@ -219,7 +244,10 @@ fn parse_mode(mode: Value<'_>) -> Result<Option<Mode>> {
             };
             match name {
                 "times" => Ok(Some(Mode::Times(count()?))),
-                "skip" => Ok(Some(Mode::Skip(count()?))),
+                "skip" => {
+                    let times = crate::dispatch::args::to_i64(&d.field("times"));
+                    Ok(Some(Mode::Skip(count()?, times.map(|n| n.max(0)))))
+                }
                 "activationProbability" => match value.as_f64() {
                     Some(p) if (0.0..=1.0).contains(&p) => Ok(Some(Mode::Random(p))),
                     _ => bail!(
@@ -299,6 +327,23 @@ fn failure(data: Doc<'_>) -> Failure {
     }
 }
 
+/// What `onPrimaryTransactionalWrite` asks for instead of a write; `None` when it is to be made.
+fn failure_of_write(data: Doc<'_>) -> Option<Failure> {
+    let code = crate::dispatch::args::to_i64(&data.field("failBeforeCommitExceptionCode"))?;
+    Some(Failure {
+        block_ms: 0,
+        close: closes(data),
+        code: i32::try_from(code).unwrap_or(0),
+        labels: None,
+        write_concern_error: None,
+    })
+}
+
+/// Whether `onPrimaryTransactionalWrite` closes the connection.
+fn closes(data: Doc<'_>) -> bool {
+    (data.get("closeConnection")).is_none_or(|close| close.truthy())
+}
+
 impl Failure {
     /// The error of the reply, when there is to be one.
     pub fn error(&self, generic: &Generic<'_>, ends: bool) -> Option<MongoError> {
@@ -315,6 +360,7 @@ impl Failure {
                     e
                 }
             }
+            None if generic.in_transaction() && is_transient(&e, true) => e.label(TRANSIENT),
             None if generic.txn_number.is_some() && RETRYABLE.contains(&self.code) => {
                 e.label("RetryableWriteError")
             }

@@ -285,6 +285,7 @@ pub fn is_transient(e: &MongoError, ends: bool) -> bool {
         code::WRITE_CONFLICT
         | code::SNAPSHOT_UNAVAILABLE
         | code::LOCK_TIMEOUT
+        | code::PREPARED_TRANSACTION_IN_PROGRESS
         | code::NO_SUCH_TRANSACTION => true,
         code::INTERRUPTED_AT_SHUTDOWN => !ends,
         _ => false,

@@ -746,6 +746,24 @@ fn arguments_and_commands_that_belong_to_no_transaction_are_refused() {
 
 /// Transfers between accounts by many sessions: every state that a transaction sees has the same
 /// sum, and so has the last.
+// Drivers send the transaction's read concern with its first statement, whatever that is.
+#[test]
+fn a_write_may_name_the_read_concern_of_its_transaction() {
+    let s = Server::with(1);
+    let mut t = s.client(1);
+    for (n, level) in (1..).zip(["local", "majority", "snapshot"]) {
+        t.begin().ok(&format!(
+            r#"{{"insert": "c", "documents": [{{"_id": {n}}}], "readConcern": {{"level": "{level}"}}}}"#
+        ));
+        assert_eq!(code(&t.commit()), 0);
+    }
+    let refused = r#"{"insert": "c", "documents": [{}], "readConcern": {"level": "linearizable"}}"#;
+    assert_eq!(code(&t.begin().say(refused)), 72);
+    let outside = r#"{"insert": "c", "documents": [{}], "readConcern": {"level": "majority"}}"#;
+    assert_eq!(code(&t.run(outside)), 72);
+    assert_eq!(pairs(&t.run(FIND)).len(), 4);
+}
+
 #[test]
 fn concurrent_transfers_conserve_the_sum() {
     const ACCOUNTS: i64 = 8;
