@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::dispatch::interrupt;
 use crate::matcher::{CheckedCollation, Matcher};
-use model::{Doc, Result};
+use model::{Doc, Namespace, Result};
 use operators::text::TextSpec;
 use query::collation::collator;
 use std::sync::Arc;
@@ -55,6 +55,14 @@ impl Hooks for StoreHooks {
 
     fn check_interrupt(&self) -> Result<()> {
         interrupt::check_current()
+    }
+
+    fn check_write(&self, ns: &Namespace) -> Result<()> {
+        let internal = matches!(ns.db(), "admin" | "config" | "local");
+        if internal || ns.coll() == "system.profile" {
+            return Ok(());
+        }
+        interrupt::check_write()
     }
 
     fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {

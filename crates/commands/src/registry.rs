@@ -54,6 +54,7 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::status::COMMANDS,
     cmd::transaction::COMMANDS,
     cmd::user::COMMANDS,
+    cmd::user_writes::COMMANDS,
 ];
 
 /// What MongoDB has and we have not: names only, answered by 238 NotImplemented.
@@ -62,7 +63,6 @@ pub static NOT_BUILT: &[&str] = &[
     "abortUnshardCollection",
     "analyze",
     "analyzeShardKey",
-    "cleanupStructuredEncryptionData",
     "clearJumboFlag",
     "configureCollectionBalancing",
     "configureQueryAnalyzer",
@@ -94,7 +94,6 @@ pub static NOT_BUILT: &[&str] = &[
     "setAuditConfig",
     "setCommittedSnapshot",
     "setIndexCommitQuorum",
-    "setUserWriteBlockMode",
     "shutdown",
     "splitVector",
     "updateSearchIndex",

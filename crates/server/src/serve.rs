@@ -136,10 +136,10 @@ fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeErr
     if !service.state.parameters.bool("enableLocalhostAuthBypass") {
         service.access.without_localhost_exception();
     }
-    let loaded = service.state.default_concerns.load(&service.store);
+    let loaded = service.state.load(&service.store);
     loaded.map_err(|e| {
         let reason = e.message();
-        fail(CODE_DATA)(format!("cannot read the default concerns: {reason}"))
+        fail(CODE_DATA)(format!("cannot read the stored settings: {reason}"))
     })
 }
 

@@ -2,7 +2,7 @@
 //! indexes, collators, and the terms of text indexes.
 
 use crate::log::LogSettings;
-use model::{Collate, Doc, MongoError, Result, code};
+use model::{Collate, Doc, MongoError, Namespace, Result, code};
 use std::sync::Arc;
 
 /// Decides whether a document belongs into a partial index.
@@ -50,6 +50,15 @@ pub trait Hooks: Send + Sync {
     /// # Errors
     /// Why it was interrupted.
     fn check_interrupt(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether the operation of the calling thread may change a collection. Asked right before
+    /// a change, so that what changes nothing is not refused.
+    ///
+    /// # Errors
+    /// Why it may not.
+    fn check_write(&self, _ns: &Namespace) -> Result<()> {
         Ok(())
     }
 }

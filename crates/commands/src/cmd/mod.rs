@@ -45,3 +45,4 @@ pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod transaction;
 pub(crate) mod user;
+pub(crate) mod user_writes;

@@ -27,6 +27,7 @@ use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::{SessionWrites, TRANSIENT, is_transient};
 use args::{Args, check_value, duplicate_field, unknown_field};
+use auth::{Action, Target};
 use body::{check_admin, database, validate};
 use command::{Command, Run};
 use connection::Connection;
@@ -272,9 +273,9 @@ impl Dispatcher {
             ok_int: false,
             reply: DocWriter::new(reply),
         };
-        // Only writers wait for something below the command.
+        // Only writers wait for something below the command; what takes long may end in a write.
         let running = command
-            .is(flag::WRITE)
+            .is(flag::WRITE | flag::LONG)
             .then(|| Running::new(&ctx.interrupt));
         let mut outcome = finish(&mut ctx, run);
         drop(running);
@@ -316,6 +317,24 @@ impl Dispatcher {
             self.service.hear_of(time);
         }
         Ok(())
+    }
+
+    /// Whether a block of user writes is not for this request: by what it says of itself, as
+    /// internal users may, or by the rights of its user.
+    fn passes_block(&self, conn: &Connection, generic: &Generic<'_>) -> Result<bool> {
+        let access = &self.service.access;
+        let may = |action| {
+            let rights = conn.identity.rights(access);
+            rights.allows(Target::Cluster, &[action])
+        };
+        match generic.may_bypass_block {
+            Some(_) if !may(Action::Internal) => bail!(
+                6_317_500,
+                "Client is not properly authorized to propagate mayBypassWriteBlocking"
+            ),
+            Some(yes) => Ok(yes),
+            None => Ok(access.enabled() && may(Action::BypassWriteBlockingMode)),
+        }
     }
 
     /// Begins or continues what the session's number names.
@@ -382,6 +401,9 @@ impl Dispatcher {
         generic: &Generic<'_>,
     ) -> Result<Admission> {
         let now_us = || self.service.clock.monotonic_us();
+        if self.service.state.user_writes.are_blocked() && self.passes_block(conn, generic)? {
+            conn.interrupt.pass_block();
+        }
         if command.is(flag::WRITE) && self.service.state.fsync_locks.load(Ordering::Acquire) > 0 {
             let until_us = now_us().saturating_add(UNLOCK_POLL_US);
             return Ok(Admission::End(Outcome::Wait {

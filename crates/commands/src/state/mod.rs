@@ -19,6 +19,7 @@ pub mod sessions;
 pub mod snapshots;
 pub mod transactions;
 pub mod ttl;
+pub mod user_writes;
 pub mod waiters;
 
 use log::LogLines;
@@ -27,8 +28,9 @@ use parameters::Parameters;
 use parking_lot::Mutex;
 use sessions::Sessions;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, OnceLock};
+use store::Store;
 use transactions::TransactionCounts;
 
 /// Profiling of one database, as `profile` sets it.
@@ -115,6 +117,19 @@ pub struct State {
     pub disk_bytes: Mutex<(i64, i64)>,
     /// Default read and write concern, as `setDefaultRWConcern` left them.
     pub default_concerns: concerns::DefaultConcerns,
+    /// Whether user writes are blocked.
+    pub user_writes: Arc<user_writes::UserWrites>,
+}
+
+impl State {
+    /// Reads the settings that an earlier run has stored.
+    ///
+    /// # Errors
+    /// Engine failures; those of rows that cannot be understood.
+    pub fn load(&self, store: &Store) -> model::Result<()> {
+        self.default_concerns.load(store)?;
+        self.user_writes.load(store)
+    }
 }
 
 impl Default for State {
@@ -137,6 +152,7 @@ impl Default for State {
             plan_filters: Mutex::default(),
             disk_bytes: Mutex::default(),
             default_concerns: concerns::DefaultConcerns::default(),
+            user_writes: Arc::default(),
         }
     }
 }

@@ -74,6 +74,11 @@ const MATRIX: &[Row] = &[
     ),
     (
         "d",
+        || doc! { "cleanupStructuredEncryptionData": "c", "cleanupTokens": {} },
+        "woWX",
+    ),
+    (
+        "d",
         || doc! { "compactStructuredEncryptionData": "c", "compactionTokens": {} },
         "woWX",
     ),
@@ -186,6 +191,11 @@ const MATRIX: &[Row] = &[
         "admin",
         || doc! { "setClusterParameter": { "no": 1i32 } },
         "GCX",
+    ),
+    (
+        "admin",
+        || doc! { "setUserWriteBlockMode": 1i32, "global": false },
+        "BSX",
     ),
     (
         "admin",

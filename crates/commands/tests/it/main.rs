@@ -27,6 +27,7 @@ mod tails;
 mod text;
 mod transactions;
 mod ttl;
+mod user_writes;
 mod walk;
 mod writes;
 

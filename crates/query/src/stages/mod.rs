@@ -26,6 +26,7 @@ mod index_stats;
 mod join;
 pub(crate) mod limit;
 mod list_cluster_catalog;
+mod list_sampled_queries;
 mod list_sessions;
 mod listed;
 mod lookup;
@@ -70,6 +71,7 @@ pub static TABLE: StageTable = StageTable(&[
     index_stats::STAGES,
     limit::STAGES,
     list_cluster_catalog::STAGES,
+    list_sampled_queries::STAGES,
     list_sessions::STAGES,
     lookup::STAGES,
     matching::STAGES,

@@ -34,6 +34,7 @@ impl Store {
                 format!("Collection {ns} already exists."),
             ));
         }
+        self.shared.hooks.check_write(ns)?;
         let view = options.doc().contains("viewOn");
         let row = CatalogRow {
             kind: if view { Kind::View } else { Kind::Collection },
@@ -64,6 +65,9 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn drop_collection(&self, ns: &Namespace) -> Result<Option<usize>> {
+        if self.collection(ns)?.is_some() {
+            self.shared.hooks.check_write(ns)?;
+        }
         self.drop_if(ns, &|_| true)
     }
 
@@ -141,6 +145,8 @@ impl Store {
                 "target namespace exists",
             ));
         }
+        self.shared.hooks.check_write(from)?;
+        self.shared.hooks.check_write(to)?;
         let closed = (c.gate.close(), target.as_ref().map(|t| t.gate.close()));
         let state = State::clone(&c.state());
         let target = target.as_ref().map(|t| (State::clone(&t.state()), t));
@@ -230,6 +236,7 @@ impl Collection {
     /// # Errors
     /// 175 when the collection is gone; engine failures.
     pub fn set_options(&self, options: DocBuf, command: Option<DocBuf>) -> Result<()> {
+        self.shared.hooks.check_write(&self.ns)?;
         let old = self.options();
         let note = command.map(|o| {
             let note = Note { o, o2: None };

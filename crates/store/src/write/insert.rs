@@ -139,6 +139,11 @@ impl Collection {
         mode: &mut Mode<'_, '_>,
     ) -> Result<Inserted> {
         let mut done = Inserted::default();
+        if let Err(e) = self.shared.hooks.check_write(&self.ns) {
+            let refused = if ordered { docs.len().min(1) } else { docs.len() };
+            done.errors = (0..refused).map(|i| (i, e.clone())).collect();
+            return Ok(done);
+        }
         let mut at = 0;
         while at < docs.len() {
             let (mut end, mut bytes) = (at, 0);

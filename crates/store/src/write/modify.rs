@@ -247,6 +247,7 @@ impl Collection {
         };
         let filled = self.fill_changes(state, s, keys, decided, building, mode)?;
         if !s.batch.is_empty() {
+            self.shared.hooks.check_write(&self.ns)?;
             for (index, bits) in state.indexes.iter().zip(&filled.multikey) {
                 self.shared.mark_multikey(index, *bits)?;
             }
