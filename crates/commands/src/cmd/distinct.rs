@@ -47,8 +47,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut env = environment(cx, &collation)?;
     env.has_now = false;
     let filter = MatchFilter::parse(&mut ParseCx::of_query(&env), args.query)?;
-    let settings = &cx.service.state.query_settings;
-    let allowed = shape::allowed_indexes(settings, cx.db, cx.request.body)?;
+    let allowed = shape::allowed_indexes(cx.service, &ns, cx.request.body, &args.shape())?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let path = FieldPath::new(args.key);
     let mut values = Values {
@@ -81,7 +80,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 hint: hint.as_ref(),
                 collation: collation.document(),
                 view: Some(&view),
-                allowed: allowed.as_deref(),
+                allowed: allowed.as_ref(),
                 ..PlanRequest::default()
             };
             values.read(&c, &want, args.key, &env)?;

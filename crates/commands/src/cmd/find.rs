@@ -280,8 +280,7 @@ fn open(
         allow_disk_use: may_spill(cx, args),
     };
     // Mistakes in the query are reported whether or not there is a collection.
-    let settings = &cx.service.state.query_settings;
-    let allowed = shape::allowed_indexes(settings, cx.db, cx.request.body)?;
+    let allowed = shape::allowed_indexes(cx.service, ns, cx.request.body, &args.shape())?;
     let find = Arc::new(Find {
         view: Some(view.clone()),
         allowed,

@@ -12,6 +12,7 @@ pub mod log;
 pub(crate) mod machine;
 pub(crate) mod operations;
 pub mod parameters;
+pub mod plan_filters;
 pub mod query_settings;
 pub(crate) mod replica_set;
 pub mod service;
@@ -23,7 +24,7 @@ pub mod user_writes;
 pub mod waiters;
 
 use log::LogLines;
-use model::{DocBuf, OwnedValue};
+use model::DocBuf;
 use parameters::Parameters;
 use parking_lot::Mutex;
 use sessions::Sessions;
@@ -58,21 +59,6 @@ impl Default for Slow {
             sample_rate: 1.0,
         }
     }
-}
-
-/// An index filter for one query shape.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PlanFilter {
-    /// Query of the shape.
-    pub query: DocBuf,
-    /// Sort of the shape.
-    pub sort: DocBuf,
-    /// Projection of the shape.
-    pub projection: DocBuf,
-    /// Collation of the shape.
-    pub collation: DocBuf,
-    /// Allowed indexes: key patterns or names.
-    pub indexes: Vec<OwnedValue>,
 }
 
 /// What `autoCompact` set: free space target in MB and whether it runs once.
@@ -111,8 +97,8 @@ pub struct State {
     pub cluster_parameters: Mutex<BTreeMap<&'static str, DocBuf>>,
     /// Settings of query shapes.
     pub query_settings: query_settings::QuerySettings,
-    /// Index filters by namespace.
-    pub plan_filters: Mutex<BTreeMap<String, Vec<PlanFilter>>>,
+    /// Index filters.
+    pub plan_filters: plan_filters::PlanFilters,
     /// Bytes used and all bytes of the file system; the server measures them now and then.
     pub disk_bytes: Mutex<(i64, i64)>,
     /// Default read and write concern, as `setDefaultRWConcern` left them.
@@ -128,6 +114,7 @@ impl State {
     /// Engine failures; those of rows that cannot be understood.
     pub fn load(&self, store: &Store) -> model::Result<()> {
         self.default_concerns.load(store)?;
+        self.query_settings.load(store)?;
         self.user_writes.load(store)
     }
 }
@@ -149,7 +136,7 @@ impl Default for State {
             auto_compact: Mutex::default(),
             cluster_parameters: Mutex::default(),
             query_settings: Default::default(),
-            plan_filters: Mutex::default(),
+            plan_filters: Default::default(),
             disk_bytes: Mutex::default(),
             default_concerns: concerns::DefaultConcerns::default(),
             user_writes: Arc::default(),
