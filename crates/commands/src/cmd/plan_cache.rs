@@ -193,6 +193,10 @@ fn check_indexes(indexes: Array<'_>) -> Result<()> {
 
 fn clear_filters(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = target(cx)?;
+    // Without a collection there is nothing to remove, whatever the arguments name.
+    if cx.service.store.collection(&ns)?.is_none() {
+        return Ok(Outcome::Reply);
+    }
     let filters = &cx.service.state.plan_filters;
     if cx.args.has("query") {
         filters.clear(&ns, Some(&shape(cx)?));

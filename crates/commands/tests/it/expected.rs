@@ -179,7 +179,7 @@ fn recorded_behaviour_is_as_expected() {
 }
 
 /// Cases recorded later, in thousandths that must pass: what passed before, and may only rise.
-const MORE_FLOOR: usize = 979;
+const MORE_FLOOR: usize = 997;
 
 #[test]
 fn behaviour_recorded_later_is_met() {

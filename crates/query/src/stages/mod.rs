@@ -36,6 +36,7 @@ mod out;
 mod plan_cache_stats;
 mod project;
 mod query_settings;
+mod query_stats;
 mod rank_fusion;
 mod redact;
 mod replace_root;
@@ -80,6 +81,7 @@ pub static TABLE: StageTable = StageTable(&[
     plan_cache_stats::STAGES,
     project::STAGES,
     query_settings::STAGES,
+    query_stats::STAGES,
     rank_fusion::STAGES,
     redact::STAGES,
     replace_root::STAGES,
