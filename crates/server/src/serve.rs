@@ -156,6 +156,9 @@ fn serve_until_signal(
         ttl_monitor(service.clone(), stopping.clone()),
         sweeper(service.clone(), stopping.clone()),
     ];
+    // As if somebody had sent the signal. Nobody else sets it.
+    let end = || _ = signal_hook::low_level::raise(signal_hook::consts::SIGTERM);
+    let _ = service.state.shut_down.set(Box::new(end));
     signals.forever().next();
     println!("quarry: stopping");
     stopping.store(true, Ordering::Release);

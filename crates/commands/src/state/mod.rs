@@ -67,8 +67,13 @@ pub type AutoCompact = Option<(i64, bool)>;
 /// Reads certificates again; the error is one line.
 pub type RotateCertificates = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
+/// Asks the process to end.
+pub type ShutDown = Box<dyn Fn() + Send + Sync>;
+
 /// All of it.
 pub struct State {
+    /// What `shutdown` does; nothing where the server is a part of another process.
+    pub shut_down: OnceLock<ShutDown>,
     /// What `rotateCertificates` does; nothing without TLS.
     pub rotate_certificates: OnceLock<RotateCertificates>,
     /// Server parameters.
@@ -122,6 +127,7 @@ impl State {
 impl Default for State {
     fn default() -> State {
         State {
+            shut_down: OnceLock::new(),
             rotate_certificates: OnceLock::new(),
             parameters: Parameters::default(),
             sessions: Sessions::default(),

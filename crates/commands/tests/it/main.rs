@@ -15,6 +15,7 @@ mod find_options;
 mod golden;
 mod index_filters;
 mod interrupts;
+mod member;
 mod memory;
 mod metamorphic;
 mod out;
