@@ -152,7 +152,8 @@ fn step_down(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         v => to_i64(&v).ok_or_else(|| {
             let given = v.type_name();
             MongoError::type_mismatch(format!(
-                "Expected field \"secondaryCatchUpPeriodSecs\" to have a numeric type, found {given}"
+                "Expected field \"secondaryCatchUpPeriodSecs\" to have a numeric type, found \
+                    {given}"
             ))
         })?,
     };

@@ -56,8 +56,8 @@ fn refuse(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     names::own(cx)?;
     bail!(
         code::SEARCH_NOT_ENABLED,
-        "Using Atlas Search Database Commands and the $listSearchIndexes aggregation stage requires \
-            additional configuration. Please connect to Atlas or an AtlasCLI local deployment to \
-            enable."
+        "Using Atlas Search Database Commands and the $listSearchIndexes aggregation stage \
+            requires additional configuration. Please connect to Atlas or an AtlasCLI local \
+            deployment to enable."
     );
 }

@@ -151,7 +151,7 @@ impl Dispatcher {
         };
         let silent =
             request.more_to_come && matches!(outcome, Outcome::Reply | Outcome::Durable(_));
-        if silent || matches!(outcome, Outcome::Wait { .. }) {
+        if silent || matches!(outcome, Outcome::Wait { .. } | Outcome::Close) {
             reply.truncate(start);
         }
         if silent { Outcome::NoReply } else { outcome }

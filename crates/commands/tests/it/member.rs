@@ -140,7 +140,8 @@ fn a_client_on_this_machine_ends_the_server() {
     assert_eq!(ASKED.load(Ordering::Relaxed), 0);
     let mut near = s.connect("127.0.0.1:1");
     let request = commands::Request::new(shutdown.doc());
-    let outcome = s.handle(&mut near, &request, &mut Vec::new());
-    assert_eq!(outcome, commands::Outcome::Close);
+    let mut reply = Vec::new();
+    let outcome = s.handle(&mut near, &request, &mut reply);
+    assert_eq!((outcome, reply), (commands::Outcome::Close, Vec::new()));
     assert_eq!(ASKED.load(Ordering::Relaxed), 1);
 }
