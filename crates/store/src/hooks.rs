@@ -20,6 +20,15 @@ pub trait Terms: Send + Sync {
     fn same(&self, old: Doc<'_>, new: Doc<'_>) -> bool;
 }
 
+/// What a geospatial index demands of the fields it is on.
+pub trait Places: Send + Sync {
+    /// Checks a document that is written.
+    ///
+    /// # Errors
+    /// Why the index cannot hold it.
+    fn check(&self, doc: Doc<'_>) -> Result<()>;
+}
+
 /// Compilers the store calls; implemented above it.
 pub trait Hooks: Send + Sync {
     /// Compiles a filter whose strings compare by a collation.
@@ -39,6 +48,11 @@ pub trait Hooks: Send + Sync {
     /// # Errors
     /// 238 where there is no text search.
     fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>>;
+
+    /// Understands the geospatial part of an index specification; by default nothing is demanded.
+    fn places(&self, _index: Doc<'_>) -> Option<Arc<dyn Places>> {
+        None
+    }
 
     /// The log of all changes; `None` for a store without one.
     fn log(&self) -> Option<LogSettings> {

@@ -110,6 +110,9 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let Some(spec) = index_spec::check(d, options.doc(), ignore)? else {
             continue;
         };
+        if spec.doc().field("clustered").truthy() {
+            check_clustered(there.is_some(), options.doc(), spec.doc())?;
+        }
         if let Some(f) = spec.doc().field("partialFilterExpression").as_doc() {
             cx.service.matcher(f)?;
         }
@@ -154,6 +157,27 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.reply.put("note", "all indexes already exist");
     }
     Ok(Outcome::Reply)
+}
+
+/// A clustered index is made with its collection; later it can only be named again.
+fn check_clustered(there: bool, options: Doc<'_>, spec: Doc<'_>) -> Result<()> {
+    if !there {
+        bail!(
+            6_100_900,
+            "Cannot implicitly create a new collection with createIndex 'clustered' option"
+        );
+    }
+    let of_id = spec
+        .field("key")
+        .as_doc()
+        .is_some_and(index_spec::is_id_key);
+    if !of_id || !options.contains("clusteredIndex") {
+        bail!(
+            6_243_700,
+            "Cannot create index with option 'clustered' on a collection that exists: {spec:?}"
+        );
+    }
+    Ok(())
 }
 
 /// How many of `wanted` are not there yet, nor being built.

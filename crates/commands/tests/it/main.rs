@@ -19,6 +19,7 @@ mod member;
 mod memory;
 mod metamorphic;
 mod out;
+mod places;
 mod protocol;
 mod query_settings;
 #[path = "../../../../tests/recorded/mod.rs"]

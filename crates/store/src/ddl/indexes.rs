@@ -340,7 +340,7 @@ impl Collection {
             let Some((_, doc)) = record::read(&b.value) else {
                 return Err(error::corrupt("a record"));
             };
-            index.keys_of(doc, &mut b.set)?;
+            index.keys_of_new(doc, &mut b.set)?;
             check_length(index, &b.set, key.len(), engine.caps().key_bytes_max)?;
             if index.is_unique() {
                 let mut wanted = locked.clone();
