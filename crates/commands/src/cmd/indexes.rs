@@ -19,7 +19,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "createIndexes",
         "builds indexes",
         Privilege::Collection(&[auth::Action::CreateIndex]),
-        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
+        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::IN_TRANSACTION,
         &[
             arg("indexes", Kind::Array).required(),
             arg("ignoreUnknownIndexOptions", Kind::Bool),
@@ -131,15 +131,25 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let (c, created) = match there {
         Some(c) => (c, false),
-        None => (
-            cx.service
-                .store
-                .create_collection(&ns, DocBuf::new(), names::new_uuid())?,
-            true,
-        ),
+        None => {
+            let store = &cx.service.store;
+            let c = store.create_collection(&ns, DocBuf::new(), names::new_uuid())?;
+            if let Some(transaction) = &cx.transaction {
+                transaction.has_created(&c);
+            }
+            (c, true)
+        }
     };
     let before = count(&c);
     let missing = missing(&c, &wanted)?;
+    if let Some(transaction) = cx.transaction.as_ref().filter(|_| missing > 0)
+        && !transaction.has_created_empty(&c)
+    {
+        bail!(
+            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot create new indexes on existing collection {ns} in a multi-document transaction."
+        );
+    }
     if before + missing > INDEXES_MAX {
         bail!(
             code::CANNOT_CREATE_INDEX,

@@ -29,6 +29,7 @@ mod scripts;
 mod snapshots;
 mod tails;
 mod text;
+mod transaction_ddl;
 mod transactions;
 mod ttl;
 mod user_writes;

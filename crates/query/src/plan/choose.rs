@@ -17,6 +17,9 @@ use operators::filter::Node;
 use std::sync::Arc;
 use store::{Collection, Index};
 
+/// No access path can answer the query.
+const NO_QUERY_EXECUTION_PLANS: i32 = 291;
+
 static ALL: Node = Node::AlwaysTrue;
 
 /// Chooses how to read `coll`.
@@ -202,11 +205,23 @@ fn hinted(
         )));
     };
     if !index.is_keyed() {
+        // A wildcard index has entries of the fields that a query names, and it names none.
+        if is_wildcard(index) && matches!(root, Node::AlwaysTrue) {
+            return Err(MongoError::new(
+                NO_QUERY_EXECUTION_PLANS,
+                "error processing query: No query solutions",
+            ));
+        }
         return Ok(Plan::scan());
     }
     by_index(index, request, root, true)
         .map(|(_, p)| p)
         .ok_or_else(|| MongoError::bad_value("the hinted index cannot answer this query"))
+}
+
+fn is_wildcard(index: &Index) -> bool {
+    let mut parts = index.fields().iter().flat_map(|f| f.path.parts());
+    parts.any(|p| p.name == "$**")
 }
 
 fn is_id_key(d: Doc<'_>) -> bool {
