@@ -63,7 +63,7 @@ fn all_commands_of_a_shape_use_what_the_filter_allows() {
     let q = "{'b': {'$gt': 0}, 'a': 2}";
     let commands = [
         format!("{{'find': 'c', 'filter': {q}}}"),
-        format!("{{'find': 'c', 'filter': {{'$and': [{{'a': 7}}, {{'b': {{'$gt': 9}}}}]}}}}"),
+        "{'find': 'c', 'filter': {'$and': [{'a': 7}, {'b': {'$gt': 9}}]}}".to_owned(),
         format!("{{'find': 'c', 'filter': {q}, 'hint': 'a'}}"),
         format!("{{'find': 'c', 'filter': {q}, 'hint': {{'$natural': 1}}}}"),
         format!("{{'count': 'c', 'query': {q}}}"),
