@@ -142,14 +142,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     let before = count(&c);
     let missing = missing(&c, &wanted)?;
-    if let Some(transaction) = cx.transaction.as_ref().filter(|_| missing > 0)
-        && !transaction.has_created_empty(&c)
-    {
-        bail!(
-            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            "Cannot create new indexes on existing collection {ns} in a multi-document transaction."
-        );
-    }
+    check_transaction(cx, &c, missing)?;
     if before + missing > INDEXES_MAX {
         bail!(
             code::CANNOT_CREATE_INDEX,
@@ -167,6 +160,18 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.reply.put("note", "all indexes already exist");
     }
     Ok(Outcome::Reply)
+}
+
+/// A transaction builds indexes only on what it has made itself and not written to.
+fn check_transaction(cx: &Ctx<'_, '_>, c: &Arc<Collection>, missing: usize) -> Result<()> {
+    match &cx.transaction {
+        Some(transaction) if missing > 0 && !transaction.has_created_empty(c) => bail!(
+            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot create new indexes on existing collection {} in a multi-document transaction.",
+            c.ns()
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// A clustered index is made with its collection; later it can only be named again.
