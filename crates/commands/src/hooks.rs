@@ -3,11 +3,13 @@
 use crate::clock::Clock;
 use crate::dispatch::interrupt;
 use crate::matcher::{CheckedCollation, Matcher};
-use model::{Doc, Result};
+use model::path::PathPart;
+use model::{Doc, FieldPath, Namespace, Result, Value};
+use operators::filter::{check_on_plane, check_on_sphere};
 use operators::text::TextSpec;
 use query::collation::collator;
 use std::sync::Arc;
-use store::{Hooks, LogSettings, Predicate, Registered, Terms, Waker};
+use store::{Hooks, LogSettings, Places, Predicate, Registered, Terms, Waker};
 
 /// What the store needs of the query language, answered by `operators`.
 pub struct StoreHooks {
@@ -65,8 +67,30 @@ impl Hooks for StoreHooks {
         interrupt::set_current_aside(registered);
     }
 
+    fn check_write(&self, ns: &Namespace) -> Result<()> {
+        let internal = matches!(ns.db(), "admin" | "config" | "local");
+        if internal || ns.coll() == "system.profile" {
+            return Ok(());
+        }
+        interrupt::check_write()
+    }
+
     fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
         collator(spec)
+    }
+
+    fn places(&self, index: Doc<'_>) -> Option<Arc<dyn Places>> {
+        let number = |name: &str, default: f64| index.field(name).as_f64().unwrap_or(default);
+        let key = index.field("key").as_doc()?;
+        let fields = key.iter().filter_map(|(path, v)| match v.as_str() {
+            Some("2dsphere") => Some((FieldPath::new(path), true)),
+            Some("2d") => Some((FieldPath::new(path), false)),
+            _ => None,
+        });
+        Some(Arc::new(IndexPlaces {
+            fields: fields.collect(),
+            bounds: (number("min", -180.0), number("max", 180.0)),
+        }))
     }
 
     fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>> {
@@ -88,5 +112,50 @@ impl Terms for IndexTerms {
 
     fn same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
         self.0.sees_same(old, new)
+    }
+}
+
+/// The fields of a geospatial index, for the store.
+struct IndexPlaces {
+    /// And whether they are on the sphere.
+    fields: Vec<(FieldPath, bool)>,
+    /// Of numbers on the plane.
+    bounds: (f64, f64),
+}
+
+impl Places for IndexPlaces {
+    fn check(&self, doc: Doc<'_>) -> Result<()> {
+        self.fields.iter().try_for_each(|(path, on_sphere)| {
+            each_value(Value::Document(doc), path.parts(), &mut |v| {
+                if *on_sphere {
+                    check_on_sphere(v, doc)
+                } else {
+                    check_on_plane(v, self.bounds)
+                }
+            })
+        })
+    }
+}
+
+/// Shows the values at a path; an array at its end is one value.
+fn each_value(
+    v: Value<'_>,
+    path: &[PathPart],
+    show: &mut dyn FnMut(&Value<'_>) -> Result<()>,
+) -> Result<()> {
+    let Some((head, rest)) = path.split_first() else {
+        return show(&v);
+    };
+    match v {
+        Value::Document(d) => each_value(d.field(&head.name), rest, show),
+        Value::Array(a) => {
+            if let Some(v) = head.index.and_then(|i| a.get(i)) {
+                return each_value(v, rest, show);
+            }
+            a.iter()
+                .filter(|v| matches!(v, Value::Document(_)))
+                .try_for_each(|v| each_value(v, path, show))
+        }
+        _ => Ok(()),
     }
 }

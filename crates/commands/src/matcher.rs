@@ -50,7 +50,7 @@ impl Service {
     /// # Errors
     /// The filter parser's.
     pub(crate) fn listing_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
-        let mut env = Env::new(self.clock.now_ms(), 1);
+        let mut env = self.filter_env();
         env.has_now = false;
         let filter = Filter::parse_without_near(&mut ParseCx::new(&env), filter)?;
         if filter.text().is_some() {
@@ -64,7 +64,7 @@ impl Service {
     /// # Errors
     /// The filter parser's.
     pub(crate) fn query_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
-        let mut env = Env::new(self.clock.now_ms(), 1);
+        let mut env = self.filter_env();
         env.scripts = self.scripts();
         let filter = Filter::parse(&mut ParseCx::of_query(&env), filter)?;
         Ok(Matcher(filter, None, self.scripts()))
@@ -75,7 +75,18 @@ impl Service {
     /// # Errors
     /// The filter parser's.
     pub(crate) fn matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
-        Matcher::new(filter, None, self.clock.now_ms())
+        Matcher::in_env(filter, &self.filter_env())
+    }
+
+    /// What a filter outside of a query sees: the time, and where there is one the cluster's.
+    pub(crate) fn filter_env(&self) -> Env {
+        let mut env = Env::new(self.clock.now_ms(), 1);
+        env.cluster_time = self
+            .config
+            .replica_set
+            .as_ref()
+            .map(|_| self.operation_time());
+        env
     }
 
     /// The collator a collation describes.

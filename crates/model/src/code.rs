@@ -172,6 +172,7 @@ codes! {
     WRITE_CONFLICT = 112 "WriteConflict";
     INVALID_IDX_SPEC = 304 "InvalidIndexSpec";
     UNSUPPORTED_OP_QUERY_COMMAND = 352 "UnsupportedOpQueryCommand";
+    USER_WRITES_BLOCKED = 371 "UserWritesBlocked";
     CANNOT_CONVERT_INDEX_TO_UNIQUE = 359 "CannotConvertIndexToUnique";
     API_VERSION_ERROR = 322 "APIVersionError";
     API_STRICT_ERROR = 323 "APIStrictError";

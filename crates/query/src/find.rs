@@ -5,9 +5,10 @@ use crate::exec::{
     BatchStream, DocBatch, ExecContext, MatchFilter, ReadRequest, Run, SortPattern, sort_all,
 };
 use crate::plan::{
-    Hint, INDEX_KEY, Plan, PlanRequest, PlanStream, RECORD_ID, ReadOptions, open_read,
+    AllowedIndexes, Hint, INDEX_KEY, Plan, PlanRequest, PlanStream, RECORD_ID, ReadOptions,
+    open_read,
 };
-use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, code};
+use model::{Bump, Doc, DocBuf, Result, Value, bail, code};
 use operators::Cx;
 use operators::project::Projection;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ pub struct Find {
     /// The state to read; `None` is the latest.
     pub view: Option<ReadView>,
     /// The only indexes to consider, see [`PlanRequest::allowed`].
-    pub allowed: Option<Vec<OwnedValue>>,
+    pub allowed: Option<AllowedIndexes>,
 }
 
 impl Find {
@@ -56,7 +57,7 @@ impl Find {
             max: given(&self.max),
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: self.view.as_ref(),
-            allowed: self.allowed.as_deref(),
+            allowed: self.allowed.as_ref(),
         }
     }
 
@@ -82,7 +83,7 @@ impl Find {
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: self.view.as_ref(),
             row_metadata: self.shows_row_metadata(),
-            allowed: self.allowed.as_deref(),
+            allowed: self.allowed.as_ref(),
         };
         let opened = open_read(coll.clone(), &read, &options)?;
         Ok(self.above(opened.docs, opened.sorted || self.sort.is_none()))

@@ -136,10 +136,10 @@ fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeErr
     if !service.state.parameters.bool("enableLocalhostAuthBypass") {
         service.access.without_localhost_exception();
     }
-    let loaded = service.state.default_concerns.load(&service.store);
+    let loaded = service.state.load(&service.store);
     loaded.map_err(|e| {
         let reason = e.message();
-        fail(CODE_DATA)(format!("cannot read the default concerns: {reason}"))
+        fail(CODE_DATA)(format!("cannot read the stored settings: {reason}"))
     })
 }
 
@@ -156,6 +156,9 @@ fn serve_until_signal(
         ttl_monitor(service.clone(), stopping.clone()),
         sweeper(service.clone(), stopping.clone()),
     ];
+    // As if somebody had sent the signal. Nobody else sets it.
+    let end = || _ = signal_hook::low_level::raise(signal_hook::consts::SIGTERM);
+    let _ = service.state.shut_down.set(Box::new(end));
     signals.forever().next();
     println!("quarry: stopping");
     stopping.store(true, Ordering::Release);

@@ -3,7 +3,7 @@
 
 use crate::log::{LogSettings, Waker};
 use crate::released::Registered;
-use model::{Collate, Doc, MongoError, Result, code};
+use model::{Collate, Doc, MongoError, Namespace, Result, code};
 use std::sync::Arc;
 
 /// Decides whether a document belongs into a partial index.
@@ -19,6 +19,15 @@ pub trait Terms: Send + Sync {
 
     /// Whether two versions of a document certainly have the same terms; cheap.
     fn same(&self, old: Doc<'_>, new: Doc<'_>) -> bool;
+}
+
+/// What a geospatial index demands of the fields it is on.
+pub trait Places: Send + Sync {
+    /// Checks a document that is written.
+    ///
+    /// # Errors
+    /// Why the index cannot hold it.
+    fn check(&self, doc: Doc<'_>) -> Result<()>;
 }
 
 /// Compilers the store calls; implemented above it.
@@ -40,6 +49,11 @@ pub trait Hooks: Send + Sync {
     /// # Errors
     /// 238 where there is no text search.
     fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>>;
+
+    /// Understands the geospatial part of an index specification; by default nothing is demanded.
+    fn places(&self, _index: Doc<'_>) -> Option<Arc<dyn Places>> {
+        None
+    }
 
     /// The log of all changes; `None` for a store without one.
     fn log(&self) -> Option<LogSettings> {
@@ -65,6 +79,15 @@ pub trait Hooks: Send + Sync {
     /// run again when its waker was called; until then it keeps this.
     fn set_aside(&self, registered: Registered) {
         drop(registered);
+    }
+
+    /// Whether the operation of the calling thread may change a collection. Asked right before
+    /// a change, so that what changes nothing is not refused.
+    ///
+    /// # Errors
+    /// Why it may not.
+    fn check_write(&self, _ns: &Namespace) -> Result<()> {
+        Ok(())
     }
 }
 

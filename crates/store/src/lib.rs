@@ -33,7 +33,7 @@ pub use ddl::SameIndex;
 pub use format::diff::{Paths, Set, Touched, apply as apply_diff};
 pub use format::record::Header;
 pub use gate::{Closed, Entered, Gate};
-pub use hooks::{Hooks, NoHooks, Predicate, Terms};
+pub use hooks::{Hooks, NoHooks, Places, Predicate, Terms};
 pub use index::text::TextPart;
 pub use index::{FieldKind, Index, IndexField, KeyInterval};
 pub use log::{Concerned, EachEntryOfLog, Log, LogReader, LogSettings, Read, Waker, Waking, Watch};

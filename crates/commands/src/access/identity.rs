@@ -51,6 +51,11 @@ impl Identity {
         }
     }
 
+    /// True for a client on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        self.local
+    }
+
     /// Notes at which of our addresses the client came in.
     pub fn came_in_at(&mut self, server: Option<IpAddr>) {
         self.server = server;

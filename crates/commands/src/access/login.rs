@@ -206,12 +206,18 @@ pub(crate) fn x509(
 ///
 /// # Errors
 /// Those of the store.
-pub(crate) fn mechanisms_of(access: &Access, name: &UserName) -> Result<Vec<&'static str>> {
+pub(crate) fn mechanisms_of(
+    access: &Access,
+    name: &UserName,
+    on: &[String],
+) -> Result<Vec<&'static str>> {
     let doc = access.user_doc(name)?;
     let kept = doc
         .as_ref()
         .and_then(|d| d.doc().field("credentials").as_doc());
-    let has = |m: &Mechanism| kept.is_none_or(|k| k.contains(m.name()));
+    let has = |m: &Mechanism| {
+        on.iter().any(|o| o == m.name()) && kept.is_none_or(|k| k.contains(m.name()))
+    };
     let names = Mechanism::ALL.iter().filter(|m| has(m)).map(|m| m.name());
     Ok(names.collect())
 }

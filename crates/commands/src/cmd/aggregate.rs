@@ -29,8 +29,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
         | flag::ENDS_WITH_CLIENT
         | flag::IN_TRANSACTION
         | flag::RUNS_AGAIN
-        | flag::CHECKS_READ_LEVEL
-        | flag::MAY_WRITE,
+        | flag::CHECKS_READ_LEVEL,
     AGGREGATE,
     run,
 )
@@ -143,17 +142,26 @@ fn hosted(
     args: &AggregateArgs<'_>,
     collation: &CollationArg<'_>,
     hint: Option<Hint>,
+    source: &PipelineSource,
 ) -> Result<StoreHost> {
-    let settings = &cx.service.state.query_settings;
-    let allowed = match shape::allowed_indexes(settings, cx.db, cx.request.body) {
-        // Rejected queries are explained.
-        Err(_) if args.explain => None,
-        allowed => allowed?,
+    let ns = match source {
+        PipelineSource::Collection(ns) => Some(ns),
+        PipelineSource::Database(_) => None,
+    };
+    let allowed = match ns {
+        None => None,
+        Some(ns) => {
+            match shape::allowed_indexes(cx.service, ns, cx.request.body, &args.shape()) {
+                // Rejected queries are explained.
+                Err(_) if args.explain => None,
+                allowed => allowed?,
+            }
+        }
     };
     let collation = collation.document().map(|d| d.to_buf());
     Ok(StoreHost::new(cx.service.arc()?, collation, hint)
         .bypassing_validation(args.bypass_validation)
-        .allowing(allowed)
+        .allowing(ns, allowed)
         .asked_by(cx.owner()))
 }
 
@@ -162,7 +170,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.value(),
         &cx.args,
         false,
-        cx.generic.write_concern.is_some(),
+        cx.generic
+            .write_concern
+            .as_ref()
+            .is_some_and(|c| !c.is_default),
     )?;
     if cx.generic.api_strict {
         crate::dispatch::api::check_pipeline(args.pipeline)?;
@@ -182,7 +193,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), args.pipeline, &options)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     check_hint(hint.as_ref(), args.pipeline)?;
-    let host = hosted(cx, &args, &collation, hint)?;
+    let host = hosted(cx, &args, &collation, hint, &options.target)?;
     let (view, at) = cx.read_view()?;
     let host = host.reading(view);
     let allow_disk_use = args

@@ -62,6 +62,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .unwrap_or_default();
     for (i, op) in a.ops.iter().enumerate() {
         cx.interrupt.check()?;
+        if env.cluster_time.is_some() {
+            // Each operation is one of its own.
+            env.cluster_time = Some(cx.service.operation_time());
+        }
         let result = one(cx, &mut env, &a, op, ids.get(i..=i).unwrap_or_default());
         report(&mut cx.reported, &result, is_multi(op));
         match result {

@@ -82,6 +82,13 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 other options"
         );
     }
+    if repair && on("checkBSONConformance") {
+        bail!(
+            code::INVALID_OPTIONS,
+            "Running the validate command with {{ repair: true }} is not supported with \
+                checkBSONConformance"
+        );
+    }
     let c = names::existing(cx, &ns)
         .map_err(|e| e.context(&format!("Collection '{ns}' does not exist to validate")))?;
     if c.is_view() {

@@ -51,6 +51,9 @@ static INDEX: &[Arg] = &[
     arg("forceNonUnique", Kind::BoolLike),
 ];
 
+/// Ids that the error of a conversion to unique names, in bytes.
+const VIOLATION_BYTES_MAX: usize = 8 << 20;
+
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "collMod",
     "changes options of a collection or view",
@@ -92,12 +95,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .flatten();
     let options = new_options(cx, &ns, &c, images)?;
     if cx.args.bool("dryRun", false) {
-        if !change.is_some_and(|i| i.unique) {
+        let Some(change) = change.filter(|i| i.unique) else {
             bail!(
                 code::INVALID_OPTIONS,
                 "dryRun is only supported for the conversion of an index to a unique one"
             );
-        }
+        };
+        let interrupt = Arc::clone(&cx.interrupt);
+        change.check_unique(&c, &|| interrupt.check())?;
         return Ok(Outcome::Reply);
     }
     let command = logged(cx);
@@ -389,6 +394,36 @@ impl IndexChange {
         }))
     }
 
+    /// Looks whether the index could be unique.
+    ///
+    /// # Errors
+    /// 359 with the ids of documents that share a key.
+    fn check_unique(&self, c: &Collection, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
+        if self.index.is_unique() {
+            return Ok(());
+        }
+        let shared = c.shared_keys(&self.index, VIOLATION_BYTES_MAX, go_on)?;
+        if shared.is_empty() {
+            return Ok(());
+        }
+        let violations = DocBuf::build(|w| {
+            let mut list = w.array("violations");
+            for group in &shared {
+                let mut one = list.doc();
+                let mut ids = one.array("ids");
+                for id in group {
+                    ids.push(id.get());
+                }
+            }
+        });
+        Err(MongoError::new(
+            code::CANNOT_CONVERT_INDEX_TO_UNIQUE,
+            "Cannot convert the index to unique. Please resolve conflicting documents before \
+                running collMod again.",
+        )
+        .extra(violations))
+    }
+
     fn apply(
         self,
         c: &Collection,
@@ -442,14 +477,8 @@ impl IndexChange {
             // the old one when that has succeeded.
             let rebuilt = c.rebuild_index(self.index.name(), new, command, go_on);
             return rebuilt.map_err(|e| match e.code() {
-                code::DUPLICATE_KEY => MongoError::new(
-                    code::CANNOT_CONVERT_INDEX_TO_UNIQUE,
-                    format!(
-                        "Cannot convert the index to unique, resolve conflicting documents \
-                            first: {}",
-                        e.message()
-                    ),
-                ),
+                // The documents may have been put right meanwhile; the rebuild failed all the same.
+                code::DUPLICATE_KEY => self.check_unique(c, go_on).err().unwrap_or(e),
                 _ => e,
             });
         }

@@ -69,7 +69,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             found = c.count()
         }
         Some(c) => {
+            let filters = &cx.service.state.plan_filters;
+            let allowed = filters.allowed(&ns, &args.shape());
             let want = PlanRequest {
+                allowed: allowed.as_ref(),
                 filter: Some(&filter),
                 hint: hint.as_ref(),
                 collation: collation.document(),

@@ -72,6 +72,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let options = check(cx, &ns)?;
     names::may_create(&ns)?;
+    check_transaction(cx)?;
     if let Some(there) = cx.service.store.collection(&ns)? {
         if same_options(there.options().doc(), options.doc()) {
             return Ok(Outcome::Reply);
@@ -86,8 +87,27 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .service
         .store
         .create_collection(&ns, options, names::new_uuid())?;
+    if let Some(transaction) = &cx.transaction {
+        transaction.has_created(&c);
+    }
     cx.service.ttl.track(&c);
     Ok(Outcome::Reply)
+}
+
+/// Views and time series are not made in a transaction.
+fn check_transaction(cx: &Ctx<'_, '_>) -> Result<()> {
+    if cx.transaction.is_none() {
+        return Ok(());
+    }
+    for (option, what) in [("viewOn", "view"), ("timeseries", "time-series collection")] {
+        if cx.args.has(option) {
+            bail!(
+                code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                "Cannot create a {what} in a multi-document transaction."
+            );
+        }
+    }
+    Ok(())
 }
 
 fn same_options(a: Doc<'_>, b: Doc<'_>) -> bool {

@@ -6,7 +6,7 @@ use crate::dispatch::concern::{Acknowledge, write_concern};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use model::{Doc, Result, Value, bail, code};
+use model::{Doc, MongoError, Result, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
@@ -104,6 +104,16 @@ fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if let Some(read) = read {
         check_read(read)?;
     }
+    let current = cx.service.state.default_concerns.current();
+    let is_set = current.is_some_and(|c| c.write_given().is_some());
+    let write = match write {
+        Some(write) if write.is_empty() && is_set => bail!(
+            code::ILLEGAL_OPERATION,
+            "The global default write concern cannot be unset once it is set."
+        ),
+        Some(write) => Some(write).filter(|w| !w.is_empty()),
+        None => None,
+    };
     if let Some(write) = write {
         check_write(write)?;
     }
@@ -112,8 +122,20 @@ fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .state
         .default_concerns
         .set(&cx.service.store, (read, write), when)?;
+    // The defaults are written by then; that the client's own concern cannot be met is an error of
+    // the whole command.
+    if let Some(Acknowledge::Mode(mode)) = cx.generic.write_concern.as_ref().map(|c| &c.w) {
+        return Err(unknown_mode(mode));
+    }
     show(cx);
     Ok(Outcome::Reply)
+}
+
+fn unknown_mode(mode: &str) -> MongoError {
+    MongoError::new(
+        code::UNKNOWN_REPL_WRITE_CONCERN,
+        format!("No write concern mode named '{mode}' found in replica set configuration"),
+    )
 }
 
 fn check_read(read: Doc<'_>) -> Result<()> {
@@ -132,17 +154,20 @@ fn check_read(read: Doc<'_>) -> Result<()> {
 }
 
 fn check_write(write: Doc<'_>) -> Result<()> {
-    if let Acknowledge::Mode(mode) = write_concern(write, false)?.w {
-        bail!(
-            code::UNKNOWN_REPL_WRITE_CONCERN,
-            "No write concern mode named '{mode}' found in replica set configuration"
-        );
-    }
-    if write.is_empty() || write.field("w").as_i64_exact() == Some(0) {
-        bail!(
+    let w = match write_concern(write, false)?.w {
+        Acknowledge::Mode(mode) => return Err(unknown_mode(&mode)),
+        w => w,
+    };
+    match (write.field("w"), w) {
+        (Value::Missing, _) => bail!(
             code::BAD_VALUE,
-            "w:0 and an empty document are not suitable for the default write concern"
-        );
+            "the default write concern must say how many members acknowledge (w)"
+        ),
+        (Value::Null | Value::Undefined, _) => Err(unknown_mode("")),
+        (_, Acknowledge::Members(0)) => bail!(
+            code::BAD_VALUE,
+            "w:0 is not suitable for the default write concern"
+        ),
+        _ => Ok(()),
     }
-    Ok(())
 }

@@ -47,8 +47,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut env = environment(cx, &collation)?;
     env.has_now = false;
     let filter = MatchFilter::parse(&mut ParseCx::of_query(&env), args.query)?;
-    let settings = &cx.service.state.query_settings;
-    let allowed = shape::allowed_indexes(settings, cx.db, cx.request.body)?;
+    let allowed = shape::allowed_indexes(cx.service, &ns, cx.request.body, &args.shape())?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let path = FieldPath::new(args.key);
     let mut values = Values {
@@ -76,12 +75,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             })?;
         }
         Some(c) => {
+            // It was a view once, and its reply has stayed one of a view.
+            cx.ok_int = names::is_timeseries(&c);
             let want = PlanRequest {
                 filter: Some(&filter),
                 hint: hint.as_ref(),
                 collation: collation.document(),
                 view: Some(&view),
-                allowed: allowed.as_deref(),
+                allowed: allowed.as_ref(),
                 ..PlanRequest::default()
             };
             values.read(&c, &want, args.key, &env)?;

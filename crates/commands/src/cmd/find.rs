@@ -12,7 +12,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{OpClass, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment, shape};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
-use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
+use model::{Array, ArrayWriter, Doc, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::project::Projection;
@@ -47,6 +47,12 @@ const FIRST_BATCH_DOCUMENTS: i64 = 101;
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let args = FindArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
+    if ns.coll().contains('$') {
+        bail!(
+            code::INVALID_NAMESPACE,
+            "Invalid collection name specified '{ns}'"
+        );
+    }
     let coll = cx.service.store.collection(&ns)?;
     check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     if let Some(c) = &coll
@@ -180,6 +186,12 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
             "query requires text score metadata, but it is not available"
         );
     }
+    if projection.as_ref().is_some_and(Projection::needs_position) && has_expr(args.filter) {
+        bail!(
+            code::QUERY_FEATURE_NOT_ALLOWED,
+            "$expr is not allowed in the query of a positional projection"
+        );
+    }
     Ok(Find {
         filter: Arc::new(filter),
         sort,
@@ -199,6 +211,17 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
         collation,
         view: None,
         allowed: None,
+    })
+}
+
+/// True for a filter with `$expr`, by itself or in a conjunction or disjunction.
+fn has_expr(filter: Doc<'_>) -> bool {
+    filter.iter().any(|(name, v)| match (name, v) {
+        ("$expr", _) => true,
+        ("$and" | "$or" | "$nor", Value::Array(parts)) => {
+            parts.iter().filter_map(|p| p.as_doc()).any(has_expr)
+        }
+        _ => false,
     })
 }
 
@@ -280,8 +303,7 @@ fn open(
         allow_disk_use: may_spill(cx, args),
     };
     // Mistakes in the query are reported whether or not there is a collection.
-    let settings = &cx.service.state.query_settings;
-    let allowed = shape::allowed_indexes(settings, cx.db, cx.request.body)?;
+    let allowed = shape::allowed_indexes(cx.service, ns, cx.request.body, &args.shape())?;
     let find = Arc::new(Find {
         view: Some(view.clone()),
         allowed,

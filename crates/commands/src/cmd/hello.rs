@@ -197,7 +197,12 @@ fn mechanisms(cx: &Ctx<'_, '_>) -> Result<Option<Vec<&'static str>>> {
             ));
         }
     };
-    mechanisms_of(&cx.service.access, &name).map(Some)
+    let on = cx
+        .service
+        .state
+        .parameters
+        .strings("authenticationMechanisms");
+    mechanisms_of(&cx.service.access, &name, &on).map(Some)
 }
 
 /// Begins to log a user in within the greeting, which saves a round trip. What fails here is left

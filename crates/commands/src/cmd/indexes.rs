@@ -19,7 +19,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "createIndexes",
         "builds indexes",
         Privilege::Collection(&[auth::Action::CreateIndex]),
-        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
+        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::IN_TRANSACTION,
         &[
             arg("indexes", Kind::Array).required(),
             arg("ignoreUnknownIndexOptions", Kind::Bool),
@@ -110,6 +110,9 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let Some(spec) = index_spec::check(d, options.doc(), ignore)? else {
             continue;
         };
+        if spec.doc().field("clustered").truthy() {
+            check_clustered(there.is_some(), options.doc(), spec.doc())?;
+        }
         if let Some(f) = spec.doc().field("partialFilterExpression").as_doc() {
             cx.service.matcher(f)?;
         }
@@ -128,15 +131,18 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let (c, created) = match there {
         Some(c) => (c, false),
-        None => (
-            cx.service
-                .store
-                .create_collection(&ns, DocBuf::new(), names::new_uuid())?,
-            true,
-        ),
+        None => {
+            let store = &cx.service.store;
+            let c = store.create_collection(&ns, DocBuf::new(), names::new_uuid())?;
+            if let Some(transaction) = &cx.transaction {
+                transaction.has_created(&c);
+            }
+            (c, true)
+        }
     };
     let before = count(&c);
     let missing = missing(&c, &wanted)?;
+    check_transaction(cx, &c, missing)?;
     if before + missing > INDEXES_MAX {
         bail!(
             code::CANNOT_CREATE_INDEX,
@@ -154,6 +160,39 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.reply.put("note", "all indexes already exist");
     }
     Ok(Outcome::Reply)
+}
+
+/// A transaction builds indexes only on what it has made itself and not written to.
+fn check_transaction(cx: &Ctx<'_, '_>, c: &Arc<Collection>, missing: usize) -> Result<()> {
+    match &cx.transaction {
+        Some(transaction) if missing > 0 && !transaction.has_created_empty(c) => bail!(
+            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot create new indexes on existing collection {} in a multi-document transaction.",
+            c.ns()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// A clustered index is made with its collection; later it can only be named again.
+fn check_clustered(there: bool, options: Doc<'_>, spec: Doc<'_>) -> Result<()> {
+    if !there {
+        bail!(
+            6_100_900,
+            "Cannot implicitly create a new collection with createIndex 'clustered' option"
+        );
+    }
+    let of_id = spec
+        .field("key")
+        .as_doc()
+        .is_some_and(index_spec::is_id_key);
+    if !of_id || !options.contains("clusteredIndex") {
+        bail!(
+            6_243_700,
+            "Cannot create index with option 'clustered' on a collection that exists: {spec:?}"
+        );
+    }
+    Ok(())
 }
 
 /// How many of `wanted` are not there yet, nor being built.

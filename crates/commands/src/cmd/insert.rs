@@ -122,10 +122,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn reply(cx: &mut Ctx<'_, '_>, done: &Inserted, known: usize, errors: &[(usize, MongoError)]) {
-    cx.reply
-        .put("n", i32::try_from(done.count + known).unwrap_or(i32::MAX));
-    write_errors(&mut cx.reply, errors);
-    report_retried(cx);
+    if !cx.is_unacknowledged() {
+        cx.reply
+            .put("n", i32::try_from(done.count + known).unwrap_or(i32::MAX));
+        write_errors(&mut cx.reply, errors);
+        report_retried(cx);
+    }
     if done.pos != CommitPos::default() {
         cx.reported.own_write(done.pos);
     }

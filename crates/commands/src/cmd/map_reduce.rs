@@ -38,11 +38,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "mapReduce",
     "documents that go through functions in JavaScript",
     Privilege::Asked(crate::access::needs::map_reduce),
-    flag::READ_CONCERN
-        | flag::WRITE_CONCERN
-        | flag::LONG
-        | flag::ENDS_WITH_CLIENT
-        | flag::MAY_WRITE,
+    flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG | flag::ENDS_WITH_CLIENT,
     MAP_REDUCE,
     run,
 )

@@ -145,10 +145,12 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
     }
-    put_matched(&mut cx.reply, matched, &upserted);
-    cx.reply.put("nModified", small(modified));
-    write_errors(&mut cx.reply, &errors);
-    report_retried(cx);
+    if !cx.is_unacknowledged() {
+        put_matched(&mut cx.reply, matched, &upserted);
+        cx.reply.put("nModified", small(modified));
+        write_errors(&mut cx.reply, &errors);
+        report_retried(cx);
+    }
     used(cx, &ns, start_us);
     Ok(Outcome::Reply)
 }
@@ -220,9 +222,11 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
     }
-    cx.reply.put("n", small(n));
-    write_errors(&mut cx.reply, &errors);
-    report_retried(cx);
+    if !cx.is_unacknowledged() {
+        cx.reply.put("n", small(n));
+        write_errors(&mut cx.reply, &errors);
+        report_retried(cx);
+    }
     used(cx, &ns, start_us);
     Ok(Outcome::Reply)
 }

@@ -7,8 +7,8 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use crate::state::PlanFilter;
-use model::{Array, Doc, DocBuf, Namespace, Result, Value, bail, code};
+use crate::state::plan_filters::ShapeParts;
+use model::{Array, Doc, Namespace, Result, Value, bail, code};
 
 static SHAPE: &[Arg] = &[
     arg("query", Kind::Any),
@@ -90,9 +90,8 @@ fn clear(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = target(cx)?;
-    let all = cx.service.state.plan_filters.lock();
     let mut out = cx.reply.array("filters");
-    for f in all.get(&ns.to_string()).into_iter().flatten() {
+    for f in cx.service.state.plan_filters.list(&ns) {
         let mut one = out.doc();
         one.put("query", &f.query)
             .put("sort", &f.sort)
@@ -109,10 +108,10 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// The shape the arguments name.
-fn shape(cx: &Ctx<'_, '_>) -> Result<PlanFilter> {
+fn shape<'a>(cx: &Ctx<'a, '_>) -> Result<ShapeParts<'a>> {
     let part = |name: &'static str, required: bool| match cx.args.value(name) {
-        Value::Document(d) => Ok(d.to_buf()),
-        Value::Missing if !required => Ok(DocBuf::new()),
+        Value::Document(d) => Ok(d),
+        Value::Missing if !required => Ok(Doc::EMPTY),
         Value::Missing => bail!(code::BAD_VALUE, "required field {name} missing"),
         v => bail!(
             code::BAD_VALUE,
@@ -120,15 +119,14 @@ fn shape(cx: &Ctx<'_, '_>) -> Result<PlanFilter> {
             v.type_name()
         ),
     };
-    let filter = PlanFilter {
+    let shape = ShapeParts {
         query: part("query", true)?,
         sort: part("sort", false)?,
         projection: part("projection", false)?,
         collation: part("collation", false)?,
-        indexes: Vec::new(),
     };
     if cx.args.has("collation") {
-        let c = filter.collation.doc();
+        let c = shape.collation;
         if c.is_empty() {
             bail!(
                 code::BAD_VALUE,
@@ -140,42 +138,7 @@ fn shape(cx: &Ctx<'_, '_>) -> Result<PlanFilter> {
         }
         cx.service.check_collation(c)?;
     }
-    Ok(filter)
-}
-
-/// A query with its constants taken out: what makes two queries one shape.
-fn skeleton(d: Doc<'_>) -> DocBuf {
-    DocBuf::build(|w| {
-        for (name, v) in d.iter() {
-            match v {
-                Value::Document(inner)
-                    if inner.first().is_some_and(|(k, _)| k.starts_with('$'))
-                        || name.starts_with('$') =>
-                {
-                    w.put(name, &skeleton(inner));
-                }
-                Value::Array(a) if name.starts_with('$') => {
-                    let mut out = w.array(name);
-                    for v in a.iter() {
-                        match v.as_doc() {
-                            Some(d) => out.push(&skeleton(d)),
-                            None => out.push(Value::Null),
-                        };
-                    }
-                }
-                _ => {
-                    w.put(name, Value::Null);
-                }
-            }
-        }
-    })
-}
-
-fn same_shape(a: &PlanFilter, b: &PlanFilter) -> bool {
-    skeleton(a.query.doc()) == skeleton(b.query.doc())
-        && a.sort == b.sort
-        && a.projection == b.projection
-        && a.collation == b.collation
+    Ok(shape)
 }
 
 fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -186,7 +149,7 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "index filters are not supported on system collections: {ns}"
         );
     }
-    let mut filter = shape(cx)?;
+    let shape = shape(cx)?;
     let Value::Array(indexes) = cx.args.value("indexes") else {
         bail!(
             code::BAD_VALUE,
@@ -198,12 +161,9 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if cx.service.store.collection(&ns)?.is_none() {
         bail!(code::BAD_VALUE, "no such collection: {ns}");
     }
-    cx.service.matcher(filter.query.doc())?;
-    filter.indexes = indexes.iter().map(|v| v.to_owned_value()).collect();
-    let mut all = cx.service.state.plan_filters.lock();
-    let list = all.entry(ns.to_string()).or_default();
-    list.retain(|f| !same_shape(f, &filter));
-    list.push(filter);
+    cx.service.matcher(shape.query)?;
+    let indexes = indexes.iter().map(|v| v.to_owned_value()).collect();
+    cx.service.state.plan_filters.set(&ns, &shape, indexes);
     Ok(Outcome::Reply)
 }
 
@@ -233,21 +193,21 @@ fn check_indexes(indexes: Array<'_>) -> Result<()> {
 
 fn clear_filters(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = target(cx)?;
-    let mut all = cx.service.state.plan_filters.lock();
-    let Some(list) = all.get_mut(&ns.to_string()) else {
-        return Ok(Outcome::Reply);
-    };
-    if !cx.args.has("query") {
-        if cx.args.has("sort") || cx.args.has("projection") || cx.args.has("collation") {
-            bail!(
-                code::BAD_VALUE,
-                "sort, projection or collation provided without query"
-            );
-        }
-        list.clear();
+    // Without a collection there is nothing to remove, whatever the arguments name.
+    if cx.service.store.collection(&ns)?.is_none() {
         return Ok(Outcome::Reply);
     }
-    let wanted = shape(cx)?;
-    list.retain(|f| !same_shape(f, &wanted));
+    let filters = &cx.service.state.plan_filters;
+    if cx.args.has("query") {
+        filters.clear(&ns, Some(&shape(cx)?));
+        return Ok(Outcome::Reply);
+    }
+    if cx.args.has("sort") || cx.args.has("projection") || cx.args.has("collation") {
+        bail!(
+            code::BAD_VALUE,
+            "sort, projection or collation provided without query"
+        );
+    }
+    filters.clear(&ns, None);
     Ok(Outcome::Reply)
 }

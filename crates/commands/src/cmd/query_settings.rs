@@ -209,12 +209,13 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     });
     all.set(
+        &cx.service.store,
         &hash,
         ShapeSettings {
             settings: settings.clone(),
             representative: representative.clone(),
         },
-    );
+    )?;
     cx.reply
         .put("queryShapeHash", hash.as_str())
         .put("representativeQuery", &representative)
@@ -224,6 +225,7 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn remove(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (Shape::Query(hash, _) | Shape::Hash(hash)) = Shape::of(cx)?;
-    cx.service.state.query_settings.remove(&hash);
+    let store = &cx.service.store;
+    cx.service.state.query_settings.remove(store, &hash)?;
     Ok(Outcome::Reply)
 }

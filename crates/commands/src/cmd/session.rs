@@ -40,6 +40,14 @@ pub(crate) static COMMANDS: &[Command] = &[
     )
     .value(Kind::Array),
     Command::new(
+        "refreshLogicalSessionCacheNow",
+        "stores what is known of sessions; they are always listed as they are",
+        Privilege::Any,
+        flag::LENIENT,
+        &[],
+        |_| Ok(Outcome::Reply),
+    ),
+    Command::new(
         "killSessions",
         "ends sessions and what runs on them",
         Privilege::Asked(crate::access::needs::kill_sessions),

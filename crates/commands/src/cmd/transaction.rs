@@ -42,6 +42,9 @@ fn no_session() -> MongoError {
 fn commit(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let number = cx.generic.txn_number.unwrap_or_default();
     let session = cx.session.as_mut().ok_or_else(no_session)?;
+    if session.has_written() {
+        cx.interrupt.check_write()?;
+    }
     let durable_reads = session.durable_reads();
     let pos = session.commit(&cx.service.store, number, &cx.service.state.transactions)?;
     cx.reported.own_write(pos);

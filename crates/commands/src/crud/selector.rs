@@ -8,7 +8,9 @@ use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter, drain};
 use query::pipeline::Pipeline;
-use query::plan::{Hint, MatchingKeys, Plan, PlanRequest, RecordKeys, each_match, plan_read};
+use query::plan::{
+    AllowedIndexes, Hint, MatchingKeys, Plan, PlanRequest, RecordKeys, each_match, plan_read,
+};
 use std::sync::Arc;
 use store::{Change, Collection, Decide, Modified, ReadView, StatementLog, Transaction};
 
@@ -25,6 +27,8 @@ pub(crate) struct Selector<'t> {
     /// Collation in force as the client or the collection wrote it.
     pub(crate) collation: Option<Doc<'t>>,
     pub(crate) env: &'t Env,
+    /// The only indexes to consider.
+    pub(crate) allowed: Option<AllowedIndexes>,
     /// The transaction the write is a part of.
     pub(crate) transaction: Option<&'t Transaction>,
 }
@@ -41,6 +45,7 @@ impl Selector<'_> {
             hint: self.hint.as_ref(),
             collation: self.collation,
             view: self.view(),
+            allowed: self.allowed.as_ref(),
             ..PlanRequest::default()
         };
         plan_read(self.coll, &want)
@@ -181,6 +186,7 @@ impl Selector<'_> {
             self.collation.map(|c| c.to_buf()),
             self.hint.clone(),
         )
+        .allowing(Some(self.coll.ns()), self.allowed.clone())
         .reading(self.view().cloned().unwrap_or_default());
         let exec = ExecContext::new(self.env, &host);
         let mut key = None;

@@ -11,6 +11,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::reported::Reported;
 use crate::dispatch::retry::Retry;
 use crate::read::CollationArg;
+use crate::state::plan_filters::ShapeParts;
 use crate::state::service::{Service, replaced};
 use model::{Doc, Namespace, Result, Value};
 use operators::Env;
@@ -140,6 +141,10 @@ fn update_with(
         },
         None => return Ok(Done::default()),
     };
+    let shape = ShapeParts {
+        sort: op.sort,
+        ..ShapeParts::of(op.filter, op.collation)
+    };
     update(
         service,
         &Selector {
@@ -148,6 +153,7 @@ fn update_with(
             hint,
             collation,
             env,
+            allowed: service.state.plan_filters.allowed(ns, &shape),
             transaction: options.transaction,
         },
         &changer,
@@ -198,6 +204,10 @@ fn delete_once(
     let Some(coll) = coll else {
         return Ok(Done::default());
     };
+    let shape = ShapeParts {
+        sort,
+        ..ShapeParts::of(op.filter, op.collation)
+    };
     delete(
         service,
         &Selector {
@@ -206,6 +216,7 @@ fn delete_once(
             hint,
             collation,
             env,
+            allowed: service.state.plan_filters.allowed(ns, &shape),
             transaction: options.transaction,
         },
         op,

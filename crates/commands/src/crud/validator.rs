@@ -99,7 +99,7 @@ impl Validator {
 
     /// Why the document fails. Values of many megabytes are not sent back.
     fn details(&self, d: Doc<'_>) -> DocBuf {
-        let env = operators::Env::new(self.now_ms, 1);
+        let env = self.service.filter_env();
         match operators::filter::explain_failure(self.spec.doc(), d, &env) {
             Some(found) if found.as_bytes().len() <= DETAILS_BYTES_MAX => found,
             found => DocBuf::build(|w| {

@@ -64,7 +64,7 @@ fn queries(scope: &str, v: Value<'_>) -> Result<()> {
         v => v.as_array().unwrap_or(Array::EMPTY),
     };
     let mut types = Vec::new();
-    for (i, v) in list.iter().enumerate() {
+    for (i, v) in list.iter().enumerate().filter(|(_, v)| !v.is_nullish()) {
         let scope = format!("{scope}.queries.{i}");
         let Value::Document(d) = v else {
             return Err(wrong_type(&scope, &v, &[Tag::DOCUMENT]));
@@ -121,7 +121,7 @@ fn query<'a>(scope: &str, d: Doc<'a>) -> Result<&'a str> {
 /// Types whose values cannot be encrypted.
 const UNENCRYPTABLE: &[&str] = &["minKey", "maxKey", "null", "undefined"];
 
-/// Checks the whole document.
+/// Checks the whole document. Null among the fields counts as nothing.
 ///
 /// # Errors
 /// 40414, 40415, 14, 2, 207, 6316402 empty path, 6316403 path of `_id`, 6338402 path twice, 6338406
@@ -134,6 +134,7 @@ pub(crate) fn check(doc: Doc<'_>) -> Result<()> {
         .unwrap_or(Array::EMPTY)
         .iter()
         .enumerate()
+        .filter(|(_, v)| !v.is_nullish())
     {
         let scope = format!("create.encryptedFields.fields.{i}");
         let d = v

@@ -75,6 +75,11 @@ fn weights(spec: Doc<'_>) -> Result<BTreeMap<String, i32>> {
         Value::Missing => return Ok(BTreeMap::new()),
         Value::String(one) => return Ok(BTreeMap::from([(one.to_owned(), 1)])),
         Value::Document(d) => d,
+        Value::Array(_) => {
+            return Err(cannot(
+                "'weights' of a text index must be a document, not an array",
+            ));
+        }
         v => {
             return Err(wrong_type(
                 "indexes.weights",

@@ -173,6 +173,12 @@ pub(super) fn read_concern(
             command.name
         );
     }
+    if concern.after.is_some_and(|t| t.as_u64() == 0) {
+        bail!(
+            code::INVALID_OPTIONS,
+            "readConcern.afterClusterTime cannot be a null timestamp"
+        );
+    }
     check_supported(command, &concern, args.has("afterOpTime"), standalone)?;
     Ok(concern)
 }

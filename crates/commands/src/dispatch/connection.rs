@@ -46,6 +46,7 @@ impl Connection {
                 Arc::clone(&service.clock),
                 link,
                 Arc::new(Operation::new(Arc::clone(&service.config.memory))),
+                Arc::clone(&service.state.user_writes),
             )),
             awaits: None,
             set_aside: None,

@@ -1,7 +1,7 @@
 //! What one run of a command sees.
 
 use super::args::Args;
-use super::concern::ReadLevel;
+use super::concern::{Acknowledge, ReadLevel, WriteConcern};
 use super::connection::Connection;
 use super::generic::Generic;
 use super::interrupt::{Interrupt, is_interruption};
@@ -61,6 +61,11 @@ impl<'a> Ctx<'a, '_> {
     /// The command's own value.
     pub fn value(&self) -> model::Value<'a> {
         self.args.value(self.command.name)
+    }
+    /// The client wants to know nothing of its writes (`w: 0`).
+    pub fn is_unacknowledged(&self) -> bool {
+        let none = |c: &WriteConcern| c.w == Acknowledge::Members(0) && c.journal != Some(true);
+        self.generic.write_concern.as_ref().is_some_and(none)
     }
     /// Whose the sessions of this connection are.
     pub fn owner(&self) -> [u8; 32] {

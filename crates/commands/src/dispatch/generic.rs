@@ -42,6 +42,8 @@ pub struct Generic<'a> {
     pub api_strict: bool,
     /// `rawData`: see a time-series collection as its buckets.
     pub raw_data: bool,
+    /// `mayBypassWriteBlocking`: a block of user writes is not for this operation.
+    pub may_bypass_block: Option<bool>,
 }
 
 impl Generic<'_> {
@@ -99,7 +101,6 @@ const IGNORED: &[&str] = &[
     "databaseVersion",
     "shardVersion",
     "tracking_info",
-    "mayBypassWriteBlocking",
     "expectPrefix",
     "requestGossipRoutingCache",
     "serialization_context",
@@ -110,7 +111,6 @@ const IGNORED: &[&str] = &[
     "$topologyTime",
     "$configTime",
     "ifrFlags",
-    "mayBypassWriteBlocking",
     "isSearchIndexManagement",
     "$maxTimeMS",
 ];
@@ -140,7 +140,8 @@ pub fn take<'a>(
             _ if absent => {}
             v => return Err(wrong_type("txnNumber", &v, &[Tag::INT64])),
         },
-        "autocommit" | "startTransaction" | "rawData" => match value {
+        "autocommit" | "startTransaction" | "rawData" | "mayBypassWriteBlocking" => match value {
+            Value::Bool(b) if name == "mayBypassWriteBlocking" => g.may_bypass_block = Some(b),
             Value::Bool(b) if name == "autocommit" => g.autocommit = Some(b),
             Value::Bool(b) if name == "rawData" => g.raw_data = b,
             Value::Bool(true) => g.start_transaction = true,
@@ -193,6 +194,7 @@ pub fn is_generic(name: &str) -> bool {
         "autocommit",
         "startTransaction",
         "rawData",
+        "mayBypassWriteBlocking",
         "maxTimeMS",
         "comment",
         "readConcern",

@@ -5,6 +5,7 @@
 //! the one reported. Must not know: what the operation does, sockets.
 
 use crate::clock::Clock;
+use crate::state::user_writes::UserWrites;
 use memory::Operation;
 use model::{ErrorKind, MongoError, Result, bail, code};
 use parking_lot::Mutex;
@@ -93,6 +94,17 @@ pub(crate) fn set_current_aside(registered: Registered) {
     });
 }
 
+/// Whether the operation of this thread may write; always so on threads without one.
+///
+/// # Errors
+/// As [`Interrupt::check_write`].
+pub(crate) fn check_write() -> Result<()> {
+    CURRENT.with_borrow(|current| match current {
+        Some(current) => current.interrupt.check_write(),
+        None => Ok(()),
+    })
+}
+
 /// How one operation is told to stop.
 pub struct Interrupt {
     clock: Arc<dyn Clock>,
@@ -105,6 +117,9 @@ pub struct Interrupt {
     why: Mutex<Option<MongoError>>,
     /// What the connection's operations hold in memory.
     memory: Arc<Operation>,
+    user_writes: Arc<UserWrites>,
+    /// A block of user writes is not for this operation.
+    passes_block: AtomicBool,
 }
 
 impl std::fmt::Debug for Interrupt {
@@ -122,6 +137,7 @@ impl Interrupt {
         clock: Arc<dyn Clock>,
         link: Option<Arc<dyn Link>>,
         memory: Arc<Operation>,
+        user_writes: Arc<UserWrites>,
     ) -> Interrupt {
         Interrupt {
             clock,
@@ -131,6 +147,8 @@ impl Interrupt {
             killed: AtomicBool::new(false),
             why: Mutex::new(None),
             memory,
+            user_writes,
+            passes_block: AtomicBool::new(false),
         }
     }
 
@@ -141,6 +159,7 @@ impl Interrupt {
             Some(i) => {
                 *i.deadline_us.get_mut() = NO_DEADLINE;
                 *i.ends_with_client.get_mut() = false;
+                *i.passes_block.get_mut() = false;
                 if std::mem::take(i.killed.get_mut()) {
                     *i.why.get_mut() = None;
                 }
@@ -150,6 +169,7 @@ impl Interrupt {
                     Arc::clone(&last.clock),
                     last.link.clone(),
                     Arc::clone(&last.memory),
+                    Arc::clone(&last.user_writes),
                 ))
             }
         }
@@ -175,6 +195,25 @@ impl Interrupt {
     /// Whether the operation ends when its client goes.
     pub fn ends_with_client(&self, yes: bool) {
         self.ends_with_client.store(yes, Ordering::Release);
+    }
+
+    /// Lets the operation write while user writes are blocked.
+    pub fn pass_block(&self) {
+        self.passes_block.store(true, Ordering::Release);
+    }
+
+    /// Says whether the operation may write.
+    ///
+    /// # Errors
+    /// 371 UserWritesBlocked.
+    ///
+    /// # Cost
+    /// One load while nothing is blocked.
+    pub fn check_write(&self) -> Result<()> {
+        match self.user_writes.check() {
+            Err(_) if self.passes_block.load(Ordering::Acquire) => Ok(()),
+            other => other,
+        }
     }
 
     /// Ends the operation, and its wait when it waits. The first reason counts.
@@ -259,6 +298,7 @@ mod tests {
             Arc::new(SystemClock::default()),
             None,
             Arc::new(Operation::new(Arc::new(memory::Budget::unlimited()))),
+            Arc::default(),
         ));
         i.kill(MongoError::new(code::CURSOR_KILLED, "cursor killed"));
         i.kill(interrupted());

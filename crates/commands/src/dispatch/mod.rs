@@ -27,6 +27,7 @@ use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::{SessionWrites, TRANSIENT, is_transient};
 use args::{Args, check_value, duplicate_field, unknown_field};
+use auth::{Action, Target};
 use body::{check_admin, database, validate};
 use command::{Command, Run};
 use connection::Connection;
@@ -153,7 +154,7 @@ impl Dispatcher {
         };
         let silent =
             request.more_to_come && matches!(outcome, Outcome::Reply | Outcome::Durable(_));
-        if silent || matches!(outcome, Outcome::Wait { .. }) {
+        if silent || matches!(outcome, Outcome::Wait { .. } | Outcome::Close) {
             reply.truncate(start);
         }
         if silent { Outcome::NoReply } else { outcome }
@@ -325,6 +326,24 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// Whether a block of user writes is not for this request: by what it says of itself, as
+    /// internal users may, or by the rights of its user.
+    fn passes_block(&self, conn: &Connection, generic: &Generic<'_>) -> Result<bool> {
+        let access = &self.service.access;
+        let may = |action| {
+            let rights = conn.identity.rights(access);
+            rights.allows(Target::Cluster, &[action])
+        };
+        match generic.may_bypass_block {
+            Some(_) if !may(Action::Internal) => bail!(
+                6_317_500,
+                "Client is not properly authorized to propagate mayBypassWriteBlocking"
+            ),
+            Some(yes) => Ok(yes),
+            None => Ok(access.enabled() && may(Action::BypassWriteBlockingMode)),
+        }
+    }
+
     /// Begins or continues what the session's number names.
     fn join<'w>(
         &self,
@@ -389,6 +408,9 @@ impl Dispatcher {
         generic: &Generic<'_>,
     ) -> Result<Admission> {
         let now_us = || self.service.clock.monotonic_us();
+        if self.service.state.user_writes.are_blocked() && self.passes_block(conn, generic)? {
+            conn.interrupt.pass_block();
+        }
         if command.is(flag::WRITE) && self.service.state.fsync_locks.load(Ordering::Acquire) > 0 {
             let until_us = now_us().saturating_add(UNLOCK_POLL_US);
             return Ok(Admission::End(Outcome::Wait {
@@ -514,10 +536,10 @@ enum Admission {
 
 /// Runs the command; where it was set aside, it waits without a thread.
 fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Answer {
-    // Only writers wait for something below the command. Those that may be sent twice may be run
-    // twice; a statement of a transaction does not wait.
+    // Only writers wait for something below the command, and what takes long may end in a write.
+    // Those that may be sent twice may be run twice; a statement of a transaction does not wait.
     let runs_again = cx.command.is(flag::RETRYABLE) && numbered != Numbered::Transaction;
-    let running = (cx.command.is(flag::WRITE) || cx.command.is(flag::MAY_WRITE))
+    let running = (cx.command.is(flag::WRITE) || cx.command.is(flag::LONG))
         .then(|| Running::new(&cx.interrupt, runs_again));
     let outcome = finish(cx, run);
     let registered = running.and_then(Running::end);

@@ -45,7 +45,7 @@ const NOT_PRIMARY: &[i32] = &[189, 10_058, 10_107, 11_602, 13_435, 13_436];
 
 /// Which state of the server the reply is of.
 pub(crate) fn topology_version(service: &Service, reply: &mut DocWriter<'_>) {
-        let mut version = reply.doc("topologyVersion");
+    let mut version = reply.doc("topologyVersion");
     version.put("processId", service.process_id);
     version.put("counter", service.topology_counter());
 }

@@ -42,8 +42,6 @@ pub mod flag {
     /// Goes on with a cursor, whose database and read concern were checked when it was opened;
     /// drivers send the read concern of the session again.
     pub const OF_CURSOR: u32 = 1 << 26;
-    /// Reads, and may write what it has read.
-    pub const MAY_WRITE: u32 = 1 << 25;
     /// Checks the level of its read concern itself, after its other arguments.
     pub const CHECKS_READ_LEVEL: u32 = 1 << 13;
     /// `maxTimeMS` is no budget: it says how long to wait for data.

@@ -6,12 +6,13 @@ use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
 use crate::state::service::Service;
-use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, OwnedValue, Result, Value, bail, code};
+use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{
     BatchStream, ChangeHost, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch,
     OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
+use query::plan::AllowedIndexes;
 use query::plan::{Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read};
 use std::sync::Arc;
 use store::{Change, Collection, ReadView};
@@ -29,8 +30,8 @@ pub(crate) struct StoreHost {
     viewer: [u8; 32],
     /// The state it reads.
     view: ReadView,
-    /// The only indexes to consider.
-    allowed: Option<Vec<OwnedValue>>,
+    /// The only indexes to consider, and where.
+    allowed: Option<(Namespace, AllowedIndexes)>,
     /// Looked up when first asked for.
     memory_limit_bytes: std::sync::OnceLock<usize>,
 }
@@ -73,8 +74,13 @@ impl StoreHost {
         }
     }
 
-    /// The same, with only these indexes to consider.
-    pub(crate) fn allowing(self, allowed: Option<Vec<OwnedValue>>) -> StoreHost {
+    /// The same, with only these indexes of a collection to consider.
+    pub(crate) fn allowing(
+        self,
+        ns: Option<&Namespace>,
+        allowed: Option<AllowedIndexes>,
+    ) -> StoreHost {
+        let allowed = ns.cloned().zip(allowed);
         StoreHost { allowed, ..self }
     }
 
@@ -87,13 +93,14 @@ impl StoreHost {
         }
     }
 
-    /// What the operation says about its reads.
-    fn read_options(&self) -> ReadOptions<'_> {
+    /// What the operation says about its reads of a collection.
+    fn read_options(&self, ns: &Namespace) -> ReadOptions<'_> {
+        let allowed = self.allowed.as_ref().filter(|(of, _)| of == ns);
         ReadOptions {
             hint: self.hint.as_ref(),
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: Some(&self.view),
-            allowed: self.allowed.as_deref(),
+            allowed: allowed.map(|(_, list)| list),
             ..ReadOptions::default()
         }
     }
@@ -201,7 +208,11 @@ impl Host for StoreHost {
                 limited: false,
             });
         };
-        open_read(coll, read, &self.read_options())
+        open_read(coll, read, &self.read_options(read.ns))
+    }
+
+    fn allowed_indexes(&self, ns: &Namespace) -> Option<AllowedIndexes> {
+        self.read_options(ns).allowed.cloned()
     }
 
     fn changes(&self) -> Option<ChangeHost<'_>> {
@@ -280,7 +291,8 @@ impl Host for StoreHost {
         // The hint is for the collection that the pipeline reads.
         let options = ReadOptions {
             hint: None,
-            ..self.read_options()
+            allowed: None,
+            ..self.read_options(ns)
         };
         Ok(open_read(coll, &read, &options)?.docs)
     }

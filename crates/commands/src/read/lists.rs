@@ -5,7 +5,7 @@ use crate::ddl::describe::describe;
 use crate::state::operations;
 use crate::state::service::Service;
 use auth::UserName;
-use model::{Binary, Doc, DocBuf, Namespace, Result, Value};
+use model::{Binary, Doc, DocBuf, Namespace, Result, Value, bail, code};
 
 /// The documents of `stage`, run on `db` with the argument `spec`.
 ///
@@ -31,6 +31,12 @@ pub(super) fn list(
         }
         "$listClusterCatalog" => catalog(service, db, spec.field("shards").truthy()),
         "$querySettings" => Ok(settings(service, spec)),
+        // Nothing is sampled before `configureQueryAnalyzer` is built.
+        "$listSampledQueries" if service.config.replica_set.is_some() => Ok(Vec::new()),
+        "$listSampledQueries" => bail!(
+            code::ILLEGAL_OPERATION,
+            "{stage} is not supported on a standalone mongod"
+        ),
         _ => Ok(Vec::new()),
     }
 }

@@ -1,8 +1,11 @@
 //! Query shapes: a find, aggregate or distinct with its constants taken out. Two queries of one
 //! shape have the same hash, and what is set for it counts for both.
 
+use crate::state::plan_filters::ShapeParts;
 use crate::state::query_settings::QuerySettings;
-use model::{Doc, DocBuf, MongoError, OwnedValue, Result, Value, code};
+use crate::state::service::Service;
+use model::{Doc, DocBuf, MongoError, Namespace, OwnedValue, Result, Value, code};
+use query::plan::AllowedIndexes;
 use sha2::{Digest, Sha256};
 
 /// Arguments that make the shape, and whether constants in them count.
@@ -99,11 +102,31 @@ fn abstracted(v: Value<'_>, name: &str, show: &mut dyn FnMut(Value<'_>)) {
     }
 }
 
-/// The indexes that settings allow for a query; `None` without such settings.
+/// The indexes that settings allow for a query, or else an index filter; `None` without either.
 ///
 /// # Errors
 /// 438 QueryRejectedBySettings.
 pub(crate) fn allowed_indexes(
+    service: &Service,
+    ns: &Namespace,
+    query: Doc<'_>,
+    shape: &ShapeParts<'_>,
+) -> Result<Option<AllowedIndexes>> {
+    let state = &service.state;
+    Ok(match by_settings(&state.query_settings, ns.db(), query)? {
+        Some(list) => Some(AllowedIndexes {
+            list,
+            filter: false,
+        }),
+        None => state.plan_filters.allowed(ns, shape),
+    })
+}
+
+/// The indexes that settings allow for a query.
+///
+/// # Errors
+/// 438 QueryRejectedBySettings.
+pub(crate) fn by_settings(
     settings: &QuerySettings,
     db: &str,
     query: Doc<'_>,

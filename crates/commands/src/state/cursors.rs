@@ -464,6 +464,7 @@ mod tests {
             Arc::new(crate::clock::SystemClock::default()),
             None,
             Arc::new(Operation::new(Arc::new(Budget::unlimited()))),
+            Arc::default(),
         ))
     }
 

@@ -116,9 +116,8 @@ impl Service {
     /// go too.
     pub fn forget(&self, ns: &Namespace, why: &MongoError) {
         self.cursors.invalidate(ns.db(), Some(ns.coll()), why);
-        let name = ns.to_string();
-        self.counters.forget(&name);
-        self.state.plan_filters.lock().remove(&name);
+        self.counters.forget(&ns.to_string());
+        self.state.plan_filters.clear(ns, None);
     }
 
     /// Counts what the catalog holds.

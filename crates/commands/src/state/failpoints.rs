@@ -413,7 +413,7 @@ mod tests {
         };
         assert_eq!([p.hit(), p.hit(), p.hit()], [true, true, false]);
         let mut p = Point {
-            mode: Mode::Skip(1),
+            mode: Mode::Skip(1, None),
             data: DocBuf::new(),
             hits: 0,
         };

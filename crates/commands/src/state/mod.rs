@@ -12,6 +12,7 @@ pub mod log;
 pub(crate) mod machine;
 pub(crate) mod operations;
 pub mod parameters;
+pub mod plan_filters;
 pub mod query_settings;
 pub(crate) mod replica_set;
 pub mod service;
@@ -19,16 +20,18 @@ pub mod sessions;
 pub mod snapshots;
 pub mod transactions;
 pub mod ttl;
+pub mod user_writes;
 pub mod waiters;
 
 use log::LogLines;
-use model::{DocBuf, OwnedValue};
+use model::DocBuf;
 use parameters::Parameters;
 use parking_lot::Mutex;
 use sessions::Sessions;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, OnceLock};
+use store::Store;
 use transactions::TransactionCounts;
 
 /// Profiling of one database, as `profile` sets it.
@@ -58,29 +61,19 @@ impl Default for Slow {
     }
 }
 
-/// An index filter for one query shape.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PlanFilter {
-    /// Query of the shape.
-    pub query: DocBuf,
-    /// Sort of the shape.
-    pub sort: DocBuf,
-    /// Projection of the shape.
-    pub projection: DocBuf,
-    /// Collation of the shape.
-    pub collation: DocBuf,
-    /// Allowed indexes: key patterns or names.
-    pub indexes: Vec<OwnedValue>,
-}
-
 /// What `autoCompact` set: free space target in MB and whether it runs once.
 pub type AutoCompact = Option<(i64, bool)>;
 
 /// Reads certificates again; the error is one line.
 pub type RotateCertificates = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
+/// Asks the process to end.
+pub type ShutDown = Box<dyn Fn() + Send + Sync>;
+
 /// All of it.
 pub struct State {
+    /// What `shutdown` does; nothing where the server is a part of another process.
+    pub shut_down: OnceLock<ShutDown>,
     /// What `rotateCertificates` does; nothing without TLS.
     pub rotate_certificates: OnceLock<RotateCertificates>,
     /// Server parameters.
@@ -109,17 +102,32 @@ pub struct State {
     pub cluster_parameters: Mutex<BTreeMap<&'static str, DocBuf>>,
     /// Settings of query shapes.
     pub query_settings: query_settings::QuerySettings,
-    /// Index filters by namespace.
-    pub plan_filters: Mutex<BTreeMap<String, Vec<PlanFilter>>>,
+    /// Index filters.
+    pub plan_filters: plan_filters::PlanFilters,
     /// Bytes used and all bytes of the file system; the server measures them now and then.
     pub disk_bytes: Mutex<(i64, i64)>,
     /// Default read and write concern, as `setDefaultRWConcern` left them.
     pub default_concerns: concerns::DefaultConcerns,
+    /// Whether user writes are blocked.
+    pub user_writes: Arc<user_writes::UserWrites>,
+}
+
+impl State {
+    /// Reads the settings that an earlier run has stored.
+    ///
+    /// # Errors
+    /// Engine failures; those of rows that cannot be understood.
+    pub fn load(&self, store: &Store) -> model::Result<()> {
+        self.default_concerns.load(store)?;
+        self.query_settings.load(store)?;
+        self.user_writes.load(store)
+    }
 }
 
 impl Default for State {
     fn default() -> State {
         State {
+            shut_down: OnceLock::new(),
             rotate_certificates: OnceLock::new(),
             parameters: Parameters::default(),
             sessions: Sessions::default(),
@@ -134,9 +142,10 @@ impl Default for State {
             auto_compact: Mutex::default(),
             cluster_parameters: Mutex::default(),
             query_settings: Default::default(),
-            plan_filters: Mutex::default(),
+            plan_filters: Default::default(),
             disk_bytes: Mutex::default(),
             default_concerns: concerns::DefaultConcerns::default(),
+            user_writes: Arc::default(),
         }
     }
 }

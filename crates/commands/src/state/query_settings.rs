@@ -1,10 +1,16 @@
 //! Settings of query shapes: which indexes may be used, and whether queries of the shape are
-//! rejected. Kept in memory.
+//! rejected. All of them are kept in one setting of the store, so that a restart does not lose
+//! them.
 
-use model::DocBuf;
+use model::{DocBuf, MongoError, Result, code};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use store::Store;
+
+const SETTING: &str = "querySettings";
+/// All settings are in one document of the store; leaves room for what is around them.
+const BYTES_MAX: usize = model::bson::MAX_DOCUMENT_BYTES - 16 * 1024;
 
 /// The settings of one shape.
 #[derive(Clone, Debug)]
@@ -15,11 +21,13 @@ pub struct ShapeSettings {
     pub representative: DocBuf,
 }
 
+type Rows = BTreeMap<String, ShapeSettings>;
+
 /// Settings by the hash of their shape.
 #[derive(Default)]
 pub struct QuerySettings {
     any: AtomicBool,
-    rows: Mutex<BTreeMap<String, ShapeSettings>>,
+    rows: Mutex<Rows>,
 }
 
 impl QuerySettings {
@@ -33,17 +41,69 @@ impl QuerySettings {
         self.rows.lock().get(hash).cloned()
     }
 
+    /// Reads what an earlier run left.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn load(&self, store: &Store) -> Result<()> {
+        let Some(row) = store.setting(SETTING)? else {
+            return Ok(());
+        };
+        let part = |v: model::Value<'_>| v.as_doc().map(|d| d.to_buf()).unwrap_or_default();
+        let read = |(hash, v): (&str, model::Value<'_>)| {
+            let d = v.as_doc()?;
+            let row = ShapeSettings {
+                settings: part(d.field("settings")),
+                representative: part(d.field("representative")),
+            };
+            Some((hash.to_owned(), row))
+        };
+        let mut rows = self.rows.lock();
+        *rows = row.doc().iter().filter_map(read).collect();
+        self.any.store(!rows.is_empty(), Ordering::Release);
+        Ok(())
+    }
+
     /// Sets those of a shape.
-    pub fn set(&self, hash: &str, row: ShapeSettings) {
-        self.rows.lock().insert(hash.to_owned(), row);
-        self.any.store(true, Ordering::Release);
+    ///
+    /// # Errors
+    /// 10334 when there is no room for them; engine failures. Nothing is changed then.
+    pub fn set(&self, store: &Store, hash: &str, row: ShapeSettings) -> Result<()> {
+        self.change(store, |rows| _ = rows.insert(hash.to_owned(), row))
     }
 
     /// Removes those of a shape.
-    pub fn remove(&self, hash: &str) {
+    ///
+    /// # Errors
+    /// Engine failures. Nothing is changed then.
+    pub fn remove(&self, store: &Store, hash: &str) -> Result<()> {
+        if self.get(hash).is_none() {
+            return Ok(());
+        }
+        self.change(store, |rows| _ = rows.remove(hash))
+    }
+
+    fn change(&self, store: &Store, change: impl FnOnce(&mut Rows)) -> Result<()> {
         let mut rows = self.rows.lock();
-        rows.remove(hash);
+        let mut next = rows.clone();
+        change(&mut next);
+        let setting = DocBuf::build(|w| {
+            for (hash, row) in &next {
+                let mut one = w.doc(hash);
+                one.put("settings", &row.settings)
+                    .put("representative", &row.representative);
+            }
+        });
+        if setting.as_bytes().len() > BYTES_MAX {
+            return Err(MongoError::new(
+                code::BSON_OBJECT_TOO_LARGE,
+                format!("the settings of all query shapes would be larger than {BYTES_MAX} bytes"),
+            ));
+        }
+        store.set_setting(SETTING, &setting)?;
+        *rows = next;
         self.any.store(!rows.is_empty(), Ordering::Release);
+        Ok(())
     }
 
     /// All of them.

@@ -187,6 +187,11 @@ impl SessionWrites {
         matches!(&self.transaction, State::Open(_, open) if open.durable_reads)
     }
 
+    /// True when the open transaction has changed something.
+    pub fn has_written(&self) -> bool {
+        matches!(&self.transaction, State::Open(_, open) if open.transaction.has_written())
+    }
+
     /// Charges the memory of the open transaction after a statement.
     ///
     /// # Errors

@@ -63,7 +63,7 @@ pub fn run(service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
 }
 
 fn enabled(service: &Service) -> bool {
-    service.state.parameters.bool("ttlMonitorEnabled")
+    service.state.parameters.bool("ttlMonitorEnabled") && !service.state.user_writes.are_blocked()
 }
 
 /// Goes through the catalog once and puts every collection in which something expires on the list.

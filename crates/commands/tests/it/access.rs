@@ -564,3 +564,30 @@ fn secrets_are_not_shown() {
     let info = send(&s, &mut root, "admin", all.doc());
     assert!(format!("{info:?}").contains("storedKey"));
 }
+
+#[test]
+fn only_mechanisms_that_are_on_are_told() {
+    let (s, mut root) = with_root();
+    let told = |c: &mut Connection, name: &str| {
+        let hello = doc! { "hello": 1i32, "saslSupportedMechs": name };
+        let reply = send(&s, c, "admin", hello.doc());
+        let list = reply.doc().field("saslSupportedMechs").as_array();
+        let list = list.expect("a list");
+        let name = |v: Value<'_>| v.as_str().unwrap_or("").to_owned();
+        list.iter().map(name).collect::<Vec<_>>()
+    };
+    let create = doc! { "createUser": "old", "pwd": "pw", "roles": [],
+    "mechanisms": ["SCRAM-SHA-1"] };
+    assert_eq!(run(&s, &mut root, "admin", create), 0);
+    assert_eq!(told(&mut root, "admin.root").len(), 2);
+    assert_eq!(told(&mut root, "admin.old"), ["SCRAM-SHA-1"]);
+    let on = doc! { "on": ["SCRAM-SHA-256", "MONGODB-X509"] };
+    let parameters = &s.service().state.parameters;
+    let name = "authenticationMechanisms";
+    parameters
+        .set_at_startup(name, on.doc().field("on"))
+        .unwrap();
+    assert_eq!(told(&mut root, "admin.root"), ["SCRAM-SHA-256"]);
+    assert_eq!(told(&mut root, "admin.nobody"), ["SCRAM-SHA-256"]);
+    assert_eq!(told(&mut root, "admin.old"), Vec::<String>::new());
+}

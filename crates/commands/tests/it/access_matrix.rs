@@ -74,6 +74,11 @@ const MATRIX: &[Row] = &[
     ),
     (
         "d",
+        || doc! { "cleanupStructuredEncryptionData": "c", "cleanupTokens": {} },
+        "woWX",
+    ),
+    (
+        "d",
         || doc! { "compactStructuredEncryptionData": "c", "compactionTokens": {} },
         "woWX",
     ),
@@ -179,6 +184,39 @@ const MATRIX: &[Row] = &[
     ("admin", || doc! { "replSetGetConfig": 1i32 }, "MGCX"),
     ("admin", || doc! { "replSetGetRBID": 1i32 }, "MGCX"),
     ("admin", || doc! { "replSetInitiate": {} }, "GCX"),
+    ("admin", || doc! { "replSetStepDown": 60i32 }, "GCX"),
+    ("admin", || doc! { "replSetStepUp": 1i32 }, "GCX"),
+    ("admin", || doc! { "replSetFreeze": 1i32 }, "GCX"),
+    ("admin", || doc! { "replSetMaintenance": true }, "GCX"),
+    ("admin", || doc! { "replSetSyncFrom": "h:1" }, "GCX"),
+    (
+        "admin",
+        || doc! { "replSetAbortPrimaryCatchUp": 1i32 },
+        "GCX",
+    ),
+    ("admin", || doc! { "shutdown": 1i32 }, "HCX"),
+    ("d", || doc! { "refreshLogicalSessionCacheNow": 1i32 }, ALL),
+    (
+        "d",
+        || doc! { "setIndexCommitQuorum": "c", "indexNames": ["i"], "commitQuorum": 1i32 },
+        "waoWASX",
+    ),
+    (
+        "d",
+        || doc! { "createSearchIndexes": "c", "indexes": [] },
+        "waoWASX",
+    ),
+    (
+        "d",
+        || doc! { "dropSearchIndex": "c", "name": "i" },
+        "waoWAX",
+    ),
+    ("d", || doc! { "listSearchIndexes": "c" }, "rwaoRWABX"),
+    (
+        "d",
+        || doc! { "updateSearchIndex": "c", "name": "i", "definition": {} },
+        "waoWASX",
+    ),
     ("admin", || doc! { "getDefaultRWConcern": 1i32 }, "MGCX"),
     ("admin", || doc! { "setDefaultRWConcern": 1i32 }, "GCX"),
     ("admin", || doc! { "getClusterParameter": "*" }, "GCX"),
@@ -186,6 +224,11 @@ const MATRIX: &[Row] = &[
         "admin",
         || doc! { "setClusterParameter": { "no": 1i32 } },
         "GCX",
+    ),
+    (
+        "admin",
+        || doc! { "setUserWriteBlockMode": 1i32, "global": false },
+        "BSX",
     ),
     (
         "admin",

@@ -68,8 +68,7 @@ fn open(hooks: commands::StoreHooks) -> Arc<store::Store> {
 /// A server of all commands over a store.
 pub(crate) fn serve(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher> {
     let service = Service::new(config, Arc::new(SystemClock::default()), store);
-    let defaults = &service.state.default_concerns;
-    defaults.load(&service.store).expect("the defaults");
+    service.state.load(&service.store).expect("the settings");
     Arc::new(registry::dispatcher(service.shared()))
 }
 
@@ -109,10 +108,31 @@ pub(crate) fn send(
 }
 
 pub(crate) fn run_case(case: &Json) -> Verdict {
-    let service = service();
+    run_on(&service(), case)
+}
+
+/// The same on a member of a replica set that is reached where the recorder reached it.
+pub(crate) fn run_case_of_set(case: &Json) -> Verdict {
+    let config = Config {
+        host: "127.0.0.1:28710".to_owned(),
+        ..Config::default()
+    };
+    run_on(&serve(config, logging_store()), case)
+}
+
+fn run_on(service: &Dispatcher, case: &Json) -> Verdict {
     let mut conn = service.connect("127.0.0.1:50000");
     recorded::run_case(case, &mut |db, command| {
-        Some(send(&service, &mut conn, db, command))
+        // The recorder's driver gave every command a session.
+        let session = model::Binary {
+            subtype: 4,
+            bytes: &[7; 16],
+        };
+        let mut command = command.to_buf();
+        if command.doc().contains("txnNumber") && !command.doc().contains("lsid") {
+            command.put("lsid", &model::doc! { "id": session });
+        }
+        Some(send(service, &mut conn, db, command.doc()))
     })
 }
 

@@ -11,10 +11,14 @@ struct Db {
 }
 
 impl Db {
-    fn new() -> Db {
-        let service = serve(Config::default(), store());
+    fn over(store: Arc<store::Store>) -> Db {
+        let service = serve(Config::default(), store);
         let conn = service.connect("127.0.0.1:50000");
-        let mut db = Db { service, conn };
+        Db { service, conn }
+    }
+
+    fn new() -> Db {
+        let mut db = Db::over(store());
         db.run(
             "test",
             "{'insert': 'c', 'documents': [{'a': 1, 'b': 1}, {'a': 2, 'b': 2}]}",
@@ -221,4 +225,40 @@ fn arguments() {
         ),
         40415
     );
+}
+
+#[test]
+fn they_survive_a_restart() {
+    let mut db = Db::new();
+    let set =
+        |what: &str| format!("{{'setQuerySettings': {SHAPE}, 'settings': {what}, '$db': 'admin'}}");
+    let hints = "{'indexHints': [{'ns': {'db': 'test', 'coll': 'c'}, 'allowedIndexes': ['b']}]}";
+    let listed = "{'aggregate': 1, 'pipeline': [{'$querySettings': {}}], 'cursor': {}}";
+    db.run("admin", &set(hints));
+    let batch = |db: &mut Db| {
+        let reply = db.run("admin", listed);
+        let cursor = reply.doc().field("cursor").as_doc().expect("a cursor");
+        cursor.field("firstBatch").to_owned_value()
+    };
+    let before = batch(&mut db);
+    let mut db = Db::over(Arc::clone(&db.service.service().store));
+    assert_eq!(batch(&mut db), before);
+    assert_eq!(db.index("{'a': 1, 'b': 1}").as_deref(), Some("b"));
+    db.run("admin", &set("{'reject': true}"));
+    let mut db = Db::over(Arc::clone(&db.service.service().store));
+    assert_eq!(
+        db.code("test", "{'find': 'c', 'filter': {'a': 1, 'b': 1}}"),
+        438
+    );
+    db.run(
+        "admin",
+        &format!("{{'removeQuerySettings': {SHAPE}, '$db': 'admin'}}"),
+    );
+    let mut db = Db::over(Arc::clone(&db.service.service().store));
+    assert_eq!(
+        db.code("test", "{'find': 'c', 'filter': {'a': 1, 'b': 1}}"),
+        0
+    );
+    let none = batch(&mut db).get().as_array().map(|a| a.iter().count());
+    assert_eq!(none, Some(0));
 }

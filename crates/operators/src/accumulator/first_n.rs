@@ -1,7 +1,7 @@
 //! `$firstN`, `$lastN`: `{n, input}`, the values of the first / last n documents; missing becomes
 //! null. Errors: see `n_spec`.
 
-use super::n_spec::{NSpec, count_of, known_count};
+use super::n_spec::{NSpec, count_of_group, known_count};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::ParseCx;
@@ -51,7 +51,7 @@ struct EndN {
 
 impl Accumulator for EndN {
     fn init(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
-        self.n = Some(count_of(value)?);
+        self.n = Some(count_of_group(value)?);
         Ok(())
     }
     fn add(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
@@ -97,11 +97,11 @@ mod tests {
                 "[null, 3]",
             ),
             ("{'$lastN': {'n': 9, 'input': '$v'}}", "[{'v': 1}]", "[1]"),
-            ("{'$firstN': {'n': 0, 'input': '$v'}}", "[]", "!5787908"),
+            ("{'$firstN': {'n': 0, 'input': '$v'}}", "[]", "!7548606"),
             (
                 "{'$firstN': {'n': '$none', 'input': '$v'}}",
                 "[]",
-                "!5787902",
+                "!7548606",
             ),
             ("{'$firstN': 1}", "[]", "!5787801"),
         ]);

@@ -1,7 +1,7 @@
 //! `$maxN`, `$minN`: `{n, input}`, the n largest / smallest values, best first. Nullish values are
 //! left out. Errors: see `n_spec`.
 
-use super::n_spec::{NSpec, count_of, known_count};
+use super::n_spec::{NSpec, count_of_group, known_count};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::ParseCx;
@@ -51,7 +51,7 @@ struct BestN {
 
 impl Accumulator for BestN {
     fn init(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
-        self.n = Some(count_of(value)?);
+        self.n = Some(count_of_group(value)?);
         Ok(())
     }
     fn add(&mut self, cx: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
@@ -107,7 +107,7 @@ mod tests {
                 "[{'v': 1}, {'v': 3}, {'v': null}, {'v': 2}]",
                 "[1, 2]",
             ),
-            ("{'$minN': {'n': 1.5, 'input': '$v'}}", "[]", "!5787903"),
+            ("{'$minN': {'n': 1.5, 'input': '$v'}}", "[]", "!7548606"),
             ("{'$minN': 1}", "[]", "!5787900"),
         ]);
     }

@@ -67,6 +67,19 @@ pub(crate) fn count_of(v: Value<'_>) -> Result<usize> {
     }
 }
 
+/// The value of an accumulator's `n`, which is known when a group begins.
+///
+/// # Errors
+/// 7548606 for what is no positive whole number.
+pub(super) fn count_of_group(v: Value<'_>) -> Result<usize> {
+    count_of(v).or_else(|_| {
+        bail!(
+            7548606,
+            "parameter 'n' must be coercible to a positive 64-bit integer, found {v:?}"
+        )
+    })
+}
+
 /// `n` ahead of time where it is a valid constant.
 pub(crate) fn known_count(n: &BoxExpr) -> Option<usize> {
     n.constant().and_then(|v| count_of(v).ok())

@@ -4,7 +4,7 @@
 //! no `n` / `output` / `sortBy`, 9657900 sortBy empty, 10065 sortBy no document, 15974 / 15975 bad
 //! direction, else see `n_spec`.
 
-use super::n_spec::{count_of, known_count};
+use super::n_spec::{count_of_group, known_count};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::args::missing;
@@ -228,7 +228,7 @@ impl Top {
 
 impl Accumulator for Top {
     fn init(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
-        self.n = Some(count_of(value)?);
+        self.n = Some(count_of_group(value)?);
         Ok(())
     }
     fn add(&mut self, cx: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {

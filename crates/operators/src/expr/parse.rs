@@ -265,6 +265,10 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         ),
         "NOW" => with_path(Value::Date(cx.env.now_ms)),
         "CLUSTER_TIME" => match cx.env.cluster_time {
+            Some(_) if !cx.env.has_now => bail!(
+                51144,
+                "Builtin variable '$$CLUSTER_TIME' is not available in this command"
+            ),
             Some(t) => with_path(Value::Timestamp(t)),
             None => bail!(
                 10071200,

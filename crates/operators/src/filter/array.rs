@@ -63,7 +63,7 @@ pub(super) fn all(
             continue;
         }
         tests.push(match v {
-            Value::Document(d) if is_operator_document(d) => {
+            Value::Document(d) if begins_with_operator(d) => {
                 bail!(code::BAD_VALUE, "no $ expressions in $all")
             }
             Value::Regex(r) => Test::Regex(Pattern::new(r.pattern, r.options)?),
@@ -82,4 +82,42 @@ pub(super) fn is_value_form(d: Doc<'_>) -> bool {
                 "$and" | "$or" | "$nor" | "$where" | "$expr" | "$jsonSchema" | "$text" | "$comment"
             )
         })
+}
+
+/// Operators that stand below a path. A document that begins with another name is a value.
+const BELOW_PATHS: &[&str] = &[
+    "$all",
+    "$bitsAllClear",
+    "$bitsAllSet",
+    "$bitsAnyClear",
+    "$bitsAnySet",
+    "$elemMatch",
+    "$eq",
+    "$exists",
+    "$geoIntersects",
+    "$geoNear",
+    "$geoWithin",
+    "$gt",
+    "$gte",
+    "$in",
+    "$lt",
+    "$lte",
+    "$maxDistance",
+    "$minDistance",
+    "$mod",
+    "$ne",
+    "$near",
+    "$nearSphere",
+    "$nin",
+    "$not",
+    "$options",
+    "$regex",
+    "$size",
+    "$type",
+    "$within",
+];
+
+fn begins_with_operator(d: Doc<'_>) -> bool {
+    d.first()
+        .is_some_and(|(name, _)| BELOW_PATHS.contains(&name))
 }

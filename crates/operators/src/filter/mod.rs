@@ -24,7 +24,7 @@ pub use comparison::{Compare, CompareOp, In};
 pub use element::TypeSet;
 pub use eval::Position;
 pub use failure::explain_failure;
-pub use geo::{Geo, Near, Region, Shape};
+pub use geo::{Geo, Near, Region, Shape, check_on_plane, check_on_sphere};
 pub use json_schema::Schema;
 pub use modulo::Mod;
 pub(crate) use modulo::truncate;

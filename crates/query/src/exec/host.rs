@@ -6,6 +6,7 @@ use super::batch::DocBatch;
 use super::changes::ChangeHost;
 use super::match_filter::MatchFilter;
 use super::request::{GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved};
+use crate::plan::AllowedIndexes;
 use model::{Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value};
 use operators::{Cx, Env, Frame};
 
@@ -173,6 +174,11 @@ pub trait Host: Sync {
 
     /// The operation's collation as the client wrote it, for explain.
     fn collation(&self) -> Option<DocBuf> {
+        None
+    }
+
+    /// The only indexes of a collection that the operation may use, for explain.
+    fn allowed_indexes(&self, _ns: &Namespace) -> Option<AllowedIndexes> {
         None
     }
 

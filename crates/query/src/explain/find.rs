@@ -193,6 +193,13 @@ fn shape(parts: &[&str]) -> String {
     format!("{hash:08X}")
 }
 
+/// What filters of one shape have in common: paths and operators in an order of their own.
+pub fn filter_shape(canonical: Doc<'_>) -> String {
+    let mut out = String::new();
+    outline(canonical, &mut out);
+    out
+}
+
 /// Paths and operators of a filter, without values.
 fn outline(spec: Doc<'_>, out: &mut String) {
     for (name, v) in spec.iter() {
@@ -217,8 +224,8 @@ pub fn query_planner(
     rejected: &[PlanNode],
 ) {
     let parsed = filter::canonical(s.find.filter.spec.doc());
-    let mut filter_shape = String::new();
-    outline(parsed.doc(), &mut filter_shape);
+    let filter_shape = filter_shape(parsed.doc());
+    let filtered = s.find.allowed.as_ref().is_some_and(|a| a.filter);
     let sort = s
         .find
         .sort
@@ -232,7 +239,7 @@ pub fn query_planner(
     let key = shape(&[&hash, index]);
     w.put("namespace", ns)
         .put("parsedQuery", &parsed)
-        .put("indexFilterSet", false);
+        .put("indexFilterSet", filtered);
     w.put("queryHash", hash.as_str())
         .put("planCacheShapeHash", hash.as_str())
         .put("planCacheKey", key.as_str());

@@ -10,7 +10,7 @@ mod pipeline;
 
 pub use access::{ReadStats, measure, measure_distinct};
 pub use filter::canonical;
-pub use find::{ExplainedQuery, Operation, query_planner, tree};
+pub use find::{ExplainedQuery, Operation, filter_shape, query_planner, tree};
 pub use pipeline::{ExplainedSource, aggregation, plain_prefix, put_stats};
 
 use model::{DocBuf, DocWriter, Value};

@@ -9,13 +9,16 @@ use super::id_path::by_id;
 use super::index_path::by_index;
 use super::log_times;
 use super::min_max;
-use super::request::{Hint, PlanRequest};
+use super::request::{AllowedIndexes, Hint, PlanRequest};
 use super::{score, text};
-use crate::exec::{SortBy, SortPattern};
+use crate::exec::{MatchFilter, SortBy, SortPattern};
 use model::{Doc, MongoError, Result};
 use operators::filter::Node;
 use std::sync::Arc;
 use store::{Collection, Index};
+
+/// No access path can answer the query.
+const NO_QUERY_EXECUTION_PLANS: i32 = 291;
 
 static ALL: Node = Node::AlwaysTrue;
 
@@ -55,6 +58,9 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     if let Some(text) = text {
         return text::plan(coll, request, root, text, &indexes);
     }
+    if let Some(allowed) = request.allowed.filter(|_| natural.is_none()) {
+        return among_allowed(coll, request, root, &indexes, allowed);
+    }
     match request.hint {
         Some(Hint::Natural { reverse }) => {
             return Ok(Plan::of(
@@ -68,13 +74,10 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     if let Some(reverse) = natural {
         return Ok(Plan::of(Access::Collection { reverse }, true));
     }
-    if request.allowed.is_some() {
-        return Ok(among_allowed(coll, request, root, &indexes));
-    }
     let by_id = by_id(coll, request, root);
     // One document by its id: nothing can be better.
     if let Some(p) = &by_id
-        && matches!(&p.access, Access::Ids { ids, .. } if ids.len() <= 1)
+        && is_one(p)
     {
         return Ok(p.clone());
     }
@@ -98,29 +101,42 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     ))
 }
 
-/// The best plan over the indexes that settings allow; the best of all when none of them can be
-/// used.
+/// The best plan over some indexes; without one, what [`AllowedIndexes::filter`] says.
 fn among_allowed(
     coll: &Collection,
     request: &PlanRequest<'_>,
     root: &Node,
     indexes: &[Arc<Index>],
-) -> Plan {
-    let allowed: Vec<Arc<Index>> = indexes
+    allowed: &AllowedIndexes,
+) -> Result<Plan> {
+    let usable: Vec<Arc<Index>> = indexes
         .iter()
-        .filter(|i| request.allows(i.name(), i.key_pattern()))
+        .filter(|i| allowed.has(i.name(), i.key_pattern()))
         .cloned()
         .collect();
-    let id_key = model::doc! { "_id": 1i32 };
-    let by_id = by_id(coll, request, root).filter(|_| request.allows("_id_", id_key.doc()));
     let free = PlanRequest {
         allowed: None,
         ..*request
     };
-    match best(by_id, request, root, &allowed, |_| true) {
-        Some((_, plan)) => plan,
-        None => choose(coll, &free).unwrap_or_else(|_| Plan::scan()),
+    let id_key = model::doc! { "_id": 1i32 };
+    // One document by nothing but its id is not planned at all, so that no filter is asked.
+    let only_id = |f: &&MatchFilter| f.spec.doc().count() == 1;
+    let unplanned = allowed.filter && request.filter.as_ref().is_some_and(only_id);
+    let by_id = by_id(coll, &free, root)
+        .filter(|p| unplanned && is_one(p) || allowed.has("_id_", id_key.doc()));
+    match best(by_id, &free, root, &usable, |_| true) {
+        Some((_, plan)) => Ok(plan),
+        None if allowed.filter => {
+            let scan = Access::Collection { reverse: false };
+            Ok(Plan::of(scan, request.sort.is_none()))
+        }
+        None => choose(coll, &free),
     }
+}
+
+/// True for one document by its id.
+fn is_one(plan: &Plan) -> bool {
+    matches!(&plan.access, Access::Ids { ids, .. } if ids.len() <= 1)
 }
 
 /// The bounded index plans that were considered and rejected, for explain.
@@ -189,11 +205,23 @@ fn hinted(
         )));
     };
     if !index.is_keyed() {
+        // A wildcard index has entries of the fields that a query names, and it names none.
+        if is_wildcard(index) && matches!(root, Node::AlwaysTrue) {
+            return Err(MongoError::new(
+                NO_QUERY_EXECUTION_PLANS,
+                "error processing query: No query solutions",
+            ));
+        }
         return Ok(Plan::scan());
     }
     by_index(index, request, root, true)
         .map(|(_, p)| p)
         .ok_or_else(|| MongoError::bad_value("the hinted index cannot answer this query"))
+}
+
+fn is_wildcard(index: &Index) -> bool {
+    let mut parts = index.fields().iter().flat_map(|f| f.path.parts());
+    parts.any(|p| p.name == "$**")
 }
 
 fn is_id_key(d: Doc<'_>) -> bool {

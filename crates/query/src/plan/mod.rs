@@ -34,5 +34,5 @@ pub use distinct::{DistinctScan, DistinctStream, distinct_plan};
 pub use keys::{MatchingKeys, RecordKeys};
 pub use open::{ReadOptions, open_read};
 pub use read::{PlanStream, ScanCounts, count_matches, each_match, scan_counted};
-pub use request::{Hint, PlanRequest};
+pub use request::{AllowedIndexes, Hint, PlanRequest};
 pub(crate) use row_metadata::{INDEX_KEY, RECORD_ID};

@@ -4,10 +4,10 @@
 use super::choose::plan_read;
 use super::distinct::{DistinctStream, distinct_plan};
 use super::read::PlanStream;
-use super::request::{Hint, PlanRequest};
+use super::request::{AllowedIndexes, Hint, PlanRequest};
 use crate::exec::{BatchStream, OpenedRead, ReadRequest};
 use crate::near::{self, NearStream};
-use model::{Doc, OwnedValue, Result};
+use model::{Doc, Result};
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
@@ -27,7 +27,7 @@ pub struct ReadOptions<'o> {
     /// Documents come with record id and index key as metadata.
     pub row_metadata: bool,
     /// The only indexes to consider, see [`PlanRequest::allowed`].
-    pub allowed: Option<&'o [OwnedValue]>,
+    pub allowed: Option<&'o AllowedIndexes>,
 }
 
 impl<'r> PlanRequest<'r> {

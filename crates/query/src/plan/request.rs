@@ -50,6 +50,27 @@ impl Hint {
     }
 }
 
+/// The only indexes a read may use, whatever its hint says.
+#[derive(Clone, Debug)]
+pub struct AllowedIndexes {
+    /// Names and key patterns.
+    pub list: Vec<OwnedValue>,
+    /// Set by an index filter: where none of them can be used the collection is read as a whole.
+    /// Settings of a query rather have no effect then.
+    pub filter: bool,
+}
+
+impl AllowedIndexes {
+    /// Whether an index is one of them.
+    pub(super) fn has(&self, name: &str, key: Doc<'_>) -> bool {
+        self.list.iter().any(|v| match v.get() {
+            Value::String(s) => s == name,
+            Value::Document(d) => model::compare::compare_docs(d, key, None).is_eq(),
+            _ => false,
+        })
+    }
+}
+
 /// A read to be planned.
 #[derive(Clone, Copy, Default)]
 pub struct PlanRequest<'r> {
@@ -67,19 +88,6 @@ pub struct PlanRequest<'r> {
     pub collation: Option<Doc<'r>>,
     /// The state to read; `None` is the latest.
     pub view: Option<&'r ReadView>,
-    /// The only indexes to consider, by name or key pattern, as long as one of them can be used.
-    pub allowed: Option<&'r [OwnedValue]>,
-}
-
-impl PlanRequest<'_> {
-    /// Whether an index may be used.
-    pub(super) fn allows(&self, name: &str, key: Doc<'_>) -> bool {
-        self.allowed.is_none_or(|allowed| {
-            allowed.iter().any(|v| match v.get() {
-                Value::String(s) => s == name,
-                Value::Document(d) => model::compare::compare_docs(d, key, None).is_eq(),
-                _ => false,
-            })
-        })
-    }
+    /// The only indexes to consider; `None` is all.
+    pub allowed: Option<&'r AllowedIndexes>,
 }

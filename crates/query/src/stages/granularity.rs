@@ -137,10 +137,21 @@ impl Granularity {
         match v {
             Value::Decimal128(_) => Value::Decimal128(Decimal128::from_f64(rounded)),
             _ if n == 0.0 => *v,
+            // A power of two is computed from whole numbers, whatever was rounded.
+            _ if matches!(self, Granularity::PowersOf2) => whole(rounded),
             _ => Value::Double(rounded),
         }
         .to_owned_value()
     }
+}
+
+/// A whole number in the smallest type that holds it; others as they are.
+fn whole(n: f64) -> Value<'static> {
+    const LONG: f64 = 9_223_372_036_854_775_808.0;
+    if n.fract() != 0.0 || n.abs() >= LONG {
+        return Value::Double(n);
+    }
+    i32::try_from(n as i64).map_or(Value::Int64(n as i64), Value::Int32)
 }
 
 /// The neighbour of `n` in a series that repeats in every decade.

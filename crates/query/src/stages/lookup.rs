@@ -105,7 +105,10 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
 
 /// The fields whose values are compared, when the join is by values.
 fn joined_fields(name: &str, f: &Fields<'_>) -> Result<Option<(FieldPath, FieldPath)>> {
-    match (f.string("localField")?, f.string("foreignField")?) {
+    // Beside a pipeline an empty name is none.
+    let piped = !f.get("pipeline").is_missing();
+    let field = |name| -> Result<_> { Ok(f.string(name)?.filter(|s| !(piped && s.is_empty()))) };
+    match (field("localField")?, field("foreignField")?) {
         (Some(""), _) | (_, Some("")) => bail!(
             code::FAILED_TO_PARSE,
             "{name} argument 'localField' and 'foreignField' must not be empty"

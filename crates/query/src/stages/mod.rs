@@ -26,6 +26,7 @@ mod index_stats;
 mod join;
 pub(crate) mod limit;
 mod list_cluster_catalog;
+mod list_sampled_queries;
 mod list_sessions;
 mod listed;
 mod lookup;
@@ -35,6 +36,7 @@ mod out;
 mod plan_cache_stats;
 mod project;
 mod query_settings;
+mod query_stats;
 mod rank_fusion;
 mod redact;
 mod replace_root;
@@ -70,6 +72,7 @@ pub static TABLE: StageTable = StageTable(&[
     index_stats::STAGES,
     limit::STAGES,
     list_cluster_catalog::STAGES,
+    list_sampled_queries::STAGES,
     list_sessions::STAGES,
     lookup::STAGES,
     matching::STAGES,
@@ -78,6 +81,7 @@ pub static TABLE: StageTable = StageTable(&[
     plan_cache_stats::STAGES,
     project::STAGES,
     query_settings::STAGES,
+    query_stats::STAGES,
     rank_fusion::STAGES,
     redact::STAGES,
     replace_root::STAGES,

@@ -39,6 +39,7 @@ impl Store {
                 format!("Collection {ns} already exists."),
             ));
         }
+        self.shared.hooks.check_write(ns)?;
         let view = options.doc().contains("viewOn");
         let row = CatalogRow {
             kind: if view { Kind::View } else { Kind::Collection },
@@ -73,6 +74,7 @@ impl Store {
             let Some(c) = self.collection(ns)? else {
                 return Ok(None);
             };
+            self.shared.hooks.check_write(ns)?;
             // Writers inside finish first, later ones are told it is gone. Nothing else is held
             // while they are waited for, so that only users of this collection wait.
             let closed = c.close()?;
@@ -183,6 +185,8 @@ impl Store {
                 "target namespace exists",
             ));
         }
+        self.shared.hooks.check_write(from)?;
+        self.shared.hooks.check_write(to)?;
         // As for a drop nothing else is held while writers are waited for; gates are closed in the
         // order of names, as another rename of the two does.
         let mut both: Vec<&Collection> = [Some(&c), target.as_ref()]
@@ -289,6 +293,7 @@ impl Collection {
     /// # Errors
     /// 175 when the collection is gone; engine failures.
     pub fn set_options(&self, options: DocBuf, command: Option<DocBuf>) -> Result<()> {
+        self.shared.hooks.check_write(&self.ns)?;
         let old = self.options();
         let note = command.map(|o| {
             let note = Note { o, o2: None };

@@ -135,6 +135,9 @@ impl Collection {
             .filter(|i| i.name() == name)
             .cloned()
             .collect();
+        if !named.is_empty() {
+            self.shared.hooks.check_write(&self.ns)?;
+        }
         named.iter().try_for_each(|i| self.remove_index(i, true))?;
         Ok(!named.is_empty())
     }
@@ -145,6 +148,7 @@ impl Collection {
     /// # Errors
     /// As [`Index::open`]; 27 when there is no ready index of that name; engine failures.
     pub fn respecify_index(&self, name: &str, spec: DocBuf, command: Option<DocBuf>) -> Result<()> {
+        self.shared.hooks.check_write(&self.ns)?;
         let note = command.map(|o| Note { o, o2: None });
         self.alter(None, note.as_ref(), |state, _| {
             let mut list = state.indexes.as_ref().clone();
@@ -186,6 +190,7 @@ impl Collection {
                     return Err(MongoError::internal("an index stands in the way"));
                 }
             }
+            self.shared.hooks.check_write(&self.ns)?;
             let mut list = state.indexes.as_ref().clone();
             list.push(index.clone());
             state.indexes = Arc::new(list);
@@ -335,7 +340,7 @@ impl Collection {
             let Some((_, doc)) = record::read(&b.value) else {
                 return Err(error::corrupt("a record"));
             };
-            index.keys_of(doc, &mut b.set)?;
+            index.keys_of_new(doc, &mut b.set)?;
             check_length(index, &b.set, key.len(), engine.caps().key_bytes_max)?;
             if index.is_unique() {
                 let mut wanted = locked.clone();

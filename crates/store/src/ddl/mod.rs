@@ -6,6 +6,7 @@
 mod collections;
 mod indexes;
 pub(crate) mod logged;
+mod shared_keys;
 mod sweep;
 
 pub use indexes::SameIndex;

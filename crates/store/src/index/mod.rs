@@ -12,7 +12,7 @@ pub use interval::KeyInterval;
 pub use key_set::KeySet;
 
 use crate::format::keys;
-use crate::hooks::{Hooks, Predicate};
+use crate::hooks::{Hooks, Places, Predicate};
 use field::encode_component;
 use model::{Array, Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, code};
 use parking_lot::{Mutex, MutexGuard};
@@ -40,6 +40,7 @@ pub struct Index {
     unique: bool,
     sparse: bool,
     partial: Option<Predicate>,
+    places: Option<Arc<dyn Places>>,
     collate: Option<Arc<dyn Collate>>,
     state: Arc<IndexState>,
 }
@@ -86,7 +87,7 @@ impl Index {
             .as_doc()
             .ok_or_else(|| cannot("index specification has no key".to_owned()))?;
         let mut fields = Vec::new();
-        let (mut unkeyed, mut text) = (false, None);
+        let (mut unkeyed, mut text, mut places) = (false, None, None);
         for (path, v) in key.iter() {
             let kind = match v {
                 Value::String("text") if path == "_fts" => {
@@ -98,8 +99,11 @@ impl Index {
                 }
                 _ if path == "_ftsx" && text.is_some() => continue,
                 Value::String("hashed") => FieldKind::Hashed,
-                Value::String("2d" | "2dsphere" | "text") => {
+                Value::String(kind @ ("2d" | "2dsphere" | "text")) => {
                     unkeyed = true;
+                    if kind != "text" {
+                        places = hooks.places(d);
+                    }
                     FieldKind::Ascending
                 }
                 Value::String(other) => {
@@ -136,6 +140,7 @@ impl Index {
             unique: d.field("unique").truthy(),
             sparse: d.field("sparse").truthy(),
             partial,
+            places,
             collate,
             state: Arc::new(IndexState {
                 multikey: AtomicU32::new(multikey),
@@ -292,6 +297,20 @@ impl Index {
         out.extend_from_slice(&self.ident.to_be_bytes());
         out.extend_from_slice(components);
         out.push(keys::END);
+    }
+
+    /// As [`Index::keys_of`], for a document that is written: one that the index cannot hold is
+    /// refused, while one that is there already may go on being there.
+    ///
+    /// # Errors
+    /// As [`Index::keys_of`]; those of [`Places::check`].
+    pub fn keys_of_new(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
+        if let Some(places) = &self.places
+            && self.partial.as_ref().is_none_or(|p| p(doc))
+        {
+            places.check(doc)?;
+        }
+        self.keys_of(doc, set)
     }
 
     /// Fills `set` with the encoded keys of `doc`, sorted and distinct.

@@ -139,6 +139,15 @@ impl Collection {
         mode: &mut Mode<'_, '_>,
     ) -> Result<Inserted> {
         let mut done = Inserted::default();
+        if let Err(e) = self.shared.hooks.check_write(&self.ns) {
+            let refused = if ordered {
+                docs.len().min(1)
+            } else {
+                docs.len()
+            };
+            done.errors = (0..refused).map(|i| (i, e.clone())).collect();
+            return Ok(done);
+        }
         let mut at = 0;
         while at < docs.len() {
             let (mut end, mut bytes) = (at, 0);
@@ -307,7 +316,7 @@ impl Collection {
             for (i, index) in indexes.iter().enumerate() {
                 let set = &mut s.sets[n * indexes.len() + i];
                 let made = index
-                    .keys_of(*doc, set)
+                    .keys_of_new(*doc, set)
                     .and_then(|()| check_length(index, set, id_bytes, key_max));
                 if let Err(e) = made {
                     if chunk.refused.last().is_none_or(|(at, _)| *at != n) {

@@ -247,6 +247,7 @@ impl Collection {
         };
         let filled = self.fill_changes(state, s, keys, decided, building, mode)?;
         if !s.batch.is_empty() {
+            self.shared.hooks.check_write(&self.ns)?;
             for (index, bits) in state.indexes.iter().zip(&filled.multikey) {
                 self.shared.mark_multikey(index, *bits)?;
             }
@@ -392,7 +393,7 @@ impl Collection {
                 let key_max = self.shared.engine.caps().key_bytes_max;
                 for (index, set) in state.indexes.iter().zip(new_keys) {
                     if let Some(d) = new.filter(|d| !index.sees_same(old, *d)) {
-                        index.keys_of(d, set)?;
+                        index.keys_of_new(d, set)?;
                         check_length(index, set, key.len(), key_max)?;
                         if index.is_unique() {
                             want_entries(index, set, &mut s.entry, wanted);

@@ -115,6 +115,17 @@ impl Transaction {
         self.writes.lock().created.push(created);
     }
 
+    /// True for a collection that was created for it and that it has not written to.
+    pub fn has_created_empty(&self, coll: &Arc<Collection>) -> bool {
+        let writes = self.writes.lock();
+        let created = writes.created.iter().any(|(_, uuid)| *uuid == coll.uuid());
+        created
+            && !writes
+                .collections
+                .iter()
+                .any(|t| Arc::ptr_eq(&t.coll, coll))
+    }
+
     /// Enters the gate of a collection until the end of the transaction.
     ///
     /// # Errors

@@ -49,6 +49,7 @@ const SOURCES: &[&str] = &[
     "$indexStats",
     "$listClusterCatalog",
     "$listLocalSessions",
+    "$listSampledQueries",
     "$listSearchIndexes",
     "$listSessions",
     "$planCacheStats",
@@ -181,6 +182,7 @@ impl Walk<'_, '_> {
             }
             "$currentOp" => Ok(()),
             "$listSessions" | "$listLocalSessions" => self.sessions(spec),
+            "$listSampledQueries" => self.asked.needs(Target::Cluster, &[ListSampledQueries]),
             "$querySettings" => self.asked.needs(Target::Cluster, &[QuerySettings]),
             "$queryStats" => self.asked.needs(Target::Cluster, &[QueryStatsRead]),
             _ if PURE.contains(&name) => Ok(()),

@@ -8,6 +8,7 @@ use crate::crud::args::read::AGGREGATE;
 use crate::dispatch::args::collection_name;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::read::shape;
 use crate::read::{CollationArg, StoreHost, environment};
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::expr::ParseCx;
@@ -44,6 +45,10 @@ pub(super) fn explain_aggregate<'a>(
         hint.clone(),
     )
     .asked_by(cx.owner());
+    let ns = coll.as_ref().map(|c| c.ns());
+    let allowed = ns.map(|ns| shape::allowed_indexes(cx.service, ns, inner, &a.shape()));
+    // Rejected queries are explained.
+    let host = host.allowing(ns, allowed.and_then(Result::unwrap_or_default));
     let exec = ExecContext::new(&env, &host);
     aggregation(cx, &pipeline, hint, &exec, level)
 }
@@ -86,6 +91,7 @@ pub(crate) fn aggregation(
                 explain::plain_prefix(pipeline.stages(), exec, fields.as_deref())?;
             find.hint = hint;
             find.collation = exec.host.collation();
+            find.allowed = exec.host.allowed_indexes(ns);
             let coll = cx.service.store.collection(ns)?;
             let explained = Explained {
                 ns: ns.clone(),

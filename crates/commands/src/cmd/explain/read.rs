@@ -8,7 +8,7 @@ use crate::crud::args::{CountArgs, DistinctArgs, FindArgs};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::read::{CollationArg, StoreHost, environment, shape};
-use model::{Doc, DocBuf, Result, Value};
+use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::ExecContext;
@@ -36,14 +36,8 @@ pub(super) fn explain_read<'a>(
     let in_force = collation.document().map(|d| d.to_buf());
     let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None);
     let exec = ExecContext::new(&env, &host);
-    let query = parse(
-        cx,
-        name,
-        own.as_str().unwrap_or_default(),
-        inner,
-        &env,
-        in_force,
-    )?;
+    let own = own.as_str().unwrap_or_default();
+    let query = parse(cx, name, &ns, own, inner, &env, in_force)?;
     if coll.as_ref().is_some_and(|c| c.is_view()) {
         let pipeline = Pipeline::parse(
             &mut ParseCx::new(&env),
@@ -112,6 +106,7 @@ struct Query<'a> {
 fn parse<'a>(
     cx: &Ctx<'a, '_>,
     name: &'a str,
+    ns: &Namespace,
     own: &'a str,
     inner: Doc<'a>,
     env: &Env,
@@ -122,8 +117,8 @@ fn parse<'a>(
             let args = FindArgs::of(own, &arguments(cx, name, FIND, inner)?)?;
             let mut find = crate::cmd::find::parse(&args, env, collation)?;
             // Rejected queries are explained.
-            find.allowed = shape::allowed_indexes(&cx.service.state.query_settings, cx.db, inner)
-                .unwrap_or_default();
+            find.allowed =
+                shape::allowed_indexes(cx.service, ns, inner, &args.shape()).unwrap_or_default();
             Query {
                 find,
                 projection: args.projection,
@@ -136,6 +131,7 @@ fn parse<'a>(
             let find = Find {
                 skip: a.skip,
                 limit: a.limit,
+                allowed: cx.service.state.plan_filters.allowed(ns, &a.shape()),
                 ..plain_find(a.query, a.hint, env, collation)?
             };
             Query {
@@ -148,7 +144,11 @@ fn parse<'a>(
         _ => {
             let a = DistinctArgs::of(own, &arguments(cx, name, DISTINCT, inner)?)?;
             Query {
-                find: plain_find(a.query, a.hint, env, collation)?,
+                find: Find {
+                    allowed: shape::allowed_indexes(cx.service, ns, inner, &a.shape())
+                        .unwrap_or_default(),
+                    ..plain_find(a.query, a.hint, env, collation)?
+                },
                 projection: Doc::EMPTY,
                 key: Some(a.key),
                 on_view: model::doc! { "0": { "$match": a.query } },

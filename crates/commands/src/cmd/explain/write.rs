@@ -10,6 +10,7 @@ use crate::dispatch::args::{missing_field, wrong_type};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::read::{CollationArg, StoreHost, environment};
+use crate::state::plan_filters::ShapeParts;
 use model::{Doc, Result, Tag, Value, bail, code};
 use operators::Env;
 use query::exec::ExecContext;
@@ -120,6 +121,11 @@ pub(super) fn explain_write<'a>(
     if !s.multi {
         find.limit = Some(1);
     }
+    let shape = ShapeParts {
+        sort: s.sort,
+        ..ShapeParts::of(s.filter, s.collation)
+    };
+    find.allowed = cx.service.state.plan_filters.allowed(&ns, &shape);
     let explained = Explained {
         ns,
         coll,

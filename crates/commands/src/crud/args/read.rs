@@ -2,6 +2,7 @@
 
 use super::{NUMBERS, doc_or_empty, hint};
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, collection_name, show};
+use crate::state::plan_filters::ShapeParts;
 use model::{Array, Doc, Result, Tag, Value, bail, code};
 
 /// Table of `find`.
@@ -374,5 +375,49 @@ impl<'a> DistinctArgs<'a> {
             collation: a.doc("collation"),
             hint: hint(a.value("hint"))?,
         })
+    }
+}
+
+impl FindArgs<'_> {
+    /// What makes the shape of the query.
+    pub(crate) fn shape(&self) -> ShapeParts<'_> {
+        ShapeParts {
+            query: self.filter,
+            sort: self.sort,
+            projection: self.projection,
+            collation: self.collation.unwrap_or(Doc::EMPTY),
+        }
+    }
+}
+
+impl CountArgs<'_> {
+    /// What makes the shape of the query.
+    pub(crate) fn shape(&self) -> ShapeParts<'_> {
+        ShapeParts::of(self.query, self.collation)
+    }
+}
+
+impl DistinctArgs<'_> {
+    /// What makes the shape of the query.
+    pub(crate) fn shape(&self) -> ShapeParts<'_> {
+        ShapeParts::of(self.query, self.collation)
+    }
+}
+
+impl AggregateArgs<'_> {
+    /// What makes the shape of the query that the pipeline begins with: its `$match`, and the
+    /// `$sort` behind that.
+    pub(crate) fn shape(&self) -> ShapeParts<'_> {
+        let mut shape = ShapeParts::of(Doc::EMPTY, self.collation);
+        let mut stages = self.pipeline.iter().filter_map(|s| s.as_doc()?.first());
+        let mut next = stages.next();
+        if let Some(("$match", Value::Document(query))) = next {
+            shape.query = query;
+            next = stages.next();
+        }
+        if let Some(("$sort", Value::Document(sort))) = next {
+            shape.sort = sort;
+        }
+        shape
     }
 }

@@ -114,6 +114,11 @@ fn partial_filter(filter: Doc<'_>) -> Result<()> {
                 for (op, v) in ops.iter().filter(|(op, _)| op.starts_with('$')) {
                     let fine = match op {
                         "$exists" => v.truthy(),
+                        // All of them equalities.
+                        "$all" => v.as_array().is_some_and(|a| {
+                            a.iter()
+                                .all(|v| !matches!(v, Value::Regex(_) | Value::Document(_)))
+                        }),
                         _ => matches!(
                             op,
                             "$eq"

@@ -8,12 +8,14 @@ mod near;
 mod parse;
 mod shape;
 mod sphere;
+mod stored;
 
 pub(super) use near::LegacyDistances;
 pub use near::Near;
 pub use shape::Shape;
 
 use model::{Result, Value};
+pub use stored::{check_on_plane, check_on_sphere};
 
 /// A parsed geospatial test.
 pub enum Geo {

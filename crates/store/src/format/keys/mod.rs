@@ -378,5 +378,13 @@ pub fn id_of_tail(entry: &[u8]) -> Option<&[u8]> {
     body.get(body.len().checked_sub(u32::from_be_bytes(*len) as usize)?..)
 }
 
+/// What stands before the tail of a non-unique entry, and the id in it.
+pub fn split_tail(entry: &[u8]) -> Option<(&[u8], &[u8])> {
+    let id = id_of_tail(entry)?;
+    // The end of the key, the id, and its length in one byte or five.
+    let tail = id.len() + if entry.last() == Some(&0xFF) { 6 } else { 2 };
+    Some((entry.get(..entry.len().checked_sub(tail)?)?, id))
+}
+
 #[cfg(test)]
 mod tests;

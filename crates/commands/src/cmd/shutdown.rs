@@ -1,0 +1,41 @@
+//! `shutdown`: ends the process as a signal does: requests under way get their time, data is
+//! flushed. The client's connection is closed instead of a reply.
+
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::command::Command;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
+use model::{Result, bail, code};
+
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "shutdown",
+    "ends the server",
+    Privilege::Cluster(&[auth::Action::Shutdown]),
+    flag::ADMIN | flag::NEVER_FAILS,
+    &[
+        arg("force", Kind::BoolLike),
+        arg("timeoutSecs", Kind::AtLeast(0, code::BAD_VALUE)),
+    ],
+    run,
+)];
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let here = cx.conn.identity.is_local();
+    if !cx.service.access.enabled() && !here {
+        bail!(
+            code::UNAUTHORIZED,
+            "shutdown must run from localhost when running db without auth"
+        );
+    }
+    let Some(shut_down) = cx.service.state.shut_down.get() else {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "this server ends with the process it is part of"
+        );
+    };
+    cx.service
+        .log('I', "COMMAND", "Shutting down: a client has asked for it");
+    shut_down();
+    Ok(Outcome::Close)
+}

@@ -1,0 +1,35 @@
+//! `setUserWriteBlockMode`: holds back what users write, until it is called again.
+
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::command::Command;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
+use crate::state::user_writes::reason;
+use model::{Result, bail, code};
+
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "setUserWriteBlockMode",
+    "blocks what users write, or lets it pass again",
+    Privilege::Cluster(&[auth::Action::SetUserWriteBlockMode]),
+    flag::ADMIN | flag::WRITE_CONCERN,
+    &[
+        arg("global", Kind::Bool).required(),
+        arg("reason", Kind::Str),
+    ],
+    run,
+)];
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let reason = reason(cx.args.str("reason").unwrap_or("Unspecified"))?;
+    if cx.service.config.replica_set.is_none() {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "setUserWriteBlockMode cannot be run on standalones"
+        );
+    }
+    let wanted = cx.args.bool("global", false).then_some(reason);
+    let state = &cx.service.state.user_writes;
+    state.set(&cx.service.store, wanted)?;
+    Ok(Outcome::Reply)
+}

@@ -1,0 +1,101 @@
+//! Whether the writes of users are blocked, as `setUserWriteBlockMode` left it: kept in a setting
+//! of the store, so that a restart does not lift the block.
+//!
+//! Promises: while nothing is blocked a write pays one load. Must not know: which operations write,
+//! who may do so all the same.
+
+use model::{DocBuf, MongoError, Result, Value, bail, code, doc};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use store::Store;
+
+const SETTING: &str = "userWriteBlock";
+/// The reasons that may be given; the first is that of a command which gives none.
+const REASONS: &[&str] = &[
+    "Unspecified",
+    "ClusterToClusterMigrationInProgress",
+    "DiskUseThresholdExceeded",
+];
+
+/// The block of user writes.
+#[derive(Default)]
+pub struct UserWrites {
+    blocked: AtomicBool,
+    /// Why; held while the block changes.
+    reason: Mutex<Option<&'static str>>,
+}
+
+/// The reason of this name.
+///
+/// # Errors
+/// 2 for any other.
+pub fn reason(name: &str) -> Result<&'static str> {
+    match REASONS.iter().find(|known| **known == name) {
+        Some(known) => Ok(known),
+        None => bail!(
+            code::BAD_VALUE,
+            "Enumeration value '{name}' for field 'setUserWriteBlockMode.reason' is not a valid \
+                value"
+        ),
+    }
+}
+
+impl UserWrites {
+    /// Reads what an earlier run left.
+    ///
+    /// # Errors
+    /// Engine failures; 2 for a reason that is not known.
+    pub fn load(&self, store: &Store) -> Result<()> {
+        if let Some(row) = store.setting(SETTING)?
+            && let Value::String(name) = row.doc().field("reason")
+        {
+            *self.reason.lock() = Some(reason(name)?);
+            self.blocked.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// True while they are blocked.
+    pub fn are_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Acquire)
+    }
+
+    /// Lets them pass.
+    ///
+    /// # Errors
+    /// 371 UserWritesBlocked.
+    pub fn check(&self) -> Result<()> {
+        if !self.are_blocked() {
+            return Ok(());
+        }
+        let reason = self.reason.lock().unwrap_or("Unspecified");
+        Err(MongoError::new(
+            code::USER_WRITES_BLOCKED,
+            format!("User writes blocked, reason: {reason}"),
+        ))
+    }
+
+    /// Blocks them for a reason, or lets them pass again.
+    ///
+    /// # Errors
+    /// 20 IllegalOperation when they are blocked for another reason; engine failures, after which
+    /// nothing is changed.
+    pub fn set(&self, store: &Store, wanted: Option<&'static str>) -> Result<()> {
+        let mut reason = self.reason.lock();
+        if let (Some(now), Some(wanted)) = (*reason, wanted)
+            && now != wanted
+        {
+            return Err(MongoError::new(
+                code::ILLEGAL_OPERATION,
+                format!("user writes are blocked already, for the reason {now}, not {wanted}"),
+            ));
+        }
+        if *reason != wanted {
+            let row = wanted.map_or_else(DocBuf::new, |r| doc! { "reason": r });
+            store.set_setting(SETTING, &row)?;
+            *reason = wanted;
+            self.blocked.store(wanted.is_some(), Ordering::Release);
+        }
+        Ok(())
+    }
+}

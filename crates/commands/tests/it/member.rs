@@ -1,0 +1,147 @@
+//! What administrators ask of a member of a set, of search and of the process: the answers of a
+//! single server.
+
+use crate::behaviour::{logging_store, send, serve};
+use crate::interrupts::json;
+use commands::{Config, Dispatcher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn server(set: bool) -> Arc<Dispatcher> {
+    let config = Config {
+        replica_set: set.then(|| "rs0".to_owned()),
+        ..Config::default()
+    };
+    serve(config, logging_store())
+}
+
+fn code(service: &Dispatcher, command: &str) -> i64 {
+    let command = json(&command.replace('\'', "\""));
+    let mut conn = service.connect("127.0.0.1:1");
+    let reply = send(service, &mut conn, "d", command.doc());
+    reply.doc().field("code").as_i64_exact().unwrap_or(0)
+}
+
+#[test]
+fn codes_of_a_member_and_of_a_standalone_server() {
+    let (member, standalone) = (server(true), server(false));
+    for s in [&member, &standalone] {
+        code(
+            s,
+            "{'createIndexes': 'c', 'indexes': [{'key': {'a': 1}, 'name': 'a'}]}",
+        );
+    }
+    for (command, of_member, of_standalone) in [
+        ("'replSetStepDown': 60", 262, 76),
+        ("'replSetStepDown': 0", 262, 76),
+        ("'replSetStepDown': -1", 2, 76),
+        ("'replSetStepDown': 5", 2, 76),
+        (
+            "'replSetStepDown': 5, 'secondaryCatchUpPeriodSecs': 5",
+            262,
+            76,
+        ),
+        (
+            "'replSetStepDown': 5, 'secondaryCatchUpPeriodSecs': -1",
+            2,
+            76,
+        ),
+        (
+            "'replSetStepDown': 5, 'secondaryCatchUpPeriodSecs': 'x'",
+            14,
+            76,
+        ),
+        ("'replSetStepDown': 60, 'force': 'yes'", 14, 76),
+        ("'replSetStepUp': 1", 0, 76),
+        ("'replSetFreeze': 10", 95, 76),
+        ("'replSetFreeze': 0", 95, 76),
+        ("'replSetMaintenance': true", 95, 76),
+        ("'replSetSyncFrom': 'h:1'", 95, 76),
+        ("'replSetSyncFrom': 1", 14, 76),
+        ("'replSetAbortPrimaryCatchUp': 1", 20, 76),
+    ] {
+        let command = format!("{{{command}, '$db': 'admin'}}");
+        assert_eq!(code(&member, &command), of_member, "{command}");
+        assert_eq!(code(&standalone, &command), of_standalone, "{command}");
+        let elsewhere = command.replace("'admin'", "'d'");
+        assert_eq!(code(&member, &elsewhere), 13, "{elsewhere}");
+    }
+    for (command, of_member, of_standalone) in [
+        (
+            "{'setIndexCommitQuorum': 'c', 'indexNames': ['a'], 'commitQuorum': 1}",
+            27,
+            20,
+        ),
+        (
+            "{'setIndexCommitQuorum': 'c', 'indexNames': ['x'], 'commitQuorum': 1}",
+            27,
+            20,
+        ),
+        (
+            "{'setIndexCommitQuorum': 'c', 'indexNames': [1], 'commitQuorum': 1}",
+            14,
+            20,
+        ),
+        (
+            "{'setIndexCommitQuorum': 'no', 'indexNames': ['x'], 'commitQuorum': 1}",
+            26,
+            20,
+        ),
+        (
+            "{'setIndexCommitQuorum': 'c', 'indexNames': ['a']}",
+            40414,
+            40414,
+        ),
+        ("{'refreshLogicalSessionCacheNow': 1}", 0, 0),
+        (
+            "{'createSearchIndexes': 'c', 'indexes': [{'definition': {}}]}",
+            31082,
+            31082,
+        ),
+        ("{'createSearchIndexes': 'c'}", 40414, 40414),
+        ("{'createSearchIndexes': 'c', 'indexes': {}}", 14, 14),
+        ("{'createSearchIndexes': 1, 'indexes': []}", 73, 73),
+        ("{'listSearchIndexes': 'c', 'name': 'x'}", 31082, 31082),
+        ("{'dropSearchIndex': 'c', 'other': 'x'}", 40415, 40415),
+        ("{'updateSearchIndex': 'c', 'name': 'x'}", 40414, 40414),
+        (
+            "{'updateSearchIndex': 'c', 'name': 'x', 'definition': {}}",
+            31082,
+            31082,
+        ),
+        ("{'setAuditConfig': 1}", 59, 59),
+        ("{'clearJumboFlag': 'd.c'}", 59, 59),
+    ] {
+        assert_eq!(code(&member, command), of_member, "{command}");
+        assert_eq!(code(&standalone, command), of_standalone, "{command}");
+    }
+}
+
+#[test]
+fn a_client_on_this_machine_ends_the_server() {
+    let s = server(true);
+    let shutdown = json(r#"{"shutdown": 1, "$db": "admin"}"#);
+    assert_eq!(
+        code(&s, "{'shutdown': 1, '$db': 'admin'}"),
+        20,
+        "a part of another process"
+    );
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let ask = || _ = ASKED.fetch_add(1, Ordering::Relaxed);
+    assert!(s.service().state.shut_down.set(Box::new(ask)).is_ok());
+    let mut far = s.connect("10.0.0.1:1");
+    let refused = send(&s, &mut far, "admin", shutdown.doc());
+    assert_eq!(refused.doc().field("code").as_i64_exact(), Some(13));
+    assert_eq!(
+        code(&s, "{'shutdown': 1, 'timeoutSecs': -1, '$db': 'admin'}"),
+        2
+    );
+    assert_eq!(code(&s, "{'shutdown': 1}"), 13);
+    assert_eq!(ASKED.load(Ordering::Relaxed), 0);
+    let mut near = s.connect("127.0.0.1:1");
+    let request = commands::Request::new(shutdown.doc());
+    let mut reply = Vec::new();
+    let outcome = s.handle(&mut near, &request, &mut reply);
+    assert_eq!((outcome, reply), (commands::Outcome::Close, Vec::new()));
+    assert_eq!(ASKED.load(Ordering::Relaxed), 1);
+}

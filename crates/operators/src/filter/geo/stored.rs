@@ -1,0 +1,81 @@
+//! What geospatial indexes demand of documents.
+
+use super::shape::Shape;
+use model::{Doc, Result, Value, bail};
+
+/// Checks the value of a field that a 2dsphere index is on. Null is none.
+///
+/// # Errors
+/// 16755 for what is neither GeoJSON nor a legacy point on the earth.
+pub fn check_on_sphere(v: &Value<'_>, doc: Doc<'_>) -> Result<()> {
+    if v.is_missing() || v.is_nullish() {
+        return Ok(());
+    }
+    let why = match v {
+        Value::Document(_) | Value::Array(_) => match Shape::any(v) {
+            Ok(_) => return Ok(()),
+            Err(e) => e.message().to_owned(),
+        },
+        v => format!(
+            "geo element must be an array or object: {}",
+            model::show::Shown(v)
+        ),
+    };
+    bail!(16755, "Can't extract geo keys: {doc:?}  {why}")
+}
+
+/// Checks the value of a field that a 2d index is on: a pair of numbers or a list of such pairs.
+/// Other types are left out of the index.
+///
+/// # Errors
+/// 16804 an element of a list that is no pair, 13067 and 13068 too few numbers, 13026 no numbers,
+/// 13027 out of bounds.
+pub fn check_on_plane(v: &Value<'_>, (min, max): (f64, f64)) -> Result<()> {
+    let Some(d) = pair(v).filter(|d| !d.is_empty()) else {
+        return Ok(());
+    };
+    if d.first().is_some_and(|(_, v)| v.is_number()) {
+        return check_pair(d, (min, max));
+    }
+    for (_, v) in d.iter() {
+        let Some(inner) = pair(&v) else {
+            bail!(
+                16804,
+                "location object expected, location array not in correct format"
+            );
+        };
+        if !inner.is_empty() {
+            check_pair(inner, (min, max))?;
+        }
+    }
+    Ok(())
+}
+
+fn pair<'a>(v: &Value<'a>) -> Option<Doc<'a>> {
+    match v {
+        Value::Document(d) => Some(*d),
+        Value::Array(a) => Some(a.as_doc()),
+        _ => None,
+    }
+}
+
+fn check_pair(d: Doc<'_>, (min, max): (f64, f64)) -> Result<()> {
+    let mut values = d.iter().map(|(_, v)| v);
+    let Some(x) = values.next() else {
+        bail!(13067, "geo field is empty");
+    };
+    let Some(y) = values.next() else {
+        bail!(13068, "geo field only has 1 element");
+    };
+    let (Some(x), Some(y)) = (x.as_f64(), y.as_f64()) else {
+        bail!(
+            13026,
+            "geo values must be 'legacy coordinate pairs' for 2d indexes"
+        );
+    };
+    let inside = |n: f64| (min..=max).contains(&n);
+    if !inside(x) || !inside(y) {
+        bail!(13027, "point not in interval of [ {min}, {max} ]: {d:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! `$listSampledQueries: {namespace}`: the queries that `configureQueryAnalyzer` has let the server
+//! sample; only on the admin database. Errors: 14 no object and wrong types, 40415 unknown, 73
+//! elsewhere and for a name that is none.
+
+use super::fields::Fields;
+use super::listed::Listed;
+use crate::stage::{PipelineSource, Placement, StageOp, one};
+use model::{Namespace, Value, bail, code};
+
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$listSampledQueries",
+    placement: Placement::DATABASE,
+    parse: |scx, name, arg| {
+        let Value::Document(spec) = arg else {
+            bail!(
+                code::TYPE_MISMATCH,
+                "{name} must take a nested object but found: {}",
+                arg.type_name()
+            );
+        };
+        let f = Fields::new(name, spec, &["namespace"])?;
+        if let Some(ns) = f.string("namespace")? {
+            Namespace::parse(ns)?;
+        }
+        if scx.options.target != PipelineSource::Database("admin".to_owned()) {
+            bail!(
+                code::INVALID_NAMESPACE,
+                "{name} must be run against the 'admin' database with {{aggregate: 1}}"
+            );
+        }
+        let spec = spec.to_buf();
+        one(Listed::new(model::doc! { name: arg }, move |host| {
+            host.list("$listSampledQueries", "admin", spec.doc())
+        }))
+    },
+}];

@@ -1,0 +1,59 @@
+//! `$queryStats: {transformIdentifiers}`: statistics of query shapes; only on the admin database.
+//! None are kept: MongoDB's, too, are off unless `internalQueryStatsRateLimit` says otherwise.
+//! Errors: 9 no object, 14 wrong types, 40414 and 40415 missing and unknown fields, 2 an algorithm
+//! that is none, 73 elsewhere.
+
+use super::fields::Fields;
+use super::listed::Listed;
+use crate::stage::{PipelineSource, Placement, StageOp, one};
+use model::{Doc, Result, Value, bail, code};
+
+/// Fewest bytes of a key.
+const KEY_BYTES_MIN: usize = 32;
+
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$queryStats",
+    placement: Placement::DATABASE,
+    parse: |scx, name, arg| {
+        let Value::Document(spec) = arg else {
+            bail!(
+                code::FAILED_TO_PARSE,
+                "{name} value must be an object. Found: {}",
+                arg.type_name()
+            );
+        };
+        let f = Fields::new(name, spec, &["transformIdentifiers"])?;
+        if let Some(transform) = f.document("transformIdentifiers")? {
+            check_transform(transform)?;
+        }
+        if scx.options.target != PipelineSource::Database("admin".to_owned()) {
+            bail!(
+                code::INVALID_NAMESPACE,
+                "{name} must be run against the 'admin' database with {{aggregate: 1}}"
+            );
+        }
+        one(Listed::new(model::doc! { name: arg }, |_| Ok(Vec::new())))
+    },
+}];
+
+fn check_transform(spec: Doc<'_>) -> Result<()> {
+    const SCOPE: &str = "$queryStats.transformIdentifiers";
+    let f = Fields::new(SCOPE, spec, &["algorithm", "hmacKey"])?;
+    f.required("algorithm")?;
+    match f.string("algorithm")? {
+        Some("hmac-sha-256") => {}
+        other => bail!(
+            code::BAD_VALUE,
+            "Enumeration value '{}' for field '{SCOPE}.algorithm' is not a valid value",
+            other.unwrap_or("")
+        ),
+    }
+    match f.required("hmacKey")? {
+        Value::Binary(key) if key.bytes.len() >= KEY_BYTES_MIN => Ok(()),
+        Value::Binary(_) => bail!(
+            code::FAILED_TO_PARSE,
+            "the 'hmacKey' of $queryStats must be {KEY_BYTES_MIN} bytes or longer"
+        ),
+        v => f.wrong_type("hmacKey", v, "binData"),
+    }
+}
