@@ -1,9 +1,10 @@
 //! The adapter between the network layer and the dispatcher: implements [`Handler`] by
 //! [`Dispatcher`].
 
-use crate::net::{Class, ConnHandle, FlushTurn, Handler, Next, PeerInfo};
+use crate::net::{Class, ConnHandle, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
 use commands::dispatch::spec::flag;
 use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence};
+use logs::{Entry, REDACTED, Severity, component, id};
 use model::{Doc, DocBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,6 +128,7 @@ impl Handler for CommandHandler {
         let address = peer.address.to_string();
         let mut connection = self.dispatcher.connect_linked(&address, Some(link));
         connection.identity.came_in_at(peer.local);
+        self.dispatcher.service().connected(&connection.info);
         Client {
             connection,
             again: None,
@@ -213,15 +215,27 @@ impl Handler for CommandHandler {
     }
 
     fn disconnect(&self, client: Client) {
+        let info = Arc::clone(&client.connection.info);
         drop(client);
+        self.dispatcher.service().disconnected(&info);
+    }
+
+    fn refused(&self, peer: &PeerAddr) {
+        self.dispatcher.service().turned_away(&peer.to_string());
     }
 
     fn panicked(&self, command: &str, panic: &str) {
-        eprintln!("quarry: command {command:?} panicked: {panic}");
-        self.dispatcher.service().log(
-            'F',
-            "COMMAND",
-            &format!("command {command:?} panicked: {panic}"),
-        );
+        let message = format!("command {command:?} panicked");
+        let entry = Entry::info(id::PANIC, component::COMMAND, "-", &message);
+        let service = self.dispatcher.service();
+        // What a panic says may hold a value of the client.
+        let text = if service.config.log.redacts() {
+            REDACTED
+        } else {
+            panic
+        };
+        service.tell(&entry.severity(Severity::Fatal).attr(|w| {
+            w.put("panic", text);
+        }));
     }
 }

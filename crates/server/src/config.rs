@@ -1,10 +1,15 @@
 //! Configuration: command line over configuration file over defaults. Option names are mongod's
 //! wherever it has one.
 
+mod logging;
+
+pub use logging::{LogArgs, Logging};
+
 use crate::engines::{EngineOptions, NAMES};
 use crate::net::TlsMode;
 use crate::tls::TlsFiles;
 use clap::Args;
+use logging::{OperationProfiling, ProcessManagement, Sections, SystemLog};
 use model::DocBuf;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -101,6 +106,9 @@ pub struct ServeArgs {
     /// Server parameter, such as enableTestCommands=1; may be given several times
     #[arg(long = "setParameter", value_name = "NAME=VALUE")]
     pub set_parameter: Vec<String>,
+    /// The log, the process, what is slow.
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 #[derive(Deserialize, Default)]
@@ -114,9 +122,11 @@ struct File {
     #[serde(rename = "setParameter")]
     set_parameter: BTreeMap<String, serde_yaml_ng::Value>,
     #[serde(rename = "systemLog")]
-    system_log: serde_yaml_ng::Value,
+    system_log: Option<SystemLog>,
     #[serde(rename = "processManagement")]
-    process_management: serde_yaml_ng::Value,
+    process_management: Option<ProcessManagement>,
+    #[serde(rename = "operationProfiling")]
+    operation_profiling: Option<OperationProfiling>,
 }
 
 #[derive(Deserialize, Default)]
@@ -163,6 +173,7 @@ struct Security {
     authorization: Option<String>,
     javascript_enabled: Option<bool>,
     key_file: Option<PathBuf>,
+    redact_client_log_data: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -226,6 +237,8 @@ pub struct Settings {
     pub parameters: Vec<(String, String)>,
     /// What the file says that has no effect here.
     pub without_effect: Vec<String>,
+    /// The log, the process, what is slow.
+    pub log: Logging,
 }
 
 impl Settings {
@@ -266,14 +279,16 @@ impl Settings {
         let auth = checks_access(args, &file.security)?;
         let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
         let mut without_effect = Vec::new();
-        leaves("systemLog", &file.system_log, &mut without_effect);
-        leaves(
-            "processManagement",
-            &file.process_management,
-            &mut without_effect,
-        );
+        let sections = Sections {
+            log: file.system_log,
+            process: file.process_management,
+            profiling: file.operation_profiling,
+            redact: file.security.redact_client_log_data,
+        };
+        let log = Logging::of(&args.log, sections, &mut without_effect)?;
         Ok(Settings {
             without_effect,
+            log,
             tls: tls(args, file.net.tls)?,
             auth,
             allow_open_access,
@@ -327,6 +342,7 @@ impl Settings {
                 w.doc("replication").put("replSet", name.as_str());
             });
         }
+        self.log.parsed(&mut d);
         d
     }
 }
@@ -491,23 +507,6 @@ fn known_compressors(given: Option<&str>) -> Result<Vec<String>, String> {
     Ok(if disabled { Vec::new() } else { names })
 }
 
-/// The full names of all values in a section.
-fn leaves(name: &str, section: &serde_yaml_ng::Value, names: &mut Vec<String>) {
-    match section {
-        serde_yaml_ng::Value::Null => {}
-        serde_yaml_ng::Value::Mapping(fields) => {
-            for (key, value) in fields {
-                leaves(
-                    &format!("{name}.{}", key.as_str().unwrap_or("?")),
-                    value,
-                    names,
-                );
-            }
-        }
-        _ => names.push(name.to_owned()),
-    }
-}
-
 fn known_engine(given: Option<String>) -> Result<String, String> {
     let engine = given.unwrap_or_else(|| "rocksdb".to_owned());
     if !NAMES.contains(&engine.as_str()) {
@@ -562,13 +561,34 @@ mod tests {
         assert_eq!((s.port, s.memory_bytes, s.bind_ip.len()), (7, 1 << 30, 2));
         assert_eq!(s.dbpath, PathBuf::from("/x"));
         assert!(s.without_effect.is_empty());
-        let sections = "systemLog:\n  destination: file\n  path: /l\nprocessManagement:\n";
+        let sections = "systemLog:\n  destination: file\n  path: /l\n  verbosity: 2\n\
+                        processManagement:\n  timeZoneInfo: /usr/share/zoneinfo\n";
         std::fs::write(&path, sections).unwrap();
         let s = Settings::of(&args).unwrap();
-        assert_eq!(
-            s.without_effect,
-            ["systemLog.destination", "systemLog.path"]
-        );
+        assert_eq!(s.without_effect, ["processManagement.timeZoneInfo"]);
+        assert_eq!((s.log.path, s.log.verbosity), (Some("/l".into()), 2));
+        for (refused, named) in [
+            ("systemLog:\n  destination: syslog\n", "syslog"),
+            ("systemLog:\n  destination: file\n", "systemLog.path"),
+            (
+                "systemLog:\n  component:\n    query: 1\n",
+                "systemLog.component",
+            ),
+            (
+                "systemLog:\n  timeStampFormat: iso8601-local\n",
+                "iso8601-local",
+            ),
+            ("systemLog:\n  logAppend: true\n", "logpath"),
+            ("processManagement:\n  fork: true\n", "logpath"),
+            (
+                "operationProfiling:\n  mode: some\n",
+                "operationProfiling.mode",
+            ),
+        ] {
+            std::fs::write(&path, refused).unwrap();
+            let e = Settings::of(&args).unwrap_err();
+            assert!(e.contains(named), "{refused}: {e}");
+        }
         std::fs::write(&path, "net:\n  prot: 5\n").unwrap();
         assert!(Settings::of(&args).unwrap_err().contains("prot"));
         assert!(

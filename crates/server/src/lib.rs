@@ -10,6 +10,8 @@ pub mod config;
 pub mod engines;
 pub mod memory;
 pub mod net;
+pub mod process;
+pub mod report;
 
 pub mod serve;
 pub mod tls;

@@ -86,6 +86,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .service
         .store
         .create_collection(&ns, options, names::new_uuid())?;
+    cx.service.created(&c);
     cx.service.ttl.track(&c);
     Ok(Outcome::Reply)
 }

@@ -130,7 +130,14 @@ fn go_on(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         &next,
         now_us,
         waited,
-    )?;
+    );
+    match &login {
+        Ok(Login::Wait(_)) => {}
+        ended => cx
+            .service
+            .authenticated(cx.conn, ended.as_ref().map(|_| ())),
+    }
+    let login = login?;
     cx.conn.show_user();
     Ok(match login {
         Login::More(answer) => reply(cx, false, &answer),
@@ -159,7 +166,10 @@ fn authenticate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let claimed = cx.args.str("user");
-    let subject = x509(&cx.service.access, &mut cx.conn.identity, claimed)?;
+    let entered = x509(&cx.service.access, &mut cx.conn.identity, claimed);
+    cx.service
+        .authenticated(cx.conn, entered.as_ref().map(|_| ()));
+    let subject = entered?;
     cx.conn.show_user();
     cx.reply
         .put("dbname", "$external")

@@ -5,10 +5,12 @@
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{CommandTable, OpClass, Privilege, flag};
+use crate::dispatch::spec::{CommandTable, Kinds, OpClass, Privilege, flag};
+use crate::read::stats::{signed, write_latency};
 use crate::release::VERSION;
 use crate::state::machine::Process;
 use crate::state::service::Service;
+use metrics::LatencyCounts;
 use model::{DocWriter, Result, Value, doc_fields};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -35,6 +37,8 @@ pub(crate) static COMMANDS: &[Command] = &[
 struct Facts<'f> {
     service: &'f Service,
     commands: &'f CommandTable,
+    /// Latencies with their distribution.
+    histograms: bool,
 }
 
 impl std::ops::Deref for Facts<'_> {
@@ -57,6 +61,7 @@ static SECTIONS: &[Section] = &[
     ("logicalSessionRecordCache", true, session_cache),
     ("mirroredReads", false, mirrored_reads),
     ("network", true, network),
+    ("opLatencies", true, op_latencies),
     ("opcounters", true, op_counters),
     ("opcountersRepl", true, op_counters_repl),
     ("repl", true, repl),
@@ -73,6 +78,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let facts = Facts {
         service: cx.service,
         commands: cx.commands,
+        histograms: asked
+            .field("opLatencies")
+            .as_doc()
+            .is_some_and(|d| d.field("histograms").truthy()),
     };
     head(&facts, &mut cx.reply);
     for (name, default, write) in SECTIONS {
@@ -95,6 +104,7 @@ fn diagnostic_data(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let facts = Facts {
         service: cx.service,
         commands: cx.commands,
+        histograms: false,
     };
     let mut data = cx.reply.doc("data");
     data.put("start", now);
@@ -146,9 +156,12 @@ fn connections(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let max = i32::try_from(s.config.connections_max).unwrap_or(i32::MAX);
     doc_fields!(w;
         "current": current, "available": max.saturating_sub(current),
-            "totalCreated": s.connections.created(), "rejected": 0i32,
-        "active": active, "threaded": 0i32
+            "totalCreated": s.connections.created()
     );
+    if let Some(network) = s.state.network.get() {
+        w.put("rejected", signed(network().rejected_connections));
+    }
+    w.put("active", active);
 }
 
 fn extra_info(_: &Facts<'_>, w: &mut DocWriter<'_>) {
@@ -186,15 +199,29 @@ fn mirrored_reads(_: &Facts<'_>, w: &mut DocWriter<'_>) {
 }
 
 fn network(s: &Facts<'_>, w: &mut DocWriter<'_>) {
-    let (in_, out) = (
-        s.counters.bytes_in.load(Relaxed),
-        s.counters.bytes_out.load(Relaxed),
-    );
-    doc_fields!(w;
-        "bytesIn": in_, "bytesOut": out, "physicalBytesIn": in_, "physicalBytesOut": out,
-        "numSlowDNSOperations": 0i64, "numSlowSSLOperations": 0i64,
-            "numRequests": s.counters.requests.load(Relaxed)
-    );
+    let requests = s.counters.requests.load(Relaxed);
+    // Without a network, as in tests, nobody can say how much came over it.
+    if let Some(network) = s.state.network.get() {
+        let n = network();
+        let (in_, out) = (signed(n.bytes_in), signed(n.bytes_out));
+        doc_fields!(w; "bytesIn": in_, "bytesOut": out, "physicalBytesIn": in_,
+            "physicalBytesOut": out);
+    }
+    w.put("numRequests", requests);
+}
+
+/// Latencies of all commands of each kind. Microseconds.
+fn op_latencies(s: &Facts<'_>, w: &mut DocWriter<'_>) {
+    for (name, kind) in [
+        ("reads", Kinds::Read),
+        ("writes", Kinds::Write),
+        ("commands", Kinds::Command),
+    ] {
+        let mut all = LatencyCounts::default();
+        let rows = s.commands.all().filter(|row| row.kind == kind);
+        rows.for_each(|row| all.add(&row.latency.counts()));
+        write_latency(&all, s.histograms, &mut w.doc(name));
+    }
 }
 
 fn op_counters(s: &Facts<'_>, w: &mut DocWriter<'_>) {

@@ -1,6 +1,7 @@
 //! State of one connection between its requests.
 
 use super::interrupt::{Interrupt, Link};
+use super::observe::LastUsed;
 use crate::access::Identity;
 use crate::state::connections::{ConnectionInfo, Connections};
 use crate::state::cursors::Cursors;
@@ -26,6 +27,12 @@ pub struct Connection {
     pub(super) interrupt: Arc<Interrupt>,
     /// What its operation waits for.
     pub(crate) awaits: Option<Awaits>,
+    /// The namespace used last.
+    pub(super) last_used: LastUsed,
+    /// Since when its operation waits for data, monotonic microseconds.
+    pub(super) idle_since_us: Option<u64>,
+    /// How long its operation has waited for data.
+    pub(super) idle_us: u64,
     all: Arc<Connections>,
 }
 
@@ -45,6 +52,9 @@ impl Connection {
                 Arc::new(Operation::new(Arc::clone(&service.config.memory))),
             )),
             awaits: None,
+            last_used: LastUsed::default(),
+            idle_since_us: None,
+            idle_us: 0,
             all: Arc::clone(&service.connections),
         }
     }

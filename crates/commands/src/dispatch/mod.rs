@@ -15,6 +15,7 @@ pub mod ctx;
 mod durability;
 pub mod generic;
 pub mod interrupt;
+pub(crate) mod observe;
 mod operation;
 mod reply;
 pub mod reported;
@@ -23,6 +24,7 @@ pub mod retry;
 pub mod spec;
 mod transaction;
 
+use crate::state::events;
 use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::{SessionWrites, TRANSIENT, is_transient};
@@ -34,6 +36,8 @@ use ctx::Ctx;
 use generic::{Generic, Lsid};
 use interrupt::{Link, Running};
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
+use observe::Ended;
+use query::examined;
 use reported::Reported;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
@@ -118,6 +122,7 @@ impl Dispatcher {
         request: &Request<'_>,
         reply: &mut Vec<u8>,
     ) -> Outcome {
+        let _entered = events::enter(conn.info.id);
         let memory = Arc::clone(conn.interrupt.memory());
         let (account, capacity) = (memory.begin(), reply.capacity());
         let outcome = self.answer(conn, request, reply);
@@ -179,9 +184,17 @@ impl Dispatcher {
             waited: request.waited && conn.failing.is_none(),
             ..*request
         };
+        if let Some(since) = conn.idle_since_us.take() {
+            conn.idle_us += self.service.clock.monotonic_us().saturating_sub(since);
+        }
+        examined::begin();
+        let start = reply.len();
         let result = self.run(conn, request, row.command, run, reply);
         counters.end(result.is_err());
-        if matches!(result, Ok(Outcome::Wait { .. })) {
+        if let Ok(Outcome::Wait { on, .. }) = &result {
+            if !matches!(on, WaitFor::Unlock | WaitFor::Time) {
+                conn.idle_since_us = Some(self.service.clock.monotonic_us());
+            }
             // It goes on later and is shown until then.
             return result;
         }
@@ -190,7 +203,22 @@ impl Dispatcher {
         }
         conn.awaits = None;
         // The buffers go back, so that noting an operation costs two copies and no allocation.
-        if let Some(op) = conn.info.op.lock().take() {
+        let op = conn.info.op.lock().take();
+        if let Some(op) = op {
+            let error = result.as_ref().err();
+            if !error.is_some_and(|refused| refused.again) {
+                let ended = Ended {
+                    request,
+                    row,
+                    op: &op,
+                    error: error.map(|refused| &refused.error),
+                    reply: match error {
+                        Some(_) => &[],
+                        None => reply.get(start..).unwrap_or_default(),
+                    },
+                };
+                ended.told(&self.service, conn);
+            }
             *conn.info.spare.lock() = (op.db, op.body);
         }
         result

@@ -7,11 +7,12 @@ pub mod counters;
 mod cursor_owner;
 pub mod cursors;
 pub mod engine_stats;
+pub mod events;
 pub mod failpoints;
-pub mod log;
 pub(crate) mod machine;
 pub(crate) mod operations;
 pub mod parameters;
+pub mod profile;
 pub mod query_settings;
 pub(crate) mod replica_set;
 pub mod service;
@@ -21,7 +22,6 @@ pub mod transactions;
 pub mod ttl;
 pub mod waiters;
 
-use log::LogLines;
 use model::{DocBuf, OwnedValue};
 use parameters::Parameters;
 use parking_lot::Mutex;
@@ -30,33 +30,6 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicI64;
 use transactions::TransactionCounts;
-
-/// Profiling of one database, as `profile` sets it.
-#[derive(Clone, Debug, Default)]
-pub struct ProfileLevel {
-    /// 0 off, 1 slow operations, 2 all.
-    pub level: i32,
-    /// Only operations that match.
-    pub filter: Option<DocBuf>,
-}
-
-/// Slow operations, for all databases.
-#[derive(Clone, Copy, Debug)]
-pub struct Slow {
-    /// Milliseconds from which an operation is slow.
-    pub ms: i32,
-    /// Share of slow operations that is recorded.
-    pub sample_rate: f64,
-}
-
-impl Default for Slow {
-    fn default() -> Slow {
-        Slow {
-            ms: 100,
-            sample_rate: 1.0,
-        }
-    }
-}
 
 /// An index filter for one query shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +52,20 @@ pub type AutoCompact = Option<(i64, bool)>;
 /// Reads certificates again; the error is one line.
 pub type RotateCertificates = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
+/// What the network has done since the start.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Network {
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub requests: u64,
+    pub rejected_connections: u64,
+    pub open_connections: u64,
+}
+
+/// Asks the network.
+pub type NetworkFigures = Box<dyn Fn() -> Network + Send + Sync>;
+
 /// All of it.
 pub struct State {
     /// What `rotateCertificates` does; nothing without TLS.
@@ -93,14 +80,12 @@ pub struct State {
     pub snapshots: snapshots::Snapshots,
     /// Failures asked for by a client that tests itself.
     pub failpoints: failpoints::FailPoints,
-    /// Last log lines.
-    pub log: LogLines,
     /// Feature compatibility version.
     pub fcv: Mutex<String>,
-    /// Profiling levels by database.
-    pub profile: Mutex<BTreeMap<String, ProfileLevel>>,
-    /// What counts as slow.
-    pub slow: Mutex<Slow>,
+    /// Which operations are recorded.
+    pub profile: profile::Profile,
+    /// What the network has done; set by the server that has one.
+    pub network: OnceLock<NetworkFigures>,
     /// Times `fsync` locked against writes and was not undone.
     pub fsync_locks: AtomicI64,
     /// Background compaction.
@@ -126,10 +111,9 @@ impl Default for State {
             transactions: TransactionCounts::default(),
             snapshots: snapshots::Snapshots::default(),
             failpoints: failpoints::FailPoints::default(),
-            log: LogLines::default(),
             fcv: Mutex::new(crate::release::FCV.to_owned()),
-            profile: Mutex::default(),
-            slow: Mutex::default(),
+            profile: profile::Profile::default(),
+            network: OnceLock::new(),
             fsync_locks: AtomicI64::new(0),
             auto_compact: Mutex::default(),
             cluster_parameters: Mutex::default(),
