@@ -229,8 +229,10 @@ mod tests {
             });
         assert_eq!(
             entry.line(0),
-            "{\"t\":{\"$date\":\"1970-01-01T00:00:00.000+00:00\"},\"s\":\"I\",  \"c\":\"NETWORK\",  \
-             \"id\":22943,   \"ctx\":\"listener\",\"msg\":\"a \\\"b\\\"\",\"attr\":{\"connectionId\":7}}"
+            concat!(
+                r#"{"t":{"$date":"1970-01-01T00:00:00.000+00:00"},"s":"I",  "c":"NETWORK",  "#,
+                r#""id":22943,   "ctx":"listener","msg":"a \"b\"","attr":{"connectionId":7}}"#
+            )
         );
         let warning = Entry::info(1, "CONTROL", "main", "m").of_start().line(0);
         assert!(

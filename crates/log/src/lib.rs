@@ -1,8 +1,8 @@
 //! The server's log: entries in mongod's JSON form, the last of them in memory for `getLog`, and a
 //! thread that writes them.
 //!
-//! Promises: writing an entry never waits for a device; what had to be left out is counted and said;
-//! a line is one JSON object whatever the entry holds.
+//! Promises: writing an entry never waits for a device; what had to be left out is counted and
+//! said; a line is one JSON object whatever the entry holds.
 //! Must not know: what happens in the server; who asks for an entry says everything.
 
 mod entry;

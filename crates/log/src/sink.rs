@@ -1,5 +1,5 @@
-//! Where lines go: a thread writes them from a bounded queue. Promises: nobody waits for the device;
-//! what does not fit is counted, and a line says so once there is room.
+//! Where lines go: a thread writes them from a bounded queue. Promises: nobody waits for the
+//! device; what does not fit is counted, and a line says so once there is room.
 
 use crate::entry::{Entry, Severity, component, id};
 use parking_lot::{Condvar, Mutex};

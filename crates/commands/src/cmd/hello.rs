@@ -223,8 +223,7 @@ fn speculate(cx: &mut Ctx<'_, '_>) -> Result<Option<DocBuf>> {
         let claimed = asked.field("user").as_str();
         let entered = x509(access, &mut cx.conn.identity, claimed);
         cx.conn.identity.speculates();
-        cx.service
-            .authenticated(cx.conn, entered.as_ref().map(|_| ()));
+        super::sasl::told(cx, entered.as_ref().map(|_| ()));
         let entered = entered.ok();
         cx.conn.show_user();
         return Ok(entered.map(|s| model::doc! { "dbname": "$external", "user": s.as_str() }));

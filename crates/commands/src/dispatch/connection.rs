@@ -1,9 +1,9 @@
 //! State of one connection between its requests.
 
 use super::interrupt::{Interrupt, Link};
-use super::observe::LastUsed;
 use crate::access::Identity;
 use crate::state::connections::{ConnectionInfo, Connections};
+use crate::state::counters::LastUsed;
 use crate::state::cursors::Cursors;
 use crate::state::failpoints::Failure;
 use crate::state::service::Service;

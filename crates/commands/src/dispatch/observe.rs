@@ -10,7 +10,6 @@ use super::request::Request;
 use super::spec::{Counted, OpClass, flag};
 use crate::ddl::names;
 use crate::state::connections::CurrentOp;
-use crate::state::counters::NamespaceUse;
 use crate::state::operations::kind;
 use crate::state::service::Service;
 use logs::{Entry, component, id, redacted};
@@ -33,14 +32,6 @@ pub(super) struct Ended<'e> {
     pub(super) reply: &'e [u8],
 }
 
-/// The namespace a connection has used last, so that it is looked up once for many operations.
-#[derive(Default)]
-pub(crate) struct LastUsed {
-    db: String,
-    coll: String,
-    used: Option<Arc<NamespaceUse>>,
-}
-
 impl Ended<'_> {
     /// Counts the operation and records it where that is wanted.
     pub(super) fn told(&self, service: &Service, conn: &mut Connection) {
@@ -53,9 +44,11 @@ impl Ended<'_> {
         self.row.latency.record(took_us);
         if let Some(coll) = self.collection() {
             let class = self.row.command.class;
-            conn.last_used
-                .of(service, &self.op.db, coll)
-                .add(class, self.row.kind, took_us);
+            conn.last_used.of(&service.counters, &self.op.db, coll).add(
+                class,
+                self.row.kind,
+                took_us,
+            );
         }
         if service.state.profile.concerns(took_us) {
             self.record(service, conn, took_us);
@@ -240,19 +233,6 @@ impl Ended<'_> {
                 }
             }
         })
-    }
-}
-
-impl LastUsed {
-    fn of(&mut self, service: &Service, db: &str, coll: &str) -> &NamespaceUse {
-        let same = self.db == db && self.coll == coll;
-        if !same || self.used.as_ref().is_none_or(|u| u.is_forgotten()) {
-            self.db = db.to_owned();
-            self.coll = coll.to_owned();
-            self.used = None;
-        }
-        self.used
-            .get_or_insert_with(|| service.counters.namespace(&format!("{db}.{coll}")))
     }
 }
 

@@ -52,6 +52,14 @@ impl NamespaceUse {
     }
 }
 
+/// The namespace a connection has used last, so that it is looked up once for many operations.
+#[derive(Default)]
+pub(crate) struct LastUsed {
+    db: String,
+    coll: String,
+    used: Option<Arc<NamespaceUse>>,
+}
+
 /// All counts of a service.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -125,5 +133,19 @@ impl Counters {
     /// Requests for commands that do not exist.
     pub fn unknown(&self) -> i64 {
         self.unknown.load(Relaxed)
+    }
+}
+
+impl LastUsed {
+    /// The counts of a collection.
+    pub(crate) fn of(&mut self, counters: &Counters, db: &str, coll: &str) -> &NamespaceUse {
+        let same = self.db == db && self.coll == coll;
+        if !same || self.used.as_ref().is_none_or(|u| u.is_forgotten()) {
+            self.db = db.to_owned();
+            self.coll = coll.to_owned();
+            self.used = None;
+        }
+        self.used
+            .get_or_insert_with(|| counters.namespace(&format!("{db}.{coll}")))
     }
 }

@@ -3,7 +3,7 @@
 
 use super::connections::ConnectionInfo;
 use super::service::Service;
-use crate::dispatch::connection::Connection;
+use crate::access::Attempt;
 use logs::{Entry, REDACTED, Severity, component, id, redacted};
 use model::{Binary, Doc, DocWriter, MongoError, Namespace, Result, code};
 use std::cell::Cell;
@@ -130,22 +130,23 @@ impl Service {
         }));
     }
 
-    /// An attempt to log in has ended. Tells it once.
+    /// An attempt to log in has ended; it is told of once.
     pub(crate) fn authenticated(
         &self,
-        conn: &mut Connection,
+        info: &ConnectionInfo,
+        attempt: Option<Attempt>,
         result: std::result::Result<(), &MongoError>,
     ) {
-        let Some(attempt) = conn.identity.take_attempt() else {
+        let Some(attempt) = attempt else {
             return;
         };
-        let context = conn.info.name();
+        let context = info.name();
         let (id, message) = match &result {
             Ok(()) => (id::AUTHENTICATED, "Successfully authenticated"),
             Err(_) => (id::NOT_AUTHENTICATED, "Failed to authenticate"),
         };
         let entry = Entry::info(id, component::ACCESS, &context, message).attr(|w| {
-            w.put("client", &conn.info.peer)
+            w.put("client", &info.peer)
                 .put("isSpeculative", attempt.speculative)
                 .put("isClusterMember", false)
                 .put("mechanism", attempt.mechanism)

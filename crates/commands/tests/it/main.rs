@@ -15,6 +15,7 @@ mod golden;
 mod interrupts;
 mod memory;
 mod metamorphic;
+mod observability;
 mod out;
 mod protocol;
 mod query_settings;
