@@ -25,6 +25,7 @@ enum Path {
 thread_local! {
     static KEYS: Cell<u64> = const { Cell::new(0) };
     static DOCS: Cell<u64> = const { Cell::new(0) };
+    static RETURNED: Cell<u64> = const { Cell::new(0) };
     static PATHS: RefCell<SmallVec<[Path; 2]>> = RefCell::new(SmallVec::new());
 }
 
@@ -35,12 +36,15 @@ pub struct Examined {
     pub keys: u64,
     /// Documents.
     pub docs: u64,
+    /// Documents given to the client.
+    pub returned: u64,
 }
 
 /// Begins an operation on this thread.
 pub fn begin() {
     KEYS.set(0);
     DOCS.set(0);
+    RETURNED.set(0);
     PATHS.with_borrow_mut(SmallVec::clear);
 }
 
@@ -49,20 +53,36 @@ pub fn so_far() -> Examined {
     Examined {
         keys: KEYS.get(),
         docs: DOCS.get(),
+        returned: RETURNED.get(),
     }
 }
 
 /// Adds what was looked at, here or by a thread that worked for this one.
 pub fn add(more: Examined) {
-    KEYS.set(KEYS.get().wrapping_add(more.keys));
-    DOCS.set(DOCS.get().wrapping_add(more.docs));
+    step(more.keys, more.docs);
+}
+
+fn step(keys: u64, docs: u64) {
+    KEYS.set(KEYS.get().wrapping_add(keys));
+    DOCS.set(DOCS.get().wrapping_add(docs));
+}
+
+/// So many documents stand in the reply.
+pub fn returned(documents: usize) {
+    RETURNED.set(documents as u64);
 }
 
 /// A document was read by its `_id`, without a plan.
 pub fn by_id(found: bool) {
     let n = u64::from(found);
     path(Path::Id);
-    add(Examined { keys: n, docs: n });
+    RETURNED.set(n);
+    step(n, n);
+}
+
+/// Whether the operation has read a whole collection.
+pub fn scanned_collection() -> bool {
+    PATHS.with_borrow(|paths| paths.iter().any(|p| matches!(p, Path::Collection)))
 }
 
 /// The access paths of the operation, as MongoDB's `planSummary` writes them; `None` when nothing
@@ -129,6 +149,6 @@ impl Meter {
     /// A step of the scan has looked at so many documents; `keys` counts from the scan's beginning.
     pub(crate) fn step(&mut self, docs: u64, keys: u64) {
         let more = keys.saturating_sub(std::mem::replace(&mut self.keys, keys));
-        add(Examined { keys: more, docs });
+        step(more, docs);
     }
 }

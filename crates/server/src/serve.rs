@@ -166,6 +166,11 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     let network = move || figures().map(shown).unwrap_or_default();
     // Nobody else sets it.
     let _ = service.state.network.set(Box::new(network));
+    if service.engine_persistent() {
+        let path = settings.dbpath.clone();
+        let disk = move || disk_bytes(&path);
+        let _ = service.state.disk_bytes.set(Box::new(disk));
+    }
     announce(settings, &server, log);
     release.release();
     if process::is_in_background() {
@@ -282,6 +287,16 @@ fn shown(n: NetStats) -> Network {
         rejected_connections: n.rejected_connections,
         open_connections: n.current_connections,
     }
+}
+
+/// Bytes used and all bytes of the file system of a path.
+fn disk_bytes(path: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Some((
+        bytes(stat.f_blocks.saturating_sub(stat.f_bfree)),
+        bytes(stat.f_blocks),
+    ))
 }
 
 /// Bytes the engine may still fill; one that keeps data in memory knows of no device.

@@ -173,24 +173,33 @@ fn extra_info(_: &Facts<'_>, w: &mut DocWriter<'_>) {
     );
 }
 
+/// Operations that run now: those that read, those that write, others.
+fn running(s: &Facts<'_>) -> (i32, i32, i32) {
+    let mut found = (0, 0, 0);
+    for conn in s.connections.list() {
+        let class = conn.op.lock().as_ref().map(|op| op.command.class);
+        match class {
+            None => {}
+            Some(OpClass::Query | OpClass::GetMore) => found.0 += 1,
+            Some(OpClass::Insert | OpClass::Update | OpClass::Delete) => found.1 += 1,
+            Some(OpClass::Command) => found.2 += 1,
+        }
+    }
+    found
+}
+
 fn global_lock(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let total_us = s.uptime_ms().saturating_mul(1000);
-    let active = i32::try_from(s.counters.active.load(Relaxed)).unwrap_or(0);
+    let (readers, writers, others) = running(s);
     doc_fields!(w;
         "totalTime": total_us,
-        "currentQueue": { "total": 0i32, "readers": 0i32, "writers": 0i32 },
-        "activeClients": { "total": active, "readers": 0i32, "writers": 0i32 }
+        "activeClients": { "total": readers + writers + others, "readers": readers,
+            "writers": writers }
     );
 }
 
 fn session_cache(s: &Facts<'_>, w: &mut DocWriter<'_>) {
-    let active = s.state.sessions.len() as i32;
-    let started = Value::Date(s.started_ms);
-    doc_fields!(w;
-        "activeSessionsCount": active, "sessionsCollectionJobCount": 0i32,
-        "lastSessionsCollectionJobTimestamp": started, "transactionReaperJobCount": 0i32,
-            "sessionCatalogSize": 0i32
-    );
+    w.put("activeSessionsCount", s.state.sessions.len() as i32);
 }
 
 fn mirrored_reads(_: &Facts<'_>, w: &mut DocWriter<'_>) {
@@ -263,9 +272,7 @@ fn repl(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 fn storage_engine(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let name = s.engine_name();
     doc_fields!(w;
-        "name": name, "supportsCommittedReads": true,
-            "oldestRequiredTimestampForCrashRecovery": s.operation_time(),
-        "dropPendingIdents": 0i64, "supportsSnapshotReadConcern": true, "readOnly": false,
+        "name": name, "supportsCommittedReads": true, "supportsSnapshotReadConcern": true, "readOnly": false,
             "persistent": s.engine_persistent(),
         "backupCursorOpen": false
     );
@@ -274,11 +281,6 @@ fn storage_engine(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 fn transactions(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let counts = &s.state.transactions;
     for (name, count) in [
-        ("retriedCommandsCount", 0),
-        ("retriedStatementsCount", 0),
-        ("transactionsCollectionWriteCount", counts.committed()),
-        ("currentActive", 0),
-        ("currentInactive", counts.open()),
         ("currentOpen", counts.open()),
         ("totalAborted", counts.aborted()),
         ("totalCommitted", counts.committed()),
@@ -295,7 +297,7 @@ fn transactions(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 /// What monitoring tools read of WiredTiger's section, filled with the engine's own numbers.
 fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let e = s.engine_numbers();
-    let active = i32::try_from(s.counters.active.load(Relaxed)).unwrap_or(0);
+    let (readers, writers, _) = running(s);
     doc_fields!(w;
         "uri": "statistics:",
         "cache": {
@@ -305,12 +307,7 @@ fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
             "bytes read into cache": e.read_bytes,
             "bytes written from cache": e.written_bytes
         },
-        "transaction": { "transaction checkpoints": e.flushes, "transaction begins": e.commits,
-            "transactions committed": e.commits },
-        "concurrentTransactions": {
-            "read": { "out": active, "available": 128 - active.min(128), "totalTickets": 128i32 },
-            "write": { "out": 0i32, "available": 128i32, "totalTickets": 128i32 }
-        }
+        "concurrentTransactions": { "read": { "out": readers }, "write": { "out": writers } }
     );
 }
 
@@ -357,6 +354,17 @@ fn metrics(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     drop(commands);
     let open = s.cursors.counts();
     doc_fields!(w;
+        "document": {
+            "deleted": s.counters.documents.deleted.load(Relaxed),
+            "inserted": s.counters.documents.inserted.load(Relaxed),
+            "returned": s.counters.documents.returned.load(Relaxed),
+            "updated": s.counters.documents.updated.load(Relaxed)
+        },
+        "queryExecutor": {
+            "scanned": s.counters.documents.keys_examined.load(Relaxed),
+            "scannedObjects": s.counters.documents.examined.load(Relaxed),
+            "collectionScans": { "total": s.counters.documents.collection_scans.load(Relaxed) }
+        },
         "cursor": {
             "timedOut": open.timed_out,
             "totalOpened": open.opened,

@@ -9,13 +9,16 @@ use super::connection::Connection;
 use super::request::Request;
 use super::spec::{Counted, OpClass, flag};
 use crate::ddl::names;
+use crate::read::stats::signed;
 use crate::state::connections::CurrentOp;
+use crate::state::counters::Documents;
 use crate::state::operations::kind;
 use crate::state::service::Service;
 use logs::{Entry, component, id, redacted};
 use model::{Doc, DocBuf, DocWriter, MongoError, Namespace, Result, Value, doc};
 use query::examined;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// Largest command document shown whole.
 const COMMAND_BYTES_MAX: usize = 16 * 1024;
@@ -42,16 +45,41 @@ impl Ended<'_> {
         // The time a getMore waited for data is not work.
         let took_us = all_us.saturating_sub(std::mem::take(&mut conn.idle_us));
         self.row.latency.record(took_us);
+        let scanned = examined::scanned_collection();
         if let Some(coll) = self.collection() {
             let class = self.row.command.class;
-            conn.last_used.of(&service.counters, &self.op.db, coll).add(
-                class,
-                self.row.kind,
-                took_us,
-            );
+            let used = conn.last_used.of(&service.counters, &self.op.db, coll);
+            used.add(class, self.row.kind, took_us);
+            if scanned {
+                used.add_scan(self.request.body.field("tailable").truthy());
+            }
         }
+        self.count_documents(&service.counters.documents, scanned);
         if service.state.profile.concerns(took_us) {
             self.record(service, conn, took_us);
+        }
+    }
+
+    fn count_documents(&self, counts: &Documents, scanned: bool) {
+        let looked = examined::so_far();
+        let add = |counter: &AtomicI64, n: i64| {
+            if n != 0 {
+                counter.fetch_add(n, Relaxed);
+            }
+        };
+        add(&counts.keys_examined, signed(looked.keys));
+        add(&counts.examined, signed(looked.docs));
+        add(&counts.collection_scans, i64::from(scanned));
+        let reply = Doc::from_prefix(self.reply);
+        let number = |name: &str| reply.field(name).as_i64_exact().unwrap_or(0);
+        match self.row.command.class {
+            _ if self.reply.is_empty() => {}
+            OpClass::Insert => add(&counts.inserted, number("n")),
+            OpClass::Update => add(&counts.updated, number("nModified")),
+            OpClass::Delete => add(&counts.deleted, number("n")),
+            OpClass::Query | OpClass::GetMore | OpClass::Command => {
+                add(&counts.returned, signed(looked.returned));
+            }
         }
     }
 
@@ -250,17 +278,7 @@ fn effects(command: &str, reply: Doc<'_>, w: &mut DocWriter<'_>) {
             let Some(cursor) = reply.field("cursor").as_doc() else {
                 return;
             };
-            let batch = if command == "getMore" {
-                "nextBatch"
-            } else {
-                "firstBatch"
-            };
-            if let Value::Array(batch) = cursor.field(batch) {
-                w.put(
-                    "nreturned",
-                    i64::try_from(batch.iter().count()).unwrap_or(i64::MAX),
-                );
-            }
+            w.put("nreturned", signed(examined::so_far().returned));
             match cursor.field("id").as_i64_exact() {
                 Some(0) => w.put("cursorExhausted", true),
                 Some(id) if command != "getMore" => w.put("cursorid", id),

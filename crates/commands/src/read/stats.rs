@@ -83,8 +83,23 @@ pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -
         "nindexes",
         fit(signed((s.index_bytes.len() + usize::from(own_id)) as u64)),
     );
-    w.doc("indexDetails");
-    w.array("indexBuilds");
+    let mut details = w.doc("indexDetails");
+    let indexes = c.indexes();
+    for (name, bytes) in &s.index_bytes {
+        let index = indexes.iter().find(|i| i.name() == name);
+        let mut one = details.doc(name);
+        one.put("storageBytes", signed(*bytes));
+        if let Some(index) = index {
+            one.put("multikey", index.is_multikey())
+                .put("ready", index.is_ready());
+        }
+    }
+    drop(details);
+    let mut builds = w.array("indexBuilds");
+    for index in indexes.iter().filter(|i| !i.is_ready()) {
+        builds.push(index.name());
+    }
+    drop(builds);
     let total = sum_indexes(&s);
     w.put("totalIndexSize", fit(total / scale));
     w.put(
@@ -165,10 +180,12 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
             );
         }
         if spec.contains("queryExecStats") {
+            let used = service.counters.of(&ns.to_string());
+            let (total, tailable) = used.map_or((0, 0), |u| u.collection_scans());
             w.doc("queryExecStats")
                 .doc("collectionScans")
-                .put("total", 0i64)
-                .put("nonTailable", 0i64);
+                .put("total", total)
+                .put("nonTailable", total - tailable);
         }
     });
     failed.map(|()| vec![doc])

@@ -19,7 +19,23 @@ pub struct NamespaceUse {
     /// By class of operation, in the order of [`OpClass`].
     tallies: [(AtomicI64, AtomicI64); 6],
     latencies: [OpLatency; 3],
+    /// All scans of the collection, and those by tailing cursors.
+    scans: (AtomicI64, AtomicI64),
     forgotten: AtomicBool,
+}
+
+/// Documents by what was done with them.
+#[derive(Debug, Default)]
+#[allow(missing_docs)]
+pub struct Documents {
+    pub inserted: AtomicI64,
+    pub updated: AtomicI64,
+    pub deleted: AtomicI64,
+    pub returned: AtomicI64,
+    pub examined: AtomicI64,
+    /// Index entries.
+    pub keys_examined: AtomicI64,
+    pub collection_scans: AtomicI64,
 }
 
 impl NamespaceUse {
@@ -29,6 +45,15 @@ impl NamespaceUse {
         time.fetch_add(i64::try_from(us).unwrap_or(i64::MAX), Relaxed);
         count.fetch_add(1, Relaxed);
         self.latencies[kind as usize].record(us);
+    }
+    /// Adds a scan of the whole collection.
+    pub(crate) fn add_scan(&self, tailable: bool) {
+        self.scans.0.fetch_add(1, Relaxed);
+        self.scans.1.fetch_add(i64::from(tailable), Relaxed);
+    }
+    /// Scans of the whole collection, and how many of them were by tailing cursors.
+    pub fn collection_scans(&self) -> (i64, i64) {
+        (self.scans.0.load(Relaxed), self.scans.1.load(Relaxed))
     }
     /// The namespace is gone; a new one of the same name begins anew.
     pub(crate) fn is_forgotten(&self) -> bool {
@@ -66,6 +91,8 @@ pub struct Counters {
     classes: [AtomicI64; 6],
     unknown: AtomicI64,
     namespaces: Mutex<BTreeMap<String, Arc<NamespaceUse>>>,
+    /// Documents by what was done with them.
+    pub documents: Documents,
     /// Requests received.
     pub requests: AtomicI64,
     /// Commands running now.

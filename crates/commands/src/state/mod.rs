@@ -66,6 +66,9 @@ pub struct Network {
 /// Asks the network.
 pub type NetworkFigures = Box<dyn Fn() -> Network + Send + Sync>;
 
+/// Asks the file system; `None` when it does not answer.
+pub type DiskBytes = Box<dyn Fn() -> Option<(u64, u64)> + Send + Sync>;
+
 /// All of it.
 pub struct State {
     /// What `rotateCertificates` does; nothing without TLS.
@@ -96,8 +99,8 @@ pub struct State {
     pub query_settings: query_settings::QuerySettings,
     /// Index filters by namespace.
     pub plan_filters: Mutex<BTreeMap<String, Vec<PlanFilter>>>,
-    /// Bytes used and all bytes of the file system; the server measures them now and then.
-    pub disk_bytes: Mutex<(i64, i64)>,
+    /// Bytes used and all bytes of the file system the data is on; set by a server that has one.
+    pub disk_bytes: OnceLock<DiskBytes>,
     /// Default read and write concern, as `setDefaultRWConcern` left them.
     pub default_concerns: concerns::DefaultConcerns,
 }
@@ -119,7 +122,7 @@ impl Default for State {
             cluster_parameters: Mutex::default(),
             query_settings: Default::default(),
             plan_filters: Mutex::default(),
-            disk_bytes: Mutex::default(),
+            disk_bytes: OnceLock::new(),
             default_concerns: concerns::DefaultConcerns::default(),
         }
     }

@@ -10,6 +10,7 @@ mod codes;
 mod durability;
 mod expected;
 mod explain;
+mod figures;
 mod find_options;
 mod golden;
 mod interrupts;

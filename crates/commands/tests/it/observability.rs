@@ -8,14 +8,14 @@ use model::{Doc, DocBuf, Value};
 use std::sync::Arc;
 use storage::MemoryEngine;
 
-struct Seen {
+pub(crate) struct Seen {
     server: Arc<Dispatcher>,
     conn: Connection,
     log: Arc<Log>,
 }
 
 impl Seen {
-    fn new() -> Seen {
+    pub(crate) fn new() -> Seen {
         let log = Arc::new(Log::new());
         let config = Config {
             log: Arc::clone(&log),
@@ -28,14 +28,22 @@ impl Seen {
         Seen { server, conn, log }
     }
 
-    fn run(&mut self, db: &str, command: &str) -> DocBuf {
+    pub(crate) fn run(&mut self, db: &str, command: &str) -> DocBuf {
         send(&self.server, &mut self.conn, db, json(command).doc())
     }
 
-    fn ok(&mut self, command: &str) -> DocBuf {
+    pub(crate) fn ok(&mut self, command: &str) -> DocBuf {
         let reply = self.run("db", command);
         assert_eq!(code(&reply), 0, "{command}: {reply:?}");
         reply
+    }
+
+    pub(crate) fn server(&self) -> &Dispatcher {
+        &self.server
+    }
+
+    pub(crate) fn service(&self) -> &commands::Service {
+        self.server.service()
     }
 
     /// The lines of an entry, as they stand in the log.
