@@ -16,7 +16,7 @@ const UNKNOWN_MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 /// Runs the requests of all connections.
 pub struct CommandHandler {
-    dispatcher: Dispatcher,
+    dispatcher: Arc<Dispatcher>,
     engine: Arc<dyn Engine>,
 }
 
@@ -51,7 +51,7 @@ impl Link for Socket {
 
 impl CommandHandler {
     /// Over a dispatcher and the engine below it.
-    pub fn new(dispatcher: Dispatcher, engine: Arc<dyn Engine>) -> CommandHandler {
+    pub fn new(dispatcher: Arc<Dispatcher>, engine: Arc<dyn Engine>) -> CommandHandler {
         CommandHandler { dispatcher, engine }
     }
 

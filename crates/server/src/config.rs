@@ -14,6 +14,7 @@ use logging::{OperationProfiling, ProcessManagement, Sections, SystemLog};
 use model::DocBuf;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use tls::{TlsSection, tls};
 
@@ -95,6 +96,13 @@ pub struct ServeArgs {
     /// Server parameter, such as enableTestCommands=1; may be given several times
     #[arg(long = "setParameter", value_name = "NAME=VALUE")]
     pub set_parameter: Vec<String>,
+    /// Port for figures over HTTP: /metrics for Prometheus, / for people [default: none]
+    #[arg(long = "metricsPort", value_name = "N")]
+    pub metrics_port: Option<u16>,
+    /// Address of that port; who reaches it sees figures and names of collections [default:
+    /// 127.0.0.1]
+    #[arg(long = "metricsBindIp", value_name = "A", requires = "metrics_port")]
+    pub metrics_bind_ip: Option<IpAddr>,
     /// The log, the process, what is slow.
     #[command(flatten)]
     pub log: LogArgs,
@@ -181,6 +189,8 @@ struct Own {
     memory: Option<String>,
     standalone: bool,
     allow_open_access: bool,
+    metrics_port: Option<u16>,
+    metrics_bind_ip: Option<IpAddr>,
 }
 
 /// What the server runs with.
@@ -213,6 +223,9 @@ pub struct Settings {
     pub parameters: Vec<(String, String)>,
     /// What the file says that has no effect here.
     pub without_effect: Vec<String>,
+    /// Port of figures over HTTP.
+    pub metrics_port: Option<u16>,
+    pub metrics_bind_ip: IpAddr,
     /// The log, the process, what is slow.
     pub log: Logging,
 }
@@ -264,6 +277,11 @@ impl Settings {
         let log = Logging::of(&args.log, sections, &mut without_effect)?;
         Ok(Settings {
             without_effect,
+            metrics_port: args.metrics_port.or(file.quarry.metrics_port),
+            metrics_bind_ip: args
+                .metrics_bind_ip
+                .or(file.quarry.metrics_bind_ip)
+                .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             log,
             tls: tls(&args.tls, file.net.tls)?,
             auth,
@@ -377,10 +395,7 @@ impl Settings {
     /// Whether clients of other machines can connect.
     pub fn listens_beyond_localhost(&self) -> bool {
         let local = |host: &String| {
-            host == "localhost"
-                || host
-                    .parse::<std::net::IpAddr>()
-                    .is_ok_and(|ip| ip.is_loopback())
+            host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
         };
         !self.bind_ip.iter().all(local)
     }

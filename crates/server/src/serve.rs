@@ -3,13 +3,14 @@
 use crate::command_handler::CommandHandler;
 use crate::config::{ServeArgs, Settings, oplog_bytes_default};
 use crate::memory::Parts;
+use crate::metrics_page::Endpoint;
 use crate::net::{NetStats, Server, Tls, Watermark};
 use crate::process::{self, PidFile};
 use crate::report::{self, Trouble};
 use crate::{engines, net};
 use ::memory::Budget;
 use commands::state::Network;
-use commands::{Config, Service, StoreHooks, SystemClock, registry};
+use commands::{Config, Dispatcher, Service, StoreHooks, SystemClock, registry};
 use logs::{Entry, Form, Log, Release, Severity, Sink, component, id};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -152,7 +153,8 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     })?;
     let watermark = Watermark::new();
     follow_journal(&engine, &watermark, log);
-    let handler = CommandHandler::new(registry::dispatcher(service.clone()), engine.clone());
+    let dispatcher = Arc::new(registry::dispatcher(service.clone()));
+    let handler = CommandHandler::new(dispatcher.clone(), engine.clone());
     let network = net::Config {
         tls,
         ..net_config(settings, messages)
@@ -162,8 +164,8 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         let _ = store.close();
         cannot_listen(settings, &e)
     })?;
-    let figures = server.figures();
-    let network = move || figures().map(shown).unwrap_or_default();
+    let asked = server.figures();
+    let network = move || asked().map(shown).unwrap_or_default();
     // Nobody else sets it.
     let _ = service.state.network.set(Box::new(network));
     if service.engine_persistent() {
@@ -171,12 +173,19 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         let disk = move || disk_bytes(&path);
         let _ = service.state.disk_bytes.set(Box::new(disk));
     }
+    let endpoint = figures(settings, dispatcher).inspect_err(|_| {
+        let _ = store.close();
+    })?;
     announce(settings, &server, log);
+    if let Some(endpoint) = &endpoint {
+        println!("quarry: figures on http://{}/", endpoint.address());
+    }
     release.release();
     if process::is_in_background() {
         process::let_go_of_streams();
     }
     let clean = serve_until_signal(&service, server, &mut signals);
+    drop(endpoint);
     store
         .close()
         .map_err(|e| fail(CODE_DATA)(format!("closing the data failed: {e}")))?;
@@ -276,6 +285,23 @@ fn serve_until_signal(
         let _ = thread.join();
     }
     clean
+}
+
+/// The port for figures, where one is asked for.
+fn figures(
+    settings: &Settings,
+    dispatcher: Arc<Dispatcher>,
+) -> Result<Option<Endpoint>, ServeError> {
+    let Some(port) = settings.metrics_port else {
+        return Ok(None);
+    };
+    let ip = settings.metrics_bind_ip;
+    let started = Endpoint::start(ip, port, dispatcher);
+    started.map(Some).map_err(|e| {
+        fail(CODE_NETWORK)(format!(
+            "cannot listen on {ip}:{port} for metricsPort: {e}; choose another --metricsPort"
+        ))
+    })
 }
 
 /// The figures of the network as `serverStatus` wants them.

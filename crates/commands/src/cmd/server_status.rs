@@ -11,7 +11,7 @@ use crate::release::VERSION;
 use crate::state::machine::Process;
 use crate::state::service::Service;
 use metrics::LatencyCounts;
-use model::{DocWriter, Result, Value, doc_fields};
+use model::{DocBuf, DocWriter, Result, Value, doc_fields};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -97,6 +97,25 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 /// Anything but false, zero and null switches a section on.
 fn wanted(v: &Value<'_>) -> bool {
     v.truthy()
+}
+
+/// The sections that are shown without being asked for.
+pub(crate) fn status(service: &Service, commands: &CommandTable) -> DocBuf {
+    let facts = Facts {
+        service,
+        commands,
+        histograms: false,
+    };
+    DocBuf::build(|w| {
+        head(&facts, w);
+        let outside_set = service.config.replica_set.is_none();
+        for (name, _, write) in SECTIONS
+            .iter()
+            .filter(|(name, default, _)| *default && !(outside_set && *name == "repl"))
+        {
+            write(&facts, &mut w.doc(name));
+        }
+    })
 }
 
 fn diagnostic_data(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -272,8 +291,8 @@ fn repl(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 fn storage_engine(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let name = s.engine_name();
     doc_fields!(w;
-        "name": name, "supportsCommittedReads": true, "supportsSnapshotReadConcern": true, "readOnly": false,
-            "persistent": s.engine_persistent(),
+        "name": name, "supportsCommittedReads": true, "supportsSnapshotReadConcern": true,
+            "readOnly": false, "persistent": s.engine_persistent(),
         "backupCursorOpen": false
     );
 }

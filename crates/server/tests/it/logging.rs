@@ -223,3 +223,55 @@ fn in_the_background_the_command_ends_once_the_server_listens() {
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.contains("data-is-a-file"), "{errors}");
 }
+
+fn get(address: &str, path: &str) -> (String, String) {
+    use std::io::Write;
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut whole = String::new();
+    stream.read_to_string(&mut whole).unwrap();
+    let (head, body) = whole.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+#[test]
+fn figures_over_http_are_those_of_the_server_and_a_silent_client_does_not_stop_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let server = Running::start(dir.path(), &["--metricsPort", &port]);
+    let figures = format!("127.0.0.1:{port}");
+    // It says nothing for as long as it lives.
+    let _silent = std::net::TcpStream::connect(&figures).unwrap();
+    for _ in 0..3 {
+        ask(&server.address);
+    }
+    let (head, text) = get(&figures, "/metrics");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    for wanted in [
+        "quarry_commands_total{command=\"ping\"} 3\n",
+        "quarry_command_duration_seconds_count{command=\"ping\"} 3\n",
+        "quarry_command_duration_seconds_bucket{command=\"ping\",le=\"+Inf\"} 3\n",
+        "\nquarry_opcounters_command 3\n",
+        "\nquarry_connections_total_created 3\n",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    for line in text.lines().filter(|l| !l.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(
+            value.parse::<f64>().is_ok() && name.starts_with("quarry_"),
+            "{line}"
+        );
+    }
+    let (_, page) = get(&figures, "/");
+    assert!(page.contains("<svg") && !page.contains("http"), "{page}");
+    let (_, json) = get(&figures, "/figures");
+    assert!(
+        json.contains("\"commands\":{\"ping\":{\"count\":3,"),
+        "{json}"
+    );
+    assert!(get(&figures, "/other").0.starts_with("HTTP/1.1 404"));
+    server.stop();
+}
