@@ -15,7 +15,7 @@ use crate::state::counters::Documents;
 use crate::state::operations::kind;
 use crate::state::service::Service;
 use logs::{Entry, component, id, redacted};
-use model::{Doc, DocBuf, DocWriter, MongoError, Namespace, Result, Value, doc};
+use model::{Doc, DocBuf, DocWriter, MongoError, Namespace, Result, Tag, Value, doc};
 use query::examined;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -46,9 +46,11 @@ impl Ended<'_> {
         let took_us = all_us.saturating_sub(std::mem::take(&mut conn.idle_us));
         self.row.latency.record(took_us);
         let scanned = examined::scanned_collection();
-        if let Some(coll) = self.collection() {
+        let used = self
+            .collection_bytes()
+            .and_then(|coll| conn.last_used.of(&service.counters, &self.op.db, coll));
+        if let Some(used) = used {
             let class = self.row.command.class;
-            let used = conn.last_used.of(&service.counters, &self.op.db, coll);
             used.add(class, self.row.kind, took_us);
             if scanned {
                 used.add_scan(self.request.body.field("tailable").truthy());
@@ -85,14 +87,21 @@ impl Ended<'_> {
 
     /// The collection the operation works on, for those that work on one.
     fn collection(&self) -> Option<&str> {
-        let body = self.request.body;
-        let command = self.row.command;
-        let named = match command.class {
-            OpClass::GetMore => body.field("collection"),
-            _ if command.names_collection() => body.first()?.1,
+        self.collection_bytes()
+            .and_then(|name| std::str::from_utf8(name).ok())
+    }
+
+    /// The same without a look at whether it is text: every operation asks.
+    fn collection_bytes(&self) -> Option<&[u8]> {
+        let mut fields = self.request.body.elements();
+        let named = match self.row.command.class {
+            OpClass::GetMore => fields.find(|e| e.name == b"collection")?,
+            _ if self.row.names_collection() => fields.next()?,
             _ => return None,
         };
-        named.as_str().filter(|name| !name.is_empty())
+        // Four bytes of length before it, a null byte behind.
+        let text = named.payload.get(4..named.payload.len().checked_sub(1)?)?;
+        (named.tag == Tag::STRING && !text.is_empty()).then_some(text)
     }
 
     #[cold]

@@ -142,10 +142,6 @@ impl std::fmt::Debug for Spec {
 }
 
 impl Spec {
-    /// Whether its own value is the name of a collection it works on.
-    pub(super) fn names_collection(&self) -> bool {
-        matches!(self.value, Kind::Collection) || Kinds::of(self.name) != Kinds::Command
-    }
     /// True when the flag is set.
     pub fn is(&self, flag: u32) -> bool {
         self.flags & flag != 0
@@ -175,6 +171,10 @@ impl Counted {
     /// Runs.
     pub fn total(&self) -> i64 {
         self.total.load(Ordering::Relaxed)
+    }
+    /// Whether its own value is the name of a collection it works on.
+    pub(super) fn names_collection(&self) -> bool {
+        self.is_of_kind() || matches!(self.command.value, Kind::Collection)
     }
     /// True for a command that reads or writes documents.
     pub(super) fn is_of_kind(&self) -> bool {

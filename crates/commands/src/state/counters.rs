@@ -164,15 +164,20 @@ impl Counters {
 }
 
 impl LastUsed {
-    /// The counts of a collection.
-    pub(crate) fn of(&mut self, counters: &Counters, db: &str, coll: &str) -> &NamespaceUse {
-        let same = self.db == db && self.coll == coll;
+    /// The counts of a collection; `None` for a name that is no text.
+    pub(crate) fn of(
+        &mut self,
+        counters: &Counters,
+        db: &str,
+        coll: &[u8],
+    ) -> Option<&NamespaceUse> {
+        let same = self.coll.as_bytes() == coll && self.db == db;
         if !same || self.used.as_ref().is_none_or(|u| u.is_forgotten()) {
-            self.db = db.to_owned();
-            self.coll = coll.to_owned();
-            self.used = None;
+            let coll = std::str::from_utf8(coll).ok()?;
+            db.clone_into(&mut self.db);
+            coll.clone_into(&mut self.coll);
+            self.used = Some(counters.namespace(&format!("{db}.{coll}")));
         }
-        self.used
-            .get_or_insert_with(|| counters.namespace(&format!("{db}.{coll}")))
+        self.used.as_deref()
     }
 }
