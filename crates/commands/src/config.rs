@@ -1,5 +1,6 @@
 //! Configuration of the command layer.
 
+use logs::Log;
 use memory::Budget;
 use model::DocBuf;
 use std::sync::Arc;
@@ -19,8 +20,8 @@ pub struct Config {
     pub compressors: Vec<&'static str>,
     /// Most connections at a time.
     pub connections_max: u32,
-    /// Lines shown by `getLog: "startupWarnings"`.
-    pub startup_warnings: Vec<String>,
+    /// The log.
+    pub log: Arc<Log>,
     /// The memory of all operations.
     pub memory: Arc<Budget>,
     /// Access is checked: users log in and do what their roles allow.
@@ -40,7 +41,7 @@ impl Default for Config {
             parsed: DocBuf::new(),
             compressors: vec!["zstd", "zlib", "snappy"],
             connections_max: 65536,
-            startup_warnings: Vec::new(),
+            log: Arc::new(Log::new()),
             memory: Arc::new(Budget::unlimited()),
             auth: false,
             scripting: true,

@@ -1,7 +1,7 @@
 //! The release of MongoDB that is presented to clients, and its limits.
 
 /// Version we are compatible with.
-pub(crate) const VERSION: &str = "8.2.0";
+pub const VERSION: &str = "8.2.0";
 /// The same, part by part.
 pub(crate) const VERSION_PARTS: [i32; 4] = [8, 2, 0, 0];
 /// Feature compatibility version.

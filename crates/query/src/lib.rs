@@ -6,6 +6,7 @@
 //! [`exec::Host`].
 
 pub mod collation;
+pub mod examined;
 pub mod exec;
 pub mod explain;
 pub mod find;

@@ -1,9 +1,10 @@
 //! The adapter between the network layer and the dispatcher: implements [`Handler`] by
 //! [`Dispatcher`].
 
-use crate::net::{Class, ConnHandle, FlushTurn, Handler, Next, PeerInfo};
+use crate::net::{Class, ConnHandle, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
 use commands::dispatch::spec::flag;
 use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence};
+use logs::{Entry, REDACTED, Severity, component, id};
 use model::{Doc, DocBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ const UNKNOWN_MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 /// Runs the requests of all connections.
 pub struct CommandHandler {
-    dispatcher: Dispatcher,
+    dispatcher: Arc<Dispatcher>,
     engine: Arc<dyn Engine>,
 }
 
@@ -50,7 +51,7 @@ impl Link for Socket {
 
 impl CommandHandler {
     /// Over a dispatcher and the engine below it.
-    pub fn new(dispatcher: Dispatcher, engine: Arc<dyn Engine>) -> CommandHandler {
+    pub fn new(dispatcher: Arc<Dispatcher>, engine: Arc<dyn Engine>) -> CommandHandler {
         CommandHandler { dispatcher, engine }
     }
 
@@ -127,6 +128,7 @@ impl Handler for CommandHandler {
         let address = peer.address.to_string();
         let mut connection = self.dispatcher.connect_linked(&address, Some(link));
         connection.identity.came_in_at(peer.local);
+        self.dispatcher.service().connected(&connection.info);
         Client {
             connection,
             again: None,
@@ -213,15 +215,27 @@ impl Handler for CommandHandler {
     }
 
     fn disconnect(&self, client: Client) {
+        let info = Arc::clone(&client.connection.info);
         drop(client);
+        self.dispatcher.service().disconnected(&info);
+    }
+
+    fn refused(&self, peer: &PeerAddr) {
+        self.dispatcher.service().turned_away(&peer.to_string());
     }
 
     fn panicked(&self, command: &str, panic: &str) {
-        eprintln!("quarry: command {command:?} panicked: {panic}");
-        self.dispatcher.service().log(
-            'F',
-            "COMMAND",
-            &format!("command {command:?} panicked: {panic}"),
-        );
+        let message = format!("command {command:?} panicked");
+        let entry = Entry::info(id::PANIC, component::COMMAND, "-", &message);
+        let service = self.dispatcher.service();
+        // What a panic says may hold a value of the client.
+        let text = if service.config.log.redacts() {
+            REDACTED
+        } else {
+            panic
+        };
+        service.tell(&entry.severity(Severity::Fatal).attr(|w| {
+            w.put("panic", text);
+        }));
     }
 }

@@ -1,14 +1,24 @@
 //! Configuration: command line over configuration file over defaults. Option names are mongod's
 //! wherever it has one.
 
+mod logging;
+mod tls;
+
+pub use logging::{LogArgs, Logging};
+
 use crate::engines::{EngineOptions, NAMES};
 use crate::net::TlsMode;
 use crate::tls::TlsFiles;
 use clap::Args;
+use logging::{OperationProfiling, ProcessManagement, Sections, SystemLog};
 use model::DocBuf;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use tls::{TlsSection, tls};
+
+pub use tls::TlsArgs;
 
 /// Options of `quarry serve`.
 #[derive(Args, Clone, Debug, Default)]
@@ -77,30 +87,25 @@ pub struct ServeArgs {
     /// besides: access is checked
     #[arg(long = "keyFile", value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// TLS: disabled, allowTLS, preferTLS or requireTLS [default: disabled]
-    #[arg(long = "tlsMode", value_name = "MODE")]
-    pub tls_mode: Option<String>,
-    /// PEM file with the server's certificate, those it is signed by, and its key
-    #[arg(long = "tlsCertificateKeyFile", value_name = "FILE")]
-    pub tls_certificate_key_file: Option<PathBuf>,
-    /// PEM file with who may have signed certificates of clients
-    #[arg(long = "tlsCAFile", value_name = "FILE")]
-    pub tls_ca_file: Option<PathBuf>,
-    /// PEM file with certificates that are no longer good
-    #[arg(long = "tlsCRLFile", value_name = "FILE")]
-    pub tls_crl_file: Option<PathBuf>,
-    /// With a CA file, clients need not show a certificate
-    #[arg(long = "tlsAllowConnectionsWithoutCertificates")]
-    pub tls_allow_without: bool,
-    /// Any certificate of a client does
-    #[arg(long = "tlsAllowInvalidCertificates")]
-    pub tls_allow_invalid: bool,
+    /// TLS.
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// Listen beyond this machine although access is not checked
     #[arg(long = "allowOpenAccess")]
     pub allow_open_access: bool,
     /// Server parameter, such as enableTestCommands=1; may be given several times
     #[arg(long = "setParameter", value_name = "NAME=VALUE")]
     pub set_parameter: Vec<String>,
+    /// Port for figures over HTTP: /metrics for Prometheus, / for people [default: none]
+    #[arg(long = "metricsPort", value_name = "N")]
+    pub metrics_port: Option<u16>,
+    /// Address of that port; who reaches it sees figures and names of collections [default:
+    /// 127.0.0.1]
+    #[arg(long = "metricsBindIp", value_name = "A", requires = "metrics_port")]
+    pub metrics_bind_ip: Option<IpAddr>,
+    /// The log, the process, what is slow.
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 #[derive(Deserialize, Default)]
@@ -114,9 +119,11 @@ struct File {
     #[serde(rename = "setParameter")]
     set_parameter: BTreeMap<String, serde_yaml_ng::Value>,
     #[serde(rename = "systemLog")]
-    system_log: serde_yaml_ng::Value,
+    system_log: Option<SystemLog>,
     #[serde(rename = "processManagement")]
-    process_management: serde_yaml_ng::Value,
+    process_management: Option<ProcessManagement>,
+    #[serde(rename = "operationProfiling")]
+    operation_profiling: Option<OperationProfiling>,
 }
 
 #[derive(Deserialize, Default)]
@@ -129,19 +136,6 @@ struct Net {
     unix_domain_socket: UnixSocket,
     tls: TlsSection,
     compression: Compression,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-struct TlsSection {
-    mode: Option<String>,
-    certificate_key_file: Option<PathBuf>,
-    #[serde(rename = "CAFile")]
-    ca_file: Option<PathBuf>,
-    #[serde(rename = "CRLFile")]
-    crl_file: Option<PathBuf>,
-    allow_connections_without_certificates: bool,
-    allow_invalid_certificates: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -163,6 +157,7 @@ struct Security {
     authorization: Option<String>,
     javascript_enabled: Option<bool>,
     key_file: Option<PathBuf>,
+    redact_client_log_data: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -194,6 +189,8 @@ struct Own {
     memory: Option<String>,
     standalone: bool,
     allow_open_access: bool,
+    metrics_port: Option<u16>,
+    metrics_bind_ip: Option<IpAddr>,
 }
 
 /// What the server runs with.
@@ -226,6 +223,11 @@ pub struct Settings {
     pub parameters: Vec<(String, String)>,
     /// What the file says that has no effect here.
     pub without_effect: Vec<String>,
+    /// Port of figures over HTTP.
+    pub metrics_port: Option<u16>,
+    pub metrics_bind_ip: IpAddr,
+    /// The log, the process, what is slow.
+    pub log: Logging,
 }
 
 impl Settings {
@@ -266,15 +268,22 @@ impl Settings {
         let auth = checks_access(args, &file.security)?;
         let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
         let mut without_effect = Vec::new();
-        leaves("systemLog", &file.system_log, &mut without_effect);
-        leaves(
-            "processManagement",
-            &file.process_management,
-            &mut without_effect,
-        );
+        let sections = Sections {
+            log: file.system_log,
+            process: file.process_management,
+            profiling: file.operation_profiling,
+            redact: file.security.redact_client_log_data,
+        };
+        let log = Logging::of(&args.log, sections, &mut without_effect)?;
         Ok(Settings {
             without_effect,
-            tls: tls(args, file.net.tls)?,
+            metrics_port: args.metrics_port.or(file.quarry.metrics_port),
+            metrics_bind_ip: args
+                .metrics_bind_ip
+                .or(file.quarry.metrics_bind_ip)
+                .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            log,
+            tls: tls(&args.tls, file.net.tls)?,
             auth,
             allow_open_access,
             parameters: parameters(&file.set_parameter, &args.set_parameter)?,
@@ -327,47 +336,9 @@ impl Settings {
                 w.doc("replication").put("replSet", name.as_str());
             });
         }
+        self.log.parsed(&mut d);
         d
     }
-}
-
-/// TLS, by the mode and the files that are named.
-fn tls(args: &ServeArgs, file: TlsSection) -> Result<Option<(TlsMode, TlsFiles)>, String> {
-    let named = args.tls_mode.clone().or(file.mode);
-    let key = args
-        .tls_certificate_key_file
-        .clone()
-        .or(file.certificate_key_file);
-    let files = TlsFiles {
-        certificate_key: key.clone().unwrap_or_default(),
-        ca: args.tls_ca_file.clone().or(file.ca_file),
-        crl: args.tls_crl_file.clone().or(file.crl_file),
-        allow_without: args.tls_allow_without || file.allow_connections_without_certificates,
-        allow_invalid: args.tls_allow_invalid || file.allow_invalid_certificates,
-    };
-    let mode = match named.as_deref() {
-        Some("requireTLS") => TlsMode::Required,
-        // The modes differ in connections between servers, of which there are none.
-        Some("allowTLS" | "preferTLS") => TlsMode::Optional,
-        None | Some("disabled") => {
-            return match key.is_some() || files.ca.is_some() || files.crl.is_some() {
-                true => Err("files of TLS are named, but tlsMode is disabled".to_owned()),
-                false => Ok(None),
-            };
-        }
-        Some(other) => {
-            return Err(format!(
-                "tlsMode must be disabled, allowTLS, preferTLS or requireTLS, given {other}"
-            ));
-        }
-    };
-    if key.is_none() {
-        return Err("tlsMode needs tlsCertificateKeyFile".to_owned());
-    }
-    if files.crl.is_some() && files.ca.is_none() {
-        return Err("tlsCRLFile needs tlsCAFile".to_owned());
-    }
-    Ok(Some((mode, files)))
 }
 
 /// Whether access is checked. A key file says so, too; it must be one that mongod takes.
@@ -424,10 +395,7 @@ impl Settings {
     /// Whether clients of other machines can connect.
     pub fn listens_beyond_localhost(&self) -> bool {
         let local = |host: &String| {
-            host == "localhost"
-                || host
-                    .parse::<std::net::IpAddr>()
-                    .is_ok_and(|ip| ip.is_loopback())
+            host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
         };
         !self.bind_ip.iter().all(local)
     }
@@ -491,23 +459,6 @@ fn known_compressors(given: Option<&str>) -> Result<Vec<String>, String> {
     Ok(if disabled { Vec::new() } else { names })
 }
 
-/// The full names of all values in a section.
-fn leaves(name: &str, section: &serde_yaml_ng::Value, names: &mut Vec<String>) {
-    match section {
-        serde_yaml_ng::Value::Null => {}
-        serde_yaml_ng::Value::Mapping(fields) => {
-            for (key, value) in fields {
-                leaves(
-                    &format!("{name}.{}", key.as_str().unwrap_or("?")),
-                    value,
-                    names,
-                );
-            }
-        }
-        _ => names.push(name.to_owned()),
-    }
-}
-
 fn known_engine(given: Option<String>) -> Result<String, String> {
     let engine = given.unwrap_or_else(|| "rocksdb".to_owned());
     if !NAMES.contains(&engine.as_str()) {
@@ -562,13 +513,34 @@ mod tests {
         assert_eq!((s.port, s.memory_bytes, s.bind_ip.len()), (7, 1 << 30, 2));
         assert_eq!(s.dbpath, PathBuf::from("/x"));
         assert!(s.without_effect.is_empty());
-        let sections = "systemLog:\n  destination: file\n  path: /l\nprocessManagement:\n";
+        let sections = "systemLog:\n  destination: file\n  path: /l\n  verbosity: 2\n\
+                        processManagement:\n  timeZoneInfo: /usr/share/zoneinfo\n";
         std::fs::write(&path, sections).unwrap();
         let s = Settings::of(&args).unwrap();
-        assert_eq!(
-            s.without_effect,
-            ["systemLog.destination", "systemLog.path"]
-        );
+        assert_eq!(s.without_effect, ["processManagement.timeZoneInfo"]);
+        assert_eq!((s.log.path, s.log.verbosity), (Some("/l".into()), 2));
+        for (refused, named) in [
+            ("systemLog:\n  destination: syslog\n", "syslog"),
+            ("systemLog:\n  destination: file\n", "systemLog.path"),
+            (
+                "systemLog:\n  component:\n    query: 1\n",
+                "systemLog.component",
+            ),
+            (
+                "systemLog:\n  timeStampFormat: iso8601-local\n",
+                "iso8601-local",
+            ),
+            ("systemLog:\n  logAppend: true\n", "logpath"),
+            ("processManagement:\n  fork: true\n", "logpath"),
+            (
+                "operationProfiling:\n  mode: some\n",
+                "operationProfiling.mode",
+            ),
+        ] {
+            std::fs::write(&path, refused).unwrap();
+            let e = Settings::of(&args).unwrap_err();
+            assert!(e.contains(named), "{refused}: {e}");
+        }
         std::fs::write(&path, "net:\n  prot: 5\n").unwrap();
         assert!(Settings::of(&args).unwrap_err().contains("prot"));
         assert!(

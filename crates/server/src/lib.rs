@@ -9,7 +9,10 @@ pub mod command_handler;
 pub mod config;
 pub mod engines;
 pub mod memory;
+pub mod metrics_page;
 pub mod net;
+pub mod process;
+pub mod report;
 
 pub mod serve;
 pub mod tls;

@@ -3,10 +3,16 @@
 use crate::command_handler::CommandHandler;
 use crate::config::{ServeArgs, Settings, oplog_bytes_default};
 use crate::memory::Parts;
-use crate::net::{Server, Tls, Watermark};
+use crate::metrics_page::Endpoint;
+use crate::net::{NetStats, Server, Tls, Watermark};
+use crate::process::{self, PidFile};
+use crate::report::{self, Trouble};
 use crate::{engines, net};
 use ::memory::Budget;
-use commands::{Config, Service, StoreHooks, SystemClock, registry};
+use commands::state::Network;
+use commands::{Config, Dispatcher, Service, StoreHooks, SystemClock, registry};
+use logs::{Entry, Form, Log, Release, Severity, Sink, component, id};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +44,8 @@ fn fail(code: u8) -> impl Fn(String) -> ServeError {
 
 /// How long open requests may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long the last lines of the log may take.
+const LOG_FLUSH: Duration = Duration::from_secs(2);
 
 /// Runs until SIGTERM or SIGINT.
 ///
@@ -55,11 +63,72 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
             settings.bind_ip.join(",")
         )));
     }
+    if settings.log.fork && !process::is_in_background() {
+        return fork();
+    }
+    let (log, release) = open_log(&settings).map_err(fail(CODE_OPTIONS))?;
+    let pid_file = settings.log.pid_file.as_deref().map(PidFile::write);
+    let _pid_file = pid_file.transpose().map_err(fail(CODE_OPTIONS))?;
+    let result = serve(&settings, &log, &release);
+    if let Err(e) = &result {
+        let entry = Entry::info(id::MESSAGE, component::CONTROL, "main", &e.message);
+        log.write(&entry.severity(Severity::Error));
+    }
+    let code = result.as_ref().err().map_or(0, |e| e.code);
+    report::ending(code).iter().for_each(|e| log.write(e));
+    log.flush(LOG_FLUSH);
+    result
+}
+
+/// In front of the server in the background: ends as that begins.
+fn fork() -> Result<(), ServeError> {
+    match process::start_in_background(|line| line.contains(": listening on ")) {
+        Ok(()) => Ok(()),
+        Err(status) => {
+            let code = status
+                .and_then(|s| s.code())
+                .and_then(|c| u8::try_from(c).ok());
+            let message = "the server in the background did not start".to_owned();
+            Err(fail(code.unwrap_or(CODE_OPTIONS))(message))
+        }
+    }
+}
+
+/// The log as the options want it. On standard error its lines begin once the server listens: a
+/// start that fails says one thing.
+fn open_log(settings: &Settings) -> Result<(Arc<Log>, Release), String> {
+    let log = Arc::new(Log::new());
+    log.set_quiet(settings.log.quiet);
+    log.set_verbosity(settings.log.verbosity);
+    log.set_redacts(settings.log.redact);
+    let on_stderr = settings.log.path.is_none();
+    let form = match on_stderr && std::io::stderr().is_terminal() {
+        true => Form::Readable,
+        false => Form::Json,
+    };
+    let (sink, release) = Sink::open(settings.log.target(), form, on_stderr)?;
+    log.to(sink);
+    let start = report::starting(settings);
+    let all = start
+        .iter()
+        .chain(&report::warnings(settings))
+        .cloned()
+        .collect::<Vec<_>>();
+    all.iter().for_each(|e| log.write(e));
+    Ok((log, release))
+}
+
+/// Runs with a log until a signal comes.
+fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), ServeError> {
+    if process::is_in_background() {
+        process::leave_terminal();
+    }
     // From here on a signal does not end the process: a start that is interrupted still closes what
     // it opened.
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGUSR1,
     ])
     .map_err(|e| fail(CODE_OPTIONS)(format!("cannot wait for signals: {e}")))?;
     if settings.storage_engine != "memory" {
@@ -67,34 +136,56 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     }
     let engine = engines::open(&settings.engine()).map_err(fail(CODE_DATA))?;
     let clock = Arc::new(SystemClock::default());
-    let store = open_store(&settings, &engine, &clock)?;
+    let store = open_store(settings, &engine, &clock)?;
     crate::memory::set_decay();
     let parts = Parts::of(settings.memory_bytes);
     let operations = Arc::new(parts.budget(settings.memory_bytes));
     let messages = parts.messages(&operations);
-    let service = Service::new(service_config(&settings, operations), clock, store.clone());
-    apply_settings(&settings, &service).inspect_err(|_| {
+    let config = service_config(settings, operations, Arc::clone(log));
+    let service = Service::new(config, clock, store.clone());
+    apply_settings(settings, &service).inspect_err(|_| {
         let _ = store.close();
     })?;
     let service = service.shared();
-    let tls = start_tls(&settings, &service).map_err(|e| {
+    let tls = start_tls(settings, &service).map_err(|e| {
         let _ = store.close();
         fail(CODE_OPTIONS)(e)
     })?;
     let watermark = Watermark::new();
-    follow_journal(&engine, &watermark);
-    let handler = CommandHandler::new(registry::dispatcher(service.clone()), engine.clone());
+    follow_journal(&engine, &watermark, log);
+    let dispatcher = Arc::new(registry::dispatcher(service.clone()));
+    let handler = CommandHandler::new(dispatcher.clone(), engine.clone());
     let network = net::Config {
         tls,
-        ..net_config(&settings, messages)
+        ..net_config(settings, messages)
     };
     let started = Server::start(&network, handler, watermark);
     let server = started.map_err(|e| {
         let _ = store.close();
-        cannot_listen(&settings, &e)
+        cannot_listen(settings, &e)
     })?;
-    announce(&settings, &server);
+    let asked = server.figures();
+    let network = move || asked().map(shown).unwrap_or_default();
+    // Nobody else sets it.
+    let _ = service.state.network.set(Box::new(network));
+    if service.engine_persistent() {
+        let path = settings.dbpath.clone();
+        let disk = move || disk_bytes(&path);
+        let _ = service.state.disk_bytes.set(Box::new(disk));
+    }
+    let endpoint = figures(settings, dispatcher).inspect_err(|_| {
+        let _ = store.close();
+    })?;
+    announce(settings, &server, log);
+    if let Some(endpoint) = &endpoint {
+        println!("quarry: figures on http://{}/", endpoint.address());
+    }
+    release.release();
+    if process::is_in_background() {
+        process::let_go_of_streams();
+    }
     let clean = serve_until_signal(&service, server, &mut signals);
+    drop(endpoint);
     store
         .close()
         .map_err(|e| fail(CODE_DATA)(format!("closing the data failed: {e}")))?;
@@ -133,6 +224,24 @@ fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeErr
         let set = service.state.parameters.set_at_startup_text(name, value);
         set.map_err(|e| fail(CODE_OPTIONS)(e.message().to_owned()))?;
     }
+    let verbosity = settings.log.verbosity.to_string();
+    for (name, value) in [
+        (
+            "logLevel",
+            (settings.log.verbosity > 0).then_some(verbosity.as_str()),
+        ),
+        ("quiet", settings.log.quiet.then_some("true")),
+        ("redactClientLogData", settings.log.redact.then_some("true")),
+    ] {
+        if let Some(value) = value {
+            let set = service.state.parameters.set_at_startup_text(name, value);
+            set.map_err(|e| fail(CODE_OPTIONS)(e.message().to_owned()))?;
+        }
+    }
+    service.follow_log_parameters();
+    let (slow_ms, share) = (settings.log.slow_ms, settings.log.slow_sample_rate);
+    let profile = &service.state.profile;
+    profile.set_default(settings.log.profile, slow_ms, share);
     if !service.state.parameters.bool("enableLocalhostAuthBypass") {
         service.access.without_localhost_exception();
     }
@@ -159,7 +268,17 @@ fn serve_until_signal(
     // As if somebody had sent the signal. Nobody else sets it.
     let end = || _ = signal_hook::low_level::raise(signal_hook::consts::SIGTERM);
     let _ = service.state.shut_down.set(Box::new(end));
-    signals.forever().next();
+    for signal in signals.forever() {
+        if signal != signal_hook::consts::SIGUSR1 {
+            let name = signal_hook::low_level::signal_name(signal).unwrap_or("");
+            report::signal(signal, name)
+                .iter()
+                .for_each(|e| service.tell(e));
+            break;
+        }
+        // What went wrong stands in the log, which goes on in the old file.
+        let _ = service.rotate_log();
+    }
     println!("quarry: stopping");
     stopping.store(true, Ordering::Release);
     service.interrupt_all();
@@ -169,6 +288,44 @@ fn serve_until_signal(
         let _ = thread.join();
     }
     clean
+}
+
+/// The port for figures, where one is asked for.
+fn figures(
+    settings: &Settings,
+    dispatcher: Arc<Dispatcher>,
+) -> Result<Option<Endpoint>, ServeError> {
+    let Some(port) = settings.metrics_port else {
+        return Ok(None);
+    };
+    let ip = settings.metrics_bind_ip;
+    let started = Endpoint::start(ip, port, dispatcher);
+    started.map(Some).map_err(|e| {
+        fail(CODE_NETWORK)(format!(
+            "cannot listen on {ip}:{port} for metricsPort: {e}; choose another --metricsPort"
+        ))
+    })
+}
+
+/// The figures of the network as `serverStatus` wants them.
+fn shown(n: NetStats) -> Network {
+    Network {
+        bytes_in: n.bytes_in,
+        bytes_out: n.bytes_out,
+        requests: n.requests,
+        rejected_connections: n.rejected_connections,
+        open_connections: n.current_connections,
+    }
+}
+
+/// Bytes used and all bytes of the file system of a path.
+fn disk_bytes(path: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Some((
+        bytes(stat.f_blocks.saturating_sub(stat.f_bfree)),
+        bytes(stat.f_blocks),
+    ))
 }
 
 /// Bytes the engine may still fill; one that keeps data in memory knows of no device.
@@ -195,7 +352,8 @@ fn cannot_listen(settings: &Settings, e: &std::io::Error) -> ServeError {
 /// Tells the network how far the journal is durable. Ends the process when the journal has failed
 /// for good: what was written since the last flush may or may not be on the device, so it must be
 /// neither acknowledged nor shown. mongod does the same.
-fn follow_journal(engine: &Arc<dyn Engine>, watermark: &Arc<Watermark>) {
+fn follow_journal(engine: &Arc<dyn Engine>, watermark: &Arc<Watermark>, log: &Arc<Log>) {
+    let log = Arc::clone(log);
     let (advance, journal) = (Arc::clone(watermark), Arc::downgrade(engine));
     engine.on_durable(Box::new(move |flushed| match flushed {
         Flushed::Durable(pos) => advance.advance(pos.0),
@@ -205,11 +363,14 @@ fn follow_journal(engine: &Arc<dyn Engine>, watermark: &Arc<Watermark>) {
                 .upgrade()
                 .and_then(|e| e.wait_durable(e.last_pos()).err());
             let cause = cause.map_or_else(String::new, |e| format!(" ({})", whole(&e)));
-            eprintln!(
-                "quarry: the journal cannot be flushed{cause}; ending at once, because the writes \
-                 since the last flush may or may not be on the device; a restart recovers what is \
-                 there"
+            let message = format!(
+                "the journal cannot be flushed{cause}; ending at once, because the writes since \
+                 the last flush may or may not be on the device; a restart recovers what is there"
             );
+            eprintln!("quarry: {message}");
+            let entry = Entry::info(id::MESSAGE, component::STORAGE, "journal", &message);
+            log.write(&entry.severity(Severity::Fatal));
+            log.flush(LOG_FLUSH);
             // No destructor may run: what is in memory must not reach the device now.
             signal_hook::low_level::exit(i32::from(CODE_JOURNAL));
         }
@@ -248,7 +409,7 @@ fn prepare_directory(path: &Path) -> Result<(), String> {
         .map_err(|e| format!("cannot write into the data directory {shown}: {e}"))
 }
 
-fn service_config(settings: &Settings, memory: Arc<Budget>) -> Config {
+fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Config {
     let host = settings
         .bind_ip
         .iter()
@@ -268,7 +429,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>) -> Config {
             .filter(|k| settings.compressors.iter().any(|c| c == k))
             .collect(),
         connections_max: settings.connections_max,
-        startup_warnings: warnings(settings),
+        log,
         auth: settings.auth,
         memory,
         scripting: settings.scripting,
@@ -289,33 +450,6 @@ fn start_tls(settings: &Settings, service: &Service) -> Result<Option<Arc<Tls>>,
     Ok(Some(tls))
 }
 
-/// What `getLog: "startupWarnings"` shows.
-fn warnings(settings: &Settings) -> Vec<String> {
-    let mut all = Vec::new();
-    if !settings.without_effect.is_empty() {
-        all.push(format!(
-            "{} of the configuration file have no effect: the log goes to standard output and to \
-             getLog, and whoever starts the server manages its process",
-            settings.without_effect.join(", ")
-        ));
-    }
-    if !settings.auth {
-        all.push(
-            "Access control is not enabled for the database. Read and write access to data and \
-             configuration is unrestricted"
-                .to_owned(),
-        );
-        if settings.listens_beyond_localhost() {
-            let bound = settings.bind_ip.join(",");
-            all.push(format!(
-                "This server is bound to {bound} without access control: everybody who reaches \
-                 it can read and write all data"
-            ));
-        }
-    }
-    all
-}
-
 fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
     net::Config {
         bind_ip: settings.bind_ip.clone(),
@@ -328,10 +462,14 @@ fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
     }
 }
 
-fn announce(settings: &Settings, server: &Server<CommandHandler>) {
-    for warning in warnings(settings) {
-        eprintln!("quarry: warning: {warning}");
-    }
+fn announce(settings: &Settings, server: &Server<CommandHandler>, log: &Log) {
+    let bound: Vec<String> = server
+        .tcp_addresses()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let listening = report::listening(&bound, settings.port, settings.tls.is_some());
+    listening.iter().for_each(|e| log.write(e));
     let addresses: Vec<String> = server
         .tcp_addresses()
         .iter()
@@ -365,8 +503,11 @@ fn housekeeping(
     std::thread::Builder::new()
         .name("housekeeping".to_owned())
         .spawn(move || {
+            let mut trouble = Trouble::default();
             while !stopping.load(Ordering::Acquire) {
                 service.expire();
+                let found = trouble.look(service.store.engine().as_ref());
+                found.iter().for_each(|e| service.tell(e));
                 std::thread::park_timeout(Duration::from_secs(1));
             }
         })

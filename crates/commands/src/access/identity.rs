@@ -18,6 +18,14 @@ pub(super) struct Pending {
     pub(super) skips_empty: bool,
 }
 
+/// An attempt to log in, for the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) name: UserName,
+    pub(crate) mechanism: &'static str,
+    pub(crate) speculative: bool,
+}
+
 /// Who a connection is, and where it comes from.
 #[derive(Debug, Default)]
 pub struct Identity {
@@ -25,6 +33,8 @@ pub struct Identity {
     /// Generation of users and roles that `user` is of.
     generation: u64,
     pub(super) pending: Option<Pending>,
+    /// Who it says it is, by which mechanism, and whether within the greeting.
+    attempt: Option<Attempt>,
     /// The last reply of an authentication was sent, and the client has to acknowledge it.
     pub(super) acknowledges: bool,
     pub(super) client: Option<IpAddr>,
@@ -127,6 +137,27 @@ impl Identity {
         self.user = Some(user);
         self.generation = generation;
         Ok(())
+    }
+
+    /// Notes who tries to log in.
+    pub(super) fn tries(&mut self, name: &UserName, mechanism: &'static str) {
+        self.attempt = Some(Attempt {
+            name: name.clone(),
+            mechanism,
+            speculative: false,
+        });
+    }
+
+    /// The attempt that was begun last came within the greeting.
+    pub(crate) fn speculates(&mut self) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.speculative = true;
+        }
+    }
+
+    /// The attempt that has just ended; only the first call tells of it.
+    pub(crate) fn take_attempt(&mut self) -> Option<Attempt> {
+        self.attempt.take()
     }
 
     /// Logs the user out.

@@ -93,6 +93,7 @@ pub(crate) fn sasl_start(
     identity.acknowledges = false;
     let first = ClientFirst::parse(payload).map_err(|_| failed())?;
     let name = UserName::new(&first.user, db);
+    identity.tries(&name, mechanism.name());
     let kept = credentials(access, mechanism, &name, rounds)?;
     let (conversation, reply) = Conversation::begin(mechanism, first, kept, &rand::random());
     identity.pending = Some(Pending {
@@ -195,7 +196,9 @@ pub(crate) fn x509(
             "There is no x.509 client certificate matching the user.",
         ));
     }
-    if !enter(access, identity, &UserName::new(&subject, "$external"))? {
+    let name = UserName::new(&subject, "$external");
+    identity.tries(&name, "MONGODB-X509");
+    if !enter(access, identity, &name)? {
         return Err(failed());
     }
     Ok(subject)

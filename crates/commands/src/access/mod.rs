@@ -14,6 +14,7 @@ mod service;
 pub(crate) mod user;
 
 pub(crate) use catalog::{ROLES, USERS};
+pub(crate) use identity::Attempt;
 pub use identity::Identity;
 pub(crate) use login::{
     Login, from_base64, mechanism, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start,

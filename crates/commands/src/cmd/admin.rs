@@ -5,9 +5,11 @@
 use crate::dispatch::args::{Kind, arg, to_i64, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::observe::profile_collection;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::OpClass::{Command as Other, Delete, GetMore, Insert, Query, Update};
 use crate::dispatch::spec::{Privilege, flag};
-use crate::state::ProfileLevel;
+use crate::state::profile::ProfileLevel;
 use model::{Result, Value, bail, code};
 use std::sync::atomic::Ordering;
 
@@ -228,28 +230,13 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             crate::dispatch::args::show(&v)
         ),
     };
-    let mut levels = state.profile.lock();
-    let was = levels.get(cx.db).cloned().unwrap_or_default();
-    if (0..=2).contains(&level) || filter.is_some() {
-        let new = ProfileLevel {
-            level: if (0..=2).contains(&level) {
-                level as i32
-            } else {
-                was.level
-            },
-            filter: filter.unwrap_or_else(|| was.filter.clone()),
-        };
-        levels.insert(cx.db.to_owned(), new);
-    }
-    drop(levels);
-    let mut slow = state.slow.lock();
-    let before = *slow;
+    let (was, before) = state.profile.of(cx.db);
+    let mut slow = before;
     if let Some(ms) = cx.args.int("slowms") {
         slow.ms = ms.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
     }
     if let Some(rate) = cx.args.value("sampleRate").as_f64() {
         if !(0.0..=1.0).contains(&rate) {
-            *slow = before;
             bail!(
                 code::BAD_VALUE,
                 "'sampleRate' must be between 0.0 and 1.0 inclusive, given {rate}"
@@ -257,7 +244,19 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         slow.sample_rate = rate;
     }
-    drop(slow);
+    let sets = (0..=2).contains(&level);
+    let new = ProfileLevel {
+        level: if sets { level as i32 } else { was.level },
+        filter: filter.clone().unwrap_or_else(|| was.filter.clone()),
+    };
+    if let Some(f) = new.filter.as_ref().filter(|_| filter.is_some()) {
+        cx.service.query_matcher(f.doc())?;
+    }
+    if new.level > 0 && sets {
+        profile_collection(cx.service, cx.db)?;
+    }
+    let changes = sets || filter.is_some();
+    state.profile.set(cx.db, changes.then_some(new), slow);
     cx.reply
         .put("was", was.level)
         .put("slowms", before.ms)
@@ -278,16 +277,17 @@ fn top(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     out.put("note", "all times in microseconds");
     for (ns, t) in totals {
         let mut one = out.doc(&ns);
+        let all = [Query, GetMore, Insert, Update, Delete, Other];
         let rows = [
-            ("total", t.total()),
-            ("readLock", t.reads()),
-            ("writeLock", t.writes()),
-            ("queries", t.queries),
-            ("getmore", t.getmore),
-            ("insert", t.insert),
-            ("update", t.update),
-            ("remove", t.remove),
-            ("commands", t.commands),
+            ("total", t.sum(&all)),
+            ("readLock", t.sum(&[Query, GetMore])),
+            ("writeLock", t.sum(&[Insert, Update, Delete])),
+            ("queries", t.tally(Query)),
+            ("getmore", t.tally(GetMore)),
+            ("insert", t.tally(Insert)),
+            ("update", t.tally(Update)),
+            ("remove", t.tally(Delete)),
+            ("commands", t.tally(Other)),
         ];
         for (name, (time_us, count)) in rows {
             one.doc(name).put("time", time_us).put("count", count);

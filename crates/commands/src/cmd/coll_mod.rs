@@ -106,6 +106,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         return Ok(Outcome::Reply);
     }
     let command = logged(cx);
+    cx.service.modified(&ns.to_string(), command.doc());
     let options_change = options != *c.options();
     if options_change || change.is_none() {
         c.set_options(options, Some(command.clone()))?;

@@ -90,6 +90,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if let Some(transaction) = &cx.transaction {
         transaction.has_created(&c);
     }
+    cx.service.created(&c);
     cx.service.ttl.track(&c);
     Ok(Outcome::Reply)
 }

@@ -63,7 +63,15 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "can't drop live oplog while replicating"
         );
     }
+    let (profile, _) = cx.service.state.profile.of(cx.db);
+    if ns.coll() == "system.profile" && profile.level > 0 {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "turn off profiling before dropping system.profile collection"
+        );
+    }
     if let Some(indexes) = cx.service.store.drop_collection(&ns)? {
+        cx.service.dropped(&ns);
         cx.service
             .forget(&ns, &killed(&format!("collection dropped: {ns}")));
         let shown = i32::try_from(indexes).unwrap_or(i32::MAX);
@@ -98,7 +106,8 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let entries = cx.service.store.list_collections(cx.db)?;
-    let any = !entries.is_empty();
+    let (any, number) = (!entries.is_empty(), entries.len());
+    cx.service.drops_database(cx.db, None);
     for e in entries {
         let ns = Namespace::new(cx.db, &e.name)?;
         cx.service.store.drop_collection(&ns)?;
@@ -108,6 +117,7 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if any {
         cx.service.store.note_database_dropped(cx.db)?;
     }
+    cx.service.drops_database(cx.db, Some(number));
     Ok(Outcome::Reply)
 }
 
@@ -171,6 +181,7 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.service
         .store
         .rename_collection(&from, &to, drop_target)?;
+    cx.service.renamed(&from, &to, drop_target);
     if let Some(c) = cx.service.store.collection(&to)? {
         cx.service.ttl.track(&c);
     }

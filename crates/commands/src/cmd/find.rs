@@ -142,9 +142,12 @@ fn by_id(
         .map_or(ReadView::LATEST, |t| t.view().clone());
     let mut cursor = cx.reply.doc("cursor");
     let mut batch = cursor.array("firstBatch");
+    let mut found = false;
     c.get_with(&view, &id, &mut |doc| {
+        found = true;
         batch.push(doc);
     })?;
+    query::examined::by_id(found);
     drop(batch);
     cursor.put("id", 0i64);
     // No allocation for the name: it is written in two pieces.

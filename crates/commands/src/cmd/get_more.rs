@@ -111,6 +111,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     };
     let count = batch.len();
+    query::examined::returned(count);
     drop(batch);
     used.cursor.write_extra(&mut out);
     let open = progress != Progress::Done;

@@ -160,6 +160,7 @@ fn remember_client(cx: &Ctx<'_, '_>) -> Result<()> {
     // The first metadata of a connection stands; monitors repeat theirs.
     if known.is_none() {
         *known = Some(DocBuf::from_doc(client));
+        cx.service.client_metadata(&cx.conn.info, client);
     }
     Ok(())
 }
@@ -225,7 +226,10 @@ fn speculate(cx: &mut Ctx<'_, '_>) -> Result<Option<DocBuf>> {
         && on.iter().any(|m| m == name)
     {
         let claimed = asked.field("user").as_str();
-        let entered = x509(access, &mut cx.conn.identity, claimed).ok();
+        let entered = x509(access, &mut cx.conn.identity, claimed);
+        cx.conn.identity.speculates();
+        super::sasl::told(cx, entered.as_ref().map(|_| ()));
+        let entered = entered.ok();
         cx.conn.show_user();
         return Ok(entered.map(|s| model::doc! { "dbname": "$external", "user": s.as_str() }));
     }
@@ -246,6 +250,7 @@ fn speculate(cx: &mut Ctx<'_, '_>) -> Result<Option<DocBuf>> {
         (first.bytes, skips),
         rounds,
     );
+    cx.conn.identity.speculates();
     Ok(answer.ok().map(|bytes| {
         let payload = Binary {
             subtype: 0,

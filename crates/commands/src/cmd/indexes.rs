@@ -9,7 +9,9 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use crate::read::listing::Listing;
+use crate::read::stats::signed;
 use crate::state::cursors::{BatchLimit, CursorInfo};
+use crate::state::service::Service;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
@@ -140,6 +142,9 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             (c, true)
         }
     };
+    if created {
+        cx.service.created(&c);
+    }
     let before = count(&c);
     let missing = missing(&c, &wanted)?;
     check_transaction(cx, &c, missing)?;
@@ -150,7 +155,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 {INDEXES_MAX} allowed"
         );
     }
-    let none = build(&c, wanted, &|| cx.interrupt.check())? == 0;
+    let none = build(cx.service, &c, wanted, &|| cx.interrupt.check())? == 0;
     cx.service.ttl.track(&c);
     cx.reply
         .put("numIndexesBefore", shown(before))
@@ -211,13 +216,31 @@ fn missing(c: &Collection, wanted: &[DocBuf]) -> Result<usize> {
 
 /// Builds those that are not there, all or none; the number built. What another command builds just
 /// now is waited for: it counts as there only when that has succeeded.
-fn build(c: &Arc<Collection>, specs: Vec<DocBuf>, go_on: &dyn Fn() -> Result<()>) -> Result<usize> {
+fn build(
+    service: &Service,
+    c: &Arc<Collection>,
+    specs: Vec<DocBuf>,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<usize> {
     let mut built: Vec<String> = Vec::new();
     for spec in specs {
         let name = spec.doc().field("name").as_str().unwrap_or("").to_owned();
         let wanted = spec.clone();
         let same = |old: Doc<'_>| index_spec::conflicts(wanted.doc(), old);
-        match c.create_index_unless(spec, &same, go_on) {
+        let other = |i: &Arc<Index>| matches!(same(i.spec()), Ok(false));
+        let (starts, began_us) = (c.indexes().iter().all(other), service.clock.monotonic_us());
+        if starts {
+            service.index_starts(c.ns(), wanted.doc());
+        }
+        let result = c.create_index_unless(spec, &same, go_on);
+        let took_ms = signed(service.clock.monotonic_us().saturating_sub(began_us) / 1000);
+        match &result {
+            ended if starts && !matches!(ended, Ok(false)) => {
+                service.index_ended((c.ns(), &name), took_ms, ended.as_ref().map(|_| ()))
+            }
+            _ => {}
+        }
+        match result {
             Ok(true) => built.push(name),
             Ok(false) => {}
             Err(e) => {
@@ -337,6 +360,8 @@ fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for index in &chosen {
         c.drop_index(index.name())?;
     }
+    let names: Vec<&str> = chosen.iter().map(|i| i.name()).collect();
+    cx.service.dropped_indexes(&ns, &names);
     let why = MongoError::new(code::QUERY_PLAN_KILLED, format!("index dropped on {ns}"));
     if !chosen.is_empty() {
         cx.service

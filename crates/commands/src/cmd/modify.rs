@@ -16,7 +16,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
 use crate::dispatch::spec::{Durability, OpClass, Privilege};
 use crate::read::{CollationArg, environment};
-use model::{Bump, Doc, DocBuf, DocWriter, MongoError, Namespace, OwnedValue, Result, Value, bail};
+use model::{Bump, Doc, DocBuf, DocWriter, MongoError, OwnedValue, Result, Value, bail};
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::project::Projection;
@@ -88,7 +88,6 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .enumerate()
         .map(|(i, d)| UpdateOp::of(i, d))
         .collect::<Result<Vec<_>>>()?;
-    let start_us = cx.service.clock.monotonic_us();
     collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let (mut matched, mut modified) = (0, 0);
@@ -151,18 +150,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         write_errors(&mut cx.reply, &errors);
         report_retried(cx);
     }
-    used(cx, &ns, start_us);
     Ok(Outcome::Reply)
-}
-
-/// Adds the operation to the counts of `top`.
-fn used(cx: &Ctx<'_, '_>, ns: &Namespace, start_us: u64) {
-    let us = cx.service.clock.monotonic_us().saturating_sub(start_us);
-    cx.service.counters.used(
-        &ns.to_string(),
-        cx.command.class,
-        i64::try_from(us).unwrap_or(i64::MAX),
-    );
 }
 
 fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -176,7 +164,6 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .enumerate()
         .map(|(i, d)| DeleteOp::of(i, d))
         .collect::<Result<Vec<_>>>()?;
-    let start_us = cx.service.clock.monotonic_us();
     collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let mut n = 0;
@@ -227,7 +214,6 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         write_errors(&mut cx.reply, &errors);
         report_retried(cx);
     }
-    used(cx, &ns, start_us);
     Ok(Outcome::Reply)
 }
 
@@ -308,7 +294,6 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let transaction = cx.transaction.clone();
     let ns = names::own(cx)?;
     let a = FindAndModifyArgs::of(cx.value().as_str().unwrap_or(""), &cx.args)?;
-    let start_us = cx.service.clock.monotonic_us();
     collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let shape = Shape::of(&env, &a)?;
@@ -376,7 +361,6 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.reply
             .put("retriedStmtId", ids.first().copied().unwrap_or(0));
     }
-    used(cx, &ns, start_us);
     Ok(Outcome::Reply)
 }
 

@@ -130,6 +130,7 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         was = Some(cx.service.state.parameters.set(name, value)?);
     }
     cx.service.limit_scripts();
+    cx.service.follow_log_parameters();
     let Some(was) = was else {
         bail!(
             code::INVALID_OPTIONS,

@@ -6,7 +6,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::{Outcome, WaitFor};
 use crate::dispatch::spec::{Privilege, flag};
-use model::{Binary, Result, Tag, Value, bail, code};
+use model::{Binary, MongoError, Result, Tag, Value, bail, code};
 
 /// Conversations are numbered within their connection, which has one at a time.
 const CONVERSATION: i32 = 1;
@@ -89,6 +89,12 @@ fn reply(cx: &mut Ctx<'_, '_>, done: bool, payload: &[u8]) -> Outcome {
     Outcome::Reply
 }
 
+/// Tells the log how an attempt to log in has ended.
+pub(super) fn told(cx: &mut Ctx<'_, '_>, result: std::result::Result<(), &MongoError>) {
+    let attempt = cx.conn.identity.take_attempt();
+    cx.service.authenticated(&cx.conn.info, attempt, result);
+}
+
 fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name = cx.args.str("mechanism").unwrap_or("");
     let mechanism = mechanism(
@@ -130,7 +136,12 @@ fn go_on(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         &next,
         now_us,
         waited,
-    )?;
+    );
+    match &login {
+        Ok(Login::Wait(_)) => {}
+        ended => told(cx, ended.as_ref().map(|_| ())),
+    }
+    let login = login?;
     cx.conn.show_user();
     Ok(match login {
         Login::More(answer) => reply(cx, false, &answer),
@@ -159,7 +170,9 @@ fn authenticate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let claimed = cx.args.str("user");
-    let subject = x509(&cx.service.access, &mut cx.conn.identity, claimed)?;
+    let entered = x509(&cx.service.access, &mut cx.conn.identity, claimed);
+    told(cx, entered.as_ref().map(|_| ()));
+    let subject = entered?;
     cx.conn.show_user();
     cx.reply
         .put("dbname", "$external")

@@ -5,11 +5,13 @@
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{CommandTable, OpClass, Privilege, flag};
+use crate::dispatch::spec::{CommandTable, Kinds, OpClass, Privilege, flag};
+use crate::read::stats::{signed, write_latency};
 use crate::release::VERSION;
 use crate::state::machine::Process;
 use crate::state::service::Service;
-use model::{DocWriter, Result, Value, doc_fields};
+use metrics::LatencyCounts;
+use model::{DocBuf, DocWriter, Result, Value, doc_fields};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -35,6 +37,8 @@ pub(crate) static COMMANDS: &[Command] = &[
 struct Facts<'f> {
     service: &'f Service,
     commands: &'f CommandTable,
+    /// Latencies with their distribution.
+    histograms: bool,
 }
 
 impl std::ops::Deref for Facts<'_> {
@@ -57,6 +61,7 @@ static SECTIONS: &[Section] = &[
     ("logicalSessionRecordCache", true, session_cache),
     ("mirroredReads", false, mirrored_reads),
     ("network", true, network),
+    ("opLatencies", true, op_latencies),
     ("opcounters", true, op_counters),
     ("opcountersRepl", true, op_counters_repl),
     ("repl", true, repl),
@@ -73,6 +78,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let facts = Facts {
         service: cx.service,
         commands: cx.commands,
+        histograms: asked
+            .field("opLatencies")
+            .as_doc()
+            .is_some_and(|d| d.field("histograms").truthy()),
     };
     head(&facts, &mut cx.reply);
     for (name, default, write) in SECTIONS {
@@ -90,11 +99,31 @@ fn wanted(v: &Value<'_>) -> bool {
     v.truthy()
 }
 
+/// The sections that are shown without being asked for.
+pub(crate) fn status(service: &Service, commands: &CommandTable) -> DocBuf {
+    let facts = Facts {
+        service,
+        commands,
+        histograms: false,
+    };
+    DocBuf::build(|w| {
+        head(&facts, w);
+        let outside_set = service.config.replica_set.is_none();
+        for (name, _, write) in SECTIONS
+            .iter()
+            .filter(|(name, default, _)| *default && !(outside_set && *name == "repl"))
+        {
+            write(&facts, &mut w.doc(name));
+        }
+    })
+}
+
 fn diagnostic_data(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let now = Value::Date(cx.now_ms());
     let facts = Facts {
         service: cx.service,
         commands: cx.commands,
+        histograms: false,
     };
     let mut data = cx.reply.doc("data");
     data.put("start", now);
@@ -146,9 +175,12 @@ fn connections(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let max = i32::try_from(s.config.connections_max).unwrap_or(i32::MAX);
     doc_fields!(w;
         "current": current, "available": max.saturating_sub(current),
-            "totalCreated": s.connections.created(), "rejected": 0i32,
-        "active": active, "threaded": 0i32
+            "totalCreated": s.connections.created()
     );
+    if let Some(network) = s.state.network.get() {
+        w.put("rejected", signed(network().rejected_connections));
+    }
+    w.put("active", active);
 }
 
 fn extra_info(_: &Facts<'_>, w: &mut DocWriter<'_>) {
@@ -160,24 +192,33 @@ fn extra_info(_: &Facts<'_>, w: &mut DocWriter<'_>) {
     );
 }
 
+/// Operations that run now: those that read, those that write, others.
+fn running(s: &Facts<'_>) -> (i32, i32, i32) {
+    let mut found = (0, 0, 0);
+    for conn in s.connections.list() {
+        let class = conn.op.lock().as_ref().map(|op| op.command.class);
+        match class {
+            None => {}
+            Some(OpClass::Query | OpClass::GetMore) => found.0 += 1,
+            Some(OpClass::Insert | OpClass::Update | OpClass::Delete) => found.1 += 1,
+            Some(OpClass::Command) => found.2 += 1,
+        }
+    }
+    found
+}
+
 fn global_lock(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let total_us = s.uptime_ms().saturating_mul(1000);
-    let active = i32::try_from(s.counters.active.load(Relaxed)).unwrap_or(0);
+    let (readers, writers, others) = running(s);
     doc_fields!(w;
         "totalTime": total_us,
-        "currentQueue": { "total": 0i32, "readers": 0i32, "writers": 0i32 },
-        "activeClients": { "total": active, "readers": 0i32, "writers": 0i32 }
+        "activeClients": { "total": readers + writers + others, "readers": readers,
+            "writers": writers }
     );
 }
 
 fn session_cache(s: &Facts<'_>, w: &mut DocWriter<'_>) {
-    let active = s.state.sessions.len() as i32;
-    let started = Value::Date(s.started_ms);
-    doc_fields!(w;
-        "activeSessionsCount": active, "sessionsCollectionJobCount": 0i32,
-        "lastSessionsCollectionJobTimestamp": started, "transactionReaperJobCount": 0i32,
-            "sessionCatalogSize": 0i32
-    );
+    w.put("activeSessionsCount", s.state.sessions.len() as i32);
 }
 
 fn mirrored_reads(_: &Facts<'_>, w: &mut DocWriter<'_>) {
@@ -186,15 +227,29 @@ fn mirrored_reads(_: &Facts<'_>, w: &mut DocWriter<'_>) {
 }
 
 fn network(s: &Facts<'_>, w: &mut DocWriter<'_>) {
-    let (in_, out) = (
-        s.counters.bytes_in.load(Relaxed),
-        s.counters.bytes_out.load(Relaxed),
-    );
-    doc_fields!(w;
-        "bytesIn": in_, "bytesOut": out, "physicalBytesIn": in_, "physicalBytesOut": out,
-        "numSlowDNSOperations": 0i64, "numSlowSSLOperations": 0i64,
-            "numRequests": s.counters.requests.load(Relaxed)
-    );
+    let requests = s.counters.requests.load(Relaxed);
+    // Without a network, as in tests, nobody can say how much came over it.
+    if let Some(network) = s.state.network.get() {
+        let n = network();
+        let (in_, out) = (signed(n.bytes_in), signed(n.bytes_out));
+        doc_fields!(w; "bytesIn": in_, "bytesOut": out, "physicalBytesIn": in_,
+            "physicalBytesOut": out);
+    }
+    w.put("numRequests", requests);
+}
+
+/// Latencies of all commands of each kind. Microseconds.
+fn op_latencies(s: &Facts<'_>, w: &mut DocWriter<'_>) {
+    for (name, kind) in [
+        ("reads", Kinds::Read),
+        ("writes", Kinds::Write),
+        ("commands", Kinds::Command),
+    ] {
+        let mut all = LatencyCounts::default();
+        let rows = s.commands.all().filter(|row| row.kind == kind);
+        rows.for_each(|row| all.add(&row.latency.counts()));
+        write_latency(&all, s.histograms, &mut w.doc(name));
+    }
 }
 
 fn op_counters(s: &Facts<'_>, w: &mut DocWriter<'_>) {
@@ -236,10 +291,8 @@ fn repl(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 fn storage_engine(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let name = s.engine_name();
     doc_fields!(w;
-        "name": name, "supportsCommittedReads": true,
-            "oldestRequiredTimestampForCrashRecovery": s.operation_time(),
-        "dropPendingIdents": 0i64, "supportsSnapshotReadConcern": true, "readOnly": false,
-            "persistent": s.engine_persistent(),
+        "name": name, "supportsCommittedReads": true, "supportsSnapshotReadConcern": true,
+            "readOnly": false, "persistent": s.engine_persistent(),
         "backupCursorOpen": false
     );
 }
@@ -247,11 +300,6 @@ fn storage_engine(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 fn transactions(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let counts = &s.state.transactions;
     for (name, count) in [
-        ("retriedCommandsCount", 0),
-        ("retriedStatementsCount", 0),
-        ("transactionsCollectionWriteCount", counts.committed()),
-        ("currentActive", 0),
-        ("currentInactive", counts.open()),
         ("currentOpen", counts.open()),
         ("totalAborted", counts.aborted()),
         ("totalCommitted", counts.committed()),
@@ -268,7 +316,7 @@ fn transactions(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 /// What monitoring tools read of WiredTiger's section, filled with the engine's own numbers.
 fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let e = s.engine_numbers();
-    let active = i32::try_from(s.counters.active.load(Relaxed)).unwrap_or(0);
+    let (readers, writers, _) = running(s);
     doc_fields!(w;
         "uri": "statistics:",
         "cache": {
@@ -278,12 +326,7 @@ fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
             "bytes read into cache": e.read_bytes,
             "bytes written from cache": e.written_bytes
         },
-        "transaction": { "transaction checkpoints": e.flushes, "transaction begins": e.commits,
-            "transactions committed": e.commits },
-        "concurrentTransactions": {
-            "read": { "out": active, "available": 128 - active.min(128), "totalTickets": 128i32 },
-            "write": { "out": 0i32, "available": 128i32, "totalTickets": 128i32 }
-        }
+        "concurrentTransactions": { "read": { "out": readers }, "write": { "out": writers } }
     );
 }
 
@@ -330,6 +373,17 @@ fn metrics(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     drop(commands);
     let open = s.cursors.counts();
     doc_fields!(w;
+        "document": {
+            "deleted": s.counters.documents.deleted.load(Relaxed),
+            "inserted": s.counters.documents.inserted.load(Relaxed),
+            "returned": s.counters.documents.returned.load(Relaxed),
+            "updated": s.counters.documents.updated.load(Relaxed)
+        },
+        "queryExecutor": {
+            "scanned": s.counters.documents.keys_examined.load(Relaxed),
+            "scannedObjects": s.counters.documents.examined.load(Relaxed),
+            "collectionScans": { "total": s.counters.documents.collection_scans.load(Relaxed) }
+        },
         "cursor": {
             "timedOut": open.timed_out,
             "totalOpened": open.opened,

@@ -147,10 +147,11 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             .put("indexFreeStorageSize", 0.0)
             .put("totalFreeStorageSize", 0.0);
     }
-    let (used, total) = cx.service.disk_bytes();
-    cx.reply
-        .put("fsUsedSize", scaled(used))
-        .put("fsTotalSize", scaled(total));
+    if let Some((used, total)) = cx.service.disk_bytes() {
+        cx.reply
+            .put("fsUsedSize", scaled(signed(used)))
+            .put("fsTotalSize", scaled(signed(total)));
+    }
     Ok(Outcome::Reply)
 }
 

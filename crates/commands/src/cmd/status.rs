@@ -6,7 +6,6 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, Spec, flag};
-use crate::state::log;
 use crate::state::machine::Host;
 use model::{Result, Tag, Value, bail, code, doc_fields};
 
@@ -72,7 +71,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "logRotate",
         "starts a new log",
         Privilege::Cluster(&[auth::Action::LogRotate]),
-        flag::ADMIN,
+        flag::ADMIN | flag::LONG,
         &[arg("comment", Kind::Any)],
         log_rotate,
     )
@@ -103,7 +102,7 @@ fn get_log(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             names.push("global").push("startupWarnings");
         }
         "global" => {
-            let (lines, written) = service.state.log.lines();
+            let (lines, written) = service.config.log.lines();
             cx.reply.put(
                 "totalLinesWritten",
                 i32::try_from(written).unwrap_or(i32::MAX),
@@ -114,13 +113,11 @@ fn get_log(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
         "startupWarnings" => {
-            let warnings = &service.config.startup_warnings;
+            let warnings = service.config.log.startup_warnings();
             cx.reply.put("totalLinesWritten", warnings.len() as i32);
             let mut out = cx.reply.array("log");
-            for w in warnings {
-                out.push(
-                    log::line(service.started_ms, 'W', "CONTROL", "initandlisten", w).as_str(),
-                );
+            for line in &warnings {
+                out.push(line);
             }
         }
         other => bail!(
@@ -240,6 +237,6 @@ fn log_rotate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "no log of the kind '{kind}' can be rotated, only 'server'"
         );
     }
-    cx.service.rotate_log();
+    cx.service.rotate_log()?;
     Ok(Outcome::Reply)
 }

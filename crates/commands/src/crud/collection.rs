@@ -53,6 +53,7 @@ pub(crate) fn create_implicitly(
         .create_collection(ns, DocBuf::new(), names::new_uuid())
     {
         Ok(c) => {
+            service.created(&c);
             if let Some(t) = transaction {
                 t.has_created(&c);
             }

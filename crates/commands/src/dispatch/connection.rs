@@ -3,6 +3,7 @@
 use super::interrupt::{Interrupt, Link};
 use crate::access::Identity;
 use crate::state::connections::{ConnectionInfo, Connections};
+use crate::state::counters::LastUsed;
 use crate::state::cursors::Cursors;
 use crate::state::failpoints::Failure;
 use crate::state::service::Service;
@@ -29,6 +30,12 @@ pub struct Connection {
     pub(crate) awaits: Option<Awaits>,
     /// What its operation was set aside for.
     pub(super) set_aside: Option<Registered>,
+    /// The namespace used last.
+    pub(super) last_used: LastUsed,
+    /// Since when its operation waits for data, monotonic microseconds.
+    pub(super) idle_since_us: Option<u64>,
+    /// How long its operation has waited for data.
+    pub(super) idle_us: u64,
     all: Arc<Connections>,
 }
 
@@ -50,6 +57,9 @@ impl Connection {
             )),
             awaits: None,
             set_aside: None,
+            last_used: LastUsed::default(),
+            idle_since_us: None,
+            idle_us: 0,
             all: Arc::clone(&service.connections),
         }
     }

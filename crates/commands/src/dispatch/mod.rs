@@ -15,7 +15,9 @@ pub mod ctx;
 mod durability;
 pub mod generic;
 pub mod interrupt;
+pub(crate) mod observe;
 mod operation;
+mod perform;
 mod reply;
 pub mod reported;
 pub mod request;
@@ -23,6 +25,7 @@ pub mod retry;
 pub mod spec;
 mod transaction;
 
+use crate::state::events;
 use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::{SessionWrites, TRANSIENT, is_transient};
@@ -33,19 +36,19 @@ use command::{Command, Run};
 use connection::Connection;
 use ctx::Ctx;
 use generic::{Generic, Lsid};
-use interrupt::{Link, Running};
-use model::{Doc, DocWriter, ErrorKind, MongoError, Result, Value, bail, code};
+use interrupt::Link;
+use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
+use observe::Ended;
+use perform::{Answer, Refused, perform};
+use query::examined;
 use reported::Reported;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
 use spec::{CommandTable, Counted, Spec, flag};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{CommitPos, Transaction};
+use store::Transaction;
 use transaction::Numbered;
-
-/// An operation that was set aside looks this often whether it was woken without a wake-up.
-const SET_ASIDE_US: u64 = 5_000_000;
 
 /// Interval at which a write blocked by `fsync` tries again.
 const UNLOCK_POLL_US: u64 = 20_000;
@@ -56,27 +59,6 @@ pub struct Dispatcher {
     commands: CommandTable,
     /// By the positions of `commands`.
     runs: Vec<Run>,
-}
-
-/// A command that ended in an error.
-struct Refused {
-    error: MongoError,
-    /// The error tells of data that is durable only from here on.
-    due: Option<CommitPos>,
-    /// Nothing was done because the collection was replaced meanwhile: the command may run again.
-    again: bool,
-}
-
-type Answer = std::result::Result<Outcome, Refused>;
-
-impl From<MongoError> for Refused {
-    fn from(error: MongoError) -> Refused {
-        Refused {
-            error,
-            due: None,
-            again: false,
-        }
-    }
 }
 
 impl Dispatcher {
@@ -122,6 +104,7 @@ impl Dispatcher {
         request: &Request<'_>,
         reply: &mut Vec<u8>,
     ) -> Outcome {
+        let _entered = events::enter(conn.info.id);
         let memory = Arc::clone(conn.interrupt.memory());
         let (account, capacity) = (memory.begin(), reply.capacity());
         let outcome = self.answer(conn, request, reply);
@@ -184,9 +167,17 @@ impl Dispatcher {
             waited: request.waited && conn.failing.is_none(),
             ..*request
         };
+        if let Some(since) = conn.idle_since_us.take() {
+            conn.idle_us += self.service.clock.monotonic_us().saturating_sub(since);
+        }
+        examined::begin();
+        let start = reply.len();
         let result = self.run(conn, request, row.command, run, reply);
         counters.end(result.is_err());
-        if matches!(result, Ok(Outcome::Wait { .. })) {
+        if let Ok(Outcome::Wait { on, .. }) = &result {
+            if matches!(on, WaitFor::Data { .. } | WaitFor::Topology) {
+                conn.idle_since_us = Some(self.service.clock.monotonic_us());
+            }
             // It goes on later and is shown until then.
             return result;
         }
@@ -195,7 +186,22 @@ impl Dispatcher {
         }
         conn.awaits = None;
         // The buffers go back, so that noting an operation costs two copies and no allocation.
-        if let Some(op) = conn.info.op.lock().take() {
+        let op = conn.info.op.lock().take();
+        if let Some(op) = op {
+            let error = result.as_ref().err();
+            if !error.is_some_and(|refused| refused.again) {
+                let ended = Ended {
+                    request,
+                    row,
+                    op: &op,
+                    error: error.map(|refused| &refused.error),
+                    reply: match error {
+                        Some(_) => &[],
+                        None => reply.get(start..).unwrap_or_default(),
+                    },
+                };
+                ended.told(&self.service, conn);
+            }
             *conn.info.spare.lock() = (op.db, op.body);
         }
         result
@@ -279,10 +285,8 @@ impl Dispatcher {
         };
         let mut outcome = perform(&mut ctx, run, numbered);
         let failed = ctx.failed;
-        let closes = numbered == Numbered::Retryable
-            && ctx.reported.has_written()
-            && self.service.state.failpoints.armed()
-            && self.service.state.failpoints.after_write();
+        let closes = numbered == Numbered::Retryable && ctx.reported.has_written();
+        let closes = closes && self.service.state.failpoints.after_write();
         // `$out` and `$merge` may have written anywhere.
         let may_change_users =
             may_change_users || (!command.is(flag::WRITE) && ctx.reported.has_written());
@@ -532,62 +536,6 @@ enum Admission {
     Run(Option<Failure>),
     /// It does not: this is the outcome.
     End(Outcome),
-}
-
-/// Runs the command; where it was set aside, it waits without a thread.
-fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Answer {
-    // Only writers wait for something below the command, and what takes long may end in a write.
-    // Those that may be sent twice may be run twice; a statement of a transaction does not wait.
-    let runs_again = cx.command.is(flag::RETRYABLE) && numbered != Numbered::Transaction;
-    let running = (cx.command.is(flag::WRITE) || cx.command.is(flag::LONG))
-        .then(|| Running::new(&cx.interrupt, runs_again));
-    let outcome = finish(cx, run);
-    let registered = running.and_then(Running::end);
-    if !matches!(&outcome, Err(refused) if refused.error.is(ErrorKind::SetAside)) {
-        return outcome;
-    }
-    cx.conn.set_aside = registered;
-    let left_us = cx.interrupt.left_us().unwrap_or(SET_ASIDE_US);
-    let now_us = cx.service.clock.monotonic_us();
-    Ok(Outcome::Wait {
-        until_us: now_us.saturating_add(left_us.min(SET_ASIDE_US)),
-        on: WaitFor::Release,
-    })
-}
-
-/// Runs the command, ends its reply, and finds what the reply has to wait for.
-fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
-    let outcome = match run(cx) {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            let again = error.is_collection_gone()
-                && cx.command.is(flag::RUNS_AGAIN)
-                && !cx.reported.has_written();
-            let due = durability::due(cx, true);
-            return Err(Refused { error, due, again });
-        }
-    };
-    let outcome = match outcome {
-        Outcome::Reply | Outcome::Exhaust => match durability::due(cx, false) {
-            // A stream of replies cannot wait in its middle; without it the client asks for each.
-            Some(pos) if outcome == Outcome::Reply || !durability::is_durable(cx, pos) => {
-                Outcome::Durable(pos.0)
-            }
-            _ => outcome,
-        },
-        other => return Ok(other),
-    };
-    let wrote = cx.command.is(flag::WRITE) || cx.reported.has_written();
-    if let (true, Some(e)) = (wrote, durability::concern_error(cx)) {
-        cx.reply.put("writeConcernError", &e);
-    }
-    // What a read tells of was there at the time it began, perhaps more; a write has its own time.
-    let time = match wrote {
-        true => cx.service.operation_time(),
-        false => cx.began_at,
-    };
-    reply::finish(cx.service, cx.ok_int, time, &mut cx.reply);
-    Ok(outcome)
 }
 
 impl<'a> Args<'a> {

@@ -4,6 +4,7 @@
 use super::args::{Arg, Kind};
 use crate::access::needs::asked::Asked;
 use auth::Action;
+use metrics::OpLatency;
 use model::Result;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -62,6 +63,25 @@ pub enum OpClass {
     Delete,
     GetMore,
     Command,
+}
+
+/// Kinds of commands in `opLatencies` and `latencyStats`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Kinds {
+    Read,
+    Write,
+    Command,
+}
+
+impl Kinds {
+    fn of(name: &str) -> Kinds {
+        match name {
+            "find" | "getMore" | "aggregate" | "count" | "distinct" | "mapReduce" => Kinds::Read,
+            "insert" | "update" | "delete" | "findAndModify" | "bulkWrite" => Kinds::Write,
+            _ => Kinds::Command,
+        }
+    }
 }
 
 /// What has to be durable before a command's reply, or its error, may be sent.
@@ -144,12 +164,24 @@ pub struct Counted {
     pub command: &'static Spec,
     total: AtomicI64,
     failed: AtomicI64,
+    /// How long its runs took.
+    pub latency: OpLatency,
+    /// Whether it reads, writes or does neither, as MongoDB counts latencies.
+    pub kind: Kinds,
 }
 
 impl Counted {
     /// Runs.
     pub fn total(&self) -> i64 {
         self.total.load(Ordering::Relaxed)
+    }
+    /// Whether its own value is the name of a collection it works on.
+    pub(super) fn names_collection(&self) -> bool {
+        self.is_of_kind() || matches!(self.command.value, Kind::Collection)
+    }
+    /// True for a command that reads or writes documents.
+    pub(super) fn is_of_kind(&self) -> bool {
+        self.kind != Kinds::Command
     }
     /// Runs that ended in an error.
     pub fn failed(&self) -> i64 {
@@ -174,6 +206,8 @@ impl CommandTable {
                 command,
                 total: AtomicI64::new(0),
                 failed: AtomicI64::new(0),
+                latency: OpLatency::default(),
+                kind: Kinds::of(command.name),
             })
             .collect();
         let mut by_name = FxHashMap::default();

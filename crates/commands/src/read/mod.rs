@@ -3,6 +3,7 @@
 
 mod cursor;
 mod env;
+pub mod figures;
 mod host;
 pub(crate) mod listing;
 mod lists;

@@ -1,7 +1,9 @@
 //! Sizes of collections, for `collStats`, `dbStats` and `$collStats`.
 
 use crate::ddl::names;
+use crate::dispatch::spec::Kinds;
 use crate::state::service::Service;
+use metrics::LatencyCounts;
 use model::{Doc, DocBuf, DocWriter, Namespace, Number, Result, Value, bail, code};
 use store::{CollStats, Collection};
 
@@ -20,6 +22,22 @@ pub(crate) fn signed(n: u64) -> i64 {
 /// A whole number as 32 bits where it fits, as MongoDB's builders write sizes.
 pub(crate) fn fit(n: i64) -> Value<'static> {
     i32::try_from(n).map_or(Value::Int64(n), Value::Int32)
+}
+
+/// Latencies as MongoDB shows them, in microseconds.
+pub(crate) fn write_latency(counts: &LatencyCounts, histograms: bool, w: &mut DocWriter<'_>) {
+    if histograms {
+        // One element for each bucket that is not empty.
+        let mut buckets = w.array("histogram");
+        for (from_us, count) in counts.filled() {
+            buckets
+                .doc()
+                .put("micros", signed(from_us))
+                .put("count", signed(count));
+        }
+    }
+    w.put("latency", signed(counts.sum_us))
+        .put("ops", signed(counts.count()));
 }
 
 /// The storage statistics of one collection, as `collStats` and `$collStats` show them.
@@ -65,8 +83,23 @@ pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -
         "nindexes",
         fit(signed((s.index_bytes.len() + usize::from(own_id)) as u64)),
     );
-    w.doc("indexDetails");
-    w.array("indexBuilds");
+    let mut details = w.doc("indexDetails");
+    let indexes = c.indexes();
+    for (name, bytes) in &s.index_bytes {
+        let index = indexes.iter().find(|i| i.name() == name);
+        let mut one = details.doc(name);
+        one.put("storageBytes", signed(*bytes));
+        if let Some(index) = index {
+            one.put("multikey", index.is_multikey())
+                .put("ready", index.is_ready());
+        }
+    }
+    drop(details);
+    let mut builds = w.array("indexBuilds");
+    for index in indexes.iter().filter(|i| !i.is_ready()) {
+        builds.push(index.name());
+    }
+    drop(builds);
     let total = sum_indexes(&s);
     w.put("totalIndexSize", fit(total / scale));
     w.put(
@@ -118,15 +151,14 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
                 .as_doc()
                 .is_some_and(|d| d.field("histograms").truthy());
             let mut l = w.doc("latencyStats");
-            for kind in ["reads", "writes", "commands", "transactions"] {
-                let mut one = l.doc(kind);
-                if histograms {
-                    // One element for each bucket that is not empty.
-                    one.array("histogram");
-                }
-                one.put("latency", 0i64)
-                    .put("ops", 0i64)
-                    .put("queryableEncryptionLatencyMicros", 0i64);
+            let used = service.counters.of(&ns.to_string());
+            for (name, kind) in [
+                ("reads", Kinds::Read),
+                ("writes", Kinds::Write),
+                ("commands", Kinds::Command),
+            ] {
+                let counts = used.as_ref().map(|u| u.latency(kind));
+                write_latency(&counts.unwrap_or_default(), histograms, &mut l.doc(name));
             }
         }
         if let (Some(options), Some(c)) = (spec.get("storageStats"), c) {
@@ -148,10 +180,12 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
             );
         }
         if spec.contains("queryExecStats") {
+            let used = service.counters.of(&ns.to_string());
+            let (total, tailable) = used.map_or((0, 0), |u| u.collection_scans());
             w.doc("queryExecStats")
                 .doc("collectionScans")
-                .put("total", 0i64)
-                .put("nonTailable", 0i64);
+                .put("total", total)
+                .put("nonTailable", total - tailable);
         }
     });
     failed.map(|()| vec![doc])

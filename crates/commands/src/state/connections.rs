@@ -26,6 +26,19 @@ pub struct ConnectionInfo {
     pub(crate) spare: Mutex<(String, Vec<u8>)>,
 }
 
+impl ConnectionInfo {
+    /// As the log calls it.
+    pub fn name(&self) -> String {
+        format!("conn{}", self.id)
+    }
+    /// The `application.name` of its handshake.
+    pub(crate) fn application(&self) -> Option<String> {
+        let client = self.client.lock();
+        let application = client.as_ref()?.doc().field("application").as_doc()?;
+        application.field("name").as_str().map(str::to_owned)
+    }
+}
+
 /// A running operation.
 #[derive(Clone, Debug)]
 pub struct CurrentOp {
@@ -84,6 +97,10 @@ impl Connections {
     /// Those open now.
     pub fn list(&self) -> Vec<Arc<ConnectionInfo>> {
         self.open.lock().values().cloned().collect()
+    }
+    /// How many are open now.
+    pub fn count(&self) -> usize {
+        self.open.lock().len()
     }
     /// Connections made since the start.
     pub fn created(&self) -> i64 {

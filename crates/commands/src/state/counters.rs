@@ -1,42 +1,88 @@
 //! Counts of operations, as `serverStatus` shows them. Plain relaxed atomics.
 
-use crate::dispatch::spec::OpClass;
+use crate::dispatch::spec::{Kinds, OpClass};
+use metrics::{LatencyCounts, OpLatency};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
-/// Time and number of operations of one kind on one namespace.
+/// Namespaces counted.
+const NAMESPACES_MAX: usize = 20_000;
+
+/// Microseconds and number of operations of one kind on one namespace.
 pub type Tally = (i64, i64);
 
-/// Use of one namespace, as `top` shows it.
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)]
+/// Use of one namespace, counted without a lock.
+#[derive(Debug, Default)]
 pub struct NamespaceUse {
-    pub queries: Tally,
-    pub getmore: Tally,
-    pub insert: Tally,
-    pub update: Tally,
-    pub remove: Tally,
-    pub commands: Tally,
+    /// By class of operation, in the order of [`OpClass`].
+    tallies: [(AtomicI64, AtomicI64); 6],
+    latencies: [OpLatency; 3],
+    /// All scans of the collection, and those by tailing cursors.
+    scans: (AtomicI64, AtomicI64),
+    forgotten: AtomicBool,
 }
 
-fn sum(parts: &[Tally]) -> Tally {
-    parts.iter().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
+/// Documents by what was done with them.
+#[derive(Debug, Default)]
+#[allow(missing_docs)]
+pub struct Documents {
+    pub inserted: AtomicI64,
+    pub updated: AtomicI64,
+    pub deleted: AtomicI64,
+    pub returned: AtomicI64,
+    pub examined: AtomicI64,
+    /// Index entries.
+    pub keys_examined: AtomicI64,
+    pub collection_scans: AtomicI64,
 }
 
 impl NamespaceUse {
-    /// Reading operations.
-    pub fn reads(&self) -> Tally {
-        sum(&[self.queries, self.getmore])
+    /// Adds one operation.
+    pub(crate) fn add(&self, class: OpClass, kind: Kinds, us: u64) {
+        let (time, count) = &self.tallies[class as usize];
+        time.fetch_add(i64::try_from(us).unwrap_or(i64::MAX), Relaxed);
+        count.fetch_add(1, Relaxed);
+        self.latencies[kind as usize].record(us);
     }
-    /// Writing operations.
-    pub fn writes(&self) -> Tally {
-        sum(&[self.insert, self.update, self.remove])
+    /// Adds a scan of the whole collection.
+    pub(crate) fn add_scan(&self, tailable: bool) {
+        self.scans.0.fetch_add(1, Relaxed);
+        self.scans.1.fetch_add(i64::from(tailable), Relaxed);
     }
-    /// All operations.
-    pub fn total(&self) -> Tally {
-        sum(&[self.reads(), self.writes(), self.commands])
+    /// Scans of the whole collection, and how many of them were by tailing cursors.
+    pub fn collection_scans(&self) -> (i64, i64) {
+        (self.scans.0.load(Relaxed), self.scans.1.load(Relaxed))
     }
+    /// The namespace is gone; a new one of the same name begins anew.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.forgotten.load(Relaxed)
+    }
+    /// Operations of a class.
+    pub fn tally(&self, class: OpClass) -> Tally {
+        let (time, count) = &self.tallies[class as usize];
+        (time.load(Relaxed), count.load(Relaxed))
+    }
+    /// Operations of several classes.
+    pub fn sum(&self, classes: &[OpClass]) -> Tally {
+        classes.iter().fold((0, 0), |all, class| {
+            let one = self.tally(*class);
+            (all.0 + one.0, all.1 + one.1)
+        })
+    }
+    /// Latencies of a kind.
+    pub fn latency(&self, kind: Kinds) -> LatencyCounts {
+        self.latencies[kind as usize].counts()
+    }
+}
+
+/// The namespace a connection has used last, so that it is looked up once for many operations.
+#[derive(Default)]
+pub(crate) struct LastUsed {
+    db: String,
+    coll: String,
+    used: Option<Arc<NamespaceUse>>,
 }
 
 /// All counts of a service.
@@ -44,13 +90,11 @@ impl NamespaceUse {
 pub struct Counters {
     classes: [AtomicI64; 6],
     unknown: AtomicI64,
-    namespaces: Mutex<BTreeMap<String, NamespaceUse>>,
+    namespaces: Mutex<BTreeMap<String, Arc<NamespaceUse>>>,
+    /// Documents by what was done with them.
+    pub documents: Documents,
     /// Requests received.
     pub requests: AtomicI64,
-    /// Bytes received; moved by the server.
-    pub bytes_in: AtomicI64,
-    /// Bytes sent; moved by the server.
-    pub bytes_out: AtomicI64,
     /// Commands running now.
     pub active: AtomicI64,
     /// Errors a client caused.
@@ -82,35 +126,31 @@ impl Counters {
     pub fn add(&self, class: OpClass, n: i64) {
         self.classes[class as usize].fetch_add(n, Relaxed);
     }
-    /// Adds one operation on a namespace.
-    pub fn used(&self, ns: &str, class: OpClass, time_us: i64) {
+    /// The counts of a namespace.
+    pub(crate) fn namespace(&self, ns: &str) -> Arc<NamespaceUse> {
         let mut all = self.namespaces.lock();
-        // The name is copied only on first sight.
-        if !all.contains_key(ns) {
-            all.insert(ns.to_owned(), NamespaceUse::default());
-        }
-        if let Some(entry) = all.get_mut(ns) {
-            let tally = match class {
-                OpClass::Insert => &mut entry.insert,
-                OpClass::Query => &mut entry.queries,
-                OpClass::Update => &mut entry.update,
-                OpClass::Delete => &mut entry.remove,
-                OpClass::GetMore => &mut entry.getmore,
-                OpClass::Command => &mut entry.commands,
-            };
-            *tally = (tally.0 + time_us, tally.1 + 1);
+        match all.get(ns) {
+            Some(there) => Arc::clone(there),
+            // Clients may name collections that do not exist as often as they like.
+            None if all.len() >= NAMESPACES_MAX => Arc::new(NamespaceUse::default()),
+            None => Arc::clone(all.entry(ns.to_owned()).or_default()),
         }
     }
     /// Forgets a namespace that is gone.
     pub fn forget(&self, ns: &str) {
-        self.namespaces.lock().remove(ns);
+        if let Some(gone) = self.namespaces.lock().remove(ns) {
+            gone.forgotten.store(true, Relaxed);
+        }
+    }
+    /// Use of one namespace, if it was used.
+    pub fn of(&self, ns: &str) -> Option<Arc<NamespaceUse>> {
+        self.namespaces.lock().get(ns).cloned()
     }
     /// Use of every namespace.
-    pub fn namespaces(&self) -> Vec<(String, NamespaceUse)> {
-        self.namespaces
-            .lock()
-            .iter()
-            .map(|(ns, u)| (ns.clone(), *u))
+    pub fn namespaces(&self) -> Vec<(String, Arc<NamespaceUse>)> {
+        let all = self.namespaces.lock();
+        all.iter()
+            .map(|(ns, u)| (ns.clone(), Arc::clone(u)))
             .collect()
     }
     /// Count of a class.
@@ -120,5 +160,24 @@ impl Counters {
     /// Requests for commands that do not exist.
     pub fn unknown(&self) -> i64 {
         self.unknown.load(Relaxed)
+    }
+}
+
+impl LastUsed {
+    /// The counts of a collection; `None` for a name that is no text.
+    pub(crate) fn of(
+        &mut self,
+        counters: &Counters,
+        db: &str,
+        coll: &[u8],
+    ) -> Option<&NamespaceUse> {
+        let same = self.coll.as_bytes() == coll && self.db == db;
+        if !same || self.used.as_ref().is_none_or(|u| u.is_forgotten()) {
+            let coll = std::str::from_utf8(coll).ok()?;
+            db.clone_into(&mut self.db);
+            coll.clone_into(&mut self.coll);
+            self.used = Some(counters.namespace(&format!("{db}.{coll}")));
+        }
+        self.used.as_deref()
     }
 }

@@ -433,6 +433,7 @@ pub fn write_first_batch(
     };
     info.left_us = op.left_us();
     info.documents = i64::try_from(batch.len()).unwrap_or(i64::MAX);
+    query::examined::returned(batch.len());
     info.batches = 1;
     drop(batch);
     cursor.write_extra(&mut out);

@@ -18,10 +18,6 @@ pub struct EngineNumbers {
     pub read_bytes: i64,
     /// Written to files.
     pub written_bytes: i64,
-    /// Memory tables written out.
-    pub flushes: i64,
-    /// Keys written.
-    pub commits: i64,
 }
 
 /// Namespaces by what they are.
@@ -56,11 +52,9 @@ impl Service {
         self.store.engine().flush().map_err(store::error::storage)
     }
 
-    /// Bytes used and all bytes of the file system the data is on, as the server measured them
-    /// last.
-    pub fn disk_bytes(&self) -> (i64, i64) {
-        let disk = self.state.disk_bytes.lock();
-        *disk
+    /// Bytes used and all bytes of the file system the data is on; `None` for data in memory.
+    pub fn disk_bytes(&self) -> Option<(u64, u64)> {
+        self.state.disk_bytes.get().and_then(|ask| ask())
     }
 
     /// Metrics of the engine.
@@ -72,8 +66,6 @@ impl Service {
             "memtables_total_bytes" => n.dirty_bytes = value,
             "compact_bytes_read" => n.read_bytes += value,
             "flush_bytes_written" | "compact_bytes_written" => n.written_bytes += value,
-            "flushes" => n.flushes = value,
-            "keys_written" => n.commits = value,
             _ => {}
         });
         n

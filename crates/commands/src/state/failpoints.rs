@@ -178,6 +178,9 @@ impl FailPoints {
 
     /// True when the connection is to be closed after a retryable write, which was made.
     pub fn after_write(&self) -> bool {
+        if !self.armed() {
+            return false;
+        }
         let mut points = self.points.lock();
         points.get_mut(ON_WRITE).is_some_and(|point| {
             failure_of_write(point.data.doc()).is_none() && closes(point.data.doc()) && point.hit()

@@ -7,12 +7,13 @@ pub mod counters;
 mod cursor_owner;
 pub mod cursors;
 pub mod engine_stats;
+pub mod events;
 pub mod failpoints;
-pub mod log;
 pub(crate) mod machine;
 pub(crate) mod operations;
 pub mod parameters;
 pub mod plan_filters;
+pub mod profile;
 pub mod query_settings;
 pub(crate) mod replica_set;
 pub mod service;
@@ -23,7 +24,6 @@ pub mod ttl;
 pub mod user_writes;
 pub mod waiters;
 
-use log::LogLines;
 use model::DocBuf;
 use parameters::Parameters;
 use parking_lot::Mutex;
@@ -34,33 +34,6 @@ use std::sync::{Arc, OnceLock};
 use store::Store;
 use transactions::TransactionCounts;
 
-/// Profiling of one database, as `profile` sets it.
-#[derive(Clone, Debug, Default)]
-pub struct ProfileLevel {
-    /// 0 off, 1 slow operations, 2 all.
-    pub level: i32,
-    /// Only operations that match.
-    pub filter: Option<DocBuf>,
-}
-
-/// Slow operations, for all databases.
-#[derive(Clone, Copy, Debug)]
-pub struct Slow {
-    /// Milliseconds from which an operation is slow.
-    pub ms: i32,
-    /// Share of slow operations that is recorded.
-    pub sample_rate: f64,
-}
-
-impl Default for Slow {
-    fn default() -> Slow {
-        Slow {
-            ms: 100,
-            sample_rate: 1.0,
-        }
-    }
-}
-
 /// What `autoCompact` set: free space target in MB and whether it runs once.
 pub type AutoCompact = Option<(i64, bool)>;
 
@@ -69,6 +42,23 @@ pub type RotateCertificates = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Asks the process to end.
 pub type ShutDown = Box<dyn Fn() + Send + Sync>;
+
+/// What the network has done since the start.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Network {
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub requests: u64,
+    pub rejected_connections: u64,
+    pub open_connections: u64,
+}
+
+/// Asks the network.
+pub type NetworkFigures = Box<dyn Fn() -> Network + Send + Sync>;
+
+/// Asks the file system; `None` when it does not answer.
+pub type DiskBytes = Box<dyn Fn() -> Option<(u64, u64)> + Send + Sync>;
 
 /// All of it.
 pub struct State {
@@ -86,14 +76,12 @@ pub struct State {
     pub snapshots: snapshots::Snapshots,
     /// Failures asked for by a client that tests itself.
     pub failpoints: failpoints::FailPoints,
-    /// Last log lines.
-    pub log: LogLines,
     /// Feature compatibility version.
     pub fcv: Mutex<String>,
-    /// Profiling levels by database.
-    pub profile: Mutex<BTreeMap<String, ProfileLevel>>,
-    /// What counts as slow.
-    pub slow: Mutex<Slow>,
+    /// Which operations are recorded.
+    pub profile: profile::Profile,
+    /// What the network has done; set by the server that has one.
+    pub network: OnceLock<NetworkFigures>,
     /// Times `fsync` locked against writes and was not undone.
     pub fsync_locks: AtomicI64,
     /// Background compaction.
@@ -104,8 +92,8 @@ pub struct State {
     pub query_settings: query_settings::QuerySettings,
     /// Index filters.
     pub plan_filters: plan_filters::PlanFilters,
-    /// Bytes used and all bytes of the file system; the server measures them now and then.
-    pub disk_bytes: Mutex<(i64, i64)>,
+    /// Bytes used and all bytes of the file system the data is on; set by a server that has one.
+    pub disk_bytes: OnceLock<DiskBytes>,
     /// Default read and write concern, as `setDefaultRWConcern` left them.
     pub default_concerns: concerns::DefaultConcerns,
     /// Whether user writes are blocked.
@@ -134,16 +122,15 @@ impl Default for State {
             transactions: TransactionCounts::default(),
             snapshots: snapshots::Snapshots::default(),
             failpoints: failpoints::FailPoints::default(),
-            log: LogLines::default(),
             fcv: Mutex::new(crate::release::FCV.to_owned()),
-            profile: Mutex::default(),
-            slow: Mutex::default(),
+            profile: profile::Profile::default(),
+            network: OnceLock::new(),
             fsync_locks: AtomicI64::new(0),
             auto_compact: Mutex::default(),
             cluster_parameters: Mutex::default(),
             query_settings: Default::default(),
             plan_filters: Default::default(),
-            disk_bytes: Mutex::default(),
+            disk_bytes: OnceLock::new(),
             default_concerns: concerns::DefaultConcerns::default(),
             user_writes: Arc::default(),
         }

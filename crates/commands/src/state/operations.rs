@@ -82,7 +82,7 @@ fn describe_session(id: &[u8; 16], owner: &[u8; 32], w: &mut DocWriter<'_>) {
 }
 
 /// MongoDB's names of kinds of operations.
-fn kind(class: OpClass) -> &'static str {
+pub(crate) fn kind(class: OpClass) -> &'static str {
     match class {
         OpClass::Query => "query",
         OpClass::GetMore => "getmore",

@@ -175,6 +175,7 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Bool(false),
     ),
     p("quiet", SetAt::Both, Default::Bool(false)),
+    p("redactClientLogData", SetAt::Both, Default::Bool(false)),
     p("replWriterThreadCount", SetAt::Startup, Default::Int(16)),
     p("requireApiVersion", SetAt::Both, Default::Bool(false)),
     p("saslHostName", SetAt::Startup, Default::Str("")),

@@ -5,7 +5,6 @@ use super::State;
 use super::connections::Connections;
 use super::counters::Counters;
 use super::cursors::Cursors;
-use super::log;
 use super::parameters::Parameters;
 use super::ttl::Ttl;
 use super::waiters::CappedWaiters;
@@ -79,7 +78,7 @@ impl Service {
         election_id[1..4].copy_from_slice(&[0xff; 3]);
         election_id[11] = 1;
         let access = Access::new(Arc::clone(&store), config.auth);
-        let service = Service {
+        Service {
             access,
             started_us: clock.monotonic_us(),
             started_ms,
@@ -105,9 +104,7 @@ impl Service {
             config,
             clock,
             store,
-        };
-        service.log('I', "CONTROL", "Quarry starting");
-        service
+        }
     }
 
     /// The service as cursors hold it. Commands that open cursors need the service to be shared.
@@ -375,23 +372,6 @@ impl Service {
                 &format!("dropped data could not be looked through: {}", e.message()),
             ),
         }
-    }
-
-    /// Starts a new log: the lines kept for `getLog` are forgotten.
-    pub fn rotate_log(&self) {
-        self.state.log.clear();
-        self.log('I', "CONTROL", "Log rotation initiated");
-    }
-
-    /// Keeps a line for `getLog`.
-    pub fn log(&self, severity: char, component: &str, message: &str) {
-        self.state.log.push(log::line(
-            self.clock.now_ms(),
-            severity,
-            component,
-            "main",
-            message,
-        ));
     }
 
     /// Runs again what met a collection in the act of being replaced, once the new one is there.

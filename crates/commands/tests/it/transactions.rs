@@ -753,7 +753,8 @@ fn a_write_may_name_the_read_concern_of_its_transaction() {
     let mut t = s.client(1);
     for (n, level) in (1..).zip(["local", "majority", "snapshot"]) {
         t.begin().ok(&format!(
-            r#"{{"insert": "c", "documents": [{{"_id": {n}}}], "readConcern": {{"level": "{level}"}}}}"#
+            r#"{{"insert": "c", "documents": [{{"_id": {n}}}],
+                "readConcern": {{"level": "{level}"}}}}"#
         ));
         assert_eq!(code(&t.commit()), 0);
     }

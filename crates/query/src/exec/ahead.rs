@@ -4,6 +4,7 @@
 
 use super::batch::DocBatch;
 use super::host::{BatchStream, ExecContext};
+use crate::examined;
 use model::{Doc, MongoError, Result};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -94,7 +95,9 @@ fn together(
         let reader = scope.spawn(move || {
             let _permit = permit;
             let _account = exec.env.memory.as_ref().map(|m| m.join());
+            examined::begin();
             read(docs, exec, &full_in, &empty_out);
+            examined::so_far()
         });
         let mut ended = Ok(());
         while let Ok(group) = full_out.recv() {
@@ -111,7 +114,10 @@ fn together(
         // The reader's next hand-over fails, and it ends.
         drop(full_out);
         match reader.join() {
-            Ok(()) => ended,
+            Ok(more) => {
+                examined::add(more);
+                ended
+            }
             Err(_) => ended.and(Err(MongoError::internal(
                 "reading ahead ended unexpectedly",
             ))),

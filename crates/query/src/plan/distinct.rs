@@ -4,6 +4,7 @@
 use super::access::{Access, Plan};
 use super::index_path::by_index;
 use super::request::{Hint, PlanRequest};
+use crate::examined::{self, Meter};
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use model::{Doc, Result};
 use operators::Env;
@@ -75,6 +76,7 @@ pub struct DistinctScan {
     taken: bool,
     /// Documents read.
     pub docs: u64,
+    meter: Meter,
 }
 
 impl DistinctScan {
@@ -90,6 +92,7 @@ impl DistinctScan {
             return None;
         };
         let intervals: Vec<KeyInterval> = intervals.clone();
+        examined::opened(plan);
         let scan = coll.scan_index(&plan.view, index, plan.multikey, intervals, *reverse);
         let descending = index
             .fields()
@@ -103,6 +106,7 @@ impl DistinctScan {
             seen: Vec::new(),
             taken: false,
             docs: 0,
+            meter: Meter::default(),
         })
     }
 
@@ -145,6 +149,7 @@ impl DistinctScan {
                     false
                 })?;
             let Some((entry, id)) = found else {
+                self.meter.step(0, self.scan.keys_examined());
                 if !more {
                     return Ok(false);
                 }
@@ -169,6 +174,7 @@ impl DistinctScan {
             };
             self.coll.get_encoded(&self.view, &[&id], one)?;
             self.docs += 1;
+            self.meter.step(1, self.scan.keys_examined());
             self.taken = outcome?;
             if self.taken {
                 return Ok(true);

@@ -4,6 +4,7 @@
 
 use super::access::{Access, Plan};
 use super::scan::PlanScan;
+use crate::examined::Meter;
 use crate::exec::MatchFilter;
 use model::{Bump, Result};
 use operators::Env;
@@ -50,6 +51,7 @@ impl RecordKeys {
 pub struct MatchingKeys {
     coll: Arc<Collection>,
     scan: PlanScan,
+    meter: Meter,
     complete: bool,
 }
 
@@ -73,6 +75,7 @@ impl MatchingKeys {
         Ok(MatchingKeys {
             coll: coll.clone(),
             scan: PlanScan::open(coll, &view, plan),
+            meter: Meter::default(),
             complete: plan.complete,
         })
     }
@@ -95,8 +98,9 @@ impl MatchingKeys {
         let (mut arena, mut failed, mut more) = (Bump::new(), None, true);
         while more && keys.len() < max {
             env.check_interrupt()?;
-            let complete = self.complete;
+            let (complete, mut docs) = (self.complete, 0);
             let each = &mut |row: store::Row<'_>| {
+                docs += 1;
                 arena.reset();
                 match complete || filter.filter.is_always_true() {
                     true => keys.push(row.key),
@@ -108,7 +112,9 @@ impl MatchingKeys {
                 }
                 failed.is_none() && keys.len() < max
             };
-            more = self.scan.visit(&self.coll, env, STEP_DOCS, each)?;
+            let visited = self.scan.visit(&self.coll, env, STEP_DOCS, each);
+            self.meter.step(docs, self.scan.keys_examined());
+            more = visited?;
             if let Some(e) = failed.take() {
                 return Err(e);
             }

@@ -4,6 +4,7 @@ use super::access::{Access, Plan};
 use super::log_times;
 use super::row_metadata::RowMetadata;
 use super::scan::PlanScan;
+use crate::examined::Meter;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use model::{Bump, Doc, Result};
 use operators::{Cx, Env};
@@ -28,15 +29,20 @@ pub fn each_match(
     let filter = filter.filter(|_| !plan.complete);
     let mut arena = Bump::new();
     let mut outcome: Result<bool> = Ok(true);
+    let mut meter = Meter::default();
     loop {
         env.check_interrupt()?;
+        let mut docs = 0;
         let more = scan.visit(coll, env, STEP_DOCS, &mut |row| {
+            docs += 1;
             arena.reset();
             outcome = matches(filter, row.doc, &arena, env)
                 .and_then(|m| if m { each(row) } else { Ok(true) });
             // The scan then says that the collection is gone.
             matches!(outcome, Ok(true)) && !coll.is_dropped()
-        })?;
+        });
+        meter.step(docs, scan.keys_examined());
+        let more = more?;
         match std::mem::replace(&mut outcome, Ok(true)) {
             Err(e) => return Err(e),
             Ok(false) => return Ok(()),
@@ -69,12 +75,14 @@ pub fn count_matches(
     let PlanScan::Index(mut scan) = PlanScan::open(coll, &plan.view, plan) else {
         return Ok(0);
     };
+    let mut meter = Meter::default();
     loop {
         env.check_interrupt()?;
         let more = scan.visit_entries(STEP_DOCS, &mut |_, _| {
             found += 1;
             found < most
         })?;
+        meter.step(0, scan.keys_examined());
         if !more || found >= most {
             return Ok(found);
         }
@@ -131,6 +139,7 @@ pub struct PlanStream {
     /// Documents of the first batch: few, so that a client that wants one does not wait for many.
     target: usize,
     metadata: Option<RowMetadata>,
+    meter: Meter,
 }
 
 impl PlanStream {
@@ -155,6 +164,7 @@ impl PlanStream {
             output: RowOutput::Whole,
             target: 32,
             metadata,
+            meter: Meter::default(),
         }
     }
 
@@ -209,6 +219,7 @@ impl PlanStream {
             output: RowOutput::Whole,
             target: 32,
             metadata: None,
+            meter: Meter::default(),
         }
     }
 
@@ -224,6 +235,7 @@ impl PlanStream {
             out.push(Doc::EMPTY);
             true
         })?;
+        self.meter.step(0, scan.keys_examined());
         scan.pause();
         self.left -= out.len() as u64;
         Ok(more && self.left > 0)
@@ -247,7 +259,9 @@ impl BatchStream for PlanStream {
             exec.env.check_interrupt()?;
             let want = usize::try_from(left).unwrap_or(usize::MAX).min(STEP_DOCS);
             let (coll, metadata) = (&self.coll, &self.metadata);
-            more = self.scan.visit(coll, exec.env, want, &mut |row| {
+            let mut docs = 0;
+            let visited = self.scan.visit(coll, exec.env, want, &mut |row| {
+                docs += 1;
                 arena.reset();
                 let fits = match filter {
                     Some(f) => exec.matches(f, row.doc, &arena),
@@ -265,7 +279,9 @@ impl BatchStream for PlanStream {
                     && (out.len() as u64) < target.min(left)
                     && !out.is_full()
                     && !coll.is_dropped()
-            })?;
+            });
+            self.meter.step(docs, self.scan.keys_examined());
+            more = visited?;
         }
         self.scan.pause();
         if let Some(e) = failed {

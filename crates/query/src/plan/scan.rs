@@ -1,6 +1,7 @@
 //! Executing an access path: rows shown in place, in steps. Must not know: filters.
 
 use super::access::{Access, Plan};
+use crate::examined;
 use crate::exec::SortPattern;
 use model::{Doc, Result};
 use operators::Env;
@@ -28,6 +29,7 @@ pub(super) enum PlanScan {
 
 impl PlanScan {
     pub(super) fn open(coll: &Arc<Collection>, view: &ReadView, plan: &Plan) -> PlanScan {
+        examined::opened(plan);
         match &plan.access {
             Access::Nothing => PlanScan::Nothing,
             Access::Collection { reverse } => PlanScan::Records(match plan.times {

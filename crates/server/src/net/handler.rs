@@ -61,6 +61,11 @@ pub trait Handler: Send + Sync + 'static {
     /// The connection is gone. Called exactly once per [`Handler::connect`].
     fn disconnect(&self, conn: Self::Conn);
 
+    /// A client was not let in, because there are too many.
+    fn refused(&self, peer: &PeerAddr) {
+        let _ = peer;
+    }
+
     /// A command panicked; its client has been sent error 1. The default writes to standard error.
     fn panicked(&self, command: &str, panic: &str) {
         eprintln!("command {command:?} panicked: {panic}");

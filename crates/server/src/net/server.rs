@@ -82,6 +82,21 @@ pub struct Server<H: Handler> {
     threads: Vec<JoinHandle<()>>,
 }
 
+fn stats_of<H: Handler>(shared: &Shared<H>) -> NetStats {
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let mut stats = NetStats {
+        current_connections: get(&shared.context.current),
+        total_connections: get(&shared.total),
+        rejected_connections: get(&shared.rejected),
+        spare_drivers: get(&shared.spares_started),
+        ..NetStats::default()
+    };
+    for set in &shared.sets {
+        stats.add(&set.counters);
+    }
+    stats
+}
+
 impl<H: Handler> Server<H> {
     /// Binds and starts serving.
     ///
@@ -195,18 +210,13 @@ impl<H: Handler> Server<H> {
 
     /// Counters since the start.
     pub fn stats(&self) -> NetStats {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut stats = NetStats {
-            current_connections: get(&self.shared.context.current),
-            total_connections: get(&self.shared.total),
-            rejected_connections: get(&self.shared.rejected),
-            spare_drivers: get(&self.shared.spares_started),
-            ..NetStats::default()
-        };
-        for set in &self.shared.sets {
-            stats.add(&set.counters);
-        }
-        stats
+        stats_of(&self.shared)
+    }
+
+    /// Asks for [`Server::stats`] from anywhere; `None` once the server is gone.
+    pub fn figures(&self) -> impl Fn() -> Option<NetStats> + Send + Sync + use<H> {
+        let shared = Arc::downgrade(&self.shared);
+        move || shared.upgrade().map(|shared| stats_of(&shared))
     }
 
     /// Stops accepting, lets running requests finish and their replies leave, then closes

@@ -37,6 +37,7 @@ impl<H: Handler> Shared<H> {
         let context = &self.context;
         if context.current.load(Ordering::Relaxed) >= self.max_connections {
             self.rejected.fetch_add(1, Ordering::Relaxed);
+            context.handler.refused(&address);
             return;
         }
         let connection_id = self.total.fetch_add(1, Ordering::Relaxed) + 1;

@@ -48,6 +48,7 @@ impl Process {
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let mut process = Process {

@@ -4,6 +4,7 @@ mod client;
 mod driver;
 mod hostile;
 mod lifecycle;
+mod logging;
 mod memory;
 mod retry;
 mod schedules;

@@ -1,0 +1,351 @@
+//! The end of an operation: its latency is counted, and if it was slow or its database is profiled,
+//! it is told of in the log and in `system.profile`.
+//!
+//! Promises: an operation that is neither slow nor profiled costs a look at the clock and a few
+//! additions; no lock, no allocation. A profile that cannot be written fails no operation.
+//! Must not know: which commands there are, but for how MongoDB calls their kinds.
+
+use super::connection::Connection;
+use super::request::Request;
+use super::spec::{Counted, OpClass, flag};
+use crate::ddl::names;
+use crate::read::stats::signed;
+use crate::state::connections::CurrentOp;
+use crate::state::counters::Documents;
+use crate::state::operations::kind;
+use crate::state::service::Service;
+use logs::{Entry, component, id, redacted};
+use model::{Doc, DocBuf, DocWriter, MongoError, Namespace, Result, Tag, Value, doc};
+use query::examined;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+/// Largest command document shown whole.
+const COMMAND_BYTES_MAX: usize = 16 * 1024;
+/// Size of a profile, as MongoDB makes it.
+const PROFILE_BYTES: i32 = 1024 * 1024;
+
+/// An operation that has ended.
+pub(super) struct Ended<'e> {
+    pub(super) request: &'e Request<'e>,
+    pub(super) row: &'e Counted,
+    pub(super) op: &'e CurrentOp,
+    pub(super) error: Option<&'e MongoError>,
+    /// The reply; empty after an error.
+    pub(super) reply: &'e [u8],
+}
+
+impl Ended<'_> {
+    /// Counts the operation and records it where that is wanted.
+    pub(super) fn told(&self, service: &Service, conn: &mut Connection) {
+        let all_us = service
+            .clock
+            .monotonic_us()
+            .saturating_sub(self.op.start_us);
+        // The time a getMore waited for data is not work.
+        let took_us = all_us.saturating_sub(std::mem::take(&mut conn.idle_us));
+        self.row.latency.record(took_us);
+        let scanned = examined::scanned_collection();
+        let used = self
+            .collection_bytes()
+            .and_then(|coll| conn.last_used.of(&service.counters, &self.op.db, coll));
+        if let Some(used) = used {
+            let class = self.row.command.class;
+            used.add(class, self.row.kind, took_us);
+            if scanned {
+                used.add_scan(self.request.body.field("tailable").truthy());
+            }
+        }
+        self.count_documents(&service.counters.documents, scanned);
+        if service.state.profile.concerns(took_us) {
+            self.record(service, conn, took_us);
+        }
+    }
+
+    fn count_documents(&self, counts: &Documents, scanned: bool) {
+        let looked = examined::so_far();
+        let add = |counter: &AtomicI64, n: i64| {
+            if n != 0 {
+                counter.fetch_add(n, Relaxed);
+            }
+        };
+        add(&counts.keys_examined, signed(looked.keys));
+        add(&counts.examined, signed(looked.docs));
+        add(&counts.collection_scans, i64::from(scanned));
+        let reply = Doc::from_prefix(self.reply);
+        let number = |name: &str| reply.field(name).as_i64_exact().unwrap_or(0);
+        match self.row.command.class {
+            _ if self.reply.is_empty() => {}
+            OpClass::Insert => add(&counts.inserted, number("n")),
+            OpClass::Update => add(&counts.updated, number("nModified")),
+            OpClass::Delete => add(&counts.deleted, number("n")),
+            OpClass::Query | OpClass::GetMore | OpClass::Command => {
+                add(&counts.returned, signed(looked.returned));
+            }
+        }
+    }
+
+    /// The collection the operation works on, for those that work on one.
+    fn collection(&self) -> Option<&str> {
+        self.collection_bytes()
+            .and_then(|name| std::str::from_utf8(name).ok())
+    }
+
+    /// The same without a look at whether it is text: every operation asks.
+    fn collection_bytes(&self) -> Option<&[u8]> {
+        let mut fields = self.request.body.elements();
+        let named = match self.row.command.class {
+            OpClass::GetMore => fields.find(|e| e.name == b"collection")?,
+            _ if self.row.names_collection() => fields.next()?,
+            _ => return None,
+        };
+        // Four bytes of length before it, a null byte behind.
+        let text = named.payload.get(4..named.payload.len().checked_sub(1)?)?;
+        (named.tag == Tag::STRING && !text.is_empty()).then_some(text)
+    }
+
+    #[cold]
+    fn record(&self, service: &Service, conn: &Connection, took_us: u64) {
+        if self.row.command.is(flag::SECRET) {
+            return;
+        }
+        let (profile, slow) = service.state.profile.of(&self.op.db);
+        let took_ms = i64::try_from(took_us / 1000).unwrap_or(i64::MAX);
+        let is_slow = took_ms > i64::from(slow.ms);
+        let facts = || self.facts(service, conn, took_ms);
+        let (logs, records) = match &profile.filter {
+            Some(filter) => {
+                let matcher = service.query_matcher(filter.doc());
+                let matches =
+                    matcher.and_then(|m| m.matches(facts().doc(), service.clock.now_ms()));
+                let matches = matches.unwrap_or(false);
+                (matches, matches && profile.level > 0)
+            }
+            None => {
+                let sampled = slow.sample_rate >= 1.0 || rand::random::<f64>() < slow.sample_rate;
+                let slow = is_slow && sampled;
+                (slow, profile.level == 2 || profile.level == 1 && slow)
+            }
+        };
+        if logs {
+            self.log(service, conn, facts());
+        }
+        if records
+            && service
+                .state
+                .fsync_locks
+                .load(std::sync::atomic::Ordering::Acquire)
+                == 0
+        {
+            let written = write_profile(service, &self.op.db, &facts());
+            if let Err(e) = written {
+                service.log(
+                    'W',
+                    component::COMMAND,
+                    &format!("profile: {}", e.message()),
+                );
+            }
+        }
+    }
+
+    fn log(&self, service: &Service, conn: &Connection, facts: DocBuf) {
+        let facts = facts.doc();
+        let component = match self.row.command.class {
+            OpClass::Query | OpClass::GetMore | OpClass::Command => component::COMMAND,
+            _ => "WRITE",
+        };
+        let redacts = service.config.log.redacts();
+        let entry = Entry::info(id::SLOW_QUERY, component, &conn.info.name(), "Slow query");
+        service.tell(&entry.attr(|w| {
+            w.put("type", "command").put("isFromUserConnection", true);
+            for (name, v) in facts.iter() {
+                match (name, v) {
+                    ("command", Value::Document(d)) if redacts => {
+                        w.put("command", &redacted(d));
+                    }
+                    ("errMsg", _) if redacts => {
+                        w.put("errMsg", logs::REDACTED);
+                    }
+                    // Told by the line itself, or under another name.
+                    ("op" | "ts" | "allUsers" | "user", _) => {}
+                    ("responseLength", v) => {
+                        w.put("reslen", v);
+                    }
+                    ("client", v) => {
+                        w.put("remote", v);
+                    }
+                    ("millis", v) => {
+                        w.put("durationMillis", v);
+                    }
+                    (name, v) => {
+                        w.put(name, v);
+                    }
+                }
+            }
+        }));
+    }
+
+    /// What is known of the operation, under the names of `system.profile`.
+    fn facts(&self, service: &Service, conn: &Connection, took_ms: i64) -> DocBuf {
+        let (op, examined) = (self.op, examined::so_far());
+        let coll = self.collection().unwrap_or(self.row.command.no_collection);
+        let count = |n: u64| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX));
+        DocBuf::build(|w| {
+            w.put("op", kind(self.row.command.class))
+                .put("ns", format!("{}.{coll}", op.db).as_str());
+            w.put("command", &self.command());
+            if let Some(id) = op.cursor {
+                w.put("cursorid", id);
+            }
+            let plan = examined::plan_summary();
+            if self.row.is_of_kind() || plan.is_some() {
+                w.put("keysExamined", count(examined.keys))
+                    .put("docsExamined", count(examined.docs));
+            }
+            effects(self.row.command.name, Doc::from_prefix(self.reply), w);
+            if let Some(e) = self.error {
+                w.put("ok", 0.0)
+                    .put("errMsg", e.message())
+                    .put("errName", e.code_name().as_str())
+                    .put("errCode", e.code());
+            }
+            w.put(
+                "responseLength",
+                i32::try_from(self.reply.len()).unwrap_or(i32::MAX),
+            )
+            .put(
+                "protocol",
+                if self.request.legacy_db.is_some() {
+                    "op_query"
+                } else {
+                    "op_msg"
+                },
+            )
+            .put("millis", took_ms);
+            if let Some(plan) = plan {
+                w.put("planSummary", plan.as_str());
+            }
+            w.put("ts", Value::Date(service.clock.now_ms()))
+                .put("client", client_host(&conn.info.peer));
+            if let Some(name) = conn.info.application() {
+                w.put("appName", name.as_str());
+            }
+            let user = conn.identity.user().cloned();
+            let mut all = w.array("allUsers");
+            if let Some(user) = &user {
+                user.name.write(&mut all.doc());
+            }
+            drop(all);
+            let name = user.map_or_else(String::new, |u| format!("{}@{}", u.name.name, u.name.db));
+            w.put("user", name.as_str());
+        })
+    }
+
+    /// The command as it came, without the documents of an insert.
+    fn command(&self) -> DocBuf {
+        let body = self.request.body;
+        if body.len_bytes() > COMMAND_BYTES_MAX {
+            let name = self.row.command.name;
+            return doc! { name: body.first().map_or(Value::Missing, |(_, v)| match v {
+                Value::String(s) => Value::String(s),
+                _ => Value::Int32(1),
+            }), "$truncated": true };
+        }
+        let is_insert = self.row.command.class == OpClass::Insert;
+        let mut left = COMMAND_BYTES_MAX;
+        DocBuf::build(|w| {
+            for (name, v) in body
+                .iter()
+                .filter(|(name, _)| !is_insert || *name != "documents")
+            {
+                w.put(name, v);
+            }
+            for sequence in self.request.sequences.iter().filter(|_| !is_insert) {
+                let mut items = w.array(sequence.name);
+                for d in sequence.iter() {
+                    left = left.saturating_sub(d.len_bytes());
+                    if left > 0 {
+                        items.push(d);
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// The address without its port, as MongoDB's profile has it.
+fn client_host(peer: &str) -> &str {
+    peer.rsplit_once(':').map_or(peer, |(host, _)| host)
+}
+
+/// What the reply says that the command did.
+fn effects(command: &str, reply: Doc<'_>, w: &mut DocWriter<'_>) {
+    let number = |name: &str| reply.field(name).as_i64_exact();
+    let n = number("n").unwrap_or(0);
+    match command {
+        "find" | "aggregate" | "getMore" => {
+            let Some(cursor) = reply.field("cursor").as_doc() else {
+                return;
+            };
+            w.put("nreturned", signed(examined::so_far().returned));
+            match cursor.field("id").as_i64_exact() {
+                Some(0) => w.put("cursorExhausted", true),
+                Some(id) if command != "getMore" => w.put("cursorid", id),
+                _ => w,
+            };
+        }
+        "insert" => {
+            w.put("ninserted", n);
+        }
+        "update" => {
+            let upserted = match reply.field("upserted") {
+                Value::Array(a) => i64::try_from(a.iter().count()).unwrap_or(0),
+                _ => 0,
+            };
+            w.put("nMatched", n - upserted)
+                .put("nModified", number("nModified").unwrap_or(0))
+                .put("nUpserted", upserted);
+        }
+        "delete" => {
+            w.put("ndeleted", n);
+        }
+        _ => {}
+    }
+}
+
+/// The profile of a database, made when it is not there.
+///
+/// # Errors
+/// Engine failures.
+pub(crate) fn profile_collection(service: &Service, db: &str) -> Result<Arc<store::Collection>> {
+    let ns = Namespace::new(db, "system.profile")?;
+    if let Some(there) = service.store.collection(&ns)? {
+        return Ok(there);
+    }
+    let options = doc! { "capped": true, "size": PROFILE_BYTES };
+    match service
+        .store
+        .create_collection(&ns, options, names::new_uuid())
+    {
+        Ok(made) => {
+            service.created(&made);
+            Ok(made)
+        }
+        // Another connection was first.
+        Err(e) => service.store.collection(&ns)?.ok_or(e),
+    }
+}
+
+fn write_profile(service: &Service, db: &str, facts: &DocBuf) -> Result<()> {
+    let c = profile_collection(service, db)?;
+    // A profile has no `_id` in MongoDB; here every document has one.
+    let id = model::ObjectId(crate::crud::document_id::new_object_id(
+        service.clock.now_ms(),
+    ));
+    let document = DocBuf::build(|w| {
+        w.put("_id", id);
+        w.put_all(facts.doc());
+    });
+    c.insert(&[document.doc()], true)?;
+    crate::crud::capped::inserted(service, &c)
+}

@@ -1,0 +1,154 @@
+//! What the operation of this thread has looked at, for the profile and for slow operations.
+//!
+//! Promises: counting costs an addition for each document and a few thread-local writes for each
+//! step of a scan. Must not know: who asks.
+
+use crate::plan::{Access, Plan};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use store::Index;
+
+/// Access paths told of; a query with more has as many branches.
+const PATHS_MAX: usize = 8;
+
+/// How documents were come by.
+enum Path {
+    Collection,
+    Id,
+    IdRange,
+    Index(Arc<Index>),
+    Text(Arc<Index>),
+    Nothing,
+}
+
+thread_local! {
+    static KEYS: Cell<u64> = const { Cell::new(0) };
+    static DOCS: Cell<u64> = const { Cell::new(0) };
+    static RETURNED: Cell<u64> = const { Cell::new(0) };
+    static PATHS: RefCell<SmallVec<[Path; 2]>> = RefCell::new(SmallVec::new());
+}
+
+/// What an operation has looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Examined {
+    /// Index entries.
+    pub keys: u64,
+    /// Documents.
+    pub docs: u64,
+    /// Documents given to the client.
+    pub returned: u64,
+}
+
+/// Begins an operation on this thread.
+pub fn begin() {
+    KEYS.set(0);
+    DOCS.set(0);
+    RETURNED.set(0);
+    PATHS.with_borrow_mut(SmallVec::clear);
+}
+
+/// What was looked at since [`begin`].
+pub fn so_far() -> Examined {
+    Examined {
+        keys: KEYS.get(),
+        docs: DOCS.get(),
+        returned: RETURNED.get(),
+    }
+}
+
+/// Adds what was looked at, here or by a thread that worked for this one.
+pub fn add(more: Examined) {
+    step(more.keys, more.docs);
+}
+
+fn step(keys: u64, docs: u64) {
+    KEYS.set(KEYS.get().wrapping_add(keys));
+    DOCS.set(DOCS.get().wrapping_add(docs));
+}
+
+/// So many documents stand in the reply.
+pub fn returned(documents: usize) {
+    RETURNED.set(documents as u64);
+}
+
+/// A document was read by its `_id`, without a plan.
+pub fn by_id(found: bool) {
+    let n = u64::from(found);
+    path(Path::Id);
+    RETURNED.set(n);
+    step(n, n);
+}
+
+/// Whether the operation has read a whole collection.
+pub fn scanned_collection() -> bool {
+    PATHS.with_borrow(|paths| paths.iter().any(|p| matches!(p, Path::Collection)))
+}
+
+/// The access paths of the operation, as MongoDB's `planSummary` writes them; `None` when nothing
+/// was planned.
+pub fn plan_summary() -> Option<String> {
+    PATHS.with_borrow(|paths| {
+        let mut shown: Vec<String> = Vec::with_capacity(paths.len());
+        for path in paths {
+            let one = path.to_string();
+            if !shown.contains(&one) {
+                shown.push(one);
+            }
+        }
+        (!shown.is_empty()).then(|| shown.join(", "))
+    })
+}
+
+impl std::fmt::Display for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Path::Collection => f.write_str("COLLSCAN"),
+            Path::Id => f.write_str("EXPRESS_IXSCAN { _id: 1 }"),
+            Path::IdRange => f.write_str("IXSCAN { _id: 1 }"),
+            Path::Index(index) => write!(f, "IXSCAN {:?}", index.key_pattern()),
+            Path::Text(index) => write!(f, "TEXT_MATCH {:?}", index.key_pattern()),
+            Path::Nothing => f.write_str("EOF"),
+        }
+    }
+}
+
+fn path(path: Path) {
+    PATHS.with_borrow_mut(|paths| {
+        if paths.len() < PATHS_MAX {
+            paths.push(path);
+        }
+    });
+}
+
+/// A plan is opened. What is opened after something was read belongs to a stage further on, which
+/// the summary leaves out, as MongoDB's does.
+pub(crate) fn opened(plan: &Plan) {
+    if DOCS.get() != 0 || KEYS.get() != 0 {
+        return;
+    }
+    path(match (&plan.access, &plan.index) {
+        (Access::Collection { .. }, _) => Path::Collection,
+        (Access::IdRange { .. } | Access::Ids { .. }, _) => Path::IdRange,
+        (Access::Index { .. }, Some(index)) => Path::Index(Arc::clone(index)),
+        (Access::Text { .. }, Some(index)) => Path::Text(Arc::clone(index)),
+        // Its branches are opened next.
+        (Access::Union { .. }, _) => return,
+        _ => Path::Nothing,
+    });
+}
+
+/// Counts for one scan.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    /// Index entries told of.
+    keys: u64,
+}
+
+impl Meter {
+    /// A step of the scan has looked at so many documents; `keys` counts from the scan's beginning.
+    pub(crate) fn step(&mut self, docs: u64, keys: u64) {
+        let more = keys.saturating_sub(std::mem::replace(&mut self.keys, keys));
+        step(more, docs);
+    }
+}

@@ -1,0 +1,275 @@
+//! Options of the log, of the process and of what counts as slow. Promises: an option of mongod's
+//! works as there or is refused by name.
+
+use clap::{ArgAction, Args};
+use logs::{Rotate, Target};
+use model::DocBuf;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Options of the command line.
+#[derive(Args, Clone, Debug, Default)]
+pub struct LogArgs {
+    /// File of the log [default: standard error]
+    #[arg(long, value_name = "FILE")]
+    pub logpath: Option<PathBuf>,
+    /// Go on at the end of the log file; without it an older one is renamed
+    #[arg(long)]
+    pub logappend: bool,
+    /// What becomes of the old file when the log is rotated: rename or reopen [default: rename]
+    #[arg(long = "logRotate", value_name = "HOW")]
+    pub log_rotate: Option<String>,
+    /// Leave connections and drops out of the log
+    #[arg(long)]
+    pub quiet: bool,
+    /// Say more in the log; up to five times
+    #[arg(long, short = 'v', action = ArgAction::Count)]
+    pub verbose: u8,
+    /// No values of clients in the log
+    #[arg(long = "redactClientLogData")]
+    pub redact_client_log_data: bool,
+    /// Run in the background, once the server listens; needs --logpath
+    #[arg(long)]
+    pub fork: bool,
+    /// File for the number of the process
+    #[arg(long = "pidfilepath", value_name = "FILE")]
+    pub pidfilepath: Option<PathBuf>,
+    /// Record operations in system.profile: 0 none, 1 slow ones, 2 all [default: 0]
+    #[arg(long, value_name = "LEVEL")]
+    pub profile: Option<i32>,
+    /// Milliseconds from which an operation is slow [default: 100]
+    #[arg(long, value_name = "MS")]
+    pub slowms: Option<i32>,
+    /// Share of the slow operations that is recorded, from 0 to 1 [default: 1]
+    #[arg(long = "slowOpSampleRate", value_name = "SHARE")]
+    pub slow_op_sample_rate: Option<f64>,
+    /// Refused: there is no way to the system's logger; start with a log on standard error
+    #[arg(long, hide = true)]
+    pub syslog: bool,
+}
+
+/// `systemLog` of the file.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct SystemLog {
+    verbosity: Option<u8>,
+    quiet: bool,
+    trace_all_exceptions: bool,
+    syslog_facility: Option<String>,
+    path: Option<PathBuf>,
+    log_append: bool,
+    log_rotate: Option<String>,
+    destination: Option<String>,
+    time_stamp_format: Option<String>,
+    component: Option<serde_yaml_ng::Value>,
+}
+
+/// `processManagement` of the file.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct ProcessManagement {
+    fork: bool,
+    pid_file_path: Option<PathBuf>,
+    /// Time zones come with the binary.
+    time_zone_info: Option<PathBuf>,
+}
+
+/// `operationProfiling` of the file.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct OperationProfiling {
+    mode: Option<String>,
+    slow_op_threshold_ms: Option<i32>,
+    slow_op_sample_rate: Option<f64>,
+}
+
+/// The sections of the file that say what [`LogArgs`] says.
+pub(super) struct Sections {
+    pub(super) log: Option<SystemLog>,
+    pub(super) process: Option<ProcessManagement>,
+    pub(super) profiling: Option<OperationProfiling>,
+    pub(super) redact: bool,
+}
+
+/// What the server runs with.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Logging {
+    /// `None` is standard error.
+    pub path: Option<PathBuf>,
+    pub append: bool,
+    pub rotate: Rotate,
+    pub quiet: bool,
+    pub verbosity: u8,
+    pub redact: bool,
+    pub fork: bool,
+    pub pid_file: Option<PathBuf>,
+    /// Level of every database's profile.
+    pub profile: i32,
+    pub slow_ms: Option<i32>,
+    pub slow_sample_rate: Option<f64>,
+}
+
+impl Logging {
+    /// From the command line and the file. Names of the file without effect go to
+    /// `without_effect`.
+    pub(super) fn of(
+        args: &LogArgs,
+        file: Sections,
+        without_effect: &mut Vec<String>,
+    ) -> Result<Logging, String> {
+        let (log, process) = (
+            file.log.unwrap_or_default(),
+            file.process.unwrap_or_default(),
+        );
+        let profiling = file.profiling.unwrap_or_default();
+        refuse(args, &log)?;
+        if process.time_zone_info.is_some() {
+            without_effect.push("processManagement.timeZoneInfo".to_owned());
+        }
+        let path = args.logpath.clone().or(log.path);
+        let rotate = args.log_rotate.clone().or(log.log_rotate);
+        let logging = Logging {
+            append: args.logappend || log.log_append,
+            rotate: rotation(rotate.as_deref())?,
+            quiet: args.quiet || log.quiet,
+            verbosity: args.verbose.max(log.verbosity.unwrap_or(0)),
+            redact: args.redact_client_log_data || file.redact,
+            fork: args.fork || process.fork,
+            pid_file: args.pidfilepath.clone().or(process.pid_file_path),
+            profile: profile_level(args.profile, profiling.mode.as_deref())?,
+            slow_ms: args.slowms.or(profiling.slow_op_threshold_ms),
+            slow_sample_rate: args.slow_op_sample_rate.or(profiling.slow_op_sample_rate),
+            path,
+        };
+        logging.check()?;
+        Ok(logging)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.path.is_none() {
+            let needs = [
+                (self.fork, "fork"),
+                (self.append, "logappend"),
+                (self.rotate == Rotate::Reopen, "logRotate reopen"),
+            ];
+            if let Some((_, name)) = needs.iter().find(|(given, _)| *given) {
+                return Err(format!("{name} needs a log file: give --logpath"));
+            }
+        }
+        if self.rotate == Rotate::Reopen && !self.append {
+            return Err("logRotate reopen needs logappend".to_owned());
+        }
+        if self.verbosity > 5 {
+            let given = self.verbosity;
+            return Err(format!("the log's verbosity is 0 to 5, given {given}"));
+        }
+        match self.slow_sample_rate {
+            Some(rate) if !(0.0..=1.0).contains(&rate) => Err(format!(
+                "slowOpSampleRate must be from 0 to 1, given {rate}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where lines go.
+    pub fn target(&self) -> Target {
+        match &self.path {
+            None => Target::Stderr,
+            Some(path) => Target::File {
+                path: path.clone(),
+                append: self.append,
+                rotate: self.rotate,
+            },
+        }
+    }
+
+    /// As `getCmdLineOpts` shows them.
+    pub fn parsed(&self, d: &mut DocBuf) {
+        if let Some(path) = &self.path {
+            let path = path.display().to_string();
+            d.append(|w| {
+                let mut log = w.doc("systemLog");
+                log.put("destination", "file").put("path", path.as_str());
+                if self.append {
+                    log.put("logAppend", true);
+                }
+            });
+        }
+        let pid_file = self.pid_file.as_ref().map(|p| p.display().to_string());
+        if self.fork || pid_file.is_some() {
+            d.append(|w| {
+                let mut process = w.doc("processManagement");
+                if self.fork {
+                    process.put("fork", true);
+                }
+                if let Some(path) = &pid_file {
+                    process.put("pidFilePath", path.as_str());
+                }
+            });
+        }
+    }
+}
+
+/// What mongod has and this server has not.
+fn refuse(args: &LogArgs, log: &SystemLog) -> Result<(), String> {
+    let to_syslog = log.destination.as_deref() == Some("syslog");
+    if args.syslog || to_syslog || log.syslog_facility.is_some() {
+        return Err("there is no way to syslog: give --logpath, or collect standard error".into());
+    }
+    match log.destination.as_deref() {
+        None | Some("file") => {}
+        Some(other) => {
+            return Err(format!(
+                "systemLog.destination must be file, given {other}; without it the log goes to \
+                 standard error"
+            ));
+        }
+    }
+    if log.destination.is_some() && log.path.is_none() && args.logpath.is_none() {
+        return Err("systemLog.destination file needs systemLog.path".to_owned());
+    }
+    if log.trace_all_exceptions {
+        return Err("systemLog.traceAllExceptions is not supported".to_owned());
+    }
+    if log.component.is_some() {
+        return Err(
+            "systemLog.component is not supported: systemLog.verbosity is that of all \
+                    components"
+                .to_owned(),
+        );
+    }
+    match log.time_stamp_format.as_deref() {
+        None | Some("iso8601-utc") => Ok(()),
+        Some(other) => Err(format!(
+            "systemLog.timeStampFormat {other} is not supported: times are iso8601-utc"
+        )),
+    }
+}
+
+fn rotation(how: Option<&str>) -> Result<Rotate, String> {
+    match how {
+        None | Some("rename") => Ok(Rotate::Rename),
+        Some("reopen") => Ok(Rotate::Reopen),
+        Some(other) => Err(format!("logRotate must be rename or reopen, given {other}")),
+    }
+}
+
+fn profile_level(level: Option<i32>, mode: Option<&str>) -> Result<i32, String> {
+    let of_file = match mode {
+        None | Some("off") => 0,
+        Some("slowOp") => 1,
+        Some("all") => 2,
+        Some(other) => {
+            return Err(format!(
+                "operationProfiling.mode must be off, slowOp or all, given {other}"
+            ));
+        }
+    };
+    let level = level.unwrap_or(of_file);
+    if (0..=2).contains(&level) {
+        Ok(level)
+    } else {
+        Err(format!("profile must be 0, 1 or 2, given {level}"))
+    }
+}

@@ -1,0 +1,89 @@
+//! The process as service managers see it: in the background, with its number in a file. Promises:
+//! with `--fork` the command ends with success once the server listens, and with the server's own
+//! status and line when it does not.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+/// Tells the process in the background that it is that.
+const MARK: &str = "QUARRY_IN_BACKGROUND";
+
+/// Whether this is the process in the background.
+pub fn is_in_background() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
+/// Starts this program again in the background and waits until it listens or ends. `ready` knows
+/// the line that says so.
+///
+/// # Errors
+/// The status it ended with.
+pub fn start_in_background(ready: impl Fn(&str) -> bool) -> Result<(), Option<ExitStatus>> {
+    let start = || -> std::io::Result<_> {
+        Command::new(std::env::current_exe()?)
+            .args(std::env::args_os().skip(1))
+            .env(MARK, "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+    };
+    let mut child = start().map_err(|e| {
+        eprintln!("quarry: cannot start in the background: {e}");
+        None
+    })?;
+    println!("about to fork child process, waiting until server is ready for connections.");
+    println!("forked process: {}", child.id());
+    if let Some(lines) = child.stdout.take() {
+        for line in BufReader::new(lines).lines().map_while(Result::ok) {
+            println!("{line}");
+            if ready(&line) {
+                println!("child process started successfully, parent exiting");
+                return Ok(());
+            }
+        }
+    }
+    Err(child.wait().ok())
+}
+
+/// Leaves the terminal; to be called first.
+pub fn leave_terminal() {
+    // Fails only for a leader of its group, which a child just started is not.
+    let _ = rustix::process::setsid();
+}
+
+/// Lets go of the standard streams: who started the server has seen all that goes there.
+pub fn let_go_of_streams() {
+    let Ok(null) = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+    else {
+        return;
+    };
+    let _ = rustix::stdio::dup2_stdin(&null);
+    let _ = rustix::stdio::dup2_stdout(&null);
+    let _ = rustix::stdio::dup2_stderr(&null);
+}
+
+/// A file that holds the number of this process until dropped.
+#[derive(Debug)]
+pub struct PidFile(PathBuf);
+
+impl PidFile {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn write(path: &Path) -> Result<PidFile, String> {
+        std::fs::write(path, format!("{}\n", std::process::id()))
+            .map(|()| PidFile(path.to_owned()))
+            .map_err(|e| format!("cannot write the pid file {}: {e}", path.display()))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

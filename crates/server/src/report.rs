@@ -1,0 +1,170 @@
+//! What the server itself tells the log: its start, its end, signals, stalls. Must not know: how
+//! lines are written.
+
+use crate::config::Settings;
+use logs::{Entry, Severity, component, id};
+use std::collections::BTreeMap;
+use storage::Engine;
+
+/// Context of the start, as mongod calls it.
+const START: &str = "initandlisten";
+/// Fewer open files than this are too few for many connections and table files.
+const FILES_MIN: u64 = 64_000;
+
+fn of_start(id: u32, message: &str) -> Entry {
+    Entry::info(id, component::CONTROL, START, message)
+}
+
+/// Who starts, on what, with which options.
+pub fn starting(settings: &Settings) -> Vec<Entry> {
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy().into_owned();
+    let (os, release) = (
+        uname.sysname().to_string_lossy().into_owned(),
+        uname.release().to_string_lossy().into_owned(),
+    );
+    let path = settings.dbpath.display().to_string();
+    let memory_mb = i64::try_from(settings.memory_bytes >> 20).unwrap_or(i64::MAX);
+    vec![
+        of_start(id::STARTING, "Quarry starting").attr(|w| {
+            w.put("pid", i64::from(std::process::id()))
+                .put("port", i32::from(settings.port))
+                .put("dbPath", path.as_str())
+                .put("architecture", "64-bit")
+                .put("host", host.as_str());
+        }),
+        of_start(id::BUILD_INFO, "Build Info").attr(|w| {
+            w.doc("buildInfo")
+                .put("version", commands::MONGODB_VERSION)
+                .put("quarryVersion", env!("CARGO_PKG_VERSION"))
+                .put("storageEngine", settings.storage_engine.as_str())
+                .put("debug", cfg!(debug_assertions));
+        }),
+        of_start(id::OPERATING_SYSTEM, "Operating System").attr(|w| {
+            w.doc("os")
+                .put("name", os.as_str())
+                .put("version", release.as_str());
+        }),
+        of_start(id::OPTIONS, "Options set by command line").attr(|w| {
+            w.put("options", &settings.parsed())
+                .put("memoryMB", memory_mb);
+        }),
+    ]
+}
+
+/// What whoever runs the server should know of how it is set up.
+pub fn warnings(settings: &Settings) -> Vec<Entry> {
+    let mut all = Vec::new();
+    if !settings.without_effect.is_empty() {
+        let names = settings.without_effect.join(", ");
+        let message = format!("{names} of the configuration file have no effect");
+        all.push(of_start(id::OPTIONS, &message));
+    }
+    if !settings.auth {
+        all.push(of_start(
+            id::NO_ACCESS_CONTROL,
+            "Access control is not enabled for the database. Read and write access to data and \
+             configuration is unrestricted",
+        ));
+        if settings.listens_beyond_localhost() {
+            let bound = settings.bind_ip.join(",");
+            let message = format!(
+                "This server is bound to {bound} without access control: everybody who reaches \
+                 it can read and write all data"
+            );
+            all.push(of_start(id::OPEN_TO_ALL, &message));
+        }
+    }
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    // Raised to the hard limit once the engine is open.
+    if let Some(most) = files.maximum.filter(|n| *n < FILES_MIN) {
+        let message = format!(
+            "At most {most} files may be open, connections included; {FILES_MIN} are recommended"
+        );
+        all.push(of_start(id::FEW_FILES, &message));
+    }
+    all.into_iter().map(Entry::of_start).collect()
+}
+
+/// Clients can connect.
+pub fn listening(addresses: &[String], port: u16, tls: bool) -> Vec<Entry> {
+    let entry = |id, message| Entry::info(id, component::NETWORK, "listener", message);
+    let mut all: Vec<Entry> = addresses
+        .iter()
+        .map(|a| {
+            entry(id::LISTENING_ON, "Listening on").attr(|w| {
+                w.put("address", a.as_str());
+            })
+        })
+        .collect();
+    all.push(
+        entry(id::WAITING_FOR_CONNECTIONS, "Waiting for connections").attr(|w| {
+            w.put("port", i32::from(port))
+                .put("ssl", if tls { "on" } else { "off" });
+        }),
+    );
+    all
+}
+
+/// A signal has come that ends the process.
+pub fn signal(number: i32, name: &str) -> [Entry; 2] {
+    let entry = |id, message| Entry::info(id, component::CONTROL, "SignalHandler", message);
+    [
+        entry(id::SIGNAL, "Received signal").attr(|w| {
+            w.put("signal", number).put("error", name);
+        }),
+        entry(id::TERMINATES, "will terminate after current cmd ends"),
+    ]
+}
+
+/// The process ends.
+pub fn ending(code: u8) -> [Entry; 2] {
+    let entry = |id, message| {
+        Entry::info(id, component::CONTROL, "SignalHandler", message).attr(|w| {
+            w.put("exitCode", i32::from(code));
+        })
+    };
+    [
+        entry(id::NOW_EXITING, "Now exiting"),
+        entry(id::SHUTTING_DOWN, "Shutting down"),
+    ]
+}
+
+/// Watches what the engine says of trouble, and tells of it once it grows.
+#[derive(Debug, Default)]
+pub struct Trouble {
+    seen: BTreeMap<&'static str, i64>,
+}
+
+/// Figures of an engine that grow or stand above zero when clients wait for it.
+const SIGNS: &[(&str, &str)] = &[
+    ("stall_stops", "Writers were stopped: compaction is behind"),
+    (
+        "journal_failing",
+        "The journal cannot be flushed; acknowledged writes wait",
+    ),
+    (
+        "space_short",
+        "The device is nearly full: growing writes are refused",
+    ),
+];
+
+impl Trouble {
+    /// What is worse than at the last look.
+    pub fn look(&mut self, engine: &dyn Engine) -> Vec<Entry> {
+        let mut found = Vec::new();
+        engine.stats(&mut |name, value| {
+            let Some((name, message)) = SIGNS.iter().find(|(sign, _)| *sign == name) else {
+                return;
+            };
+            let before = self.seen.insert(name, value).unwrap_or(0);
+            if value > before {
+                let entry = Entry::info(id::STALL, component::STORAGE, "housekeeping", message);
+                found.push(entry.severity(Severity::Warning).attr(|w| {
+                    w.put(name, value);
+                }));
+            }
+        });
+        found
+    }
+}

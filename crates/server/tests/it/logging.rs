@@ -1,0 +1,277 @@
+//! The log and the process of the real binary: files, rotation, signals, the background.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use model::doc;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use crate::client::Client;
+
+fn serve(dir: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
+    command
+        .args(["serve", "--nounixsocket", "--memory", "128M", "--port", "0"])
+        .args(["--storageEngine", "memory", "--dbpath"])
+        .arg(dir.join("data"))
+        .args(options)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// A server that is killed when a test fails.
+struct Running {
+    child: Child,
+    address: String,
+}
+
+impl Running {
+    fn start(dir: &Path, options: &[&str]) -> Running {
+        let mut child = serve(dir, options).spawn().unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let address = address(&line).unwrap_or_else(|| panic!("{line}"));
+        // The pipe stays open to the end.
+        child.stdout = Some(out.into_inner());
+        Running { child, address }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Ends it; gives what it wrote to standard error.
+    fn stop(mut self) -> String {
+        self.signal(Signal::TERM);
+        assert!(self.child.wait().unwrap().success());
+        let mut errors = String::new();
+        let mut stderr = self.child.stderr.take().unwrap();
+        stderr.read_to_string(&mut errors).unwrap();
+        errors
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn address(line: &str) -> Option<String> {
+    let rest = line.split_once("listening on mongodb://")?.1;
+    Some(rest.split([',', ' ']).next()?.to_owned())
+}
+
+fn ask(address: &str) {
+    let stream = std::net::TcpStream::connect(address).unwrap();
+    let mut client = Client::over(Box::new(stream));
+    let body = doc! { "ping": 1i32, "$db": "admin" };
+    assert!(client.call(body.as_bytes()).is_ok());
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// How many lines have this number.
+fn count(text: &str, id: u32) -> usize {
+    let field = format!("\"id\":{id},");
+    text.lines().filter(|l| l.contains(&field)).count()
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.is_file())
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_file_has_the_whole_life_and_is_rotated_by_a_signal() {
+    let dir = tempfile::tempdir().unwrap();
+    let logs = tempfile::tempdir().unwrap();
+    let path = logs.path().join("quarry.log");
+    let pid = dir.path().join("pid");
+    std::fs::write(&path, "of before\n").unwrap();
+    let options = ["--logpath", path.to_str().unwrap(), "--pidfilepath"];
+    let options = [&options[..], &[pid.to_str().unwrap()]].concat();
+    let server = Running::start(dir.path(), &options);
+    let read = || std::fs::read_to_string(&path).unwrap();
+    let number = std::fs::read_to_string(&pid).unwrap();
+    assert_eq!(number, format!("{}\n", server.child.id()));
+    ask(&server.address);
+    eventually("a connection comes and goes", || count(&read(), 22944) == 1);
+    let first = read();
+    for id in [20697, 4615611, 21951, 22120, 23015, 23016, 22943] {
+        assert_eq!(count(&first, id), 1, "{id}: {first}");
+    }
+    // What was there before was set aside.
+    assert!(!first.contains("of before") && files(logs.path()).len() == 2);
+    server.signal(Signal::USR1);
+    eventually("a new file", || files(logs.path()).len() == 3);
+    eventually("an empty file", || {
+        path.exists() && count(&read(), 4615611) == 0
+    });
+    ask(&server.address);
+    eventually("the new file is written", || count(&read(), 22943) == 1);
+    assert_eq!(server.stop(), "");
+    let last = read();
+    for id in [23377, 23381, 20565, 23138] {
+        assert_eq!(count(&last, id), 1, "{id}: {last}");
+    }
+    assert!(last.lines().last().unwrap().contains("\"exitCode\":0"));
+    assert!(!pid.exists());
+    // Continued where that is asked for.
+    let options = [
+        "--logpath",
+        path.to_str().unwrap(),
+        "--logappend",
+        "--quiet",
+    ];
+    let server = Running::start(dir.path(), &options);
+    ask(&server.address);
+    server.stop();
+    let whole = read();
+    assert!(whole.starts_with(&last) && count(&whole, 4615611) == 1);
+    // Quiet: only the connection before.
+    assert_eq!(count(&whole, 22943), 1);
+}
+
+#[test]
+fn without_a_file_the_log_is_on_standard_error_once_the_server_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Running::start(dir.path(), &[]);
+    let errors = server.stop();
+    assert_eq!(count(&errors, 4615611), 1, "{errors}");
+    // A start that fails says one thing.
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
+    command.args([
+        "serve",
+        "--nounixsocket",
+        "--storageEngine",
+        "memory",
+        "--port",
+        &port,
+    ]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(48));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+}
+
+#[test]
+fn in_the_background_the_command_ends_once_the_server_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, pid) = (dir.path().join("log"), dir.path().join("pid"));
+    let paths = [log.to_str().unwrap(), pid.to_str().unwrap()];
+    let options = ["--fork", "--logpath", paths[0], "--pidfilepath", paths[1]];
+    let output = serve(dir.path(), &options).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("child process started successfully"),
+        "{said}"
+    );
+    let number: i32 = std::fs::read_to_string(&pid)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let server = Pid::from_raw(number).unwrap();
+    ask(&address(&said).unwrap());
+    kill_process(server, Signal::TERM).unwrap();
+    eventually("the server ends", || {
+        test_kill_process(server).is_err() || !pid.exists()
+    });
+    let text = || std::fs::read_to_string(&log).unwrap();
+    eventually("its last line", || count(&text(), 23138) == 1);
+    // A server that cannot start says so to who started it.
+    let file = dir.path().join("data-is-a-file");
+    std::fs::write(&file, "").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
+    command.args([
+        "serve",
+        "--fork",
+        "--nounixsocket",
+        "--port",
+        "0",
+        "--logpath",
+    ]);
+    let output = command
+        .arg(&log)
+        .arg("--dbpath")
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(100));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("data-is-a-file"), "{errors}");
+}
+
+fn get(address: &str, path: &str) -> (String, String) {
+    use std::io::Write;
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut whole = String::new();
+    stream.read_to_string(&mut whole).unwrap();
+    let (head, body) = whole.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+#[test]
+fn figures_over_http_are_those_of_the_server_and_a_silent_client_does_not_stop_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let server = Running::start(dir.path(), &["--metricsPort", &port]);
+    let figures = format!("127.0.0.1:{port}");
+    // It says nothing for as long as it lives.
+    let _silent = std::net::TcpStream::connect(&figures).unwrap();
+    for _ in 0..3 {
+        ask(&server.address);
+    }
+    let (head, text) = get(&figures, "/metrics");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    for wanted in [
+        "quarry_commands_total{command=\"ping\"} 3\n",
+        "quarry_command_duration_seconds_count{command=\"ping\"} 3\n",
+        "quarry_command_duration_seconds_bucket{command=\"ping\",le=\"+Inf\"} 3\n",
+        "\nquarry_opcounters_command 3\n",
+        "\nquarry_connections_total_created 3\n",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    for line in text.lines().filter(|l| !l.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(
+            value.parse::<f64>().is_ok() && name.starts_with("quarry_"),
+            "{line}"
+        );
+    }
+    let (_, page) = get(&figures, "/");
+    assert!(page.contains("<svg") && !page.contains("http"), "{page}");
+    let (_, json) = get(&figures, "/figures");
+    assert!(
+        json.contains("\"commands\":{\"ping\":{\"count\":3,"),
+        "{json}"
+    );
+    assert!(get(&figures, "/other").0.starts_with("HTTP/1.1 404"));
+    server.stop();
+}
