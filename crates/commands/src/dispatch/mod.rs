@@ -303,7 +303,7 @@ impl Dispatcher {
             return Ok(Outcome::Close);
         }
         if let Some(f) = &failure {
-            f.finish(numbered != Numbered::No, reply, start);
+            f.finish(numbered.may_be_sent_again(command), reply, start);
         }
         Ok(outcome)
     }

@@ -21,6 +21,13 @@ pub(super) enum Numbered {
     Transaction,
 }
 
+impl Numbered {
+    /// True when drivers may send the command again by itself.
+    pub(super) fn may_be_sent_again(self, command: &Spec) -> bool {
+        self == Numbered::Retryable || command.is(flag::ENDS_TRANSACTION)
+    }
+}
+
 /// Checks the arguments of sessions and transactions.
 ///
 /// # Errors
