@@ -250,6 +250,8 @@ fn op_latencies(s: &Facts<'_>, w: &mut DocWriter<'_>) {
         rows.for_each(|row| all.add(&row.latency.counts()));
         write_latency(&all, s.histograms, &mut w.doc(name));
     }
+    let transactions = s.state.transactions.lasted().counts();
+    write_latency(&transactions, s.histograms, &mut w.doc("transactions"));
 }
 
 fn op_counters(s: &Facts<'_>, w: &mut DocWriter<'_>) {

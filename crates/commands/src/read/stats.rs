@@ -160,6 +160,9 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
                 let counts = used.as_ref().map(|u| u.latency(kind));
                 write_latency(&counts.unwrap_or_default(), histograms, &mut l.doc(name));
             }
+            // A transaction is no collection's: its time is in the server's `opLatencies`.
+            let none = LatencyCounts::default();
+            write_latency(&none, histograms, &mut l.doc("transactions"));
         }
         if let (Some(options), Some(c)) = (spec.get("storageStats"), c) {
             let scale = options

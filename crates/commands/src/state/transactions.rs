@@ -2,9 +2,11 @@
 //! them. Must not know: commands, replies.
 
 use memory::Charge;
+use metrics::OpLatency;
 use model::{MongoError, Result, bail, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Instant;
 use store::{Begun, CommitPos, ReadView, SessionId, SessionRecord, Store, Transaction};
 
 /// The label of errors after which a client may run the whole transaction again.
@@ -33,6 +35,7 @@ enum State {
 struct Open {
     transaction: Arc<Transaction>,
     expires_ms: i64,
+    began: Instant,
     /// The read concern promised durable data.
     durable_reads: bool,
     memory: Charge,
@@ -44,6 +47,7 @@ pub struct TransactionCounts {
     started: AtomicI64,
     committed: AtomicI64,
     aborted: AtomicI64,
+    lasted: OpLatency,
 }
 
 impl TransactionCounts {
@@ -60,6 +64,17 @@ impl TransactionCounts {
     /// Ever aborted.
     pub fn aborted(&self) -> i64 {
         self.aborted.load(Relaxed)
+    }
+
+    /// How long those that have ended were open.
+    pub fn lasted(&self) -> &OpLatency {
+        &self.lasted
+    }
+
+    fn ended(&self, open: &Open, count: &AtomicI64) {
+        count.fetch_add(1, Relaxed);
+        let us = u64::try_from(open.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.lasted.record(us);
     }
 
     /// Open now.
@@ -150,6 +165,7 @@ impl SessionWrites {
         let open = Open {
             transaction: Arc::clone(&transaction),
             expires_ms: how.expires_ms,
+            began: Instant::now(),
             durable_reads: how.durable_reads,
             memory: how.memory,
         };
@@ -231,13 +247,13 @@ impl SessionWrites {
         // Also without writes: a retry after a crash has to find it.
         match open.transaction.commit(&mut self.record) {
             Ok(pos) => {
-                counts.committed.fetch_add(1, Relaxed);
+                counts.ended(&open, &counts.committed);
                 self.transaction = State::Committed(number, pos);
                 Ok(pos)
             }
             Err(e) => {
                 // Whether it was applied is found out by a retry, from the record on disk.
-                counts.aborted.fetch_add(1, Relaxed);
+                counts.ended(&open, &counts.aborted);
                 Err(e)
             }
         }
@@ -255,11 +271,11 @@ impl SessionWrites {
 
     /// Aborts the open transaction, if there is one; true when there was.
     pub fn abort_open(&mut self, counts: &TransactionCounts) -> bool {
-        let State::Open(number, _) = self.transaction else {
+        let State::Open(number, open) = &self.transaction else {
             return false;
         };
-        counts.aborted.fetch_add(1, Relaxed);
-        self.transaction = State::Aborted(number);
+        counts.ended(open, &counts.aborted);
+        self.transaction = State::Aborted(*number);
         true
     }
 
