@@ -210,8 +210,10 @@ fn running(s: &Facts<'_>) -> (i32, i32, i32) {
 fn global_lock(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let total_us = s.uptime_ms().saturating_mul(1000);
     let (readers, writers, others) = running(s);
+    let queued = s.state.queued_writers.load(Relaxed);
     doc_fields!(w;
         "totalTime": total_us,
+        "currentQueue": { "total": queued, "readers": 0i64, "writers": queued },
         "activeClients": { "total": readers + writers + others, "readers": readers,
             "writers": writers }
     );

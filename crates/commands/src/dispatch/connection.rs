@@ -10,6 +10,7 @@ use crate::state::service::Service;
 use crate::state::waiters;
 use memory::Operation;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use store::Registered;
 
 /// State of one connection.
@@ -29,7 +30,7 @@ pub struct Connection {
     /// What its operation waits for.
     pub(crate) awaits: Option<Awaits>,
     /// What its operation was set aside for.
-    pub(super) set_aside: Option<Registered>,
+    pub(super) set_aside: Option<SetAside>,
     /// The namespace used last.
     pub(super) last_used: LastUsed,
     /// Since when its operation waits for data, monotonic microseconds.
@@ -75,6 +76,28 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.all.remove(self.info.id);
+    }
+}
+
+/// What an operation was set aside for; it counts as queued until dropped.
+pub(super) struct SetAside {
+    _registered: Option<Registered>,
+    queued: Arc<AtomicI64>,
+}
+
+impl SetAside {
+    pub(super) fn new(registered: Option<Registered>, queued: &Arc<AtomicI64>) -> SetAside {
+        queued.fetch_add(1, Relaxed);
+        SetAside {
+            _registered: registered,
+            queued: Arc::clone(queued),
+        }
+    }
+}
+
+impl Drop for SetAside {
+    fn drop(&mut self) {
+        self.queued.fetch_sub(1, Relaxed);
     }
 }
 

@@ -2,6 +2,7 @@
 //! Must not know: which commands there are, how requests come in.
 
 use super::command::Run;
+use super::connection::SetAside;
 use super::ctx::Ctx;
 use super::interrupt::Running;
 use super::request::{Outcome, WaitFor};
@@ -47,7 +48,8 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
     if !matches!(&outcome, Err(refused) if refused.error.is(ErrorKind::SetAside)) {
         return outcome;
     }
-    cx.conn.set_aside = registered;
+    let queued = &cx.service.state.queued_writers;
+    cx.conn.set_aside = Some(SetAside::new(registered, queued));
     let left_us = cx.interrupt.left_us().unwrap_or(SET_ASIDE_US);
     let now_us = cx.service.clock.monotonic_us();
     Ok(Outcome::Wait {

@@ -96,6 +96,8 @@ pub struct State {
     pub disk_bytes: OnceLock<DiskBytes>,
     /// Default read and write concern, as `setDefaultRWConcern` left them.
     pub default_concerns: concerns::DefaultConcerns,
+    /// Writes that were set aside until a transaction or a change of the catalog is over.
+    pub queued_writers: Arc<AtomicI64>,
     /// Whether user writes are blocked.
     pub user_writes: Arc<user_writes::UserWrites>,
 }
@@ -132,6 +134,7 @@ impl Default for State {
             plan_filters: Default::default(),
             disk_bytes: OnceLock::new(),
             default_concerns: concerns::DefaultConcerns::default(),
+            queued_writers: Arc::default(),
             user_writes: Arc::default(),
         }
     }

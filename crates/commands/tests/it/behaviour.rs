@@ -72,12 +72,25 @@ pub(crate) fn serve(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher>
     Arc::new(registry::dispatcher(service.shared()))
 }
 
+/// The same with what the process around it sets: the network, the file system, the start in the
+/// log.
+pub(crate) fn serve_whole(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher> {
+    let server = serve(config, store);
+    let service = server.service();
+    let network = commands::state::Network::default;
+    assert!(service.state.network.set(Box::new(network)).is_ok());
+    let disk = || Some((1 << 30, 2 << 30));
+    assert!(service.state.disk_bytes.set(Box::new(disk)).is_ok());
+    service.log('I', "CONTROL", "Waiting for connections");
+    server
+}
+
 fn service() -> Arc<Dispatcher> {
     let config = Config {
         replica_set: None,
         ..Config::default()
     };
-    serve(config, store())
+    serve_whole(config, store())
 }
 
 /// Sends one command and returns its reply.
@@ -117,7 +130,7 @@ pub(crate) fn run_case_of_set(case: &Json) -> Verdict {
         host: "127.0.0.1:28710".to_owned(),
         ..Config::default()
     };
-    run_on(&serve(config, logging_store()), case)
+    run_on(&serve_whole(config, logging_store()), case)
 }
 
 fn run_on(service: &Dispatcher, case: &Json) -> Verdict {

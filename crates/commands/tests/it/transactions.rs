@@ -547,6 +547,13 @@ fn writers_that_wait_for_a_transaction_hold_no_thread() {
         assert!(!client.bell.take());
         waiting.push((client, command));
     }
+    let queue = |n: i64| {
+        let r = s.client(5).run(r#"{"serverStatus": 1}"#);
+        let lock = r.doc().field("globalLock").as_doc().unwrap().to_buf();
+        let queue = lock.doc().field("currentQueue").as_doc().unwrap().to_buf();
+        assert_eq!(queue.doc().field("writers").as_i64_exact(), Some(n));
+    };
+    queue(waiting.len() as i64);
     // One is killed, one has no more time, and one goes: none of them has written.
     let (mut killed, mut late) = (Linked::new(&s), Linked::new(&s));
     assert_eq!(killed.run(&s, &plain, false), None);
@@ -581,6 +588,7 @@ fn writers_that_wait_for_a_transaction_hold_no_thread() {
         };
         assert_eq!(code(&r), expected, "{r:?}");
     }
+    queue(0);
     let mut client = Linked::new(&s);
     assert_eq!(code(&client.run(&s, &delete, false).unwrap()), 0);
     let all = pairs(&s.client(4).run(FIND));
