@@ -21,11 +21,17 @@ impl BackgroundFlush {
         let thread = std::thread::spawn(move || {
             let (is_over, ended) = &*shared;
             let mut is_over = is_over.lock().unwrap_or_else(PoisonError::into_inner);
-            while !*is_over {
-                (is_over, _) = ended
-                    .wait_timeout(is_over, INTERVAL)
-                    .unwrap_or_else(PoisonError::into_inner);
+            loop {
+                // It may be over before this thread has begun.
+                if !*is_over {
+                    (is_over, _) = ended
+                        .wait_timeout(is_over, INTERVAL)
+                        .unwrap_or_else(PoisonError::into_inner);
+                }
                 flush();
+                if *is_over {
+                    return;
+                }
             }
         });
         Self {
@@ -54,13 +60,15 @@ mod tests {
 
     #[test]
     fn a_last_flush_comes_when_it_is_dropped() {
-        let flushes = Arc::new(AtomicU32::new(0));
-        let counted = flushes.clone();
-        let flush = BackgroundFlush::start(move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-        });
-        std::thread::sleep(Duration::from_millis(50));
-        drop(flush);
-        assert_eq!(flushes.load(Ordering::Relaxed), 1);
+        for wait_ms in [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 50] {
+            let flushes = Arc::new(AtomicU32::new(0));
+            let counted = flushes.clone();
+            let flush = BackgroundFlush::start(move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+            });
+            std::thread::sleep(Duration::from_millis(wait_ms));
+            drop(flush);
+            assert_eq!(flushes.load(Ordering::Relaxed), 1, "after {wait_ms} ms");
+        }
     }
 }
