@@ -2,6 +2,7 @@
 //! device; what does not fit is counted, and a line says so once there is room.
 
 use crate::entry::{Entry, Severity, component, id};
+use model::extjson::log_time;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -324,8 +325,7 @@ fn open_file(path: &Path) -> Result<File, String> {
 
 /// Renames a file to `NAME.2026-01-31T12-00-00`, with a number where that is taken.
 fn set_aside(path: &Path) -> Result<PathBuf, String> {
-    let mut time = String::new();
-    crate::json::time(&mut time, now_ms());
+    let mut time = log_time(now_ms());
     time.truncate(19);
     let suffix = time.replace(':', "-");
     for n in 0..1000 {

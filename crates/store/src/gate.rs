@@ -7,13 +7,10 @@
 //! twice can wait for itself. Keep the token and hand it on.
 
 use crate::log::Waker;
-use crate::released::{Registered, Waiters};
+use crate::released::{LOOK, Registered, Waiters};
 use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
-
-/// How often a wait asks whether it may go on.
-const LOOK: Duration = Duration::from_millis(50);
+use std::time::Instant;
 
 /// Set while a change waits or runs; the other bits count who is inside.
 const CLOSED: u32 = 1 << 31;
@@ -48,23 +45,26 @@ impl Gate {
     /// # Errors
     /// Those of `go_on`.
     pub fn enter_while<E>(&self, go_on: &dyn Fn() -> Result<(), E>) -> Result<Entered<'_>, E> {
-        let mut until = Instant::now();
-        while !self.enter_until(until) {
+        let mut inside = self.try_enter();
+        while !inside {
             go_on()?;
-            until = Instant::now() + LOOK;
+            inside = self.enter_until(Instant::now() + LOOK);
         }
         Ok(Entered(self))
     }
 
+    /// Enters unless a change waits or runs; false when it has not.
+    fn try_enter(&self) -> bool {
+        let before = self.state.fetch_add(1, Ordering::AcqRel);
+        if before & CLOSED != 0 {
+            self.leave();
+        }
+        before & CLOSED == 0
+    }
+
     /// Enters; the caller must balance it with [`Gate::leave`].
     pub fn enter_unguarded(&self) {
-        loop {
-            let before = self.state.fetch_add(1, Ordering::AcqRel);
-            if before & CLOSED == 0 {
-                return;
-            }
-            // A change has begun: undo the increment, and wait until the change is over.
-            self.leave();
+        while !self.try_enter() {
             let mut closed = self.closed.lock();
             while *closed {
                 self.changed.wait(&mut closed);
@@ -74,12 +74,7 @@ impl Gate {
 
     /// As [`Gate::enter_unguarded`], giving up at `until`; true when it has entered.
     pub fn enter_until(&self, until: Instant) -> bool {
-        loop {
-            let before = self.state.fetch_add(1, Ordering::AcqRel);
-            if before & CLOSED == 0 {
-                return true;
-            }
-            self.leave();
+        while !self.try_enter() {
             let mut closed = self.closed.lock();
             while *closed {
                 if self.changed.wait_until(&mut closed, until).timed_out() {
@@ -87,6 +82,7 @@ impl Gate {
                 }
             }
         }
+        true
     }
 
     /// Ends what [`Gate::enter_unguarded`] began.

@@ -299,7 +299,6 @@ impl Dispatcher {
         }
         let outcome = outcome?;
         if closes {
-            reply.truncate(start);
             return Ok(Outcome::Close);
         }
         if let Some(f) = &failure {
