@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from pymongo import ReadPreference, WriteConcern
+from pymongo import ReadPreference, WriteConcern, monitoring
 from pymongo.errors import AutoReconnect, ConnectionFailure, OperationFailure, PyMongoError, ServerSelectionTimeoutError
 from pymongo.read_concern import ReadConcern
 
@@ -52,6 +52,22 @@ class Round:
     def done(self, kind, transaction):
         with self.lock:
             self.histories[kind].append(transaction)
+
+
+class Lost(monitoring.CommandListener):
+    """Counts what pymongo does again by itself: commits whose reply was lost, and streams it opens."""
+
+    def __init__(self):
+        self.commits = self.streams = 0
+
+    def started(self, event):
+        self.streams += event.command_name == "aggregate" and "$changeStream" in event.command["pipeline"][0]
+
+    def succeeded(self, event):
+        pass
+
+    def failed(self, event):
+        self.commits += event.command_name == "commitTransaction" and "errmsg" not in event.failure
 
 
 class Aborted(Exception):
@@ -155,7 +171,7 @@ class Worker(threading.Thread):
                 session.commit_transaction()
                 return OK
             except (AutoReconnect, ServerSelectionTimeoutError):
-                self.counts["asked again"] += 1
+                continue
             except OperationFailure as e:
                 # Both say that it was not committed and never will be.
                 if e.code in (251, 112):
@@ -200,7 +216,6 @@ class Stream(threading.Thread):
         self.events, self.token, self.error = [], None, None
         self.until = None
         self.opened = threading.Event()
-        self.resumes = 0
 
     def run(self):
         try:
@@ -208,7 +223,7 @@ class Stream(threading.Thread):
                 try:
                     self.follow()
                 except (AutoReconnect, ServerSelectionTimeoutError):
-                    self.resumes += 1
+                    continue
         except Exception as e:
             self.error = e
 
@@ -286,8 +301,9 @@ def final_state(db, round_):
     return lists, registers
 
 
-def one_round(server, round_, rng, seconds, counts):
-    clients = [server.client(serverSelectionTimeoutMS=30000, retryWrites=n % 2 == 0) for n in range(2)]
+def one_round(server, round_, rng, seconds, counts, lost):
+    options = {"serverSelectionTimeoutMS": 30000, "event_listeners": [lost]}
+    clients = [server.client(retryWrites=n % 2 == 0, **options) for n in range(2)]
     workers = [Worker(f"w{n}", clients[n % 2], round_, random.Random(rng.random())) for n in range(WORKERS)]
     for w in workers:
         w.start()
@@ -327,13 +343,14 @@ def main(seconds, round_s):
         server = scratch.server("data", "--memory", "512M").start()
         # The same place after each restart, so that drivers find it again.
         server.options += ["--port", str(server.port)]
-        stream = Stream(server.client(serverSelectionTimeoutMS=30000))
+        lost = Lost()
+        stream = Stream(server.client(serverSelectionTimeoutMS=30000, event_listeners=[lost]))
         stream.start()
         check(stream.opened.wait(60), f"the stream was not opened: {stream.error}")
         began, number = time.monotonic(), 0
         while number == 0 or time.monotonic() - began < seconds:
             round_ = Round(number)
-            found = one_round(server, round_, rng, round_s, counts)
+            found = one_round(server, round_, rng, round_s, counts, lost)
             orders.update(found)
             history += round_.histories["list"]
             number += 1
@@ -346,11 +363,12 @@ def main(seconds, round_s):
         check(not stream.is_alive(), f"the stream ends at {stream.events[-1:]}")
         check_events([e for e in stream.events if e["ns"]["coll"] != "end"], orders, history)
         server.stop()
+    check(lost.streams > number, f"the stream was opened {lost.streams} times")
     check(counts[OK] > 20 * number and counts[FAILED] > number, f"too little was done: {dict(counts)}")
     say(
         f"transactions: {number} rounds with kill -9, {counts[OK]} committed, {counts[FAILED]} aborted, {counts[UNKNOWN]} unknown, "
-        f"{counts['asked again']} commits asked for again; {sum(len(v) for v in orders.values())} appends in {len(orders)} lists and "
-        f"in {len(stream.events)} events of a stream resumed {stream.resumes} times; snapshot isolation holds; seed {SEED}"
+        f"{lost.commits} replies to a commit lost; {sum(len(v) for v in orders.values())} appends in {len(orders)} lists and "
+        f"in {len(stream.events)} events of a stream resumed {lost.streams - 1} times; snapshot isolation holds; seed {SEED}"
     )
 
 
