@@ -67,7 +67,7 @@ class Lost(monitoring.CommandListener):
         pass
 
     def failed(self, event):
-        self.commits += event.command_name == "commitTransaction" and "errmsg" not in event.failure
+        self.commits += event.command_name == "commitTransaction" and "errtype" in event.failure
 
 
 class Aborted(Exception):
