@@ -15,6 +15,10 @@ use std::time::Instant;
 /// Set while a change waits or runs; the other bits count who is inside.
 const CLOSED: u32 = 1 << 31;
 
+/// What is waited for without a thread: that the gate opens, that nobody is inside.
+const OPEN: u64 = 0;
+const EMPTY: u64 = 1;
+
 /// The gate of one collection.
 #[derive(Default)]
 pub struct Gate {
@@ -31,6 +35,9 @@ pub struct Entered<'g>(&'g Gate);
 
 /// Alone until dropped.
 pub struct Closed<'g>(&'g Gate);
+
+/// Newcomers are kept out until dropped, by a change that is alone or waits to be.
+pub struct Closing(Arc<Gate>);
 
 impl Gate {
     /// Enters; waits while a change runs.
@@ -92,6 +99,9 @@ impl Gate {
             // The lock makes sure that the change either has not looked yet or is waiting.
             drop(self.closed.lock());
             self.changed.notify_all();
+            if let Some(waiters) = self.waiters.get() {
+                waiters.released(EMPTY);
+            }
         }
     }
 
@@ -131,6 +141,19 @@ impl Gate {
         Ok(Closed(self))
     }
 
+    /// Keeps newcomers out from now on; `None` when another change still does at `until`.
+    pub fn begin_closing(self: &Arc<Gate>, until: Instant) -> Option<Closing> {
+        let mut closed = self.closed.lock();
+        while *closed {
+            if self.changed.wait_until(&mut closed, until).timed_out() && *closed {
+                return None;
+            }
+        }
+        *closed = true;
+        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+        Some(Closing(Arc::clone(self)))
+    }
+
     fn open(&self) {
         let mut closed = self.closed.lock();
         self.state.fetch_and(!CLOSED, Ordering::AcqRel);
@@ -138,15 +161,52 @@ impl Gate {
         drop(closed);
         self.changed.notify_all();
         if let Some(waiters) = self.waiters.get() {
-            waiters.released(0);
+            waiters.released(OPEN);
         }
     }
 
     /// Has `waker` called when the change that waits or runs is over; `None` when there is none.
     pub fn when_open(&self, waker: Waker) -> Option<Registered> {
-        let registered = self.waiters.get_or_init(Arc::default).register(0, waker);
+        let registered = self.waiters.get_or_init(Arc::default).register(OPEN, waker);
         let closed = *self.closed.lock();
         closed.then_some(registered)
+    }
+}
+
+impl Closing {
+    /// Whether it is of this gate.
+    pub fn is_of(&self, gate: &Arc<Gate>) -> bool {
+        Arc::ptr_eq(&self.0, gate)
+    }
+
+    /// Waits until everybody inside has left; false when somebody is there still at `until`.
+    pub fn is_alone_by(&self, until: Instant) -> bool {
+        let gate = &self.0;
+        let alone = || gate.state.load(Ordering::Acquire) == CLOSED;
+        let mut closed = gate.closed.lock();
+        while !alone() {
+            if gate.changed.wait_until(&mut closed, until).timed_out() {
+                return alone();
+            }
+        }
+        true
+    }
+
+    /// Has `waker` called when nobody is inside any more; `None` when nobody is now.
+    pub fn when_alone(&self, waker: Waker) -> Option<Registered> {
+        let gate = &self.0;
+        let registered = gate
+            .waiters
+            .get_or_init(Arc::default)
+            .register(EMPTY, waker);
+        let _closed = gate.closed.lock();
+        (gate.state.load(Ordering::Acquire) != CLOSED).then_some(registered)
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.open();
     }
 }
 

@@ -73,7 +73,11 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let options = check(cx, &ns)?;
     names::may_create(&ns)?;
     check_transaction(cx)?;
-    if let Some(there) = cx.service.store.collection(&ns)? {
+    if let Some(there) = cx.collection(&ns)? {
+        // Elsewhere a second time changes nothing.
+        if cx.transaction.is_some() {
+            bail!(code::NAMESPACE_EXISTS, "Collection {ns} already exists.");
+        }
         if same_options(there.options().doc(), options.doc()) {
             return Ok(Outcome::Reply);
         }
@@ -83,15 +87,13 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             there.options().doc()
         );
     }
+    let made_in = cx.transaction.as_deref();
     let c = cx
         .service
-        .store
-        .create_collection(&ns, options, names::new_uuid())?;
-    if let Some(transaction) = &cx.transaction {
-        transaction.has_created(&c);
+        .create(&ns, options, names::new_uuid(), made_in)?;
+    if cx.transaction.is_none() {
+        cx.service.ttl.track(&c);
     }
-    cx.service.created(&c);
-    cx.service.ttl.track(&c);
     Ok(Outcome::Reply)
 }
 

@@ -1,6 +1,7 @@
 //! State of one connection between its requests.
 
 use super::interrupt::{Interrupt, Link};
+use super::progress::Progress;
 use crate::access::Identity;
 use crate::state::connections::{ConnectionInfo, Connections};
 use crate::state::counters::LastUsed;
@@ -31,6 +32,8 @@ pub struct Connection {
     pub(crate) awaits: Option<Awaits>,
     /// What its operation was set aside for.
     pub(super) set_aside: Option<SetAside>,
+    /// What its operation had done when it was set aside.
+    pub(super) progress: Progress,
     /// The namespace used last.
     pub(super) last_used: LastUsed,
     /// Since when its operation waits for data, monotonic microseconds.
@@ -58,6 +61,7 @@ impl Connection {
             )),
             awaits: None,
             set_aside: None,
+            progress: Progress::default(),
             last_used: LastUsed::default(),
             idle_since_us: None,
             idle_us: 0,

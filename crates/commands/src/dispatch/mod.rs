@@ -18,6 +18,7 @@ pub mod interrupt;
 pub(crate) mod observe;
 mod operation;
 mod perform;
+pub(crate) mod progress;
 mod reply;
 pub mod reported;
 pub mod request;
@@ -40,8 +41,8 @@ use interrupt::Link;
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
 use observe::Ended;
 use perform::{Answer, Refused, perform};
+use progress::Progress;
 use query::examined;
-use reported::Reported;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
 use spec::{CommandTable, Counted, Spec, flag};
@@ -155,6 +156,9 @@ impl Dispatcher {
         }
         let (row, run) = self.find(request.body)?;
         conn.set_aside = None;
+        if !request.waited {
+            conn.progress = Progress::default();
+        }
         let counters = &self.service.counters;
         if request.waited {
             counters.resume();
@@ -183,6 +187,8 @@ impl Dispatcher {
         }
         if result.is_err() {
             row.ended_badly();
+            // It may hold a gate closed.
+            conn.progress = Progress::default();
         }
         conn.awaits = None;
         // The buffers go back, so that noting an operation costs two copies and no allocation.
@@ -252,20 +258,22 @@ impl Dispatcher {
             Admission::Run(failure) => failure,
             Admission::End(outcome) => return Ok(outcome),
         };
-        let standalone = self.service.config.replica_set.is_none();
-        let numbered = transaction::check(command, &generic, standalone)?;
+        let numbered = transaction::check(command, &generic, &self.service.config)?;
         session = generic
             .lsid
             .filter(|_| numbered != Numbered::No)
             .and_then(|lsid| self.service.state.sessions.writes(&lsid.id));
         writes = session.as_ref().map(|s| s.lock());
         let number = generic.txn_number.unwrap_or_default();
-        let part = self.join(writes.as_deref_mut(), numbered, command, &generic)?;
+        let (w, retried) = (writes.as_deref_mut(), &conn.progress.retried);
+        let part = self.join(w, numbered, command, &generic, retried)?;
         let (start, lsid) = (reply.len(), generic.lsid);
         let may_change_users = command.is(flag::WRITE) && body::names_system(request, db);
         let mut ctx = Ctx {
             service: &self.service,
             commands: &self.commands,
+            reported: conn.progress.reported,
+            progress: std::mem::take(&mut conn.progress),
             conn,
             interrupt,
             request,
@@ -278,18 +286,16 @@ impl Dispatcher {
             transaction: part.transaction,
             session: part.session,
             failed: false,
-            reported: Reported::default(),
             began_at: self.service.operation_time(),
             ok_int: false,
             reply: DocWriter::new(reply),
         };
         let mut outcome = perform(&mut ctx, run, numbered);
         let failed = ctx.failed;
-        let closes = numbered == Numbered::Retryable && ctx.reported.has_written();
-        let closes = closes && self.service.state.failpoints.after_write();
+        let closes = closes(&ctx, numbered, &outcome);
         // `$out` and `$merge` may have written anywhere.
         let may_change_users =
-            may_change_users || (!command.is(flag::WRITE) && ctx.reported.has_written());
+            may_change_users || !command.is(flag::WRITE) && ctx.reported.has_written();
         drop(ctx);
         if let (Some(w), Numbered::Transaction) = (&mut writes, numbered) {
             outcome = self.end_statement(w, command, (number, lsid), outcome, failed);
@@ -354,13 +360,16 @@ impl Dispatcher {
         numbered: Numbered,
         command: &Spec,
         generic: &Generic<'_>,
+        retried: &[i32],
     ) -> Result<SessionPart<'w>> {
         let mut part = SessionPart::default();
         let number = generic.txn_number.unwrap_or_default();
         match (writes, numbered) {
             (Some(w), Numbered::Retryable) => {
                 w.supersede(number, &self.service.state.transactions);
-                part.retry = Some(Retry::begin(&self.service.store, &mut w.record, number)?);
+                let mut retry = Retry::begin(&self.service.store, &mut w.record, number)?;
+                retry.go_on(retried);
+                part.retry = Some(retry);
             }
             (Some(w), Numbered::Transaction) => {
                 part.transaction = transaction::join(&self.service, w, command, generic)
@@ -390,9 +399,6 @@ impl Dispatcher {
         }
         if let Some(lsid) = lsid.filter(|_| aborts || ends) {
             self.service.cursors.kill_transaction(&lsid.id, number);
-        }
-        if aborts || ends {
-            self.service.drop_orphans();
         }
         outcome.map_err(|refused| Refused {
             error: label(refused.error, command),
@@ -517,6 +523,13 @@ struct SessionPart<'w> {
     transaction: Option<Arc<Transaction>>,
     /// For every command of a transaction.
     session: Option<&'w mut SessionWrites>,
+}
+
+/// Whether a fail point closes the connection after the write.
+fn closes(ctx: &Ctx<'_, '_>, numbered: Numbered, outcome: &Answer) -> bool {
+    let ended = !matches!(outcome, Ok(Outcome::Wait { .. }));
+    let wrote = numbered == Numbered::Retryable && ctx.reported.has_written();
+    ended && wrote && ctx.service.state.failpoints.after_write()
 }
 
 /// Labels the error of a command that belongs to a transaction.

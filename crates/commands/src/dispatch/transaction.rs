@@ -4,6 +4,7 @@
 use super::concern::ReadLevel;
 use super::generic::Generic;
 use super::spec::{Spec, flag};
+use crate::config::Config;
 use crate::state::service::Service;
 use crate::state::transactions::{SessionWrites, Start};
 use model::{MongoError, Result, bail, code};
@@ -34,7 +35,7 @@ impl Numbered {
 /// 20 on a standalone server, 72 for arguments that need one another, 50768 for a command that can
 /// not be retried, 125 for a commit or abort without a transaction, 263 for what is not allowed in
 /// one.
-pub(super) fn check(command: &Spec, generic: &Generic<'_>, standalone: bool) -> Result<Numbered> {
+pub(super) fn check(command: &Spec, generic: &Generic<'_>, config: &Config) -> Result<Numbered> {
     let any =
         generic.txn_number.is_some() || generic.autocommit.is_some() || generic.start_transaction;
     if !any && command.is(flag::ENDS_TRANSACTION) {
@@ -47,7 +48,7 @@ pub(super) fn check(command: &Spec, generic: &Generic<'_>, standalone: bool) -> 
     if !any {
         return Ok(Numbered::No);
     }
-    if standalone {
+    if config.replica_set.is_none() {
         bail!(
             code::ILLEGAL_OPERATION,
             "Transaction numbers are only allowed on a replica set member or mongos"

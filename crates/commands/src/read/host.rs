@@ -105,8 +105,13 @@ impl StoreHost {
         }
     }
 
+    /// The collection or view of that name, as its reader finds it.
+    fn collection(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
+        self.service.store.collection_in(&self.view, ns)
+    }
+
     fn writable(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
-        let c = self.service.store.collection(ns)?;
+        let c = self.collection(ns)?;
         if c.as_ref()
             .is_some_and(|c| c.is_view() || crate::ddl::names::is_timeseries(c))
         {
@@ -171,7 +176,7 @@ fn check_nullish(coll: &Collection, write: &MergeWrite<'_>) -> Result<()> {
 
 impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
-        let Some(c) = self.service.store.collection(ns)? else {
+        let Some(c) = self.collection(ns)? else {
             return Ok(Resolved::Missing);
         };
         if !c.is_view() {
@@ -200,7 +205,7 @@ impl Host for StoreHost {
     }
 
     fn open(&self, _: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead> {
-        let Some(coll) = self.service.store.collection(read.ns)? else {
+        let Some(coll) = self.collection(read.ns)? else {
             return Ok(OpenedRead {
                 docs: Box::new(query::exec::EmptyStream),
                 filtered: false,
@@ -228,7 +233,7 @@ impl Host for StoreHost {
     }
 
     fn look_up_index(&self, ns: &Namespace, field: &FieldPath) -> Option<String> {
-        let c = self.service.store.collection(ns).ok()??;
+        let c = self.collection(ns).ok()??;
         if c.is_view() {
             return None;
         }
@@ -259,7 +264,7 @@ impl Host for StoreHost {
         field: &FieldPath,
         values: &[Value<'_>],
     ) -> Result<Box<dyn BatchStream>> {
-        let Some(coll) = self.service.store.collection(ns)? else {
+        let Some(coll) = self.collection(ns)? else {
             return Ok(Box::new(query::exec::EmptyStream));
         };
         let spec = DocBuf::build(|w| {
@@ -298,7 +303,7 @@ impl Host for StoreHost {
     }
 
     fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>> {
-        let Some(coll) = self.service.store.collection(ns)? else {
+        let Some(coll) = self.collection(ns)? else {
             return Ok(Vec::new());
         };
         let indexes = coll.indexes();
@@ -423,7 +428,7 @@ impl Host for StoreHost {
     }
 
     fn index_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>> {
-        let Some(c) = self.service.store.collection(ns)? else {
+        let Some(c) = self.collection(ns)? else {
             return Ok(Vec::new());
         };
         if c.is_view() {

@@ -1,6 +1,7 @@
 //! State of the server that commands read and set: profiling levels, locks against writes, cluster
 //! parameters, plan filters.
 
+mod collections;
 pub mod concerns;
 pub mod connections;
 pub mod counters;

@@ -291,7 +291,6 @@ impl Service {
         for id in self.state.sessions.idle(now) {
             self.end_session(&id);
         }
-        self.drop_orphans();
         self.keep_log(now);
         if self.state.sessions.sweep_is_due(self.started_ms, now)
             && let Err(e) = self
@@ -303,14 +302,6 @@ impl Service {
                 "WRITE",
                 &format!("records of sessions could not be removed: {}", e.message()),
             );
-        }
-    }
-
-    /// Drops collections that aborted transactions have left behind.
-    pub(crate) fn drop_orphans(&self) {
-        if let Err(e) = self.store.drop_orphans() {
-            let message = format!("an aborted transaction's collection stays: {}", e.message());
-            self.log('W', "TXN", &message);
         }
     }
 

@@ -35,6 +35,7 @@ mod transaction_ddl;
 mod transactions;
 mod ttl;
 mod user_writes;
+mod waiting;
 mod walk;
 mod writes;
 

@@ -49,8 +49,6 @@ pub(crate) struct Shared {
     pub(crate) order_bytes: Arc<AtomicUsize>,
     /// The log of all changes.
     pub(crate) log: Option<Arc<Log>>,
-    /// Collections that transactions have created which were then aborted.
-    pub(crate) orphans: Mutex<Vec<(Namespace, [u8; 16])>>,
 }
 
 struct Idents {
@@ -121,7 +119,6 @@ impl Shared {
             evicted: Mutex::new(HashMap::new()),
             order_bytes: Arc::default(),
             log: None,
-            orphans: Mutex::default(),
             engine,
         };
         let engine = shared.engine.as_ref();
