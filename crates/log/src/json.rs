@@ -133,7 +133,17 @@ fn binary(out: &mut String, subtype: u8, bytes: &[u8]) {
     );
 }
 
-fn value(out: &mut String, v: &Value<'_>, depth: usize) {
+/// Appends binary data in the form of the first version of extended JSON.
+pub(crate) fn old_binary(out: &mut String, subtype: u8, bytes: &[u8]) {
+    let text = STANDARD.encode(bytes);
+    let _ = write!(
+        out,
+        "{{\"$binary\":\"{text}\",\"$type\":\"{subtype:02x}\"}}"
+    );
+}
+
+/// Appends a value.
+pub(crate) fn value(out: &mut String, v: &Value<'_>, depth: usize) {
     let _ = match v {
         Value::Missing | Value::Null => write!(out, "null"),
         Value::MinKey => write!(out, "{{\"$minKey\":1}}"),

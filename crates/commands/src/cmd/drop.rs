@@ -111,6 +111,7 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for e in entries {
         let ns = Namespace::new(cx.db, &e.name)?;
         cx.service.store.drop_collection(&ns)?;
+        cx.service.audit_dropped(&ns);
         cx.service
             .forget(&ns, &killed(&format!("database dropped: {}", cx.db)));
     }

@@ -236,7 +236,7 @@ fn build(
         let took_ms = signed(service.clock.monotonic_us().saturating_sub(began_us) / 1000);
         match &result {
             ended if starts && !matches!(ended, Ok(false)) => {
-                service.index_ended((c.ns(), &name), took_ms, ended.as_ref().map(|_| ()))
+                service.index_ended((c.ns(), wanted.doc()), took_ms, ended.as_ref().map(|_| ()))
             }
             _ => {}
         }

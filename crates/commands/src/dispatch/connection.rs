@@ -9,6 +9,7 @@ use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use crate::state::waiters;
 use memory::Operation;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use store::Registered;
@@ -67,6 +68,15 @@ impl Connection {
 }
 
 impl Connection {
+    /// Notes at which of our addresses the client came in.
+    pub fn came_in_at(&mut self, server: Option<IpAddr>) {
+        self.identity.came_in_at(server);
+        if let Some(ip) = server {
+            // Said once, when it connects.
+            let _ = self.info.local.set(ip);
+        }
+    }
+
     /// Shows others who is logged in now.
     pub(crate) fn show_user(&self) {
         *self.info.user.lock() = self.identity.user().cloned();

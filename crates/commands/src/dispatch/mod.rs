@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod args;
+mod audited;
 mod authorize;
 mod body;
 pub mod command;
@@ -287,6 +288,7 @@ impl Dispatcher {
         let failed = ctx.failed;
         let closes = numbered == Numbered::Retryable && ctx.reported.has_written();
         let closes = closes && self.service.state.failpoints.after_write();
+        let names_users = may_change_users;
         // `$out` and `$merge` may have written anywhere.
         let may_change_users =
             may_change_users || (!command.is(flag::WRITE) && ctx.reported.has_written());
@@ -296,6 +298,9 @@ impl Dispatcher {
         }
         if may_change_users {
             self.service.access.changed();
+            if names_users {
+                audited::direct_change(&self.service, request, command, outcome.is_ok());
+            }
         }
         let outcome = outcome?;
         if closes {
@@ -318,7 +323,12 @@ impl Dispatcher {
     ) -> Result<()> {
         let access = &self.service.access;
         if access.enabled() {
-            authorize::authorize((access, &self.commands), conn, request, command, generic.db)?;
+            let commands = (access, &self.commands);
+            let checked = authorize::authorize(commands, conn, request, command, generic.db);
+            self.audit_check(conn, request, (command, generic.db), checked.as_ref().err());
+            checked?;
+        } else {
+            self.audit_check(conn, request, (command, generic.db), None);
         }
         if let Some(lsid) = generic.lsid {
             let (owner, now) = (conn.identity.digest(access), self.service.clock.now_ms());
@@ -328,6 +338,25 @@ impl Dispatcher {
             self.service.hear_of(time);
         }
         Ok(())
+    }
+
+    /// Tells the audit whether a client may run a command.
+    fn audit_check(
+        &self,
+        conn: &Connection,
+        request: &Request<'_>,
+        (command, db): (&Spec, &str),
+        refused: Option<&MongoError>,
+    ) {
+        let audit = &self.service.state.audit;
+        if !audit.is_on() || request.waited || command.is(flag::NO_AUTH) {
+            return;
+        }
+        // What comes of a failure that is no refusal is told by the reply alone.
+        let code = refused.map_or(0, MongoError::code);
+        if code == code::UNAUTHORIZED || code == 0 && audit.wants_success() {
+            audited::check(&self.service, conn, request, (command, db), code);
+        }
     }
 
     /// Whether a block of user writes is not for this request: by what it says of itself, as

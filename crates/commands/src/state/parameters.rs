@@ -71,6 +71,11 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Str("automatic"),
     ),
     p("allowDiskUseByDefault", SetAt::Both, Default::Bool(true)),
+    p(
+        "auditAuthorizationSuccess",
+        SetAt::Both,
+        Default::Bool(false),
+    ),
     p("authSchemaVersion", SetAt::Never, Default::Int(5)),
     p(
         "authenticationMechanisms",

@@ -3,6 +3,7 @@
 mod access;
 mod access_matrix;
 mod aggregation;
+mod audit;
 mod behaviour;
 mod builds;
 mod changes;

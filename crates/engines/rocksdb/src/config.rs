@@ -2,7 +2,9 @@
 //! options. Reasons stand next to the settings.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use cipher::{DataKey, MasterKey};
 use rust_rocksdb::statistics::StatsLevel;
 use rust_rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel,
@@ -10,6 +12,7 @@ use rust_rocksdb::{
 };
 use storage::{Table, counter_add, counter_decode, counter_encode};
 
+use crate::ffi::encrypt;
 use crate::filter::{Dropped, install_filter};
 use crate::limits;
 use crate::listener::Listener;
@@ -65,6 +68,8 @@ pub struct Config {
     pub compression: bool,
     /// Create the directory's content when it is empty.
     pub create: bool,
+    /// Files are sealed by keys of the directory's own data key, which this one seals.
+    pub master_key: Option<Arc<MasterKey>>,
     /// Open a directory whose journal is damaged with the commits that can be read before the
     /// damage, instead of refusing.
     pub repair: bool,
@@ -92,6 +97,7 @@ impl Config {
             statistics: true,
             compression: true,
             create: true,
+            master_key: None,
             repair: false,
         }
     }
@@ -135,7 +141,12 @@ pub(crate) struct Built {
 }
 
 /// Translates the configuration.
-pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> Built {
+pub(crate) fn build(
+    config: &Config,
+    data: Option<&Arc<DataKey>>,
+    dropped: &Dropped,
+    listener: Listener,
+) -> Built {
     let cache = match config.cache_kind {
         CacheKind::HyperClock => Cache::new_hyper_clock_cache(config.block_cache_bytes, 0),
         CacheKind::Lru => {
@@ -160,6 +171,9 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
     // short.
     files.set_max_trash_db_ratio(f64::MAX);
     let mut db = Options::default();
+    if let Some(data) = data {
+        encrypt(&mut db, data);
+    }
     db.set_sst_file_manager(&files);
     db.create_if_missing(true);
     db.create_missing_column_families(true);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cipher::DataKey;
 use rust_rocksdb::checkpoint::Checkpoint;
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions};
 use storage::{
@@ -46,6 +47,7 @@ pub struct RocksEngine {
     closing: Arc<AtomicBool>,
     closed: AtomicBool,
     repaired: Option<String>,
+    data_key: Option<Arc<DataKey>>,
 }
 
 impl RocksEngine {
@@ -57,12 +59,14 @@ impl RocksEngine {
     /// line.
     pub fn open(config: Config) -> Result<Self> {
         open::claim(&config.path, config.create)?;
+        let data_key = open::unlock(&config)?;
         let (mark, claim) = Mark::open(&config.path)?;
-        let mut repair = open::examine(&config, claim)?;
+        let mut repair = open::examine(&config, data_key.as_deref(), claim)?;
         mark.clear();
         let dropped = Dropped::default();
         let events = Arc::new(Events::default());
-        let mut built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
+        let listener = Listener(Arc::clone(&events));
+        let mut built = config::build(&config, data_key.as_ref(), &dropped, listener);
         // Looks at the device before RocksDB does, which needs room to open.
         let guard = Arc::new(Guard::new(&config, &built.memtables, &built.files, &events));
         if repair.is_some() {
@@ -139,6 +143,7 @@ impl RocksEngine {
             closing,
             closed,
             repaired: repair.map(|repair| repair.report(db_end)),
+            data_key,
         };
         engine.wipe_scratch()?;
         Ok(engine)
@@ -147,6 +152,11 @@ impl RocksEngine {
     /// What opening with [`Config::repair`] gave up, one line; `None` when there was no damage.
     pub fn repaired(&self) -> Option<&str> {
         self.repaired.as_deref()
+    }
+
+    /// The key that the files are sealed with; `None` when they lie in the clear.
+    pub fn data_key(&self) -> Option<Arc<DataKey>> {
+        self.data_key.clone()
     }
 
     /// Rewrites all files of a table, e.g. to see dropped idents disappear. For tests and studies:
@@ -427,6 +437,7 @@ impl Engine for RocksEngine {
             .map_err(said)?
             .create_checkpoint(path)
             .map_err(said)?;
+        open::copy_keys(&self.config, path)?;
         open::mark(path)
     }
 
