@@ -1,15 +1,12 @@
-//! The key of one file and what it seals. Promises: a header is made with fresh random bytes, so two
-//! files never share a key. Must not know: where a file lies.
+//! The key of one file and what it seals. Promises: a header is made with fresh random bytes, so
+//! two files never share a key. Must not know: where a file lies.
 
-use crate::keys::DataKey;
+use crate::secret::{DataKey, TAG, fill_random};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
-use ring::rand::{SecureRandom, SystemRandom};
 
 /// Bytes of a header.
 pub const HEADER: usize = 64;
-/// Bytes of a tag.
-pub const TAG: usize = 16;
 /// Plain bytes of a page.
 pub const PAGE: usize = 4096;
 /// Bytes a sealed page or piece has besides: turn or length, and tag.
@@ -139,15 +136,6 @@ fn nonce((number, turn): (u64, u32)) -> Nonce {
     bytes[..8].copy_from_slice(&number.to_le_bytes());
     bytes[8..].copy_from_slice(&turn.to_le_bytes());
     Nonce::assume_unique_for_key(bytes)
-}
-
-/// Random bytes of the system. Without them nothing may go on.
-pub(crate) fn fill_random(bytes: &mut [u8]) {
-    if SystemRandom::new().fill(bytes).is_err() {
-        // A key that can be guessed is worse than no server.
-        eprintln!("quarry: the system gives no random bytes");
-        std::process::abort();
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Promises: the file is replaced as a whole or not at all; a master key that does not fit is told
 //! from a damaged file only by the operator, who knows which it is.
 
-use crate::file::{TAG, fill_random};
+use crate::secret::{DataKey, KEY, TAG, fill_random};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -15,7 +15,6 @@ use std::path::Path;
 /// Where a data directory keeps its key.
 pub const KEYS_FILE: &str = "ENCRYPTION-KEYS";
 const MAGIC: [u8; 8] = *b"QRYKEYS1";
-const KEY: usize = 32;
 /// Magic, nonce, sealed key.
 const LENGTH: usize = MAGIC.len() + NONCE_LEN + KEY + TAG;
 
@@ -79,28 +78,6 @@ impl std::fmt::Debug for MasterKey {
     }
 }
 
-/// What the keys of files are derived from.
-pub struct DataKey([u8; KEY]);
-
-impl DataKey {
-    /// A new one.
-    pub fn random() -> DataKey {
-        let mut key = [0; KEY];
-        fill_random(&mut key);
-        DataKey(key)
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for DataKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("DataKey")
-    }
-}
-
 /// Whether a directory has encrypted data.
 pub fn is_encrypted(directory: &Path) -> bool {
     directory.join(KEYS_FILE).exists()
@@ -145,7 +122,7 @@ pub fn open(directory: &Path, master: &MasterKey) -> Result<DataKey, KeyError> {
             ))
         })?;
     let key = <[u8; KEY]>::try_from(&*opened);
-    key.map(DataKey)
+    key.map(DataKey::of)
         .map_err(|_| KeyError(format!("{shown} is damaged: its key has another length")))
 }
 
@@ -156,7 +133,7 @@ pub fn open(directory: &Path, master: &MasterKey) -> Result<DataKey, KeyError> {
 pub fn reseal(directory: &Path, data: &DataKey, master: &MasterKey) -> Result<(), KeyError> {
     let mut nonce = [0; NONCE_LEN];
     fill_random(&mut nonce);
-    let mut sealed = data.0.to_vec();
+    let mut sealed = data.bytes().to_vec();
     let done = master.key().seal_in_place_append_tag(
         Nonce::assume_unique_for_key(nonce),
         Aad::from(MAGIC),
@@ -192,15 +169,18 @@ mod tests {
         assert!(!is_encrypted(dir.path()));
         let made = create(dir.path(), &one).unwrap();
         assert!(is_encrypted(dir.path()));
-        assert_eq!(open(dir.path(), &one).unwrap().0, made.0);
+        assert_eq!(open(dir.path(), &one).unwrap().bytes(), made.bytes());
         let wrong = open(dir.path(), &other).unwrap_err().0;
         assert!(wrong.contains("does not fit"), "{wrong}");
         reseal(dir.path(), &made, &other).unwrap();
         assert!(open(dir.path(), &one).is_err());
-        assert_eq!(open(dir.path(), &other).unwrap().0, made.0);
+        assert_eq!(open(dir.path(), &other).unwrap().bytes(), made.bytes());
         let path = dir.path().join(KEYS_FILE);
         let sound = fs::read(&path).unwrap();
-        assert!(!sound.windows(KEY).any(|w| w == made.0), "it lies sealed");
+        assert!(
+            !sound.windows(KEY).any(|w| w == made.bytes()),
+            "it lies sealed"
+        );
         for at in 0..sound.len() {
             let mut changed = sound.clone();
             changed[at] ^= 1;

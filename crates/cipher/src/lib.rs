@@ -9,8 +9,10 @@ mod file;
 mod keys;
 mod pieces;
 mod scratch;
+mod secret;
 
-pub use file::{FileKey, HEADER, Kind, OVERHEAD, PAGE, PAGE_STRIDE, TAG};
-pub use keys::{DataKey, KEYS_FILE, KeyError, MasterKey, create, is_encrypted, open, reseal};
+pub use file::{FileKey, HEADER, Kind, OVERHEAD, PAGE, PAGE_STRIDE};
+pub use keys::{KEYS_FILE, KeyError, MasterKey, create, is_encrypted, open, reseal};
 pub use pieces::{PIECE_MAX, PieceReader};
 pub use scratch::Scratch;
+pub use secret::{DataKey, TAG};

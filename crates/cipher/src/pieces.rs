@@ -1,8 +1,8 @@
-//! Reads a file of pieces from its start. Promises: gives the plain bytes up to the first piece that
-//! is not whole or not what was sealed, and says where that is.
+//! Reads a file of pieces from its start. Promises: gives the plain bytes up to the first piece
+//! that is not whole or not what was sealed, and says where that is.
 
-use crate::file::{FileKey, HEADER, Kind, OVERHEAD, TAG};
-use crate::keys::DataKey;
+use crate::file::{FileKey, HEADER, Kind, OVERHEAD};
+use crate::secret::{DataKey, TAG};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 

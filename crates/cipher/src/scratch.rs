@@ -1,8 +1,8 @@
 //! A temporary file, in the clear or sealed by a key that exists only in memory. Written from its
 //! start to its end, read anywhere, also by several readers at once.
 
-use crate::file::{FileKey, Kind, TAG};
-use crate::keys::DataKey;
+use crate::file::{FileKey, Kind};
+use crate::secret::{DataKey, TAG};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;

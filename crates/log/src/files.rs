@@ -1,5 +1,5 @@
-//! Files that lines are appended to: opening them, and setting an old one aside. Must not know: what
-//! stands in them.
+//! Files that lines are appended to: opening them, and setting an old one aside. Must not know:
+//! what stands in them.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};

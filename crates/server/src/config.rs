@@ -8,6 +8,7 @@ mod tls;
 
 pub use audit::{AuditArgs, Auditing};
 pub use logging::{LogArgs, Logging};
+pub use security::SecurityArgs;
 
 use crate::engines::{EngineOptions, NAMES};
 use crate::net::TlsMode;
@@ -82,25 +83,9 @@ pub struct ServeArgs {
     /// Compressors offered to clients, separated by commas [default: zstd,zlib,snappy]
     #[arg(long = "networkMessageCompressors", value_name = "LIST")]
     pub network_message_compressors: Option<String>,
-    /// Check access: users log in and may do what their roles allow
-    #[arg(long, conflicts_with = "noauth")]
-    pub auth: bool,
-    /// Do not check access, whatever the configuration file says
-    #[arg(long)]
-    pub noauth: bool,
-    /// Key file of a replica set; there is one member, so all it does is what it does on mongod
-    /// besides: access is checked
-    #[arg(long = "keyFile", value_name = "FILE")]
-    pub key_file: Option<PathBuf>,
-    /// Encrypt the data; needs --encryptionKeyFile
-    #[arg(long = "enableEncryption")]
-    pub enable_encryption: bool,
-    /// File of the master key: 32 bytes in base64, readable by its owner alone
-    #[arg(long = "encryptionKeyFile", value_name = "FILE")]
-    pub encryption_key_file: Option<PathBuf>,
-    /// Cipher of the data: AES256-GCM, which is the only one
-    #[arg(long = "encryptionCipherMode", value_name = "MODE", hide = true)]
-    pub encryption_cipher_mode: Option<String>,
+    /// Access, and encryption of the data.
+    #[command(flatten)]
+    pub security: SecurityArgs,
     /// TLS.
     #[command(flatten)]
     pub tls: TlsArgs,
@@ -279,8 +264,8 @@ impl Settings {
         let addresses = args.bind_ip.clone().or(file.net.bind_ip);
         let set = args.repl_set.clone().or(file.replication.repl_set_name);
         let standalone = args.standalone || file.quarry.standalone;
-        let auth = checks_access(args, &file.security)?;
-        let encryption_key_file = encryption(args, &file.security)?;
+        let auth = checks_access(&args.security, &file.security)?;
+        let encryption_key_file = encryption(&args.security, &file.security)?;
         let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
         let mut without_effect = Vec::new();
         let sections = Sections {

@@ -1,12 +1,17 @@
 //! What guards the data besides access: the audit, and the key that the data is encrypted with.
 
 use crate::config::Settings;
-use crate::serve::{CODE_JOURNAL, LOG_FLUSH};
 use cipher::{DataKey, MasterKey};
 use commands::Service;
 use commands::state::audit::AuditSettings;
 use logs::{Audit, Entry, Log, Severity, component, id};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// As mongod when it gives up on its storage; here on the audit, too.
+pub(crate) const CODE_JOURNAL: u8 = 14;
+/// How long the last lines of the log may take.
+pub(crate) const LOG_FLUSH: Duration = Duration::from_secs(2);
 
 /// Has `rotateEncryptionKey` seal the data key by what the key file holds then.
 pub(crate) fn let_keys_rotate(settings: &Settings, service: &Service, data: Option<Arc<DataKey>>) {

@@ -6,7 +6,7 @@ use crate::memory::Parts;
 use crate::metrics_page::Endpoint;
 use crate::net::{NetStats, Server, Tls, Watermark};
 use crate::process::{self, PidFile};
-use crate::protect;
+use crate::protect::{self, CODE_JOURNAL, LOG_FLUSH};
 use crate::report::{self, Trouble};
 use crate::{engines, net};
 use ::memory::Budget;
@@ -34,8 +34,6 @@ pub struct ServeError {
 const CODE_OPTIONS: u8 = 2;
 /// As mongod: an address cannot be bound.
 const CODE_NETWORK: u8 = 48;
-/// As mongod when it gives up on its storage; here on the audit, too.
-pub(crate) const CODE_JOURNAL: u8 = 14;
 /// As mongod: the data cannot be opened.
 const CODE_DATA: u8 = 100;
 
@@ -45,8 +43,6 @@ fn fail(code: u8) -> impl Fn(String) -> ServeError {
 
 /// How long open requests may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long the last lines of the log may take.
-pub(crate) const LOG_FLUSH: Duration = Duration::from_secs(2);
 
 /// Runs until SIGTERM or SIGINT.
 ///
@@ -124,16 +120,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     if process::is_in_background() {
         process::leave_terminal();
     }
-    // From here on a signal does not end the process: a start that is interrupted still closes what
-    // it opened.
-    let mut signals = signal_hook::iterator::Signals::new([
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGINT,
-        // A terminal that was closed; mongod ends, too.
-        signal_hook::consts::SIGHUP,
-        signal_hook::consts::SIGUSR1,
-    ])
-    .map_err(|e| fail(CODE_OPTIONS)(format!("cannot wait for signals: {e}")))?;
+    let mut signals = signals()?;
     if settings.storage_engine != "memory" {
         prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
     }
@@ -152,11 +139,9 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     })?;
     let service = service.shared();
     protect::let_keys_rotate(settings, &service, opened.data_key);
-    protect::start_audit(settings, &service, log).map_err(|e| {
-        let _ = store.close();
-        fail(CODE_OPTIONS)(e)
-    })?;
-    let tls = start_tls(settings, &service).map_err(|e| {
+    let audited = protect::start_audit(settings, &service, log);
+    let tls = audited.and_then(|()| start_tls(settings, &service));
+    let tls = tls.map_err(|e| {
         let _ = store.close();
         fail(CODE_OPTIONS)(e)
     })?;
@@ -207,6 +192,19 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         }
     );
     Ok(())
+}
+
+/// From here on a signal does not end the process: a start that is interrupted still closes what it
+/// opened.
+fn signals() -> Result<signal_hook::iterator::Signals, ServeError> {
+    signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGINT,
+        // A terminal that was closed; mongod ends, too.
+        signal_hook::consts::SIGHUP,
+        signal_hook::consts::SIGUSR1,
+    ])
+    .map_err(|e| fail(CODE_OPTIONS)(format!("cannot wait for signals: {e}")))
 }
 
 /// Opens the store over the engine; a member of a set logs its changes.

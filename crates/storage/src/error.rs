@@ -102,8 +102,8 @@ pub enum StorageError {
         /// Which file at which byte, and what is missing.
         found: String,
     },
-    /// At open: the data is encrypted and the key does not fit, or it is not encrypted although a key
-    /// was given. Nothing was changed.
+    /// At open: the data is encrypted and the key does not fit, or it is not encrypted although a
+    /// key was given. Nothing was changed.
     #[error("{found}")]
     NotUnlocked {
         /// What is there and what was given.

@@ -34,7 +34,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if version != FCV && version != FCV_BEFORE {
         bail!(
             4_926_900,
-            "Invalid feature compatibility version value '{version}', expected '{FCV_BEFORE}' or '{FCV}'"
+            "Invalid feature compatibility version value '{version}', expected '{FCV_BEFORE}' or \
+                '{FCV}'"
         );
     }
     cx.service.set_version(version)?;

@@ -1,5 +1,5 @@
-//! What the dispatcher tells the audit: checks of rights, and writes straight into the collections of
-//! users and roles.
+//! What the dispatcher tells the audit: checks of rights, and writes straight into the collections
+//! of users and roles.
 
 use super::body::database;
 use super::connection::Connection;
@@ -53,9 +53,26 @@ fn arguments(request: &Request<'_>, command: &Spec) -> DocBuf {
 /// Longer arguments are not put together.
 const ARGUMENTS_BYTES_MAX: usize = 64 * 1024;
 
+/// Has users and roles resolved anew after a command that may have changed them: it names their
+/// collections, or is a read that has written. `done`: it succeeded.
+pub(super) fn users_may_differ(
+    service: &Service,
+    request: &Request<'_>,
+    command: &Spec,
+    (names_users, wrote, done): (bool, bool, bool),
+) {
+    // `$out` and `$merge` may have written anywhere.
+    if names_users || (!command.is(flag::WRITE) && wrote) {
+        service.access.changed();
+    }
+    if names_users {
+        direct_change(service, request, command, done);
+    }
+}
+
 /// A command that names the system collections of `admin` may have changed users or roles, past the
 /// commands for them.
-pub(super) fn direct_change(service: &Service, request: &Request<'_>, command: &Spec, done: bool) {
+fn direct_change(service: &Service, request: &Request<'_>, command: &Spec, done: bool) {
     let (true, true, Ok(db)) = (service.state.audit.is_on(), done, database(request)) else {
         return;
     };

@@ -2,6 +2,7 @@
 
 use super::interrupt::{Interrupt, Link};
 use crate::access::Identity;
+use crate::state::admission::Place;
 use crate::state::connections::{ConnectionInfo, Connections};
 use crate::state::counters::LastUsed;
 use crate::state::cursors::Cursors;
@@ -30,6 +31,10 @@ pub struct Connection {
     pub(super) interrupt: Arc<Interrupt>,
     /// What its operation waits for.
     pub(crate) awaits: Option<Awaits>,
+    /// The place of its operation among those that wait to run.
+    pub(super) place: Option<Place>,
+    /// How long its operation has waited to run, and whether it has.
+    pub(super) queued_us: Option<u64>,
     /// What its operation was set aside for.
     pub(super) set_aside: Option<SetAside>,
     /// The namespace used last.
@@ -58,6 +63,8 @@ impl Connection {
                 Arc::clone(&service.state.user_writes),
             )),
             awaits: None,
+            place: None,
+            queued_us: None,
             set_aside: None,
             last_used: LastUsed::default(),
             idle_since_us: None,

@@ -25,6 +25,7 @@ pub mod request;
 pub mod retry;
 pub mod spec;
 mod transaction;
+mod turn;
 
 use crate::state::events;
 use crate::state::failpoints::Failure;
@@ -45,11 +46,12 @@ use query::examined;
 use reported::Reported;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
-use spec::{CommandTable, Counted, Spec, flag};
+use spec::{CommandTable, Counted, Kinds, Spec, flag};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::Transaction;
 use transaction::Numbered;
+use turn::Turn;
 
 /// Interval at which a write blocked by `fsync` tries again.
 const UNLOCK_POLL_US: u64 = 20_000;
@@ -160,6 +162,7 @@ impl Dispatcher {
         if request.waited {
             counters.resume();
         } else {
+            conn.queued_us = None;
             counters.begin(row.command.class);
             row.began();
         }
@@ -173,7 +176,7 @@ impl Dispatcher {
         }
         examined::begin();
         let start = reply.len();
-        let result = self.run(conn, request, row.command, run, reply);
+        let result = self.run(conn, request, (row.command, row.kind), run, reply);
         counters.end(result.is_err());
         if let Ok(Outcome::Wait { on, .. }) = &result {
             if matches!(on, WaitFor::Data { .. } | WaitFor::Topology) {
@@ -186,6 +189,7 @@ impl Dispatcher {
             row.ended_badly();
         }
         conn.awaits = None;
+        conn.place = None;
         // The buffers go back, so that noting an operation costs two copies and no allocation.
         let op = conn.info.op.lock().take();
         if let Some(op) = op {
@@ -232,7 +236,7 @@ impl Dispatcher {
         &self,
         conn: &mut Connection,
         request: &Request<'_>,
-        command: &'static Spec,
+        (command, kind): (&'static Spec, Kinds),
         run: Run,
         reply: &mut Vec<u8>,
     ) -> Answer {
@@ -255,15 +259,19 @@ impl Dispatcher {
         };
         let standalone = self.service.config.replica_set.is_none();
         let numbered = transaction::check(command, &generic, standalone)?;
+        let _ticket = match turn::take(&self.service, conn, &interrupt, (command, kind), numbered)?
+        {
+            Turn::Run(ticket) => ticket,
+            Turn::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
+        };
         session = generic
             .lsid
             .filter(|_| numbered != Numbered::No)
             .and_then(|lsid| self.service.state.sessions.writes(&lsid.id));
         writes = session.as_ref().map(|s| s.lock());
-        let number = generic.txn_number.unwrap_or_default();
         let part = self.join(writes.as_deref_mut(), numbered, command, &generic)?;
-        let (start, lsid) = (reply.len(), generic.lsid);
-        let may_change_users = command.is(flag::WRITE) && body::names_system(request, db);
+        let (start, lsid, number) = (reply.len(), generic.lsid, generic.txn_number.unwrap_or(0));
+        let names_users = command.is(flag::WRITE) && body::names_system(request, db);
         let mut ctx = Ctx {
             service: &self.service,
             commands: &self.commands,
@@ -285,23 +293,15 @@ impl Dispatcher {
             reply: DocWriter::new(reply),
         };
         let mut outcome = perform(&mut ctx, run, numbered);
-        let failed = ctx.failed;
-        let closes = numbered == Numbered::Retryable && ctx.reported.has_written();
+        let (failed, wrote) = (ctx.failed, ctx.reported.has_written());
+        let closes = numbered == Numbered::Retryable && wrote;
         let closes = closes && self.service.state.failpoints.after_write();
-        let names_users = may_change_users;
-        // `$out` and `$merge` may have written anywhere.
-        let may_change_users =
-            may_change_users || (!command.is(flag::WRITE) && ctx.reported.has_written());
         drop(ctx);
         if let (Some(w), Numbered::Transaction) = (&mut writes, numbered) {
             outcome = self.end_statement(w, command, (number, lsid), outcome, failed);
         }
-        if may_change_users {
-            self.service.access.changed();
-            if names_users {
-                audited::direct_change(&self.service, request, command, outcome.is_ok());
-            }
-        }
+        let done = outcome.is_ok();
+        audited::users_may_differ(&self.service, request, command, (names_users, wrote, done));
         let outcome = outcome?;
         if closes {
             reply.truncate(start);

@@ -38,7 +38,13 @@ impl ConnectionInfo {
     }
     /// What tells it from all others, over restarts.
     pub(crate) fn uuid(&self) -> [u8; 16] {
-        *self.uuid.get_or_init(crate::ddl::names::new_uuid)
+        *self.uuid.get_or_init(|| {
+            let mut id: [u8; 16] = rand::random();
+            // Version 4, the usual variant.
+            id[6] = (id[6] & 0x0f) | 0x40;
+            id[8] = (id[8] & 0x3f) | 0x80;
+            id
+        })
     }
     /// The `application.name` of its handshake.
     pub(crate) fn application(&self) -> Option<String> {

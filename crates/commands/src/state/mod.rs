@@ -1,7 +1,9 @@
 //! State of the server that commands read and set: profiling levels, locks against writes, cluster
 //! parameters, plan filters.
 
+pub mod admission;
 pub mod audit;
+mod audited;
 pub mod concerns;
 pub mod connections;
 pub mod counters;
@@ -66,6 +68,8 @@ pub type DiskBytes = Box<dyn Fn() -> Option<(u64, u64)> + Send + Sync>;
 pub struct State {
     /// What `shutdown` does; nothing where the server is a part of another process.
     pub shut_down: OnceLock<ShutDown>,
+    /// Who may run now.
+    pub admission: Arc<admission::Admission>,
     /// What operators are told of who did what.
     pub audit: audit::Audit,
     /// What `rotateCertificates` does; nothing without TLS.
@@ -124,6 +128,7 @@ impl Default for State {
     fn default() -> State {
         State {
             shut_down: OnceLock::new(),
+            admission: Arc::default(),
             audit: audit::Audit::default(),
             rotate_certificates: OnceLock::new(),
             rotate_encryption_key: OnceLock::new(),

@@ -70,6 +70,7 @@ pub static PARAMETERS: &[Parameter] = &[
         SetAt::Both,
         Default::Str("automatic"),
     ),
+    p("admissionQueueTimeMaxMS", SetAt::Both, Default::Int(10_000)).at_least(1),
     p("allowDiskUseByDefault", SetAt::Both, Default::Bool(true)),
     p(
         "auditAuthorizationSuccess",
@@ -217,12 +218,14 @@ pub static PARAMETERS: &[Parameter] = &[
         "wiredTigerConcurrentReadTransactions",
         SetAt::Both,
         Default::Int(128),
-    ),
+    )
+    .at_least(1),
     p(
         "wiredTigerConcurrentWriteTransactions",
         SetAt::Both,
         Default::Int(128),
-    ),
+    )
+    .at_least(1),
 ];
 
 /// Log components and their children; each has a verbosity of its own, -1 inherits.

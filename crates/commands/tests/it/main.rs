@@ -2,6 +2,7 @@
 
 mod access;
 mod access_matrix;
+mod admission;
 mod aggregation;
 mod audit;
 mod behaviour;

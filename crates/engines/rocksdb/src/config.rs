@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cipher::{DataKey, MasterKey};
+use cipher::MasterKey;
 use rust_rocksdb::statistics::StatsLevel;
 use rust_rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel,
@@ -12,7 +12,6 @@ use rust_rocksdb::{
 };
 use storage::{Table, counter_add, counter_decode, counter_encode};
 
-use crate::ffi::encrypt;
 use crate::filter::{Dropped, install_filter};
 use crate::limits;
 use crate::listener::Listener;
@@ -141,12 +140,7 @@ pub(crate) struct Built {
 }
 
 /// Translates the configuration.
-pub(crate) fn build(
-    config: &Config,
-    data: Option<&Arc<DataKey>>,
-    dropped: &Dropped,
-    listener: Listener,
-) -> Built {
+pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> Built {
     let cache = match config.cache_kind {
         CacheKind::HyperClock => Cache::new_hyper_clock_cache(config.block_cache_bytes, 0),
         CacheKind::Lru => {
@@ -171,9 +165,6 @@ pub(crate) fn build(
     // short.
     files.set_max_trash_db_ratio(f64::MAX);
     let mut db = Options::default();
-    if let Some(data) = data {
-        encrypt(&mut db, data);
-    }
     db.set_sst_file_manager(&files);
     db.create_if_missing(true);
     db.create_missing_column_families(true);

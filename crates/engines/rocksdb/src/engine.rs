@@ -18,7 +18,7 @@ use crate::admission::Admission;
 use crate::config::{self, Built, Config};
 use crate::cursor::{self, RocksCursor};
 use crate::error;
-use crate::ffi::{Db, Iter, IterOpts, family_name};
+use crate::ffi::{Db, Iter, IterOpts, encrypt, family_name};
 use crate::filter::Dropped;
 use crate::journal::Journal;
 use crate::listener::{Events, Listener};
@@ -65,8 +65,10 @@ impl RocksEngine {
         mark.clear();
         let dropped = Dropped::default();
         let events = Arc::new(Events::default());
-        let listener = Listener(Arc::clone(&events));
-        let mut built = config::build(&config, data_key.as_ref(), &dropped, listener);
+        let mut built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
+        if let Some(data) = &data_key {
+            encrypt(&mut built.db, data);
+        }
         // Looks at the device before RocksDB does, which needs room to open.
         let guard = Arc::new(Guard::new(&config, &built.memtables, &built.files, &events));
         if repair.is_some() {
@@ -90,25 +92,8 @@ impl RocksEngine {
         )?);
         let mark = Arc::new(mark);
         mark.begin(db.sequence())?;
-        let (sealed_in, sealed_at) = (Arc::downgrade(&db), Arc::clone(&mark));
-        let (directory, extent) = (config.path.clone(), config.journal_extent_bytes());
         let closing = Arc::new(AtomicBool::new(false));
-        let closes = Arc::clone(&closing);
-        let extend = move || {
-            // RocksDB does not shorten a file that it never wrote to, as the last one is.
-            if !closes.load(Ordering::Acquire) {
-                // Failing costs time at each flush, nothing else.
-                let _ = wal::extend(&directory, extent);
-            }
-        };
-        extend();
-        events.on_sealed(Box::new(move || {
-            // Without the engine there is no writer whose commits could be missed.
-            if let Some(db) = sealed_in.upgrade() {
-                sealed_at.sealed(db.sequence());
-            }
-            extend();
-        }));
+        follow_journal_files(&config, &db, (&mark, &events), &closing);
         let db_end = db.sequence();
         let (admission, monitor_stats) =
             (Arc::new(Admission::new()), Arc::new(MonitorStats::new()));
@@ -243,6 +228,33 @@ impl RocksEngine {
             None => error,
         }
     }
+}
+
+/// Gives each journal file its length when it begins, and notes where the one before has ended.
+fn follow_journal_files(
+    config: &Config,
+    db: &Arc<Db>,
+    (mark, events): (&Arc<Mark>, &Arc<Events>),
+    closing: &Arc<AtomicBool>,
+) {
+    let (sealed_in, sealed_at) = (Arc::downgrade(db), Arc::clone(mark));
+    let (directory, extent) = (config.path.clone(), config.journal_extent_bytes());
+    let closes = Arc::clone(closing);
+    let extend = move || {
+        // RocksDB does not shorten a file that it never wrote to, as the last one is.
+        if !closes.load(Ordering::Acquire) {
+            // Failing costs time at each flush, nothing else.
+            let _ = wal::extend(&directory, extent);
+        }
+    };
+    extend();
+    events.on_sealed(Box::new(move || {
+        // Without the engine there is no writer whose commits could be missed.
+        if let Some(db) = sealed_in.upgrade() {
+            sealed_at.sealed(db.sequence());
+        }
+        extend();
+    }));
 }
 
 fn open_db(config: &Config, built: &Built) -> Result<DB> {

@@ -1,8 +1,32 @@
 //! Options of `security`: whether access is checked, whether data is encrypted.
 
-use super::ServeArgs;
+use clap::Args;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+
+/// Options of the command line.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SecurityArgs {
+    /// Check access: users log in and may do what their roles allow
+    #[arg(long, conflicts_with = "noauth")]
+    pub auth: bool,
+    /// Do not check access, whatever the configuration file says
+    #[arg(long)]
+    pub noauth: bool,
+    /// Key file of a replica set; there is one member, so all it does is what it does on mongod
+    /// besides: access is checked
+    #[arg(long = "keyFile", value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Encrypt the data; needs --encryptionKeyFile
+    #[arg(long = "enableEncryption")]
+    pub enable_encryption: bool,
+    /// File of the master key: 32 bytes in base64, readable by its owner alone
+    #[arg(long = "encryptionKeyFile", value_name = "FILE")]
+    pub encryption_key_file: Option<PathBuf>,
+    /// Cipher of the data: AES256-GCM, which is the only one
+    #[arg(long = "encryptionCipherMode", value_name = "MODE", hide = true)]
+    pub encryption_cipher_mode: Option<String>,
+}
 
 /// `security` of the file.
 #[derive(Deserialize, Default)]
@@ -18,7 +42,7 @@ pub(super) struct Security {
 }
 
 /// Whether access is checked. A key file says so, too; it must be one that mongod takes.
-pub(super) fn checks_access(args: &ServeArgs, file: &Security) -> Result<bool, String> {
+pub(super) fn checks_access(args: &SecurityArgs, file: &Security) -> Result<bool, String> {
     let named = match file.authorization.as_deref() {
         None => None,
         Some("enabled") => Some(true),
@@ -43,7 +67,7 @@ pub(super) fn checks_access(args: &ServeArgs, file: &Security) -> Result<bool, S
 }
 
 /// The file of the master key, where data is to be encrypted.
-pub(super) fn encryption(args: &ServeArgs, file: &Security) -> Result<Option<PathBuf>, String> {
+pub(super) fn encryption(args: &SecurityArgs, file: &Security) -> Result<Option<PathBuf>, String> {
     let key = args.encryption_key_file.as_ref();
     let key = key.or(file.encryption_key_file.as_ref());
     let mode = args.encryption_cipher_mode.as_ref();

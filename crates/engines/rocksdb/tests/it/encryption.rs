@@ -1,5 +1,5 @@
-//! Encrypted data: nothing of it lies in the clear, nothing that was changed is read, and a key that
-//! does not fit is one line.
+//! Encrypted data: nothing of it lies in the clear, nothing that was changed is read, and a key
+//! that does not fit is one line.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
