@@ -1,7 +1,9 @@
 //! Pieces of a line of the log, appended as JSON. Promises: the text is one line of valid JSON.
 
-use model::Doc;
-use model::extjson::{Mode, from_document};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use model::extjson::{Mode, from_document, from_value};
+use model::{Doc, Value};
 use std::fmt::Write as _;
 
 /// Appends a document as a JSON object.
@@ -14,10 +16,23 @@ pub(crate) fn string(out: &mut String, text: &str) {
     let _ = write!(out, "{}", serde_json::Value::from(text));
 }
 
+/// Appends a value.
+pub(crate) fn value(out: &mut String, v: &Value<'_>) {
+    let _ = write!(out, "{}", from_value(v, Mode::Log));
+}
+
+/// Appends binary data in the form of the first version of extended JSON.
+pub(crate) fn old_binary(out: &mut String, subtype: u8, bytes: &[u8]) {
+    let text = STANDARD.encode(bytes);
+    let _ = write!(
+        out,
+        "{{\"$binary\":\"{text}\",\"$type\":\"{subtype:02x}\"}}"
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Value;
 
     #[test]
     fn every_text_is_one_line_and_numbers_keep_their_kind() {

@@ -151,7 +151,7 @@ impl Handler for CommandHandler {
         let link: Arc<dyn Link> = Arc::new(Socket(peer.handle.clone()));
         let address = peer.address.to_string();
         let mut connection = self.dispatcher.connect_linked(&address, Some(link));
-        connection.identity.came_in_at(peer.local);
+        connection.came_in_at(peer.local);
         self.dispatcher.service().connected(&connection.info);
         Client {
             connection,

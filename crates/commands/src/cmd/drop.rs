@@ -123,6 +123,7 @@ fn drop_all(cx: &Ctx<'_, '_>, dropped: &mut usize) -> Result<()> {
     for e in cx.service.store.list_collections(cx.db)? {
         let ns = Namespace::new(cx.db, &e.name)?;
         cx.service.store.drop_collection(&ns)?;
+        cx.service.audit_dropped(&ns);
         cx.service
             .forget(&ns, &killed(&format!("database dropped: {}", cx.db)));
         *dropped += 1;

@@ -250,7 +250,7 @@ fn build(
             // Told of when it has run again.
             waits if is_set_aside(waits) => {}
             ended if starts && !matches!(ended, Ok(false)) => {
-                service.index_ended((c.ns(), &name), took_ms, ended.as_ref().map(|_| ()))
+                service.index_ended((c.ns(), wanted.doc()), took_ms, ended.as_ref().map(|_| ()))
             }
             _ => {}
         }

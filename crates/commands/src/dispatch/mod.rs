@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod args;
+mod audited;
 mod authorize;
 mod body;
 pub mod command;
@@ -25,6 +26,7 @@ pub mod request;
 pub mod retry;
 pub mod spec;
 mod transaction;
+mod turn;
 
 use crate::state::events;
 use crate::state::failpoints::Failure;
@@ -45,11 +47,12 @@ use progress::Progress;
 use query::examined;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
-use spec::{CommandTable, Counted, Spec, flag};
+use spec::{CommandTable, Counted, Kinds, Spec, flag};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::Transaction;
 use transaction::Numbered;
+use turn::Turn;
 
 /// Interval at which a write blocked by `fsync` tries again.
 const UNLOCK_POLL_US: u64 = 20_000;
@@ -163,6 +166,7 @@ impl Dispatcher {
         if request.waited {
             counters.resume();
         } else {
+            conn.queued_us = None;
             counters.begin(row.command.class);
             row.began();
         }
@@ -176,7 +180,7 @@ impl Dispatcher {
         }
         examined::begin();
         let start = reply.len();
-        let result = self.run(conn, request, row.command, run, reply);
+        let result = self.run(conn, request, (row.command, row.kind), run, reply);
         counters.end(result.is_err());
         if let Ok(Outcome::Wait { on, .. }) = &result {
             if matches!(on, WaitFor::Data { .. } | WaitFor::Topology) {
@@ -191,6 +195,7 @@ impl Dispatcher {
             conn.progress = Progress::default();
         }
         conn.awaits = None;
+        conn.place = None;
         // The buffers go back, so that noting an operation costs two copies and no allocation.
         let op = conn.info.op.lock().take();
         if let Some(op) = op {
@@ -237,7 +242,7 @@ impl Dispatcher {
         &self,
         conn: &mut Connection,
         request: &Request<'_>,
-        command: &'static Spec,
+        (command, kind): (&'static Spec, Kinds),
         run: Run,
         reply: &mut Vec<u8>,
     ) -> Answer {
@@ -259,16 +264,25 @@ impl Dispatcher {
             Admission::End(outcome) => return Ok(outcome),
         };
         let numbered = transaction::check(command, &generic, &self.service.config)?;
+        let _ticket = match turn::take(
+            &self.service,
+            conn,
+            &interrupt,
+            (command, kind),
+            (numbered, request.waited),
+        )? {
+            Turn::Run(ticket) => ticket,
+            Turn::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
+        };
         session = generic
             .lsid
             .filter(|_| numbered != Numbered::No)
             .and_then(|lsid| self.service.state.sessions.writes(&lsid.id));
         writes = session.as_ref().map(|s| s.lock());
-        let number = generic.txn_number.unwrap_or_default();
         let (w, retried) = (writes.as_deref_mut(), &conn.progress.retried);
         let part = self.join(w, numbered, command, &generic, retried)?;
-        let (start, lsid) = (reply.len(), generic.lsid);
-        let may_change_users = command.is(flag::WRITE) && body::names_system(request, db);
+        let (start, lsid, number) = (reply.len(), generic.lsid, generic.txn_number.unwrap_or(0));
+        let names_users = command.is(flag::WRITE) && body::names_system(request, db);
         let mut ctx = Ctx {
             service: &self.service,
             commands: &self.commands,
@@ -291,18 +305,14 @@ impl Dispatcher {
             reply: DocWriter::new(reply),
         };
         let mut outcome = perform(&mut ctx, run, numbered);
-        let failed = ctx.failed;
+        let (failed, wrote) = (ctx.failed, ctx.reported.has_written());
         let closes = closes(&ctx, numbered, &outcome);
-        // `$out` and `$merge` may have written anywhere.
-        let may_change_users =
-            may_change_users || !command.is(flag::WRITE) && ctx.reported.has_written();
         drop(ctx);
         if let (Some(w), Numbered::Transaction) = (&mut writes, numbered) {
             outcome = self.end_statement(w, command, (number, lsid), outcome, failed);
         }
-        if may_change_users {
-            self.service.access.changed();
-        }
+        let done = outcome.is_ok();
+        audited::users_may_differ(&self.service, request, command, (names_users, wrote, done));
         let outcome = outcome?;
         if closes {
             return Ok(Outcome::Close);
@@ -323,7 +333,12 @@ impl Dispatcher {
     ) -> Result<()> {
         let access = &self.service.access;
         if access.enabled() {
-            authorize::authorize((access, &self.commands), conn, request, command, generic.db)?;
+            let commands = (access, &self.commands);
+            let checked = authorize::authorize(commands, conn, request, command, generic.db);
+            self.audit_check(conn, request, (command, generic.db), checked.as_ref().err());
+            checked?;
+        } else {
+            self.audit_check(conn, request, (command, generic.db), None);
         }
         if let Some(lsid) = generic.lsid {
             let (owner, now) = (conn.identity.digest(access), self.service.clock.now_ms());
@@ -333,6 +348,25 @@ impl Dispatcher {
             self.service.hear_of(time);
         }
         Ok(())
+    }
+
+    /// Tells the audit whether a client may run a command.
+    fn audit_check(
+        &self,
+        conn: &Connection,
+        request: &Request<'_>,
+        (command, db): (&Spec, &str),
+        refused: Option<&MongoError>,
+    ) {
+        let audit = &self.service.state.audit;
+        if !audit.is_on() || request.waited || command.is(flag::NO_AUTH) {
+            return;
+        }
+        // What comes of a failure that is no refusal is told by the reply alone.
+        let code = refused.map_or(0, MongoError::code);
+        if code == code::UNAUTHORIZED || code == 0 && audit.wants_success() {
+            audited::check(&self.service, conn, request, (command, db), code);
+        }
     }
 
     /// Whether a block of user writes is not for this request: by what it says of itself, as

@@ -6,6 +6,7 @@ use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
 use crate::state::service::Service;
+use cipher::Scratch;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{
@@ -486,12 +487,16 @@ impl Host for StoreHost {
         self.service.config.memory.stage_bytes(most)
     }
 
-    fn spill_file(&self) -> Result<std::fs::File> {
-        tempfile::tempfile().map_err(|e| {
+    fn spill_file(&self) -> Result<Scratch> {
+        let file = tempfile::tempfile().map_err(|e| {
             MongoError::new(
                 code::FILE_STREAM_FAILED,
                 format!("cannot make a temporary file: {e}"),
             )
+        })?;
+        Ok(match self.service.config.seals_files {
+            true => Scratch::sealed(file),
+            false => Scratch::plain(file),
         })
     }
 }

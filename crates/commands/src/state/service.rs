@@ -274,9 +274,13 @@ impl Service {
         }
     }
 
-    /// Ends what idled too long. To be called every few seconds.
+    /// Ends what idled too long, and measures for admission. To be called about once a second.
     pub fn expire(&self) {
         let now = self.clock.now_ms();
+        let parameters = &self.state.parameters;
+        let most = ["Read", "Write"]
+            .map(|kind| parameters.int(&format!("wiredTigerConcurrent{kind}Transactions")));
+        self.state.admission.adapt(self.clock.monotonic_us(), most);
         self.cursors
             .expire(now, self.state.parameters.int("cursorTimeoutMillis"));
         let window = self

@@ -2,7 +2,9 @@
 
 mod access;
 mod access_matrix;
+mod admission;
 mod aggregation;
+mod audit;
 mod behaviour;
 mod builds;
 mod changes;
