@@ -31,7 +31,7 @@ mod turn;
 use crate::state::events;
 use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
-use crate::state::transactions::{SessionWrites, TRANSIENT, is_transient};
+use crate::state::transactions::SessionWrites;
 use args::{Args, check_value, duplicate_field, unknown_field};
 use auth::{Action, Target};
 use body::{check_admin, database, validate};
@@ -42,7 +42,7 @@ use generic::{Generic, Lsid};
 use interrupt::Link;
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
 use observe::Ended;
-use perform::{Answer, Refused, perform};
+use perform::{Answer, Refused, closes, perform};
 use progress::Progress;
 use query::examined;
 use request::{Outcome, Request, WaitFor};
@@ -52,7 +52,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::Transaction;
 use transaction::Numbered;
-use turn::Turn;
+use turn::{Asking, Turn};
 
 /// Interval at which a write blocked by `fsync` tries again.
 const UNLOCK_POLL_US: u64 = 20_000;
@@ -264,13 +264,13 @@ impl Dispatcher {
             Admission::End(outcome) => return Ok(outcome),
         };
         let numbered = transaction::check(command, &generic, &self.service.config)?;
-        let _ticket = match turn::take(
-            &self.service,
-            conn,
-            &interrupt,
-            (command, kind),
-            (numbered, request.waited),
-        )? {
+        let asking = Asking {
+            command,
+            kind,
+            numbered,
+            begun: request.waited,
+        };
+        let _ticket = match turn::take(&self.service, conn, &interrupt, asking)? {
             Turn::Run(ticket) => ticket,
             Turn::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
         };
@@ -407,7 +407,7 @@ impl Dispatcher {
             }
             (Some(w), Numbered::Transaction) => {
                 part.transaction = transaction::join(&self.service, w, command, generic)
-                    .map_err(|e| label(e, command))?;
+                    .map_err(|e| transaction::label(e, command))?;
                 part.session = Some(w);
             }
             _ => {}
@@ -435,7 +435,7 @@ impl Dispatcher {
             self.service.cursors.kill_transaction(&lsid.id, number);
         }
         outcome.map_err(|refused| Refused {
-            error: label(refused.error, command),
+            error: transaction::label(refused.error, command),
             again: false,
             ..refused
         })
@@ -557,23 +557,6 @@ struct SessionPart<'w> {
     transaction: Option<Arc<Transaction>>,
     /// For every command of a transaction.
     session: Option<&'w mut SessionWrites>,
-}
-
-/// Whether a fail point closes the connection after the write.
-fn closes(ctx: &Ctx<'_, '_>, numbered: Numbered, outcome: &Answer) -> bool {
-    let ended = !matches!(outcome, Ok(Outcome::Wait { .. }));
-    let wrote = numbered == Numbered::Retryable && ctx.reported.has_written();
-    ended && wrote && ctx.service.state.failpoints.after_write()
-}
-
-/// Labels the error of a command that belongs to a transaction.
-fn label(e: MongoError, command: &Spec) -> MongoError {
-    let labelled = e.labels().contains(&TRANSIENT);
-    if !labelled && is_transient(&e, command.is(flag::ENDS_TRANSACTION)) {
-        e.label(TRANSIENT)
-    } else {
-        e
-    }
 }
 
 /// Whether a command may run now.

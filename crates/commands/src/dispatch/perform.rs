@@ -100,3 +100,10 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
     reply::finish(cx.service, cx.ok_int, time, &mut cx.reply);
     Ok(outcome)
 }
+
+/// Whether a fail point closes the connection after the write.
+pub(super) fn closes(ctx: &Ctx<'_, '_>, numbered: Numbered, outcome: &Answer) -> bool {
+    let ended = !matches!(outcome, Ok(Outcome::Wait { .. }));
+    let wrote = numbered == Numbered::Retryable && ctx.reported.has_written();
+    ended && wrote && ctx.service.state.failpoints.after_write()
+}

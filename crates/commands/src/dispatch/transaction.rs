@@ -7,6 +7,7 @@ use super::spec::{Spec, flag};
 use crate::config::Config;
 use crate::state::service::Service;
 use crate::state::transactions::{SessionWrites, Start};
+use crate::state::transactions::{TRANSIENT, is_transient};
 use model::{MongoError, Result, bail, code};
 use std::sync::Arc;
 use store::Transaction;
@@ -173,4 +174,14 @@ pub(super) fn join(
     writes
         .start(&service.store, number, start, &service.state.transactions)
         .map(Some)
+}
+
+/// Labels the error of a command that belongs to a transaction.
+pub(super) fn label(e: MongoError, command: &Spec) -> MongoError {
+    let labelled = e.labels().contains(&TRANSIENT);
+    if !labelled && is_transient(&e, command.is(flag::ENDS_TRANSACTION)) {
+        e.label(TRANSIENT)
+    } else {
+        e
+    }
 }

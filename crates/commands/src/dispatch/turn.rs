@@ -19,6 +19,15 @@ pub(super) enum Turn<'s> {
     Wait(u64),
 }
 
+/// Who asks for a turn.
+pub(super) struct Asking<'c> {
+    pub(super) command: &'c Spec,
+    pub(super) kind: Kinds,
+    pub(super) numbered: Numbered,
+    /// It ran before and was set aside.
+    pub(super) begun: bool,
+}
+
 /// Has an operation wait for its turn; a failure that a fail point asks for waits with it.
 pub(super) fn wait(conn: &mut Connection, failure: Option<Failure>, until_us: u64) -> Outcome {
     conn.failing = failure;
@@ -36,15 +45,15 @@ pub(super) fn take<'s>(
     service: &'s Service,
     conn: &mut Connection,
     interrupt: &Interrupt,
-    (command, kind): (&Spec, Kinds),
-    (numbered, begun): (Numbered, bool),
+    asking: Asking<'_>,
 ) -> Result<Turn<'s>> {
+    let Asking { command, kind, .. } = asking;
     let gate = match kind {
         Kinds::Read => READS,
         Kinds::Write => WRITES,
         Kinds::Command => return Ok(Turn::Run(None)),
     };
-    if numbered == Numbered::Transaction || command.is(flag::QUIET) {
+    if asking.numbered == Numbered::Transaction || command.is(flag::QUIET) {
         return Ok(Turn::Run(None));
     }
     let place = conn.place.take();
@@ -54,7 +63,7 @@ pub(super) fn take<'s>(
     let admission = &service.state.admission;
     if place.is_none() {
         let ticket = admission.at_once(gate);
-        if begun || ticket.is_some() {
+        if asking.begun || ticket.is_some() {
             return Ok(Turn::Run(ticket));
         }
     }

@@ -207,7 +207,7 @@ fn note_end(journal: &mut JournalFiles, path: &Path, sealed: &PieceReader) -> st
 /// A journal file, read from its start.
 enum Source {
     Plain(File),
-    Sealed(PieceReader),
+    Sealed(Box<PieceReader>),
 }
 
 impl Read for Source {
