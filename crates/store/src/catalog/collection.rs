@@ -258,9 +258,11 @@ impl Collection {
     pub(crate) fn close(&self) -> Result<Closing> {
         let shared = &self.shared;
         let mut until = Instant::now();
-        let kept = shared.hooks.kept().and_then(|k| k.downcast().ok());
-        let kept = kept.filter(|k: &Box<Closing>| k.is_of(&self.gate));
-        let mut closing = kept.map(|k| *k);
+        let kept = shared
+            .hooks
+            .kept()
+            .and_then(|k| k.downcast::<Closing>().ok());
+        let mut closing = kept.map(|k| *k).filter(|k| k.is_of(&self.gate));
         loop {
             let Some(own) = closing else {
                 closing = self.gate.begin_closing(until);
