@@ -264,12 +264,7 @@ impl Dispatcher {
             Admission::End(outcome) => return Ok(outcome),
         };
         let numbered = transaction::check(command, &generic, &self.service.config)?;
-        let asking = Asking {
-            command,
-            kind,
-            numbered,
-            begun: request.waited,
-        };
+        let asking = Asking::new(command, kind, numbered, request);
         let _ticket = match turn::take(&self.service, conn, &interrupt, asking)? {
             Turn::Run(ticket) => ticket,
             Turn::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),

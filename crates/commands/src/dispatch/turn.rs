@@ -3,7 +3,7 @@
 
 use super::connection::Connection;
 use super::interrupt::Interrupt;
-use super::request::{Outcome, WaitFor};
+use super::request::{Outcome, Request, WaitFor};
 use super::spec::{Kinds, Spec, flag};
 use super::transaction::Numbered;
 use crate::state::admission::{Asked, READS, Ticket, WRITES};
@@ -21,11 +21,27 @@ pub(super) enum Turn<'s> {
 
 /// Who asks for a turn.
 pub(super) struct Asking<'c> {
-    pub(super) command: &'c Spec,
-    pub(super) kind: Kinds,
-    pub(super) numbered: Numbered,
+    command: &'c Spec,
+    kind: Kinds,
+    numbered: Numbered,
     /// It ran before and was set aside.
-    pub(super) begun: bool,
+    begun: bool,
+}
+
+impl<'c> Asking<'c> {
+    pub(super) fn new(
+        command: &'c Spec,
+        kind: Kinds,
+        numbered: Numbered,
+        request: &Request<'_>,
+    ) -> Asking<'c> {
+        Asking {
+            command,
+            kind,
+            numbered,
+            begun: request.waited,
+        }
+    }
 }
 
 /// Has an operation wait for its turn; a failure that a fail point asks for waits with it.

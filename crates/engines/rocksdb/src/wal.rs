@@ -150,7 +150,7 @@ pub(crate) fn read(files: &[PathBuf], data: Option<&DataKey>) -> Result<JournalF
             Some(data) => {
                 let name = path.file_name().unwrap_or_default().as_encoded_bytes();
                 match PieceReader::new(file, data, name) {
-                    Ok(reader) => Source::Sealed(reader),
+                    Ok(reader) => Source::Sealed(Box::new(reader)),
                     Err(e) if e.kind() == ErrorKind::InvalidData => {
                         note_unreadable(&mut journal, path).map_err(fail)?;
                         continue;
