@@ -1,6 +1,7 @@
 //! MongoDB extended JSON v2, canonical and relaxed, to and from BSON bytes. Behind the feature
 //! `extjson`: tests, tools and the log speak it, never the wire protocol.
 
+use crate::show::uuid as uuid_text;
 use crate::{
     ArrayWriter, Binary, Decimal128, Doc, DocBuf, DocWriter, ObjectId, OwnedValue, Regex,
     Timestamp, Value,
@@ -8,7 +9,6 @@ use crate::{
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value as Json};
-use std::fmt::Write as _;
 
 /// The subtype whose stored bytes begin with their own length; extended JSON leaves that length
 /// out.
@@ -378,17 +378,6 @@ fn double_text(n: f64) -> String {
     } else {
         crate::show::double(n)
     }
-}
-
-fn uuid_text(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(36);
-    for (i, byte) in bytes.iter().enumerate() {
-        if matches!(i, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 fn iso_text(ms: i64) -> String {

@@ -43,6 +43,18 @@ fn array(a: Array<'_>, f: &mut Formatter<'_>) -> Result {
     f.write_str(" ]")
 }
 
+/// The text of the 16 bytes of a UUID.
+pub fn uuid(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(36);
+    for (i, byte) in bytes.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
 /// Displays a value as MongoDB's messages do.
 pub struct Shown<'v, 'a>(pub &'v Value<'a>);
 

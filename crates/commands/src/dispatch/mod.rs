@@ -52,7 +52,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::Transaction;
 use transaction::Numbered;
-use turn::{Asking, Turn};
+use turn::Turn;
 
 /// Interval at which a write blocked by `fsync` tries again.
 const UNLOCK_POLL_US: u64 = 20_000;
@@ -264,7 +264,7 @@ impl Dispatcher {
             Admission::End(outcome) => return Ok(outcome),
         };
         let numbered = transaction::check(command, &generic, &self.service.config)?;
-        let asking = Asking::new(command, kind, numbered, request);
+        let asking = (command, kind, numbered);
         let _ticket = match turn::take(&self.service, conn, &interrupt, asking)? {
             Turn::Run(ticket) => ticket,
             Turn::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
@@ -306,7 +306,7 @@ impl Dispatcher {
         if let (Some(w), Numbered::Transaction) = (&mut writes, numbered) {
             outcome = self.end_statement(w, command, (number, lsid), outcome, failed);
         }
-        let done = outcome.is_ok();
+        let done = matches!(&outcome, Ok(o) if !matches!(o, Outcome::Wait { .. }));
         audited::users_may_differ(&self.service, request, command, (names_users, wrote, done));
         let outcome = outcome?;
         if closes {

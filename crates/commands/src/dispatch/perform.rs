@@ -49,6 +49,7 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
     if !matches!(&outcome, Err(refused) if refused.error.is(ErrorKind::SetAside)) {
         return outcome;
     }
+    cx.progress.begun = true;
     cx.progress.kept = kept;
     cx.progress.reported = cx.reported;
     cx.progress.retried = cx

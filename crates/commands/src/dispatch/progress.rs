@@ -20,6 +20,8 @@ pub(crate) struct Moment {
 /// See the head of this file. Empty in the first run.
 #[derive(Default)]
 pub(crate) struct Progress {
+    /// The command has run before.
+    pub(super) begun: bool,
     done: Option<Box<dyn Any + Send>>,
     moment: OnceCell<Moment>,
     pub(super) reported: Reported,

@@ -3,7 +3,7 @@
 
 use super::connection::Connection;
 use super::interrupt::Interrupt;
-use super::request::{Outcome, Request, WaitFor};
+use super::request::{Outcome, WaitFor};
 use super::spec::{Kinds, Spec, flag};
 use super::transaction::Numbered;
 use crate::state::admission::{Asked, READS, Ticket, WRITES};
@@ -17,31 +17,6 @@ pub(super) enum Turn<'s> {
     Run(Option<Ticket<'s>>),
     /// It waits, at most until this monotonic microsecond before it asks again.
     Wait(u64),
-}
-
-/// Who asks for a turn.
-pub(super) struct Asking<'c> {
-    command: &'c Spec,
-    kind: Kinds,
-    numbered: Numbered,
-    /// It ran before and was set aside.
-    begun: bool,
-}
-
-impl<'c> Asking<'c> {
-    pub(super) fn new(
-        command: &'c Spec,
-        kind: Kinds,
-        numbered: Numbered,
-        request: &Request<'_>,
-    ) -> Asking<'c> {
-        Asking {
-            command,
-            kind,
-            numbered,
-            begun: request.waited,
-        }
-    }
 }
 
 /// Has an operation wait for its turn; a failure that a fail point asks for waits with it.
@@ -61,15 +36,14 @@ pub(super) fn take<'s>(
     service: &'s Service,
     conn: &mut Connection,
     interrupt: &Interrupt,
-    asking: Asking<'_>,
+    (command, kind, numbered): (&Spec, Kinds, Numbered),
 ) -> Result<Turn<'s>> {
-    let Asking { command, kind, .. } = asking;
     let gate = match kind {
         Kinds::Read => READS,
         Kinds::Write => WRITES,
         Kinds::Command => return Ok(Turn::Run(None)),
     };
-    if asking.numbered == Numbered::Transaction || command.is(flag::QUIET) {
+    if numbered == Numbered::Transaction || command.is(flag::QUIET) {
         return Ok(Turn::Run(None));
     }
     let place = conn.place.take();
@@ -79,7 +53,7 @@ pub(super) fn take<'s>(
     let admission = &service.state.admission;
     if place.is_none() {
         let ticket = admission.at_once(gate);
-        if asking.begun || ticket.is_some() {
+        if conn.progress.begun || ticket.is_some() {
             return Ok(Turn::Run(ticket));
         }
     }

@@ -2,26 +2,14 @@
 //! off on, and everything that needs no ticket goes on.
 
 use crate::interrupts::{code, fill};
-use crate::observability::Seen;
-use model::{Doc, DocBuf, Value, doc};
+use crate::observability::{Seen, int};
+use model::{Doc, DocBuf, doc};
 use std::time::Duration;
 
 /// A read that computes until its time is over.
 fn long_read(ms: i32) -> DocBuf {
     let busy = "for (let i = 0; i < 1e9; i++) {} return false";
     doc! { "find": "c", "filter": { "$where": busy }, "maxTimeMS": ms, "$db": "db" }
-}
-
-fn int(d: &DocBuf, path: &str) -> i64 {
-    let value = path
-        .split('.')
-        .fold(Value::Document(d.doc()), |v, part| match v {
-            Value::Document(d) => d.field(part),
-            _ => Value::Missing,
-        });
-    value
-        .as_i64_exact()
-        .unwrap_or_else(|| panic!("{path} of {d:?}"))
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Seen {
     }
 }
 
-fn int(d: &DocBuf, path: &str) -> i64 {
+pub(crate) fn int(d: &DocBuf, path: &str) -> i64 {
     let value = path
         .split('.')
         .fold(Value::Document(d.doc()), |v, part| match v {

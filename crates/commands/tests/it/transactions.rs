@@ -65,6 +65,10 @@ impl Server {
         s
     }
 
+    pub(crate) fn dispatcher(&self) -> &Arc<Dispatcher> {
+        &self.dispatcher
+    }
+
     pub(crate) fn advance_ms(&self, ms: i64) {
         self.clock.0.fetch_add(ms, Ordering::Relaxed);
     }

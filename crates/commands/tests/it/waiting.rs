@@ -2,6 +2,7 @@
 //! has written something goes on where it was.
 
 use crate::interrupts::json;
+use crate::observability::int;
 use crate::transactions::{Client, FIND, Linked, Server, code, pairs};
 use model::{Binary, DocBuf, doc};
 
@@ -321,4 +322,37 @@ fn changes_of_the_catalog_wait_without_a_thread_and_keep_newcomers_out() {
         let r = ends(&s, &mut writer, &json(update));
         assert_eq!(code(&r), 0, "{command}");
     }
+}
+
+/// It has written something, so it cannot be refused any more, and it does not queue for a ticket.
+#[test]
+fn a_statement_goes_on_in_its_middle_however_many_wait_for_tickets() {
+    let (s, mut t) = with_claim(DOCS, HELD);
+    let mut other = s.client(2);
+    let update =
+        json(r#"{"update": "c", "updates": [{"q": {}, "u": {"$inc": {"a": 1}}, "multi": true}]}"#);
+    let mut client = begins(&s, &update);
+    let one = r#"{"setParameter": 1, "wiredTigerConcurrentWriteTransactions": 1, "$db": "admin"}"#;
+    assert_eq!(code(&other.run(one)), 0);
+    for _ in 0..2 {
+        s.dispatcher().service().expire();
+        s.advance_ms(2);
+    }
+    // Another write has the only ticket, until its time is over.
+    let mut busy = s.client(3);
+    let busy = std::thread::spawn(move || {
+        busy.run(
+            r#"{"update": "c", "maxTimeMS": 1000, "updates": [{"u": {"$set": {"b": 1}},
+                "q": {"_id": 0, "$where": "while (true) {}"}}]}"#,
+        )
+    });
+    let status = r#"{"serverStatus": 1, "$db": "admin"}"#;
+    while int(&other.run(status), "queues.execution.write.out") == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(code(&t.commit()), 0);
+    let r = ends(&s, &mut client, &update);
+    assert_eq!(number(&r, "nModified"), Some(i64::from(DOCS)), "{r:?}");
+    s.advance_ms(2000);
+    assert_eq!(code(&busy.join().expect("a reply")), 50);
 }

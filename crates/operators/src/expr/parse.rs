@@ -4,7 +4,7 @@
 use super::node::{BoxExpr, Constant, Expr, find_failure, fold};
 use super::path::{self, CurrentPath, VarPath};
 use super::state::ParseCx;
-use super::user_variable::check_user_variable;
+use super::user_variable::{check_user_variable, check_variable};
 use crate::cx::{NODE_WORK, bytes_of};
 use crate::{Cx, Env};
 use model::{Array, Doc, FieldPath, MongoError, Result, Value, bail, code};
@@ -155,7 +155,7 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
     let (name, rest) = var
         .split_once('.')
         .map_or((var, None), |(n, r)| (n, Some(r)));
-    check_variable_name_for_read(name)?;
+    check_variable(name)?;
     let path = rest.map(check_path).transpose()?;
     let with_path = |v: Value<'_>| -> Result<BoxExpr> {
         let arena = model::Bump::new();
@@ -257,28 +257,6 @@ fn reads_document(e: &dyn Expr) -> bool {
     let mut found = e.field_path().is_some();
     e.visit(&mut |child| found = found || reads_document(child));
     found
-}
-
-fn check_variable_name_for_read(name: &str) -> Result<()> {
-    let first = name.chars().next();
-    let valid_first = first.is_some_and(|c| c.is_ascii_alphabetic() || !c.is_ascii());
-    if !valid_first {
-        bail!(
-            code::FAILED_TO_PARSE,
-            "'{name}' starts with an invalid character for a variable name"
-        );
-    }
-    if let Some(c) = name
-        .chars()
-        .skip(1)
-        .find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii()))
-    {
-        bail!(
-            code::FAILED_TO_PARSE,
-            "'{name}' contains an invalid character for a variable name: '{c}'"
-        );
-    }
-    Ok(())
 }
 
 /// Parses operands: an array gives several, anything else is the only one.

@@ -1,4 +1,4 @@
-//! The names that variables of users may have. Must not know: scopes.
+//! The names that variables may have. Must not know: scopes.
 
 use model::{Result, bail, code};
 
@@ -23,15 +23,32 @@ pub fn check_user_variable(name: &str) -> Result<()> {
             "'{name}' starts with an invalid character for a user variable name"
         );
     }
-    if let Some(c) = name
-        .chars()
-        .skip(1)
-        .find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii()))
-    {
+    check_rest(name)
+}
+
+/// Checks the name of a variable that is read, which may be one of the system: it begins with a
+/// letter or a non-ASCII character.
+///
+/// # Errors
+/// 9 FailedToParse.
+pub(super) fn check_variable(name: &str) -> Result<()> {
+    let first = name.chars().next();
+    if !first.is_some_and(|c| c.is_ascii_alphabetic() || !c.is_ascii()) {
         bail!(
             code::FAILED_TO_PARSE,
-            "'{name}' contains an invalid character for a variable name: '{c}'"
+            "'{name}' starts with an invalid character for a variable name"
         );
     }
-    Ok(())
+    check_rest(name)
+}
+
+fn check_rest(name: &str) -> Result<()> {
+    let valid = |c: &char| c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii();
+    match name.chars().skip(1).find(|c| !valid(c)) {
+        Some(c) => bail!(
+            code::FAILED_TO_PARSE,
+            "'{name}' contains an invalid character for a variable name: '{c}'"
+        ),
+        None => Ok(()),
+    }
 }

@@ -39,8 +39,8 @@ fn binary_text(b: Binary<'_>, v: &Value<'_>, to: &Target<'_>) -> Result<String> 
         );
     };
     Ok(match format {
-        Format::Auto if is_uuid => uuid_text(b.bytes),
-        Format::Uuid if is_uuid => uuid_text(b.bytes),
+        Format::Auto if is_uuid => model::show::uuid(b.bytes),
+        Format::Uuid if is_uuid => model::show::uuid(b.bytes),
         Format::Uuid => {
             return Err(failure(
                 v,
@@ -62,17 +62,6 @@ fn binary_text(b: Binary<'_>, v: &Value<'_>, to: &Target<'_>) -> Result<String> 
             Err(_) => return Err(failure(v, to.name, "the data is not valid UTF-8")),
         },
     })
-}
-
-fn uuid_text(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(36);
-    for (i, byte) in bytes.iter().enumerate() {
-        if matches!(i, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// A double in its shortest exact digits, as C++ and Python format it: no ".0", an exponent (of two
