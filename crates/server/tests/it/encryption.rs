@@ -1,7 +1,6 @@
 //! Encrypted data by the real binary: nothing of it in any file after load, kill and recovery; keys
 //! that do not fit; the master key is changed while the server runs.
 
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -9,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use model::{Doc, DocBuf, doc};
 
 use crate::client::Client;
+use crate::process::listening;
 
 /// Twelve bytes of it are searched.
 const CANARY: &str = "Zq8vK2xW-canary-of-the-encryption-test";
@@ -33,14 +33,8 @@ struct Running {
 
 impl Running {
     fn start(data: &Path, options: &[&str]) -> Running {
-        let mut child = serve(data, options).spawn().unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let (_, rest) = line.split_once("listening on mongodb://").expect(&line);
-        let address = rest.split([',', ' ']).next().unwrap();
+        let (child, address) = listening(&mut serve(data, options));
         let stream = std::net::TcpStream::connect(address).unwrap();
-        child.stdout = Some(out.into_inner());
         Running {
             child,
             client: Client::over(Box::new(stream)),

@@ -1,6 +1,6 @@
 //! The log and the process of the real binary: files, rotation, signals, the background.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use model::doc;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::client::Client;
+use crate::process::{address, listening};
 
 fn serve(dir: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
@@ -31,13 +32,7 @@ struct Running {
 
 impl Running {
     fn start(dir: &Path, options: &[&str]) -> Running {
-        let mut child = serve(dir, options).spawn().unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let address = address(&line).unwrap_or_else(|| panic!("{line}"));
-        // The pipe stays open to the end.
-        child.stdout = Some(out.into_inner());
+        let (child, address) = listening(&mut serve(dir, options));
         Running { child, address }
     }
 
@@ -62,11 +57,6 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn address(line: &str) -> Option<String> {
-    let rest = line.split_once("listening on mongodb://")?.1;
-    Some(rest.split([',', ' ']).next()?.to_owned())
 }
 
 fn ask(address: &str) {

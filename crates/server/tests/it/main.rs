@@ -7,6 +7,7 @@ mod hostile;
 mod lifecycle;
 mod logging;
 mod memory;
+mod process;
 mod retry;
 mod schedules;
 mod scripting;
