@@ -69,9 +69,14 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 const CAPPED_BYTES_MAX: i64 = 1 << 50;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let mut ns = names::own(cx)?;
     let options = check(cx, &ns)?;
     names::may_create(&ns)?;
+    // Buckets come with their collection.
+    if let Some(series) = ns.coll().strip_prefix("system.buckets.") {
+        ns = Namespace::new(cx.db, series)?;
+        names::may_create(&ns)?;
+    }
     check_transaction(cx)?;
     if let Some(there) = cx.service.store.collection(&ns)? {
         if same_options(there.options().doc(), options.doc()) {
@@ -137,11 +142,15 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     validation_words(a)?;
     let capped = capped(a)?;
     let series = a.doc("timeseries").map(timeseries::create).transpose()?;
-    let clustered = clustered(a)?;
+    let buckets = ns.coll().starts_with("system.buckets.");
+    let clustered = match a.value("clusteredIndex") {
+        Value::Bool(true) if buckets => None,
+        _ => clustered(a)?,
+    };
     if let Some(spec) = a.doc("idIndex") {
         index_spec::check_id_index(spec, a.doc("collation"))?;
     }
-    conflicts(a, ns, images)?;
+    conflicts(a, ns, images, buckets)?;
     let collation = a
         .doc("collation")
         .map(|c| collation::normalize_typed(c, "create.collation"))
@@ -153,7 +162,7 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     if let Some(source) = a.str("viewOn") {
         return view_options(cx, ns, source, collation);
     }
-    if let Some(v) = a.doc("validator") {
+    if let Some(v) = a.doc("validator").filter(|_| !buckets) {
         cx.service.check_validator(ns, v)?;
     }
     let expire = expire(a, series.is_some() || clustered.is_some(), cx.now_ms())?;
@@ -174,7 +183,10 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
             "validationLevel",
             "validationAction",
         ] {
-            w.put(name, a.value(name));
+            // Of buckets the validator is not the client's.
+            if !buckets {
+                w.put(name, a.value(name));
+            }
         }
         if images == Some(true) {
             w.doc("changeStreamPreAndPostImages").put("enabled", true);
@@ -221,7 +233,7 @@ fn view_options(
 }
 
 /// Options that exclude one another.
-fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>) -> Result<()> {
+fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>, buckets: bool) -> Result<()> {
     let refuse = |first: &str, second: &str| -> Result<()> {
         bail!(
             code::INVALID_OPTIONS,
@@ -268,19 +280,22 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>) -> Result<()> {
             "clusteredIndex",
             "changeStreamPreAndPostImages",
         ];
-        if let Some(name) = any(&excluded) {
+        // What listCollections prints of buckets has a validator and says that they are clustered.
+        let printed = |name: &str| buckets && matches!(name, "validator" | "clusteredIndex");
+        let given = excluded.into_iter().find(|n| a.has(n) && !printed(n));
+        if let Some(name) = given {
             return refuse("timeseries", name);
         }
         if a.bool("capped", false) {
             return refuse("timeseries", "capped");
         }
-    } else if ns.coll().starts_with("system.buckets.") {
+    } else if buckets {
         bail!(
             code::ILLEGAL_OPERATION,
             "a collection named {ns} needs the option 'timeseries'"
         );
     }
-    if a.has("clusteredIndex") {
+    if a.has("clusteredIndex") && !buckets {
         if a.has("idIndex") {
             return refuse("clusteredIndex", "idIndex");
         }

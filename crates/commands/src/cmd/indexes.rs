@@ -118,6 +118,12 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         if let Some(f) = spec.doc().field("partialFilterExpression").as_doc() {
             cx.service.matcher(f)?;
         }
+        // That of metadata and time is always there.
+        if let Some(own) = series_index(options.doc())
+            && index_spec::conflicts(spec.doc(), own.doc())?
+        {
+            continue;
+        }
         let mut twice = false;
         for other in &wanted {
             twice |= index_spec::conflicts(spec.doc(), other.doc())?;

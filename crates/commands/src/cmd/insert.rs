@@ -16,6 +16,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::StatementIds;
 use crate::dispatch::spec::{Durability, OpClass, Privilege};
 use crate::state::service::replaced;
+use model::bucket::{self, SeriesOptions};
 use model::{
     Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code,
 };
@@ -56,6 +57,9 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         OpClass::Insert,
         i64::try_from(documents.len()).unwrap_or(0) - 1,
     );
+    if let Some(series) = names::series_of_buckets(cx.service, &ns)? {
+        return restore(cx, &series, documents.iter().copied(), ordered);
+    }
     let coll = collection(cx, &ns)?;
     let validate = if cx.args.bool("bypassDocumentValidation", false) {
         None
@@ -117,6 +121,71 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let refused = std::mem::take(&mut done.errors);
     errors.extend(refused.into_iter().map(|(at, e)| (position(at), e)));
     errors.sort_by_key(|(i, _)| *i);
+    reply(cx, &done, known, &errors);
+    Ok(Outcome::Reply)
+}
+
+/// What tools insert into the buckets of a time-series collection: each document is a bucket, whose
+/// measurements are inserted.
+fn restore<'d>(
+    cx: &mut Ctx<'_, '_>,
+    series: &Arc<Collection>,
+    buckets: impl ExactSizeIterator<Item = Doc<'d>>,
+    ordered: bool,
+) -> Result<Outcome> {
+    if cx.transaction.is_some() {
+        bail!(
+            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot insert into a time-series collection in a multi-document transaction: {}",
+            series.ns()
+        );
+    }
+    let options = series.options();
+    let form = SeriesOptions::of(options.doc())
+        .ok_or_else(|| MongoError::internal("a time-series collection without its options"))?;
+    let all_ids = cx
+        .retry
+        .as_mut()
+        .map(|r| r.ids(&cx.args, buckets.len()))
+        .transpose()?
+        .unwrap_or_default();
+    let (mut done, mut errors, mut known) = (Inserted::default(), Vec::new(), 0);
+    for (i, bucket) in buckets.enumerate() {
+        cx.interrupt.check()?;
+        let mut ids = StatementIds::new();
+        if let (Some(r), Some(id)) = (&mut cx.retry, all_ids.get(i)) {
+            if r.done(*id).is_some() {
+                known += 1;
+                continue;
+            }
+            ids.push(*id);
+        }
+        let inserted = bucket::unpack(bucket, &form).and_then(|unpacked| {
+            let mut measurements = unpacked.measurements;
+            for m in measurements.iter_mut().filter(|m| !m.doc().contains("_id")) {
+                m.put("_id", ObjectId(new_object_id(cx.now_ms())));
+            }
+            let docs: Vec<Doc<'_>> = measurements.iter().map(DocBuf::doc).collect();
+            // The statement is the bucket; it is recorded with its first measurement.
+            let mut written = insert_into(cx, series, &docs, true, &ids)?;
+            match written.errors.pop() {
+                None => Ok(written.pos),
+                Some((_, e)) => Err(e),
+            }
+        });
+        match inserted {
+            Ok(pos) => {
+                done.count += 1;
+                done.pos = pos;
+            }
+            Err(e) => {
+                errors.push((i, e));
+                if ordered {
+                    break;
+                }
+            }
+        }
+    }
     reply(cx, &done, known, &errors);
     Ok(Outcome::Reply)
 }

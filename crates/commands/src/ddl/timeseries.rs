@@ -72,6 +72,12 @@ fn bucketing<'a>(args: &Args<'a>) -> Result<(Option<&'a str>, Option<i64>)> {
                 {n}"
         );
     }
+    // What listCollections prints of a granularity: its name and the span it stands for.
+    if let (Some(g), Some(_), None) = (granularity, span, rounding)
+        && default_span(g) == span
+    {
+        return Ok((granularity, None));
+    }
     if span != rounding {
         bail!(
             code::INVALID_OPTIONS,

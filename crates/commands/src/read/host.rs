@@ -5,7 +5,9 @@ use crate::access::user::NO_USER;
 use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
+use crate::ddl::names;
 use crate::state::service::Service;
+use model::bucket::SeriesOptions;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{
@@ -108,7 +110,7 @@ impl StoreHost {
     fn writable(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
         let c = self.service.store.collection(ns)?;
         if c.as_ref()
-            .is_some_and(|c| c.is_view() || crate::ddl::names::is_timeseries(c))
+            .is_some_and(|c| c.is_view() || names::is_timeseries(c))
         {
             bail!(
                 code::COMMAND_NOT_SUPPORTED_ON_VIEW,
@@ -172,7 +174,17 @@ fn check_nullish(coll: &Collection, write: &MergeWrite<'_>) -> Result<()> {
 impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
         let Some(c) = self.service.store.collection(ns)? else {
-            return Ok(Resolved::Missing);
+            let series = names::series_of_buckets(&self.service, ns)?;
+            let options = series.and_then(|c| {
+                let options = SeriesOptions::of(c.options().doc())?;
+                Some((c.ns().clone(), options))
+            });
+            return Ok(
+                options.map_or(Resolved::Missing, |(on, options)| Resolved::Buckets {
+                    on,
+                    options,
+                }),
+            );
         };
         if !c.is_view() {
             return Ok(Resolved::Collection);
@@ -453,7 +465,7 @@ impl Host for StoreHost {
             .service
             .store
             .collection(ns)?
-            .is_some_and(|c| crate::ddl::names::is_timeseries(&c))
+            .is_some_and(|c| names::is_timeseries(&c))
         {
             bail!(
                 40602,

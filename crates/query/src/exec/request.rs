@@ -3,6 +3,7 @@
 use super::batch::DocBatch;
 use super::match_filter::MatchFilter;
 use super::sort_pattern::SortPattern;
+use model::bucket::SeriesOptions;
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use std::sync::Arc;
 
@@ -19,6 +20,13 @@ pub enum Resolved {
         on: Namespace,
         /// An array of stages.
         pipeline: DocBuf,
+    },
+    /// The buckets of a time-series collection.
+    Buckets {
+        /// The collection.
+        on: Namespace,
+        /// What its options say of them.
+        options: SeriesOptions,
     },
 }
 
