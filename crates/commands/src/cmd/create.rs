@@ -92,6 +92,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .service
         .store
         .create_collection(&ns, options, names::new_uuid())?;
+    timeseries::add_own_index(&c)?;
     if let Some(transaction) = &cx.transaction {
         transaction.has_created(&c);
     }
@@ -126,27 +127,12 @@ fn same_options(a: Doc<'_>, b: Doc<'_>) -> bool {
 fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     let a = &cx.args;
     let images = pre_images(a)?;
-    let encrypted_fields = a.doc("encryptedFields");
-    if let Some(d) = encrypted_fields {
-        encrypted::check(d)?;
-        if a.has("timeseries") || a.has("viewOn") {
-            bail!(
-                6_346_401,
-                "Encrypted collections cannot be views or time-series collections"
-            );
-        }
-        if a.bool("capped", false) {
-            bail!(6_367_301, "Encrypted collections cannot be capped");
-        }
-    }
+    let encrypted_fields = encrypted_fields(a)?;
     validation_words(a)?;
     let capped = capped(a)?;
     let series = a.doc("timeseries").map(timeseries::create).transpose()?;
     let buckets = ns.coll().starts_with("system.buckets.");
-    let clustered = match a.value("clusteredIndex") {
-        Value::Bool(true) if buckets => None,
-        _ => clustered(a)?,
-    };
+    let clustered = clustered(a, buckets)?;
     if let Some(spec) = a.doc("idIndex") {
         index_spec::check_id_index(spec, a.doc("collation"))?;
     }
@@ -208,6 +194,24 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     }))
 }
 
+/// What of the collection is encrypted.
+fn encrypted_fields<'a>(a: &Args<'a>) -> Result<Option<Doc<'a>>> {
+    let Some(d) = a.doc("encryptedFields") else {
+        return Ok(None);
+    };
+    encrypted::check(d)?;
+    if a.has("timeseries") || a.has("viewOn") {
+        bail!(
+            6_346_401,
+            "Encrypted collections cannot be views or time-series collections"
+        );
+    }
+    if a.bool("capped", false) {
+        bail!(6_367_301, "Encrypted collections cannot be capped");
+    }
+    Ok(Some(d))
+}
+
 fn view_options(
     cx: &Ctx<'_, '_>,
     ns: &Namespace,
@@ -230,6 +234,34 @@ fn view_options(
     });
     view::check_cycle(cx, ns, definition.doc())?;
     Ok(definition)
+}
+
+/// What a time series cannot be besides.
+fn series_conflicts(
+    a: &Args<'_>,
+    buckets: bool,
+    refuse: &dyn Fn(&str, &str) -> Result<()>,
+) -> Result<()> {
+    let excluded = [
+        "idIndex",
+        "size",
+        "max",
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "clusteredIndex",
+        "changeStreamPreAndPostImages",
+    ];
+    // What listCollections prints of buckets has a validator and says that they are clustered.
+    let printed = |name: &str| buckets && matches!(name, "validator" | "clusteredIndex");
+    let given = excluded.into_iter().find(|n| a.has(n) && !printed(n));
+    if let Some(name) = given {
+        return refuse("timeseries", name);
+    }
+    if a.bool("capped", false) {
+        return refuse("timeseries", "capped");
+    }
+    Ok(())
 }
 
 /// Options that exclude one another.
@@ -270,25 +302,7 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>, buckets: bool) 
         }
     }
     if a.has("timeseries") {
-        let excluded = [
-            "idIndex",
-            "size",
-            "max",
-            "validator",
-            "validationLevel",
-            "validationAction",
-            "clusteredIndex",
-            "changeStreamPreAndPostImages",
-        ];
-        // What listCollections prints of buckets has a validator and says that they are clustered.
-        let printed = |name: &str| buckets && matches!(name, "validator" | "clusteredIndex");
-        let given = excluded.into_iter().find(|n| a.has(n) && !printed(n));
-        if let Some(name) = given {
-            return refuse("timeseries", name);
-        }
-        if a.bool("capped", false) {
-            return refuse("timeseries", "capped");
-        }
+        series_conflicts(a, buckets, &refuse)?;
     } else if buckets {
         bail!(
             code::ILLEGAL_OPERATION,
@@ -395,7 +409,7 @@ pub(crate) fn pre_images(a: &Args<'_>) -> Result<Option<bool>> {
     ))
 }
 
-fn clustered(a: &Args<'_>) -> Result<Option<DocBuf>> {
+fn clustered(a: &Args<'_>, buckets: bool) -> Result<Option<DocBuf>> {
     static TABLE: &[Arg] = &[
         arg("key", Kind::Object).required(),
         arg("unique", Kind::BoolLike).required(),
@@ -406,6 +420,8 @@ fn clustered(a: &Args<'_>) -> Result<Option<DocBuf>> {
         Value::Missing => return Ok(None),
         Value::Document(d) => d,
         v if !v.truthy() => return Ok(None),
+        // As listCollections prints it.
+        Value::Bool(true) if buckets => return Ok(None),
         _ => bail!(
             5_979_703,
             "clusteredIndex: true is reserved for time-series buckets, give {{key: {{_id: 1}}, \

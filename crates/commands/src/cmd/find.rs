@@ -101,6 +101,7 @@ fn by_id(
     c: &Arc<Collection>,
 ) -> Result<bool> {
     let plain = !c.is_view()
+        && !c.is_series()
         && cx
             .generic
             .read_concern

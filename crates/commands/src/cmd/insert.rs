@@ -22,7 +22,7 @@ use model::{
 };
 use std::borrow::Cow;
 use std::sync::Arc;
-use store::{Collection, CommitPos, Inserted, Keep};
+use store::{Collection, CommitPos, Inserted, Keep, ShownBucket};
 
 static ARGS: &[Arg] = &[
     arg("documents", Kind::Array).required(),
@@ -160,14 +160,10 @@ fn restore<'d>(
             }
             ids.push(*id);
         }
-        let inserted = bucket::unpack(bucket, &form).and_then(|unpacked| {
-            let mut measurements = unpacked.measurements;
-            for m in measurements.iter_mut().filter(|m| !m.doc().contains("_id")) {
-                m.put("_id", ObjectId(new_object_id(cx.now_ms())));
-            }
-            let docs: Vec<Doc<'_>> = measurements.iter().map(DocBuf::doc).collect();
+        let inserted = shown(cx, bucket, &form).and_then(|bucket| {
             // The statement is the bucket; it is recorded with its first measurement.
-            let mut written = insert_into(cx, series, &docs, true, &ids)?;
+            let mut log = cx.retry.as_mut().map(|r| r.log(&ids, Keep::Fact));
+            let mut written = series.restore_bucket(&bucket, log.as_mut())?;
             match written.errors.pop() {
                 None => Ok(written.pos),
                 Some((_, e)) => Err(e),
@@ -188,6 +184,36 @@ fn restore<'d>(
     }
     reply(cx, &done, known, &errors);
     Ok(Outcome::Reply)
+}
+
+/// A bucket as a tool gives it.
+fn shown(cx: &Ctx<'_, '_>, bucket: Doc<'_>, form: &SeriesOptions) -> Result<ShownBucket> {
+    let Value::ObjectId(id) = bucket.field("_id") else {
+        bail!(
+            code::BAD_VALUE,
+            "the _id of a bucket must be an ObjectId, given {}",
+            bucket.field("_id").type_name()
+        );
+    };
+    let mut unpacked = bucket::unpack(bucket, form)?;
+    let without_id = unpacked.measurements.iter_mut();
+    for m in without_id.filter(|m| !m.doc().contains("_id")) {
+        m.put("_id", ObjectId(new_object_id(cx.now_ms())));
+    }
+    let control = bucket.field("control").as_doc();
+    let min = control.and_then(|c| c.field("min").as_doc());
+    let start_ms = match min.map(|m| m.field(&form.time)) {
+        Some(Value::Date(ms)) => ms,
+        _ => id.timestamp_ms(),
+    };
+    let mut rest = [0; 8];
+    rest.copy_from_slice(&id.0[4..]);
+    Ok(ShownBucket {
+        start_ms,
+        rest,
+        meta: unpacked.meta,
+        measurements: unpacked.measurements,
+    })
 }
 
 fn reply(cx: &mut Ctx<'_, '_>, done: &Inserted, known: usize, errors: &[(usize, MongoError)]) {

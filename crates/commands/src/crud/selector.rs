@@ -3,7 +3,7 @@
 
 use crate::read::StoreHost;
 use crate::state::service::Service;
-use model::{Array, Doc, DocBuf, Result, Value};
+use model::{Array, Doc, DocBuf, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter, drain};
@@ -54,6 +54,10 @@ impl Selector<'_> {
     /// The key of the only document a filter of the form `{_id: value, ...}` can match; no read.
     pub(super) fn key_by_id(&self) -> Option<Vec<u8>> {
         if self.hint.is_some() || self.collation.is_some() || self.coll.id_collate().is_some() {
+            return None;
+        }
+        // Measurements are not stored by their ids, which several may share.
+        if self.coll.is_series() {
             return None;
         }
         let id = self.filter.filter.id_equality()?;
@@ -168,6 +172,12 @@ impl Selector<'_> {
     pub(super) fn first_key(&self, service: &Service, sort: Doc<'_>) -> Result<Option<Vec<u8>>> {
         if sort.is_empty() {
             return self.any_key();
+        }
+        if self.coll.is_series() {
+            bail!(
+                code::INVALID_OPTIONS,
+                "Cannot perform a findAndModify with sort on a time-series collection"
+            );
         }
         let spec = DocBuf::build(|w| {
             let mut a = w.array("p");

@@ -7,7 +7,6 @@ use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
 use crate::ddl::names;
 use crate::state::service::Service;
-use model::bucket::SeriesOptions;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{
@@ -15,7 +14,9 @@ use query::exec::{
     OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
 use query::plan::AllowedIndexes;
-use query::plan::{Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read};
+use query::plan::{
+    BucketStream, Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read,
+};
 use std::sync::Arc;
 use store::{Change, Collection, ReadView};
 
@@ -175,16 +176,9 @@ impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
         let Some(c) = self.service.store.collection(ns)? else {
             let series = names::series_of_buckets(&self.service, ns)?;
-            let options = series.and_then(|c| {
-                let options = SeriesOptions::of(c.options().doc())?;
-                Some((c.ns().clone(), options))
-            });
-            return Ok(
-                options.map_or(Resolved::Missing, |(on, options)| Resolved::Buckets {
-                    on,
-                    options,
-                }),
-            );
+            return Ok(series.map_or(Resolved::Missing, |c| Resolved::Buckets {
+                on: c.ns().clone(),
+            }));
         };
         if !c.is_view() {
             return Ok(Resolved::Collection);
@@ -221,6 +215,15 @@ impl Host for StoreHost {
             });
         };
         open_read(coll, read, &self.read_options(read.ns))
+    }
+
+    fn open_buckets(&self, ns: &Namespace) -> Result<Box<dyn BatchStream>> {
+        let coll = self.service.store.collection(ns)?;
+        let stream = coll.and_then(|c| BucketStream::open(&c, &self.view));
+        match stream {
+            Some(stream) => Ok(Box::new(stream)),
+            None => Err(names::not_found(ns)),
+        }
     }
 
     fn allowed_indexes(&self, ns: &Namespace) -> Option<AllowedIndexes> {

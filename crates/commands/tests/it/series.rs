@@ -7,6 +7,8 @@ use commands::Dispatcher;
 use model::{Doc, DocBuf, Value, extjson};
 use std::sync::Arc;
 
+const HOUR: i64 = 3_600_000;
+
 fn entry(s: &Arc<Dispatcher>, name: &str) -> DocBuf {
     let filter = format!(r#"{{"listCollections": 1, "filter": {{"name": "{name}"}}}}"#);
     let reply = ask(s, &filter);
@@ -160,7 +162,8 @@ fn buckets_are_shown_and_restored() {
 fn compressed_buckets_are_restored() {
     let s = service();
     create(&s, "c");
-    // Three times a second apart (a difference of differences, then two zeros), and ints 7, 8, none.
+    // Three times a second apart (a difference of differences, then two zeros), and ints 7, 8,
+    // none.
     let column = |bytes: &[u8]| {
         DocBuf::build(|w| {
             w.put("", model::Binary { subtype: 7, bytes });
@@ -232,4 +235,117 @@ fn the_index_of_metadata_and_time_is_there_already() {
     );
     let names = crate::aggregation::names(&ask(&s, r#"{"listIndexes": "c"}"#));
     assert_eq!(names, ["m_1_t_1"]);
+}
+
+#[test]
+fn buckets_are_unpacked_by_a_stage() {
+    let s = service();
+    create(&s, "c");
+    fill(&s, "c");
+    let unpacked = found(
+        &s,
+        r#"{"aggregate": "system.buckets.c", "pipeline": [{"$_internalUnpackBucket":
+            {"timeField": "t", "metaField": "m", "bucketMaxSpanSeconds": 3600}}],
+            "cursor": {"batchSize": 1000}}"#,
+    );
+    assert_eq!(unpacked, found(&s, r#"{"find": "c", "batchSize": 1000}"#));
+    let only = r#"{"aggregate": "system.buckets.c", "pipeline": [{"$_internalUnpackBucket":
+        {"timeField": "t", "metaField": "m", "include": ["v"]}}, {"$limit": 1}], "cursor": {}}"#;
+    assert_eq!(found(&s, only), ["{ v: 0.5 }"]);
+}
+
+#[test]
+fn one_id_may_come_twice() {
+    let s = service();
+    create(&s, "c");
+    let one = format!(r#"{{"_id": 1, "t": {}, "m": 1}}"#, at(5000));
+    let insert = format!(r#"{{"insert": "c", "documents": [{one}, {one}]}}"#);
+    assert_eq!(code(&s, &insert), 0);
+    assert_eq!(code(&s, &insert), 0);
+    assert_eq!(found(&s, r#"{"find": "c", "filter": {"_id": 1}}"#).len(), 4);
+    let delete = r#"{"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]}"#;
+    assert_eq!(code(&s, delete), 0);
+    let count = ask(&s, r#"{"count": "c", "query": {"_id": 1}}"#);
+    assert_eq!(count.doc().field("n").as_i64_exact(), Some(i64::from(3)));
+}
+
+#[test]
+fn reads_unpack_the_buckets_they_need() {
+    let s = service();
+    create(&s, "c");
+    fill(&s, "c");
+    assert_eq!(code(&s, r#"{"compact": "c"}"#), 0);
+    let stats = ask(&s, r#"{"collStats": "c"}"#);
+    let figures = stats.doc().field("timeseries").as_doc().unwrap().to_buf();
+    let figure = |name: &str| figures.doc().field(name).as_i64_exact().unwrap();
+    let buckets = figure("bucketCount");
+    let listed = documents(&s, r#"{"find": "system.buckets.c", "batchSize": 1000}"#);
+    assert_eq!(buckets, listed.len() as i64);
+    assert_eq!(figure("numMeasurementsCommitted"), 300);
+    assert_eq!(figure("numBucketInserts"), buckets);
+    assert!(figure("avgBucketSize") > 0);
+    let explain = |filter: &str| {
+        let command = format!(
+            r#"{{"explain": {{"find": "c", "filter": {filter}}}, "verbosity": "executionStats"}}"#
+        );
+        let reply = ask(&s, &command);
+        let stats = reply.doc().field("executionStats").as_doc().unwrap();
+        let stages = stats.field("executionStages").as_doc().unwrap();
+        let n = |name: &str| stages.field(name).as_i64_exact().unwrap_or(-1);
+        let returned = stats.field("nReturned").as_i64_exact().unwrap();
+        let stage = stages.field("stage").as_str().unwrap().to_owned();
+        (stage, returned, n("bucketsUnpacked"))
+    };
+    assert_eq!(explain("{}"), ("COLLSCAN".to_owned(), 300, buckets));
+    // An hour of both sensors: the buckets that begin in it, and those that reach into it.
+    let from = 1_700_000_000_000 + HOUR;
+    let hour = format!(
+        r#"{{"t": {{"$gte": {}, "$lt": {}}}}}"#,
+        at(from),
+        at(from + 360_000)
+    );
+    let (stage, returned, unpacked) = explain(&hour);
+    assert_eq!((stage.as_str(), returned), ("COLLSCAN", 10));
+    assert!(unpacked <= 4, "{unpacked}");
+    let sensor = r#"{"m": {"sensor": 1}}"#;
+    let (stage, returned, unpacked) = explain(sensor);
+    assert_eq!(
+        (stage.as_str(), returned, unpacked),
+        ("FETCH", 150, buckets / 2)
+    );
+    let valid = ask(&s, r#"{"validate": "c"}"#);
+    assert_eq!(valid.doc().field("valid").as_bool(), Some(true));
+}
+
+#[test]
+fn metadata_is_changed_and_measurements_are_deleted() {
+    let s = service();
+    create(&s, "c");
+    fill(&s, "c");
+    let update = r#"{"update": "c", "updates": [{"q": {"m.sensor": 1},
+        "u": {"$set": {"m.sensor": 7}}, "multi": true}]}"#;
+    let reply = ask(&s, update);
+    assert_eq!(
+        reply.doc().field("nModified").as_i64_exact(),
+        Some(i64::from(150))
+    );
+    let again = r#"{"update": "c", "updates": [{"q": {}, "u": {"$inc": {"m.sensor": 1}},
+        "multi": true}]}"#;
+    assert_eq!(
+        ask(&s, again).doc().field("nModified").as_i64_exact(),
+        Some(i64::from(300))
+    );
+    let distinct = ask(&s, r#"{"distinct": "c", "key": "m.sensor"}"#);
+    assert_eq!(
+        format!("{:?}", distinct.doc().field("values")),
+        "Array([ 1, 8 ])"
+    );
+    let delete = r#"{"delete": "c", "deletes": [{"q": {"m.sensor": 8}, "limit": 0}]}"#;
+    assert_eq!(
+        ask(&s, delete).doc().field("n").as_i64_exact(),
+        Some(i64::from(150))
+    );
+    let valid = ask(&s, r#"{"validate": "c"}"#);
+    assert_eq!(valid.doc().field("valid").as_bool(), Some(true));
+    assert_eq!(found(&s, r#"{"find": "c", "batchSize": 1000}"#).len(), 150);
 }

@@ -4,8 +4,9 @@
 //!
 //! A control byte says what comes next: `00` ends the column; the type byte of a value, which
 //! follows with an empty name; `80` to `DF` up to 16 words of differences (the high half is the
-//! scale of doubles, the low half the number of words less one); `F0`, `F1` and `F2` a document that
-//! gives the form of those behind it, whose fields are columns of their own until the next `00`.
+//! scale of doubles, the low half the number of words less one); `F0`, `F1` and `F2` a document
+//! that gives the form of those behind it, whose fields are columns of their own until the next
+//! `00`.
 
 use super::simple8b::Words;
 use crate::bson::Elements;

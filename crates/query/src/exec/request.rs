@@ -3,7 +3,6 @@
 use super::batch::DocBatch;
 use super::match_filter::MatchFilter;
 use super::sort_pattern::SortPattern;
-use model::bucket::SeriesOptions;
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use std::sync::Arc;
 
@@ -25,8 +24,6 @@ pub enum Resolved {
     Buckets {
         /// The collection.
         on: Namespace,
-        /// What its options say of them.
-        options: SeriesOptions,
     },
 }
 

@@ -9,7 +9,7 @@ use crate::exec::{
     BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, ReadRequest, Resolved, drain,
 };
 use crate::stage::{Inside, Kind, MAX_DEPTH, ParseOptions, PipelineSource, Stage, StageTable};
-use buckets::PackBuckets;
+use buckets::ReadBuckets;
 use model::{Array, DocBuf, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use std::sync::{Arc, OnceLock};
@@ -203,9 +203,9 @@ impl Pipeline {
             };
             let (on, pipeline, first) = match exec.host.resolve(ns)? {
                 Resolved::View { on, pipeline } => (on, pipeline, None),
-                Resolved::Buckets { on, options } => {
-                    let pack: Arc<dyn Stage> = Arc::new(PackBuckets { options });
-                    (on, DocBuf::new(), Some(pack))
+                Resolved::Buckets { on } => {
+                    let read: Arc<dyn Stage> = Arc::new(ReadBuckets { on: on.clone() });
+                    (on, DocBuf::new(), Some(read))
                 }
                 Resolved::Collection => return Ok((whole, false)),
                 Resolved::Missing => return Ok((whole, true)),

@@ -32,7 +32,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes of index keys after which a commit takes no further document.
 const CHUNK_KEY_BYTES: usize = 8 << 20;
 /// Sequence numbers reserved at a time by collections whose ids come out of order.
-const SEQ_BLOCK: u64 = 1 << 16;
+pub(super) const SEQ_BLOCK: u64 = 1 << 16;
 /// Buffers of a thread larger than this are given back after use.
 const SCRATCH_BYTES_MAX: usize = 4 << 20;
 
@@ -146,6 +146,10 @@ impl Collection {
                 docs.len()
             };
             done.errors = (0..refused).map(|i| (i, e.clone())).collect();
+            return Ok(done);
+        }
+        if self.is_series() {
+            self.insert_measurements(docs, ordered, mode, &mut done)?;
             return Ok(done);
         }
         let mut at = 0;
@@ -538,7 +542,7 @@ impl Scratch {
 }
 
 /// The recorded effect of an insert.
-fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
+pub(super) fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
     match keep {
         Keep::Fact => Effect::Inserted,
         Keep::Id => Effect::Upserted(model::doc! { "_id": doc.field("_id") }),
