@@ -18,6 +18,8 @@ use store::{Change, Collection, Decide, Modified, ReadView, StatementLog, Transa
 const PLAN_TRIES: usize = 10;
 /// RecordKeys found before their documents are changed.
 const BATCH_KEYS: usize = 256;
+/// The same of measurements: a bucket is rewritten as a whole, whatever changes in it.
+const BATCH_MEASUREMENTS: usize = 8192;
 
 /// Which documents an update or delete is about.
 pub(crate) struct Selector<'t> {
@@ -102,9 +104,13 @@ impl Selector<'_> {
             return self.all_at_once(work);
         }
         let mut keys = RecordKeys::default();
+        let most = match self.coll.is_series() {
+            true => BATCH_MEASUREMENTS,
+            false => BATCH_KEYS,
+        };
         let (mut found, mut more) = self.with_plan(|plan| {
             let mut found = MatchingKeys::open(self.coll, plan)?;
-            let more = found.next(self.filter, self.env, BATCH_KEYS, &mut keys)?;
+            let more = found.next(self.filter, self.env, most, &mut keys)?;
             Ok((found, more))
         })?;
         loop {
@@ -113,7 +119,7 @@ impl Selector<'_> {
             if !more {
                 return Ok(());
             }
-            more = found.next(self.filter, self.env, BATCH_KEYS, &mut keys)?;
+            more = found.next(self.filter, self.env, most, &mut keys)?;
         }
     }
 
