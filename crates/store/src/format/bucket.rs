@@ -200,7 +200,7 @@ mod tests {
         for (k, ms) in keys.iter().zip([-5i64, -1, 0, 1, 1_700_000_000_000]) {
             assert_eq!((start_ms(k), rest(k), of(k)), (ms, [9; 8], Some(*k)));
             assert_eq!(row_seq(&row_key(k, 300)), Some(300));
-            assert!(&before(7, ms)[..] < &k[..] && &k[..] < &end(7)[..]);
+            assert!(before(7, ms)[..] < k[..] && k[..] < end(7)[..]);
         }
     }
 
