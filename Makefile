@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl example bench clean
+.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -12,7 +12,6 @@ OPTIONS ?=
 WORKLOAD ?= insert
 ROUNDS ?= 20
 COLLECTIONS ?= 370000
-MINUTES ?= 20
 
 target := $(or $(CARGO_TARGET_DIR),target)
 # rustup puts cargo here without touching the running shell.
@@ -76,7 +75,10 @@ fresh-root: ## both commands in a new Debian root with nothing in it (needs root
 
 soak-ddl: build ## DDL beside reads and writes, kill -9, late and failing flushes, 20 minutes on one directory (MINUTES=20)
 	@cargo build --release --locked -p quarry-engine-rocksdb --example idents
-	@QUARRY_IDENTS="$(target)/release/examples/idents" tests/server/run.sh soak-ddl "$$(( $(MINUTES) * 60 ))"
+	@QUARRY_IDENTS="$(target)/release/examples/idents" tests/server/run.sh soak-ddl "$$(( $(or $(MINUTES),20) * 60 ))"
+
+soak-transactions: build ## concurrent transactions, kill -9 every 30 s, a check of isolation and of a change stream (MINUTES=10)
+	@tests/server/run.sh transactions "$$(( $(or $(MINUTES),10) * 60 ))" 30
 
 example: build ## load this machine's Debian package index and check every answer
 	@examples/debian-packages/run.sh

@@ -3,7 +3,10 @@
 switches per update, and latency.
 
     lab/speed/durable.py --dir DIR [--seconds 5] [--rounds 3] [--clients 1,4,16,64]
-        [--sync-us N] NAME=QUARRY_BINARY... [innodb]
+        [--sync-us N] NAME=QUARRY_BINARY[,OPTION...]... [innodb] [innodb-log]
+
+An OPTION goes to the server, such as --standalone, which keeps no oplog; innodb-log keeps a binary
+log of rows and flushes it at each commit, as a member of a replica set keeps its oplog.
 
 Every server stands on an empty directory below DIR; Quarry answers after its journal is flushed
 (w: majority), InnoDB flushes its log at each commit.
@@ -25,6 +28,9 @@ HERE = pathlib.Path(__file__).parent
 ROWS = 10000
 
 
+LOG = ["--log-bin=log", "--sync-binlog=1", "--binlog-format=row", "--server-id=1"]
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -36,6 +42,7 @@ def start(name, binary, directory, wrap):
     directory.mkdir(parents=True)
     port, log = free_port(), (directory / "server.log").open("w")
     if binary:
+        binary, *options = binary.split(",")
         command = [
             binary,
             "serve",
@@ -46,6 +53,7 @@ def start(name, binary, directory, wrap):
             "--memory",
             "1024M",
             "--nounixsocket",
+            *options,
         ]
     else:
         subprocess.run(
@@ -71,7 +79,7 @@ def start(name, binary, directory, wrap):
             "--innodb-flush-log-at-trx-commit=1",
             "--innodb-buffer-pool-size=512M",
             "--innodb-log-file-size=512M",
-            "--skip-log-bin",
+            *(LOG if name == "innodb-log" else ["--skip-log-bin"]),
             "--user=root",
         ]
     process = subprocess.Popen([*wrap, *map(str, command)], stdout=log, stderr=log)

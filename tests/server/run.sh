@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, stream, start, journal, disk, hostile, queries, collections, soak-ddl. QUARRY_BIN names the binary; without it the release build is taken.
+# Names: kill, power, term, stream, start, journal, disk, hostile, queries, collections, waiting, transactions, soak-ddl. QUARRY_BIN names the binary; without it the release build is taken.
 # QUARRY_SEED repeats a run's choices. QUARRY_IDENTS names the example `idents` of the engine, for soak-ddl to look for leaked keys.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,8 +26,13 @@ run() {
     hostile) "$PYTHON" "$here/hostile.py" "${1:-10000}" ;;
     queries) "$PYTHON" "$here/hostile_queries.py" "$@" ;;
     collections) "$PYTHON" "$here/many_collections.py" "${1:-20000}" ;;
+    waiting) "$PYTHON" "$here/waiting.py" "${1:-1000}" ;;
+    transactions)
+      "$PYTHON" "$here/isolation_test.py" -q
+      "$PYTHON" "$here/soak_transactions.py" "${1:-20}" "${2:-10}"
+      ;;
     soak-ddl) "$PYTHON" "$here/soak_ddl.py" "${1:-20}" ;;
-    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries collections soak-ddl" ;;
+    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl" ;;
   esac
 }
 
@@ -35,7 +40,7 @@ if [ $# -gt 0 ]; then
   run "$@"
   exit
 fi
-for name in kill power term stream start journal disk hostile queries collections soak-ddl; do
+for name in kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl; do
   began=$SECONDS
   run "$name" || fail "server test '$name' FAILED"
   echo "server: $name passed in $((SECONDS - began)) s"

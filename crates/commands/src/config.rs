@@ -26,6 +26,8 @@ pub struct Config {
     pub memory: Arc<Budget>,
     /// Access is checked: users log in and do what their roles allow.
     pub auth: bool,
+    /// Temporary files are encrypted.
+    pub seals_files: bool,
     /// JavaScript runs; mongod's `--noscripting` otherwise.
     pub scripting: bool,
     /// Aggregations run as written when false. For tests that compare; no option sets it.
@@ -44,6 +46,7 @@ impl Default for Config {
             log: Arc::new(Log::new()),
             memory: Arc::new(Budget::unlimited()),
             auth: false,
+            seals_files: false,
             scripting: true,
             optimize_pipelines: true,
         }

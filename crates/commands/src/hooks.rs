@@ -8,6 +8,7 @@ use model::{Doc, FieldPath, Namespace, Result, Value};
 use operators::filter::{check_on_plane, check_on_sphere};
 use operators::text::TextSpec;
 use query::collation::collator;
+use std::any::Any;
 use std::sync::Arc;
 use store::{Hooks, LogSettings, Places, Predicate, Registered, Terms, Waker};
 
@@ -65,6 +66,14 @@ impl Hooks for StoreHooks {
 
     fn set_aside(&self, registered: Registered) {
         interrupt::set_current_aside(registered);
+    }
+
+    fn keep(&self, what: Box<dyn Any + Send>) {
+        interrupt::keep_for_current(what);
+    }
+
+    fn kept(&self) -> Option<Box<dyn Any + Send>> {
+        interrupt::kept_for_current()
     }
 
     fn check_write(&self, ns: &Namespace) -> Result<()> {

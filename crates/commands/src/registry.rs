@@ -13,6 +13,7 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::access_info::COMMANDS,
     cmd::admin::COMMANDS,
     cmd::aggregate::COMMANDS,
+    cmd::audit::COMMANDS,
     cmd::build_info::COMMANDS,
     cmd::bulk_write::COMMANDS,
     cmd::capped::COMMANDS,

@@ -6,6 +6,8 @@ pub const VERSION: &str = "8.2.0";
 pub(crate) const VERSION_PARTS: [i32; 4] = [8, 2, 0, 0];
 /// Feature compatibility version.
 pub(crate) const FCV: &str = "8.2";
+/// That of the release before, the only other one that is known.
+pub(crate) const FCV_BEFORE: &str = "8.0";
 /// Wire version of that release.
 pub(crate) const WIRE_VERSION_MAX: i32 = 27;
 /// Most operations in one write batch.

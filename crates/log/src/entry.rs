@@ -1,6 +1,7 @@
 //! One entry: what mongod's tools look for in a line. Must not know: where lines go.
 
 use crate::json;
+use model::extjson::log_time;
 use model::{DocBuf, DocWriter};
 
 /// How bad it is.
@@ -162,7 +163,7 @@ impl Entry {
     pub(crate) fn line(&self, now_ms: i64) -> String {
         let mut out = String::with_capacity(192 + self.attr.doc().len_bytes() * 2);
         out.push_str("{\"t\":{\"$date\":\"");
-        json::time(&mut out, now_ms);
+        out.push_str(&log_time(now_ms));
         out.push_str("\"},\"s\":\"");
         out.push_str(self.severity.letter());
         let pad = |out: &mut String, from: usize, width: usize| {
@@ -202,7 +203,7 @@ impl Entry {
     /// The line for a reader at a terminal.
     pub(crate) fn readable(&self, now_ms: i64) -> String {
         let mut out = String::with_capacity(128);
-        json::time(&mut out, now_ms);
+        out.push_str(&log_time(now_ms));
         // Up to the second, without the zone, which is always UTC.
         out.truncate(19);
         let (severity, component, context) =

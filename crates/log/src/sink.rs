@@ -2,16 +2,19 @@
 //! device; what does not fit is counted, and a line says so once there is room.
 
 use crate::entry::{Entry, Severity, component, id};
+use crate::files::{self, Rotate, now_ms};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes of lines that wait to be written.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
+/// What errors call its file.
+const WHAT: &str = "log file";
 /// How long `rotate` waits for the writer.
 const ROTATE_WAIT: Duration = Duration::from_secs(10);
 
@@ -22,16 +25,6 @@ pub enum Form {
     Json,
     /// For a reader at a terminal.
     Readable,
-}
-
-/// What becomes of the old file when the log is rotated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rotate {
-    /// It gets the time appended to its name.
-    #[default]
-    Rename,
-    /// Somebody has renamed it already.
-    Reopen,
 }
 
 /// Where lines go.
@@ -205,10 +198,10 @@ impl Writer {
             } => (path, append, rotate),
         };
         let mut moved = None;
-        if !append && is_file(&path) {
-            moved = Some(set_aside(&path)?);
+        if !append && files::is_file(&path) {
+            moved = Some(files::set_aside(WHAT, &path)?);
         }
-        let mut file = open_file(&path)?;
+        let mut file = files::open(WHAT, &path)?;
         if let Some(moved) = moved {
             let (old, new) = (path.display().to_string(), moved.display().to_string());
             let entry = Entry::info(
@@ -295,60 +288,17 @@ impl Writer {
         let Some(path) = &self.path else {
             return Ok(None);
         };
-        let moved = match self.rotate {
-            Rotate::Rename if is_file(path) => Some(set_aside(path)?),
-            _ => None,
-        };
-        self.out = Out::File(open_file(path)?);
+        let moved = self.rotate.make_room(WHAT, path)?;
+        self.out = Out::File(files::open(WHAT, path)?);
         Ok(moved)
     }
-}
-
-fn now_ms() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// Devices and pipes are not renamed.
-fn is_file(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() > 0)
-}
-
-fn open_file(path: &Path) -> Result<File, String> {
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .map_err(|e| format!("cannot open the log file {}: {e}", path.display()))
-}
-
-/// Renames a file to `NAME.2026-01-31T12-00-00`, with a number where that is taken.
-fn set_aside(path: &Path) -> Result<PathBuf, String> {
-    let mut time = String::new();
-    crate::json::time(&mut time, now_ms());
-    time.truncate(19);
-    let suffix = time.replace(':', "-");
-    for n in 0..1000 {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{suffix}"));
-        if n > 0 {
-            name.push(format!(".{n}"));
-        }
-        let to = PathBuf::from(name);
-        if to.symlink_metadata().is_ok() {
-            continue;
-        }
-        return std::fs::rename(path, &to)
-            .map(|()| to)
-            .map_err(|e| format!("cannot rename the log file {}: {e}", path.display()));
-    }
-    Err(format!("no free name to rename {} to", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Log;
+    use std::path::Path;
 
     fn say(log: &Log, message: &str) {
         log.write(&Entry::info(1, "CONTROL", "main", message));

@@ -188,6 +188,7 @@ codes! {
     IDL_FAILED_TO_PARSE = 40415 "IDLFailedToParse";
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";
     IDL_MISSING_FIELD = 40414 "IDLMissingField";
+    INGRESS_REQUEST_RATE_LIMIT_EXCEEDED = 462 "IngressRequestRateLimitExceeded";
     COMMAND_NOT_SUPPORTED_ON_LEGACY_TIMESERIES_BUCKETS = 441
         "CommandNotSupportedOnLegacyTimeseriesBucketsNamespace";
 }

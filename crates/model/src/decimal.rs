@@ -2,8 +2,22 @@
 //! conversion and exact comparison. Arithmetic with the standard's rounding is done by the
 //! decNumber library (`dec`), see `decimal_arith`.
 
-use crate::Rounding;
 use std::cmp::Ordering;
+
+/// What happens to digits that are dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rounding {
+    /// To the nearest, ties to the even digit.
+    HalfEven,
+    /// To the nearest, ties away from zero.
+    HalfUp,
+    /// Towards zero.
+    Trunc,
+    /// Towards minus infinity.
+    Floor,
+    /// Towards plus infinity.
+    Ceiling,
+}
 
 /// A decimal128 as BSON stores it (little-endian binary integer decimal).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,24 +3,8 @@
 //! place and remainders are exact integer work here, because decNumber refuses quotients of more
 //! than 34 digits.
 
-use crate::Decimal128;
-use crate::decimal::{EXPONENT_MAX, EXPONENT_MIN, MAX_COEFFICIENT, Parts};
+use crate::decimal::{Decimal128, EXPONENT_MAX, EXPONENT_MIN, MAX_COEFFICIENT, Parts, Rounding};
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
-
-/// What happens to digits that are dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rounding {
-    /// To the nearest, ties to the even digit.
-    HalfEven,
-    /// To the nearest, ties away from zero.
-    HalfUp,
-    /// Towards zero.
-    Trunc,
-    /// Towards minus infinity.
-    Floor,
-    /// Towards plus infinity.
-    Ceiling,
-}
 
 /// Working precision of the transcendental functions: enough for the 34th digit to be right after
 /// one more rounding.

@@ -1,5 +1,5 @@
 //! MongoDB extended JSON v2, canonical and relaxed, to and from BSON bytes. Behind the feature
-//! `extjson`: tests and tools speak it, the server never does.
+//! `extjson`: tests, tools and the log speak it, never the wire protocol.
 
 use crate::{
     ArrayWriter, Binary, Decimal128, Doc, DocBuf, DocWriter, ObjectId, OwnedValue, Regex,
@@ -8,10 +8,12 @@ use crate::{
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value as Json};
+use std::fmt::Write as _;
 
 /// The subtype whose stored bytes begin with their own length; extended JSON leaves that length
 /// out.
 const OLD_BINARY: u8 = 2;
+const UUID: u8 = 4;
 
 /// How values without a JSON counterpart are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +22,9 @@ pub enum Mode {
     Canonical,
     /// Numbers are JSON numbers, dates ISO text where they can be.
     Relaxed,
+    /// As `Relaxed`, with dates as [`log_time`] writes them and UUIDs as `{"$uuid": "..."}`: the
+    /// form of mongod's log.
+    Log,
 }
 
 /// Reads one document.
@@ -171,7 +176,7 @@ fn composite(to: &mut impl Sink, key: &str, inner: &Json) -> Result<bool, String
             let hex: String = text()?.chars().filter(|c| *c != '-').collect();
             let n = u128::from_str_radix(&hex, 16).map_err(|_| bad())?;
             to.value(Value::Binary(Binary {
-                subtype: 4,
+                subtype: UUID,
                 bytes: &n.to_be_bytes(),
             }));
         }
@@ -301,7 +306,7 @@ fn pair(a: (&str, Json), b: (&str, Json)) -> Json {
 
 /// Writes a value; `Missing` is written as `null`.
 pub fn from_value(v: &Value<'_>, mode: Mode) -> Json {
-    let relaxed = mode == Mode::Relaxed;
+    let relaxed = mode != Mode::Canonical;
     match v {
         Value::Missing | Value::Null => Json::Null,
         Value::Bool(b) => Json::Bool(*b),
@@ -318,6 +323,7 @@ pub fn from_value(v: &Value<'_>, mode: Mode) -> Json {
         },
         Value::Decimal128(n) => wrap("$numberDecimal", n.to_string()),
         Value::ObjectId(id) => wrap("$oid", id.to_hex()),
+        Value::Date(ms) if mode == Mode::Log => wrap("$date", log_time(*ms)),
         Value::Date(ms) if relaxed && (0..253_402_300_800_000).contains(ms) => {
             wrap("$date", iso_text(*ms))
         }
@@ -326,6 +332,9 @@ pub fn from_value(v: &Value<'_>, mode: Mode) -> Json {
             "$timestamp",
             pair(("t", t.time.into()), ("i", t.increment.into())),
         ),
+        Value::Binary(b) if mode == Mode::Log && b.subtype == UUID && b.bytes.len() == 16 => {
+            wrap("$uuid", uuid_text(b.bytes))
+        }
         Value::Binary(b) => {
             let bytes = if b.subtype == OLD_BINARY {
                 b.bytes.get(4..).unwrap_or(&[])
@@ -371,16 +380,36 @@ fn double_text(n: f64) -> String {
     }
 }
 
+fn uuid_text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(36);
+    for (i, byte) in bytes.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
 fn iso_text(ms: i64) -> String {
-    let (y, m, d) = civil_from_days(ms.div_euclid(86_400_000));
-    let (of_day, millis) = (ms.rem_euclid(86_400_000) / 1000, ms.rem_euclid(1000));
-    let fraction = if millis == 0 {
-        String::new()
-    } else {
-        format!(".{millis:03}")
+    let fraction = match ms.rem_euclid(1000) {
+        0 => String::new(),
+        millis => format!(".{millis:03}"),
     };
+    format!("{}{fraction}Z", seconds_text(ms))
+}
+
+/// The time of a line of the log: `2026-01-31T12:00:00.000+00:00`, from milliseconds since the
+/// epoch.
+pub fn log_time(ms: i64) -> String {
+    format!("{}.{:03}+00:00", seconds_text(ms), ms.rem_euclid(1000))
+}
+
+fn seconds_text(ms: i64) -> String {
+    let (y, m, d) = civil_from_days(ms.div_euclid(86_400_000));
+    let of_day = ms.rem_euclid(86_400_000) / 1000;
     format!(
-        "{y:04}-{m:02}-{d:02}T{:02}:{:02}:{:02}{fraction}Z",
+        "{y:04}-{m:02}-{d:02}T{:02}:{:02}:{:02}",
         of_day / 3600,
         of_day / 60 % 60,
         of_day % 60
@@ -411,6 +440,21 @@ mod tests {
         );
         let doc = parse_document(text).unwrap();
         assert_eq!(from_document(doc.doc(), Mode::Canonical).to_string(), text);
+    }
+
+    #[test]
+    fn the_log_shows_times_with_milliseconds_and_uuids() {
+        assert_eq!(log_time(0), "1970-01-01T00:00:00.000+00:00");
+        assert_eq!(log_time(951_782_400_123), "2000-02-29T00:00:00.123+00:00");
+        assert_eq!(log_time(1_795_359_599_999), "2026-11-22T14:59:59.999+00:00");
+        assert_eq!(log_time(-1), "1969-12-31T23:59:59.999+00:00");
+        let text = concat!(
+            r#"{"n":1,"d":2.0,"t":{"$date":"1969-12-31T23:59:59.999+00:00"},"#,
+            r#""u":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"},"#,
+            r#""b":{"$binary":{"base64":"AAEC","subType":"04"}}}"#
+        );
+        let doc = parse_document(text).unwrap();
+        assert_eq!(from_document(doc.doc(), Mode::Log).to_string(), text);
     }
 
     #[test]

@@ -25,8 +25,7 @@ pub use bson::{
     Tag, Timestamp, Value, validate,
 };
 pub use compare::{Collate, compare, compare_with};
-pub use decimal::Decimal128;
-pub use decimal_arith::Rounding;
+pub use decimal::{Decimal128, Rounding};
 pub use error::{ErrorKind, MongoError, Result};
 pub use namespace::Namespace;
 pub use number::Number;

@@ -135,6 +135,17 @@ impl Number {
     }
 }
 
+impl Value<'_> {
+    /// The number as an `i64` when it has exactly that value (any numeric type).
+    pub fn as_i64_exact(&self) -> Option<i64> {
+        Number::of(self)?.to_i64_exact()
+    }
+    /// The number as the nearest double (any numeric type).
+    pub fn as_f64(&self) -> Option<f64> {
+        Some(Number::of(self)?.to_f64())
+    }
+}
+
 fn compare_f64(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b)
         .unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))

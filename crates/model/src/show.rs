@@ -3,7 +3,19 @@
 use crate::{Array, Doc, Value};
 use std::fmt::{Formatter, Result, Write};
 
-pub(crate) fn doc(d: Doc<'_>, f: &mut Formatter<'_>) -> Result {
+impl std::fmt::Debug for Doc<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        doc(*self, f)
+    }
+}
+
+impl std::fmt::Debug for Array<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        array(*self, f)
+    }
+}
+
+fn doc(d: Doc<'_>, f: &mut Formatter<'_>) -> Result {
     if d.is_empty() {
         return f.write_str("{}");
     }
@@ -17,7 +29,7 @@ pub(crate) fn doc(d: Doc<'_>, f: &mut Formatter<'_>) -> Result {
     f.write_str(" }")
 }
 
-pub(crate) fn array(a: Array<'_>, f: &mut Formatter<'_>) -> Result {
+fn array(a: Array<'_>, f: &mut Formatter<'_>) -> Result {
     if a.is_empty() {
         return f.write_str("[]");
     }

@@ -3,7 +3,7 @@
 
 use crate::net::{Class, ConnHandle, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
 use commands::dispatch::spec::flag;
-use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence};
+use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence, WaitFor};
 use logs::{Entry, REDACTED, Severity, component, id};
 use model::{Doc, DocBuf};
 use std::sync::Arc;
@@ -35,6 +35,7 @@ struct StoredRequest {
     legacy_db: Option<String>,
     exhaust_allowed: bool,
     waited: bool,
+    class: Class,
 }
 
 /// A connection's socket, as [`Link`].
@@ -56,7 +57,7 @@ impl CommandHandler {
     }
 
     fn run(&self, client: &mut Client, request: &Request<'_>, reply: &mut Vec<u8>) -> Next {
-        let store = |waited: bool| StoredRequest {
+        let store = |waited: bool, class: Class| StoredRequest {
             body: request.body.to_buf(),
             sequences: request
                 .sequences
@@ -67,6 +68,7 @@ impl CommandHandler {
             legacy_db: request.legacy_db.map(str::to_owned),
             exhaust_allowed: request.exhaust_allowed,
             waited,
+            class,
         };
         match self
             .dispatcher
@@ -83,11 +85,15 @@ impl CommandHandler {
                 Next::Durable(pos.0)
             }
             Outcome::Exhaust => {
-                client.again = Some(store(false));
+                client.again = Some(store(false, Class::Short));
                 Next::Stream
             }
-            Outcome::Wait { until_us, .. } => {
-                client.again = Some(store(true));
+            Outcome::Wait { until_us, on } => {
+                let class = match on {
+                    WaitFor::Release => self.class_of(request),
+                    _ => Class::Short,
+                };
+                client.again = Some(store(true, class));
                 let now = self.dispatcher.service().clock.monotonic_us();
                 Next::Wait {
                     until: Instant::now() + Duration::from_micros(until_us.saturating_sub(now)),
@@ -98,6 +104,24 @@ impl CommandHandler {
 }
 
 impl CommandHandler {
+    /// Whether a request that was set aside may take long when it goes on.
+    fn class_of(&self, request: &Request<'_>) -> Class {
+        let name = request.body.first().map_or("", |(name, _)| name);
+        let row = self.dispatcher.commands().find(name);
+        let scripts = || {
+            commands::names_script(request.body.as_bytes())
+                || request
+                    .sequences
+                    .iter()
+                    .any(|s| commands::names_script(s.documents))
+        };
+        if row.is_some_and(|row| row.command.is(flag::LONG)) || scripts() {
+            Class::Long
+        } else {
+            Class::Short
+        }
+    }
+
     /// Whether a request may run a script: those do not share a thread with other connections.
     fn runs_scripts(&self, name: &str, request: &wire::Request<'_>) -> bool {
         match name {
@@ -127,7 +151,7 @@ impl Handler for CommandHandler {
         let link: Arc<dyn Link> = Arc::new(Socket(peer.handle.clone()));
         let address = peer.address.to_string();
         let mut connection = self.dispatcher.connect_linked(&address, Some(link));
-        connection.identity.came_in_at(peer.local);
+        connection.came_in_at(peer.local);
         self.dispatcher.service().connected(&connection.info);
         Client {
             connection,
@@ -184,6 +208,10 @@ impl Handler for CommandHandler {
             waited: false,
         };
         self.run(client, &request, reply)
+    }
+
+    fn class_of_waiting(&self, client: &Client) -> Class {
+        client.again.as_ref().map_or(Class::Short, |r| r.class)
     }
 
     fn resume(&self, client: &mut Client, reply: &mut Vec<u8>) -> Next {

@@ -1,17 +1,23 @@
 //! Configuration: command line over configuration file over defaults. Option names are mongod's
 //! wherever it has one.
 
+mod audit;
 mod logging;
+mod security;
 mod tls;
 
+pub use audit::{AuditArgs, Auditing};
 pub use logging::{LogArgs, Logging};
+pub use security::SecurityArgs;
 
 use crate::engines::{EngineOptions, NAMES};
 use crate::net::TlsMode;
 use crate::tls::TlsFiles;
+use audit::AuditSection;
 use clap::Args;
 use logging::{OperationProfiling, ProcessManagement, Sections, SystemLog};
 use model::DocBuf;
+use security::{Security, checks_access, encryption};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -77,16 +83,9 @@ pub struct ServeArgs {
     /// Compressors offered to clients, separated by commas [default: zstd,zlib,snappy]
     #[arg(long = "networkMessageCompressors", value_name = "LIST")]
     pub network_message_compressors: Option<String>,
-    /// Check access: users log in and may do what their roles allow
-    #[arg(long, conflicts_with = "noauth")]
-    pub auth: bool,
-    /// Do not check access, whatever the configuration file says
-    #[arg(long)]
-    pub noauth: bool,
-    /// Key file of a replica set; there is one member, so all it does is what it does on mongod
-    /// besides: access is checked
-    #[arg(long = "keyFile", value_name = "FILE")]
-    pub key_file: Option<PathBuf>,
+    /// Access, and encryption of the data.
+    #[command(flatten)]
+    pub security: SecurityArgs,
     /// TLS.
     #[command(flatten)]
     pub tls: TlsArgs,
@@ -106,6 +105,9 @@ pub struct ServeArgs {
     /// The log, the process, what is slow.
     #[command(flatten)]
     pub log: LogArgs,
+    /// The audit.
+    #[command(flatten)]
+    pub audit: AuditArgs,
 }
 
 #[derive(Deserialize, Default)]
@@ -124,6 +126,8 @@ struct File {
     process_management: Option<ProcessManagement>,
     #[serde(rename = "operationProfiling")]
     operation_profiling: Option<OperationProfiling>,
+    #[serde(rename = "auditLog")]
+    audit_log: AuditSection,
 }
 
 #[derive(Deserialize, Default)]
@@ -149,15 +153,6 @@ struct UnixSocket {
 #[serde(default, deny_unknown_fields)]
 struct Compression {
     compressors: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-struct Security {
-    authorization: Option<String>,
-    javascript_enabled: Option<bool>,
-    key_file: Option<PathBuf>,
-    redact_client_log_data: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -217,6 +212,8 @@ pub struct Settings {
     /// Access is checked.
     pub auth: bool,
     pub allow_open_access: bool,
+    /// File of the master key; the data is encrypted.
+    pub encryption_key_file: Option<PathBuf>,
     /// `None` without TLS.
     pub tls: Option<(TlsMode, TlsFiles)>,
     /// Server parameters, name and value as they were written.
@@ -228,6 +225,8 @@ pub struct Settings {
     pub metrics_bind_ip: IpAddr,
     /// The log, the process, what is slow.
     pub log: Logging,
+    /// `None` without an audit.
+    pub audit: Option<Auditing>,
 }
 
 impl Settings {
@@ -265,7 +264,8 @@ impl Settings {
         let addresses = args.bind_ip.clone().or(file.net.bind_ip);
         let set = args.repl_set.clone().or(file.replication.repl_set_name);
         let standalone = args.standalone || file.quarry.standalone;
-        let auth = checks_access(args, &file.security)?;
+        let auth = checks_access(&args.security, &file.security)?;
+        let encryption_key_file = encryption(&args.security, &file.security)?;
         let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
         let mut without_effect = Vec::new();
         let sections = Sections {
@@ -277,6 +277,7 @@ impl Settings {
         let log = Logging::of(&args.log, sections, &mut without_effect)?;
         Ok(Settings {
             without_effect,
+            audit: Auditing::of(&args.audit, file.audit_log, log.rotate)?,
             metrics_port: args.metrics_port.or(file.quarry.metrics_port),
             metrics_bind_ip: args
                 .metrics_bind_ip
@@ -286,6 +287,7 @@ impl Settings {
             tls: tls(&args.tls, file.net.tls)?,
             auth,
             allow_open_access,
+            encryption_key_file,
             parameters: parameters(&file.set_parameter, &args.set_parameter)?,
             dbpath: path.unwrap_or_else(|| PathBuf::from("data")),
             port: args.port.or(file.net.port).unwrap_or(27017),
@@ -315,6 +317,7 @@ impl Settings {
             bytes: crate::memory::Parts::of(self.memory_bytes).engine,
             journal_commit_interval_ms: self.journal_commit_interval_ms,
             repair: self.repair,
+            key_file: self.encryption_key_file.as_deref(),
         }
     }
 
@@ -326,9 +329,19 @@ impl Settings {
             "net": { "bindIp": bind.as_str(), "port": i32::from(self.port) },
             "storage": { "dbPath": path.as_str(), "engine": self.storage_engine.as_str() }
         };
-        if self.auth {
+        if self.auth || self.encryption_key_file.is_some() {
+            let file = self.encryption_key_file.as_ref();
+            let file = file.map(|f| f.display().to_string());
             d.append(|w| {
-                w.doc("security").put("authorization", "enabled");
+                let mut security = w.doc("security");
+                if self.auth {
+                    security.put("authorization", "enabled");
+                }
+                if let Some(file) = &file {
+                    security
+                        .put("enableEncryption", true)
+                        .put("encryptionKeyFile", file.as_str());
+                }
             });
         }
         if let Some(name) = &self.replica_set {
@@ -337,58 +350,11 @@ impl Settings {
             });
         }
         self.log.parsed(&mut d);
+        if let Some(audit) = &self.audit {
+            audit.parsed(&mut d);
+        }
         d
     }
-}
-
-/// Whether access is checked. A key file says so, too; it must be one that mongod takes.
-fn checks_access(args: &ServeArgs, file: &Security) -> Result<bool, String> {
-    let named = match file.authorization.as_deref() {
-        None => None,
-        Some("enabled") => Some(true),
-        Some("disabled") => Some(false),
-        Some(other) => {
-            return Err(format!(
-                "security.authorization must be enabled or disabled, given {other}"
-            ));
-        }
-    };
-    let key_file = args.key_file.as_ref().or(file.key_file.as_ref());
-    if let Some(path) = key_file {
-        check_key_file(path)?;
-    }
-    if args.noauth {
-        return match key_file {
-            Some(_) => Err("noauth contradicts keyFile, which has access checked".to_owned()),
-            None => Ok(false),
-        };
-    }
-    Ok(args.auth || named.unwrap_or(key_file.is_some()))
-}
-
-/// A key has 6 to 1024 characters of base64 and is readable by its owner alone.
-fn check_key_file(path: &Path) -> Result<(), String> {
-    use std::os::unix::fs::PermissionsExt;
-    let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| format!("cannot read the key file {shown}: {e}"))?;
-    let mode = std::fs::metadata(path)
-        .map_err(|e| format!("cannot read the key file {shown}: {e}"))?
-        .permissions()
-        .mode();
-    if mode & 0o077 != 0 {
-        return Err(format!(
-            "the key file {shown} may be read by others than its owner; chmod 600 it"
-        ));
-    }
-    let key: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let base64 = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
-    if !(6..=1024).contains(&key.len()) || !key.iter().all(base64) {
-        return Err(format!(
-            "the key file {shown} must hold 6 to 1024 characters of base64"
-        ));
-    }
-    Ok(())
 }
 
 impl Settings {

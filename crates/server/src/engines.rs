@@ -1,5 +1,8 @@
 //! The engine factory. A new engine is one arm here.
 
+use cipher::DataKey;
+#[cfg(feature = "rocksdb")]
+use cipher::MasterKey;
 use std::path::Path;
 use std::sync::Arc;
 #[cfg(any(feature = "rocksdb", feature = "lmdb"))]
@@ -28,19 +31,44 @@ pub struct EngineOptions<'a> {
     pub journal_commit_interval_ms: u64,
     /// Open a damaged journal with the commits before the damage.
     pub repair: bool,
+    /// File of the master key; the data is encrypted.
+    pub key_file: Option<&'a Path>,
+}
+
+/// An engine that is open.
+pub struct Opened {
+    /// The engine.
+    pub engine: Arc<dyn Engine>,
+    /// What its files are sealed with.
+    pub data_key: Option<Arc<DataKey>>,
+}
+
+impl Opened {
+    fn plain(engine: impl Engine + 'static) -> Opened {
+        Opened {
+            engine: Arc::new(engine),
+            data_key: None,
+        }
+    }
 }
 
 /// Opens an engine.
 ///
 /// # Errors
 /// One line that says what to do.
-pub fn open(options: &EngineOptions<'_>) -> Result<Arc<dyn Engine>, String> {
+pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
+    if options.key_file.is_some() && options.name != "rocksdb" {
+        return Err(format!(
+            "data is encrypted by --storageEngine rocksdb only, given {}",
+            options.name
+        ));
+    }
     match options.name {
         #[cfg(feature = "rocksdb")]
         "rocksdb" => open_rocksdb(options),
         #[cfg(feature = "lmdb")]
         "lmdb" => open_lmdb(options),
-        "memory" => Ok(Arc::new(MemoryEngine::new())),
+        "memory" => Ok(Opened::plain(MemoryEngine::new())),
         other => Err(format!(
             "unknown storage engine {other}; this build has {}",
             NAMES.join(" and ")
@@ -49,26 +77,33 @@ pub fn open(options: &EngineOptions<'_>) -> Result<Arc<dyn Engine>, String> {
 }
 
 #[cfg(feature = "rocksdb")]
-fn open_rocksdb(options: &EngineOptions<'_>) -> Result<Arc<dyn Engine>, String> {
+fn open_rocksdb(options: &EngineOptions<'_>) -> Result<Opened, String> {
     let path = options.path;
     engine_rocksdb::raise_open_files_limit();
     let bytes = usize::try_from(options.bytes).unwrap_or(usize::MAX);
     let mut config = engine_rocksdb::Config::with_budget(path, bytes);
     config.journal_commit_interval_ms = options.journal_commit_interval_ms;
     config.repair = options.repair;
+    if let Some(file) = options.key_file {
+        let key = MasterKey::read(file).map_err(|e| e.to_string())?;
+        config.master_key = Some(Arc::new(key));
+    }
     match engine_rocksdb::RocksEngine::open(config) {
         Ok(engine) => {
             if let Some(report) = engine.repaired() {
                 println!("quarry: repaired {}: {report}", path.display());
             }
-            Ok(Arc::new(engine))
+            Ok(Opened {
+                data_key: engine.data_key(),
+                engine: Arc::new(engine),
+            })
         }
         Err(e) => Err(advice(&e, &path.display().to_string())),
     }
 }
 
 #[cfg(feature = "lmdb")]
-fn open_lmdb(options: &EngineOptions<'_>) -> Result<Arc<dyn Engine>, String> {
+fn open_lmdb(options: &EngineOptions<'_>) -> Result<Opened, String> {
     if options.repair {
         return Err("--repair is for the journal of rocksdb; lmdb has none".to_owned());
     }
@@ -77,7 +112,7 @@ fn open_lmdb(options: &EngineOptions<'_>) -> Result<Arc<dyn Engine>, String> {
             system's page cache, outside of --memory"
     );
     match engine_lmdb::LmdbEngine::open(&engine_lmdb::Config::at(options.path)) {
-        Ok(engine) => Ok(Arc::new(engine)),
+        Ok(engine) => Ok(Opened::plain(engine)),
         Err(e) => Err(advice(&e, &options.path.display().to_string())),
     }
 }
@@ -91,6 +126,9 @@ fn advice(e: &StorageError, path: &str) -> String {
         }
         StorageError::ForeignDirectory { .. } => {
             format!("{e}; choose an empty directory for --dbpath")
+        }
+        StorageError::NotUnlocked { .. } => {
+            format!("{e}; see --enableEncryption and --encryptionKeyFile; nothing was changed")
         }
         StorageError::NewerFormat { .. } => format!("cannot open {path}: {e}; use a newer quarry"),
         StorageError::Full { .. } => format!("cannot open {path}: {e}; free some space"),

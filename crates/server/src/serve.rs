@@ -6,6 +6,7 @@ use crate::memory::Parts;
 use crate::metrics_page::Endpoint;
 use crate::net::{NetStats, Server, Tls, Watermark};
 use crate::process::{self, PidFile};
+use crate::protect::{self, CODE_JOURNAL, LOG_FLUSH};
 use crate::report::{self, Trouble};
 use crate::{engines, net};
 use ::memory::Budget;
@@ -33,8 +34,6 @@ pub struct ServeError {
 const CODE_OPTIONS: u8 = 2;
 /// As mongod: an address cannot be bound.
 const CODE_NETWORK: u8 = 48;
-/// As mongod when it gives up on its storage.
-const CODE_JOURNAL: u8 = 14;
 /// As mongod: the data cannot be opened.
 const CODE_DATA: u8 = 100;
 
@@ -44,8 +43,6 @@ fn fail(code: u8) -> impl Fn(String) -> ServeError {
 
 /// How long open requests may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long the last lines of the log may take.
-const LOG_FLUSH: Duration = Duration::from_secs(2);
 
 /// Runs until SIGTERM or SIGINT.
 ///
@@ -123,18 +120,12 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     if process::is_in_background() {
         process::leave_terminal();
     }
-    // From here on a signal does not end the process: a start that is interrupted still closes what
-    // it opened.
-    let mut signals = signal_hook::iterator::Signals::new([
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGINT,
-        signal_hook::consts::SIGUSR1,
-    ])
-    .map_err(|e| fail(CODE_OPTIONS)(format!("cannot wait for signals: {e}")))?;
+    let mut signals = signals()?;
     if settings.storage_engine != "memory" {
         prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
     }
-    let engine = engines::open(&settings.engine()).map_err(fail(CODE_DATA))?;
+    let opened = engines::open(&settings.engine()).map_err(fail(CODE_DATA))?;
+    let engine = opened.engine;
     let clock = Arc::new(SystemClock::default());
     let store = open_store(settings, &engine, &clock)?;
     crate::memory::set_decay();
@@ -147,7 +138,10 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         let _ = store.close();
     })?;
     let service = service.shared();
-    let tls = start_tls(settings, &service).map_err(|e| {
+    protect::let_keys_rotate(settings, &service, opened.data_key);
+    let audited = protect::start_audit(settings, &service, log);
+    let tls = audited.and_then(|()| start_tls(settings, &service));
+    let tls = tls.map_err(|e| {
         let _ = store.close();
         fail(CODE_OPTIONS)(e)
     })?;
@@ -200,6 +194,19 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     Ok(())
 }
 
+/// From here on a signal does not end the process: a start that is interrupted still closes what it
+/// opened.
+fn signals() -> Result<signal_hook::iterator::Signals, ServeError> {
+    signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGINT,
+        // A terminal that was closed; mongod ends, too.
+        signal_hook::consts::SIGHUP,
+        signal_hook::consts::SIGUSR1,
+    ])
+    .map_err(|e| fail(CODE_OPTIONS)(format!("cannot wait for signals: {e}")))
+}
+
 /// Opens the store over the engine; a member of a set logs its changes.
 fn open_store(
     settings: &Settings,
@@ -246,6 +253,7 @@ fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeErr
         service.access.without_localhost_exception();
     }
     let loaded = service.state.load(&service.store);
+    let loaded = loaded.and_then(|()| service.keep_version());
     loaded.map_err(|e| {
         let reason = e.message();
         fail(CODE_DATA)(format!("cannot read the stored settings: {reason}"))
@@ -274,6 +282,7 @@ fn serve_until_signal(
             report::signal(signal, name)
                 .iter()
                 .for_each(|e| service.tell(e));
+            service.audit_ending();
             break;
         }
         // What went wrong stands in the log, which goes on in the old file.
@@ -432,6 +441,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
         log,
         auth: settings.auth,
         memory,
+        seals_files: settings.encryption_key_file.is_some(),
         scripting: settings.scripting,
         optimize_pipelines: true,
     }

@@ -102,6 +102,13 @@ pub enum StorageError {
         /// Which file at which byte, and what is missing.
         found: String,
     },
+    /// At open: the data is encrypted and the key does not fit, or it is not encrypted although a
+    /// key was given. Nothing was changed.
+    #[error("{found}")]
+    NotUnlocked {
+        /// What is there and what was given.
+        found: String,
+    },
     /// At open: written by a newer version.
     #[error("data directory has on-disk format {found}, this program reads up to {supported}")]
     NewerFormat {
@@ -134,6 +141,7 @@ impl StorageError {
             | Self::Locked { .. }
             | Self::ForeignDirectory { .. }
             | Self::JournalDamaged { .. }
+            | Self::NotUnlocked { .. }
             | Self::NewerFormat { .. } => true,
             Self::Io { .. } | Self::Corrupt { .. } | Self::Undetermined => false,
         }

@@ -22,6 +22,7 @@ pub fn storage(e: StorageError) -> MongoError {
         StorageError::Io { .. }
         | StorageError::Corrupt { .. }
         | StorageError::JournalDamaged { .. }
+        | StorageError::NotUnlocked { .. }
         | StorageError::Contract(_)
         | StorageError::Undetermined => code::INTERNAL_ERROR,
     };

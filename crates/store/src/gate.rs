@@ -7,16 +7,17 @@
 //! twice can wait for itself. Keep the token and hand it on.
 
 use crate::log::Waker;
-use crate::released::{Registered, Waiters};
+use crate::released::{LOOK, Registered, Waiters};
 use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
-
-/// How often a wait asks whether it may go on.
-const LOOK: Duration = Duration::from_millis(50);
+use std::time::Instant;
 
 /// Set while a change waits or runs; the other bits count who is inside.
 const CLOSED: u32 = 1 << 31;
+
+/// What is waited for without a thread: that the gate opens, that nobody is inside.
+const OPEN: u64 = 0;
+const EMPTY: u64 = 1;
 
 /// The gate of one collection.
 #[derive(Default)]
@@ -35,6 +36,9 @@ pub struct Entered<'g>(&'g Gate);
 /// Alone until dropped.
 pub struct Closed<'g>(&'g Gate);
 
+/// Newcomers are kept out until dropped, by a change that is alone or waits to be.
+pub struct Closing(Arc<Gate>);
+
 impl Gate {
     /// Enters; waits while a change runs.
     pub fn enter(&self) -> Entered<'_> {
@@ -48,23 +52,26 @@ impl Gate {
     /// # Errors
     /// Those of `go_on`.
     pub fn enter_while<E>(&self, go_on: &dyn Fn() -> Result<(), E>) -> Result<Entered<'_>, E> {
-        let mut until = Instant::now();
-        while !self.enter_until(until) {
+        let mut inside = self.try_enter();
+        while !inside {
             go_on()?;
-            until = Instant::now() + LOOK;
+            inside = self.enter_until(Instant::now() + LOOK);
         }
         Ok(Entered(self))
     }
 
+    /// Enters unless a change waits or runs; false when it has not.
+    fn try_enter(&self) -> bool {
+        let before = self.state.fetch_add(1, Ordering::AcqRel);
+        if before & CLOSED != 0 {
+            self.leave();
+        }
+        before & CLOSED == 0
+    }
+
     /// Enters; the caller must balance it with [`Gate::leave`].
     pub fn enter_unguarded(&self) {
-        loop {
-            let before = self.state.fetch_add(1, Ordering::AcqRel);
-            if before & CLOSED == 0 {
-                return;
-            }
-            // A change has begun: undo the increment, and wait until the change is over.
-            self.leave();
+        while !self.try_enter() {
             let mut closed = self.closed.lock();
             while *closed {
                 self.changed.wait(&mut closed);
@@ -74,12 +81,7 @@ impl Gate {
 
     /// As [`Gate::enter_unguarded`], giving up at `until`; true when it has entered.
     pub fn enter_until(&self, until: Instant) -> bool {
-        loop {
-            let before = self.state.fetch_add(1, Ordering::AcqRel);
-            if before & CLOSED == 0 {
-                return true;
-            }
-            self.leave();
+        while !self.try_enter() {
             let mut closed = self.closed.lock();
             while *closed {
                 if self.changed.wait_until(&mut closed, until).timed_out() {
@@ -87,6 +89,7 @@ impl Gate {
                 }
             }
         }
+        true
     }
 
     /// Ends what [`Gate::enter_unguarded`] began.
@@ -96,6 +99,9 @@ impl Gate {
             // The lock makes sure that the change either has not looked yet or is waiting.
             drop(self.closed.lock());
             self.changed.notify_all();
+            if let Some(waiters) = self.waiters.get() {
+                waiters.released(EMPTY);
+            }
         }
     }
 
@@ -135,6 +141,19 @@ impl Gate {
         Ok(Closed(self))
     }
 
+    /// Keeps newcomers out from now on; `None` when another change still does at `until`.
+    pub fn begin_closing(self: &Arc<Gate>, until: Instant) -> Option<Closing> {
+        let mut closed = self.closed.lock();
+        while *closed {
+            if self.changed.wait_until(&mut closed, until).timed_out() && *closed {
+                return None;
+            }
+        }
+        *closed = true;
+        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+        Some(Closing(Arc::clone(self)))
+    }
+
     fn open(&self) {
         let mut closed = self.closed.lock();
         self.state.fetch_and(!CLOSED, Ordering::AcqRel);
@@ -142,15 +161,52 @@ impl Gate {
         drop(closed);
         self.changed.notify_all();
         if let Some(waiters) = self.waiters.get() {
-            waiters.released(0);
+            waiters.released(OPEN);
         }
     }
 
     /// Has `waker` called when the change that waits or runs is over; `None` when there is none.
     pub fn when_open(&self, waker: Waker) -> Option<Registered> {
-        let registered = self.waiters.get_or_init(Arc::default).register(0, waker);
+        let registered = self.waiters.get_or_init(Arc::default).register(OPEN, waker);
         let closed = *self.closed.lock();
         closed.then_some(registered)
+    }
+}
+
+impl Closing {
+    /// Whether it is of this gate.
+    pub fn is_of(&self, gate: &Arc<Gate>) -> bool {
+        Arc::ptr_eq(&self.0, gate)
+    }
+
+    /// Waits until everybody inside has left; false when somebody is there still at `until`.
+    pub fn is_alone_by(&self, until: Instant) -> bool {
+        let gate = &self.0;
+        let alone = || gate.state.load(Ordering::Acquire) == CLOSED;
+        let mut closed = gate.closed.lock();
+        while !alone() {
+            if gate.changed.wait_until(&mut closed, until).timed_out() {
+                return alone();
+            }
+        }
+        true
+    }
+
+    /// Has `waker` called when nobody is inside any more; `None` when nobody is now.
+    pub fn when_alone(&self, waker: Waker) -> Option<Registered> {
+        let gate = &self.0;
+        let registered = gate
+            .waiters
+            .get_or_init(Arc::default)
+            .register(EMPTY, waker);
+        let _closed = gate.closed.lock();
+        (gate.state.load(Ordering::Acquire) != CLOSED).then_some(registered)
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.open();
     }
 }
 

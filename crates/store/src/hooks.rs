@@ -4,6 +4,7 @@
 use crate::log::{LogSettings, Waker};
 use crate::released::Registered;
 use model::{Collate, Doc, MongoError, Namespace, Result, code};
+use std::any::Any;
 use std::sync::Arc;
 
 /// Decides whether a document belongs into a partial index.
@@ -69,8 +70,8 @@ pub trait Hooks: Send + Sync {
     }
 
     /// Whom to call when what the operation of the calling thread waits for is released; `None`
-    /// when it has to wait on its thread, as it must once it has changed something (see
-    /// [`crate::commits_of_thread`]).
+    /// when it has to wait on its thread, as it must when it has changed something that its next
+    /// run would not know of (see [`crate::commits_of_thread`]).
     fn waker(&self) -> Option<Waker> {
         None
     }
@@ -79,6 +80,16 @@ pub trait Hooks: Send + Sync {
     /// run again when its waker was called; until then it keeps this.
     fn set_aside(&self, registered: Registered) {
         drop(registered);
+    }
+
+    /// Keeps what the operation of the calling thread, which is set aside, needs for its next run.
+    fn keep(&self, what: Box<dyn Any + Send>) {
+        drop(what);
+    }
+
+    /// What the run before of the operation of the calling thread has kept; once.
+    fn kept(&self) -> Option<Box<dyn Any + Send>> {
+        None
     }
 
     /// Whether the operation of the calling thread may change a collection. Asked right before

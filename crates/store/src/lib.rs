@@ -32,7 +32,7 @@ pub use commit::commits_of_thread;
 pub use ddl::SameIndex;
 pub use format::diff::{Paths, Set, Touched, apply as apply_diff};
 pub use format::record::Header;
-pub use gate::{Closed, Entered, Gate};
+pub use gate::{Closed, Closing, Entered, Gate};
 pub use hooks::{Hooks, NoHooks, Places, Predicate, Terms};
 pub use index::text::TextPart;
 pub use index::{FieldKind, Index, IndexField, KeyInterval};

@@ -110,15 +110,25 @@ impl LockTable {
         own: Option<Owner>,
         until: Option<Instant>,
     ) -> Result<Held<'_>, Claimed> {
+        loop {
+            match self.try_lock(keys, own) {
+                Ok(held) => return Ok(held),
+                Err(Claimed(key)) => self.wait_for_release(key, own, until)?,
+            }
+        }
+    }
+
+    /// As [`LockTable::lock_for`], without waiting for claims.
+    ///
+    /// # Errors
+    /// [`Claimed`] when another owner has claimed one of the keys.
+    pub fn try_lock(&self, keys: &mut KeyIds, own: Option<Owner>) -> Result<Held<'_>, Claimed> {
         keys.sort_unstable();
         keys.dedup();
-        loop {
-            let held = self.lock_stripes(keys);
-            let Some(key) = held.claimed(keys, own) else {
-                return Ok(held);
-            };
-            drop(held);
-            self.wait_for_release(key, own, until)?;
+        let held = self.lock_stripes(keys);
+        match held.claimed(keys, own) {
+            None => Ok(held),
+            Some(key) => Err(Claimed(key)),
         }
     }
 

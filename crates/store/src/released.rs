@@ -6,6 +6,10 @@ use crate::log::Waker;
 use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How often a wait on a thread asks whether it may go on.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// Everybody who waits for things of one kind, which have numbers.
 #[derive(Default)]

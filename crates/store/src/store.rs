@@ -184,6 +184,21 @@ impl Store {
         self.open_locked(&self.lock_catalog(), ns)
     }
 
+    /// The same as a reader of `view` finds it: a transaction sees what it has made itself.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn collection_in(
+        &self,
+        view: &ReadView,
+        ns: &Namespace,
+    ) -> Result<Option<Arc<Collection>>> {
+        match view.made_as(ns) {
+            None => self.collection(ns),
+            made => Ok(made),
+        }
+    }
+
     /// Waits until no change of the catalog is under way. A handle found while its collection is
     /// being replaced is good for nothing; after this the name leads to the new one.
     pub fn wait_for_catalog(&self) {

@@ -53,6 +53,11 @@ fn scan(tokens: TokenStream, inside: &mut Vec<String>, source: &mut Source) {
                     continue;
                 }
             }
+            // `pub(in PATH)` says who may import, and imports nothing.
+            Some("pub") if is_visibility(trees.get(at + 1)) => {
+                at += 2;
+                continue;
+            }
             Some("fn") => note_function(&trees, at, source),
             Some(_) if !is_path_tail(&trees, at) && is_colons(&trees, at + 1) => {
                 let mut path = vec![word.unwrap_or_default()];
@@ -195,6 +200,14 @@ fn is_public(trees: &[TokenTree], at: usize) -> bool {
     is_pub(before(1)) || (matches!(before(1), Some(TokenTree::Group(_))) && is_pub(before(2)))
 }
 
+/// The `(in PATH)` of `pub(in PATH)`.
+fn is_visibility(tree: Option<&TokenTree>) -> bool {
+    let Some(TokenTree::Group(group)) = tree else {
+        return false;
+    };
+    ident(group.stream().into_iter().next().as_ref()).is_some_and(|word| word == "in")
+}
+
 fn is_path_tail(trees: &[TokenTree], at: usize) -> bool {
     at >= 2 && is_colons(trees, at - 2)
 }
@@ -253,6 +266,14 @@ mod tests {
         );
         assert_eq!(source.uses[6].1, path("deep"));
         assert_eq!(source.exports, [("Thing".to_owned(), path("inner::Thing"))]);
+    }
+
+    #[test]
+    fn who_may_see_an_item_is_no_use() {
+        let source =
+            read("pub(in crate::a::b) struct S(pub(in super::c) T, pub (super::d::E, U));");
+        let uses = source.unwrap().uses;
+        assert_eq!(uses, [(path("super::d::E"), Vec::new())]);
     }
 
     #[test]

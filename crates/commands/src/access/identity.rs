@@ -67,7 +67,7 @@ impl Identity {
     }
 
     /// Notes at which of our addresses the client came in.
-    pub fn came_in_at(&mut self, server: Option<IpAddr>) {
+    pub(crate) fn came_in_at(&mut self, server: Option<IpAddr>) {
         self.server = server;
     }
 

@@ -13,13 +13,13 @@ mod rights;
 mod service;
 pub(crate) mod user;
 
-pub(crate) use catalog::{ROLES, USERS};
+pub(crate) use catalog::{ROLES, USERS, VERSION};
 pub(crate) use identity::Attempt;
 pub use identity::Identity;
 pub(crate) use login::{
     Login, from_base64, mechanism, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start,
     x509,
 };
-pub(crate) use rights::{Rights, refused};
+pub(crate) use rights::{Rights, refused, without_secrets};
 pub use service::Access;
 pub use user::User;

@@ -80,6 +80,14 @@ pub(crate) static COMMANDS: &[Command] = &[
         rotate_certificates,
     ),
     Command::new(
+        "rotateEncryptionKey",
+        "seals the data key by what the file of the master key holds now",
+        Privilege::Cluster(&[auth::Action::RotateCertificates]),
+        flag::ADMIN,
+        &[],
+        rotate_encryption_key,
+    ),
+    Command::new(
         "dropConnections",
         "closes pooled connections to other servers, of which a single server has none",
         Privilege::Cluster(&[auth::Action::DropConnections]),
@@ -111,6 +119,22 @@ fn rotate_certificates(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     Ok(Outcome::Reply)
+}
+
+fn rotate_encryption_key(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let Some(rotate) = cx.service.state.rotate_encryption_key.get() else {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "the data is not encrypted: there is no key to rotate"
+        );
+    };
+    let result = rotate();
+    let number = result.as_ref().err().map_or(0, |_| code::OPERATION_FAILED);
+    cx.service.audit("rotateEncryptionKey", number, |_| {});
+    match result {
+        Ok(()) => Ok(Outcome::Reply),
+        Err(e) => bail!(code::OPERATION_FAILED, "the key stays as it was: {e}"),
+    }
 }
 
 fn fsync(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

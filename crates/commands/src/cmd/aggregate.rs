@@ -181,7 +181,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     check_read_concern(cx, args.pipeline)?;
     let (ns, options) = target(cx, args.coll)?;
     let coll = match &options.target {
-        PipelineSource::Collection(ns) => cx.service.store.collection(ns)?,
+        PipelineSource::Collection(ns) => cx.collection(ns)?,
         PipelineSource::Database(_) => None,
     };
     if let PipelineSource::Collection(ns) = &options.target {

@@ -3,9 +3,10 @@
 use crate::crud::args::bulk::BULK_WRITE;
 use crate::crud::args::{BulkArgs, BulkOp};
 use crate::crud::capped;
-use crate::crud::change::Done;
 use crate::crud::collection::collection;
 use crate::crud::document_id::with_id;
+use crate::crud::done::Done;
+use crate::crud::selector::Middle;
 use crate::crud::statement::{
     WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
 };
@@ -15,6 +16,7 @@ use crate::ddl::identity::match_uuid;
 use crate::ddl::timeseries::Series;
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
 use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
@@ -50,52 +52,38 @@ fn int(n: i64) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
+/// What a `bulkWrite` has done so far.
+#[derive(Default)]
+struct Written {
+    totals: Totals,
+    results: Vec<DocBuf>,
+    /// Operations that have ended, and those that were counted.
+    ended: usize,
+    counted: usize,
+    /// The operation behind them, when it was set aside in its middle.
+    middle: Option<Middle>,
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let a = BulkArgs::of(&cx.args)?;
-    let mut env = environment(cx, &CollationArg::Default(None))?;
-    let (mut totals, mut results) = (Totals::default(), Vec::new());
-    let ids = cx
-        .retry
-        .as_mut()
-        .map(|r| r.ids(&cx.args, a.ops.len()))
-        .transpose()?
-        .unwrap_or_default();
-    for (i, op) in a.ops.iter().enumerate() {
-        cx.interrupt.check()?;
-        if env.cluster_time.is_some() {
-            // Each operation is one of its own.
-            env.cluster_time = Some(cx.service.operation_time());
-        }
-        let result = one(cx, &mut env, &a, op, ids.get(i..=i).unwrap_or_default());
-        report(&mut cx.reported, &result, is_multi(op));
-        match result {
-            Ok(done) => {
-                let result = count(op, &done, i, &mut totals);
-                if !a.errors_only {
-                    results.push(result);
-                }
-            }
-            Err(e) if cx.ends_command(&e) => return Err(e),
-            Err(e) => {
-                totals.errors += 1;
-                results.push(failure(op, i, &e));
-                if !cx.statement_failed(a.ordered) {
-                    break;
-                }
-            }
-        }
+    let mut written = cx.progress.done::<Written>();
+    let result = all(cx, &a, &mut written);
+    if let Err(e) = result {
+        let result = Err(e);
+        cx.progress.keep(written, &result);
+        return result;
     }
     let info = CursorInfo {
         ns: "admin.$cmd.bulkWrite".to_owned(),
         ..cx.cursor_info()
     };
     cx.first_batch(
-        Box::new(Listing::new(results)),
+        Box::new(Listing::new(written.results)),
         info,
         BatchLimit::of(a.batch_size),
         false,
     )?;
-    let t = totals;
+    let t = written.totals;
     let w = &mut cx.reply;
     w.put("nErrors", t.errors)
         .put("nInserted", t.inserted)
@@ -104,6 +92,47 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     w.put("nUpserted", t.upserted).put("nDeleted", t.deleted);
     report_retried(cx);
     Ok(Outcome::Reply)
+}
+
+fn all(cx: &mut Ctx<'_, '_>, a: &BulkArgs<'_>, written: &mut Written) -> Result<()> {
+    let mut env = environment(cx, &CollationArg::Default(None))?;
+    let ids = cx
+        .retry
+        .as_mut()
+        .map(|r| r.ids(&cx.args, a.ops.len()))
+        .transpose()?
+        .unwrap_or_default();
+    for (i, op) in a.ops.iter().enumerate().skip(written.ended) {
+        cx.interrupt.check()?;
+        if env.cluster_time.is_some() {
+            // Each operation is one of its own.
+            env.cluster_time = Some(cx.service.operation_time());
+        }
+        let id = ids.get(i..=i).unwrap_or_default();
+        let result = one(cx, &mut env, a, (i, op), id, written);
+        report(&mut cx.reported, &result, is_multi(op));
+        let mut goes_on = true;
+        match result {
+            Ok(done) => {
+                let result = count(op, &done, i, &mut written.totals);
+                if !a.errors_only {
+                    written.results.push(result);
+                }
+            }
+            Err(e) if cx.ends_command(&e) => return Err(e),
+            Err(e) => {
+                written.totals.errors += 1;
+                written.results.push(failure(op, i, &e));
+                goes_on = cx.statement_failed(a.ordered);
+            }
+        }
+        written.ended += 1;
+        checkpoint();
+        if !goes_on {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// True for a statement about all documents that match.
@@ -119,8 +148,9 @@ fn one(
     cx: &mut Ctx<'_, '_>,
     env: &mut Env,
     a: &BulkArgs<'_>,
-    op: &BulkOp<'_>,
+    (i, op): (usize, &BulkOp<'_>),
     id: &[i32],
+    written: &mut Written,
 ) -> Result<Done> {
     let at = match op {
         BulkOp::Insert(at, _)
@@ -143,7 +173,10 @@ fn one(
         BulkOp::Delete(..) => OpClass::Delete,
         BulkOp::Refused(..) => OpClass::Update,
     };
-    cx.service.counters.add(class, 1);
+    if written.counted <= i {
+        cx.service.counters.add(class, 1);
+        written.counted = i + 1;
+    }
     single(&cx.retry, is_multi(op), "multi=true")?;
     match (earlier_effect(&mut cx.retry, id), op) {
         (Some(Effect::Deleted | Effect::Removed(_)), BulkOp::Update(..)) => {
@@ -162,6 +195,7 @@ fn one(
         keep: false,
         log: cx.retry.as_mut().map(|r| r.log(id, Keep::Fact)),
         transaction: transaction.as_deref(),
+        middle: Some(&mut written.middle),
     };
     match op {
         BulkOp::Insert(_, d) => insert(cx.service, ns, *d, options),

@@ -138,11 +138,13 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let new = (row.check)(value)?;
-    cx.service
-        .state
-        .cluster_parameters
-        .lock()
-        .insert(row.name, new);
+    let mut all = cx.service.state.cluster_parameters.lock();
+    let old = all.insert(row.name, new.clone()).unwrap_or_default();
+    drop(all);
+    cx.service.audit("setClusterParameter", 0, |w| {
+        w.doc("originalParameter").put(row.name, &old);
+        w.doc("updatedParameter").put(row.name, &new);
+    });
     Ok(Outcome::Reply)
 }
 

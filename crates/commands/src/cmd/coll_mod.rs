@@ -58,7 +58,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "collMod",
     "changes options of a collection or view",
     Privilege::Asked(crate::access::needs::coll_mod),
-    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
+    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE,
     ARGS,
     run,
 )
@@ -106,7 +106,9 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         return Ok(Outcome::Reply);
     }
     let command = logged(cx);
-    cx.service.modified(&ns.to_string(), command.doc());
+    if !cx.request.waited {
+        cx.service.modified(&ns.to_string(), command.doc());
+    }
     let options_change = options != *c.options();
     if options_change || change.is_none() {
         c.set_options(options, Some(command.clone()))?;

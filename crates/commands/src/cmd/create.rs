@@ -78,7 +78,11 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         names::may_create(&ns)?;
     }
     check_transaction(cx)?;
-    if let Some(there) = cx.service.store.collection(&ns)? {
+    if let Some(there) = cx.collection(&ns)? {
+        // Elsewhere a second time changes nothing.
+        if cx.transaction.is_some() {
+            bail!(code::NAMESPACE_EXISTS, "Collection {ns} already exists.");
+        }
         if same_options(there.options().doc(), options.doc()) {
             return Ok(Outcome::Reply);
         }
@@ -88,16 +92,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             there.options().doc()
         );
     }
+    let made_in = cx.transaction.as_deref();
     let c = cx
         .service
-        .store
-        .create_collection(&ns, options, names::new_uuid())?;
+        .create(&ns, options, names::new_uuid(), made_in)?;
     timeseries::add_own_index(&c)?;
-    if let Some(transaction) = &cx.transaction {
-        transaction.has_created(&c);
+    if cx.transaction.is_none() {
+        cx.service.ttl.track(&c);
     }
-    cx.service.created(&c);
-    cx.service.ttl.track(&c);
     Ok(Outcome::Reply)
 }
 

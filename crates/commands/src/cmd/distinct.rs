@@ -40,7 +40,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if args.key.contains('\0') {
         bail!(31032, "Distinct key cannot contain a null byte");
     }
-    let coll = cx.service.store.collection(&ns)?;
+    let coll = cx.collection(&ns)?;
     check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));

@@ -6,11 +6,12 @@ use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
+use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 
-const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE;
+const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE;
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
@@ -105,20 +106,33 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             cx.db
         );
     }
-    let entries = cx.service.store.list_collections(cx.db)?;
-    let (any, number) = (!entries.is_empty(), entries.len());
-    cx.service.drops_database(cx.db, None);
-    for e in entries {
+    if !cx.request.waited {
+        cx.service.drops_database(cx.db, None);
+    }
+    let mut dropped = cx.progress.done::<usize>();
+    let result = drop_all(cx, &mut dropped);
+    if result.is_ok() {
+        cx.service.drops_database(cx.db, Some(dropped));
+    }
+    cx.progress.keep(dropped, &result);
+    result.map(|()| Outcome::Reply)
+}
+
+/// Drops the collections of the database; adds to their number.
+fn drop_all(cx: &Ctx<'_, '_>, dropped: &mut usize) -> Result<()> {
+    for e in cx.service.store.list_collections(cx.db)? {
         let ns = Namespace::new(cx.db, &e.name)?;
         cx.service.store.drop_collection(&ns)?;
+        cx.service.audit_dropped(&ns);
         cx.service
             .forget(&ns, &killed(&format!("database dropped: {}", cx.db)));
+        *dropped += 1;
+        checkpoint();
     }
-    if any {
+    if *dropped > 0 {
         cx.service.store.note_database_dropped(cx.db)?;
     }
-    cx.service.drops_database(cx.db, Some(number));
-    Ok(Outcome::Reply)
+    Ok(())
 }
 
 fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -5,7 +5,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use crate::release::FCV;
+use crate::release::{FCV, FCV_BEFORE};
 use model::{Result, bail};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
@@ -22,9 +22,6 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 )
 .value(Kind::Str)];
 
-/// The release before the current one.
-const LAST: &str = "8.0";
-
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if !cx.args.bool("confirm", false) {
         bail!(
@@ -34,12 +31,13 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let version = cx.value().as_str().unwrap_or("");
-    if version != FCV && version != LAST {
+    if version != FCV && version != FCV_BEFORE {
         bail!(
             4_926_900,
-            "Invalid feature compatibility version value '{version}', expected '{LAST}' or '{FCV}'"
+            "Invalid feature compatibility version value '{version}', expected '{FCV_BEFORE}' or \
+                '{FCV}'"
         );
     }
-    version.clone_into(&mut cx.service.state.fcv.lock());
+    cx.service.set_version(version)?;
     Ok(Outcome::Reply)
 }

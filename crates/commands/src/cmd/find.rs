@@ -53,7 +53,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "Invalid collection name specified '{ns}'"
         );
     }
-    let coll = cx.service.store.collection(&ns)?;
+    let coll = cx.collection(&ns)?;
     check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     if let Some(c) = &coll
         && by_id(cx, &ns, &args, c)?

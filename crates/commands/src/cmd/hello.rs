@@ -230,7 +230,6 @@ fn speculate(cx: &mut Ctx<'_, '_>) -> Result<Option<DocBuf>> {
         cx.conn.identity.speculates();
         super::sasl::told(cx, entered.as_ref().map(|_| ()));
         let entered = entered.ok();
-        cx.conn.show_user();
         return Ok(entered.map(|s| model::doc! { "dbname": "$external", "user": s.as_str() }));
     }
     let (Ok(mechanism), Value::Binary(first)) = (mechanism(&on, name), asked.field("payload"))

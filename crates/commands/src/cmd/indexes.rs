@@ -6,6 +6,7 @@ use crate::ddl::{index_spec, names, timeseries};
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::progress::is_set_aside;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use crate::read::listing::Listing;
@@ -14,14 +15,19 @@ use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::state::service::Service;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
-use store::{Collection, Index};
+use store::{Collection, Index, Transaction};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "createIndexes",
         "builds indexes",
         Privilege::Collection(&[auth::Action::CreateIndex]),
-        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::IN_TRANSACTION,
+        flag::API_V1
+            | flag::WRITE_CONCERN
+            | flag::WRITE
+            | flag::LONG
+            | flag::IN_TRANSACTION
+            | flag::SET_ASIDE,
         &[
             arg("indexes", Kind::Array).required(),
             arg("ignoreUnknownIndexOptions", Kind::Bool),
@@ -57,7 +63,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "dropIndexes",
         "drops indexes",
         Privilege::Collection(&[auth::Action::DropIndex]),
-        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
+        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE,
         &[
             arg(
                 "index",
@@ -95,7 +101,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if documents.is_empty() {
         bail!(code::BAD_VALUE, "Must specify at least one index to create");
     }
-    let there = cx.service.store.collection(&ns)?;
+    let there = cx.collection(&ns)?;
     if there.as_ref().is_some_and(|c| c.is_view()) {
         bail!(
             code::COMMAND_NOT_SUPPORTED_ON_VIEW,
@@ -136,20 +142,12 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (c, created) = match there {
         Some(c) => (c, false),
         None => {
-            let store = &cx.service.store;
-            let c = store.create_collection(&ns, DocBuf::new(), names::new_uuid())?;
-            if let Some(transaction) = &cx.transaction {
-                transaction.has_created(&c);
-            }
-            (c, true)
+            let (uuid, made_in) = (names::new_uuid(), cx.transaction.as_deref());
+            (cx.service.create(&ns, DocBuf::new(), uuid, made_in)?, true)
         }
     };
-    if created {
-        cx.service.created(&c);
-    }
     let before = count(&c);
     let missing = missing(&c, &wanted)?;
-    check_transaction(cx, &c, missing)?;
     if before + missing > INDEXES_MAX {
         bail!(
             code::CANNOT_CREATE_INDEX,
@@ -157,8 +155,15 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 {INDEXES_MAX} allowed"
         );
     }
-    let none = build(cx.service, &c, wanted, &|| cx.interrupt.check())? == 0;
-    cx.service.ttl.track(&c);
+    let none = match &cx.transaction {
+        Some(t) => add(cx.service, &c, wanted, t)? == 0,
+        None => {
+            let go_on = || cx.interrupt.check();
+            let built = build(cx.service, &c, wanted, !cx.request.waited, &go_on)?;
+            cx.service.ttl.track(&c);
+            built == 0
+        }
+    };
     cx.reply
         .put("numIndexesBefore", shown(before))
         .put("numIndexesAfter", shown(count(&c)));
@@ -177,16 +182,21 @@ fn is_own_index(options: Doc<'_>, spec: Doc<'_>) -> Result<bool> {
     timeseries::own_index(options).map_or(Ok(false), |own| index_spec::conflicts(spec, own.doc()))
 }
 
-/// A transaction builds indexes only on what it has made itself and not written to.
-fn check_transaction(cx: &Ctx<'_, '_>, c: &Arc<Collection>, missing: usize) -> Result<()> {
-    match &cx.transaction {
-        Some(transaction) if missing > 0 && !transaction.has_created_empty(c) => bail!(
-            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            "Cannot create new indexes on existing collection {} in a multi-document transaction.",
-            c.ns()
-        ),
-        _ => Ok(()),
+/// Adds those that are not there to a collection of the transaction; the number added.
+fn add(
+    service: &Service,
+    c: &Arc<Collection>,
+    specs: Vec<DocBuf>,
+    transaction: &Transaction,
+) -> Result<usize> {
+    let mut added = 0;
+    for spec in specs {
+        let wanted = spec.clone();
+        let same = |old: Doc<'_>| index_spec::conflicts(wanted.doc(), old);
+        let new = service.store.create_index_in(c, spec, &same, transaction)?;
+        added += usize::from(new);
     }
+    Ok(added)
 }
 
 /// A clustered index is made with its collection; later it can only be named again.
@@ -225,11 +235,13 @@ fn missing(c: &Collection, wanted: &[DocBuf]) -> Result<usize> {
 }
 
 /// Builds those that are not there, all or none; the number built. What another command builds just
-/// now is waited for: it counts as there only when that has succeeded.
+/// now is waited for: it counts as there only when that has succeeded. `first` says that the
+/// command was not set aside, so that its beginning was not told yet.
 fn build(
     service: &Service,
     c: &Arc<Collection>,
     specs: Vec<DocBuf>,
+    first: bool,
     go_on: &dyn Fn() -> Result<()>,
 ) -> Result<usize> {
     let mut built: Vec<String> = Vec::new();
@@ -239,14 +251,16 @@ fn build(
         let same = |old: Doc<'_>| index_spec::conflicts(wanted.doc(), old);
         let other = |i: &Arc<Index>| matches!(same(i.spec()), Ok(false));
         let (starts, began_us) = (c.indexes().iter().all(other), service.clock.monotonic_us());
-        if starts {
+        if starts && first {
             service.index_starts(c.ns(), wanted.doc());
         }
         let result = c.create_index_unless(spec, &same, go_on);
         let took_ms = signed(service.clock.monotonic_us().saturating_sub(began_us) / 1000);
         match &result {
+            // Told of when it has run again.
+            waits if is_set_aside(waits) => {}
             ended if starts && !matches!(ended, Ok(false)) => {
-                service.index_ended((c.ns(), &name), took_ms, ended.as_ref().map(|_| ()))
+                service.index_ended((c.ns(), wanted.doc()), took_ms, ended.as_ref().map(|_| ()))
             }
             _ => {}
         }

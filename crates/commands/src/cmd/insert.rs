@@ -12,6 +12,8 @@ use crate::ddl::timeseries::Series;
 use crate::dispatch::args::{Arg, Kind, arg};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::interrupt::checkpoint;
+use crate::dispatch::progress::is_set_aside;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::StatementIds;
 use crate::dispatch::spec::{Durability, OpClass, Privilege};
@@ -48,91 +50,173 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .class(OpClass::Insert)
 .durability(Durability::OwnWrites)];
 
+/// What an `insert` has done so far.
+#[derive(Default)]
+struct Written {
+    /// Documents that were written or refused, from the first on.
+    ended: usize,
+    count: usize,
+    /// Documents that an earlier try of the command has written.
+    known: usize,
+    errors: Vec<(usize, MongoError)>,
+    pos: CommitPos,
+}
+
+impl Written {
+    /// Adds what became of the documents at these positions.
+    fn add(&mut self, done: Inserted, positions: &[usize], documents: usize) {
+        let position = |at: usize| positions.get(at).copied().unwrap_or(documents);
+        self.count += done.count;
+        self.pos = self.pos.max(done.pos);
+        let refused = done.errors.into_iter();
+        self.errors.extend(refused.map(|(at, e)| (position(at), e)));
+        self.ended = position(done.seen);
+    }
+}
+
+/// Documents as they are stored, with their positions in the command.
+#[derive(Default)]
+struct Ready<'a> {
+    documents: Vec<Cow<'a, [u8]>>,
+    positions: Vec<usize>,
+    /// Their numbers in the session.
+    ids: StatementIds,
+    /// Those that cannot be stored.
+    refused: Vec<(usize, MongoError)>,
+    /// Positions of those that an earlier try of the command has written.
+    known: Vec<usize>,
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let mut written = cx.progress.done::<Written>();
+    let result = insert_all(cx, &mut written);
+    if result.is_ok() {
+        reply(cx, &written);
+    }
+    cx.progress.keep(written, &result);
+    result.map(|()| Outcome::Reply)
+}
+
+fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     let ns = names::own(cx)?;
     let documents = cx.args.documents("insert", "documents")?;
     check_batch(documents.len())?;
     let ordered = cx.args.bool("ordered", true) || cx.transaction.is_some();
-    cx.service.counters.add(
-        OpClass::Insert,
-        i64::try_from(documents.len()).unwrap_or(0) - 1,
-    );
+    if !cx.request.waited {
+        cx.service.counters.add(
+            OpClass::Insert,
+            i64::try_from(documents.len()).unwrap_or(0) - 1,
+        );
+    }
     if let Some(series) = names::series_of_buckets(cx.service, &ns)? {
-        return restore(cx, &series, documents.iter().copied(), ordered);
+        return restore(cx, &series, &documents, ordered, written);
     }
     let coll = collection(cx, &ns)?;
+    let ready = ready(cx, &coll, &documents, ordered, written.ended)?;
+    let docs: Vec<Doc<'_>> = ready
+        .documents
+        .iter()
+        .map(|d| Doc::from_prefix(d))
+        .collect();
+    cx.interrupt.check()?;
+    let mut done = Inserted::default();
+    let mut result = insert_into(cx, &coll, &docs, ordered, &ready.ids, &mut done);
+    let none = written.ended == 0 && Collection::inserts_at_once(&docs);
+    if replaced(&result) && none && cx.transaction.is_none() {
+        let service = cx.service;
+        result = service.while_replaced(|| {
+            let coll = collection(cx, &ns)?;
+            done = Inserted::default();
+            insert_into(cx, &coll, &docs, ordered, &ready.ids, &mut done)
+        });
+    }
+    if is_set_aside(&result) {
+        written.add(done, &ready.positions, documents.len());
+        let ended = |at: &usize| *at < written.ended;
+        written.known += ready.known.iter().filter(|at| ended(at)).count();
+        let refused = ready.refused.into_iter().filter(|(at, _)| ended(at));
+        written.errors.extend(refused);
+        return result;
+    }
+    result?;
+    let stopped = ordered && !done.errors.is_empty();
+    written.add(done, &ready.positions, documents.len());
+    if !stopped {
+        written.errors.extend(ready.refused);
+    }
+    written.known += ready.known.len();
+    written.errors.sort_by_key(|(i, _)| *i);
+    written.ended = documents.len();
+    match cx.transaction {
+        // Set aside here, the next run finds all documents ended.
+        None => capped::inserted(cx.service, &coll),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Prepares the documents from position `from` on; with `ordered` only those before the first that
+/// cannot be stored.
+fn ready<'a>(
+    cx: &mut Ctx<'_, '_>,
+    coll: &Arc<Collection>,
+    documents: &[Doc<'a>],
+    ordered: bool,
+    from: usize,
+) -> Result<Ready<'a>> {
     let validate = if cx.args.bool("bypassDocumentValidation", false) {
         None
     } else {
-        Validator::of(cx.service, &coll)?
+        Validator::of(cx.service, coll)?
     };
     let form = Form {
         validate,
-        series: Series::of(&coll),
+        series: Series::of(coll),
     };
-    let mut errors: Vec<(usize, MongoError)> = Vec::new();
-    let mut ready: Vec<(usize, Cow<'_, [u8]>)> = Vec::with_capacity(documents.len());
-    let all_ids = cx
+    let ids = cx
         .retry
         .as_mut()
         .map(|r| r.ids(&cx.args, documents.len()))
         .transpose()?
         .unwrap_or_default();
-    let mut ids = StatementIds::new();
-    let mut known = 0;
-    for (i, d) in documents.iter().enumerate() {
-        if let (Some(r), Some(id)) = (&mut cx.retry, all_ids.get(i)) {
-            if r.done(*id).is_some() {
-                known += 1;
-                continue;
-            }
-            ids.push(*id);
+    let mut ready = Ready {
+        documents: Vec::with_capacity(documents.len()),
+        positions: Vec::with_capacity(documents.len()),
+        ..Ready::default()
+    };
+    for (i, d) in documents.iter().enumerate().skip(from) {
+        let id = ids.get(i).copied();
+        if let (Some(r), Some(id)) = (&mut cx.retry, id)
+            && r.done(id).is_some()
+        {
+            ready.known.push(i);
+            continue;
         }
         match prepare(cx, *d, i).and_then(|p| form.apply(p)) {
-            Ok(p) => ready.push((i, p)),
+            Ok(p) => {
+                ready.documents.push(p);
+                ready.positions.push(i);
+                ready.ids.extend(id);
+            }
             Err(e) => {
-                ids.pop();
-                errors.push((i, e));
+                ready.refused.push((i, e));
                 if ordered {
                     break;
                 }
             }
         }
     }
-    let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
-    cx.interrupt.check()?;
-    let mut done = insert_into(cx, &coll, &docs, ordered, &ids);
-    if replaced(&done) && Collection::inserts_at_once(&docs) && cx.transaction.is_none() {
-        let service = cx.service;
-        done = service.while_replaced(|| {
-            let coll = collection(cx, &ns)?;
-            insert_into(cx, &coll, &docs, ordered, &ids)
-        });
-    }
-    let mut done = done?;
-    if cx.transaction.is_none() {
-        capped::inserted(cx.service, &coll)?;
-    }
-    let stopped = ordered && !done.errors.is_empty();
-    if stopped {
-        errors.clear();
-    }
-    let position = |at: usize| ready.get(at).map_or(at, |(i, _)| *i);
-    let refused = std::mem::take(&mut done.errors);
-    errors.extend(refused.into_iter().map(|(at, e)| (position(at), e)));
-    errors.sort_by_key(|(i, _)| *i);
-    reply(cx, &done, known, &errors);
-    Ok(Outcome::Reply)
+    Ok(ready)
 }
 
 /// What tools insert into the buckets of a time-series collection: each document is a bucket, whose
 /// measurements are inserted.
-fn restore<'d>(
+fn restore(
     cx: &mut Ctx<'_, '_>,
     series: &Arc<Collection>,
-    buckets: impl ExactSizeIterator<Item = Doc<'d>>,
+    buckets: &[Doc<'_>],
     ordered: bool,
-) -> Result<Outcome> {
+    written: &mut Written,
+) -> Result<()> {
     if cx.transaction.is_some() {
         bail!(
             code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
@@ -149,41 +233,45 @@ fn restore<'d>(
         .map(|r| r.ids(&cx.args, buckets.len()))
         .transpose()?
         .unwrap_or_default();
-    let (mut done, mut errors, mut known) = (Inserted::default(), Vec::new(), 0);
-    for (i, bucket) in buckets.enumerate() {
+    for (i, bucket) in buckets.iter().enumerate().skip(written.ended) {
         cx.interrupt.check()?;
         let mut ids = StatementIds::new();
         if let (Some(r), Some(id)) = (&mut cx.retry, all_ids.get(i)) {
             if r.done(*id).is_some() {
-                known += 1;
+                written.known += 1;
+                written.ended = i + 1;
                 continue;
             }
             ids.push(*id);
         }
-        let inserted = shown(cx, bucket, &form).and_then(|bucket| {
+        let inserted = shown(cx, *bucket, &form).and_then(|bucket| {
             // The statement is the bucket; it is recorded with its first measurement.
             let mut log = cx.retry.as_mut().map(|r| r.log(&ids, Keep::Fact));
-            let mut written = series.restore_bucket(&bucket, log.as_mut())?;
-            match written.errors.pop() {
-                None => Ok(written.pos),
+            let mut inserted = series.restore_bucket(&bucket, log.as_mut())?;
+            match inserted.errors.pop() {
+                None => Ok(inserted.pos),
                 Some((_, e)) => Err(e),
             }
         });
+        if is_set_aside(&inserted) {
+            return inserted.map(|_| ());
+        }
         match inserted {
             Ok(pos) => {
-                done.count += 1;
-                done.pos = pos;
+                written.count += 1;
+                written.pos = written.pos.max(pos);
             }
             Err(e) => {
-                errors.push((i, e));
+                written.errors.push((i, e));
                 if ordered {
                     break;
                 }
             }
         }
+        written.ended = i + 1;
     }
-    reply(cx, &done, known, &errors);
-    Ok(Outcome::Reply)
+    written.ended = buckets.len();
+    Ok(())
 }
 
 /// A bucket as a tool gives it.
@@ -216,19 +304,20 @@ fn shown(cx: &Ctx<'_, '_>, bucket: Doc<'_>, form: &SeriesOptions) -> Result<Show
     })
 }
 
-fn reply(cx: &mut Ctx<'_, '_>, done: &Inserted, known: usize, errors: &[(usize, MongoError)]) {
+fn reply(cx: &mut Ctx<'_, '_>, written: &Written) {
+    let Written { errors, known, .. } = written;
     if !cx.is_unacknowledged() {
-        cx.reply
-            .put("n", i32::try_from(done.count + known).unwrap_or(i32::MAX));
+        let n = i32::try_from(written.count + known).unwrap_or(i32::MAX);
+        cx.reply.put("n", n);
         write_errors(&mut cx.reply, errors);
         report_retried(cx);
     }
-    if done.pos != CommitPos::default() {
-        cx.reported.own_write(done.pos);
+    if written.pos != CommitPos::default() {
+        cx.reported.own_write(written.pos);
     }
     cx.failed |= cx.transaction.is_some() && !errors.is_empty();
     // A refusal tells of what was there, a retry of what its first try wrote.
-    if !errors.is_empty() || known > 0 {
+    if !errors.is_empty() || *known > 0 {
         cx.reported.others();
     }
 }
@@ -239,12 +328,14 @@ fn insert_into(
     docs: &[Doc<'_>],
     ordered: bool,
     ids: &StatementIds,
-) -> Result<Inserted> {
+    done: &mut Inserted,
+) -> Result<()> {
     if let Some(transaction) = &cx.transaction {
-        return coll.insert_in(docs, true, transaction);
+        *done = coll.insert_in(docs, true, transaction)?;
+        return Ok(());
     }
     let mut log = cx.retry.as_mut().map(|r| r.log(ids, Keep::Fact));
-    coll.insert_logged(docs, ordered, log.as_mut())
+    coll.insert_told(docs, ordered, log.as_mut(), done, &checkpoint)
 }
 
 /// What a collection asks of its documents.
@@ -269,7 +360,7 @@ impl Form {
 
 /// The collection, made when it is not there.
 fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
-    if let Some(c) = cx.service.store.collection(ns)? {
+    if let Some(c) = cx.collection(ns)? {
         check_uuid(cx, ns, Some(c.uuid()))?;
         if c.is_view() {
             bail!(

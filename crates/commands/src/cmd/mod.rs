@@ -5,6 +5,7 @@ pub(crate) mod access_info;
 pub(crate) mod admin;
 pub(crate) mod aggregate;
 pub(crate) mod apply_ops;
+pub(crate) mod audit;
 pub(crate) mod build_info;
 pub(crate) mod bulk_write;
 pub(crate) mod capped;

@@ -2,8 +2,9 @@
 
 use crate::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::args::{DeleteOp, FindAndModifyArgs, UpdateOp, WriteArgs};
-use crate::crud::change::Done;
 use crate::crud::collection::collection;
+use crate::crud::done::Done;
+use crate::crud::selector::Middle;
 use crate::crud::statement::{
     WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
 };
@@ -12,6 +13,7 @@ use crate::ddl::names;
 use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
 use crate::dispatch::spec::{Durability, OpClass, Privilege};
@@ -77,7 +79,59 @@ fn put_matched(reply: &mut DocWriter<'_>, matched: i64, upserted: &[(usize, Owne
     }
 }
 
+/// What an `update` or `delete` has done so far.
+#[derive(Default)]
+struct Written {
+    /// Statements that have ended.
+    ended: usize,
+    matched: i64,
+    modified: i64,
+    upserted: Vec<(usize, OwnedValue)>,
+    errors: Vec<(usize, MongoError)>,
+    /// The statement behind them, when it was set aside in its middle.
+    middle: Option<Middle>,
+}
+
+impl Written {
+    /// Adds the outcome of a statement; false when the next must not run.
+    ///
+    /// # Errors
+    /// An error that ends the whole command.
+    fn add(&mut self, cx: &mut Ctx<'_, '_>, result: Result<Done>, ordered: bool) -> Result<bool> {
+        let i = self.ended;
+        let goes_on = match result {
+            Ok(done) => {
+                self.matched += done.matched;
+                self.modified += done.modified;
+                self.upserted.extend(done.upserted.map(|id| (i, id)));
+                true
+            }
+            Err(e) if cx.ends_command(&e) => return Err(e),
+            Err(e) => {
+                self.errors.push((i, e));
+                cx.statement_failed(ordered)
+            }
+        };
+        self.ended += 1;
+        checkpoint();
+        Ok(goes_on)
+    }
+}
+
 fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let mut written = cx.progress.done::<Written>();
+    let result = update_all(cx, &mut written);
+    if result.is_ok() && !cx.is_unacknowledged() {
+        put_matched(&mut cx.reply, written.matched, &written.upserted);
+        cx.reply.put("nModified", small(written.modified));
+        write_errors(&mut cx.reply, &written.errors);
+        report_retried(cx);
+    }
+    cx.progress.keep(written, &result);
+    result.map(|()| Outcome::Reply)
+}
+
+fn update_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     let transaction = cx.transaction.clone();
     let ns = names::own(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
@@ -90,16 +144,13 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .collect::<Result<Vec<_>>>()?;
     collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
-    let (mut matched, mut modified) = (0, 0);
-    let mut upserted: Vec<(usize, OwnedValue)> = Vec::new();
-    let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let ids = cx
         .retry
         .as_mut()
         .map(|r| r.ids(&cx.args, ops.len()))
         .transpose()?
         .unwrap_or_default();
-    for (i, op) in ops.iter().enumerate() {
+    for (i, op) in ops.iter().enumerate().skip(written.ended) {
         cx.interrupt.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
         let result = single(&cx.retry, op.multi, "multi=true").and_then(|()| match earlier_effect(
@@ -114,46 +165,37 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             Some(effect) => Ok(Done::before(effect)),
             None => {
                 let log = cx.retry.as_mut().map(|r| r.log(id, Keep::Fact));
-                one_update(
-                    cx.service,
-                    &mut env,
-                    &ns,
-                    op,
-                    WriteOptions {
-                        bypass: a.bypass_validation,
-                        log,
-                        transaction: transaction.as_deref(),
-                        ..WriteOptions::default()
-                    },
-                )
+                let options = WriteOptions {
+                    bypass: a.bypass_validation,
+                    log,
+                    transaction: transaction.as_deref(),
+                    middle: Some(&mut written.middle),
+                    ..WriteOptions::default()
+                };
+                one_update(cx.service, &mut env, &ns, op, options)
             }
         });
         report(&mut cx.reported, &result, op.multi);
-        match result {
-            Ok(done) => {
-                matched += done.matched;
-                modified += done.modified;
-                upserted.extend(done.upserted.map(|id| (i, id)));
-            }
-            Err(e) if cx.ends_command(&e) => return Err(e),
-            Err(e) => {
-                errors.push((i, e));
-                if !cx.statement_failed(a.ordered) {
-                    break;
-                }
-            }
+        if !written.add(cx, result, a.ordered)? {
+            break;
         }
     }
-    if !cx.is_unacknowledged() {
-        put_matched(&mut cx.reply, matched, &upserted);
-        cx.reply.put("nModified", small(modified));
-        write_errors(&mut cx.reply, &errors);
-        report_retried(cx);
-    }
-    Ok(Outcome::Reply)
+    Ok(())
 }
 
 fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let mut written = cx.progress.done::<Written>();
+    let result = delete_all(cx, &mut written);
+    if result.is_ok() && !cx.is_unacknowledged() {
+        cx.reply.put("n", small(written.matched));
+        write_errors(&mut cx.reply, &written.errors);
+        report_retried(cx);
+    }
+    cx.progress.keep(written, &result);
+    result.map(|()| Outcome::Reply)
+}
+
+fn delete_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     let transaction = cx.transaction.clone();
     let ns = names::own(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
@@ -166,15 +208,13 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .collect::<Result<Vec<_>>>()?;
     collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
-    let mut n = 0;
-    let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let ids = cx
         .retry
         .as_mut()
         .map(|r| r.ids(&cx.args, ops.len()))
         .transpose()?
         .unwrap_or_default();
-    for (i, op) in ops.iter().enumerate() {
+    for (i, op) in ops.iter().enumerate().skip(written.ended) {
         cx.interrupt.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
         let result = single(&cx.retry, op.multi, "limit=0").and_then(|()| {
@@ -182,39 +222,22 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 Some(effect) => Ok(Done::before(effect)),
                 None => {
                     let log = cx.retry.as_mut().map(|r| r.log(id, Keep::Fact));
-                    one_delete(
-                        cx.service,
-                        &mut env,
-                        &ns,
-                        op,
-                        Doc::EMPTY,
-                        WriteOptions {
-                            log,
-                            transaction: transaction.as_deref(),
-                            ..WriteOptions::default()
-                        },
-                    )
+                    let options = WriteOptions {
+                        log,
+                        transaction: transaction.as_deref(),
+                        middle: Some(&mut written.middle),
+                        ..WriteOptions::default()
+                    };
+                    one_delete(cx.service, &mut env, &ns, op, Doc::EMPTY, options)
                 }
             }
         });
         report(&mut cx.reported, &result, op.multi);
-        match result {
-            Ok(done) => n += done.matched,
-            Err(e) if cx.ends_command(&e) => return Err(e),
-            Err(e) => {
-                errors.push((i, e));
-                if !cx.statement_failed(a.ordered) {
-                    break;
-                }
-            }
+        if !written.add(cx, result, a.ordered)? {
+            break;
         }
     }
-    if !cx.is_unacknowledged() {
-        cx.reply.put("n", small(n));
-        write_errors(&mut cx.reply, &errors);
-        report_retried(cx);
-    }
-    Ok(Outcome::Reply)
+    Ok(())
 }
 
 /// The projection of the returned document.
@@ -351,6 +374,7 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                     keep: true,
                     log,
                     transaction: transaction.as_deref(),
+                    ..WriteOptions::default()
                 },
             )
         }

@@ -127,8 +127,20 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let mut was = None;
     for (name, value) in changes {
+        let audit = &cx.service.state.audit;
+        if name == "auditAuthorizationSuccess" && audit.is_changed_by_clients() {
+            bail!(
+                code::ILLEGAL_OPERATION,
+                "auditAuthorizationSuccess is set by setAuditConfig, because the audit runs with \
+                    runtimeConfiguration"
+            );
+        }
         was = Some(cx.service.state.parameters.set(name, value)?);
+        cx.service.audit("setParameter", 0, |w| {
+            w.put("name", name).put("value", value);
+        });
     }
+    cx.service.follow_audit_parameters();
     cx.service.limit_scripts();
     cx.service.follow_log_parameters();
     let Some(was) = was else {

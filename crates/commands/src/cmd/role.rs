@@ -2,6 +2,7 @@
 //! `revokePrivilegesFromRole`, `grantRolesToRole`, `revokeRolesFromRole`.
 
 use crate::access::{ROLES, USERS, needs};
+use crate::cmd::audit::{Shown, audited};
 use crate::dispatch::args::{Arg, Kind, arg};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -35,7 +36,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs::create_role),
         FLAGS,
         CREATE,
-        create,
+        |cx| audited(cx, &ROLE_EVENT, create),
     )
     .value(Kind::Str),
     Command::new(
@@ -44,7 +45,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs::update_role),
         FLAGS,
         UPDATE,
-        update,
+        |cx| audited(cx, &ROLE_EVENT, update),
     )
     .value(Kind::Str),
     Command::new(
@@ -53,7 +54,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Database(&[Action::DropRole]),
         FLAGS,
         &[],
-        drop_one,
+        |cx| audited(cx, &ROLE_EVENT, drop_one),
     )
     .value(Kind::Str),
     Command::new(
@@ -62,7 +63,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Database(&[Action::DropRole]),
         FLAGS,
         &[],
-        drop_all,
+        |cx| audited(cx, &ROLE_EVENT, drop_all),
     ),
     Command::new(
         "grantPrivilegesToRole",
@@ -70,7 +71,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs::grant_privileges),
         FLAGS,
         PRIVILEGES,
-        |cx| change_privileges(cx, true),
+        |cx| audited(cx, &ROLE_EVENT, |cx| change_privileges(cx, true)),
     )
     .value(Kind::Str),
     Command::new(
@@ -79,7 +80,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs::revoke_privileges),
         FLAGS,
         PRIVILEGES,
-        |cx| change_privileges(cx, false),
+        |cx| audited(cx, &ROLE_EVENT, |cx| change_privileges(cx, false)),
     )
     .value(Kind::Str),
     Command::new(
@@ -88,7 +89,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs::grant_roles),
         FLAGS,
         OF_ROLES,
-        |cx| change_roles(cx, true),
+        |cx| audited(cx, &ROLE_EVENT, |cx| change_roles(cx, true)),
     )
     .value(Kind::Str),
     Command::new(
@@ -97,10 +98,16 @@ pub(crate) static COMMANDS: &[Command] = &[
         Row::Asked(needs::revoke_roles),
         FLAGS,
         OF_ROLES,
-        |cx| change_roles(cx, false),
+        |cx| audited(cx, &ROLE_EVENT, |cx| change_roles(cx, false)),
     )
     .value(Kind::Str),
 ];
+
+/// What the audit is told of these commands.
+static ROLE_EVENT: Shown = Shown {
+    name: "role",
+    fields: &["roles", "privileges", "authenticationRestrictions"],
+};
 
 /// A document with one field written anew; it keeps its place, or goes to the end.
 pub(crate) fn replaced(doc: Doc<'_>, field: &str, write: impl Fn(&mut DocWriter<'_>)) -> DocBuf {

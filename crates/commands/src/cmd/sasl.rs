@@ -58,6 +58,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         flag::NO_AUTH | flag::LENIENT,
         &[],
         |cx| {
+            cx.service
+                .logged_out(&cx.conn.info, "the client has logged out");
             cx.conn.identity.log_out();
             cx.conn.show_user();
             Ok(Outcome::Reply)
@@ -89,8 +91,10 @@ fn reply(cx: &mut Ctx<'_, '_>, done: bool, payload: &[u8]) -> Outcome {
     Outcome::Reply
 }
 
-/// Tells the log how an attempt to log in has ended.
+/// Shows others who is logged in now, and tells the log how an attempt to log in has ended.
 pub(super) fn told(cx: &mut Ctx<'_, '_>, result: std::result::Result<(), &MongoError>) {
+    // The event of the audit names the user that has just come in.
+    cx.conn.show_user();
     let attempt = cx.conn.identity.take_attempt();
     cx.service.authenticated(&cx.conn.info, attempt, result);
 }
@@ -142,7 +146,6 @@ fn go_on(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         ended => told(cx, ended.as_ref().map(|_| ())),
     }
     let login = login?;
-    cx.conn.show_user();
     Ok(match login {
         Login::More(answer) => reply(cx, false, &answer),
         Login::Done(answer) => reply(cx, true, &answer),
@@ -173,7 +176,6 @@ fn authenticate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let entered = x509(&cx.service.access, &mut cx.conn.identity, claimed);
     told(cx, entered.as_ref().map(|_| ()));
     let subject = entered?;
-    cx.conn.show_user();
     cx.reply
         .put("dbname", "$external")
         .put("user", subject.as_str());

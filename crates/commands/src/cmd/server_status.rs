@@ -8,6 +8,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{CommandTable, Kinds, OpClass, Privilege, flag};
 use crate::read::stats::{signed, write_latency};
 use crate::release::VERSION;
+use crate::state::admission::GateFigures;
 use crate::state::machine::Process;
 use crate::state::service::Service;
 use metrics::LatencyCounts;
@@ -64,6 +65,7 @@ static SECTIONS: &[Section] = &[
     ("opLatencies", true, op_latencies),
     ("opcounters", true, op_counters),
     ("opcountersRepl", true, op_counters_repl),
+    ("queues", true, queues),
     ("repl", true, repl),
     ("storageEngine", true, storage_engine),
     ("transactions", true, transactions),
@@ -210,10 +212,12 @@ fn running(s: &Facts<'_>) -> (i32, i32, i32) {
 fn global_lock(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let total_us = s.uptime_ms().saturating_mul(1000);
     let (readers, writers, others) = running(s);
-    let queued = s.state.queued_writers.load(Relaxed);
+    let [reads, writes] = s.state.admission.figures();
+    let queued = s.state.queued_writers.load(Relaxed) + writes.queue_length;
+    let waiting = reads.queue_length;
     doc_fields!(w;
         "totalTime": total_us,
-        "currentQueue": { "total": queued, "readers": 0i64, "writers": queued },
+        "currentQueue": { "total": queued + waiting, "readers": waiting, "writers": queued },
         "activeClients": { "total": readers + writers + others, "readers": readers,
             "writers": writers }
     );
@@ -317,10 +321,34 @@ fn transactions(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     }
 }
 
+fn available(gate: &GateFigures) -> i64 {
+    (gate.total - gate.out).max(0)
+}
+
+/// Who runs and who waits to.
+fn queues(s: &Facts<'_>, w: &mut DocWriter<'_>) {
+    let mut execution = w.doc("execution");
+    for (name, gate) in ["read", "write"]
+        .into_iter()
+        .zip(s.state.admission.figures())
+    {
+        let mut one = execution.doc(name);
+        doc_fields!(one;
+            "out": gate.out, "available": available(&gate), "totalTickets": gate.total,
+            "normalPriority": {
+                "newAdmissions": gate.admissions, "queueLength": gate.queue_length,
+                "addedToQueue": gate.queued, "removedFromQueue": gate.left_queue,
+                "totalTimeQueuedMicros": gate.queued_us
+            },
+            "rejected": gate.rejected
+        );
+    }
+}
+
 /// What monitoring tools read of WiredTiger's section, filled with the engine's own numbers.
 fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let e = s.engine_numbers();
-    let (readers, writers, _) = running(s);
+    let [reads, writes] = s.state.admission.figures();
     doc_fields!(w;
         "uri": "statistics:",
         "cache": {
@@ -330,7 +358,12 @@ fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
             "bytes read into cache": e.read_bytes,
             "bytes written from cache": e.written_bytes
         },
-        "concurrentTransactions": { "read": { "out": readers }, "write": { "out": writers } }
+        "concurrentTransactions": {
+            "read": { "out": reads.out, "available": available(&reads),
+                "totalTickets": reads.total },
+            "write": { "out": writes.out, "available": available(&writes),
+                "totalTickets": writes.total }
+        }
     );
 }
 

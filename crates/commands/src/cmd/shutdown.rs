@@ -36,6 +36,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     cx.service
         .log('I', "COMMAND", "Shutting down: a client has asked for it");
+    cx.service.audit_ending();
     shut_down();
     Ok(Outcome::Close)
 }

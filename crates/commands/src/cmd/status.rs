@@ -231,12 +231,21 @@ fn log_rotate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         ];
         return Err(wrong_type("logRotate.logRotate", &v, &tags));
     }
-    if let Some(kind) = v.as_str().filter(|kind| *kind != "server") {
-        bail!(
-            code::NO_SUCH_KEY,
-            "no log of the kind '{kind}' can be rotated, only 'server'"
-        );
+    let service = cx.service;
+    match v.as_str() {
+        None => service.rotate_log()?,
+        Some("server") => service.rotate_server_log()?,
+        Some("audit") if service.state.audit.is_on() => service.rotate_audit()?,
+        Some(kind) => {
+            let known = match service.state.audit.is_on() {
+                true => "'server' and 'audit'",
+                false => "'server'",
+            };
+            bail!(
+                code::NO_SUCH_KEY,
+                "no log of the kind '{kind}' can be rotated, only {known}"
+            );
+        }
     }
-    cx.service.rotate_log()?;
     Ok(Outcome::Reply)
 }

@@ -46,7 +46,12 @@ fn commit(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.interrupt.check_write()?;
     }
     let durable_reads = session.durable_reads();
+    let made = session.made();
     let pos = session.commit(&cx.service.store, number, &cx.service.state.transactions)?;
+    for c in &made {
+        cx.service.created(c);
+        cx.service.ttl.track(c);
+    }
     cx.reported.own_write(pos);
     if durable_reads {
         cx.reported.others();

@@ -2,6 +2,7 @@
 //! `revokeRolesFromUser`.
 
 use crate::access::{USERS, needs, rounds};
+use crate::cmd::audit::{Shown, audited};
 use crate::cmd::role::{check_roles, replaced, roles_of, with, write_roles};
 use crate::dispatch::args::{Arg, Kind, arg};
 use crate::dispatch::command::Command;
@@ -31,7 +32,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Asked(needs::create_user),
         FLAGS | flag::SECRET,
         USER,
-        create,
+        |cx| audited(cx, &USER_EVENT, create),
     )
     .value(Kind::Str),
     Command::new(
@@ -40,7 +41,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Asked(needs::update_user),
         FLAGS | flag::SECRET,
         USER,
-        update,
+        |cx| audited(cx, &USER_EVENT, update),
     )
     .value(Kind::Str),
     Command::new(
@@ -49,7 +50,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Database(&[Action::DropUser]),
         FLAGS,
         &[],
-        drop_one,
+        |cx| audited(cx, &USER_EVENT, drop_one),
     )
     .value(Kind::Str),
     Command::new(
@@ -58,7 +59,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Database(&[Action::DropUser]),
         FLAGS,
         &[],
-        drop_all,
+        |cx| audited(cx, &USER_EVENT, drop_all),
     ),
     Command::new(
         "grantRolesToUser",
@@ -66,7 +67,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Asked(needs::grant_roles),
         FLAGS,
         ROLES,
-        |cx| change_roles(cx, true),
+        |cx| audited(cx, &USER_EVENT, |cx| change_roles(cx, true)),
     )
     .value(Kind::Str),
     Command::new(
@@ -75,10 +76,16 @@ pub(crate) static COMMANDS: &[Command] = &[
         Privilege::Asked(needs::revoke_roles),
         FLAGS,
         ROLES,
-        |cx| change_roles(cx, false),
+        |cx| audited(cx, &USER_EVENT, |cx| change_roles(cx, false)),
     )
     .value(Kind::Str),
 ];
+
+/// What the audit is told of these commands: never a password.
+static USER_EVENT: Shown = Shown {
+    name: "user",
+    fields: &["customData", "roles", "authenticationRestrictions"],
+};
 
 /// The user the command names.
 fn own(cx: &Ctx<'_, '_>) -> UserName {

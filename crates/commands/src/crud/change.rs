@@ -4,69 +4,21 @@
 use super::args::{DeleteOp, Mods, UpdateOp};
 use super::capped;
 use super::document_id::with_id;
-use super::selector::Selector;
+use super::done::Done;
+use super::selector::{Middle, Selector};
 use super::touched;
 use super::validator::Validator;
 use crate::state::service::Service;
-use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, code};
+use model::{Bump, Doc, DocBuf, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::update::{Applied, Update, UpdateCx, upsert_base};
 use std::sync::Arc;
-use store::{Change, CommitPos, Effect, Keep, Modified, StatementLog, Touched};
+use store::{Change, CommitPos, Keep, Modified, StatementLog, Touched};
 
 /// Attempts of an upsert while other writers insert the same key.
 const UPSERT_TRIES: usize = 5;
-
-/// The outcome of an update or delete.
-#[derive(Debug, Default)]
-pub(crate) struct Done {
-    pub(crate) matched: i64,
-    pub(crate) modified: i64,
-    pub(crate) upserted: Option<OwnedValue>,
-    pub(crate) pos: CommitPos,
-    /// The document before and after, when asked for.
-    pub(crate) before: Option<DocBuf>,
-    pub(crate) after: Option<DocBuf>,
-}
-
-impl Done {
-    /// What an earlier try of the same statement did.
-    pub(crate) fn before(effect: Effect) -> Done {
-        let one = Done {
-            matched: 1,
-            ..Done::default()
-        };
-        match effect {
-            Effect::Inserted | Effect::Deleted => one,
-            Effect::Updated => Done { modified: 1, ..one },
-            Effect::Upserted(id) => Done {
-                upserted: Some(id.doc().field("_id").to_owned_value()),
-                ..Done::default()
-            },
-            Effect::UpdatedBefore(d) => Done {
-                modified: 1,
-                before: Some(d),
-                ..one
-            },
-            Effect::UpdatedAfter(d) => Done {
-                modified: 1,
-                after: Some(d),
-                ..one
-            },
-            Effect::Removed(d) => Done {
-                before: Some(d),
-                ..one
-            },
-            Effect::Made(d) => Done {
-                upserted: Some(d.doc().field("_id").to_owned_value()),
-                after: Some(d),
-                ..Done::default()
-            },
-        }
-    }
-}
 
 fn pos_of(m: Modified) -> CommitPos {
     match m {
@@ -86,11 +38,12 @@ pub(crate) fn delete(
     sort: Doc<'_>,
     keep: bool,
     mut log: Option<StatementLog<'_>>,
+    middle: &mut Option<Middle>,
 ) -> Result<Done> {
     let filter = &t.filter.filter;
     let by_id = t.key_by_id();
     if op.multi && by_id.is_none() {
-        return delete_many(t, filter);
+        return delete_many(t, filter, middle);
     }
     let mut done = Done::default();
     loop {
@@ -128,10 +81,9 @@ pub(crate) fn delete(
     }
 }
 
-fn delete_many(t: &Selector<'_>, filter: &Filter) -> Result<Done> {
-    let mut done = Done::default();
+fn delete_many(t: &Selector<'_>, filter: &Filter, middle: &mut Option<Middle>) -> Result<Done> {
     let mut arena = Bump::new();
-    t.each_batch(&mut |keys| {
+    t.each_batch(middle, &mut |keys, done, worked| {
         t.env.check_interrupt()?;
         let decide = &mut |_: usize, doc: Doc<'_>| {
             arena.reset();
@@ -141,14 +93,14 @@ fn delete_many(t: &Selector<'_>, filter: &Filter) -> Result<Done> {
                 Change::Keep
             })
         };
-        t.modify_many(keys, decide, &mut |_, m| {
+        t.modify_many(keys, decide, &mut |n, m| {
             if let Modified::Deleted(pos) = m {
                 done.matched += 1;
                 done.pos = done.pos.max(pos);
             }
+            worked(n + 1);
         })
-    })?;
-    Ok(done)
+    })
 }
 
 /// A parsed change.
@@ -264,6 +216,7 @@ pub(crate) fn update(
     op: &UpdateOp<'_>,
     keep: bool,
     mut log: Option<StatementLog<'_>>,
+    middle: &mut Option<Middle>,
 ) -> Result<Done> {
     if op.multi && changer.update.is_replacement() {
         bail!(
@@ -274,7 +227,7 @@ pub(crate) fn update(
     let mut done = Done::default();
     let by_id = t.key_by_id();
     if op.multi && by_id.is_none() {
-        update_many(t, changer, &mut done)?;
+        done = update_many(t, changer, middle)?;
     } else {
         loop {
             let key = match &by_id {
@@ -310,10 +263,10 @@ pub(crate) fn update(
     upsert(service, t, changer, &mut done, log.as_mut()).map(|()| done)
 }
 
-fn update_many(t: &Selector<'_>, changer: &Changer, done: &mut Done) -> Result<()> {
+fn update_many(t: &Selector<'_>, changer: &Changer, middle: &mut Option<Middle>) -> Result<Done> {
     let mut arena = Bump::new();
     let mut matched = Vec::new();
-    t.each_batch(&mut |keys| {
+    t.each_batch(middle, &mut |keys, done, worked| {
         t.env.check_interrupt()?;
         matched.clear();
         matched.resize(keys.len(), false);
@@ -333,6 +286,7 @@ fn update_many(t: &Selector<'_>, changer: &Changer, done: &mut Done) -> Result<(
             done.matched += i64::from(m != Modified::Absent && matched.borrow()[n]);
             done.modified += i64::from(matches!(m, Modified::Replaced(_)));
             done.pos = done.pos.max(pos_of(m));
+            worked(n + 1);
         })
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::ddl::names;
 use crate::state::service::Service;
-use model::{DocBuf, MongoError, Namespace, Result, bail, code};
+use model::{DocBuf, Namespace, Result, bail, code};
 use std::sync::Arc;
 use store::{Collection, Transaction};
 
@@ -16,7 +16,7 @@ pub(crate) fn collection(
     make: bool,
     transaction: Option<&Transaction>,
 ) -> Result<Option<Arc<Collection>>> {
-    match service.store.collection(ns)? {
+    match service.collection_of(ns, transaction)? {
         Some(c) if c.is_view() => bail!(
             code::COMMAND_NOT_SUPPORTED_ON_VIEW,
             "Namespace {ns} is a view, not a collection"
@@ -38,33 +38,22 @@ pub(crate) fn check_writable(c: &Collection) -> Result<()> {
     Ok(())
 }
 
-/// Makes the collection a write found missing; it goes with the transaction that made it.
+/// Makes the collection a write found missing.
 ///
 /// # Errors
-/// 73; engine failures.
+/// 73, 112; engine failures.
 pub(crate) fn create_implicitly(
     service: &Service,
     ns: &Namespace,
     transaction: Option<&Transaction>,
 ) -> Result<Arc<Collection>> {
     names::may_create(ns)?;
-    match service
-        .store
-        .create_collection(ns, DocBuf::new(), names::new_uuid())
-    {
-        Ok(c) => {
-            service.created(&c);
-            if let Some(t) = transaction {
-                t.has_created(&c);
-            }
-            Ok(c)
-        }
+    match service.create(ns, DocBuf::new(), names::new_uuid(), transaction) {
         // Another writer has created it.
         Err(e) if e.code() == code::NAMESPACE_EXISTS => {
-            service.store.collection(ns)?.ok_or_else(|| {
-                MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {ns}"))
-            })
+            let made = service.collection_of(ns, transaction)?;
+            made.ok_or_else(|| names::not_found(ns))
         }
-        Err(e) => Err(e),
+        made => made,
     }
 }

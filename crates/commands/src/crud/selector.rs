@@ -1,9 +1,12 @@
 //! Which documents an update or delete is about: a filter, and the keys of what it matches. One
 //! document is looked up by itself; many are found in batches by a scan that keeps only a position.
 
+use super::done::Done;
+use crate::dispatch::interrupt::checkpoint;
+use crate::dispatch::progress::is_set_aside;
 use crate::read::StoreHost;
 use crate::state::service::Service;
-use model::{Array, Doc, DocBuf, Result, Value, bail, code};
+use model::{Array, Doc, DocBuf, MongoError, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter, drain};
@@ -33,6 +36,41 @@ pub(crate) struct Selector<'t> {
     pub(crate) allowed: Option<AllowedIndexes>,
     /// The transaction the write is a part of.
     pub(crate) transaction: Option<&'t Transaction>,
+}
+
+/// Works on documents by their keys: adds to what was done, and tells of how many keys that is true
+/// whenever it is.
+pub(super) type Work<'w> = dyn FnMut(&[&[u8]], &mut Done, &mut dyn FnMut(usize)) -> Result<()> + 'w;
+
+/// A statement of many documents in its middle.
+pub(crate) struct Middle {
+    found: MatchingKeys,
+    keys: RecordKeys,
+    /// So many of `keys` have been worked on.
+    worked: usize,
+    more: bool,
+    /// What was done with all keys so far.
+    done: Done,
+}
+
+impl Middle {
+    fn next(&mut self, t: &Selector<'_>) -> Result<()> {
+        self.worked = 0;
+        let most = match t.coll.is_series() {
+            true => BATCH_MEASUREMENTS,
+            false => BATCH_KEYS,
+        };
+        self.more = self.found.next(t.filter, t.env, most, &mut self.keys)?;
+        Ok(())
+    }
+}
+
+/// The collection went away while a statement was set aside.
+fn gone(coll: &Collection) -> MongoError {
+    MongoError::new(
+        code::QUERY_PLAN_KILLED,
+        format!("collection dropped or renamed: {}", coll.ns()),
+    )
 }
 
 impl Selector<'_> {
@@ -98,34 +136,57 @@ impl Selector<'_> {
         })
     }
 
-    /// Works on the keys of all matching documents, a batch at a time.
-    pub(super) fn each_batch(&self, work: &mut dyn FnMut(&[&[u8]]) -> Result<()>) -> Result<()> {
+    /// Works on the keys of all matching documents, a batch at a time. A statement that is set
+    /// aside leaves in `middle` where it was, and goes on there when it is run again.
+    pub(super) fn each_batch(
+        &self,
+        middle: &mut Option<Middle>,
+        work: &mut Work<'_>,
+    ) -> Result<Done> {
         if self.transaction.is_some() {
             return self.all_at_once(work);
         }
-        let mut keys = RecordKeys::default();
-        let most = match self.coll.is_series() {
-            true => BATCH_MEASUREMENTS,
-            false => BATCH_KEYS,
+        let mut at = match middle.take() {
+            Some(at) if at.found.is_of(self.coll) => at,
+            Some(_) => return Err(gone(self.coll)),
+            None => self.with_plan(|plan| {
+                let mut at = Middle {
+                    found: MatchingKeys::open(self.coll, plan)?,
+                    keys: RecordKeys::default(),
+                    worked: 0,
+                    more: true,
+                    done: Done::default(),
+                };
+                at.next(self)?;
+                Ok(at)
+            })?,
         };
-        let (mut found, mut more) = self.with_plan(|plan| {
-            let mut found = MatchingKeys::open(self.coll, plan)?;
-            let more = found.next(self.filter, self.env, most, &mut keys)?;
-            Ok((found, more))
-        })?;
+        let result = self.go_on(&mut at, work);
+        if is_set_aside(&result) {
+            *middle = Some(at);
+            return result.map(|()| Done::default());
+        }
+        result.map(|()| at.done)
+    }
+
+    fn go_on(&self, at: &mut Middle, work: &mut Work<'_>) -> Result<()> {
         loop {
-            let batch: Vec<&[u8]> = keys.iter().collect();
-            work(&batch)?;
-            if !more {
+            let batch: Vec<&[u8]> = at.keys.iter().skip(at.worked).collect();
+            let before = at.worked;
+            work(&batch, &mut at.done, &mut |n| {
+                at.worked = before + n;
+                checkpoint();
+            })?;
+            if !at.more {
                 return Ok(());
             }
-            more = found.next(self.filter, self.env, most, &mut keys)?;
+            at.next(self)?;
         }
     }
 
     /// As [`Selector::each_batch`], with all keys found before the first is worked on: a
     /// transaction sees its own writes, so a document that moves forward would be met again.
-    fn all_at_once(&self, work: &mut dyn FnMut(&[&[u8]]) -> Result<()>) -> Result<()> {
+    fn all_at_once(&self, work: &mut Work<'_>) -> Result<Done> {
         let mut all: Vec<Vec<u8>> = Vec::new();
         self.with_plan(|plan| {
             all.clear();
@@ -134,11 +195,12 @@ impl Selector<'_> {
                 Ok(true)
             })
         })?;
+        let mut done = Done::default();
         for batch in all.chunks(BATCH_KEYS) {
             let keys: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
-            work(&keys)?;
+            work(&keys, &mut done, &mut |_| {})?;
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Changes one document under its lock, or in the transaction.

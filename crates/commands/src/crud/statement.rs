@@ -2,9 +2,10 @@
 //! run when its collection is replaced, the effect of an earlier try, what the reply reports.
 
 use super::args::{DeleteOp, Mods, UpdateOp};
-use super::change::{Changer, Done, delete, update};
+use super::change::{Changer, delete, update};
 use super::collection::collection;
-use super::selector::Selector;
+use super::done::Done;
+use super::selector::{Middle, Selector};
 use super::validator::Validator;
 use crate::ddl::timeseries::Series;
 use crate::dispatch::ctx::Ctx;
@@ -13,7 +14,7 @@ use crate::dispatch::retry::Retry;
 use crate::read::CollationArg;
 use crate::state::plan_filters::ShapeParts;
 use crate::state::service::{Service, replaced};
-use model::{Doc, Namespace, Result, Value};
+use model::{Doc, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::{ParseCx, define_let};
 use query::exec::MatchFilter;
@@ -49,6 +50,8 @@ pub(crate) struct WriteOptions<'n> {
     pub(crate) log: Option<StatementLog<'n>>,
     /// The transaction it is a part of.
     pub(crate) transaction: Option<&'n Transaction>,
+    /// Where one of many documents was when it was set aside, and will be.
+    pub(crate) middle: Option<&'n mut Option<Middle>>,
 }
 
 impl WriteOptions<'_> {
@@ -64,6 +67,7 @@ impl WriteOptions<'_> {
             keep: self.keep,
             log,
             transaction: self.transaction,
+            middle: self.middle.as_deref_mut(),
         }
     }
 }
@@ -114,7 +118,8 @@ fn update_with(
     op: &UpdateOp<'_>,
     options: WriteOptions<'_>,
 ) -> Result<Done> {
-    let coll = collection(service, ns, false, None)?;
+    let coll = collection(service, ns, false, options.transaction)?;
+    check_middle(coll.is_some(), &options)?;
     let coll_options = coll.as_ref().map(|c| c.options());
     if let Some(series) = coll.as_deref().and_then(Series::of) {
         series.check_update(op)?;
@@ -160,7 +165,19 @@ fn update_with(
         op,
         options.keep,
         options.log,
+        options.middle.unwrap_or(&mut None),
     )
+}
+
+/// One that is in its middle cannot go on without its collection.
+fn check_middle(there: bool, options: &WriteOptions<'_>) -> Result<()> {
+    if !there && options.middle.as_ref().is_some_and(|m| m.is_some()) {
+        bail!(
+            code::QUERY_PLAN_KILLED,
+            "the collection was dropped or renamed while the statement waited"
+        );
+    }
+    Ok(())
 }
 
 /// Runs one statement of `delete`.
@@ -190,7 +207,8 @@ fn delete_once(
     sort: Doc<'_>,
     options: WriteOptions<'_>,
 ) -> Result<Done> {
-    let coll = collection(service, ns, false, None)?;
+    let coll = collection(service, ns, false, options.transaction)?;
+    check_middle(coll.is_some(), &options)?;
     let coll_options = coll.as_ref().map(|c| c.options());
     let collation = prepare(
         service,
@@ -223,6 +241,7 @@ fn delete_once(
         sort,
         options.keep,
         options.log,
+        options.middle.unwrap_or(&mut None),
     )
 }
 

@@ -4,8 +4,12 @@ use crate::dispatch::spec::flag;
 use model::{DocWriter, MongoError, Result, bail, code};
 
 /// Flags of writing commands.
-pub(crate) const FLAGS: u32 =
-    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::RETRYABLE | flag::IN_TRANSACTION;
+pub(crate) const FLAGS: u32 = flag::API_V1
+    | flag::WRITE_CONCERN
+    | flag::WRITE
+    | flag::RETRYABLE
+    | flag::IN_TRANSACTION
+    | flag::SET_ASIDE;
 
 /// `errInfo` of all failures of one reply together.
 const EXTRA_BYTES_MAX: usize = 8 << 20;

@@ -1,7 +1,9 @@
 //! State of one connection between its requests.
 
 use super::interrupt::{Interrupt, Link};
+use super::progress::Progress;
 use crate::access::Identity;
+use crate::state::admission::Place;
 use crate::state::connections::{ConnectionInfo, Connections};
 use crate::state::counters::LastUsed;
 use crate::state::cursors::Cursors;
@@ -9,6 +11,7 @@ use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use crate::state::waiters;
 use memory::Operation;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use store::Registered;
@@ -29,8 +32,14 @@ pub struct Connection {
     pub(super) interrupt: Arc<Interrupt>,
     /// What its operation waits for.
     pub(crate) awaits: Option<Awaits>,
+    /// The place of its operation among those that wait to run.
+    pub(super) place: Option<Place>,
+    /// How long its operation has waited to run, and whether it has.
+    pub(super) queued_us: Option<u64>,
     /// What its operation was set aside for.
     pub(super) set_aside: Option<SetAside>,
+    /// What its operation had done when it was set aside.
+    pub(super) progress: Progress,
     /// The namespace used last.
     pub(super) last_used: LastUsed,
     /// Since when its operation waits for data, monotonic microseconds.
@@ -57,7 +66,10 @@ impl Connection {
                 Arc::clone(&service.state.user_writes),
             )),
             awaits: None,
+            place: None,
+            queued_us: None,
             set_aside: None,
+            progress: Progress::default(),
             last_used: LastUsed::default(),
             idle_since_us: None,
             idle_us: 0,
@@ -67,6 +79,15 @@ impl Connection {
 }
 
 impl Connection {
+    /// Notes at which of our addresses the client came in.
+    pub fn came_in_at(&mut self, server: Option<IpAddr>) {
+        self.identity.came_in_at(server);
+        if let Some(ip) = server {
+            // Said once, when it connects.
+            let _ = self.info.local.set(ip);
+        }
+    }
+
     /// Shows others who is logged in now.
     pub(crate) fn show_user(&self) {
         *self.info.user.lock() = self.identity.user().cloned();

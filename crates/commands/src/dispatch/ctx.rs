@@ -5,6 +5,7 @@ use super::concern::{Acknowledge, ReadLevel, WriteConcern};
 use super::connection::Connection;
 use super::generic::Generic;
 use super::interrupt::{Interrupt, is_interruption};
+use super::progress::{Moment, Progress};
 use super::reported::Reported;
 use super::request::Request;
 use super::retry::Retry;
@@ -13,9 +14,9 @@ use crate::access::Rights;
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::state::service::Service;
 use crate::state::transactions::{SessionWrites, is_transient};
-use model::{DocWriter, MongoError, Result, Timestamp};
+use model::{DocWriter, MongoError, Namespace, Result, Timestamp};
 use std::sync::Arc;
-use store::{ReadView, Transaction};
+use store::{Collection, ReadView, Transaction};
 
 /// Context of one run.
 pub struct Ctx<'a, 'w> {
@@ -47,6 +48,8 @@ pub struct Ctx<'a, 'w> {
     pub session: Option<&'a mut SessionWrites>,
     /// The transaction has to be aborted, because a statement of the command failed.
     pub failed: bool,
+    /// What earlier runs of the command have done before it was set aside.
+    pub(crate) progress: Progress,
     /// What the reply tells of data, which decides what it waits for.
     pub reported: Reported,
     /// The operation time before the run.
@@ -116,6 +119,13 @@ impl<'a> Ctx<'a, '_> {
             &mut self.reply,
         )
     }
+    /// The collection or view of that name; in a transaction also one that it has made.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn collection(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
+        self.service.collection_of(ns, self.transaction.as_deref())
+    }
     /// The state this command reads, by its read concern; with the cluster time it is known by,
     /// which the reply names. Read concern `snapshot` fixes the state of now, or goes back to that
     /// of `atClusterTime`; all others read the latest.
@@ -162,6 +172,15 @@ impl<'a> Ctx<'a, '_> {
     pub fn statement_failed(&mut self, ordered: bool) -> bool {
         self.failed |= self.transaction.is_some();
         !ordered && !self.failed
+    }
+
+    /// The moment that the command takes for now, in all its runs.
+    pub(crate) fn moment(&self) -> Moment {
+        self.progress.moment(|| Moment {
+            now_ms: self.now_ms(),
+            cluster_time: self.began_at,
+            seed: rand::random(),
+        })
     }
 
     /// Wall clock, milliseconds since the epoch.

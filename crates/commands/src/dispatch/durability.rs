@@ -11,13 +11,12 @@ use super::spec::Durability;
 use model::{DocBuf, MongoError, Value, code};
 use store::CommitPos;
 
-/// True when the acknowledgement of a write is by the journal. A replica set acknowledges by
-/// majority and so with the journal unless told otherwise; a standalone server only when asked.
+/// True when the acknowledgement of a write is by the journal: when that is asked for, and, unless
+/// told otherwise, with a majority, which is what a replica set waits for by default.
 fn acknowledged_by_journal(cx: &Ctx<'_, '_>) -> bool {
-    let set = cx.service.config.replica_set.is_some();
     match &cx.generic.write_concern {
-        Some(wc) => wc.journal.unwrap_or(set && wc.w == Acknowledge::Majority),
-        None => set,
+        Some(wc) => wc.journal.unwrap_or(wc.w == Acknowledge::Majority),
+        None => cx.service.config.replica_set.is_some(),
     }
 }
 

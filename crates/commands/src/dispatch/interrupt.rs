@@ -4,6 +4,7 @@
 //! Promises: loops call [`Interrupt::check`] and stop within one step; the first reason given is
 //! the one reported. Must not know: what the operation does, sockets.
 
+use super::progress::Kept;
 use crate::clock::Clock;
 use crate::state::user_writes::UserWrites;
 use memory::Operation;
@@ -32,11 +33,14 @@ thread_local! {
 
 struct Current {
     interrupt: Arc<Interrupt>,
-    /// While the thread has made so many commits, the operation has changed nothing and may be run
-    /// again from its beginning; `None` for one that never may.
+    /// While the thread has made so many commits, the operation has changed nothing that its next
+    /// run would not know of, and may be run again; `None` for one that never may.
     runs_again_at: Option<u64>,
     /// What it was set aside for.
     registered: Option<Registered>,
+    /// What the store has kept in the run before, and in this one.
+    given: Option<Kept>,
+    kept: Option<Kept>,
 }
 
 /// The operation of this thread, for waits below the command that runs; until dropped.
@@ -44,20 +48,54 @@ pub(super) struct Running(());
 
 impl Running {
     /// Makes an operation the one of this thread; with `runs_again` it may be set aside while it
-    /// has changed nothing.
-    pub(super) fn new(interrupt: &Arc<Interrupt>, runs_again: bool) -> Running {
+    /// has changed nothing since [`checkpoint`]. `given` is what the store has kept in the run
+    /// before.
+    pub(super) fn new(
+        interrupt: &Arc<Interrupt>,
+        runs_again: bool,
+        given: Option<Kept>,
+    ) -> Running {
         CURRENT.set(Some(Current {
             interrupt: Arc::clone(interrupt),
             runs_again_at: runs_again.then(store::commits_of_thread),
             registered: None,
+            given,
+            kept: None,
         }));
         Running(())
     }
 
-    /// Ends it; what it was set aside for, if it was.
-    pub(super) fn end(self) -> Option<Registered> {
-        CURRENT.with_borrow_mut(|c| c.as_mut().and_then(|c| c.registered.take()))
+    /// Ends it; what it was set aside for, if it was, and what the store has kept.
+    pub(super) fn end(self) -> (Option<Registered>, Option<Kept>) {
+        CURRENT.with_borrow_mut(|c| match c {
+            Some(c) => (c.registered.take(), c.kept.take()),
+            None => (None, None),
+        })
     }
+}
+
+/// All that the operation of this thread has changed so far is in what its next run is given, so it
+/// may be set aside from here on.
+pub(crate) fn checkpoint() {
+    CURRENT.with_borrow_mut(|c| {
+        if let Some(at) = c.as_mut().and_then(|c| c.runs_again_at.as_mut()) {
+            *at = store::commits_of_thread();
+        }
+    });
+}
+
+/// Keeps what the store needs when the operation of this thread is run again.
+pub(crate) fn keep_for_current(what: Kept) {
+    CURRENT.with_borrow_mut(|c| {
+        if let Some(current) = c {
+            current.kept = Some(what);
+        }
+    });
+}
+
+/// What the store has kept in the run before of the operation of this thread; once.
+pub(crate) fn kept_for_current() -> Option<Kept> {
+    CURRENT.with_borrow_mut(|c| c.as_mut().and_then(|c| c.given.take()))
 }
 
 impl Drop for Running {

@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod args;
+mod audited;
 mod authorize;
 mod body;
 pub mod command;
@@ -18,17 +19,19 @@ pub mod interrupt;
 pub(crate) mod observe;
 mod operation;
 mod perform;
+pub(crate) mod progress;
 mod reply;
 pub mod reported;
 pub mod request;
 pub mod retry;
 pub mod spec;
 mod transaction;
+mod turn;
 
 use crate::state::events;
 use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
-use crate::state::transactions::{SessionWrites, TRANSIENT, is_transient};
+use crate::state::transactions::SessionWrites;
 use args::{Args, check_value, duplicate_field, unknown_field};
 use auth::{Action, Target};
 use body::{check_admin, database, validate};
@@ -39,16 +42,17 @@ use generic::{Generic, Lsid};
 use interrupt::Link;
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
 use observe::Ended;
-use perform::{Answer, Refused, perform};
+use perform::{Answer, Refused, closes, perform};
+use progress::Progress;
 use query::examined;
-use reported::Reported;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
-use spec::{CommandTable, Counted, Spec, flag};
+use spec::{CommandTable, Counted, Kinds, Spec, flag};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::Transaction;
 use transaction::Numbered;
+use turn::{Asking, Turn};
 
 /// Interval at which a write blocked by `fsync` tries again.
 const UNLOCK_POLL_US: u64 = 20_000;
@@ -155,10 +159,14 @@ impl Dispatcher {
         }
         let (row, run) = self.find(request.body)?;
         conn.set_aside = None;
+        if !request.waited {
+            conn.progress = Progress::default();
+        }
         let counters = &self.service.counters;
         if request.waited {
             counters.resume();
         } else {
+            conn.queued_us = None;
             counters.begin(row.command.class);
             row.began();
         }
@@ -172,7 +180,7 @@ impl Dispatcher {
         }
         examined::begin();
         let start = reply.len();
-        let result = self.run(conn, request, row.command, run, reply);
+        let result = self.run(conn, request, (row.command, row.kind), run, reply);
         counters.end(result.is_err());
         if let Ok(Outcome::Wait { on, .. }) = &result {
             if matches!(on, WaitFor::Data { .. } | WaitFor::Topology) {
@@ -183,8 +191,11 @@ impl Dispatcher {
         }
         if result.is_err() {
             row.ended_badly();
+            // It may hold a gate closed.
+            conn.progress = Progress::default();
         }
         conn.awaits = None;
+        conn.place = None;
         // The buffers go back, so that noting an operation costs two copies and no allocation.
         let op = conn.info.op.lock().take();
         if let Some(op) = op {
@@ -231,7 +242,7 @@ impl Dispatcher {
         &self,
         conn: &mut Connection,
         request: &Request<'_>,
-        command: &'static Spec,
+        (command, kind): (&'static Spec, Kinds),
         run: Run,
         reply: &mut Vec<u8>,
     ) -> Answer {
@@ -252,20 +263,26 @@ impl Dispatcher {
             Admission::Run(failure) => failure,
             Admission::End(outcome) => return Ok(outcome),
         };
-        let standalone = self.service.config.replica_set.is_none();
-        let numbered = transaction::check(command, &generic, standalone)?;
+        let numbered = transaction::check(command, &generic, &self.service.config)?;
+        let asking = Asking::new(command, kind, numbered, request);
+        let _ticket = match turn::take(&self.service, conn, &interrupt, asking)? {
+            Turn::Run(ticket) => ticket,
+            Turn::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
+        };
         session = generic
             .lsid
             .filter(|_| numbered != Numbered::No)
             .and_then(|lsid| self.service.state.sessions.writes(&lsid.id));
         writes = session.as_ref().map(|s| s.lock());
-        let number = generic.txn_number.unwrap_or_default();
-        let part = self.join(writes.as_deref_mut(), numbered, command, &generic)?;
-        let (start, lsid) = (reply.len(), generic.lsid);
-        let may_change_users = command.is(flag::WRITE) && body::names_system(request, db);
+        let (w, retried) = (writes.as_deref_mut(), &conn.progress.retried);
+        let part = self.join(w, numbered, command, &generic, retried)?;
+        let (start, lsid, number) = (reply.len(), generic.lsid, generic.txn_number.unwrap_or(0));
+        let names_users = command.is(flag::WRITE) && body::names_system(request, db);
         let mut ctx = Ctx {
             service: &self.service,
             commands: &self.commands,
+            reported: conn.progress.reported,
+            progress: std::mem::take(&mut conn.progress),
             conn,
             interrupt,
             request,
@@ -278,28 +295,21 @@ impl Dispatcher {
             transaction: part.transaction,
             session: part.session,
             failed: false,
-            reported: Reported::default(),
             began_at: self.service.operation_time(),
             ok_int: false,
             reply: DocWriter::new(reply),
         };
         let mut outcome = perform(&mut ctx, run, numbered);
-        let failed = ctx.failed;
-        let closes = numbered == Numbered::Retryable && ctx.reported.has_written();
-        let closes = closes && self.service.state.failpoints.after_write();
-        // `$out` and `$merge` may have written anywhere.
-        let may_change_users =
-            may_change_users || (!command.is(flag::WRITE) && ctx.reported.has_written());
+        let (failed, wrote) = (ctx.failed, ctx.reported.has_written());
+        let closes = closes(&ctx, numbered, &outcome);
         drop(ctx);
         if let (Some(w), Numbered::Transaction) = (&mut writes, numbered) {
             outcome = self.end_statement(w, command, (number, lsid), outcome, failed);
         }
-        if may_change_users {
-            self.service.access.changed();
-        }
+        let done = outcome.is_ok();
+        audited::users_may_differ(&self.service, request, command, (names_users, wrote, done));
         let outcome = outcome?;
         if closes {
-            reply.truncate(start);
             return Ok(Outcome::Close);
         }
         if let Some(f) = &failure {
@@ -318,7 +328,12 @@ impl Dispatcher {
     ) -> Result<()> {
         let access = &self.service.access;
         if access.enabled() {
-            authorize::authorize((access, &self.commands), conn, request, command, generic.db)?;
+            let commands = (access, &self.commands);
+            let checked = authorize::authorize(commands, conn, request, command, generic.db);
+            self.audit_check(conn, request, (command, generic.db), checked.as_ref().err());
+            checked?;
+        } else {
+            self.audit_check(conn, request, (command, generic.db), None);
         }
         if let Some(lsid) = generic.lsid {
             let (owner, now) = (conn.identity.digest(access), self.service.clock.now_ms());
@@ -328,6 +343,25 @@ impl Dispatcher {
             self.service.hear_of(time);
         }
         Ok(())
+    }
+
+    /// Tells the audit whether a client may run a command.
+    fn audit_check(
+        &self,
+        conn: &Connection,
+        request: &Request<'_>,
+        (command, db): (&Spec, &str),
+        refused: Option<&MongoError>,
+    ) {
+        let audit = &self.service.state.audit;
+        if !audit.is_on() || request.waited || command.is(flag::NO_AUTH) {
+            return;
+        }
+        // What comes of a failure that is no refusal is told by the reply alone.
+        let code = refused.map_or(0, MongoError::code);
+        if code == code::UNAUTHORIZED || code == 0 && audit.wants_success() {
+            audited::check(&self.service, conn, request, (command, db), code);
+        }
     }
 
     /// Whether a block of user writes is not for this request: by what it says of itself, as
@@ -355,17 +389,20 @@ impl Dispatcher {
         numbered: Numbered,
         command: &Spec,
         generic: &Generic<'_>,
+        retried: &[i32],
     ) -> Result<SessionPart<'w>> {
         let mut part = SessionPart::default();
         let number = generic.txn_number.unwrap_or_default();
         match (writes, numbered) {
             (Some(w), Numbered::Retryable) => {
                 w.supersede(number, &self.service.state.transactions);
-                part.retry = Some(Retry::begin(&self.service.store, &mut w.record, number)?);
+                let mut retry = Retry::begin(&self.service.store, &mut w.record, number)?;
+                retry.go_on(retried);
+                part.retry = Some(retry);
             }
             (Some(w), Numbered::Transaction) => {
                 part.transaction = transaction::join(&self.service, w, command, generic)
-                    .map_err(|e| label(e, command))?;
+                    .map_err(|e| transaction::label(e, command))?;
                 part.session = Some(w);
             }
             _ => {}
@@ -392,11 +429,8 @@ impl Dispatcher {
         if let Some(lsid) = lsid.filter(|_| aborts || ends) {
             self.service.cursors.kill_transaction(&lsid.id, number);
         }
-        if aborts || ends {
-            self.service.drop_orphans();
-        }
         outcome.map_err(|refused| Refused {
-            error: label(refused.error, command),
+            error: transaction::label(refused.error, command),
             again: false,
             ..refused
         })
@@ -518,16 +552,6 @@ struct SessionPart<'w> {
     transaction: Option<Arc<Transaction>>,
     /// For every command of a transaction.
     session: Option<&'w mut SessionWrites>,
-}
-
-/// Labels the error of a command that belongs to a transaction.
-fn label(e: MongoError, command: &Spec) -> MongoError {
-    let labelled = e.labels().contains(&TRANSIENT);
-    if !labelled && is_transient(&e, command.is(flag::ENDS_TRANSACTION)) {
-        e.label(TRANSIENT)
-    } else {
-        e
-    }
 }
 
 /// Whether a command may run now.

@@ -60,6 +60,7 @@ impl Ended<'_> {
         if service.state.profile.concerns(took_us) {
             self.record(service, conn, took_us);
         }
+        conn.queued_us = None;
     }
 
     fn count_documents(&self, counts: &Documents, scanned: bool) {
@@ -222,6 +223,14 @@ impl Ended<'_> {
                 },
             )
             .put("millis", took_ms);
+            if let Some(us) = conn.queued_us {
+                let us = signed(us);
+                let mut queues = w.doc("queues");
+                queues
+                    .doc("execution")
+                    .put("admissions", 1i64)
+                    .put("totalTimeQueuedMicros", us);
+            }
             if let Some(plan) = plan {
                 w.put("planSummary", plan.as_str());
             }

@@ -39,15 +39,23 @@ impl From<MongoError> for Refused {
 /// Runs the command; where it was set aside, it waits without a thread.
 pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Answer {
     // Only writers wait for something below the command, and what takes long may end in a write.
-    // Those that may be sent twice may be run twice; a statement of a transaction does not wait.
-    let runs_again = cx.command.is(flag::RETRYABLE) && numbered != Numbered::Transaction;
+    // A statement of a transaction does not wait.
+    let runs_again = cx.command.is(flag::SET_ASIDE) && numbered != Numbered::Transaction;
+    let kept = cx.progress.kept.take();
     let running = (cx.command.is(flag::WRITE) || cx.command.is(flag::LONG))
-        .then(|| Running::new(&cx.interrupt, runs_again));
+        .then(|| Running::new(&cx.interrupt, runs_again, kept));
     let outcome = finish(cx, run);
-    let registered = running.and_then(Running::end);
+    let (registered, kept) = running.map_or((None, None), Running::end);
     if !matches!(&outcome, Err(refused) if refused.error.is(ErrorKind::SetAside)) {
         return outcome;
     }
+    cx.progress.kept = kept;
+    cx.progress.reported = cx.reported;
+    cx.progress.retried = cx
+        .retry
+        .as_ref()
+        .map_or_else(Vec::new, |r| r.not_run_again().to_vec());
+    cx.conn.progress = std::mem::take(&mut cx.progress);
     let queued = &cx.service.state.queued_writers;
     cx.conn.set_aside = Some(SetAside::new(registered, queued));
     let left_us = cx.interrupt.left_us().unwrap_or(SET_ASIDE_US);
@@ -91,4 +99,11 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
     };
     reply::finish(cx.service, cx.ok_int, time, &mut cx.reply);
     Ok(outcome)
+}
+
+/// Whether a fail point closes the connection after the write.
+pub(super) fn closes(ctx: &Ctx<'_, '_>, numbered: Numbered, outcome: &Answer) -> bool {
+    let ended = !matches!(outcome, Ok(Outcome::Wait { .. }));
+    let wrote = numbered == Numbered::Retryable && ctx.reported.has_written();
+    ended && wrote && ctx.service.state.failpoints.after_write()
 }

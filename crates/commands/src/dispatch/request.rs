@@ -68,6 +68,8 @@ pub enum WaitFor {
     /// The release of what another transaction or a change of the catalog holds; handle the request
     /// again from its beginning.
     Release,
+    /// Its turn to run; handle the request again from its beginning.
+    Turn,
     /// Nothing but the time.
     Time,
     /// A change of the topology (see `Service::topology_changed`).

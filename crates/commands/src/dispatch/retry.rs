@@ -17,6 +17,8 @@ pub struct Retry<'r> {
     /// Nothing of this transaction number was done when the command came.
     fresh: bool,
     retried: Vec<i32>,
+    /// So many of them are from before the command was set aside.
+    kept: usize,
 }
 
 impl<'r> Retry<'r> {
@@ -35,8 +37,20 @@ impl<'r> Retry<'r> {
                 record,
                 fresh: begun == Begun::New,
                 retried: Vec::new(),
+                kept: 0,
             }),
         }
+    }
+
+    /// The command was set aside; these statements were not run again before that.
+    pub(super) fn go_on(&mut self, retried: &[i32]) {
+        self.retried.extend_from_slice(retried);
+        self.kept = self.retried.len();
+    }
+
+    /// Statements that were not run again so far.
+    pub(super) fn not_run_again(&self) -> &[i32] {
+        &self.retried
     }
 
     /// What the statement did at an earlier try.
@@ -45,7 +59,10 @@ impl<'r> Retry<'r> {
             return None;
         }
         let effect = self.record.find(statement).cloned()?;
-        self.retried.push(statement);
+        let kept = self.retried.get(..self.kept).unwrap_or_default();
+        if !kept.contains(&statement) {
+            self.retried.push(statement);
+        }
         Some(effect)
     }
 

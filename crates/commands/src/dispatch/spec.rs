@@ -40,6 +40,9 @@ pub mod flag {
     /// Has done nothing when it fails before it writes: run again when its collection is replaced
     /// under it.
     pub const RUNS_AGAIN: u32 = 1 << 12;
+    /// May be set aside while it waits: until it has changed something it can be run again from its
+    /// beginning, and afterwards it keeps what it has done (see `Progress`).
+    pub const SET_ASIDE: u32 = 1 << 27;
     /// Goes on with a cursor, whose database and read concern were checked when it was opened;
     /// drivers send the read concern of the session again.
     pub const OF_CURSOR: u32 = 1 << 26;

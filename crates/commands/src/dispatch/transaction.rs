@@ -4,8 +4,10 @@
 use super::concern::ReadLevel;
 use super::generic::Generic;
 use super::spec::{Spec, flag};
+use crate::config::Config;
 use crate::state::service::Service;
 use crate::state::transactions::{SessionWrites, Start};
+use crate::state::transactions::{TRANSIENT, is_transient};
 use model::{MongoError, Result, bail, code};
 use std::sync::Arc;
 use store::Transaction;
@@ -34,7 +36,7 @@ impl Numbered {
 /// 20 on a standalone server, 72 for arguments that need one another, 50768 for a command that can
 /// not be retried, 125 for a commit or abort without a transaction, 263 for what is not allowed in
 /// one.
-pub(super) fn check(command: &Spec, generic: &Generic<'_>, standalone: bool) -> Result<Numbered> {
+pub(super) fn check(command: &Spec, generic: &Generic<'_>, config: &Config) -> Result<Numbered> {
     let any =
         generic.txn_number.is_some() || generic.autocommit.is_some() || generic.start_transaction;
     if !any && command.is(flag::ENDS_TRANSACTION) {
@@ -47,7 +49,7 @@ pub(super) fn check(command: &Spec, generic: &Generic<'_>, standalone: bool) -> 
     if !any {
         return Ok(Numbered::No);
     }
-    if standalone {
+    if config.replica_set.is_none() {
         bail!(
             code::ILLEGAL_OPERATION,
             "Transaction numbers are only allowed on a replica set member or mongos"
@@ -172,4 +174,14 @@ pub(super) fn join(
     writes
         .start(&service.store, number, start, &service.state.transactions)
         .map(Some)
+}
+
+/// Labels the error of a command that belongs to a transaction.
+pub(super) fn label(e: MongoError, command: &Spec) -> MongoError {
+    let labelled = e.labels().contains(&TRANSIENT);
+    if !labelled && is_transient(&e, command.is(flag::ENDS_TRANSACTION)) {
+        e.label(TRANSIENT)
+    } else {
+        e
+    }
 }

@@ -32,10 +32,11 @@ impl<'a> CollationArg<'a> {
 /// # Errors
 /// Those of the collation and of the `let` expressions.
 pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Result<Env> {
-    let mut env = Env::new(cx.now_ms(), rand::random());
+    let moment = cx.moment();
+    let mut env = Env::new(moment.now_ms, moment.seed);
     // Updates see a time even on a standalone server.
     if cx.service.config.replica_set.is_some() || cx.command.is(flag::WRITE) {
-        env.cluster_time = Some(cx.service.operation_time());
+        env.cluster_time = Some(moment.cluster_time);
     }
     if let CollationArg::Given(d) = collation {
         cx.service.collator(*d)?;

@@ -7,6 +7,7 @@ use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
 use crate::ddl::names;
 use crate::state::service::Service;
+use cipher::Scratch;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{
@@ -108,8 +109,13 @@ impl StoreHost {
         }
     }
 
+    /// The collection or view of that name, as its reader finds it.
+    fn collection(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
+        self.service.store.collection_in(&self.view, ns)
+    }
+
     fn writable(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
-        let c = self.service.store.collection(ns)?;
+        let c = self.collection(ns)?;
         if c.as_ref()
             .is_some_and(|c| c.is_view() || names::is_timeseries(c))
         {
@@ -174,7 +180,7 @@ fn check_nullish(coll: &Collection, write: &MergeWrite<'_>) -> Result<()> {
 
 impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
-        let Some(c) = self.service.store.collection(ns)? else {
+        let Some(c) = self.collection(ns)? else {
             let series = names::series_of_buckets(&self.service, ns)?;
             return Ok(series.map_or(Resolved::Missing, |c| Resolved::Buckets {
                 on: c.ns().clone(),
@@ -206,7 +212,7 @@ impl Host for StoreHost {
     }
 
     fn open(&self, _: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead> {
-        let Some(coll) = self.service.store.collection(read.ns)? else {
+        let Some(coll) = self.collection(read.ns)? else {
             return Ok(OpenedRead {
                 docs: Box::new(query::exec::EmptyStream),
                 filtered: false,
@@ -243,7 +249,7 @@ impl Host for StoreHost {
     }
 
     fn look_up_index(&self, ns: &Namespace, field: &FieldPath) -> Option<String> {
-        let c = self.service.store.collection(ns).ok()??;
+        let c = self.collection(ns).ok()??;
         if c.is_view() {
             return None;
         }
@@ -274,7 +280,7 @@ impl Host for StoreHost {
         field: &FieldPath,
         values: &[Value<'_>],
     ) -> Result<Box<dyn BatchStream>> {
-        let Some(coll) = self.service.store.collection(ns)? else {
+        let Some(coll) = self.collection(ns)? else {
             return Ok(Box::new(query::exec::EmptyStream));
         };
         let spec = DocBuf::build(|w| {
@@ -313,7 +319,7 @@ impl Host for StoreHost {
     }
 
     fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>> {
-        let Some(coll) = self.service.store.collection(ns)? else {
+        let Some(coll) = self.collection(ns)? else {
             return Ok(Vec::new());
         };
         let indexes = coll.indexes();
@@ -438,7 +444,7 @@ impl Host for StoreHost {
     }
 
     fn index_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>> {
-        let Some(c) = self.service.store.collection(ns)? else {
+        let Some(c) = self.collection(ns)? else {
             return Ok(Vec::new());
         };
         if c.is_view() {
@@ -496,12 +502,16 @@ impl Host for StoreHost {
         self.service.config.memory.stage_bytes(most)
     }
 
-    fn spill_file(&self) -> Result<std::fs::File> {
-        tempfile::tempfile().map_err(|e| {
+    fn spill_file(&self) -> Result<Scratch> {
+        let file = tempfile::tempfile().map_err(|e| {
             MongoError::new(
                 code::FILE_STREAM_FAILED,
                 format!("cannot make a temporary file: {e}"),
             )
+        })?;
+        Ok(match self.service.config.seals_files {
+            true => Scratch::sealed(file),
+            false => Scratch::plain(file),
         })
     }
 }

@@ -155,6 +155,7 @@ impl OutWriter for Out {
         }
         self.fresh.rename(&self.target)?;
         if let Some(c) = self.service.store.collection(&self.target)? {
+            self.service.audit_created(&c);
             self.service.ttl.track(&c);
         }
         self.service.forget(

@@ -6,8 +6,9 @@ use crate::dispatch::spec::Spec;
 use model::DocBuf;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What other connections may see of one.
 #[derive(Debug, Default)]
@@ -16,6 +17,10 @@ pub struct ConnectionInfo {
     pub id: i64,
     /// Address of the client.
     pub peer: String,
+    /// Our address it came in at; none for a unix socket.
+    pub(crate) local: OnceLock<IpAddr>,
+    /// What tells it from others in the audit; made when it is first asked for.
+    uuid: OnceLock<[u8; 16]>,
     /// Who is logged in.
     pub user: Mutex<Option<Arc<User>>>,
     /// The `client` document of its handshake.
@@ -30,6 +35,16 @@ impl ConnectionInfo {
     /// As the log calls it.
     pub fn name(&self) -> String {
         format!("conn{}", self.id)
+    }
+    /// What tells it from all others, over restarts.
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        *self.uuid.get_or_init(|| {
+            let mut id: [u8; 16] = rand::random();
+            // Version 4, the usual variant.
+            id[6] = (id[6] & 0x0f) | 0x40;
+            id[8] = (id[8] & 0x3f) | 0x80;
+            id
+        })
     }
     /// The `application.name` of its handshake.
     pub(crate) fn application(&self) -> Option<String> {
@@ -93,6 +108,10 @@ impl Connections {
     /// Forgets one that is closed.
     pub(crate) fn remove(&self, id: i64) {
         self.open.lock().remove(&id);
+    }
+    /// One that is open.
+    pub(crate) fn get(&self, id: i64) -> Option<Arc<ConnectionInfo>> {
+        self.open.lock().get(&id).cloned()
     }
     /// Those open now.
     pub fn list(&self) -> Vec<Arc<ConnectionInfo>> {

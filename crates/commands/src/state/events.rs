@@ -5,7 +5,7 @@ use super::connections::ConnectionInfo;
 use super::service::Service;
 use crate::access::Attempt;
 use logs::{Entry, REDACTED, Severity, component, id, redacted};
-use model::{Binary, Doc, DocWriter, MongoError, Namespace, Result, code};
+use model::{Binary, Doc, DocWriter, MongoError, Namespace, Result, code, doc};
 use std::cell::Cell;
 use store::Collection;
 
@@ -26,6 +26,11 @@ impl Drop for Entered {
     fn drop(&mut self) {
         CONNECTION.set(self.0);
     }
+}
+
+/// The connection this thread works for; 0 for none.
+pub(super) fn connection() -> i64 {
+    CONNECTION.get()
 }
 
 /// What the log calls the work of this thread: `conn12`, or `main` for no connection.
@@ -84,6 +89,7 @@ impl Service {
     /// A client has gone.
     pub fn disconnected(&self, info: &ConnectionInfo) {
         let context = info.name();
+        self.logged_out(info, "the connection was closed");
         self.connection_event((id::CONNECTION_ENDED, &context, "Connection ended"), info);
     }
 
@@ -98,6 +104,21 @@ impl Service {
                 .put("connectionCount", count);
         });
         self.tell(&entry);
+    }
+
+    /// A user is no longer logged in on a connection, if one was.
+    pub(crate) fn logged_out(&self, info: &ConnectionInfo, reason: &str) {
+        if !self.state.audit.is_on() {
+            return;
+        }
+        let Some(user) = info.user.lock().clone() else {
+            return;
+        };
+        self.audit_client(info, ("logout", 0), |w| {
+            w.put("reason", reason);
+            user.name.write(&mut w.array("initialUsers").doc());
+            w.array("updatedUsers");
+        });
     }
 
     /// A client was not let in, because there are too many.
@@ -117,6 +138,10 @@ impl Service {
 
     /// A client has said what it is.
     pub(crate) fn client_metadata(&self, info: &ConnectionInfo, client: Doc<'_>) {
+        self.audit_client(info, ("clientMetadata", 0), |w| {
+            self.write_local(info, &mut w.doc("localEndpoint"));
+            w.put("clientMetadata", client);
+        });
         if self.config.log.is_quiet() {
             return;
         }
@@ -159,6 +184,11 @@ impl Service {
             w.doc("extraInfo");
         });
         self.tell(&entry);
+        let code = result.err().map_or(0, MongoError::code);
+        self.audit_client(info, ("authenticate", code), |w| {
+            attempt.name.write(w);
+            w.put("mechanism", attempt.mechanism);
+        });
     }
 
     /// A collection was made.
@@ -181,10 +211,12 @@ impl Service {
             uuid(w, &c.uuid());
             w.put("options", &options);
         }));
+        self.audit_created(c);
     }
 
     /// A collection was dropped.
     pub(crate) fn dropped(&self, ns: &Namespace) {
+        self.audit_dropped(ns);
         if !self.config.log.is_quiet() {
             let entry = Entry::info(id::DROP, component::COMMAND, &context(), "CMD: drop");
             self.tell(&entry.attr(|w| {
@@ -193,8 +225,50 @@ impl Service {
         }
     }
 
+    /// Tells the audit that a collection was made, and its database with it when it is the first.
+    pub(crate) fn audit_created(&self, c: &Collection) {
+        if !self.state.audit.is_on() {
+            return;
+        }
+        let others = self.store.list_collections(c.ns().db());
+        if others.is_ok_and(|all| all.len() == 1) {
+            self.audit("createDatabase", 0, |w| {
+                w.put("ns", c.ns().db());
+            });
+        }
+        let options = c.options();
+        self.audit("createCollection", 0, |w| {
+            w.put("ns", c.ns().to_string().as_str());
+            if let Some(on) = options.doc().field("viewOn").as_str() {
+                w.put("viewOn", on);
+                let pipeline = doc! { "pipeline": options.doc().field("pipeline") };
+                w.put_all(self.detail(pipeline.doc()).doc());
+            }
+        });
+    }
+
+    /// Tells the audit that a collection was dropped.
+    pub(crate) fn audit_dropped(&self, ns: &Namespace) {
+        self.audit("dropCollection", 0, |w| {
+            w.put("ns", ns.to_string().as_str());
+        });
+    }
+
+    /// Tells the audit that a collection has another name.
+    pub(crate) fn audit_renamed(&self, from: &Namespace, to: &Namespace) {
+        self.audit("renameCollection", 0, |w| {
+            w.put("old", from.to_string().as_str())
+                .put("new", to.to_string().as_str());
+        });
+    }
+
     /// A database is being dropped, or was: then with the number of its collections.
     pub(crate) fn drops_database(&self, db: &str, dropped: Option<usize>) {
+        if dropped.is_some() {
+            self.audit("dropDatabase", 0, |w| {
+                w.put("ns", db);
+            });
+        }
         let (id, message) = match dropped {
             None => (id::DROP_DATABASE_STARTS, "dropDatabase - starting"),
             Some(_) => (id::DROP_DATABASE, "dropDatabase"),
@@ -213,6 +287,7 @@ impl Service {
 
     /// A collection has another name.
     pub(crate) fn renamed(&self, from: &Namespace, to: &Namespace, drops: bool) {
+        self.audit_renamed(from, to);
         let message = "renameCollectionForCommand";
         let entry = Entry::info(id::RENAME, component::COMMAND, &context(), message).attr(|w| {
             w.put("sourceNamespace", from.to_string().as_str())
@@ -236,6 +311,11 @@ impl Service {
 
     /// Indexes were dropped.
     pub(crate) fn dropped_indexes(&self, ns: &Namespace, names: &[&str]) {
+        for name in names {
+            self.audit("dropIndex", 0, |w| {
+                w.put("ns", ns.to_string().as_str()).put("indexName", *name);
+            });
+        }
         if names.is_empty() || self.config.log.is_quiet() {
             return;
         }
@@ -253,6 +333,7 @@ impl Service {
 
     /// An index is about to be built.
     pub(crate) fn index_starts(&self, ns: &Namespace, spec: Doc<'_>) {
+        self.audit_index((ns, spec), "IndexBuildStarted", 0);
         let message = "Index build: starting";
         // A partial filter holds values.
         let spec = match self.config.log.redacts() {
@@ -266,13 +347,27 @@ impl Service {
         }));
     }
 
+    fn audit_index(&self, (ns, spec): (&Namespace, Doc<'_>), state: &str, result: i32) {
+        self.audit("createIndex", result, |w| {
+            w.put("ns", ns.to_string().as_str())
+                .put("indexName", spec.field("name"))
+                .put("indexSpec", &self.detail(spec))
+                .put("indexBuildState", state);
+        });
+    }
+
     /// The build of an index has ended.
     pub(crate) fn index_ended(
         &self,
-        (ns, name): (&Namespace, &str),
+        (ns, spec): (&Namespace, Doc<'_>),
         time_ms: i64,
         result: std::result::Result<(), &MongoError>,
     ) {
+        let state = match result {
+            Ok(()) => "IndexBuildSucceeded",
+            Err(_) => "IndexBuildAborted",
+        };
+        self.audit_index((ns, spec), state, result.err().map_or(0, MongoError::code));
         let (id, message, severity) = match result {
             Ok(()) => (id::INDEX_DONE, "Index build: done building", Severity::Info),
             Err(_) => (id::INDEX_FAILED, "Index build: failed", Severity::Error),
@@ -280,7 +375,7 @@ impl Service {
         let entry = Entry::info(id, component::INDEX, &context(), message).severity(severity);
         self.tell(&entry.attr(|w| {
             w.put("namespace", ns.to_string().as_str())
-                .put("index", name)
+                .put("index", spec.field("name"))
                 .put("durationMillis", time_ms);
             if let Err(e) = result {
                 w.put("error", self.shown(&named(e)));
@@ -288,12 +383,20 @@ impl Service {
         }));
     }
 
-    /// Begins a new file of the log, where there is one.
+    /// Begins new files of the log and of the audit, where there are any.
     ///
     /// # Errors
-    /// 96 when the old one cannot be renamed or the new one not be opened; the log goes on in the
-    /// old one.
+    /// 96 when an old one cannot be renamed or a new one not be opened; it goes on in the old one.
     pub fn rotate_log(&self) -> Result<()> {
+        let audit = self.rotate_audit();
+        self.rotate_server_log().and(audit)
+    }
+
+    /// The same for the log alone.
+    ///
+    /// # Errors
+    /// As [`Service::rotate_log`].
+    pub(crate) fn rotate_server_log(&self) -> Result<()> {
         let message = "Log rotation initiated";
         self.tell(&Entry::info(
             id::ROTATES,
@@ -303,19 +406,44 @@ impl Service {
         ));
         match self.config.log.rotate() {
             Ok(_) => Ok(()),
-            Err(e) => {
-                let message = "Log rotation failed";
-                let entry =
-                    Entry::info(id::ROTATION_FAILED, component::CONTROL, &context(), message);
-                self.tell(&entry.severity(Severity::Warning).attr(|w| {
-                    w.put("reason", e.as_str());
-                }));
-                Err(MongoError::new(
-                    code::OPERATION_FAILED,
-                    format!("Log rotation failed: {e}"),
-                ))
-            }
+            Err(e) => Err(self.rotation_failed(&e)),
         }
+    }
+
+    /// The same for the audit alone.
+    ///
+    /// # Errors
+    /// As [`Service::rotate_log`].
+    pub(crate) fn rotate_audit(&self) -> Result<()> {
+        let result = self.state.audit.rotate();
+        self.audit("rotateLog", 0, |w| {
+            let mut status = w.doc("logRotationStatus");
+            match &result {
+                Ok(moved) => {
+                    status.put("status", "OK");
+                    if let Some(path) = moved {
+                        status.put("rotatedLogPath", path.display().to_string().as_str());
+                    }
+                }
+                Err(e) => {
+                    status.put("status", "failed");
+                    status.array("errors").push(e.as_str());
+                }
+            }
+        });
+        result.map(|_| ()).map_err(|e| self.rotation_failed(&e))
+    }
+
+    fn rotation_failed(&self, why: &str) -> MongoError {
+        let message = "Log rotation failed";
+        let entry = Entry::info(id::ROTATION_FAILED, component::CONTROL, &context(), message);
+        self.tell(&entry.severity(Severity::Warning).attr(|w| {
+            w.put("reason", why);
+        }));
+        MongoError::new(
+            code::OPERATION_FAILED,
+            format!("Log rotation failed: {why}"),
+        )
     }
 }
 

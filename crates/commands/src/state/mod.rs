@@ -1,6 +1,10 @@
 //! State of the server that commands read and set: profiling levels, locks against writes, cluster
 //! parameters, plan filters.
 
+pub mod admission;
+pub mod audit;
+mod audited;
+mod collections;
 pub mod concerns;
 pub mod connections;
 pub mod counters;
@@ -22,6 +26,7 @@ pub mod snapshots;
 pub mod transactions;
 pub mod ttl;
 pub mod user_writes;
+mod version;
 pub mod waiters;
 
 use model::DocBuf;
@@ -37,7 +42,7 @@ use transactions::TransactionCounts;
 /// What `autoCompact` set: free space target in MB and whether it runs once.
 pub type AutoCompact = Option<(i64, bool)>;
 
-/// Reads certificates again; the error is one line.
+/// Reads certificates or keys again; the error is one line.
 pub type RotateCertificates = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Asks the process to end.
@@ -64,8 +69,14 @@ pub type DiskBytes = Box<dyn Fn() -> Option<(u64, u64)> + Send + Sync>;
 pub struct State {
     /// What `shutdown` does; nothing where the server is a part of another process.
     pub shut_down: OnceLock<ShutDown>,
+    /// Who may run now.
+    pub admission: Arc<admission::Admission>,
+    /// What operators are told of who did what.
+    pub audit: audit::Audit,
     /// What `rotateCertificates` does; nothing without TLS.
     pub rotate_certificates: OnceLock<RotateCertificates>,
+    /// What `rotateEncryptionKey` does; nothing where data is not encrypted.
+    pub rotate_encryption_key: OnceLock<RotateCertificates>,
     /// Server parameters.
     pub parameters: Parameters,
     /// Logical sessions.
@@ -118,7 +129,10 @@ impl Default for State {
     fn default() -> State {
         State {
             shut_down: OnceLock::new(),
+            admission: Arc::default(),
+            audit: audit::Audit::default(),
             rotate_certificates: OnceLock::new(),
+            rotate_encryption_key: OnceLock::new(),
             parameters: Parameters::default(),
             sessions: Sessions::default(),
             transactions: TransactionCounts::default(),

@@ -70,7 +70,13 @@ pub static PARAMETERS: &[Parameter] = &[
         SetAt::Both,
         Default::Str("automatic"),
     ),
+    p("admissionQueueTimeMaxMS", SetAt::Both, Default::Int(10_000)).at_least(1),
     p("allowDiskUseByDefault", SetAt::Both, Default::Bool(true)),
+    p(
+        "auditAuthorizationSuccess",
+        SetAt::Both,
+        Default::Bool(false),
+    ),
     p("authSchemaVersion", SetAt::Never, Default::Int(5)),
     p(
         "authenticationMechanisms",
@@ -212,12 +218,14 @@ pub static PARAMETERS: &[Parameter] = &[
         "wiredTigerConcurrentReadTransactions",
         SetAt::Both,
         Default::Int(128),
-    ),
+    )
+    .at_least(1),
     p(
         "wiredTigerConcurrentWriteTransactions",
         SetAt::Both,
         Default::Int(128),
-    ),
+    )
+    .at_least(1),
 ];
 
 /// Log components and their children; each has a verbosity of its own, -1 inherits.

@@ -274,9 +274,13 @@ impl Service {
         }
     }
 
-    /// Ends what idled too long. To be called every few seconds.
+    /// Ends what idled too long, and measures for admission. To be called about once a second.
     pub fn expire(&self) {
         let now = self.clock.now_ms();
+        let parameters = &self.state.parameters;
+        let most = ["Read", "Write"]
+            .map(|kind| parameters.int(&format!("wiredTigerConcurrent{kind}Transactions")));
+        self.state.admission.adapt(self.clock.monotonic_us(), most);
         self.cursors
             .expire(now, self.state.parameters.int("cursorTimeoutMillis"));
         let window = self
@@ -291,7 +295,6 @@ impl Service {
         for id in self.state.sessions.idle(now) {
             self.end_session(&id);
         }
-        self.drop_orphans();
         self.keep_log(now);
         if self.state.sessions.sweep_is_due(self.started_ms, now)
             && let Err(e) = self
@@ -303,14 +306,6 @@ impl Service {
                 "WRITE",
                 &format!("records of sessions could not be removed: {}", e.message()),
             );
-        }
-    }
-
-    /// Drops collections that aborted transactions have left behind.
-    pub(crate) fn drop_orphans(&self) {
-        if let Err(e) = self.store.drop_orphans() {
-            let message = format!("an aborted transaction's collection stays: {}", e.message());
-            self.log('W', "TXN", &message);
         }
     }
 

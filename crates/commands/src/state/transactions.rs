@@ -7,7 +7,7 @@ use model::{MongoError, Result, bail, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
-use store::{Begun, CommitPos, ReadView, SessionId, SessionRecord, Store, Transaction};
+use store::{Begun, Collection, CommitPos, ReadView, SessionId, SessionRecord, Store, Transaction};
 
 /// The label of errors after which a client may run the whole transaction again.
 pub const TRANSIENT: &str = "TransientTransactionError";
@@ -208,6 +208,14 @@ impl SessionWrites {
         matches!(&self.transaction, State::Open(_, open) if open.transaction.has_written())
     }
 
+    /// Collections that the open transaction has made.
+    pub fn made(&self) -> Vec<Arc<Collection>> {
+        match &self.transaction {
+            State::Open(_, open) => open.transaction.made(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Charges the memory of the open transaction after a statement.
     ///
     /// # Errors
@@ -225,7 +233,8 @@ impl SessionWrites {
     /// The position of the commit.
     ///
     /// # Errors
-    /// Those of [`SessionWrites::resume`] except 256; engine failures.
+    /// Those of [`SessionWrites::resume`] except 256; 112 when a collection it has made exists
+    /// meanwhile; engine failures.
     pub fn commit(
         &mut self,
         store: &Store,
@@ -245,11 +254,16 @@ impl SessionWrites {
             return Err(no_such(number, self.record.number()));
         };
         // Also without writes: a retry after a crash has to find it.
-        match open.transaction.commit(&mut self.record) {
+        match store.commit(&open.transaction, &mut self.record) {
             Ok(pos) => {
                 counts.ended(&open, &counts.committed);
                 self.transaction = State::Committed(number, pos);
                 Ok(pos)
+            }
+            Err(e) if e.code() == code::WRITE_CONFLICT => {
+                counts.ended(&open, &counts.aborted);
+                self.transaction = State::Aborted(number);
+                Err(e)
             }
             Err(e) => {
                 // Whether it was applied is found out by a retry, from the record on disk.

@@ -171,26 +171,28 @@ fn an_empty_batch_has_a_place_that_moves_on() {
     }
 }
 
+/// A statement of a transaction.
+fn statement(db: &str, command: DocBuf, number: i64, start: bool) -> DocBuf {
+    let session = model::Binary {
+        subtype: 4,
+        bytes: &[7; 16],
+    };
+    let mut d = command;
+    d.put("$db", db);
+    d.append(|w| _ = w.doc("lsid").put("id", session));
+    d.put("txnNumber", number).put("autocommit", false);
+    if start {
+        d.put("startTransaction", true);
+    }
+    d
+}
+
 #[test]
 fn transactions_are_seen_at_their_commit() {
     let s = service();
     let mut c = Client::new(&s);
     c.run(r#"{"create": "c"}"#);
     let opened = watch(&mut c, &doc! {});
-    let session = model::Binary {
-        subtype: 4,
-        bytes: &[7; 16],
-    };
-    let statement = |first: &str, command: DocBuf, number: i64, start: bool| {
-        let mut d = command;
-        d.put("$db", first);
-        d.append(|w| _ = w.doc("lsid").put("id", session));
-        d.put("txnNumber", number).put("autocommit", false);
-        if start {
-            d.put("startTransaction", true);
-        }
-        d
-    };
     let insert = doc! { "insert": "c", "documents": [{ "_id": 1i32 }] };
     let change = doc! {
         "update": "c", "updates": [{ "q": { "_id": 1i32 }, "u": { "$inc": { "n": 1i32 } } }]
@@ -213,6 +215,69 @@ fn transactions_are_seen_at_their_commit() {
     );
     let resumed = watch_behind(&mut c, "resumeAfter", &token(&all[0]));
     assert_eq!(short(&drain(&mut c, &resumed)), ["update Some(1)"]);
+}
+
+// Its events had the times of the entries that told of them, before that of the commit.
+#[test]
+fn a_transaction_of_several_entries_is_told_at_its_commit() {
+    let s = service();
+    let mut c = Client::new(&s);
+    c.run(r#"{"create": "c"}"#);
+    let (opened, quiet) = (watch(&mut c, &doc! {}), "q".repeat(7 << 20));
+    for n in 0..5i32 {
+        let insert = doc! { "insert": "c", "documents": [{ "_id": n, "q": quiet.as_str() }] };
+        assert_eq!(code(&c.send(&statement("db", insert, 1, n == 0))), 0);
+    }
+    let update = doc! {
+        "update": "c", "updates": [{ "q": { "_id": 0i32 }, "u": { "$set": { "n": 1i32 } } }]
+    };
+    assert_eq!(code(&c.send(&statement("db", update, 1, false))), 0);
+    assert_eq!(
+        code(&c.send(&statement(
+            "admin",
+            doc! { "commitTransaction": 1i32 },
+            1,
+            false
+        ))),
+        0
+    );
+    c.run(r#"{"insert": "c", "documents": [{"_id": 9}]}"#);
+    let filter = doc! { "o.applyOps": { "$exists": true } };
+    let find = doc! {
+        "find": "oplog.rs", "$db": "local", "filter": &filter, "projection": { "o": 0i32 }
+    };
+    let links = batch(&c.send(&find));
+    let time = |d: Doc<'_>, name: &str| match d.field(name) {
+        Value::Timestamp(t) => t.as_u64(),
+        v => panic!("{v:?}"),
+    };
+    let times: Vec<u64> = links.iter().map(|l| time(l.doc(), "ts")).collect();
+    assert_eq!(times.len(), 3);
+    for (n, link) in links.iter().enumerate() {
+        let previous = link.doc().field("prevOpTime").as_doc().unwrap();
+        let (ts, term) = if n == 0 { (0, -1) } else { (times[n - 1], 1) };
+        assert_eq!(time(previous, "ts"), ts);
+        assert_eq!(previous.field("t").as_i64_exact(), Some(term));
+    }
+    let expected: Vec<String> = (0..5)
+        .map(|n| format!("insert Some({n})"))
+        .chain(["update Some(0)".to_owned(), "insert Some(9)".to_owned()])
+        .collect();
+    let all = drain(&mut c, &opened);
+    assert_eq!(short(&all), expected);
+    for event in &all[..6] {
+        assert_eq!(time(event.doc(), "clusterTime"), times[2]);
+        assert!(matches!(event.doc().field("txnNumber"), Value::Int64(1)));
+    }
+    for (n, event) in all.iter().enumerate() {
+        let resumed = watch_behind(&mut c, "resumeAfter", &token(event));
+        assert_eq!(short(&drain(&mut c, &resumed)), expected[n + 1..]);
+    }
+    for time in [times[0], times[2]] {
+        let time = model::Timestamp::from_u64(time);
+        let from = watch(&mut c, &doc! { "startAtOperationTime": time });
+        assert_eq!(short(&drain(&mut c, &from)), expected);
+    }
 }
 
 #[test]

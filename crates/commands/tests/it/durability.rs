@@ -387,6 +387,27 @@ fn a_pipeline_that_writes_waits_also_when_it_fails() {
     s.waits(pos, &keeps);
 }
 
+/// A server that is no member of a set is its own majority, and a majority has the write in its
+/// journals unless the client says `j: false`.
+#[test]
+fn a_standalone_server_acknowledges_a_majority_by_its_journal() {
+    let standalone = Config {
+        replica_set: None,
+        ..Config::default()
+    };
+    let mut s = Held::over(standalone, &[insert(1)]);
+    let asked = |id, concern| with(insert(id), "writeConcern", concern);
+    s.at_once(&insert(2));
+    s.at_once(&asked(3, doc! { "w": 1i32 }));
+    s.at_once(&asked(4, doc! { "w": "majority", "j": false }));
+    let pos = s.write(&asked(5, doc! { "w": "majority" }));
+    s.waits(
+        pos,
+        &asked(5, doc! { "w": "majority", "wtimeout": 1000i32 }),
+    );
+    s.waits(pos, &asked(5, doc! { "j": true }));
+}
+
 /// Concerns that were set for everybody decide what a reply waits for, where the client brings
 /// none; after a restart as well.
 #[test]

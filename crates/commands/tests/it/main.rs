@@ -2,7 +2,9 @@
 
 mod access;
 mod access_matrix;
+mod admission;
 mod aggregation;
+mod audit;
 mod behaviour;
 mod builds;
 mod changes;
@@ -36,6 +38,7 @@ mod transaction_ddl;
 mod transactions;
 mod ttl;
 mod user_writes;
+mod waiting;
 mod walk;
 mod writes;
 

@@ -145,3 +145,42 @@ fn a_client_on_this_machine_ends_the_server() {
     assert_eq!((outcome, reply), (commands::Outcome::Close, Vec::new()));
     assert_eq!(ASKED.load(Ordering::Relaxed), 1);
 }
+
+#[test]
+fn the_version_is_kept_where_tools_look_for_it() {
+    let store = logging_store();
+    let start = || {
+        let s = serve(Config::default(), Arc::clone(&store));
+        s.service().keep_version().unwrap();
+        s
+    };
+    let shown = |s: &Dispatcher| {
+        let mut conn = s.connect("127.0.0.1:1");
+        let find = json(r#"{"find": "system.version"}"#);
+        let found = send(s, &mut conn, "admin", find.doc());
+        let get = json(r#"{"getParameter": 1, "featureCompatibilityVersion": 1}"#);
+        let parameter = send(s, &mut conn, "admin", get.doc());
+        let cursor = found.doc().field("cursor").as_doc().unwrap().to_buf();
+        let first = cursor.doc().field("firstBatch").as_array().unwrap();
+        let parameter = parameter.doc().field("featureCompatibilityVersion");
+        let version = parameter
+            .as_doc()
+            .unwrap()
+            .field("version")
+            .as_str()
+            .unwrap();
+        (
+            first.get(0).unwrap().as_doc().unwrap().to_buf(),
+            version.to_owned(),
+        )
+    };
+    let id = "featureCompatibilityVersion";
+    let (document, version) = shown(&start());
+    assert_eq!(document, model::doc! { "_id": id, "version": "8.2" });
+    assert_eq!(version, "8.2");
+    let set = "{'setFeatureCompatibilityVersion': '8.0', 'confirm': true, '$db': 'admin'}";
+    assert_eq!(code(&start(), set), 0);
+    let (document, version) = shown(&start());
+    assert_eq!(document, model::doc! { "_id": id, "version": "8.0" });
+    assert_eq!(version, "8.0");
+}

@@ -1,4 +1,5 @@
-//! Collections and indexes that are made in a transaction: they go when it is aborted.
+//! Collections and indexes that are made in a transaction: nobody else sees them before its commit,
+//! and they go when it is aborted.
 
 use crate::behaviour::{logging_store, send, serve};
 use crate::interrupts::json;
@@ -9,17 +10,26 @@ use std::sync::Arc;
 struct Client {
     service: Arc<Dispatcher>,
     conn: Connection,
+    session: u8,
     number: i64,
     started: bool,
 }
 
 impl Client {
     fn new() -> Client {
-        let service = serve(Config::default(), logging_store());
-        let conn = service.connect("127.0.0.1:50000");
+        Client::of(&serve(Config::default(), logging_store()), 3)
+    }
+
+    /// Another client of the same server.
+    fn beside(&self) -> Client {
+        Client::of(&self.service, self.session + 1)
+    }
+
+    fn of(service: &Arc<Dispatcher>, session: u8) -> Client {
         Client {
-            service,
-            conn,
+            service: Arc::clone(service),
+            conn: service.connect("127.0.0.1:50000"),
+            session,
             number: 0,
             started: true,
         }
@@ -44,7 +54,7 @@ impl Client {
         if !std::mem::replace(&mut self.started, true) {
             command.put("startTransaction", true);
         }
-        let bytes = [3; 16];
+        let bytes = [self.session; 16];
         command.put("lsid", &doc! { "id": Binary { subtype: 4, bytes: &bytes } });
         command.put("txnNumber", self.number);
         command.put("autocommit", false);
@@ -54,6 +64,31 @@ impl Client {
     /// A statement of the transaction.
     fn say(&mut self, command: &str) -> i64 {
         self.say_to("d", command)
+    }
+
+    /// The documents a command finds.
+    fn found(&mut self, db: &str, command: &DocBuf) -> usize {
+        let reply = send(&self.service, &mut self.conn, db, command.doc());
+        let cursor = reply.doc().field("cursor").as_doc().expect("a cursor");
+        cursor
+            .field("firstBatch")
+            .as_array()
+            .expect("a batch")
+            .len()
+    }
+
+    fn count(&mut self, command: &str) -> usize {
+        self.found("d", &json(&command.replace('\'', "\"")))
+    }
+
+    /// The same as a statement of the transaction.
+    fn count_within(&mut self, command: &str) -> usize {
+        let mut command = json(&command.replace('\'', "\""));
+        let bytes = [self.session; 16];
+        command.put("lsid", &doc! { "id": Binary { subtype: 4, bytes: &bytes } });
+        command.put("txnNumber", self.number);
+        command.put("autocommit", false);
+        self.found("d", &command)
     }
 
     fn commit(&mut self) {
@@ -168,5 +203,101 @@ fn only_collections_of_its_own_get_indexes() {
         &["{'create': 'n', 'capped': true, 'size': 4096}"],
         48,
     );
+    refused(&mut c, &[CREATE], 48);
+    refused(&mut c, &[&other(CREATE), &other(CREATE)], 48);
     assert_eq!(c.names().0, lists(&["n"]));
+}
+
+const FIND: &str = "{'find': 'n'}";
+const JOIN: &str = "{'aggregate': 'other', 'cursor': {}, 'pipeline': [
+    {'$lookup': {'from': 'n', 'localField': 'a', 'foreignField': 'a', 'as': 'l'}},
+    {'$unwind': '$l'}]}";
+const LISTED: &str = "{'listCollections': 1, 'filter': {'name': 'n'}}";
+const COUNTED: &str = "{'aggregate': 'n', 'cursor': {}, 'pipeline': [{'$count': 'n'}]}";
+
+#[test]
+fn only_the_transaction_sees_what_it_has_made_before_the_commit() {
+    for made in [&[CREATE, INDEX][..], &[INDEX], &[INSERT]] {
+        let mut c = Client::new();
+        let mut other = c.beside();
+        assert_eq!(c.run("{'insert': 'other', 'documents': [{'a': 1}]}"), 0);
+        c.begin();
+        for command in made.iter().chain([&INSERT]) {
+            assert_eq!(c.say(command), 0, "{command}");
+        }
+        let inserts = 1 + usize::from(made[0] == INSERT);
+        for command in [FIND, "{'find': 'n', 'filter': {'a': 1}}", JOIN] {
+            assert_eq!(other.count(command), 0, "{made:?} {command}");
+            assert_eq!(c.count_within(command), inserts, "{made:?} {command}");
+        }
+        assert_eq!(
+            c.count_within("{'aggregate': 'n', 'cursor': {}, 'pipeline': []}"),
+            inserts
+        );
+        assert_eq!(other.count(COUNTED), 0);
+        assert_eq!(other.count(LISTED), 0);
+        assert_eq!(other.run("{'drop': 'n'}"), 0);
+        assert_eq!(other.run("{'listIndexes': 'n'}"), 26);
+        assert_eq!(
+            c.say(
+                "{'update': 'n', 'updates': [{'q': {'a': 1}, 'u': {'$set': {'b': 1}},
+            'multi': true}]}"
+            ),
+            0
+        );
+        c.commit();
+        assert_eq!(other.count(LISTED), 1);
+        assert_eq!(other.count("{'find': 'n', 'filter': {'b': 1}}"), inserts);
+        assert_eq!(other.count(JOIN), inserts);
+    }
+}
+
+#[test]
+fn two_who_make_one_collection_conflict() {
+    let mut a = Client::new();
+    let mut b = a.beside();
+    // The first of two transactions has it.
+    a.begin();
+    assert_eq!(a.say(INSERT), 0);
+    b.begin();
+    assert_eq!(b.say(INSERT), 112);
+    a.commit();
+    assert_eq!(a.count(FIND), 1);
+    // Who makes it outside of a transaction has it, and waits for nobody.
+    assert_eq!(a.run("{'drop': 'n'}"), 0);
+    for made in [CREATE, INSERT, INDEX] {
+        a.begin();
+        assert_eq!(a.say(CREATE), 0);
+        assert_eq!(b.run(made), 0);
+        assert_eq!(a.say_to("admin", "{'commitTransaction': 1}"), 112);
+        assert_eq!(a.say_to("admin", "{'commitTransaction': 1}"), 251);
+        assert_eq!(a.count(LISTED), 1);
+        assert_eq!(a.run("{'drop': 'n'}"), 0);
+    }
+    // A name is free again after an abort.
+    a.begin();
+    assert_eq!(a.say(CREATE), 0);
+    a.abort();
+    b.begin();
+    assert_eq!(b.say(CREATE), 0);
+    b.commit();
+    assert_eq!(a.count(LISTED), 1);
+}
+
+#[test]
+fn the_log_tells_of_a_collection_within_the_entry_of_its_transaction() {
+    let mut c = Client::new();
+    c.begin();
+    for command in [CREATE, INDEX, INSERT] {
+        assert_eq!(c.say(command), 0, "{command}");
+    }
+    let wanted = "{'find': 'oplog.rs', 'filter': {'op': 'c', 'o.create': 'n'}}";
+    let inner = "{'find': 'oplog.rs', 'filter': {'o.applyOps.0.o.create': 'n',
+        'o.applyOps.1.o.createIndexes': 'n', 'o.applyOps.2.op': 'i'}}";
+    let entries =
+        |c: &mut Client, command: &str| c.found("local", &json(&command.replace('\'', "\"")));
+    assert_eq!(entries(&mut c, inner), 0);
+    c.commit();
+    assert_eq!(entries(&mut c, inner), 1);
+    assert_eq!(entries(&mut c, wanted), 0);
 }

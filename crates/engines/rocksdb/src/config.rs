@@ -2,7 +2,9 @@
 //! options. Reasons stand next to the settings.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use cipher::MasterKey;
 use rust_rocksdb::statistics::StatsLevel;
 use rust_rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel,
@@ -65,6 +67,8 @@ pub struct Config {
     pub compression: bool,
     /// Create the directory's content when it is empty.
     pub create: bool,
+    /// Files are sealed by keys of the directory's own data key, which this one seals.
+    pub master_key: Option<Arc<MasterKey>>,
     /// Open a directory whose journal is damaged with the commits that can be read before the
     /// damage, instead of refusing.
     pub repair: bool,
@@ -92,6 +96,7 @@ impl Config {
             statistics: true,
             compression: true,
             create: true,
+            master_key: None,
             repair: false,
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cipher::DataKey;
 use rust_rocksdb::checkpoint::Checkpoint;
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions};
 use storage::{
@@ -17,7 +18,7 @@ use crate::admission::Admission;
 use crate::config::{self, Built, Config};
 use crate::cursor::{self, RocksCursor};
 use crate::error;
-use crate::ffi::{Db, Iter, IterOpts, family_name};
+use crate::ffi::{Db, Iter, IterOpts, encrypt, family_name};
 use crate::filter::Dropped;
 use crate::journal::Journal;
 use crate::listener::{Events, Listener};
@@ -46,6 +47,7 @@ pub struct RocksEngine {
     closing: Arc<AtomicBool>,
     closed: AtomicBool,
     repaired: Option<String>,
+    data_key: Option<Arc<DataKey>>,
 }
 
 impl RocksEngine {
@@ -57,12 +59,16 @@ impl RocksEngine {
     /// line.
     pub fn open(config: Config) -> Result<Self> {
         open::claim(&config.path, config.create)?;
+        let data_key = open::unlock(&config)?;
         let (mark, claim) = Mark::open(&config.path)?;
-        let mut repair = open::examine(&config, claim)?;
+        let mut repair = open::examine(&config, data_key.as_deref(), claim)?;
         mark.clear();
         let dropped = Dropped::default();
         let events = Arc::new(Events::default());
         let mut built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
+        if let Some(data) = &data_key {
+            encrypt(&mut built.db, data);
+        }
         // Looks at the device before RocksDB does, which needs room to open.
         let guard = Arc::new(Guard::new(&config, &built.memtables, &built.files, &events));
         if repair.is_some() {
@@ -86,25 +92,8 @@ impl RocksEngine {
         )?);
         let mark = Arc::new(mark);
         mark.begin(db.sequence())?;
-        let (sealed_in, sealed_at) = (Arc::downgrade(&db), Arc::clone(&mark));
-        let (directory, extent) = (config.path.clone(), config.journal_extent_bytes());
         let closing = Arc::new(AtomicBool::new(false));
-        let closes = Arc::clone(&closing);
-        let extend = move || {
-            // RocksDB does not shorten a file that it never wrote to, as the last one is.
-            if !closes.load(Ordering::Acquire) {
-                // Failing costs time at each flush, nothing else.
-                let _ = wal::extend(&directory, extent);
-            }
-        };
-        extend();
-        events.on_sealed(Box::new(move || {
-            // Without the engine there is no writer whose commits could be missed.
-            if let Some(db) = sealed_in.upgrade() {
-                sealed_at.sealed(db.sequence());
-            }
-            extend();
-        }));
+        follow_journal_files(&config, &db, (&mark, &events), &closing);
         let db_end = db.sequence();
         let (admission, monitor_stats) =
             (Arc::new(Admission::new()), Arc::new(MonitorStats::new()));
@@ -139,6 +128,7 @@ impl RocksEngine {
             closing,
             closed,
             repaired: repair.map(|repair| repair.report(db_end)),
+            data_key,
         };
         engine.wipe_scratch()?;
         Ok(engine)
@@ -147,6 +137,11 @@ impl RocksEngine {
     /// What opening with [`Config::repair`] gave up, one line; `None` when there was no damage.
     pub fn repaired(&self) -> Option<&str> {
         self.repaired.as_deref()
+    }
+
+    /// The key that the files are sealed with; `None` when they lie in the clear.
+    pub fn data_key(&self) -> Option<Arc<DataKey>> {
+        self.data_key.clone()
     }
 
     /// Rewrites all files of a table, e.g. to see dropped idents disappear. For tests and studies:
@@ -233,6 +228,33 @@ impl RocksEngine {
             None => error,
         }
     }
+}
+
+/// Gives each journal file its length when it begins, and notes where the one before has ended.
+fn follow_journal_files(
+    config: &Config,
+    db: &Arc<Db>,
+    (mark, events): (&Arc<Mark>, &Arc<Events>),
+    closing: &Arc<AtomicBool>,
+) {
+    let (sealed_in, sealed_at) = (Arc::downgrade(db), Arc::clone(mark));
+    let (directory, extent) = (config.path.clone(), config.journal_extent_bytes());
+    let closes = Arc::clone(closing);
+    let extend = move || {
+        // RocksDB does not shorten a file that it never wrote to, as the last one is.
+        if !closes.load(Ordering::Acquire) {
+            // Failing costs time at each flush, nothing else.
+            let _ = wal::extend(&directory, extent);
+        }
+    };
+    extend();
+    events.on_sealed(Box::new(move || {
+        // Without the engine there is no writer whose commits could be missed.
+        if let Some(db) = sealed_in.upgrade() {
+            sealed_at.sealed(db.sequence());
+        }
+        extend();
+    }));
 }
 
 fn open_db(config: &Config, built: &Built) -> Result<DB> {
@@ -427,6 +449,7 @@ impl Engine for RocksEngine {
             .map_err(said)?
             .create_checkpoint(path)
             .map_err(said)?;
+        open::copy_keys(&self.config, path)?;
         open::mark(path)
     }
 

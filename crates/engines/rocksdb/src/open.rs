@@ -3,7 +3,9 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use cipher::{DataKey, KEYS_FILE};
 use storage::{Marker, Result, StorageError};
 
 use crate::config::{Config, TABLE_FORMAT};
@@ -22,6 +24,35 @@ pub const DISK_FORMAT: u32 = 1;
 /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`], [`StorageError::Io`]
 pub(crate) fn claim(path: &Path, create: bool) -> Result<()> {
     with_marker(|marker| marker.claim(path, create))
+}
+
+/// The data key of a directory that is ours; an empty one gets its first.
+///
+/// # Errors
+/// [`StorageError::NotUnlocked`]
+pub(crate) fn unlock(config: &Config) -> Result<Option<Arc<DataKey>>> {
+    let shown = config.path.display();
+    let refused = |found: String| Err(StorageError::NotUnlocked { found });
+    let key = match (&config.master_key, cipher::is_encrypted(&config.path)) {
+        (None, false) => return Ok(None),
+        (None, true) => {
+            return refused(format!(
+                "the data in {shown} is encrypted, and no encryption key was given"
+            ));
+        }
+        (Some(master), true) => cipher::open(&config.path, master),
+        // RocksDB's first file.
+        (Some(_), false) if config.path.join("CURRENT").exists() => {
+            return refused(format!(
+                "the data in {shown} is not encrypted; encryption begins with an empty directory"
+            ));
+        }
+        (Some(master), false) => cipher::create(&config.path, master),
+    };
+    match key {
+        Ok(key) => Ok(Some(Arc::new(key))),
+        Err(e) => refused(e.to_string()),
+    }
 }
 
 /// A damaged journal that is to be opened all the same.
@@ -54,12 +85,16 @@ impl Repair {
 ///
 /// # Errors
 /// [`StorageError::JournalDamaged`], [`StorageError::Io`]
-pub(crate) fn examine(config: &Config, claim: Claim) -> Result<Option<Repair>> {
+pub(crate) fn examine(
+    config: &Config,
+    data: Option<&DataKey>,
+    claim: Claim,
+) -> Result<Option<Repair>> {
     if claim.durable == 0 {
         return Ok(None);
     }
     let files = wal::files(&config.path)?;
-    let journal = wal::read(&files)?;
+    let journal = wal::read(&files, data)?;
     let Some(damage) = wal::damage(&journal, claim) else {
         return wal::cut(&files, &journal).map(|()| None);
     };
@@ -118,6 +153,21 @@ fn keep(path: &Path, files: &[PathBuf]) -> Result<PathBuf> {
         )
     })?;
     Ok(kept)
+}
+
+/// Copies the sealed data key into a checkpoint.
+pub(crate) fn copy_keys(config: &Config, to: &Path) -> Result<()> {
+    if config.master_key.is_none() {
+        return Ok(());
+    }
+    let (from, to) = (config.path.join(KEYS_FILE), to.join(KEYS_FILE));
+    let copy = || {
+        fs::copy(from, &to)?;
+        File::open(&to)?.sync_all()
+    };
+    copy().map_err(|error: std::io::Error| {
+        StorageError::io(format!("cannot write {}", to.display()), error)
+    })
 }
 
 /// Writes the marker into a directory that is ours, e.g. a checkpoint.

@@ -1,13 +1,14 @@
 //! Reads the journal files before RocksDB does, to tell a tail that was never flushed from damage.
 //! It knows the framing of RocksDB's write-ahead log (blocks of 32 KiB; each record in fragments of
 //! checksum, length, kind) and the first twelve bytes of a record (position and number of changes);
-//! what the changes are it need not know.
+//! what the changes are it need not know. Encrypted files are read through `cipher`.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+use cipher::{DataKey, PieceReader};
 use storage::{Result, StorageError};
 
 use crate::mark::Claim;
@@ -140,20 +141,82 @@ pub(crate) fn cut(files: &[PathBuf], journal: &JournalFiles) -> Result<()> {
 }
 
 /// Reads all files.
-pub(crate) fn read(files: &[PathBuf]) -> Result<JournalFiles> {
+pub(crate) fn read(files: &[PathBuf], data: Option<&DataKey>) -> Result<JournalFiles> {
     let mut journal = JournalFiles::default();
     for path in files {
         let fail = |error| StorageError::io(format!("cannot read {}", path.display()), error);
-        let mut reader = RecordReader::new(path, File::open(path).map_err(fail)?);
+        let file = File::open(path).map_err(fail)?;
+        let source = match data {
+            Some(data) => {
+                let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+                match PieceReader::new(file, data, name) {
+                    Ok(reader) => Source::Sealed(Box::new(reader)),
+                    Err(e) if e.kind() == ErrorKind::InvalidData => {
+                        note_unreadable(&mut journal, path).map_err(fail)?;
+                        continue;
+                    }
+                    Err(e) => return Err(fail(e)),
+                }
+            }
+            None => Source::Plain(file),
+        };
+        let mut reader = RecordReader::new(path, source);
         journal.newest_holds = false;
         if journal.broken.is_none() {
             reader.follow(&mut journal).map_err(fail)?;
         }
-        if journal.broken.is_some() {
-            reader.search(&mut journal).map_err(fail)?;
+        match &reader.source {
+            Source::Sealed(sealed) => note_end(&mut journal, path, sealed).map_err(fail)?,
+            Source::Plain(_) if journal.broken.is_some() => {
+                reader.search(&mut journal).map_err(fail)?;
+            }
+            Source::Plain(_) => {}
         }
     }
     Ok(journal)
+}
+
+/// A file whose header is not what it was: nothing of it can be read.
+fn note_unreadable(journal: &mut JournalFiles, path: &Path) -> std::io::Result<()> {
+    journal.newest_holds = false;
+    journal.behind_bytes += fs::metadata(path)?.len();
+    journal.broken.get_or_insert(Place {
+        file: path.to_owned(),
+        offset: 0,
+    });
+    Ok(())
+}
+
+/// What is known of the end of an encrypted file. Behind the first piece that cannot be opened
+/// nothing can be read, so nothing is searched there, and the file may be cut at that piece only.
+fn note_end(journal: &mut JournalFiles, path: &Path, sealed: &PieceReader) -> std::io::Result<()> {
+    let behind = sealed.behind()?;
+    let ends_here = journal.broken.as_ref().is_none_or(|b| b.file == path);
+    if !ends_here {
+        journal.behind_bytes += behind;
+    } else if behind > 0 || journal.broken.is_some() {
+        journal.behind_bytes = behind;
+        journal.broken = Some(Place {
+            file: path.to_owned(),
+            offset: sealed.end(),
+        });
+    }
+    Ok(())
+}
+
+/// A journal file, read from its start.
+enum Source {
+    Plain(File),
+    Sealed(Box<PieceReader>),
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Source::Plain(file) => file.read(buffer),
+            Source::Sealed(pieces) => pieces.read(buffer),
+        }
+    }
 }
 
 /// Whether commits are missing that the mark says were flushed.
@@ -184,7 +247,7 @@ struct Fragment {
 
 struct RecordReader<'a> {
     path: &'a Path,
-    file: File,
+    source: Source,
     block: Vec<u8>,
     /// Offset of the block in the file.
     at: u64,
@@ -193,10 +256,10 @@ struct RecordReader<'a> {
 }
 
 impl<'a> RecordReader<'a> {
-    fn new(path: &'a Path, file: File) -> Self {
+    fn new(path: &'a Path, source: Source) -> Self {
         Self {
             path,
-            file,
+            source,
             block: Vec::with_capacity(BLOCK),
             at: 0,
             next: 0,
@@ -208,7 +271,7 @@ impl<'a> RecordReader<'a> {
         self.at += self.block.len() as u64;
         self.block.clear();
         self.next = 0;
-        Read::by_ref(&mut self.file)
+        Read::by_ref(&mut self.source)
             .take(BLOCK as u64)
             .read_to_end(&mut self.block)?;
         Ok(!self.block.is_empty())

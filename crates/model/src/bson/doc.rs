@@ -1,6 +1,7 @@
-//! `Doc` and `Array`: borrowed raw BSON. Reading is linear, allocation-free and total.
+//! `Doc`, `Array` and `Value`: borrowed raw BSON. Reading is linear, allocation-free and total. A
+//! value is borrowed from a document or from an arena; it is Copy, 40 bytes at most, never owns.
 
-use super::value::{Binary, ObjectId, Regex, Tag, Timestamp, Value};
+use super::scalar::{Binary, ObjectId, Regex, Tag, Timestamp};
 use crate::Decimal128;
 
 /// A raw BSON document. Copy; borrows its bytes.
@@ -10,6 +11,37 @@ pub struct Doc<'a>(&'a [u8]);
 /// A raw BSON array (a document whose keys are ignored).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Array<'a>(Doc<'a>);
+
+/// One BSON value. `Missing` is the absence of a value (a field that is not there); it is never
+/// written.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub enum Value<'a> {
+    #[default]
+    Missing,
+    MinKey,
+    Undefined,
+    Null,
+    Int32(i32),
+    Int64(i64),
+    Double(f64),
+    Decimal128(Decimal128),
+    String(&'a str),
+    Symbol(&'a str),
+    Document(Doc<'a>),
+    Array(Array<'a>),
+    Binary(Binary<'a>),
+    ObjectId(ObjectId),
+    Bool(bool),
+    /// Milliseconds since the epoch.
+    Date(i64),
+    Timestamp(Timestamp),
+    Regex(Regex<'a>),
+    DbPointer(&'a str, ObjectId),
+    Code(&'a str),
+    CodeWithScope(&'a str, &'a [u8]),
+    MaxKey,
+}
 
 const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
 
@@ -100,10 +132,6 @@ impl<'a> Doc<'a> {
     pub fn as_array(self) -> Array<'a> {
         Array(self)
     }
-    /// Copies into an owned buffer.
-    pub fn to_buf(self) -> super::DocBuf {
-        super::DocBuf::from_doc(self)
-    }
 }
 
 impl<'a> Array<'a> {
@@ -148,17 +176,6 @@ impl<'a> Array<'a> {
     /// The same bytes seen as a document.
     pub fn as_doc(self) -> Doc<'a> {
         self.0
-    }
-}
-
-impl std::fmt::Debug for Doc<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        crate::show::doc(*self, f)
-    }
-}
-impl std::fmt::Debug for Array<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        crate::show::array(*self, f)
     }
 }
 

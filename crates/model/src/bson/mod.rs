@@ -3,13 +3,14 @@
 //! once; readers here stay total nevertheless: on malformed bytes iteration ends, nothing panics.
 
 mod doc;
+mod scalar;
 mod validate;
 mod value;
 mod writer;
 
-pub use doc::{Array, Doc, Element, Elements};
+pub use doc::{Array, Doc, Element, Elements, Value};
+pub use scalar::{Binary, ObjectId, Regex, Tag, Timestamp};
 pub use validate::{MAX_DEPTH, validate, validate_with_limit};
-pub use value::{Binary, ObjectId, Regex, Tag, Timestamp, Value};
 pub(crate) use writer::write_payload;
 pub use writer::{ArrayWriter, DocBuf, DocWriter, Edit, OwnedValue};
 

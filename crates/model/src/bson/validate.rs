@@ -2,7 +2,7 @@
 //! after which every reader may trust lengths, terminators, types, UTF-8 and depth.
 
 use super::doc::{Doc, Elements, payload_len};
-use super::value::Tag;
+use super::scalar::Tag;
 use crate::{MongoError, Result, code};
 
 /// Deepest nesting the parser accepts, the outermost document being level 1 (MongoDB counts it as

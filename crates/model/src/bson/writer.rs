@@ -1,8 +1,8 @@
 //! Builders: `DocWriter` and `ArrayWriter` append to a caller's buffer and close themselves when
 //! dropped; `DocBuf` owns one finished document.
 
-use super::doc::{Array, Doc, Element};
-use super::value::{Tag, Value};
+use super::doc::{Array, Doc, Element, Value};
+use super::scalar::Tag;
 
 /// Appends one document to a buffer. Closed (terminator, length) when dropped.
 pub struct DocWriter<'b> {
@@ -314,6 +314,11 @@ impl std::fmt::Debug for OwnedValue {
 }
 
 impl<'a> Doc<'a> {
+    /// Copies into an owned buffer.
+    pub fn to_buf(self) -> DocBuf {
+        DocBuf::from_doc(self)
+    }
+
     /// Copies the document into `arena`.
     pub fn copy_into<'b>(self, arena: &'b bumpalo::Bump) -> Doc<'b> {
         Doc::new(arena.alloc_slice_copy(self.as_bytes())).unwrap_or(Doc::EMPTY)
@@ -421,6 +426,12 @@ impl DocBuf {
     /// The bytes, owned.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
+    }
+}
+
+impl<'a> From<&'a DocBuf> for Value<'a> {
+    fn from(d: &'a DocBuf) -> Value<'a> {
+        Value::Document(d.doc())
     }
 }
 

@@ -17,230 +17,34 @@ mod boolean;
 mod comparison;
 mod conditional;
 mod date;
+mod function;
 mod misc;
+mod node;
 mod object;
 mod parse;
 mod path;
 mod set;
+mod state;
 mod string;
 mod timestamp;
 mod trigonometry;
 mod types;
+mod user_variable;
 mod variable;
 
-pub use args::check_user_variable;
+pub use function::{NaryFn, UnaryFn, nary, nary_unordered, unary, unary_of};
+pub(crate) use node::find_failure;
+pub use node::{BoxExpr, Constant, Expr, fold};
 pub(crate) use parse::check_path;
-pub use parse::{ParseCx, Scope, define_let, parse, parse_args, parse_constant, parse_object};
+pub use parse::{define_let, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
 pub(crate) use set::Members;
+pub use state::{Operator, ParseCx, Scope};
+pub use user_variable::check_user_variable;
 
-use crate::cx::bytes_of;
-use crate::{Cx, Env};
-use model::{Bump, MongoError, OwnedValue, Result, Value};
+use crate::Env;
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
-
-/// A compiled expression.
-pub trait Expr: Send + Sync {
-    /// Evaluates in a context. `Missing` is a legal result.
-    ///
-    /// # Errors
-    /// The operator's own codes.
-    fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>>;
-
-    /// Shows each direct operand; leaves none.
-    fn visit<'e>(&'e self, _each: &mut dyn FnMut(&'e dyn Expr)) {}
-
-    /// True when the value depends on the document, variables, time or chance even with constant
-    /// operands.
-    fn is_volatile(&self) -> bool {
-        false
-    }
-
-    /// The constant value, when this node is a constant.
-    fn constant(&self) -> Option<Value<'_>> {
-        None
-    }
-
-    /// The field path relative to the document, when this node is just `"$a.b"`.
-    fn field_path(&self) -> Option<&model::FieldPath> {
-        None
-    }
-
-    /// The error, when this node is a constant expression that failed; see [`fold`].
-    fn failure(&self) -> Option<&MongoError> {
-        None
-    }
-}
-
-/// A boxed expression.
-pub type BoxExpr = Box<dyn Expr>;
-
-/// One registered operator: its name and how its argument is parsed.
-pub struct Operator {
-    /// With the dollar sign.
-    pub name: &'static str,
-    /// Parses the operator's argument.
-    pub parse: fn(&mut ParseCx<'_>, &'static str, Value<'_>) -> Result<BoxExpr>,
-}
-
-/// A constant.
-pub struct Constant(pub OwnedValue);
-
-impl Constant {
-    /// A boxed constant.
-    pub fn boxed(v: Value<'_>) -> BoxExpr {
-        Box::new(Constant(v.to_owned_value()))
-    }
-}
-
-impl Expr for Constant {
-    fn eval<'a>(&'a self, _: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        Ok(self.0.get())
-    }
-    fn constant(&self) -> Option<Value<'_>> {
-        Some(self.0.get())
-    }
-}
-
-/// True when the value can be computed without a document.
-fn is_foldable(e: &dyn Expr) -> bool {
-    let mut ok = !e.is_volatile();
-    e.visit(&mut |child| ok = ok && child.constant().is_some());
-    ok
-}
-
-/// Replaces a node whose operands are all constant by its value, as MongoDB does before it looks at
-/// any document. A node that fails becomes a node that says so: it fails the whole command at the
-/// end of the outermost [`parse`], unless a parent (a `$switch` whose branch is never taken)
-/// dropped it by then. Small expressions may make large values: when those of an operation fill
-/// their bound, further expressions stay as they are.
-pub fn fold(e: BoxExpr, env: &Env) -> BoxExpr {
-    if e.constant().is_some() || env.folded_enough() || !is_foldable(e.as_ref()) {
-        return e;
-    }
-    let arena = Bump::new();
-    match e.eval(&Cx::new(&arena, Value::Missing, env)) {
-        Ok(v) => {
-            env.fold(bytes_of(&v));
-            Constant::boxed(v)
-        }
-        Err(error) => Box::new(Failed(error)),
-    }
-}
-
-/// A constant expression that failed.
-struct Failed(MongoError);
-
-impl Expr for Failed {
-    fn eval<'a>(&'a self, _: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        Err(self.0.clone())
-    }
-    fn is_volatile(&self) -> bool {
-        true
-    }
-    fn failure(&self) -> Option<&MongoError> {
-        Some(&self.0)
-    }
-}
-
-/// The first failed constant in a tree.
-pub(crate) fn find_failure(e: &dyn Expr) -> Option<MongoError> {
-    let mut found = e.failure().cloned();
-    e.visit(&mut |child| {
-        if found.is_none() {
-            found = find_failure(child);
-        }
-    });
-    found
-}
-
-/// Function of one value, the shape of most simple operators.
-pub type UnaryFn = for<'a> fn(&Cx<'_, 'a>, Value<'a>) -> Result<Value<'a>>;
-/// Function of all evaluated operands.
-pub type NaryFn = for<'a> fn(&Cx<'_, 'a>, &[Value<'a>]) -> Result<Value<'a>>;
-
-struct Unary {
-    arg: BoxExpr,
-    f: UnaryFn,
-}
-
-impl Expr for Unary {
-    fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        let v = self.arg.eval(cx)?;
-        // Conversions and the like give about as much as they take.
-        cx.spend(bytes_of(&v))?;
-        (self.f)(cx, v)
-    }
-    fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
-        each(self.arg.as_ref());
-    }
-}
-
-struct Nary {
-    args: Vec<BoxExpr>,
-    f: NaryFn,
-}
-
-impl Expr for Nary {
-    fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        let mut values = smallvec::SmallVec::<[Value<'a>; 4]>::new();
-        for a in &self.args {
-            values.push(a.eval(cx)?);
-            cx.spend(0)?;
-        }
-        (self.f)(cx, &values)
-    }
-    fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
-        self.args.iter().for_each(|a| each(a.as_ref()));
-    }
-}
-
-/// A node that applies a function to one operand.
-pub fn unary_of(arg: BoxExpr, f: UnaryFn) -> BoxExpr {
-    Box::new(Unary { arg, f })
-}
-
-/// Parses an operator of exactly one operand.
-///
-/// # Errors
-/// 16020 for another number of operands.
-pub fn unary(cx: &mut ParseCx<'_>, name: &str, spec: Value<'_>, f: UnaryFn) -> Result<BoxExpr> {
-    let mut args = parse_args(cx, name, spec, 1, 1)?;
-    let Some(arg) = args.pop() else {
-        return Err(MongoError::internal("one operand was checked"));
-    };
-    Ok(unary_of(arg, f))
-}
-
-/// Parses an operator of `min` to `max` operands that are all evaluated before the function runs.
-///
-/// # Errors
-/// 16020 / 28667 for another number of operands.
-pub fn nary(
-    cx: &mut ParseCx<'_>,
-    name: &str,
-    spec: Value<'_>,
-    (min, max): (usize, usize),
-    f: NaryFn,
-) -> Result<BoxExpr> {
-    let args = parse_args(cx, name, spec, min, max)?;
-    Ok(Box::new(Nary { args, f }))
-}
-
-/// As [`nary`], for operators whose operands may be taken in any order: MongoDB evaluates constants
-/// last, so that a null among the others spares them.
-pub fn nary_unordered(
-    cx: &mut ParseCx<'_>,
-    name: &str,
-    spec: Value<'_>,
-    counts: (usize, usize),
-    f: NaryFn,
-) -> Result<BoxExpr> {
-    let mut args = parse_args(cx, name, spec, counts.0, counts.1)?;
-    args.sort_by_key(|a| a.constant().is_some());
-    Ok(Box::new(Nary { args, f }))
-}
 
 /// Declares the operators of one folder: a module a name, and their table.
 #[macro_export]
@@ -271,6 +75,20 @@ static FAMILIES: &[&[&[Operator]]] = &[
     types::OPERATORS,
     variable::OPERATORS,
 ];
+
+impl<'e> ParseCx<'e> {
+    /// A fresh state; the command's `let` variables are constants in it.
+    pub fn new(env: &'e Env) -> ParseCx<'e> {
+        ParseCx::over(env, find)
+    }
+
+    /// A fresh state for the query of a client, in which scripts are allowed.
+    pub fn of_query(env: &'e Env) -> ParseCx<'e> {
+        let mut cx = ParseCx::new(env);
+        cx.scripts_allowed = true;
+        cx
+    }
+}
 
 fn all() -> impl Iterator<Item = &'static Operator> {
     FAMILIES

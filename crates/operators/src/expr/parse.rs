@@ -1,95 +1,16 @@
 //! From a BSON specification to nodes: literals, field paths, variables, objects, arrays,
 //! operators.
 
-use super::{BoxExpr, Constant, CurrentPath, Expr, VarPath, find, fold};
+use super::node::{BoxExpr, Constant, Expr, find_failure, fold};
+use super::path::{self, CurrentPath, VarPath};
+use super::state::ParseCx;
+use super::user_variable::check_user_variable;
 use crate::cx::{NODE_WORK, bytes_of};
-use crate::{Cx, Env, VarId};
+use crate::{Cx, Env};
 use model::{Array, Doc, FieldPath, MongoError, Result, Value, bail, code};
-
-/// Names of variables in scope while parsing.
-#[derive(Clone, Default)]
-pub struct Scope {
-    names: Vec<(String, VarId)>,
-}
-
-impl Scope {
-    /// The innermost variable of that name.
-    pub fn find(&self, name: &str) -> Option<VarId> {
-        self.names
-            .iter()
-            .rev()
-            .find(|(n, _)| n == name)
-            .map(|(_, id)| *id)
-    }
-}
-
-/// State of parsing one specification.
-pub struct ParseCx<'e> {
-    /// The operation; constants are folded in it.
-    pub env: &'e Env,
-    /// User variables in scope.
-    pub scope: Scope,
-    /// Metadata (`$meta`) that documents have at this point of the pipeline.
-    pub meta: Vec<&'static str>,
-    /// Some `$meta` asks for what only a read knows: the record id or the index key.
-    pub wants_row_metadata: bool,
-    next_var: VarId,
-    depth: usize,
-    /// Depth of filters being parsed; [`crate::filter`] keeps it.
-    pub(crate) filter_depth: usize,
-    /// Results cannot be ordered by distance here; [`crate::filter`] keeps it.
-    pub(crate) near_refused: bool,
-    /// `$where` may stand in the filter: in queries of clients, not in pipelines, listings,
-    /// validators or anything kept.
-    pub scripts_allowed: bool,
-}
 
 /// Deepest nesting of expressions.
 const MAX_DEPTH: usize = 200;
-
-impl<'e> ParseCx<'e> {
-    /// A fresh state; the command's `let` variables are constants in it.
-    pub fn new(env: &'e Env) -> ParseCx<'e> {
-        ParseCx {
-            env,
-            scope: Scope::default(),
-            meta: Vec::new(),
-            wants_row_metadata: false,
-            next_var: 1,
-            depth: 0,
-            filter_depth: 0,
-            near_refused: false,
-            scripts_allowed: false,
-        }
-    }
-
-    /// A fresh state for the query of a client, in which scripts are allowed.
-    pub fn of_query(env: &'e Env) -> ParseCx<'e> {
-        ParseCx {
-            scripts_allowed: true,
-            ..ParseCx::new(env)
-        }
-    }
-
-    /// Brings a variable into scope and gives it its number. Restore `scope` afterwards.
-    pub fn define(&mut self, name: &str) -> VarId {
-        let id = self.next_var;
-        self.next_var += 1;
-        self.scope.names.push((name.to_owned(), id));
-        id
-    }
-
-    /// Parses with variables in scope only for the duration of `body`.
-    ///
-    /// # Errors
-    /// Those of `body`.
-    pub fn scoped<T>(&mut self, body: impl FnOnce(&mut ParseCx<'e>) -> Result<T>) -> Result<T> {
-        let saved = self.scope.clone();
-        let result = body(self);
-        self.scope = saved;
-        result
-    }
-}
 
 /// Parses any expression.
 ///
@@ -109,7 +30,7 @@ pub fn parse(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     cx.depth -= 1;
     let folded = fold(parsed?, cx.env);
     match (cx.depth == 0)
-        .then(|| super::find_failure(folded.as_ref()))
+        .then(|| find_failure(folded.as_ref()))
         .flatten()
     {
         Some(error) => Err(error),
@@ -131,7 +52,7 @@ fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
                         d.count()
                     );
                 }
-                let Some(op) = find(name) else {
+                let Some(op) = (cx.operator)(name) else {
                     bail!(
                         code::INVALID_PIPELINE_OPERATOR,
                         "Unrecognized expression '{name}'"
@@ -238,9 +159,9 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
     let path = rest.map(check_path).transpose()?;
     let with_path = |v: Value<'_>| -> Result<BoxExpr> {
         let arena = model::Bump::new();
-        let found = path.as_ref().map_or(v, |p| {
-            super::path::walk(v.copy_into(&arena), p.parts(), &arena)
-        });
+        let found = path
+            .as_ref()
+            .map_or(v, |p| path::walk(v.copy_into(&arena), p.parts(), &arena));
         Ok(Constant::boxed(found))
     };
     if let Some(id) = cx.scope.find(name) {
@@ -303,7 +224,7 @@ pub fn define_let(env: &mut Env, spec: Value<'_>) -> Result<()> {
         ) {
             bail!(4738901, "'let' may not define the system variable '{name}'");
         }
-        super::args::check_user_variable(name)?;
+        check_user_variable(name)?;
         if let Value::String(s) = v
             && let Some(system) = s.strip_prefix("$$")
             && matches!(

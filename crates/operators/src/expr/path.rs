@@ -1,6 +1,6 @@
 //! Field paths in expressions: `"$a.b"` and `"$$var.a.b"`. A path maps over arrays on its way.
 
-use super::Expr;
+use super::node::Expr;
 use crate::{Cx, VarId};
 use model::path::PathPart;
 use model::{Array, Bump, FieldPath, Result, Value};

@@ -199,7 +199,7 @@ pub(super) fn test<'a>(
         Test::ElemMatchValue(tests) => {
             let Value::Array(a) = v else { return Ok(false) };
             for (i, item) in a.iter().enumerate() {
-                if super::element_matches(tests, item, cx)? {
+                if element_matches(tests, item, cx)? {
                     if let Some(p) = position {
                         p.set(i);
                     }
@@ -208,9 +208,23 @@ pub(super) fn test<'a>(
             }
             Ok(false)
         }
-        Test::All(tests) => super::element_matches(tests, v, cx),
+        Test::All(tests) => element_matches(tests, v, cx),
         Test::Not(inner) => Ok(!test(inner, v, cx, None)?),
         Test::Geo(g) => Ok(g.matches(&v)),
         Test::Never => Ok(false),
     }
+}
+
+/// Does one value pass tests on elements?
+pub(crate) fn element_matches<'a>(
+    tests: &'a [Test],
+    v: Value<'a>,
+    cx: &Cx<'_, 'a>,
+) -> Result<bool> {
+    for t in tests {
+        if !test(t, v, cx, None)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -23,6 +23,7 @@ pub use bitwise::{Bits, BitsOp};
 pub use comparison::{Compare, CompareOp, In};
 pub use element::TypeSet;
 pub use eval::Position;
+pub(crate) use eval::element_matches;
 pub use failure::explain_failure;
 pub use geo::{Geo, Near, Region, Shape, check_on_plane, check_on_sphere};
 pub use json_schema::Schema;
@@ -235,20 +236,6 @@ pub fn values_at<'a>(doc: Doc<'a>, path: &FieldPath, visit: &mut dyn FnMut(Value
             std::ops::ControlFlow::Continue(())
         },
     );
-}
-
-/// Does one value pass tests on elements?
-pub(crate) fn element_matches<'a>(
-    tests: &'a [Test],
-    v: Value<'a>,
-    cx: &Cx<'_, 'a>,
-) -> Result<bool> {
-    for t in tests {
-        if !eval::test(t, v, cx, None)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 #[cfg(test)]

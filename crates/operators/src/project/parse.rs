@@ -1,7 +1,7 @@
 //! From `$project`, `$addFields` and `$unset` specifications to trees.
 
+use super::projection::{Mode, Projection};
 use super::tree::{Field, Tree};
-use super::{Mode, Projection};
 use crate::expr::{self, ParseCx, check_path};
 use model::{Doc, FieldPath, MongoError, Result, Value, bail, code};
 

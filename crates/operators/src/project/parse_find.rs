@@ -1,8 +1,8 @@
 //! Projections of `find`: those of `$project`, and the positional `.$`, `$elemMatch` and `$slice`.
 
-use super::Projection;
 use super::find::{After, ElemMatch, Slice};
 use super::parse::{Reading, Sub, sub_specification};
+use super::projection::Projection;
 use super::tree::Field;
 use crate::expr::{self, ParseCx, check_path};
 use model::{Doc, FieldPath, Result, Value, bail, code};

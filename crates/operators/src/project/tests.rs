@@ -1,6 +1,7 @@
 //! Projections on small documents.
 
 use super::*;
+use crate::Cx;
 use crate::Env;
 use model::{Bump, DocBuf, doc};
 

@@ -2,7 +2,7 @@
 //! the collation. Errors: 14 when `$each` is not an array, 2 for unknown clauses and for fields
 //! that are no arrays.
 
-use super::{At, Modifier, Outcome};
+use super::modifier::{At, Modifier, Outcome};
 use crate::expr::Members;
 use model::{Array, OwnedValue, Result, Value, bail, code, compare_with};
 

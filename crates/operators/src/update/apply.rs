@@ -1,8 +1,8 @@
 //! Applying a tree of modifiers to a document: one pass over each level that is touched.
 
 use super::array_filters::ArrayFilters;
+use super::modifier::{Applied, At, Outcome, UpdateCx};
 use super::tree::{Branch, Node, conflict};
-use super::{Applied, At, Outcome, UpdateCx};
 use model::{Array, Doc, Edit, Element, Result, Value, bail, code};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

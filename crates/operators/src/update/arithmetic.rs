@@ -2,7 +2,7 @@
 //! long. A missing field counts as zero of the operand's type. Errors: 14 for operands or fields
 //! that are no numbers, 2 for long overflow.
 
-use super::{At, Modifier, Outcome};
+use super::modifier::{At, Modifier, Outcome};
 use model::{Number, Result, Value, bail, code};
 
 /// Which operation.

@@ -2,7 +2,7 @@
 //! Errors: 9 (no or several identifiers, identifier twice, unused filter), 14 (not documents), 2
 //! (identifier without filter), 224 (`$expr`).
 
-use super::UpdateCx;
+use super::modifier::UpdateCx;
 use super::path::{self, Part};
 use crate::expr::ParseCx;
 use crate::filter::Filter;

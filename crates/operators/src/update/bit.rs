@@ -1,7 +1,7 @@
 //! `$bit: {field: {and|or|xor: integer, ...}}`, applied in order; a missing field counts as zero.
 //! The result has the wider of the two types. Errors: 2 throughout.
 
-use super::{At, Modifier, Outcome, identical};
+use super::modifier::{At, Modifier, Outcome, identical};
 use model::{Number, Result, Value, bail, code};
 
 #[derive(Clone, Copy)]

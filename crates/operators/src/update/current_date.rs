@@ -1,7 +1,7 @@
 //! `$currentDate`: the operation's time as a date (`true`, `false`, `{$type: "date"}`) or as a
 //! timestamp. Errors: 2 for anything else.
 
-use super::{At, Modifier, Outcome};
+use super::modifier::{At, Modifier, Outcome};
 use model::{Result, Timestamp, Value, bail, code};
 
 pub(super) struct CurrentDate {

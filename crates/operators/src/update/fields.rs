@@ -1,6 +1,6 @@
 //! `$set`, `$setOnInsert`, `$unset`. Setting the identical value (type and bytes) changes nothing.
 
-use super::{At, Modifier, Outcome, identical};
+use super::modifier::{At, Modifier, Outcome, identical};
 use model::{OwnedValue, Result, Value};
 
 /// `$set` and `$setOnInsert`.

@@ -1,7 +1,7 @@
 //! `$min` and `$max`: sets when the operand comes before (after) the field in BSON order, under the
 //! collation.
 
-use super::{At, Modifier, Outcome};
+use super::modifier::{At, Modifier, Outcome};
 use model::{OwnedValue, Result, Value, compare_with};
 use std::cmp::Ordering;
 

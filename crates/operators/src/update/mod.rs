@@ -16,6 +16,7 @@ mod bit;
 mod current_date;
 mod fields;
 mod min_max;
+mod modifier;
 mod path;
 mod pipeline;
 mod pop;
@@ -25,13 +26,13 @@ mod rename;
 mod tree;
 mod upsert;
 
+pub use modifier::{Applied, UpdateCx};
 pub use upsert::upsert_base;
 
-use crate::Env;
 use crate::expr::ParseCx;
 use array_filters::ArrayFilters;
 use model::bson::MAX_DOCUMENT_BYTES;
-use model::{Bump, Doc, DocBuf, FieldPath, Result, Value, bail, code};
+use model::{Doc, DocBuf, FieldPath, Result, Value, bail, code};
 use pipeline::Pipeline;
 use tree::Branch;
 
@@ -47,27 +48,6 @@ enum Kind {
     Operators { root: Branch, filters: ArrayFilters },
     Replacement(DocBuf),
     Pipeline(Pipeline),
-}
-
-/// What one application may know.
-pub struct UpdateCx<'s, 'a> {
-    /// Where the result is made.
-    pub arena: &'a Bump,
-    /// The operation.
-    pub env: &'s Env,
-    /// The document is being inserted by an upsert: `$setOnInsert` works.
-    pub inserting: bool,
-    /// The index the filter matched at: what the positional `$` stands for.
-    pub position: Option<usize>,
-}
-
-/// The outcome of one application.
-#[derive(Clone, Copy, Debug)]
-pub enum Applied<'a> {
-    /// Nothing to write.
-    Unchanged,
-    /// The new document.
-    Changed(Doc<'a>),
 }
 
 impl Update {
@@ -258,55 +238,6 @@ fn is_deeper_than(d: Doc<'_>, levels: usize) -> bool {
     d.elements()
         .filter(|e| nested(e.tag))
         .any(|e| Doc::new(e.payload).is_some_and(|d| is_deeper_than(d, left)))
-}
-
-/// An operator at a path.
-trait Modifier: Send + Sync {
-    /// The new value; `current` is `Missing` when there is none.
-    fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>>;
-
-    /// Refuses a path that leads through a value without fields, though it would change nothing.
-    fn wants_viable_path(&self) -> bool {
-        false
-    }
-}
-
-/// What a modifier wants done.
-#[derive(Clone, Copy, Debug)]
-enum Outcome<'a> {
-    Keep,
-    Set(Value<'a>),
-    Remove,
-}
-
-/// Where a modifier is applied.
-struct At<'s, 'a> {
-    cx: &'s UpdateCx<'s, 'a>,
-    /// The whole document before the update.
-    root: Doc<'a>,
-}
-
-impl<'a> At<'_, 'a> {
-    /// `{_id: ...}` for messages.
-    fn document_id(&self) -> String {
-        format!("{{_id: {}}}", model::show::Shown(&self.root.field("_id")))
-    }
-    fn arena(&self) -> &'a Bump {
-        self.cx.arena
-    }
-}
-
-/// True when two values have the same type and bytes.
-fn identical(a: &Value<'_>, b: &Value<'_>) -> bool {
-    match (a, b) {
-        (Value::Int32(x), Value::Int32(y)) => x == y,
-        (Value::Int64(x), Value::Int64(y)) | (Value::Date(x), Value::Date(y)) => x == y,
-        (Value::Double(x), Value::Double(y)) => x.to_bits() == y.to_bits(),
-        (Value::String(x), Value::String(y)) => x == y,
-        (Value::Document(x), Value::Document(y)) => x == y,
-        (Value::Array(x), Value::Array(y)) => x == y,
-        _ => a.tag() == b.tag() && a.to_owned_value() == b.to_owned_value(),
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! for other stages, 40228 when a replacement is not a document, 40230/40231 for malformed
 //! `$replaceRoot`.
 
-use super::{Applied, UpdateCx};
+use super::modifier::{Applied, UpdateCx};
 use crate::Cx;
 use crate::expr::{self, BoxExpr, ParseCx};
 use crate::project::Projection;

@@ -1,7 +1,7 @@
 //! `$pop`: removes the last (1) or first (-1) element. Errors: 9 for another operand, 14 for fields
 //! that are no arrays, 28 for a path that leads through a value without fields.
 
-use super::{At, Modifier, Outcome};
+use super::modifier::{At, Modifier, Outcome};
 use model::{Array, Result, Value, bail, code};
 
 pub(super) struct Pop {

@@ -3,7 +3,7 @@
 //! themselves. Errors: 2 for fields that are no arrays and for operands of `$pullAll` that are
 //! none.
 
-use super::{At, Modifier, Outcome};
+use super::modifier::{At, Modifier, Outcome};
 use crate::expr::{Members, ParseCx};
 use crate::filter::Filter;
 use model::{Array, Doc, DocBuf, OwnedValue, Result, Value, bail, code, compare_with};

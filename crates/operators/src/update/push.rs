@@ -2,7 +2,7 @@
 //! `$sort` and cut to `$slice`. A missing field becomes an array. Errors: 2 throughout (not an
 //! array, unknown clause, malformed modifier).
 
-use super::{At, Modifier, Outcome, identical};
+use super::modifier::{At, Modifier, Outcome, identical};
 use model::{Array, Collate, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
 use std::cmp::Ordering;
 

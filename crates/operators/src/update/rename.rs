@@ -3,8 +3,8 @@
 //! 40 conflicts, 9867600 a null byte in the new name.
 
 use super::array_filters::ArrayFilters;
+use super::modifier::{At, Modifier, Outcome, identical};
 use super::path::Part;
-use super::{At, Modifier, Outcome, identical};
 use model::{Doc, FieldPath, Result, Value, bail, code};
 
 /// Places a modifier at a path.

@@ -1,8 +1,9 @@
 //! Updates on small documents: `(document, update, result)`, and codes of refused ones.
 
 use super::*;
+use crate::Env;
 use crate::filter::Filter;
-use model::doc;
+use model::{Bump, doc};
 
 fn run(
     d: &DocBuf,

@@ -1,10 +1,9 @@
 //! The operators of one update arranged by path, with conflicts found while parsing.
 
 use super::array_filters::ArrayFilters;
+use super::modifier::Modifier;
 use super::path::{self, Part};
-use super::{
-    Modifier, add_to_set, arithmetic, bit, current_date, fields, min_max, pop, pull, push, rename,
-};
+use super::{add_to_set, arithmetic, bit, current_date, fields, min_max, pop, pull, push, rename};
 use crate::cx::NODE_WORK;
 use crate::expr::ParseCx;
 use model::{Doc, Result, Value, bail, code};

@@ -7,6 +7,7 @@ use super::changes::ChangeHost;
 use super::match_filter::MatchFilter;
 use super::request::{GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved};
 use crate::plan::AllowedIndexes;
+use cipher::Scratch;
 use model::{Bump, Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, code};
 use operators::{Cx, Env, Frame};
 
@@ -207,5 +208,5 @@ pub trait Host: Sync {
     ///
     /// # Errors
     /// 39 FileStreamFailed.
-    fn spill_file(&self) -> Result<std::fs::File>;
+    fn spill_file(&self) -> Result<Scratch>;
 }

@@ -5,11 +5,11 @@
 use super::batch::DocBatch;
 use super::host::ExecContext;
 use super::sort_pattern::SortPattern;
+use cipher::Scratch;
 use model::{Collate, Doc, MongoError, Result, Value, code};
 use operators::Env;
 use std::cmp::Ordering;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
 use store::format::keys;
 
 /// 292, what a stage says when it may not spill.
@@ -288,10 +288,9 @@ impl Run {
             file.write_all(&head).map_err(spill_failed)?;
             file.write_all(rows.all(*row)).map_err(spill_failed)?;
         }
-        let mut file = file
+        let file = file
             .into_inner()
             .map_err(|e| spill_failed(e.into_error()))?;
-        file.seek(SeekFrom::Start(0)).map_err(spill_failed)?;
         let file = BufReader::with_capacity(256 * 1024, file);
         let mut run = SpilledRun {
             file,
@@ -396,7 +395,7 @@ impl Run {
 
 /// A sorted run in a temporary file, with its next row read.
 struct SpilledRun {
-    file: BufReader<File>,
+    file: BufReader<Scratch>,
     head: Vec<u8>,
     key_len: usize,
     doc_len: usize,

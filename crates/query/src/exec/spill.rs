@@ -3,13 +3,13 @@
 use super::batch::DocBatch;
 use super::host::{BatchStream, ExecContext};
 use super::rows::spill_failed;
+use cipher::Scratch;
 use model::{Doc, Result};
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
 
 /// A file being written.
 pub(crate) struct SpillFile {
-    file: BufWriter<File>,
+    file: BufWriter<Scratch>,
     documents: u64,
 }
 
@@ -32,11 +32,10 @@ impl SpillFile {
     }
     /// Ends writing, begins reading.
     pub(crate) fn into_docs(self) -> Result<SpillStream> {
-        let mut file = self
+        let file = self
             .file
             .into_inner()
             .map_err(|e| spill_failed(e.into_error()))?;
-        file.seek(SeekFrom::Start(0)).map_err(spill_failed)?;
         Ok(SpillStream {
             file: BufReader::with_capacity(256 * 1024, file),
             left: self.documents,
@@ -47,7 +46,7 @@ impl SpillFile {
 
 /// A file being read.
 pub(crate) struct SpillStream {
-    file: BufReader<File>,
+    file: BufReader<Scratch>,
     left: u64,
     buf: Vec<u8>,
 }

@@ -4,10 +4,9 @@
 use super::batch::DocBatch;
 use super::host::{BatchStream, ExecContext};
 use super::rows::spill_failed;
+use cipher::Scratch;
 use model::{Doc, Result};
-use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// A spool being written. Metadata of documents stays only in memory.
@@ -15,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Spool {
     batches: Vec<DocBatch>,
     memory_bytes: usize,
-    file: Option<BufWriter<File>>,
+    file: Option<BufWriter<Scratch>>,
     spilled: u64,
 }
 
@@ -61,7 +60,7 @@ impl Spool {
 
 struct Inner {
     batches: Vec<DocBatch>,
-    file: Option<File>,
+    file: Option<Scratch>,
     spilled: u64,
 }
 

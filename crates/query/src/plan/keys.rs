@@ -80,6 +80,11 @@ impl MatchingKeys {
         })
     }
 
+    /// True when the keys are of this collection.
+    pub fn is_of(&self, coll: &Arc<Collection>) -> bool {
+        Arc::ptr_eq(&self.coll, coll)
+    }
+
     /// Replaces the content of `keys` by those of the next matching documents, at most `max`.
     ///
     /// # Output

@@ -2,8 +2,8 @@
 //! targetAllNodes}`: running operations; only on the admin database. Errors: 14 no object or no
 //! boolean, 40415 unknown, 9 for targetAllNodes, 73 elsewhere.
 
-use super::listed::Listed;
-use crate::stage::{PipelineSource, Placement, StageOp, one};
+use super::listed::{Listed, only_on_admin};
+use crate::stage::{Placement, StageOp, one};
 use model::{Doc, Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -18,12 +18,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             );
         };
         check(name, spec)?;
-        if scx.options.target != PipelineSource::Database("admin".to_owned()) {
-            bail!(
-                code::INVALID_NAMESPACE,
-                "{name} must be run against the 'admin' database with {{aggregate: 1}}"
-            );
-        }
+        only_on_admin(scx, name)?;
         let spec = spec.to_buf();
         one(Listed::new(model::doc! { name: arg }, move |host| {
             host.list("$currentOp", "admin", spec.doc())

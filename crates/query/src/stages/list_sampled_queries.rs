@@ -3,8 +3,8 @@
 //! elsewhere and for a name that is none.
 
 use super::fields::Fields;
-use super::listed::Listed;
-use crate::stage::{PipelineSource, Placement, StageOp, one};
+use super::listed::{Listed, only_on_admin};
+use crate::stage::{Placement, StageOp, one};
 use model::{Namespace, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -22,12 +22,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         if let Some(ns) = f.string("namespace")? {
             Namespace::parse(ns)?;
         }
-        if scx.options.target != PipelineSource::Database("admin".to_owned()) {
-            bail!(
-                code::INVALID_NAMESPACE,
-                "{name} must be run against the 'admin' database with {{aggregate: 1}}"
-            );
-        }
+        only_on_admin(scx, name)?;
         let spec = spec.to_buf();
         one(Listed::new(model::doc! { name: arg }, move |host| {
             host.list("$listSampledQueries", "admin", spec.doc())

@@ -1,8 +1,8 @@
 //! Stages whose documents come ready from the host: server lists and statistics.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext, Host, ReadyBatch, Resolved};
-use crate::stage::Stage;
-use model::{DocBuf, Namespace, Result, bail};
+use crate::stage::{PipelineSource, Stage, StageContext};
+use model::{DocBuf, Namespace, Result, bail, code};
 use std::sync::Arc;
 
 /// Asks the host.
@@ -44,6 +44,17 @@ impl Stage for Listed {
     }
     fn makes_documents(&self) -> bool {
         true
+    }
+}
+
+/// Refuses a stage anywhere but in `{aggregate: 1}` on the admin database (73).
+pub(super) fn only_on_admin(scx: &StageContext<'_, '_>, name: &str) -> Result<()> {
+    match &scx.options.target {
+        PipelineSource::Database(db) if db == "admin" => Ok(()),
+        _ => bail!(
+            code::INVALID_NAMESPACE,
+            "{name} must be run against the 'admin' database with {{aggregate: 1}}"
+        ),
     }
 }
 

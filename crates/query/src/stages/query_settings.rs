@@ -1,8 +1,8 @@
 //! `$querySettings: {showDebugQueryShape}`: the settings stored for query shapes; only on the admin
 //! database. Errors: 7746800 no object, 14 no boolean, 40415 unknown, 73 elsewhere.
 
-use super::listed::Listed;
-use crate::stage::{PipelineSource, Placement, StageOp, one};
+use super::listed::{Listed, only_on_admin};
+use crate::stage::{Placement, StageOp, one};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -28,12 +28,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 );
             }
         }
-        if scx.options.target != PipelineSource::Database("admin".to_owned()) {
-            bail!(
-                code::INVALID_NAMESPACE,
-                "{name} must be run against the 'admin' database with {{aggregate: 1}}"
-            );
-        }
+        only_on_admin(scx, name)?;
         let spec = spec.to_buf();
         one(Listed::new(model::doc! { name: arg }, move |host| {
             host.list("$querySettings", "admin", spec.doc())

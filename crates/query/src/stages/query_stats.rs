@@ -4,8 +4,8 @@
 //! that is none, 73 elsewhere.
 
 use super::fields::Fields;
-use super::listed::Listed;
-use crate::stage::{PipelineSource, Placement, StageOp, one};
+use super::listed::{Listed, only_on_admin};
+use crate::stage::{Placement, StageOp, one};
 use model::{Doc, Result, Value, bail, code};
 
 /// Fewest bytes of a key.
@@ -26,12 +26,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         if let Some(transform) = f.document("transformIdentifiers")? {
             check_transform(transform)?;
         }
-        if scx.options.target != PipelineSource::Database("admin".to_owned()) {
-            bail!(
-                code::INVALID_NAMESPACE,
-                "{name} must be run against the 'admin' database with {{aggregate: 1}}"
-            );
-        }
+        only_on_admin(scx, name)?;
         one(Listed::new(model::doc! { name: arg }, |_| Ok(Vec::new())))
     },
 }];

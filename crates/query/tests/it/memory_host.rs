@@ -308,8 +308,10 @@ impl Host for MemoryHost {
     fn memory_limit_bytes(&self) -> usize {
         self.memory_limit_bytes.unwrap_or(100 << 20)
     }
-    fn spill_file(&self) -> Result<std::fs::File> {
+    fn spill_file(&self) -> Result<cipher::Scratch> {
         self.spills.fetch_add(1, Ordering::Relaxed);
-        tempfile::tempfile().map_err(|e| MongoError::new(code::FILE_STREAM_FAILED, e.to_string()))
+        tempfile::tempfile()
+            .map(cipher::Scratch::sealed)
+            .map_err(|e| MongoError::new(code::FILE_STREAM_FAILED, e.to_string()))
     }
 }

@@ -165,6 +165,7 @@ impl<H: Handler> Conn<H> {
             }
             Phase::Wait(..) | Phase::Stream(_) if nobody_waits => Step::Close,
             Phase::Wait(until, _) if !state.woken && Instant::now() < until => Step::Idle,
+            Phase::Wait(..) if !env.may_block && self.resumes_long(env, state) => Step::HandOff,
             Phase::Wait(_, reply) | Phase::Stream(reply) => {
                 state.woken = false;
                 let step = self.resume(env, state, reply);

@@ -143,6 +143,12 @@ impl<H: Handler> Conn<H> {
         self.settle(env, state, reserved, reply, next)
     }
 
+    /// Whether the request that waited takes a thread of its own.
+    pub(super) fn resumes_long(&self, env: &DriveContext<'_, H>, state: &State<H::Conn>) -> bool {
+        let user = state.user.as_ref();
+        user.is_some_and(|user| env.server.handler.class_of_waiting(user) == Class::Long)
+    }
+
     /// Runs a request again that waited or streams.
     pub(super) fn resume(
         &self,

@@ -45,6 +45,12 @@ pub trait Handler: Send + Sync + 'static {
         reply: &mut Vec<u8>,
     ) -> Next;
 
+    /// Says before [`Handler::resume`] whether that may run inline after a wait.
+    fn class_of_waiting(&self, conn: &Self::Conn) -> Class {
+        let _ = conn;
+        Class::Short
+    }
+
     /// Goes on after [`Next::Wait`] (woken or at the deadline) or [`Next::Stream`]; appends the
     /// reply document.
     fn resume(&self, conn: &mut Self::Conn, reply: &mut Vec<u8>) -> Next;

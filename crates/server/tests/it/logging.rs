@@ -275,3 +275,66 @@ fn figures_over_http_are_those_of_the_server_and_a_silent_client_does_not_stop_t
     assert!(get(&figures, "/other").0.starts_with("HTTP/1.1 404"));
     server.stop();
 }
+
+#[test]
+fn the_audit_has_the_whole_life_and_nothing_goes_on_without_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.json");
+    let at = path.to_str().unwrap();
+    let options = ["--auditDestination", "file", "--auditPath", at];
+    let server = Running::start(dir.path(), &options);
+    let read = || std::fs::read_to_string(&path).unwrap();
+    let has = |text: &str, atype: &str| text.contains(&format!("{{\"atype\":\"{atype}\","));
+    let first = read();
+    assert!(has(&first, "startup") && first.contains("isSystemUser"));
+    assert!(
+        first.contains("\"auditLog\":{\"destination\":\"file\""),
+        "{first}"
+    );
+    create(&server.address, "before");
+    assert!(has(&read(), "createCollection"), "{}", read());
+    server.signal(Signal::USR1);
+    eventually("a new file", || files(folder.path()).len() == 2);
+    eventually("the new file begins", || has(&read(), "rotateLog"));
+    create(&server.address, "after");
+    let text = read();
+    assert!(text.contains("\"test.after\"") && !text.contains("\"test.before\""));
+    assert!(text.contains("\"ip\":\"127.0.0.1\""), "{text}");
+    server.stop();
+    assert!(has(&read(), "shutdown"), "{}", read());
+
+    // A device that takes nothing ends the server, before anybody is served.
+    let options = ["--auditDestination", "file", "--auditPath", "/dev/full"];
+    let output = serve(dir.path(), &options).output().unwrap();
+    assert_eq!(output.status.code(), Some(14));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("nothing may go on unseen"), "{errors}");
+    // What cannot be opened or understood is one line.
+    for (more, named) in [
+        (["--auditPath", "/no/such/audit"], "/no/such/audit"),
+        (["--auditFilter", "{a: {$no: 1}}"], "$no"),
+    ] {
+        let options = [
+            &["--auditDestination", "file", "--auditPath", at],
+            &more[..],
+        ]
+        .concat();
+        let options = match more[0] {
+            "--auditPath" => [&options[..2], &more].concat(),
+            _ => options,
+        };
+        let output = serve(dir.path(), &options).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let last = errors.lines().last().unwrap();
+        assert!(last.contains(named), "{errors}");
+    }
+}
+
+fn create(address: &str, name: &str) {
+    let stream = std::net::TcpStream::connect(address).unwrap();
+    let mut client = Client::over(Box::new(stream));
+    let body = doc! { "create": name, "$db": "test" };
+    assert!(client.call(body.as_bytes()).is_ok());
+}

@@ -2,6 +2,7 @@
 mod basic;
 mod client;
 mod driver;
+mod encryption;
 mod hostile;
 mod lifecycle;
 mod logging;

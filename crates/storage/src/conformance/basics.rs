@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Factory, get, key, put, scan_keys};
+use super::tools::{Factory, get, key, put, scan_keys};
 use crate::batch::{WriteBatch, counter_decode, counter_encode};
 use crate::engine::{CommitPos, CursorOpts, Durability, Engine};
 use crate::error::StorageError;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{get, key, put, scan, scan_keys};
+use super::tools::{get, key, put, scan, scan_keys};
 use crate::batch::WriteBatch;
 use crate::engine::{CursorOpts, Durability, Engine};
 use crate::keys::{KeyRange, Table};

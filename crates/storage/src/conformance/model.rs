@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Factory, get, scan};
+use super::tools::{Factory, get, scan};
 use crate::batch::{WriteBatch, counter_add, counter_decode, counter_encode};
 use crate::engine::{CursorOpts, Durability, Engine, Snapshot};
 use crate::keys::{KeyRange, Table};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{get, key, scan_keys};
+use super::tools::{get, key, scan_keys};
 use crate::batch::{WriteBatch, counter_decode};
 use crate::engine::{CommitPos, Durability, Engine, FlushTurn, Flushed};
 use crate::keys::{KeyRange, Table};

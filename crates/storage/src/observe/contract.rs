@@ -74,6 +74,7 @@ impl Observer for Contract {
                     StorageError::Locked { .. }
                         | StorageError::ForeignDirectory { .. }
                         | StorageError::JournalDamaged { .. }
+                        | StorageError::NotUnlocked { .. }
                         | StorageError::NewerFormat { .. }
                 );
                 assert!(

@@ -9,16 +9,20 @@ use crate::catalog::row::{CatalogRow, Kind};
 use crate::catalog::shared::Shared;
 use crate::error;
 use crate::format::{keys, meta, record};
-use crate::gate::{Closed, Entered, Gate};
+use crate::gate::{Closing, Entered, Gate};
 use crate::index::Index;
 use crate::log::{Concerned, Log};
 use arc_swap::{ArcSwap, Guard};
 use model::bucket::SeriesOptions;
-use model::{Collate, Doc, DocBuf, Namespace, Result, Value};
+use model::{Collate, Doc, DocBuf, ErrorKind, Namespace, Result, Value};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use storage::{CursorOpts, KeyRange, Table, counter_decode};
+
+/// How often a change that waits at the gate looks whether it was interrupted.
+const GATE_LOOK: Duration = Duration::from_millis(50);
 
 /// A handle to a collection or view; shared by all who use it.
 pub struct Collection {
@@ -29,7 +33,7 @@ pub struct Collection {
     pub(crate) kind: Kind,
     state: ArcSwap<State>,
     /// Writers are inside; a change of the catalog row closes it.
-    pub(crate) gate: Gate,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) live: Live,
     pub(crate) id_collate: Option<Arc<dyn Collate>>,
     pub(crate) capped: CappedGuards,
@@ -41,6 +45,8 @@ pub struct Collection {
     pub(crate) concerned: Concerned,
     /// `State::dropped` for readers, who ask once per document.
     gone: AtomicBool,
+    /// Made in a transaction that has not committed: nothing of it is on disk, not even marks.
+    uncommitted: AtomicBool,
 }
 
 /// What a change of the catalog row changes.
@@ -154,7 +160,7 @@ impl Collection {
                 images: keeps_images(options),
                 series: SeriesOptions::of(options).map(Arc::new),
             }),
-            gate: Gate::default(),
+            gate: Arc::default(),
             live: Live::new(counts, in_order, order, shared.order_bytes.clone()),
             id_collate,
             capped: CappedGuards::default(),
@@ -162,6 +168,7 @@ impl Collection {
             log: shared.log.clone().filter(|_| is_logged(&ns)),
             concerned: Concerned::by(ns.db(), Some(ns.coll())),
             gone: AtomicBool::new(false),
+            uncommitted: AtomicBool::new(false),
             ns,
             shared,
         })
@@ -218,6 +225,13 @@ impl Collection {
     pub fn is_dropped(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
+    /// True while only the transaction that makes it knows of it.
+    pub(crate) fn is_uncommitted(&self) -> bool {
+        self.uncommitted.load(Ordering::Acquire)
+    }
+    pub(crate) fn set_uncommitted(&self, yes: bool) {
+        self.uncommitted.store(yes, Ordering::Release);
+    }
     /// True when the oldest documents go as new ones come.
     pub fn is_capped(&self) -> bool {
         self.state.load().capped
@@ -236,19 +250,56 @@ impl Collection {
         self.state.load()
     }
 
-    /// Replaces the state. The caller has closed the gate, and what the state says is on disk.
+    /// Replaces the state. The caller has closed the gate, and what the state says is on disk; or
+    /// the collection is not committed and the caller is its transaction.
     pub(crate) fn set_state(&self, state: State) {
         self.gone.store(state.dropped, Ordering::Release);
         self.state.store(Arc::new(state));
     }
 
+    /// The collection is no more.
+    pub(crate) fn set_dropped(&self) {
+        let state = State::clone(&self.state());
+        self.set_state(State {
+            dropped: true,
+            ..state
+        });
+    }
+
     /// Closes the gate for a change of the catalog row, once everybody inside has left.
     ///
     /// # Errors
-    /// The reason when the operation is interrupted while it waits.
-    pub(crate) fn close(&self) -> Result<Closed<'_>> {
-        self.gate
-            .close_while(&|| self.shared.hooks.check_interrupt())
+    /// The reason when the operation is interrupted while it waits, or set aside: newcomers are
+    /// kept out until it runs again.
+    pub(crate) fn close(&self) -> Result<Closing> {
+        let shared = &self.shared;
+        let mut until = Instant::now();
+        let kept = shared
+            .hooks
+            .kept()
+            .and_then(|k| k.downcast::<Closing>().ok());
+        let mut closing = kept.map(|k| *k).filter(|k| k.is_of(&self.gate));
+        loop {
+            let Some(own) = closing else {
+                closing = self.gate.begin_closing(until);
+                if closing.is_none() {
+                    shared.wait_on_thread(&|waker| self.gate.when_open(waker))?;
+                    until = Instant::now() + GATE_LOOK;
+                }
+                continue;
+            };
+            if own.is_alone_by(until) {
+                return Ok(own);
+            }
+            if let Err(e) = shared.wait_on_thread(&|waker| own.when_alone(waker)) {
+                if e.is(ErrorKind::SetAside) {
+                    shared.hooks.keep(Box::new(own));
+                }
+                return Err(e);
+            }
+            closing = Some(own);
+            until = Instant::now() + GATE_LOOK;
+        }
     }
 
     /// Enters the gate for a write: the state does not change until the token is dropped.
@@ -291,7 +342,7 @@ impl Collection {
             model::code::QUERY_PLAN_KILLED,
             format!("collection dropped or renamed: {}", self.ns),
         )
-        .kind(model::ErrorKind::CollectionGone)
+        .kind(ErrorKind::CollectionGone)
     }
 
     /// A plan rests on what an index was when it was made, and the index has changed.

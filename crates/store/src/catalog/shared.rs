@@ -13,18 +13,15 @@ use crate::format::meta;
 use crate::hooks::Hooks;
 use crate::locks::{Claimed, Held, KeyIds, LockTable, Owner};
 use crate::log::{Log, Waker};
-use crate::released::Registered;
+use crate::released::{LOOK, Registered};
 use model::{ErrorKind, MongoError, Namespace, Result, code};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use storage::{CommitPos, Engine, Table, WriteBatch, WriteClass};
-
-/// How often a statement that waits for a claim looks whether it was interrupted.
-const CLAIM_LOOK: Duration = Duration::from_millis(50);
 
 /// Identifiers reserved on disk at a time.
 const IDENT_BLOCK: u32 = 1024;
@@ -52,8 +49,6 @@ pub(crate) struct Shared {
     pub(crate) order_bytes: Arc<AtomicUsize>,
     /// The log of all changes.
     pub(crate) log: Option<Arc<Log>>,
-    /// Collections that transactions have created which were then aborted.
-    pub(crate) orphans: Mutex<Vec<(Namespace, [u8; 16])>>,
 }
 
 struct Idents {
@@ -68,15 +63,15 @@ impl Shared {
     /// # Errors
     /// The reason when the operation is interrupted while it waits, or set aside.
     pub(crate) fn lock_keys(&self, keys: &mut KeyIds) -> Result<Held<'_>> {
-        let mut until = Instant::now();
+        let mut locked = self.locks.try_lock(keys, None);
         loop {
-            match self.locks.lock_for(keys, None, Some(until)) {
+            match locked {
                 Ok(held) => return Ok(held),
                 Err(Claimed(key)) => {
                     self.wait_on_thread(&|waker| self.locks.when_released(key, waker))?;
                 }
             }
-            until = Instant::now() + CLAIM_LOOK;
+            locked = self.locks.lock_for(keys, None, Some(Instant::now() + LOOK));
         }
     }
 
@@ -124,7 +119,6 @@ impl Shared {
             evicted: Mutex::new(HashMap::new()),
             order_bytes: Arc::default(),
             log: None,
-            orphans: Mutex::default(),
             engine,
         };
         let engine = shared.engine.as_ref();

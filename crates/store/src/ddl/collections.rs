@@ -7,20 +7,16 @@ use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
 use crate::format::meta;
-use crate::gate::Closed;
+use crate::gate::Closing;
 use crate::log::Concerned;
 use crate::store::Store;
 use model::bucket::SeriesOptions;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use storage::{CommitPos, Table, WriteBatch};
 
 /// An index build or another long operation runs on the collection.
 const BACKGROUND_OPERATION_IN_PROGRESS: i32 = 12587;
-
-/// How long a collection that an aborted transaction has left is waited for.
-const ORPHAN_WAIT: Duration = Duration::from_millis(5);
 
 impl Store {
     /// Creates a collection (or, with `viewOn` in the options, a view).
@@ -35,21 +31,9 @@ impl Store {
     ) -> Result<Arc<Collection>> {
         let catalog = self.lock_catalog();
         if self.open_locked(&catalog, ns)?.is_some() {
-            return Err(MongoError::new(
-                code::NAMESPACE_EXISTS,
-                format!("Collection {ns} already exists."),
-            ));
+            return Err(exists(ns));
         }
-        self.shared.hooks.check_write(ns)?;
-        let view = options.doc().contains("viewOn");
-        let row = CatalogRow {
-            kind: if view { Kind::View } else { Kind::Collection },
-            ident: if view { 0 } else { self.shared.new_ident()? },
-            uuid,
-            options,
-            indexes: Vec::new(),
-        };
-        let c = Arc::new(Collection::open(self.shared.clone(), ns.clone(), &row)?);
+        let (c, row) = self.new_collection(ns, options, uuid)?;
         let mut batch = WriteBatch::new();
         Shared::put_row(&mut batch, ns, &row);
         let created = &mut |_: CommitPos| self.keep(c.clone());
@@ -61,6 +45,26 @@ impl Store {
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
         self.shared.commit(unit.then(created))?;
         Ok(c)
+    }
+
+    /// A collection that is in no catalog yet, and its row.
+    pub(super) fn new_collection(
+        &self,
+        ns: &Namespace,
+        options: DocBuf,
+        uuid: [u8; 16],
+    ) -> Result<(Arc<Collection>, CatalogRow)> {
+        self.shared.hooks.check_write(ns)?;
+        let view = options.doc().contains("viewOn");
+        let row = CatalogRow {
+            kind: if view { Kind::View } else { Kind::Collection },
+            ident: if view { 0 } else { self.shared.new_ident()? },
+            uuid,
+            options,
+            indexes: Vec::new(),
+        };
+        let c = Collection::open(self.shared.clone(), ns.clone(), &row)?;
+        Ok((Arc::new(c), row))
     }
 
     /// Drops a collection or view. Index builds on it end with 276 IndexBuildAborted.
@@ -85,51 +89,13 @@ impl Store {
         }
     }
 
-    /// Drops what aborted transactions have created, unless somebody has written to it since.
-    ///
-    /// # Cost
-    /// Nothing but a lock when there is none.
-    ///
-    /// # Errors
-    /// Engine failures.
-    pub fn drop_orphans(&self) -> Result<()> {
-        let mut orphans = std::mem::take(&mut *self.shared.orphans.lock());
-        let mut failed = None;
-        orphans.retain(|(ns, uuid)| {
-            let kept = self.drop_orphan(ns, uuid);
-            failed = kept.as_ref().err().cloned().or(failed.take());
-            kept.unwrap_or(true)
-        });
-        // The next one who looks tries them again.
-        self.shared.orphans.lock().append(&mut orphans);
-        failed.map_or(Ok(()), Err)
-    }
-
-    /// False when there is nothing left to do, true when somebody is at work in it.
-    fn drop_orphan(&self, ns: &Namespace, uuid: &[u8; 16]) -> Result<bool> {
-        let Some(c) = self.collection(ns)?.filter(|c| c.uuid() == *uuid) else {
-            return Ok(false);
-        };
-        if c.count() > 0 {
-            return Ok(false);
-        }
-        // Another transaction may be inside for long: not waited for.
-        let Some(closed) = c.gate.close_until(Instant::now() + ORPHAN_WAIT) else {
-            return Ok(true);
-        };
-        if c.count() == 0 {
-            self.drop_alone(ns, &c, closed)?;
-        }
-        Ok(false)
-    }
-
     /// Drops a collection whose gate the caller has closed; `None` when the name leads to another
     /// one meanwhile.
     fn drop_alone(
         &self,
         ns: &Namespace,
         c: &Arc<Collection>,
-        closed: Closed<'_>,
+        closed: Closing,
     ) -> Result<Option<usize>> {
         let catalog = self.lock_catalog();
         let now = self.open_locked(&catalog, ns)?;
@@ -200,7 +166,7 @@ impl Store {
         let closed = both
             .iter()
             .map(|c| c.close())
-            .collect::<Result<Vec<Closed<'_>>>>()?;
+            .collect::<Result<Vec<Closing>>>()?;
         let catalog = self.lock_catalog();
         let same = |ns: &Namespace, seen: Option<&Arc<Collection>>| -> Result<bool> {
             let now = self.open_locked(&catalog, ns)?;
@@ -270,6 +236,14 @@ impl Store {
     }
 }
 
+/// 48 NamespaceExists.
+pub(super) fn exists(ns: &Namespace) -> MongoError {
+    MongoError::new(
+        code::NAMESPACE_EXISTS,
+        format!("Collection {ns} already exists."),
+    )
+}
+
 /// Refuses a rename while an index is built.
 fn not_building(c: &Collection, state: &State) -> Result<()> {
     if state.indexes.iter().all(|i| i.is_ready()) {
@@ -286,7 +260,7 @@ fn not_building(c: &Collection, state: &State) -> Result<()> {
 
 impl Collection {
     /// The catalog row of a state.
-    fn row_of(&self, state: &State) -> CatalogRow {
+    pub(super) fn row_of(&self, state: &State) -> CatalogRow {
         self.row(state, None)
     }
 

@@ -368,7 +368,7 @@ impl Collection {
                     }
                 }
             }
-            self.shared.mark_multikey(index, b.set.multikey)?;
+            self.mark_multikey(index, b.set.multikey)?;
             b.batch.clear();
             put_entries(&mut b.batch, index, b.set.iter(), id, &mut b.entry);
             return self.shared.commit(WriteUnit::new(&b.batch)).map(|_| ());

@@ -50,6 +50,22 @@ impl Note {
         })
     }
 
+    /// The entry of the command on a database, on the collection with this identity.
+    pub(crate) fn entry(&self, db: &str, id: Option<&[u8; 16]>) -> EntryList {
+        let mut list = EntryList::default();
+        list.push(|w| {
+            w.put("op", "c").put("ns", &format!("{db}.$cmd"));
+            if let Some(id) = id {
+                w.put("ui", uuid(id));
+            }
+            w.put("o", &self.o);
+            if let Some(o2) = &self.o2 {
+                w.put("o2", o2);
+            }
+        });
+        list
+    }
+
     /// An index was built.
     pub(crate) fn index(coll: &Collection, spec: Doc<'_>) -> Note {
         if coll.count() == 0 {
@@ -73,17 +89,7 @@ impl Shared {
         note: &Note,
     ) -> Option<LogRows<'_>> {
         let log = self.log.as_deref().filter(|_| ns.0 != "local")?;
-        let mut list = EntryList::default();
-        list.push(|w| {
-            w.put("op", "c").put("ns", &format!("{}.$cmd", ns.0));
-            if let Some(id) = id {
-                w.put("ui", uuid(id));
-            }
-            w.put("o", &note.o);
-            if let Some(o2) = &note.o2 {
-                w.put("o2", o2);
-            }
-        });
+        let list = note.entry(ns.0, id);
         let coll = Some(ns.1).filter(|name| !name.is_empty());
         let concerned = smallvec::smallvec![Concerned::by(ns.0, coll)];
         let mut rows = LogRows::new(log, concerned);

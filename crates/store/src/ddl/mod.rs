@@ -8,6 +8,7 @@ mod indexes;
 pub(crate) mod logged;
 mod shared_keys;
 mod sweep;
+mod uncommitted;
 
 pub use indexes::SameIndex;
 

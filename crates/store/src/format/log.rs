@@ -21,6 +21,11 @@ pub(crate) const LATE_AT: usize = 6;
 /// The document before a change, beside the entry of the change; not shown as a part of the entry.
 pub(crate) const PRE_IMAGE: &str = "preImage";
 
+/// Number of an entry among those of its transaction, the first is 0; not shown.
+pub(crate) const LINK: &str = "link";
+/// Time of the entry before of the same number of a session, 0 for none; shown in `prevOpTime`.
+pub(crate) const PREVIOUS: &str = "previous";
+
 /// What stands in front of the entries of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
@@ -169,28 +174,59 @@ pub(crate) struct Entry<'v> {
 }
 
 impl<'v> Entry<'v> {
-    /// The entry as clients see it; with `images`, the document before a change as well.
-    pub(crate) fn write(&self, w: &mut DocWriter<'_>, images: bool) {
-        if self.kind == INSERTS {
-            self.write_insert(w);
+    /// The entry as clients see it; with `hidden`, the document before a change and the number
+    /// within a transaction as well.
+    pub(crate) fn write(&self, w: &mut DocWriter<'_>, hidden: bool) {
+        let previous = if self.kind == INSERTS {
+            self.write_insert(w)
         } else {
-            for e in self.doc.elements() {
-                if images || e.name != PRE_IMAGE.as_bytes() {
-                    w.put_element(&e);
-                }
-            }
-        }
+            self.write_document(w, hidden)
+        };
         w.put("ts", Timestamp::from_u64(self.time))
             .put("t", 1i64)
             .put("v", 2i64)
             .put("wall", Value::Date(self.wall_ms));
+        if let Some(time) = previous {
+            let term = if time == 0 { -1i64 } else { 1 };
+            let mut previous = w.doc("prevOpTime");
+            previous.put("ts", Timestamp::from_u64(time)).put("t", term);
+        }
     }
 
-    fn write_insert(&self, w: &mut DocWriter<'_>) {
-        let mut statement = None;
+    /// Gives the time of the entry before, where there is one to name.
+    fn write_document(&self, w: &mut DocWriter<'_>, hidden: bool) -> Option<u64> {
+        let mut previous = None;
+        for e in self.doc.elements() {
+            match (e.name, e.value()) {
+                (name, _) if name == PRE_IMAGE.as_bytes() && !hidden => continue,
+                (name, Value::Timestamp(time)) if name == PREVIOUS.as_bytes() => {
+                    previous = Some(time.as_u64());
+                    continue;
+                }
+                (name, Value::Int32(n)) if name == LINK.as_bytes() => {
+                    // The entries of a transaction are of one commit.
+                    previous = Some(if n == 0 { 0 } else { self.time - 1 });
+                    if !hidden {
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            w.put_element(&e);
+        }
+        previous
+    }
+
+    fn write_insert(&self, w: &mut DocWriter<'_>) -> Option<u64> {
+        let (mut statement, mut previous) = (None, None);
         let mut operation = false;
         for (name, value) in self.common.iter() {
             match (name, value) {
+                (PREVIOUS, Value::Timestamp(time)) => {
+                    let first = self.at == 0;
+                    previous = Some(if first { time.as_u64() } else { self.time - 1 });
+                    continue;
+                }
                 ("statements", Value::Binary(b)) => {
                     let at = self.at * 4;
                     statement = b.bytes.get(at..at + 4).and_then(|n| n.try_into().ok());
@@ -209,6 +245,7 @@ impl<'v> Entry<'v> {
         if let Some(n) = statement {
             w.put("stmtId", i32::from_le_bytes(n));
         }
+        previous
     }
 }
 
@@ -237,7 +274,9 @@ mod tests {
             subtype: 0,
             bytes: &ids,
         };
-        let common = doc! { "txnNumber": 9i64, "ns": "db.c", "statements": ids };
+        let before = Timestamp::from_u64(50);
+        let common =
+            doc! { "txnNumber": 9i64, "ns": "db.c", "statements": ids, "previous": before };
         let docs = [doc! { "_id": 1i32 }, doc! { "_id": 2i32, "a": 5i32 }];
         let parts = [common.as_bytes(), docs[0].as_bytes(), docs[1].as_bytes()];
         let value = value(INSERTS, 2, &parts);
@@ -248,14 +287,40 @@ mod tests {
         let expected = doc! {
             "txnNumber": 9i64, "op": "i", "ns": "db.c", "o": { "_id": 1i32 },
             "o2": { "_id": 1i32 }, "stmtId": 3i32, "ts": Timestamp::from_u64(99), "t": 1i64,
-            "v": 2i64, "wall": Value::Date(-5),
+            "v": 2i64, "wall": Value::Date(-5), "prevOpTime": { "ts": before, "t": 1i64 },
         };
         assert_eq!(shown.doc(), expected.doc());
         let (time, second) = entries.next().unwrap();
         let shown = DocBuf::build(|w| second.write(w, false));
         assert_eq!(time, 100);
         assert_eq!(shown.doc().field("stmtId").as_i64_exact(), Some(4));
+        let previous = doc! { "ts": Timestamp::from_u64(99), "t": 1i64 };
+        assert_eq!(
+            shown.doc().field("prevOpTime").as_doc(),
+            Some(previous.doc())
+        );
         assert!(entries.next().is_none());
+    }
+
+    #[test]
+    fn an_entry_of_a_transaction_names_the_one_before() {
+        for (n, ts, term) in [(0i32, 0, -1i64), (2, 8, 1)] {
+            let entry = doc! { "link": n, "op": "c" };
+            let value = value(DOCUMENTS, 1, &[entry.as_bytes()]);
+            let (_, e) = Entries::of(9, &value).unwrap().next().unwrap();
+            let shown = DocBuf::build(|w| e.write(w, false));
+            let previous = doc! { "ts": Timestamp::from_u64(ts), "t": term };
+            assert!(!shown.doc().contains("link"));
+            assert_eq!(
+                shown.doc().field("prevOpTime").as_doc(),
+                Some(previous.doc())
+            );
+            let hidden = DocBuf::build(|w| e.write(w, true));
+            assert_eq!(
+                hidden.doc().field("link").as_i64_exact(),
+                Some(i64::from(n))
+            );
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::concerned::Concerned;
 use super::times::{Log, Reserved};
 use crate::commit::Stamp;
 use crate::format::log as row;
-use model::{Binary, Doc, DocBuf, DocWriter, Namespace};
+use model::{Binary, Doc, DocBuf, DocWriter, Namespace, Timestamp};
 use smallvec::SmallVec;
 use storage::{PutAt, Table, WriteBatch};
 
@@ -21,6 +21,8 @@ const NOBODY: [u8; 32] = [
 pub(crate) struct SessionFields {
     pub(crate) id: [u8; 16],
     pub(crate) number: i64,
+    /// Time of the last entry of this number, 0 before the first.
+    pub(crate) previous: u64,
 }
 
 impl SessionFields {
@@ -36,6 +38,11 @@ impl SessionFields {
         );
         drop(id);
         w.put("txnNumber", self.number);
+    }
+
+    /// Writes which entry was the one before.
+    pub(crate) fn write_previous(&self, w: &mut DocWriter<'_>) {
+        w.put(row::PREVIOUS, Timestamp::from_u64(self.previous));
     }
 }
 
@@ -211,6 +218,9 @@ pub(crate) fn common(
         w.put("ui", uuid(id));
         if timeseries {
             w.put("isTimeseries", true);
+        }
+        if let Some(s) = session {
+            s.write_previous(w);
         }
         if !statements.is_empty() {
             let bytes: SmallVec<[u8; 64]> =

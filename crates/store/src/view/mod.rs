@@ -6,16 +6,19 @@ pub(crate) mod buckets;
 pub(crate) mod capped;
 pub(crate) mod index_scan;
 mod log_scan;
+mod made;
 mod overlay;
 pub(crate) mod point;
 pub(crate) mod rows;
 pub(crate) mod scan;
 pub(crate) mod text_scan;
 
+pub(crate) use made::Made;
 pub(crate) use overlay::Overlay;
 
+use crate::catalog::Collection;
 use crate::error;
-use model::Result;
+use model::{Namespace, Result};
 use overlay::OverlayCursor;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +34,8 @@ pub struct ReadView {
     snapshot: Option<Arc<dyn Snapshot>>,
     /// Uncommitted writes of the transaction that reads.
     overlay: Option<Arc<Overlay>>,
+    /// Collections that only this transaction sees.
+    made: Option<Arc<Made>>,
 }
 
 impl ReadView {
@@ -38,6 +43,7 @@ impl ReadView {
     pub const LATEST: ReadView = ReadView {
         snapshot: None,
         overlay: None,
+        made: None,
     };
 
     /// The state of now.
@@ -47,7 +53,7 @@ impl ReadView {
     pub(crate) fn now(engine: &dyn Engine) -> Result<ReadView> {
         Ok(ReadView {
             snapshot: Some(engine.snapshot().map_err(error::storage)?),
-            overlay: None,
+            ..ReadView::LATEST
         })
     }
 
@@ -56,7 +62,18 @@ impl ReadView {
         ReadView {
             snapshot: self.snapshot.clone(),
             overlay: Some(Arc::default()),
+            made: Some(Arc::default()),
         }
+    }
+
+    /// Collections that were made in the transaction that reads.
+    pub(crate) fn made(&self) -> Option<&Arc<Made>> {
+        self.made.as_ref()
+    }
+
+    /// The collection of that name which only this transaction sees.
+    pub(crate) fn made_as(&self, ns: &Namespace) -> Option<Arc<Collection>> {
+        self.made.as_ref()?.find(ns)
     }
 
     /// Uncommitted writes that it sees.

@@ -1,6 +1,6 @@
 //! What all writers of index entries share. Must not know: where the documents come from.
 
-use crate::catalog::Shared;
+use crate::catalog::Collection;
 use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::meta;
@@ -46,10 +46,11 @@ pub(crate) fn put_entries<'k>(
     }
 }
 
-impl Shared {
+impl Collection {
     /// Marks fields of an index as having seen an array, before the entries that need it are
     /// committed: a commit of its own, so that a later refusal of the document leaves at most a
-    /// mark too many, in memory and on disk alike.
+    /// mark too many, in memory and on disk alike. Of a collection that is not committed itself the
+    /// marks are committed with it.
     ///
     /// # Cost
     /// None once the bits are set.
@@ -70,6 +71,11 @@ impl Shared {
             &all.to_le_bytes(),
         );
         let mark = &mut |_: CommitPos| index.add_multikey(all);
-        self.commit(WriteUnit::new(&batch).then(mark)).map(|_| ())
+        if self.is_uncommitted() {
+            mark(CommitPos::default());
+            return Ok(());
+        }
+        let unit = WriteUnit::new(&batch).then(mark);
+        self.shared.commit(unit).map(|_| ())
     }
 }

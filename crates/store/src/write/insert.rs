@@ -45,6 +45,8 @@ pub struct Inserted {
     pub errors: Vec<(usize, MongoError)>,
     /// Covers everything written.
     pub pos: CommitPos,
+    /// Documents looked at, from the first on: written or refused.
+    pub seen: usize,
 }
 
 /// Buffers of one thread, reused so that an insert allocates nothing once warm.
@@ -114,7 +116,25 @@ impl Collection {
         ordered: bool,
         log: Option<&mut StatementLog<'_>>,
     ) -> Result<Inserted> {
-        self.insert_as(docs, ordered, &mut Mode::of(log))
+        let mut done = Inserted::default();
+        self.insert_told(docs, ordered, log, &mut done, &|| {})
+            .map(|()| done)
+    }
+
+    /// As [`Collection::insert_logged`]; `done` says also after an error what was done, and `told`
+    /// is called whenever it says so, behind each commit.
+    ///
+    /// # Errors
+    /// As [`Collection::insert`].
+    pub fn insert_told(
+        &self,
+        docs: &[Doc<'_>],
+        ordered: bool,
+        log: Option<&mut StatementLog<'_>>,
+        done: &mut Inserted,
+        told: &dyn Fn(),
+    ) -> Result<()> {
+        self.insert_as(docs, ordered, &mut Mode::of(log), done, told)
     }
 
     /// As [`Collection::insert`], as a part of a transaction.
@@ -128,8 +148,10 @@ impl Collection {
         ordered: bool,
         transaction: &Transaction,
     ) -> Result<Inserted> {
-        let state = transaction.enter(self)?;
-        self.insert_as(docs, ordered, &mut Mode::Transaction(transaction, state))
+        let mut mode = Mode::Transaction(transaction, transaction.enter(self)?);
+        let mut done = Inserted::default();
+        self.insert_as(docs, ordered, &mut mode, &mut done, &|| {})
+            .map(|()| done)
     }
 
     fn insert_as(
@@ -137,8 +159,9 @@ impl Collection {
         docs: &[Doc<'_>],
         ordered: bool,
         mode: &mut Mode<'_, '_>,
-    ) -> Result<Inserted> {
-        let mut done = Inserted::default();
+        done: &mut Inserted,
+        told: &dyn Fn(),
+    ) -> Result<()> {
         if let Err(e) = self.shared.hooks.check_write(&self.ns) {
             let refused = if ordered {
                 docs.len().min(1)
@@ -146,11 +169,11 @@ impl Collection {
                 docs.len()
             };
             done.errors = (0..refused).map(|i| (i, e.clone())).collect();
-            return Ok(done);
+            done.seen = refused;
+            return Ok(());
         }
         if self.is_series() {
-            self.insert_measurements(docs, ordered, mode, &mut done)?;
-            return Ok(done);
+            return self.insert_measurements(docs, ordered, mode, done, told);
         }
         let mut at = 0;
         while at < docs.len() {
@@ -165,7 +188,7 @@ impl Collection {
             while at < end {
                 let mut run = |s: &mut Scratch| {
                     let chunk = &docs[at..end];
-                    let taken = self.insert_chunk(state, s, chunk, (at, ordered), &mut done, mode);
+                    let taken = self.insert_chunk(state, s, chunk, (at, ordered), done, mode);
                     mode.admit_later(s.batch.byte_len().saturating_sub(bytes));
                     s.shrink();
                     taken
@@ -175,12 +198,14 @@ impl Collection {
                     Ok(mut s) => run(&mut s),
                     Err(_) => run(&mut Scratch::default()),
                 })?;
+                done.seen = at;
+                told();
                 if ordered && !done.errors.is_empty() {
-                    return Ok(done);
+                    return Ok(());
                 }
             }
         }
-        Ok(done)
+        Ok(())
     }
 
     /// Inserts the first documents of a chunk, all unless their keys are very large, and tells how
@@ -219,7 +244,7 @@ impl Collection {
             return Ok(usable);
         }
         for (index, bits) in state.indexes.iter().zip(&written.multikey) {
-            self.shared.mark_multikey(index, *bits)?;
+            self.mark_multikey(index, *bits)?;
         }
         s.batch.add(
             Table::Meta,
@@ -292,7 +317,9 @@ impl Collection {
             .stage(&mut s.batch, written.positions.iter().filter_map(statement));
         let staged: &mut dyn OnCommit = &mut staged;
         let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
-        self.shared.commit(unit.then(&mut counted).then(staged))
+        let pos = self.shared.commit(unit.then(&mut counted).then(staged))?;
+        to.record.was_logged(rows.as_ref());
+        Ok(pos)
     }
 
     /// Makes the record keys and index keys of a chunk's documents, and says what to lock.
@@ -380,7 +407,11 @@ impl Collection {
                 order.reserved = reserved;
                 self.live.set_out_of_order();
             };
-            self.shared.commit(WriteUnit::new(&mark).then(marked))?;
+            if self.is_uncommitted() {
+                marked(CommitPos::default());
+            } else {
+                self.shared.commit(WriteUnit::new(&mark).then(marked))?;
+            }
         }
         if let Some(key) = highest {
             order.max_key.clear();

@@ -97,6 +97,9 @@ impl Collection {
             if let Some(n) = statement {
                 w.put("stmtId", n);
             }
+            if let Some(s) = &session {
+                s.write_previous(w);
+            }
             if state.images {
                 w.put(PRE_IMAGE, old);
             }

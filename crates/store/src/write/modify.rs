@@ -267,7 +267,7 @@ impl Collection {
         if !s.batch.is_empty() {
             self.shared.hooks.check_write(&self.ns)?;
             for (index, bits) in state.indexes.iter().zip(&filled.multikey) {
-                self.shared.mark_multikey(index, *bits)?;
+                self.mark_multikey(index, *bits)?;
             }
             // On a full device what frees space must pass.
             if filled.bytes < 0 && filled.bytes + filled.entry_bytes <= 0 {
@@ -339,7 +339,9 @@ impl Collection {
         let mut staged = to.record.stage(&mut s.batch, statement.into_iter());
         let staged: &mut dyn OnCommit = &mut staged;
         let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
-        self.shared.commit(unit.then(&mut counted).then(staged))
+        let pos = self.shared.commit(unit.then(&mut counted).then(staged))?;
+        to.record.was_logged(rows.as_ref());
+        Ok(pos)
     }
 
     fn read_old(&self, s: &mut Scratch, keys: &[&[u8]], mode: &Mode<'_, '_>) -> Result<()> {

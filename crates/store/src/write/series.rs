@@ -51,6 +51,7 @@ impl Collection {
         ordered: bool,
         mode: &mut Mode<'_, '_>,
         done: &mut Inserted,
+        told: &dyn Fn(),
     ) -> Result<()> {
         if mode.is_transaction() {
             return Err(MongoError::new(
@@ -78,6 +79,8 @@ impl Collection {
                 }
                 at += 1;
             }
+            done.seen = at;
+            told();
         }
         Ok(())
     }
@@ -280,7 +283,7 @@ impl Collection {
             index.keys_of(doc.doc(), set)?;
             if there {
                 check_length(index, set, KEY_LEN, key_max)?;
-                self.shared.mark_multikey(index, set.multikey)?;
+                self.mark_multikey(index, set.multikey)?;
                 put_entries(batch, index, set.iter(), &key[4..], &mut entry);
                 continue;
             }
@@ -382,7 +385,7 @@ impl Collection {
         };
         if !docs.iter().all(fits) {
             drop(inside);
-            self.insert_measurements(&docs, true, &mut mode, &mut done)?;
+            self.insert_measurements(&docs, true, &mut mode, &mut done, &|| {})?;
             return Ok(done);
         }
         self.shared.hooks.check_write(&self.ns)?;

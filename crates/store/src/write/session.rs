@@ -9,7 +9,7 @@ use crate::catalog::Shared;
 use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
 use crate::format::{meta, record};
-use crate::log::SessionFields;
+use crate::log::{LogRows, SessionFields};
 use model::{Doc, DocBuf, Result};
 use storage::{CommitPos, CursorOpts, Engine, KeyRange, Table, WriteBatch};
 
@@ -135,6 +135,8 @@ pub struct SessionRecord {
     stale_parts: u32,
     on_disk: bool,
     pos: CommitPos,
+    /// Time in the log of the last entry of this number; 0 before the first, and after a start.
+    logged_at: u64,
     value: Vec<u8>,
 }
 
@@ -153,6 +155,7 @@ impl SessionRecord {
             stale_parts: 0,
             on_disk: false,
             pos: CommitPos::default(),
+            logged_at: 0,
             value: Vec::new(),
         }
     }
@@ -179,6 +182,7 @@ impl SessionRecord {
         self.stale_parts = self.stale_parts.max(self.part);
         self.txn_number = Some(number);
         self.runs.clear();
+        self.logged_at = 0;
         (self.ascending, self.part, self.part_start, self.part_bytes) = (true, 0, 0, 0);
     }
 
@@ -226,7 +230,15 @@ impl SessionRecord {
         self.txn_number.map(|number| SessionFields {
             id: self.id,
             number,
+            previous: self.logged_at,
         })
+    }
+
+    /// What this number has written last has this time in the log.
+    pub(crate) fn was_logged(&mut self, rows: Option<&LogRows<'_>>) {
+        if let Some(rows) = rows {
+            self.logged_at = rows.last();
+        }
     }
 
     /// Covers everything the session has written since the server started.

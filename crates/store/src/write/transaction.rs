@@ -6,13 +6,14 @@
 use crate::catalog::{Collection, Shared, State};
 use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
+use crate::format::log::LINK;
 use crate::format::meta;
 use crate::locks::{KeyId, KeyIds, Owner};
 use crate::log::{EntryList, LogRows, SessionFields};
 use crate::view::scan::NATURAL_ORDER_DOCS;
 use crate::view::{Overlay, ReadView};
 use crate::write::session::{Effect, SessionRecord};
-use model::{Doc, MongoError, Namespace, Result, code};
+use model::{Doc, MongoError, Result, code};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,8 +42,6 @@ struct Writes {
     collections: Vec<Touched>,
     /// What the log will say, in the order of the statements.
     operations: EntryList,
-    /// Collections made for its statements.
-    created: Vec<(Namespace, [u8; 16])>,
 }
 
 /// A collection the transaction writes to. The transaction is inside its gate.
@@ -64,13 +63,23 @@ pub(crate) struct Changes {
     pub(crate) operations: EntryList,
 }
 
-/// Another transaction or a later commit has changed what this one wants to write.
-fn write_conflict() -> MongoError {
+/// What the commit of a transaction changes in the catalog.
+pub(crate) struct CatalogChange<'c> {
+    /// Adds the rows.
+    pub(crate) rows: &'c dyn Fn(&mut WriteBatch),
+    pub(crate) applied: &'c mut dyn OnCommit,
+}
+
+/// 112: another transaction or a later commit has changed what this one wants to write.
+pub(crate) fn conflict(why: &str) -> MongoError {
     MongoError::new(
         code::WRITE_CONFLICT,
-        "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please \
-            retry your operation or multi-document transaction.",
+        format!("Caused by :: {why} :: Please retry your operation or multi-document transaction."),
     )
+}
+
+fn write_conflict() -> MongoError {
+    conflict("Write conflict during plan execution and yielding is disabled.")
 }
 
 impl Transaction {
@@ -103,27 +112,34 @@ impl Transaction {
         self.overlay.bytes() + self.writes.lock().operations.bytes.len()
     }
 
-    /// True when it has written something.
+    /// True when it has written something, or made a collection.
     pub fn has_written(&self) -> bool {
-        !self.writes.lock().collections.is_empty()
+        !self.writes.lock().collections.is_empty() || !self.made().is_empty()
     }
 
-    /// A collection was created for a statement; it goes when the transaction is aborted and nobody
-    /// else has written to it.
-    pub fn has_created(&self, coll: &Collection) {
-        let created = (coll.ns().clone(), coll.uuid());
-        self.writes.lock().created.push(created);
+    /// Collections it has made, which nobody else sees.
+    pub fn made(&self) -> Vec<Arc<Collection>> {
+        self.view.made().map_or_else(Vec::new, |made| made.all())
     }
 
-    /// True for a collection that was created for it and that it has not written to.
-    pub fn has_created_empty(&self, coll: &Arc<Collection>) -> bool {
+    /// True for a collection that it has made and not written to.
+    pub fn has_made_empty(&self, coll: &Arc<Collection>) -> bool {
         let writes = self.writes.lock();
-        let created = writes.created.iter().any(|(_, uuid)| *uuid == coll.uuid());
-        created
-            && !writes
-                .collections
-                .iter()
-                .any(|t| Arc::ptr_eq(&t.coll, coll))
+        let written = |t: &Touched| Arc::ptr_eq(&t.coll, coll);
+        coll.is_uncommitted() && !writes.collections.iter().any(written)
+    }
+
+    /// Takes over a collection that nobody else sees, and what the log will say of it.
+    pub(crate) fn has_made(&self, coll: &Arc<Collection>, operation: &EntryList) {
+        if let Some(made) = self.view.made() {
+            made.add(Arc::clone(coll));
+        }
+        self.will_log(operation);
+    }
+
+    /// Adds to what the log will say of the transaction.
+    pub(crate) fn will_log(&self, operation: &EntryList) {
+        self.writes.lock().operations.append(operation);
     }
 
     /// Enters the gate of a collection until the end of the transaction.
@@ -252,16 +268,21 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits all writes at once, together with a row of the session that says so. Nothing may be
-    /// written to the transaction afterwards.
+    /// Commits all writes at once, together with a row of the session that says so, and what
+    /// `catalog` adds. Nothing may be written to the transaction afterwards.
     ///
     /// # Output
     /// The position of the commit.
     ///
     /// # Errors
     /// Engine failures; whether the commit was applied is unknown then.
-    pub fn commit(&self, record: &mut SessionRecord) -> Result<CommitPos> {
+    pub(crate) fn commit_with(
+        &self,
+        record: &mut SessionRecord,
+        catalog: CatalogChange<'_>,
+    ) -> Result<CommitPos> {
         let mut batch = WriteBatch::with_capacity(self.overlay.bytes());
+        (catalog.rows)(&mut batch);
         self.overlay.each(&mut |table, key, value| match value {
             Some(value) => batch.put(table, key, value),
             None => batch.delete(table, key),
@@ -304,15 +325,10 @@ impl Transaction {
         let mut staged = record.stage(&mut batch, done);
         let staged: &mut dyn OnCommit = &mut staged;
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        let unit = unit.then(&mut applied).then(staged);
+        let unit = unit.then(&mut applied).then(staged).then(catalog.applied);
         let result = self.shared.commit(unit);
         // The gates are left and the claims released when the transaction is dropped.
-        let mut all = self.writes.lock();
-        all.collections = writes;
-        if result.is_ok() {
-            all.created.clear();
-        }
-        drop(all);
+        self.writes.lock().collections = writes;
         result
     }
 }
@@ -333,10 +349,13 @@ impl Transaction {
             .filter(|_| operations.count > 0)?;
         let concerned = writes.iter().map(|t| t.coll.concerned()).collect();
         let mut rows = LogRows::new(log, concerned);
+        for made in self.made() {
+            rows = rows.concerning(made.concerned());
+        }
         let mut links = chain(operations).into_iter().peekable();
-        let (mut before, mut first) = (0, true);
+        let (mut before, mut number) = (0, 0i32);
         while let Some(link) = links.next() {
-            let (last, chained) = (links.peek().is_none(), !first || links.peek().is_some());
+            let (last, chained) = (links.peek().is_none(), number > 0 || links.peek().is_some());
             let mut list = EntryList::default();
             list.push(|w| {
                 if let Some(s) = &session {
@@ -353,9 +372,11 @@ impl Transaction {
                 } else if chained {
                     o.put("count", before);
                 }
+                drop(o);
+                w.put(LINK, number);
             });
             rows.documents(batch, &list);
-            first = false;
+            number += 1;
         }
         Some(rows)
     }
@@ -396,8 +417,9 @@ impl Drop for Transaction {
             t.coll.gate.leave();
         }
         self.shared.locks.release(&writes.claims, self.owner);
-        if !writes.created.is_empty() {
-            self.shared.orphans.lock().extend(writes.created);
+        // What was committed is uncommitted no more.
+        for made in self.made().iter().filter(|c| c.is_uncommitted()) {
+            made.set_dropped();
         }
     }
 }

@@ -188,7 +188,7 @@ fn a_transaction_is_one_entry_at_its_commit_or_none() {
     assert_eq!(entries(&store, 0).len(), before);
     let mut record = SessionRecord::new([5; 16]);
     store.begin_retryable(&mut record, 1).unwrap();
-    t.commit(&mut record).unwrap();
+    store.commit(&t, &mut record).unwrap();
     let all = entries(&store, 0);
     assert_eq!(all.len(), before + 1);
     let o = all.last().unwrap().doc().field("o").as_doc().unwrap();
@@ -222,7 +222,7 @@ fn a_large_transaction_is_a_chain() {
     }
     let mut record = SessionRecord::new([5; 16]);
     store.begin_retryable(&mut record, 1).unwrap();
-    t.commit(&mut record).unwrap();
+    store.commit(&t, &mut record).unwrap();
     let all = entries(&store, 0);
     let links: Vec<Doc<'_>> = all
         .iter()
@@ -236,6 +236,61 @@ fn a_large_transaction_is_a_chain() {
     assert_eq!(sizes, [2, 2, 1]);
     assert!(links[0].field("partialTxn").truthy() && links[1].field("partialTxn").truthy());
     assert!(matches!(links[2].field("count"), Value::Int64(5)));
+}
+
+#[test]
+fn writes_of_a_session_name_the_entry_before() {
+    let store = fresh();
+    let c = collection(&store, "c");
+    let mut record = SessionRecord::new([5; 16]);
+    for number in [1, 2] {
+        store.begin_retryable(&mut record, number).unwrap();
+        let first = 10 * number as i32;
+        let docs = [doc! { "_id": first }, doc! { "_id": first + 1 }];
+        let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
+        let mut log = StatementLog {
+            record: &mut record,
+            ids: &[0, 1],
+            keep: Keep::Fact,
+        };
+        c.insert_logged(&docs, true, Some(&mut log)).unwrap();
+        let mut log = StatementLog {
+            record: &mut record,
+            ids: &[2],
+            keep: Keep::Fact,
+        };
+        let delete = &mut |_: Doc<'_>| Ok(Change::Delete);
+        c.modify_logged(&key(&c, first), delete, Some(&mut log))
+            .unwrap();
+        // Not of the session.
+        c.insert(&[doc! { "_id": first + 2 }.doc()], true).unwrap();
+    }
+    let mut last = 0;
+    let mut of_sessions = 0;
+    for (n, entry) in entries(&store, 0).iter().enumerate() {
+        let d = entry.doc();
+        assert_eq!(
+            d.contains("prevOpTime"),
+            d.contains("txnNumber"),
+            "{n} {d:?}"
+        );
+        let Some(previous) = d.field("prevOpTime").as_doc() else {
+            continue;
+        };
+        // Three entries of each number: the first has none before it.
+        let expected = if of_sessions % 3 == 0 { 0 } else { last };
+        let Value::Timestamp(ts) = previous.field("ts") else {
+            panic!("{d:?}");
+        };
+        assert_eq!(ts.as_u64(), expected, "{d:?}");
+        let term = if expected == 0 { -1 } else { 1 };
+        assert_eq!(previous.field("t").as_i64_exact(), Some(term));
+        if let Value::Timestamp(ts) = d.field("ts") {
+            last = ts.as_u64();
+        }
+        of_sessions += 1;
+    }
+    assert_eq!(of_sessions, 6);
 }
 
 #[test]

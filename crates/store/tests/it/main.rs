@@ -10,6 +10,7 @@ mod regressions;
 mod repairs;
 mod schema;
 mod series;
+mod uncommitted;
 
 use model::{DocBuf, Namespace, doc};
 use std::sync::Arc;

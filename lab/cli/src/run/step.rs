@@ -39,16 +39,7 @@ impl<T: Target> Run<'_, T> {
         instruments: Instruments,
     ) -> Result<(StepEnd, RunFolder, Instruments), LabError> {
         let (limits, quota, goal) = self.limits(step);
-        let rate = self.settings.rate.filter(|_| step.measured);
-        let settings = &self.settings;
-        let mut plans = vec![RolePlan::new(
-            &step.work, settings, rate, quota, step, false,
-        )];
-        plans.extend(
-            step.background
-                .iter()
-                .map(|role| RolePlan::new(role, settings, None, Quota::Endless, step, true)),
-        );
+        let plans = self.plans(step, quota);
         self.dataset.begin_step(is_paired(step));
 
         let control = Control::new(plans.iter().map(|plan| plan.clients).sum());
@@ -113,6 +104,17 @@ impl<T: Target> Run<'_, T> {
             interventions,
         };
         self.conclude_step(step, sampling, more).await
+    }
+
+    /// The measured role of a step, then those beside it.
+    fn plans<'a>(&self, step: &'a Step, quota: Quota) -> Vec<RolePlan<'a>> {
+        let settings = &self.settings;
+        let rate = settings.rate.filter(|_| step.measured);
+        let beside = step.background.iter();
+        let beside =
+            beside.map(|role| RolePlan::new(role, settings, None, Quota::Endless, step, true));
+        let measured = RolePlan::new(&step.work, settings, rate, quota, step, false);
+        std::iter::once(measured).chain(beside).collect()
     }
 
     /// When the clients of a step end, and how much they do.

@@ -3,8 +3,10 @@
 //! that one set of read options serves many calls and snapshots and cursors own what they need
 //! instead of borrowing it.
 
+mod encryption;
 mod iter;
 
+pub(crate) use encryption::encrypt;
 pub(crate) use iter::{Iter, IterOpts};
 
 use std::ffi::c_char;

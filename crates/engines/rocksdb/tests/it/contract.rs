@@ -7,10 +7,13 @@ use engine_rocksdb::{Config, RocksEngine};
 use storage::conformance::{self, Factory};
 use storage::{Engine, Table};
 
+use crate::encryption::master;
+
 pub(crate) struct Rocks {
     root: tempfile::TempDir,
     // Number of the last directory and the engine in it; weak, for the suite decides when it dies.
     last: Mutex<(u32, Weak<RocksEngine>)>,
+    sealed: bool,
 }
 
 impl Rocks {
@@ -18,6 +21,15 @@ impl Rocks {
         Self {
             root: tempfile::tempdir().expect("a temporary directory"),
             last: Mutex::default(),
+            sealed: false,
+        }
+    }
+
+    /// The same with encrypted data.
+    fn sealed() -> Self {
+        Self {
+            sealed: true,
+            ..Self::new()
         }
     }
 
@@ -26,8 +38,11 @@ impl Rocks {
     }
 
     fn open(&self, number: u32) -> Arc<dyn Engine> {
-        let engine = RocksEngine::open(Config::with_budget(self.path(number), 64 << 20))
-            .expect("the engine opens");
+        let engine = RocksEngine::open(Config {
+            master_key: self.sealed.then(master),
+            ..Config::with_budget(self.path(number), 64 << 20)
+        })
+        .expect("the engine opens");
         let engine = Arc::new(engine);
         self.last.lock().unwrap().1 = Arc::downgrade(&engine);
         engine
@@ -64,4 +79,9 @@ impl Factory for Rocks {
 #[test]
 fn rocksdb_keeps_the_contract() {
     conformance::run(&Rocks::new(), 1);
+}
+
+#[test]
+fn rocksdb_keeps_the_contract_with_encrypted_data() {
+    conformance::run(&Rocks::sealed(), 1);
 }

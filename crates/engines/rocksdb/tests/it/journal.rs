@@ -8,10 +8,20 @@ use std::path::{Path, PathBuf};
 use engine_rocksdb::{Config, RocksEngine};
 use storage::{Durability, Engine, Reader, StorageError, Table, WriteBatch};
 
+use crate::encryption::master;
+
 const MARK: &str = "JOURNAL-MARK";
 
 fn config(path: &Path) -> Config {
     Config::with_budget(path, 64 << 20)
+}
+
+/// The same, with encrypted data or without.
+fn config_of(path: &Path, sealed: bool) -> Config {
+    Config {
+        master_key: sealed.then(master),
+        ..config(path)
+    }
 }
 
 fn key(number: u32) -> Vec<u8> {
@@ -68,10 +78,26 @@ fn journals(path: &Path) -> Vec<PathBuf> {
 /// Bytes written: the file is longer, and reads as zeros behind them.
 fn len(path: &Path) -> u64 {
     let bytes = fs::read(path).unwrap();
+    if bytes.starts_with(b"QRYSEAL1") {
+        return sealed_len(&bytes);
+    }
     bytes
         .iter()
         .rposition(|byte| *byte != 0)
         .map_or(0, |last| last as u64 + 1)
+}
+
+/// A tag may end in zeros, so the pieces are walked: length, that many bytes, tag.
+fn sealed_len(bytes: &[u8]) -> u64 {
+    let mut at = 64;
+    while let Some(length) = bytes.get(at..at + 4) {
+        let length = u32::from_le_bytes(length.try_into().unwrap()) as usize;
+        if length == 0 {
+            break;
+        }
+        at += 4 + length + 16;
+    }
+    at as u64
 }
 
 fn flip(path: &Path, bit: u64) {
@@ -110,10 +136,11 @@ struct Killed {
     /// Length of the newest journal file when the last flush returned.
     flushed_len: u64,
     scratch: PathBuf,
+    sealed: bool,
 }
 
 impl Killed {
-    fn new(flushed: u32, written: u32, early_flush: Option<u32>) -> Self {
+    fn new(flushed: u32, written: u32, early_flush: Option<u32>, sealed: bool) -> Self {
         let root = tempfile::tempdir().unwrap();
         let (live, path, scratch) = (
             root.path().join("live"),
@@ -123,7 +150,7 @@ impl Killed {
         // No flush of its own may cover what this test leaves unflushed.
         let engine = RocksEngine::open(Config {
             journal_commit_interval_ms: 3_600_000,
-            ..config(&live)
+            ..config_of(&live, sealed)
         })
         .unwrap();
         for number in 0..flushed {
@@ -153,6 +180,7 @@ impl Killed {
             written,
             flushed_len,
             scratch,
+            sealed,
         }
     }
 
@@ -163,15 +191,15 @@ impl Killed {
         harm(&self.scratch);
         RocksEngine::open(Config {
             repair,
-            ..config(&self.scratch)
+            ..config_of(&self.scratch, self.sealed)
         })
     }
 }
 
 #[test]
 fn flipped_bits_never_open_with_fewer_commits_than_were_flushed() {
-    for early_flush in [None, Some(20)] {
-        let killed = Killed::new(60, 60, early_flush);
+    for (early_flush, sealed) in [(None, false), (Some(20), false), (Some(20), true)] {
+        let killed = Killed::new(60, 60, early_flush, sealed);
         let newest = journals(&killed.path).pop().unwrap();
         let bits = len(&newest) * 8;
         // Densely at both ends, then spread over the file.
@@ -202,7 +230,12 @@ fn flipped_bits_never_open_with_fewer_commits_than_were_flushed() {
 
 #[test]
 fn tails_that_were_never_flushed_open_with_everything_that_was() {
-    let killed = Killed::new(20, 40, None);
+    tails_open(false);
+    tails_open(true);
+}
+
+fn tails_open(sealed: bool) {
+    let killed = Killed::new(20, 40, None, sealed);
     let name = journals(&killed.path)
         .pop()
         .unwrap()
@@ -295,7 +328,7 @@ fn a_journal_file_has_its_length_before_its_content_and_loses_the_rest_when_clos
 /// RocksDB reads on behind a page of zeros; what follows a commit that is missing must not appear.
 #[test]
 fn nothing_appears_from_behind_a_hole_in_the_tail() {
-    let killed = Killed::new(20, 400, None);
+    let killed = Killed::new(20, 400, None, false);
     let name = journals(&killed.path)
         .pop()
         .unwrap()
@@ -350,7 +383,7 @@ fn an_older_mark_of_an_earlier_run_of_the_system_refuses_nothing_sound() {
 
 #[test]
 fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
-    let killed = Killed::new(60, 60, None);
+    let killed = Killed::new(60, 60, None, false);
     let name = journals(&killed.path)
         .pop()
         .unwrap()
@@ -456,7 +489,7 @@ fn commits_beside_the_journal_are_not_missed_in_it() {
 
 #[test]
 fn a_journal_file_that_is_gone_is_missed() {
-    let killed = Killed::new(10, 10, None);
+    let killed = Killed::new(10, 10, None, false);
     let opened = killed.open_after(false, |path| {
         fs::remove_file(journals(path).pop().unwrap()).unwrap()
     });

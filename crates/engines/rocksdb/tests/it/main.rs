@@ -2,6 +2,7 @@
 
 mod contract;
 mod directory;
+mod encryption;
 mod files;
 mod full_disk;
 mod journal;

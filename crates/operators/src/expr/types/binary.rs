@@ -1,6 +1,6 @@
 //! Conversions to and from binary data.
 
-use super::{Format, Kind, Target, UUID, failure, unsupported};
+use super::target::{Format, Kind, Target, UUID, failure, unsupported};
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::DecodePaddingMode;

@@ -7,7 +7,7 @@
 //! no number; 4341114 / 4341125 a format that is no string / unknown; 4341115 text to binary or
 //! back without a format; 9130001 / 9130002 a byte order that is no string / unknown.
 
-use super::{Format, Kind, Target};
+use super::target::{Format, Kind, Target};
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{MongoError, Number, Result, Tag, Value, bail, code};

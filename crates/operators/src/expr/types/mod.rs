@@ -4,63 +4,11 @@ crate::expr_family! { convert, short, type_of }
 
 mod binary;
 mod number;
+mod target;
 mod text;
 
-use model::{MongoError, Result, Value};
-
-/// What kind of value to convert to, and how.
-#[derive(Clone, Copy)]
-struct Target<'f> {
-    kind: Kind,
-    /// Subtype of binary results.
-    subtype: u8,
-    /// `format` of text from or to binary; `None` when none was given.
-    format: Option<Format>,
-    /// Byte order of numbers from or to binary.
-    big_endian: bool,
-    /// For messages.
-    name: &'f str,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Double,
-    String,
-    Binary,
-    ObjectId,
-    Bool,
-    Date,
-    Int,
-    Long,
-    Decimal,
-    /// A type that nothing converts to.
-    Other,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Format {
-    Auto,
-    Base64,
-    Base64Url,
-    Hex,
-    Utf8,
-    Uuid,
-}
-
-/// Binary subtype of RFC UUIDs.
-const UUID: u8 = 4;
-
-/// 241 ConversionFailure.
-fn failure(v: &Value<'_>, target: &str, why: &str) -> MongoError {
-    let shown = model::show::Shown(v);
-    MongoError::new(
-        model::code::CONVERSION_FAILURE,
-        format!(
-            "Failed to convert {} {shown} to {target} in $convert with no onError value: {why}",
-            v.type_name()
-        ),
-    )
-}
+use model::{Result, Value};
+use target::{Kind, Target, failure, unsupported};
 
 /// Converts a value that is not null.
 ///
@@ -84,8 +32,4 @@ fn convert<'a>(arena: &'a model::Bump, v: Value<'a>, to: &Target<'_>) -> Result<
         },
         Kind::Other => Err(unsupported(&v, to)),
     }
-}
-
-fn unsupported(v: &Value<'_>, to: &Target<'_>) -> MongoError {
-    failure(v, to.name, "Unsupported conversion between these types")
 }

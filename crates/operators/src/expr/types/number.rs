@@ -1,6 +1,7 @@
 //! Conversions to numbers, dates and booleans.
 
-use super::{Kind, Target, binary, failure, unsupported};
+use super::binary;
+use super::target::{Kind, Target, failure, unsupported};
 use crate::expr::date;
 use model::{Decimal128, Number, Result, Rounding, Value};
 

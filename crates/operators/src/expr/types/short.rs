@@ -2,7 +2,7 @@
 //! `$toString`, `$toUUID`: `$convert` without options. Null and missing give null. 50723 another
 //! number of operands than one, 241 not convertible.
 
-use super::{Format, Kind, Target, UUID};
+use super::target::{Format, Kind, Target, UUID};
 use crate::expr::{BoxExpr, Operator, ParseCx, UnaryFn, parse_args, unary_of};
 use model::{Result, Value, bail};
 

@@ -1,6 +1,6 @@
 //! Conversions to strings.
 
-use super::{Format, Target, UUID, failure, unsupported};
+use super::target::{Format, Target, UUID, failure, unsupported};
 use crate::expr::date;
 use crate::expr::string::computed;
 use base64::Engine as _;

@@ -2,7 +2,8 @@
 //! document, 16875 unknown argument, 16876 / 16877 no `vars` / `in`, 10065 vars no document, 9 bad
 //! name.
 
-use crate::expr::args::{check_user_variable, missing};
+use crate::expr::args::missing;
+use crate::expr::check_user_variable;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Result, Value, bail};

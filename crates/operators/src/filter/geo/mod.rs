@@ -6,12 +6,14 @@
 mod flat;
 mod near;
 mod parse;
+mod region;
 mod shape;
 mod sphere;
 mod stored;
 
 pub(super) use near::LegacyDistances;
 pub use near::Near;
+pub use region::Region;
 pub use shape::Shape;
 
 use model::{Result, Value};
@@ -27,20 +29,6 @@ pub enum Geo {
     Near(Near),
 }
 
-/// What something can be within.
-pub enum Region {
-    /// Two corners.
-    Box(flat::Point, flat::Point),
-    /// Corners.
-    Polygon(Vec<flat::Point>),
-    /// Centre and radius on the plane.
-    Center(flat::Point, f64),
-    /// Centre and radius in radians on the sphere.
-    CenterSphere(sphere::Point, f64),
-    /// Polygons on the sphere.
-    Geometry(Shape),
-}
-
 impl Geo {
     /// Parses the operand of a geospatial operator.
     ///
@@ -48,37 +36,17 @@ impl Geo {
     /// 2.
     pub(super) fn parse(name: &str, spec: Value<'_>) -> Result<Geo> {
         match name {
-            "$geoIntersects" => parse::intersects(spec),
+            "$geoIntersects" => parse::intersects(spec).map(Geo::Intersects),
             "$near" | "$nearSphere" | "$geoNear" => Near::parse(name, spec).map(Geo::Near),
-            _ => parse::within(name, spec),
+            _ => parse::within(name, spec).map(Geo::Within),
         }
     }
 
     pub(super) fn matches(&self, v: &Value<'_>) -> bool {
         match self {
-            Geo::Within(region) => within(region, v),
+            Geo::Within(region) => region.contains(v),
             Geo::Intersects(shape) => Shape::stored(v).is_some_and(|s| s.intersects(shape)),
             Geo::Near(near) => near.distance(v).is_some(),
-        }
-    }
-}
-
-fn within(region: &Region, v: &Value<'_>) -> bool {
-    match region {
-        Region::CenterSphere(center, radius) => {
-            Shape::stored(v).is_some_and(|s| s.is_within_cap(*center, *radius))
-        }
-        Region::Geometry(outer) => Shape::stored(v).is_some_and(|s| s.is_within(outer)),
-        planar => {
-            let Some(p) = shape::stored_flat_point(v) else {
-                return false;
-            };
-            match planar {
-                Region::Box(a, b) => flat::in_box(p, *a, *b),
-                Region::Polygon(corners) => flat::in_polygon(p, corners),
-                Region::Center(center, radius) => flat::distance(p, *center) <= *radius,
-                _ => false,
-            }
         }
     }
 }

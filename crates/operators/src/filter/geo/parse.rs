@@ -1,7 +1,8 @@
 //! Operands of `$geoWithin` and `$geoIntersects`.
 
+use super::region::Region;
 use super::shape::{Shape, flat_point};
-use super::{Geo, Region, flat, sphere};
+use super::{flat, sphere};
 use model::{Doc, Result, Value, bail, code};
 
 fn operand<'a>(name: &str, spec: Value<'a>) -> Result<Doc<'a>> {
@@ -15,7 +16,7 @@ fn operand<'a>(name: &str, spec: Value<'a>) -> Result<Doc<'a>> {
     }
 }
 
-pub(super) fn intersects(spec: Value<'_>) -> Result<Geo> {
+pub(super) fn intersects(spec: Value<'_>) -> Result<Shape> {
     let d = operand("$geoIntersects", spec)?;
     let (Some(("$geometry", v)), 1) = (d.first(), d.count()) else {
         bail!(
@@ -23,10 +24,10 @@ pub(super) fn intersects(spec: Value<'_>) -> Result<Geo> {
             "$geoIntersects needs exactly a $geometry: {d:?}"
         )
     };
-    Ok(Geo::Intersects(Shape::any(&v)?))
+    Shape::any(&v)
 }
 
-pub(super) fn within(name: &str, spec: Value<'_>) -> Result<Geo> {
+pub(super) fn within(name: &str, spec: Value<'_>) -> Result<Region> {
     let d = operand(name, spec)?;
     let mut region = None;
     for (specifier, v) in d.iter().filter(|(n, _)| *n != "$uniqueDocs") {
@@ -64,7 +65,7 @@ pub(super) fn within(name: &str, spec: Value<'_>) -> Result<Geo> {
         });
     }
     match region {
-        Some(r) => Ok(Geo::Within(r)),
+        Some(r) => Ok(r),
         None => bail!(code::BAD_VALUE, "{name} needs a shape: {d:?}"),
     }
 }

@@ -1,6 +1,6 @@
 //! Does a value satisfy a schema?
 
-use super::{Additional, Dependency, Items, Schema};
+use super::schema::{Additional, Dependency, Items, Schema};
 use model::compare::{self, compare};
 use model::decimal::Parts;
 use model::{Array, Decimal128, Doc, Number, Result, Value};

@@ -3,68 +3,10 @@
 
 mod matching;
 mod parse;
+mod schema;
 
-use super::element::TypeSet;
-use super::regex::Pattern;
-use model::{Decimal128, OwnedValue, Result, Value};
-
-/// A parsed schema.
-#[derive(Default)]
-pub struct Schema {
-    /// `type` or `bsonType`.
-    types: Option<TypeSet>,
-    numeric: Vec<Bound>,
-    multiple_of: Option<Decimal128>,
-    min_length: Option<u64>,
-    max_length: Option<u64>,
-    pattern: Option<Pattern>,
-    min_items: Option<u64>,
-    max_items: Option<u64>,
-    unique_items: bool,
-    items: Option<Items>,
-    additional_items: Additional,
-    min_properties: Option<u64>,
-    max_properties: Option<u64>,
-    required: Vec<String>,
-    properties: Vec<(String, Schema)>,
-    pattern_properties: Vec<(Pattern, Schema)>,
-    additional_properties: Additional,
-    dependencies: Vec<(String, Dependency)>,
-    allowed: Option<Vec<OwnedValue>>,
-    all_of: Vec<Schema>,
-    any_of: Option<Vec<Schema>>,
-    one_of: Option<Vec<Schema>>,
-    not: Option<Box<Schema>>,
-    encrypted: bool,
-}
-
-/// `minimum` or `maximum`.
-struct Bound {
-    is_minimum: bool,
-    exclusive: bool,
-    value: OwnedValue,
-}
-
-enum Items {
-    /// One schema for every element.
-    Each(Box<Schema>),
-    /// A schema for each position.
-    Tuple(Vec<Schema>),
-}
-
-/// `additionalItems` and `additionalProperties`.
-#[derive(Default)]
-enum Additional {
-    #[default]
-    Allowed,
-    Forbidden,
-    Schema(Box<Schema>),
-}
-
-enum Dependency {
-    Fields(Vec<String>),
-    Schema(Box<Schema>),
-}
+use model::{Result, Value};
+pub use schema::Schema;
 
 impl Schema {
     /// Parses the operand of `$jsonSchema`.
@@ -88,7 +30,7 @@ impl Schema {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{DocBuf, doc};
+    use model::{Decimal128, DocBuf, doc};
 
     fn ok(schema: &DocBuf, d: &DocBuf) -> bool {
         Schema::parse(Value::Document(schema.doc()))

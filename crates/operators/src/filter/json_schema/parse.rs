@@ -1,6 +1,6 @@
 //! Keywords of `$jsonSchema` and what their operands must be.
 
-use super::{Additional, Bound, Dependency, Items, Schema};
+use super::schema::{Additional, Bound, Dependency, Items, Schema};
 use crate::filter::element::TypeSet;
 use crate::filter::regex::Pattern;
 use model::{Decimal128, Doc, Number, OwnedValue, Result, Value, bail, code};

@@ -25,6 +25,32 @@ fn split(ns: &str) -> (&str, &str) {
     ns.split_once('.').unwrap_or((ns, ""))
 }
 
+/// How an entry belongs to a transaction that several entries tell of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chained {
+    /// It does not.
+    No,
+    /// The last follows: its events are told with that, at its time.
+    Before,
+    /// It is the last, with so many before it.
+    Last(u64),
+}
+
+impl Chained {
+    pub(super) fn of(entry: Doc<'_>) -> Chained {
+        let (Value::Int32(link), Some("c")) = (entry.field("link"), entry.field("op").as_str())
+        else {
+            return Chained::No;
+        };
+        let o = entry.field("o").as_doc().unwrap_or(Doc::EMPTY);
+        match u64::try_from(link) {
+            _ if o.field("partialTxn").truthy() => Chained::Before,
+            Ok(before) if before > 0 => Chained::Last(before),
+            _ => Chained::No,
+        }
+    }
+}
+
 /// Shows each event of an entry that belongs to the stream.
 pub(super) fn each<'e>(
     spec: &Spec,
@@ -32,7 +58,42 @@ pub(super) fn each<'e>(
     entry: Doc<'e>,
     show: &mut dyn FnMut(Event<'e>),
 ) {
-    let mut event = Event {
+    let o = entry.field("o").as_doc().unwrap_or(Doc::EMPTY);
+    match entry.field("op").as_str() {
+        Some("i" | "u" | "d") => document(spec, event_of(time, entry), show),
+        Some("c") if o.contains("applyOps") => {
+            each_operation(spec, time, entry, (o, &mut 0), show);
+        }
+        Some("c") => command(spec, event_of(time, entry), show),
+        _ => {}
+    }
+}
+
+/// Shows the events of a list of operations of a transaction, whose last entry is `entry`; `number`
+/// counts the operations of the whole transaction.
+pub(super) fn each_operation<'e>(
+    spec: &Spec,
+    time: Timestamp,
+    entry: Doc<'e>,
+    (list, number): (Doc<'e>, &mut u32),
+    show: &mut dyn FnMut(Event<'e>),
+) {
+    let mut event = event_of(time, entry);
+    let all = list.field("applyOps").as_array().unwrap_or(Array::EMPTY);
+    for op in all.iter() {
+        event.token.operation = *number;
+        *number = number.saturating_add(1);
+        let operation = op.as_doc().unwrap_or(Doc::EMPTY);
+        match operation.field("op").as_str() {
+            Some("i" | "u" | "d") => document(spec, Event { operation, ..event }, show),
+            Some("c") => command(spec, Event { operation, ..event }, show),
+            _ => {}
+        }
+    }
+}
+
+fn event_of(time: Timestamp, entry: Doc<'_>) -> Event<'_> {
+    Event {
         token: ResumeToken {
             time: time.as_u64(),
             event: true,
@@ -46,24 +107,6 @@ pub(super) fn each<'e>(
         db: "",
         coll: "",
         ends: false,
-    };
-    let o = entry.field("o").as_doc().unwrap_or(Doc::EMPTY);
-    match entry.field("op").as_str() {
-        Some("i" | "u" | "d") => document(spec, event, show),
-        Some("c") if o.contains("applyOps") => {
-            let all = o.field("applyOps").as_array().unwrap_or(Array::EMPTY);
-            for (n, op) in all.iter().enumerate() {
-                event.token.operation = u32::try_from(n).unwrap_or(u32::MAX);
-                let operation = op.as_doc().unwrap_or(Doc::EMPTY);
-                if matches!(operation.field("op").as_str(), Some("i" | "u" | "d")) {
-                    document(spec, Event { operation, ..event }, show);
-                } else if operation.field("op").as_str() == Some("c") {
-                    command(spec, Event { operation, ..event }, show);
-                }
-            }
-        }
-        Some("c") => command(spec, event, show),
-        _ => {}
     }
 }
 

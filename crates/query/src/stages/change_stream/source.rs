@@ -2,7 +2,7 @@
 //! once and in order; nothing of the log is read for changes that do not concern the stream. Must
 //! not know: sessions, cursors.
 
-use super::event::{Event, each};
+use super::event::{Chained, Event, each, each_operation};
 use super::spec::{Image, Spec, Start, no_log};
 use crate::exec::{
     BatchStream, CHANGE_TOKEN, ChangeHost, ChangeProgress, DocBatch, ExecContext, ResumeToken,
@@ -45,6 +45,7 @@ pub(super) fn open(
         store,
         watch,
         reader,
+        chain: None,
         ended: false,
     };
     Ok(Box::new(source))
@@ -83,6 +84,8 @@ struct Source {
     store: Arc<Store>,
     watch: Arc<Watch>,
     reader: LogReader,
+    /// A transaction that several entries tell of, in the middle of its events.
+    chain: Option<Chain>,
     /// Events up to here were shown before.
     behind: Option<ResumeToken>,
     /// This event must be in the stream.
@@ -90,6 +93,16 @@ struct Source {
     /// Milliseconds for which documents before changes are kept; `None` as long as the log.
     image_ms: Option<i64>,
     ended: bool,
+}
+
+/// The events of a transaction that several entries tell of, up to the last of them.
+struct Chain {
+    /// The last entry, whose time is that of all events.
+    last: DocBuf,
+    time: Timestamp,
+    reader: LogReader,
+    /// Operations shown.
+    operations: u32,
 }
 
 impl BatchStream for Source {
@@ -101,7 +114,7 @@ impl BatchStream for Source {
         // First how far it may be read, then whether anything up to there is of concern.
         let visible = log.visible().as_u64();
         let mut at_end = true;
-        if self.watch.has_from(self.reader.next()) {
+        if self.chain.is_some() || self.watch.has_from(self.reader.next()) {
             at_end = self.read(exec, out)?;
         } else {
             self.reader.skip_to(Timestamp::from_u64(visible + 1));
@@ -119,49 +132,136 @@ impl Source {
             spec: &self.spec,
             oldest_ms: self.image_ms.map(|ms| exec.env.now_ms.saturating_sub(ms)),
         };
-        let (behind, must_find, ended) = (self.behind, &mut self.must_find, &mut self.ended);
+        let mut shown = Shown {
+            images,
+            behind: self.behind,
+            must_find: &mut self.must_find,
+            ended: &mut self.ended,
+            failure: None,
+            out,
+        };
         for _ in 0..STEPS_MAX {
             exec.env.check_interrupt()?;
-            let mut failure = None;
-            let read = self.reader.visit(STEP_ROWS, &mut |time, entry| {
-                each(images.spec, time, entry, &mut |event| {
-                    if *ended || failure.is_some() {
-                        return;
+            let chain = &mut self.chain;
+            let read = match chain {
+                Some(going) => {
+                    if going.read(&mut shown)? {
+                        *chain = None;
                     }
-                    if must_find.is_some_and(|t| t == event.token) {
-                        *must_find = None;
-                    }
-                    if behind.is_some_and(|b| event.token <= b) {
-                        return;
-                    }
-                    match images.push(&event, out) {
-                        Ok(()) => *ended = event.ends,
-                        Err(e) => failure = Some(e),
-                    }
-                });
-                // Its entry has been passed and it was not there.
-                if must_find.is_some_and(|t| t.time <= time.as_u64()) {
-                    failure = Some(not_found());
+                    Read::More
                 }
-                failure.is_none() && !*ended && !out.is_full()
-            })?;
-            if let Some(e) = failure {
+                None => {
+                    self.reader
+                        .visit(STEP_ROWS, &mut |time, entry| match Chained::of(entry) {
+                            Chained::No => shown.entry(time, entry),
+                            Chained::Before => true,
+                            Chained::Last(before) => {
+                                *chain = Chain::of(shown.images.store, time, entry, before);
+                                false
+                            }
+                        })?
+                }
+            };
+            if let Some(e) = shown.failure.take() {
                 return Err(e);
             }
             match read {
                 Read::Lost => return Err(lost(self.reader.next())),
                 Read::End => {
                     let next = self.reader.next().as_u64();
-                    if must_find.is_some_and(|t| t.time < next) {
+                    if shown.must_find.is_some_and(|t| t.time < next) {
                         return Err(not_found());
                     }
                     return Ok(true);
                 }
-                Read::More if *ended || out.is_full() => return Ok(false),
+                Read::More if shown.is_full() => return Ok(false),
                 Read::More => {}
             }
         }
         Ok(false)
+    }
+}
+
+impl Chain {
+    fn of(store: &Store, time: Timestamp, last: Doc<'_>, before: u64) -> Option<Chain> {
+        let first = Timestamp::from_u64(time.as_u64().saturating_sub(before));
+        Some(Chain {
+            last: last.to_buf(),
+            time,
+            reader: store.read_log(first)?.with_images(),
+            operations: 0,
+        })
+    }
+
+    /// Shows the events of the next entries until the batch is full; true behind the last.
+    fn read(&mut self, shown: &mut Shown<'_>) -> Result<bool> {
+        let (last, at, operations) = (self.last.doc(), self.time, &mut self.operations);
+        let mut over = false;
+        let read = self.reader.visit(STEP_ROWS, &mut |time, entry| {
+            over = time >= at;
+            let list = entry.field("o").as_doc().unwrap_or(Doc::EMPTY);
+            let spec = shown.images.spec;
+            each_operation(spec, at, last, (list, &mut *operations), &mut |event| {
+                shown.event(&event);
+            });
+            if over {
+                shown.passed(at)
+            } else {
+                !shown.is_full()
+            }
+        })?;
+        if read == Read::Lost {
+            return Err(lost(self.reader.next()));
+        }
+        Ok(over)
+    }
+}
+
+/// What becomes of events: where they go, and from which on.
+struct Shown<'s> {
+    images: Images<'s>,
+    behind: Option<ResumeToken>,
+    must_find: &'s mut Option<ResumeToken>,
+    ended: &'s mut bool,
+    failure: Option<MongoError>,
+    out: &'s mut DocBatch,
+}
+
+impl Shown<'_> {
+    fn is_full(&self) -> bool {
+        self.failure.is_some() || *self.ended || self.out.is_full()
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        if *self.ended || self.failure.is_some() {
+            return;
+        }
+        if self.must_find.is_some_and(|t| t == event.token) {
+            *self.must_find = None;
+        }
+        if self.behind.is_some_and(|b| event.token <= b) {
+            return;
+        }
+        match self.images.push(event, self.out) {
+            Ok(()) => *self.ended = event.ends,
+            Err(e) => self.failure = Some(e),
+        }
+    }
+
+    /// Shows the events of an entry; false when no other can follow now.
+    fn entry(&mut self, time: Timestamp, entry: Doc<'_>) -> bool {
+        let spec = self.images.spec;
+        each(spec, time, entry, &mut |event| self.event(&event));
+        self.passed(time)
+    }
+
+    /// All events of a time were shown; false when no other can follow now.
+    fn passed(&mut self, time: Timestamp) -> bool {
+        // Its entry has been passed and it was not there.
+        if self.must_find.is_some_and(|t| t.time <= time.as_u64()) {
+            self.failure = Some(not_found());
+        }
+        !self.is_full()
     }
 }
 

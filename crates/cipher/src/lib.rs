@@ -1,0 +1,18 @@
+//! Encryption at rest: the keys of a data directory, files of sealed pages and pieces, temporary
+//! files. AES-256-GCM throughout, by `ring`.
+//!
+//! Promises: what is opened is what was sealed, at the same place of a file of the same name, or it
+//! is refused; no nonce is used twice with one key. Must not know: engines, documents, options.
+//! docs/adr/0041-encryption-at-rest.md says why it is built this way.
+
+mod file;
+mod keys;
+mod pieces;
+mod scratch;
+mod secret;
+
+pub use file::{FileKey, HEADER, Kind, OVERHEAD, PAGE, PAGE_STRIDE};
+pub use keys::{KEYS_FILE, KeyError, MasterKey, create, is_encrypted, open, reseal};
+pub use pieces::{PIECE_MAX, PieceReader};
+pub use scratch::Scratch;
+pub use secret::{DataKey, TAG};

@@ -1,0 +1,44 @@
+//! Keys as bytes, and where random ones come from. Must not know: where keys are kept, what they
+//! seal.
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// Bytes of a key.
+pub(crate) const KEY: usize = 32;
+/// Bytes of a tag.
+pub const TAG: usize = 16;
+
+/// What the keys of files are derived from.
+pub struct DataKey([u8; KEY]);
+
+impl DataKey {
+    /// A new one.
+    pub fn random() -> DataKey {
+        let mut key = [0; KEY];
+        fill_random(&mut key);
+        DataKey(key)
+    }
+
+    pub(crate) fn of(bytes: [u8; KEY]) -> DataKey {
+        DataKey(bytes)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for DataKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DataKey")
+    }
+}
+
+/// Random bytes of the system. Without them nothing may go on.
+pub(crate) fn fill_random(bytes: &mut [u8]) {
+    if SystemRandom::new().fill(bytes).is_err() {
+        // A key that can be guessed is worse than no server.
+        eprintln!("quarry: the system gives no random bytes");
+        std::process::abort();
+    }
+}

@@ -1,0 +1,172 @@
+//! `getAuditConfig`, `setAuditConfig`, `logApplicationMessage`, and the events of commands that
+//! change users and roles.
+
+use crate::dispatch::args::{Kind, arg, missing_field};
+use crate::dispatch::command::Command;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
+use auth::role_list;
+use logs::{Entry, component, id};
+use model::{DocWriter, ErrorKind, Result, Value, bail, code};
+
+const CONFIGURE: Privilege = Privilege::Cluster(&[auth::Action::AuditConfigure]);
+
+pub(crate) static COMMANDS: &[Command] = &[
+    Command::new(
+        "getAuditConfig",
+        "which events the audit wants",
+        CONFIGURE,
+        0,
+        &[],
+        get,
+    ),
+    Command::new(
+        "setAuditConfig",
+        "sets which events the audit wants",
+        CONFIGURE,
+        0,
+        &[
+            arg("filter", Kind::Object),
+            arg("auditAuthorizationSuccess", Kind::Bool),
+        ],
+        set,
+    ),
+    Command::new(
+        "logApplicationMessage",
+        "puts a message into the log and the audit",
+        Privilege::Cluster(&[auth::Action::ApplicationMessage]),
+        flag::ADMIN,
+        &[],
+        message,
+    )
+    .value(Kind::Str),
+];
+
+/// What an event shows of a command.
+pub(super) struct Shown {
+    /// What the command's own value is called; it names a user or a role.
+    pub(super) name: &'static str,
+    /// Arguments that are shown where they are given.
+    pub(super) fields: &'static [&'static str],
+}
+
+/// Runs a command and tells the audit of it, whatever comes of it.
+///
+/// # Errors
+/// Those of the command.
+pub(super) fn audited(
+    cx: &mut Ctx<'_, '_>,
+    shown: &Shown,
+    run: impl FnOnce(&mut Ctx<'_, '_>) -> Result<Outcome>,
+) -> Result<Outcome> {
+    let outcome = run(cx);
+    let result = match &outcome {
+        // It runs again later.
+        Err(e) if e.is(ErrorKind::SetAside) => return outcome,
+        Err(e) => e.code(),
+        Ok(_) => 0,
+    };
+    if cx.service.state.audit.is_on() {
+        cx.service
+            .audit(cx.command.name, result, |w| write(cx, shown, w));
+    }
+    outcome
+}
+
+fn write(cx: &Ctx<'_, '_>, shown: &Shown, w: &mut DocWriter<'_>) {
+    if let Some(name) = cx.value().as_str() {
+        w.put(shown.name, name);
+    }
+    w.put("db", cx.db);
+    if cx.command.name == "updateUser" {
+        w.put("passwordChanged", cx.args.has("pwd"));
+    }
+    for field in shown.fields {
+        match (*field, cx.args.value(field)) {
+            (_, Value::Missing) => {}
+            ("roles", Value::Array(roles)) => {
+                let mut list = w.array("roles");
+                // Names that are none are refused by the command.
+                for role in role_list(roles, cx.db).unwrap_or_default() {
+                    role.write(&mut list.doc());
+                }
+            }
+            (field, value) => {
+                let detail = model::doc! { field: value };
+                let detail = match field {
+                    "customData" => cx.service.detail(detail.doc()),
+                    _ => detail,
+                };
+                w.put_all(detail.doc());
+            }
+        }
+    }
+}
+
+/// Without an audit these commands are not known, as in MongoDB, whatever is wrong with them
+/// besides.
+fn check_known(cx: &Ctx<'_, '_>) -> Result<()> {
+    let name = cx.command.name;
+    if !cx.service.state.audit.is_on() {
+        bail!(
+            code::COMMAND_NOT_FOUND,
+            "no such command: '{name}', because no audit was configured"
+        );
+    }
+    if cx.db != "admin" {
+        bail!(
+            code::UNAUTHORIZED,
+            "{name} may only be run against the admin database"
+        );
+    }
+    Ok(())
+}
+
+fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    check_known(cx)?;
+    let Some((filter, success, changed)) = cx.service.state.audit.config() else {
+        return Ok(Outcome::Reply);
+    };
+    cx.reply
+        .put("filter", &filter)
+        .put("auditAuthorizationSuccess", success)
+        .put("clusterParameterTime", Value::Timestamp(changed));
+    Ok(Outcome::Reply)
+}
+
+fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    check_known(cx)?;
+    for name in ["filter", "auditAuthorizationSuccess"] {
+        if !cx.args.has(name) {
+            return Err(missing_field(&format!("setAuditConfig.{name}")));
+        }
+    }
+    if !cx.service.state.audit.is_changed_by_clients() {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "the audit is configured at the start: auditLog.runtimeConfiguration lets clients \
+                change it"
+        );
+    }
+    let filter = cx.args.doc("filter").unwrap_or(model::Doc::EMPTY);
+    let success = cx.args.bool("auditAuthorizationSuccess", false);
+    cx.service.set_audit_config(filter, success)?;
+    Ok(Outcome::Reply)
+}
+
+fn message(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let text = cx.value().as_str().unwrap_or("");
+    let shown = "Application message";
+    let context = cx.conn.info.name();
+    let entry = Entry::info(id::APPLICATION_MESSAGE, component::CONTROL, &context, shown);
+    let service = cx.service;
+    service.tell(&entry.attr(|w| {
+        w.put("msg", service.shown(text));
+    }));
+    service.audit("applicationMessage", 0, |w| {
+        let detail = service.detail(model::doc! { "msg": text }.doc());
+        w.put_all(detail.doc());
+    });
+    Ok(Outcome::Reply)
+}

@@ -1,0 +1,53 @@
+//! The outcome of an update or delete. Must not know: how it came about.
+
+use model::{DocBuf, OwnedValue};
+use store::{CommitPos, Effect};
+
+/// The outcome of an update or delete.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    pub(crate) matched: i64,
+    pub(crate) modified: i64,
+    pub(crate) upserted: Option<OwnedValue>,
+    pub(crate) pos: CommitPos,
+    /// The document before and after, when asked for.
+    pub(crate) before: Option<DocBuf>,
+    pub(crate) after: Option<DocBuf>,
+}
+
+impl Done {
+    /// What an earlier try of the same statement did.
+    pub(crate) fn before(effect: Effect) -> Done {
+        let one = Done {
+            matched: 1,
+            ..Done::default()
+        };
+        match effect {
+            Effect::Inserted | Effect::Deleted => one,
+            Effect::Updated => Done { modified: 1, ..one },
+            Effect::Upserted(id) => Done {
+                upserted: Some(id.doc().field("_id").to_owned_value()),
+                ..Done::default()
+            },
+            Effect::UpdatedBefore(d) => Done {
+                modified: 1,
+                before: Some(d),
+                ..one
+            },
+            Effect::UpdatedAfter(d) => Done {
+                modified: 1,
+                after: Some(d),
+                ..one
+            },
+            Effect::Removed(d) => Done {
+                before: Some(d),
+                ..one
+            },
+            Effect::Made(d) => Done {
+                upserted: Some(d.doc().field("_id").to_owned_value()),
+                after: Some(d),
+                ..Done::default()
+            },
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What the dispatcher tells the audit: checks of rights, and writes straight into the collections
+//! of users and roles.
+
+use super::body::database;
+use super::connection::Connection;
+use super::request::Request;
+use super::spec::{Spec, flag};
+use crate::access::without_secrets;
+use crate::state::service::Service;
+use model::{Doc, DocBuf};
+
+/// A client may run a command, or may not.
+#[cold]
+pub(super) fn check(
+    service: &Service,
+    conn: &Connection,
+    request: &Request<'_>,
+    (command, db): (&Spec, &str),
+    result: i32,
+) {
+    service.audit_client(&conn.info, ("authCheck", result), |w| {
+        w.put("command", command.name);
+        if let Some(coll) = request.body.first().and_then(|(_, v)| v.as_str()) {
+            w.put("ns", format!("{db}.{coll}").as_str());
+        } else {
+            w.put("ns", db);
+        }
+        w.put("args", &service.detail(arguments(request, command).doc()));
+    });
+}
+
+/// A request as one document: what came as sequences stands in arrays.
+fn arguments(request: &Request<'_>, command: &Spec) -> DocBuf {
+    if command.is(flag::SECRET) {
+        return without_secrets(request.body);
+    }
+    let length: usize = request.sequences.iter().map(|s| s.documents.len()).sum();
+    if length > ARGUMENTS_BYTES_MAX || request.body.len_bytes() > ARGUMENTS_BYTES_MAX {
+        return model::doc! { "$truncated": true };
+    }
+    let mut whole = request.body.to_buf();
+    whole.append(|w| {
+        for sequence in request.sequences {
+            let mut items = w.array(sequence.name);
+            sequence.iter().for_each(|d: Doc<'_>| {
+                items.push(d);
+            });
+        }
+    });
+    whole
+}
+
+/// Longer arguments are not put together.
+const ARGUMENTS_BYTES_MAX: usize = 64 * 1024;
+
+/// Has users and roles resolved anew after a command that may have changed them: it names their
+/// collections, or is a read that has written. `done`: it succeeded.
+pub(super) fn users_may_differ(
+    service: &Service,
+    request: &Request<'_>,
+    command: &Spec,
+    (names_users, wrote, done): (bool, bool, bool),
+) {
+    // `$out` and `$merge` may have written anywhere.
+    if names_users || (!command.is(flag::WRITE) && wrote) {
+        service.access.changed();
+    }
+    if names_users {
+        direct_change(service, request, command, done);
+    }
+}
+
+/// A command that names the system collections of `admin` may have changed users or roles, past the
+/// commands for them.
+fn direct_change(service: &Service, request: &Request<'_>, command: &Spec, done: bool) {
+    let (true, true, Ok(db)) = (service.state.audit.is_on(), done, database(request)) else {
+        return;
+    };
+    let coll = request.body.first().and_then(|(_, v)| v.as_str());
+    let several =
+        request.body.contains("nsInfo") || request.sequences.iter().any(|s| s.name == "nsInfo");
+    // A command for users and roles names them, not their collections.
+    if !several && !coll.is_some_and(|c| c.starts_with("system.")) {
+        return;
+    }
+    service.audit("directAuthMutation", 0, |w| {
+        // Documents hold credentials and are not shown.
+        w.put("ns", format!("{db}.{}", coll.unwrap_or("*")).as_str())
+            .put("operation", command.name);
+    });
+}

@@ -1,0 +1,102 @@
+//! The turn of an operation: it runs, waits without a thread, or is refused because the server is
+//! overloaded. Must not know: how tickets are counted.
+
+use super::connection::Connection;
+use super::interrupt::Interrupt;
+use super::request::{Outcome, Request, WaitFor};
+use super::spec::{Kinds, Spec, flag};
+use super::transaction::Numbered;
+use crate::state::admission::{Asked, READS, Ticket, WRITES};
+use crate::state::failpoints::Failure;
+use crate::state::service::Service;
+use model::Result;
+
+/// Whether an operation may run now.
+pub(super) enum Turn<'s> {
+    /// It runs; nothing to give back for those that need no ticket.
+    Run(Option<Ticket<'s>>),
+    /// It waits, at most until this monotonic microsecond before it asks again.
+    Wait(u64),
+}
+
+/// Who asks for a turn.
+pub(super) struct Asking<'c> {
+    command: &'c Spec,
+    kind: Kinds,
+    numbered: Numbered,
+    /// It ran before and was set aside.
+    begun: bool,
+}
+
+impl<'c> Asking<'c> {
+    pub(super) fn new(
+        command: &'c Spec,
+        kind: Kinds,
+        numbered: Numbered,
+        request: &Request<'_>,
+    ) -> Asking<'c> {
+        Asking {
+            command,
+            kind,
+            numbered,
+            begun: request.waited,
+        }
+    }
+}
+
+/// Has an operation wait for its turn; a failure that a fail point asks for waits with it.
+pub(super) fn wait(conn: &mut Connection, failure: Option<Failure>, until_us: u64) -> Outcome {
+    conn.failing = failure;
+    let on = WaitFor::Turn;
+    Outcome::Wait { until_us, on }
+}
+
+/// Takes a ticket for an operation that reads or writes. A statement of a transaction needs none:
+/// others may wait for what it holds. One that has begun and was set aside goes on without waiting
+/// for a ticket: it may have written, so it can be refused no more.
+///
+/// # Errors
+/// Why the operation was interrupted while it waited; 462 when the server is overloaded.
+pub(super) fn take<'s>(
+    service: &'s Service,
+    conn: &mut Connection,
+    interrupt: &Interrupt,
+    asking: Asking<'_>,
+) -> Result<Turn<'s>> {
+    let Asking { command, kind, .. } = asking;
+    let gate = match kind {
+        Kinds::Read => READS,
+        Kinds::Write => WRITES,
+        Kinds::Command => return Ok(Turn::Run(None)),
+    };
+    if asking.numbered == Numbered::Transaction || command.is(flag::QUIET) {
+        return Ok(Turn::Run(None));
+    }
+    let place = conn.place.take();
+    if place.is_some() {
+        interrupt.check()?;
+    }
+    let admission = &service.state.admission;
+    if place.is_none() {
+        let ticket = admission.at_once(gate);
+        if asking.begun || ticket.is_some() {
+            return Ok(Turn::Run(ticket));
+        }
+    }
+    let now_us = service.clock.monotonic_us();
+    let since_us = place.as_ref().map_or(now_us, |p| p.since_us);
+    let patience_ms = service.state.parameters.int("admissionQueueTimeMaxMS");
+    let patience_us = u64::try_from(patience_ms).unwrap_or(0).saturating_mul(1000);
+    let asked = admission.ask(gate, place, interrupt.link(), (now_us, patience_us))?;
+    Ok(match asked {
+        Asked::Run(ticket) => {
+            conn.queued_us = Some(now_us.saturating_sub(since_us));
+            Turn::Run(Some(ticket))
+        }
+        Asked::Wait(place, until_us) => {
+            conn.place = Some(place);
+            let left_us = interrupt.left_us().unwrap_or(u64::MAX);
+            Turn::Wait(until_us.min(now_us.saturating_add(left_us)))
+        }
+    })
+}

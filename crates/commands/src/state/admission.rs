@@ -1,0 +1,517 @@
+//! Who may run now: tickets for reads and for writes, a queue for those who get none, an answer at
+//! once when the queue is too long.
+//!
+//! Promises: with tickets left, taking one is one atomic addition and giving it back another; who
+//! waits keeps no thread and is woken by the next ticket that comes back; nobody waits longer than
+//! allowed. Must not know: which commands read or write, what an operation does.
+//! docs/adr/0042-admission.md says why it is built this way.
+
+use crate::dispatch::interrupt::Link;
+use model::{MongoError, code};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// The least number of tickets: drivers of the network and a few that wait for the device.
+const TICKETS_MIN: i64 = 16;
+/// Operations that may wait for each ticket there is.
+const QUEUE_PER_TICKET: i64 = 16;
+/// A change of the rate that counts: a twentieth.
+const CHANGE: f64 = 0.05;
+/// How often who waits looks by itself whether there is a ticket, in case its wake-up went astray.
+const LOOK_US: u64 = 1_000_000;
+/// The same for who cannot be woken.
+const LOOK_ALONE_US: u64 = 2_000;
+
+/// One admission in the upper half of the word, one ticket in the lower.
+const ONE: u64 = (1 << 32) | 1;
+const TICKETS: u64 = (1 << 32) - 1;
+
+/// The operations of one kind.
+pub struct Gate {
+    /// Admissions since the start (upper 32 bits, wrapping) and tickets held.
+    word: AtomicU64,
+    /// Most tickets at a time.
+    limit: AtomicI64,
+    waiting: AtomicI64,
+    queue: Mutex<Queue>,
+    counts: Counts,
+    probe: Mutex<Probe>,
+}
+
+#[derive(Default)]
+struct Queue {
+    next: u64,
+    waiting: VecDeque<(u64, Option<Arc<dyn Link>>)>,
+}
+
+#[derive(Default)]
+struct Counts {
+    admissions: AtomicU64,
+    queued: AtomicI64,
+    left: AtomicI64,
+    rejected: AtomicI64,
+    queued_us: AtomicI64,
+    /// Operations that ended in a second, as last measured.
+    per_s: AtomicI64,
+}
+
+/// What a gate has done; all since the start but the first three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct GateFigures {
+    pub out: i64,
+    pub total: i64,
+    pub queue_length: i64,
+    pub admissions: i64,
+    pub queued: i64,
+    pub left_queue: i64,
+    pub rejected: i64,
+    pub queued_us: i64,
+}
+
+impl Default for Gate {
+    fn default() -> Gate {
+        Gate {
+            word: AtomicU64::new(0),
+            limit: AtomicI64::new(TICKETS_MAX),
+            waiting: AtomicI64::new(0),
+            queue: Mutex::default(),
+            counts: Counts::default(),
+            probe: Mutex::new(Probe::new(TICKETS_MAX)),
+        }
+    }
+}
+
+/// Tickets at the start; the parameters of WiredTiger's tickets say how many there may be.
+pub const TICKETS_MAX: i64 = 128;
+
+/// A ticket, given back when dropped.
+pub(crate) struct Ticket<'g>(&'g Gate);
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.0.word.fetch_sub(1, SeqCst);
+        if self.0.waiting.load(SeqCst) > 0 {
+            self.0.wake_one();
+        }
+    }
+}
+
+/// A place in the queue, until dropped.
+pub(crate) struct Place {
+    admission: Arc<Admission>,
+    kind: usize,
+    number: u64,
+    pub(crate) since_us: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let gate = &self.admission.gates[self.kind];
+        let mut queue = gate.queue.lock();
+        queue.waiting.retain(|(n, _)| *n != self.number);
+        drop(queue);
+        gate.waiting.fetch_sub(1, SeqCst);
+        gate.counts.left.fetch_add(1, Relaxed);
+        // It may have been woken and not have taken what it was woken for.
+        gate.wake_one();
+    }
+}
+
+/// What asking for a ticket comes to.
+pub(crate) enum Asked<'g> {
+    /// It may run.
+    Run(Ticket<'g>),
+    /// It waits, at most until this monotonic microsecond before it asks again.
+    Wait(Place, u64),
+}
+
+impl Gate {
+    /// A ticket, when there is one and nobody waits for it.
+    #[inline]
+    fn take(&self, ahead: bool) -> Option<Ticket<'_>> {
+        let before = self.word.fetch_add(ONE, SeqCst);
+        let ticket = Ticket(self);
+        let out = (before & TICKETS) as i64;
+        let free = out < self.limit.load(Relaxed) && (ahead || self.waiting.load(SeqCst) == 0);
+        if free {
+            return Some(ticket);
+        }
+        // Undone without a wake-up: this ticket was nobody's.
+        std::mem::forget(ticket);
+        self.word.fetch_sub(ONE, SeqCst);
+        None
+    }
+
+    fn is_first(&self, number: u64) -> bool {
+        let queue = self.queue.lock();
+        queue.waiting.front().is_some_and(|(n, _)| *n == number)
+    }
+
+    /// Wakes the first of those who wait when there is a ticket for it. That one, when it leaves
+    /// the queue, wakes the next.
+    fn wake_one(&self) {
+        if ((self.word.load(SeqCst) & TICKETS) as i64) < self.limit.load(Relaxed) {
+            let link = self.queue.lock().waiting.front().map(|(_, l)| l.clone());
+            if let Some(Some(link)) = link {
+                link.wake();
+            }
+        }
+    }
+
+    /// Whether one more may wait, for as long as `patience_us` allows.
+    fn has_room(&self, patience_us: u64) -> bool {
+        let (waiting, limit) = (self.waiting.load(Relaxed), self.limit.load(Relaxed));
+        let per_s = self.counts.per_s.load(Relaxed);
+        // At the rate of the last second; a rate of 0 says nothing.
+        let wait_us = match per_s {
+            1.. => u64::try_from(waiting.saturating_mul(1_000_000) / per_s).unwrap_or(0),
+            _ => 0,
+        };
+        waiting < limit.saturating_mul(QUEUE_PER_TICKET) && wait_us <= patience_us
+    }
+
+    fn figures(&self) -> GateFigures {
+        let word = self.word.load(Relaxed);
+        let whole = self.counts.admissions.load(Relaxed);
+        // The upper half wraps; the whole count is brought up to date once a second.
+        let since = (word >> 32).wrapping_sub(whole) & TICKETS;
+        GateFigures {
+            out: (word & TICKETS) as i64,
+            total: self.limit.load(Relaxed),
+            queue_length: self.waiting.load(Relaxed),
+            admissions: i64::try_from(whole + since).unwrap_or(i64::MAX),
+            queued: self.counts.queued.load(Relaxed),
+            left_queue: self.counts.left.load(Relaxed),
+            rejected: self.counts.rejected.load(Relaxed),
+            queued_us: self.counts.queued_us.load(Relaxed),
+        }
+    }
+
+    /// Measures, and moves the number of tickets; once a second.
+    fn adapt(&self, now_us: u64, tickets_max: i64) {
+        let figures = self.figures();
+        let whole = u64::try_from(figures.admissions).unwrap_or(0);
+        self.counts.admissions.store(whole, Relaxed);
+        let mut probe = self.probe.lock();
+        let ended = figures.admissions - figures.out;
+        let waited = figures.queue_length > 0 || figures.queued > probe.queued;
+        probe.queued = figures.queued;
+        if let Some(rate) = probe.rate(ended, now_us) {
+            self.counts.per_s.store(rate as i64, Relaxed);
+            let most = tickets_max.max(1);
+            self.limit.store(probe.decide(rate, waited, most), Relaxed);
+        }
+        drop(probe);
+        // More tickets than before let more of those who wait in.
+        let free = self.limit.load(Relaxed) - (self.word.load(Relaxed) & TICKETS) as i64;
+        (0..free.min(self.waiting.load(Relaxed))).for_each(|_| self.wake_one());
+    }
+}
+
+/// Finds the number of tickets by which most operations end: goes on in its direction while the
+/// rate grows, turns when it falls.
+struct Probe {
+    tickets: i64,
+    up: bool,
+    /// The best rate since the last turn, while operations waited.
+    best: Option<f64>,
+    ended: i64,
+    at_us: Option<u64>,
+    queued: i64,
+}
+
+impl Probe {
+    fn new(tickets: i64) -> Probe {
+        Probe {
+            tickets,
+            up: false,
+            best: None,
+            ended: 0,
+            at_us: None,
+            queued: 0,
+        }
+    }
+
+    /// Operations ended in a second since the last call; `None` in the first.
+    fn rate(&mut self, ended: i64, now_us: u64) -> Option<f64> {
+        let before = self.at_us.replace(now_us);
+        let more = ended - std::mem::replace(&mut self.ended, ended);
+        let us = now_us.saturating_sub(before?);
+        (us > 0).then(|| more.max(0) as f64 * 1e6 / us as f64)
+    }
+
+    /// The number of tickets from here on. `waited`: somebody had to wait, so that their number
+    /// mattered.
+    fn decide(&mut self, rate: f64, waited: bool, most: i64) -> i64 {
+        let least = TICKETS_MIN.min(most);
+        if !waited {
+            // Nothing to learn; back to where nobody has to wait.
+            self.best = None;
+            self.up = false;
+            let step = (self.tickets / 8).max(1);
+            self.tickets = (self.tickets + step).clamp(least, most);
+            return self.tickets;
+        }
+        let best = self.best.map_or(rate, |b| b.max(rate));
+        self.best = Some(best);
+        if rate < best * (1.0 - CHANGE) {
+            self.up = !self.up;
+            self.best = Some(rate);
+        }
+        if self.tickets <= least {
+            self.up = true;
+        } else if self.tickets >= most {
+            self.up = false;
+        }
+        let step = (self.tickets / 8).max(1);
+        let to = self.tickets + if self.up { step } else { -step };
+        self.tickets = to.clamp(least, most);
+        self.tickets
+    }
+}
+
+/// Both gates.
+#[derive(Default)]
+pub struct Admission {
+    gates: [Gate; 2],
+}
+
+/// Which gate.
+pub(crate) const READS: usize = 0;
+/// See [`READS`].
+pub(crate) const WRITES: usize = 1;
+
+impl Admission {
+    /// A ticket, when there is one and nobody waits for it.
+    #[inline]
+    pub(crate) fn at_once(&self, kind: usize) -> Option<Ticket<'_>> {
+        self.gates[kind].take(false)
+    }
+
+    /// Asks for a ticket; `before` is the place of one that has waited. `patience_us` is how long
+    /// it may wait altogether.
+    ///
+    /// # Errors
+    /// 462 IngressRequestRateLimitExceeded, with the labels by which drivers back off.
+    pub(crate) fn ask<'g>(
+        self: &'g Arc<Self>,
+        kind: usize,
+        before: Option<Place>,
+        link: Option<&Arc<dyn Link>>,
+        (now_us, patience_us): (u64, u64),
+    ) -> Result<Asked<'g>, MongoError> {
+        let gate = &self.gates[kind];
+        let is_first = before.as_ref().is_some_and(|p| gate.is_first(p.number));
+        if let Some(ticket) = gate.take(is_first) {
+            if let Some(place) = before {
+                self.waited(&place, now_us);
+            }
+            return Ok(Asked::Run(ticket));
+        }
+        let place = match before {
+            Some(place) if now_us.saturating_sub(place.since_us) >= patience_us => {
+                self.waited(&place, now_us);
+                gate.counts.rejected.fetch_add(1, Relaxed);
+                return Err(overloaded());
+            }
+            Some(place) => place,
+            None if !gate.has_room(patience_us) => {
+                gate.counts.rejected.fetch_add(1, Relaxed);
+                return Err(overloaded());
+            }
+            None => self.queue(kind, link, now_us),
+        };
+        // Once more: a ticket that came back before this one stood in the queue woke nobody.
+        if gate.is_first(place.number)
+            && let Some(ticket) = gate.take(true)
+        {
+            self.waited(&place, now_us);
+            return Ok(Asked::Run(ticket));
+        }
+        let look = if link.is_some() {
+            LOOK_US
+        } else {
+            LOOK_ALONE_US
+        };
+        let until = place.since_us.saturating_add(patience_us);
+        Ok(Asked::Wait(place, now_us.saturating_add(look).min(until)))
+    }
+
+    fn queue(self: &Arc<Self>, kind: usize, link: Option<&Arc<dyn Link>>, now_us: u64) -> Place {
+        let gate = &self.gates[kind];
+        gate.waiting.fetch_add(1, SeqCst);
+        gate.counts.queued.fetch_add(1, Relaxed);
+        let mut queue = gate.queue.lock();
+        queue.next += 1;
+        let number = queue.next;
+        queue.waiting.push_back((number, link.cloned()));
+        Place {
+            admission: Arc::clone(self),
+            kind,
+            number,
+            since_us: now_us,
+        }
+    }
+
+    fn waited(&self, place: &Place, now_us: u64) {
+        let us = now_us.saturating_sub(place.since_us);
+        let us = i64::try_from(us).unwrap_or(i64::MAX);
+        let counts = &self.gates[place.kind].counts;
+        counts.queued_us.fetch_add(us, Relaxed);
+    }
+
+    /// What both gates have done, reads first.
+    pub fn figures(&self) -> [GateFigures; 2] {
+        [self.gates[READS].figures(), self.gates[WRITES].figures()]
+    }
+
+    /// Moves the numbers of tickets to where most operations end, up to these; to be called about
+    /// once a second.
+    pub(crate) fn adapt(&self, now_us: u64, most: [i64; 2]) {
+        for (gate, most) in self.gates.iter().zip(most) {
+            gate.adapt(now_us, most);
+        }
+    }
+}
+
+fn overloaded() -> MongoError {
+    MongoError::new(
+        code::INGRESS_REQUEST_RATE_LIMIT_EXCEEDED,
+        "Request rejected: the server is overloaded; the operation has not begun and may be sent \
+            again later",
+    )
+    .label("SystemOverloadedError")
+    .label("RetryableError")
+    .label("NoWritesPerformed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Link for Woken {
+        fn wake(&self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+        fn is_gone(&self) -> bool {
+            false
+        }
+    }
+
+    fn of(tickets: i64) -> Arc<Admission> {
+        let admission = Arc::new(Admission::default());
+        for gate in &admission.gates {
+            gate.limit.store(tickets, Relaxed);
+        }
+        admission
+    }
+
+    const PATIENCE: u64 = 10_000_000;
+
+    #[test]
+    fn who_gets_no_ticket_waits_its_turn_and_is_woken() {
+        let admission = of(1);
+        let (one, two) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
+        let links = [one.clone(), two.clone()].map(|w| -> Arc<dyn Link> { w });
+        let ask = |place, link: usize, now_us| {
+            admission.ask(READS, place, Some(&links[link]), (now_us, PATIENCE))
+        };
+        let Ok(Asked::Run(held)) = ask(None, 0, 0) else {
+            panic!("a ticket is free")
+        };
+        let Ok(Asked::Wait(first, until)) = ask(None, 0, 5) else {
+            panic!("no ticket is left")
+        };
+        assert_eq!(until, 5 + LOOK_US);
+        let Ok(Asked::Wait(second, _)) = ask(None, 1, 6) else {
+            panic!("no ticket is left")
+        };
+        // Writes have tickets of their own.
+        let write = admission.ask(WRITES, None, None, (6, PATIENCE));
+        assert!(matches!(write, Ok(Asked::Run(_))));
+        drop(write);
+        drop(held);
+        assert_eq!((one.0.load(SeqCst), two.0.load(SeqCst)), (1, 0));
+        // Who comes now does not pass those who wait.
+        let Ok(Asked::Wait(third, _)) = ask(None, 1, 7) else {
+            panic!("two wait before it")
+        };
+        drop(third);
+        let Ok(Asked::Run(held)) = ask(Some(first), 0, 105) else {
+            panic!("it was woken")
+        };
+        drop(held);
+        assert!(two.0.load(SeqCst) > 0);
+        // One that was woken and has gone leaves its turn to the next.
+        drop(second);
+        let f = admission.figures()[READS];
+        assert_eq!((f.out, f.queue_length, f.queued), (0, 0, 3));
+        assert_eq!((f.admissions, f.left_queue, f.queued_us), (2, 3, 100));
+    }
+
+    #[test]
+    fn nobody_waits_longer_than_allowed_nor_in_a_queue_without_an_end() {
+        let admission = of(1);
+        let ask = |place, now_us| admission.ask(WRITES, place, None, (now_us, PATIENCE));
+        let _held = ask(None, 0);
+        let Ok(Asked::Wait(place, until)) = ask(None, 0) else {
+            panic!("no ticket is left")
+        };
+        assert_eq!(until, LOOK_ALONE_US);
+        let refused = ask(Some(place), PATIENCE).err().expect("too long");
+        assert_eq!(refused.code(), 462);
+        let labels = [
+            "SystemOverloadedError",
+            "RetryableError",
+            "NoWritesPerformed",
+        ];
+        assert_eq!(refused.labels(), labels);
+        let places: Vec<_> = (0..QUEUE_PER_TICKET).map(|_| ask(None, 0)).collect();
+        assert!(places.iter().all(|p| matches!(p, Ok(Asked::Wait(..)))));
+        assert!(ask(None, 0).is_err(), "the queue is full");
+        drop(places);
+        // At three a second the fortieth would wait longer than allowed.
+        admission.gates[WRITES].limit.store(10, Relaxed);
+        let held: Vec<_> = (0..9).map(|_| ask(None, 0)).collect();
+        admission.gates[WRITES].counts.per_s.store(3, Relaxed);
+        let mut waiting = Vec::new();
+        while let Ok(asked) = ask(None, 0) {
+            waiting.push(asked);
+        }
+        assert_eq!(waiting.len(), 31);
+        drop(held);
+        assert_eq!(admission.figures()[WRITES].rejected, 3);
+    }
+
+    #[test]
+    fn the_number_of_tickets_goes_to_where_most_operations_end() {
+        for best in [24.0, 60.0, 110.0] {
+            let mut probe = Probe::new(TICKETS_MAX);
+            let rate = |n: i64| 1000.0 - (n as f64 - best).abs() * 8.0;
+            let seen: Vec<i64> = (0..200)
+                .map(|_| {
+                    let n = probe.tickets;
+                    probe.decide(rate(n), true, TICKETS_MAX)
+                })
+                .collect();
+            let late = &seen[100..];
+            let mean = late.iter().sum::<i64>() as f64 / late.len() as f64;
+            assert!((mean - best).abs() < best * 0.4, "{best}: {late:?}");
+            assert!(seen.iter().all(|n| (TICKETS_MIN..=TICKETS_MAX).contains(n)));
+        }
+        let mut probe = Probe::new(20);
+        (0..50).for_each(|_| _ = probe.decide(10.0, false, TICKETS_MAX));
+        assert_eq!(
+            probe.tickets, TICKETS_MAX,
+            "when nobody waits all come back"
+        );
+        assert_eq!(probe.decide(10.0, true, 4), 4, "never more than allowed");
+    }
+}

@@ -1,0 +1,285 @@
+//! What the audit is told: events in MongoDB's schema, and changes of what it wants.
+//!
+//! Promises: an event is written before the reply of what caused it. Must not know: where events
+//! go, how they are written.
+
+use super::audit::{AuditSettings, Matches, Running, Wanted};
+use super::connections::ConnectionInfo;
+use super::events;
+use super::service::Service;
+use crate::access::user::User;
+use arc_swap::ArcSwap;
+use logs::redacted;
+use model::{Binary, Doc, DocBuf, DocWriter, MongoError, Result, Timestamp, Value, doc};
+use parking_lot::Mutex;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::Store;
+
+/// What a client has set, kept in a setting of the store.
+const SETTING: &str = "auditConfig";
+/// Longest document of one event's details that is shown whole.
+const DETAIL_BYTES_MAX: usize = 16 * 1024;
+/// No client has changed anything.
+const NEVER: Timestamp = Timestamp {
+    time: 0,
+    increment: 0,
+};
+
+/// Who causes an event.
+enum Who<'a> {
+    /// The server.
+    Itself,
+    Client(&'a ConnectionInfo),
+}
+
+impl Service {
+    /// Starts the audit. What clients have set counts instead of the settings where they may.
+    ///
+    /// # Errors
+    /// Those of the filter; of the store.
+    pub fn start_audit(&self, settings: AuditSettings) -> Result<()> {
+        let success = self.state.parameters.bool("auditAuthorizationSuccess");
+        let mut wanted = self.wanted(settings.filter, success, NEVER)?;
+        if settings.runtime
+            && let Some(row) = self.store.setting(SETTING)?
+        {
+            wanted = self.wanted_of(row.doc())?;
+        }
+        let running = Running {
+            to: settings.to,
+            runtime: settings.runtime,
+            wanted: ArcSwap::from_pointee(wanted),
+            change: Mutex::new(()),
+        };
+        // There is one start.
+        let _ = self.state.audit.running.set(running);
+        let options = self.config.parsed.clone();
+        self.audit_own("startup", |w| {
+            w.put("options", &options);
+        });
+        Ok(())
+    }
+
+    fn wanted(&self, filter: DocBuf, success: bool, changed: Timestamp) -> Result<Wanted> {
+        let matcher = match filter.doc().is_empty() {
+            true => None,
+            false => {
+                let matcher = self.matcher(filter.doc())?;
+                let matches: Matches =
+                    Box::new(move |d, now_ms| matcher.matches(d, now_ms).unwrap_or(true));
+                Some(matches)
+            }
+        };
+        Ok(Wanted {
+            filter,
+            matcher,
+            success,
+            changed,
+        })
+    }
+
+    fn wanted_of(&self, row: Doc<'_>) -> Result<Wanted> {
+        let filter = row.field("filter").as_doc().unwrap_or(Doc::EMPTY).to_buf();
+        let success = row.field("auditAuthorizationSuccess").truthy();
+        let changed = match row.field("changed") {
+            Value::Timestamp(t) => t,
+            _ => NEVER,
+        };
+        self.wanted(filter, success, changed)
+    }
+
+    /// Changes what is wanted, for good.
+    ///
+    /// # Errors
+    /// Those of the filter; of the store, after which nothing is changed.
+    pub(crate) fn set_audit_config(&self, filter: Doc<'_>, success: bool) -> Result<()> {
+        let Some(running) = self.state.audit.running() else {
+            return Err(MongoError::internal("there is no audit"));
+        };
+        let _one = running.change.lock();
+        let row = doc! { "filter": filter, "auditAuthorizationSuccess": success,
+        "changed": Value::Timestamp(self.next_operation_time()) };
+        let new = self.wanted_of(row.doc())?;
+        let shown = |wanted: &Wanted| {
+            doc! { "filter": &wanted.filter, "auditAuthorizationSuccess": wanted.success }
+        };
+        let previous = shown(&running.wanted.load());
+        let config = shown(&new);
+        Store::set_setting(&self.store, SETTING, &row)?;
+        // Told under what was wanted before and after: a filter must not hide its own coming.
+        self.audit("auditConfigure", 0, |w| {
+            w.put("previous", &previous).put("config", &config);
+        });
+        running.wanted.store(Arc::new(new));
+        Ok(())
+    }
+
+    /// Follows the parameter `auditAuthorizationSuccess`.
+    pub(crate) fn follow_audit_parameters(&self) {
+        let success = self.state.parameters.bool("auditAuthorizationSuccess");
+        let Some(running) = self.state.audit.running().filter(|r| !r.runtime) else {
+            return;
+        };
+        let _one = running.change.lock();
+        let now = running.wanted.load_full();
+        // The filter was understood before.
+        if now.success != success
+            && let Ok(new) = self.wanted(now.filter.clone(), success, now.changed)
+        {
+            running.wanted.store(Arc::new(new));
+        }
+    }
+
+    /// An event that the client of this thread has caused.
+    pub(crate) fn audit(&self, atype: &str, result: i32, param: impl FnOnce(&mut DocWriter<'_>)) {
+        if !self.state.audit.is_on() {
+            return;
+        }
+        match self.connections.get(events::connection()) {
+            Some(info) => self.write_event(&Who::Client(&info), (atype, result), param),
+            None => self.write_event(&Who::Itself, (atype, result), param),
+        }
+    }
+
+    /// An event of this client.
+    pub(crate) fn audit_client(
+        &self,
+        info: &ConnectionInfo,
+        (atype, result): (&str, i32),
+        param: impl FnOnce(&mut DocWriter<'_>),
+    ) {
+        if self.state.audit.is_on() {
+            self.write_event(&Who::Client(info), (atype, result), param);
+        }
+    }
+
+    /// An event of the server itself.
+    pub fn audit_own(&self, atype: &str, param: impl FnOnce(&mut DocWriter<'_>)) {
+        if self.state.audit.is_on() {
+            self.write_event(&Who::Itself, (atype, 0), param);
+        }
+    }
+
+    /// The server ends: told once, with the client when one has asked for it.
+    pub fn audit_ending(&self) {
+        if !self.state.audit.ending.swap(true, Ordering::Relaxed) {
+            self.audit("shutdown", 0, |_| {});
+        }
+    }
+
+    #[cold]
+    fn write_event(
+        &self,
+        who: &Who<'_>,
+        (atype, result): (&str, i32),
+        param: impl FnOnce(&mut DocWriter<'_>),
+    ) {
+        let Some(running) = self.state.audit.running() else {
+            return;
+        };
+        let event = self.event(who, (atype, result), param);
+        let wanted = running.wanted.load();
+        let now_ms = self.clock.now_ms();
+        let matcher = wanted.matcher.as_ref();
+        let matches = matcher.is_none_or(|matches| matches(event.doc(), now_ms));
+        if matches {
+            running.to.write(event.doc(), is_lasting(atype));
+        }
+    }
+
+    fn event(
+        &self,
+        who: &Who<'_>,
+        (atype, result): (&str, i32),
+        param: impl FnOnce(&mut DocWriter<'_>),
+    ) -> DocBuf {
+        DocBuf::build(|w| {
+            w.put("atype", atype)
+                .put("ts", Value::Date(self.clock.now_ms()));
+            let (uuid, user) = match who {
+                Who::Itself => ([0; 16], None),
+                Who::Client(info) => (info.uuid(), info.user.lock().clone()),
+            };
+            let uuid = Binary {
+                subtype: 4,
+                bytes: &uuid,
+            };
+            w.put("uuid", uuid);
+            match who {
+                Who::Itself => {
+                    w.doc("local").put("isSystemUser", true);
+                    w.doc("remote").put("isSystemUser", true);
+                }
+                Who::Client(info) => {
+                    self.write_local(info, &mut w.doc("local"));
+                    write_remote(&info.peer, &mut w.doc("remote"));
+                }
+            }
+            write_user(user.as_deref(), w);
+            param(&mut w.doc("param"));
+            w.put("result", result);
+        })
+    }
+
+    /// Our end of a connection.
+    pub(crate) fn write_local(&self, info: &ConnectionInfo, w: &mut DocWriter<'_>) {
+        let (_, port) = self.config.host.rsplit_once(':').unwrap_or_default();
+        match (info.local.get(), is_path(&info.peer)) {
+            (_, true) => w.put("unix", info.peer.as_str()),
+            (ip, _) => {
+                let ip = ip.map_or_else(|| "127.0.0.1".to_owned(), ToString::to_string);
+                w.put("ip", ip.as_str())
+                    .put("port", port.parse::<i32>().unwrap_or(0))
+            }
+        };
+    }
+
+    /// A document of a client as an event may show it.
+    pub(crate) fn detail(&self, doc: Doc<'_>) -> DocBuf {
+        if doc.len_bytes() > DETAIL_BYTES_MAX {
+            return doc! { "$truncated": true };
+        }
+        match self.config.log.redacts() {
+            true => redacted(doc),
+            false => doc.to_buf(),
+        }
+    }
+}
+
+/// Whether an event tells of a lasting change, so that it must outlive the machine.
+fn is_lasting(atype: &str) -> bool {
+    !matches!(
+        atype,
+        "authCheck" | "authenticate" | "clientMetadata" | "logout"
+    )
+}
+
+fn is_path(peer: &str) -> bool {
+    Path::new(peer).is_absolute() || peer.parse::<SocketAddr>().is_err()
+}
+
+/// Where a client is.
+fn write_remote(peer: &str, w: &mut DocWriter<'_>) {
+    match peer.parse::<SocketAddr>() {
+        Ok(at) => w
+            .put("ip", at.ip().to_string().as_str())
+            .put("port", i32::from(at.port())),
+        Err(_) => w.put("unix", peer),
+    };
+}
+
+/// Who is logged in, with all roles that comes to.
+fn write_user(user: Option<&User>, w: &mut DocWriter<'_>) {
+    let mut users = w.array("users");
+    if let Some(user) = user {
+        user.name.write(&mut users.doc());
+    }
+    drop(users);
+    let mut roles = w.array("roles");
+    for role in user.iter().flat_map(|u| &u.resolved.roles) {
+        role.write(&mut roles.doc());
+    }
+}

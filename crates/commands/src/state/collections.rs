@@ -1,0 +1,44 @@
+//! Finding and making collections, in a transaction or outside of one. Must not know: which options
+//! mean what.
+
+use super::service::Service;
+use model::{DocBuf, Namespace, Result};
+use std::sync::Arc;
+use store::{Collection, Transaction};
+
+impl Service {
+    /// The collection or view of that name; in a transaction also one that it has made.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn collection_of(
+        &self,
+        ns: &Namespace,
+        transaction: Option<&Transaction>,
+    ) -> Result<Option<Arc<Collection>>> {
+        match transaction {
+            Some(t) => self.store.collection_in(t.view(), ns),
+            None => self.store.collection(ns),
+        }
+    }
+
+    /// Makes a collection; others see that of a transaction from its commit on, and are told of it
+    /// then.
+    ///
+    /// # Errors
+    /// 48 NamespaceExists, 112 when another transaction makes it; engine failures.
+    pub(crate) fn create(
+        &self,
+        ns: &Namespace,
+        options: DocBuf,
+        uuid: [u8; 16],
+        transaction: Option<&Transaction>,
+    ) -> Result<Arc<Collection>> {
+        if let Some(t) = transaction {
+            return self.store.create_collection_in(ns, options, uuid, t);
+        }
+        let c = self.store.create_collection(ns, options, uuid)?;
+        self.created(&c);
+        Ok(c)
+    }
+}

@@ -1,0 +1,40 @@
+//! The feature compatibility version, kept in `admin.system.version` where tools look for it.
+
+use super::service::Service;
+use crate::access::VERSION;
+use crate::release::{FCV, FCV_BEFORE};
+use model::{Result, doc};
+
+const ID: &str = "featureCompatibilityVersion";
+
+impl Service {
+    /// Reads the version that an earlier run has left; a new directory gets the current one. To be
+    /// called once at the start.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn keep_version(&self) -> Result<()> {
+        let Some(kept) = VERSION.get(&self.store, ID)? else {
+            let new = doc! { "_id": ID, "version": FCV };
+            return VERSION.add(&self.store, new.doc()).map(|_| ());
+        };
+        // What a client has written there past the command counts only when it means something.
+        if let Some(version) = kept.doc().field("version").as_str()
+            && [FCV, FCV_BEFORE].contains(&version)
+        {
+            version.clone_into(&mut self.state.fcv.lock());
+        }
+        Ok(())
+    }
+
+    /// Changes it, for good where it is kept.
+    ///
+    /// # Errors
+    /// Engine failures, after which nothing is changed.
+    pub(crate) fn set_version(&self, version: &str) -> Result<()> {
+        let new = doc! { "_id": ID, "version": version };
+        VERSION.change(&self.store, ID, &mut |_| Ok(Some(new.clone())))?;
+        version.clone_into(&mut self.state.fcv.lock());
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Operators that are a function of their evaluated operands, which most are.
+
+use super::node::{BoxExpr, Expr};
+use super::parse::parse_args;
+use super::state::ParseCx;
+use crate::Cx;
+use crate::cx::bytes_of;
+use model::{MongoError, Result, Value};
+
+/// Function of one value, the shape of most simple operators.
+pub type UnaryFn = for<'a> fn(&Cx<'_, 'a>, Value<'a>) -> Result<Value<'a>>;
+/// Function of all evaluated operands.
+pub type NaryFn = for<'a> fn(&Cx<'_, 'a>, &[Value<'a>]) -> Result<Value<'a>>;
+
+struct Unary {
+    arg: BoxExpr,
+    f: UnaryFn,
+}
+
+impl Expr for Unary {
+    fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let v = self.arg.eval(cx)?;
+        // Conversions and the like give about as much as they take.
+        cx.spend(bytes_of(&v))?;
+        (self.f)(cx, v)
+    }
+    fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
+        each(self.arg.as_ref());
+    }
+}
+
+struct Nary {
+    args: Vec<BoxExpr>,
+    f: NaryFn,
+}
+
+impl Expr for Nary {
+    fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let mut values = smallvec::SmallVec::<[Value<'a>; 4]>::new();
+        for a in &self.args {
+            values.push(a.eval(cx)?);
+            cx.spend(0)?;
+        }
+        (self.f)(cx, &values)
+    }
+    fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
+        self.args.iter().for_each(|a| each(a.as_ref()));
+    }
+}
+
+/// A node that applies a function to one operand.
+pub fn unary_of(arg: BoxExpr, f: UnaryFn) -> BoxExpr {
+    Box::new(Unary { arg, f })
+}
+
+/// Parses an operator of exactly one operand.
+///
+/// # Errors
+/// 16020 for another number of operands.
+pub fn unary(cx: &mut ParseCx<'_>, name: &str, spec: Value<'_>, f: UnaryFn) -> Result<BoxExpr> {
+    let mut args = parse_args(cx, name, spec, 1, 1)?;
+    let Some(arg) = args.pop() else {
+        return Err(MongoError::internal("one operand was checked"));
+    };
+    Ok(unary_of(arg, f))
+}
+
+/// Parses an operator of `min` to `max` operands that are all evaluated before the function runs.
+///
+/// # Errors
+/// 16020 / 28667 for another number of operands.
+pub fn nary(
+    cx: &mut ParseCx<'_>,
+    name: &str,
+    spec: Value<'_>,
+    (min, max): (usize, usize),
+    f: NaryFn,
+) -> Result<BoxExpr> {
+    let args = parse_args(cx, name, spec, min, max)?;
+    Ok(Box::new(Nary { args, f }))
+}
+
+/// As [`nary`], for operators whose operands may be taken in any order: MongoDB evaluates constants
+/// last, so that a null among the others spares them.
+pub fn nary_unordered(
+    cx: &mut ParseCx<'_>,
+    name: &str,
+    spec: Value<'_>,
+    counts: (usize, usize),
+    f: NaryFn,
+) -> Result<BoxExpr> {
+    let mut args = parse_args(cx, name, spec, counts.0, counts.1)?;
+    args.sort_by_key(|a| a.constant().is_some());
+    Ok(Box::new(Nary { args, f }))
+}

@@ -1,0 +1,113 @@
+//! A compiled expression: what a node is, constants, and folding. Must not know: how expressions
+//! are parsed, which operators there are.
+
+use crate::cx::bytes_of;
+use crate::{Cx, Env};
+use model::{Bump, MongoError, OwnedValue, Result, Value};
+
+/// A compiled expression.
+pub trait Expr: Send + Sync {
+    /// Evaluates in a context. `Missing` is a legal result.
+    ///
+    /// # Errors
+    /// The operator's own codes.
+    fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>>;
+
+    /// Shows each direct operand; leaves none.
+    fn visit<'e>(&'e self, _each: &mut dyn FnMut(&'e dyn Expr)) {}
+
+    /// True when the value depends on the document, variables, time or chance even with constant
+    /// operands.
+    fn is_volatile(&self) -> bool {
+        false
+    }
+
+    /// The constant value, when this node is a constant.
+    fn constant(&self) -> Option<Value<'_>> {
+        None
+    }
+
+    /// The field path relative to the document, when this node is just `"$a.b"`.
+    fn field_path(&self) -> Option<&model::FieldPath> {
+        None
+    }
+
+    /// The error, when this node is a constant expression that failed; see [`fold`].
+    fn failure(&self) -> Option<&MongoError> {
+        None
+    }
+}
+
+/// A boxed expression.
+pub type BoxExpr = Box<dyn Expr>;
+
+/// A constant.
+pub struct Constant(pub OwnedValue);
+
+impl Constant {
+    /// A boxed constant.
+    pub fn boxed(v: Value<'_>) -> BoxExpr {
+        Box::new(Constant(v.to_owned_value()))
+    }
+}
+
+impl Expr for Constant {
+    fn eval<'a>(&'a self, _: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        Ok(self.0.get())
+    }
+    fn constant(&self) -> Option<Value<'_>> {
+        Some(self.0.get())
+    }
+}
+
+/// True when the value can be computed without a document.
+fn is_foldable(e: &dyn Expr) -> bool {
+    let mut ok = !e.is_volatile();
+    e.visit(&mut |child| ok = ok && child.constant().is_some());
+    ok
+}
+
+/// Replaces a node whose operands are all constant by its value, as MongoDB does before it looks at
+/// any document. A node that fails becomes a node that says so: it fails the whole command at the
+/// end of the outermost [`parse`], unless a parent (a `$switch` whose branch is never taken)
+/// dropped it by then. Small expressions may make large values: when those of an operation fill
+/// their bound, further expressions stay as they are.
+pub fn fold(e: BoxExpr, env: &Env) -> BoxExpr {
+    if e.constant().is_some() || env.folded_enough() || !is_foldable(e.as_ref()) {
+        return e;
+    }
+    let arena = Bump::new();
+    match e.eval(&Cx::new(&arena, Value::Missing, env)) {
+        Ok(v) => {
+            env.fold(bytes_of(&v));
+            Constant::boxed(v)
+        }
+        Err(error) => Box::new(Failed(error)),
+    }
+}
+
+/// A constant expression that failed.
+struct Failed(MongoError);
+
+impl Expr for Failed {
+    fn eval<'a>(&'a self, _: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        Err(self.0.clone())
+    }
+    fn is_volatile(&self) -> bool {
+        true
+    }
+    fn failure(&self) -> Option<&MongoError> {
+        Some(&self.0)
+    }
+}
+
+/// The first failed constant in a tree.
+pub(crate) fn find_failure(e: &dyn Expr) -> Option<MongoError> {
+    let mut found = e.failure().cloned();
+    e.visit(&mut |child| {
+        if found.is_none() {
+            found = find_failure(child);
+        }
+    });
+    found
+}

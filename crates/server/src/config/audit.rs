@@ -1,0 +1,278 @@
+//! Options of the audit. Promises: an option of mongod's works as there or is refused by name.
+
+use clap::Args;
+use logs::{AuditTarget, Rotate};
+use model::{ArrayWriter, DocBuf, DocWriter};
+use serde::Deserialize;
+use serde_yaml_ng::{Mapping, Value};
+use std::path::PathBuf;
+
+/// Where the system's logger listens.
+const SYSLOG: &str = "/dev/log";
+/// Nesting beyond this is refused.
+const DEPTH_MAX: usize = 100;
+
+/// Options of the command line.
+#[derive(Args, Clone, Debug, Default)]
+pub struct AuditArgs {
+    /// Where events of the audit go: file, syslog or console [default: no audit]
+    #[arg(long = "auditDestination", value_name = "WHERE")]
+    pub audit_destination: Option<String>,
+    /// Form of the events in a file: JSON or BSON [default: JSON]
+    #[arg(long = "auditFormat", value_name = "FORM")]
+    pub audit_format: Option<String>,
+    /// File of the audit
+    #[arg(long = "auditPath", value_name = "FILE")]
+    pub audit_path: Option<PathBuf>,
+    /// Query over events: only those it matches are written
+    #[arg(long = "auditFilter", value_name = "QUERY")]
+    pub audit_filter: Option<String>,
+    /// Clients may change the filter by setAuditConfig
+    #[arg(long = "auditRuntimeConfiguration")]
+    pub audit_runtime_configuration: bool,
+}
+
+/// `auditLog` of the file.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct AuditSection {
+    destination: Option<String>,
+    format: Option<String>,
+    path: Option<PathBuf>,
+    /// A string that holds a document, or the document itself.
+    filter: Option<Value>,
+    runtime_configuration: bool,
+    schema: Option<String>,
+}
+
+/// What the server runs with.
+#[derive(Clone, Debug)]
+pub struct Auditing {
+    /// Where events go.
+    pub target: AuditTarget,
+    /// A query; an empty one matches all.
+    pub filter: DocBuf,
+    /// Clients may change it.
+    pub runtime: bool,
+}
+
+impl Auditing {
+    /// From the command line and the file. `rotate` is that of the log.
+    pub(super) fn of(
+        args: &AuditArgs,
+        file: AuditSection,
+        rotate: Rotate,
+    ) -> Result<Option<Auditing>, String> {
+        let given = args.audit_destination.clone().or(file.destination);
+        let format = args.audit_format.clone().or(file.format);
+        let path = args.audit_path.clone().or(file.path);
+        let text = args.audit_filter.clone().map(Value::String);
+        let filter = text.or(file.filter);
+        let runtime = args.audit_runtime_configuration || file.runtime_configuration;
+        if !matches!(file.schema.as_deref(), None | Some("mongo")) {
+            return Err("auditLog.schema must be mongo: OCSF is not supported".to_owned());
+        }
+        let Some(destination) = given else {
+            let idle = format.is_some() || path.is_some() || filter.is_some() || runtime;
+            return match idle {
+                true => Err(
+                    "auditDestination must be file, syslog or console: without it \
+                             there is no audit, and other options of it have no effect"
+                        .to_owned(),
+                ),
+                false => Ok(None),
+            };
+        };
+        if runtime && filter.is_some() {
+            return Err(
+                "auditFilter and auditRuntimeConfiguration exclude one another: with the latter \
+                 clients set the filter"
+                    .to_owned(),
+            );
+        }
+        Ok(Some(Auditing {
+            target: target(&destination, format.as_deref(), path, rotate)?,
+            filter: filter.map_or_else(|| Ok(DocBuf::new()), |f| query(&f))?,
+            runtime,
+        }))
+    }
+
+    /// As `getCmdLineOpts` shows them.
+    pub(super) fn parsed(&self, d: &mut DocBuf) {
+        d.append(|w| {
+            let mut audit = w.doc("auditLog");
+            match &self.target {
+                AuditTarget::File { path, bson, .. } => audit
+                    .put("destination", "file")
+                    .put("format", if *bson { "BSON" } else { "JSON" })
+                    .put("path", path.display().to_string().as_str()),
+                AuditTarget::Syslog(_) => audit.put("destination", "syslog"),
+                AuditTarget::Console => audit.put("destination", "console"),
+            };
+            if !self.filter.doc().is_empty() {
+                audit.put("filter", &self.filter);
+            }
+            if self.runtime {
+                audit.put("runtimeConfiguration", true);
+            }
+        });
+    }
+}
+
+fn target(
+    destination: &str,
+    format: Option<&str>,
+    path: Option<PathBuf>,
+    rotate: Rotate,
+) -> Result<AuditTarget, String> {
+    let bson = match format {
+        None | Some("JSON") => false,
+        Some("BSON") => true,
+        Some(other) => return Err(format!("auditFormat must be JSON or BSON, given {other}")),
+    };
+    if destination != "file" && (bson || path.is_some()) {
+        return Err(format!(
+            "auditPath and auditFormat BSON are for auditDestination file, given {destination}"
+        ));
+    }
+    match destination {
+        "syslog" => Ok(AuditTarget::Syslog(PathBuf::from(SYSLOG))),
+        "console" => Ok(AuditTarget::Console),
+        "file" => match path {
+            Some(path) => Ok(AuditTarget::File { path, bson, rotate }),
+            None => Err("auditDestination file needs auditPath".to_owned()),
+        },
+        other => Err(format!(
+            "auditDestination must be file, syslog or console, given {other}"
+        )),
+    }
+}
+
+/// A query as text or as a document of the file. Text is JSON whose names need no quotes.
+fn query(given: &Value) -> Result<DocBuf, String> {
+    let parsed;
+    let value = match given {
+        Value::String(text) => {
+            parsed = serde_yaml_ng::from_str(text)
+                .map_err(|e| format!("auditFilter is no document: {e}"))?;
+            &parsed
+        }
+        other => other,
+    };
+    let Value::Mapping(fields) = value else {
+        return Err("auditFilter is no document".to_owned());
+    };
+    let mut failed = None;
+    let doc = DocBuf::build(|w| failed = put_fields(w, fields, 0).err());
+    failed.map_or(Ok(doc), Err)
+}
+
+fn put_fields(w: &mut DocWriter<'_>, fields: &Mapping, depth: usize) -> Result<(), String> {
+    if depth > DEPTH_MAX {
+        return Err("auditFilter is nested too deeply".to_owned());
+    }
+    for (name, value) in fields {
+        let Some(name) = name.as_str() else {
+            return Err(format!(
+                "auditFilter has a name that is no string: {name:?}"
+            ));
+        };
+        match value {
+            Value::Null => _ = w.put(name, model::Value::Null),
+            Value::Bool(b) => _ = w.put(name, *b),
+            Value::String(s) => _ = w.put(name, s.as_str()),
+            Value::Number(n) => _ = w.put(name, number(n)),
+            Value::Mapping(m) => put_fields(&mut w.doc(name), m, depth + 1)?,
+            Value::Sequence(s) => put_items(&mut w.array(name), s, depth + 1)?,
+            Value::Tagged(_) => return Err(format!("auditFilter has a YAML tag at {name}")),
+        }
+    }
+    Ok(())
+}
+
+fn put_items(w: &mut ArrayWriter<'_>, items: &[Value], depth: usize) -> Result<(), String> {
+    if depth > DEPTH_MAX {
+        return Err("auditFilter is nested too deeply".to_owned());
+    }
+    for value in items {
+        match value {
+            Value::Null => _ = w.push(model::Value::Null),
+            Value::Bool(b) => _ = w.push(*b),
+            Value::String(s) => _ = w.push(s.as_str()),
+            Value::Number(n) => _ = w.push(number(n)),
+            Value::Mapping(m) => put_fields(&mut w.doc(), m, depth + 1)?,
+            Value::Sequence(s) => put_items(&mut w.array(), s, depth + 1)?,
+            Value::Tagged(_) => return Err("auditFilter has a YAML tag".to_owned()),
+        }
+    }
+    Ok(())
+}
+
+fn number(n: &serde_yaml_ng::Number) -> model::Value<'static> {
+    match (n.as_i64(), n.as_f64()) {
+        (Some(n), _) => i32::try_from(n).map_or(model::Value::Int64(n), model::Value::Int32),
+        (None, f) => model::Value::Double(f.unwrap_or(f64::NAN)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(args: AuditArgs, yaml: &str) -> Result<Option<Auditing>, String> {
+        let section = serde_yaml_ng::from_str(yaml).map_err(|e| e.to_string())?;
+        Auditing::of(&args, section, Rotate::Rename)
+    }
+
+    #[test]
+    fn filters_are_read_from_text_and_from_the_file() {
+        let text = "{ atype: 'authCheck', \"param.command\": { $in: [ \"find\", 'x' ] }, n: 1 }";
+        let wanted = model::doc! { "atype": "authCheck",
+        "param.command": { "$in": ["find", "x"] }, "n": 1i32 };
+        let args = AuditArgs {
+            audit_destination: Some("file".into()),
+            audit_path: Some("/a".into()),
+            audit_filter: Some(text.into()),
+            ..AuditArgs::default()
+        };
+        let got = of(args, "{}").unwrap().unwrap();
+        assert_eq!(got.filter, wanted);
+        let yaml = "destination: file\nformat: BSON\npath: /b\nfilter:\n  atype: authCheck\n  \
+                    param.command: {$in: [find, x]}\n  n: 1\n";
+        let got = of(AuditArgs::default(), yaml).unwrap().unwrap();
+        assert_eq!(got.filter, wanted);
+        let path = PathBuf::from("/b");
+        let bson = AuditTarget::File {
+            path,
+            bson: true,
+            rotate: Rotate::Rename,
+        };
+        assert_eq!(got.target, bson);
+        assert!(of(AuditArgs::default(), "{}").unwrap().is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_by_name() {
+        for (yaml, named) in [
+            ("destination: file", "auditPath"),
+            ("destination: net", "given net"),
+            ("path: /a", "auditDestination must be"),
+            ("{destination: syslog, format: BSON}", "auditFormat BSON"),
+            ("{destination: syslog, format: XML}", "given XML"),
+            ("{destination: console, schema: OCSF}", "OCSF"),
+            ("{destination: console, filter: '['}", "no document"),
+            ("{destination: console, filter: 'x'}", "no document"),
+            (
+                "{destination: console, filter: '{}', runtimeConfiguration: true}",
+                "exclude one another",
+            ),
+            ("{destination: console, fliter: '{}'}", "fliter"),
+        ] {
+            let e = of(AuditArgs::default(), yaml).err();
+            assert!(
+                e.as_ref().is_some_and(|e| e.contains(named)),
+                "{yaml}: {e:?}"
+            );
+        }
+    }
+}

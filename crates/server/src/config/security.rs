@@ -1,0 +1,111 @@
+//! Options of `security`: whether access is checked, whether data is encrypted.
+
+use clap::Args;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// Options of the command line.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SecurityArgs {
+    /// Check access: users log in and may do what their roles allow
+    #[arg(long, conflicts_with = "noauth")]
+    pub auth: bool,
+    /// Do not check access, whatever the configuration file says
+    #[arg(long)]
+    pub noauth: bool,
+    /// Key file of a replica set; there is one member, so all it does is what it does on mongod
+    /// besides: access is checked
+    #[arg(long = "keyFile", value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Encrypt the data; needs --encryptionKeyFile
+    #[arg(long = "enableEncryption")]
+    pub enable_encryption: bool,
+    /// File of the master key: 32 bytes in base64, readable by its owner alone
+    #[arg(long = "encryptionKeyFile", value_name = "FILE")]
+    pub encryption_key_file: Option<PathBuf>,
+    /// Cipher of the data: AES256-GCM, which is the only one
+    #[arg(long = "encryptionCipherMode", value_name = "MODE", hide = true)]
+    pub encryption_cipher_mode: Option<String>,
+}
+
+/// `security` of the file.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Security {
+    pub(super) authorization: Option<String>,
+    pub(super) javascript_enabled: Option<bool>,
+    pub(super) key_file: Option<PathBuf>,
+    pub(super) redact_client_log_data: bool,
+    pub(super) enable_encryption: bool,
+    pub(super) encryption_key_file: Option<PathBuf>,
+    pub(super) encryption_cipher_mode: Option<String>,
+}
+
+/// Whether access is checked. A key file says so, too; it must be one that mongod takes.
+pub(super) fn checks_access(args: &SecurityArgs, file: &Security) -> Result<bool, String> {
+    let named = match file.authorization.as_deref() {
+        None => None,
+        Some("enabled") => Some(true),
+        Some("disabled") => Some(false),
+        Some(other) => {
+            return Err(format!(
+                "security.authorization must be enabled or disabled, given {other}"
+            ));
+        }
+    };
+    let key_file = args.key_file.as_ref().or(file.key_file.as_ref());
+    if let Some(path) = key_file {
+        check_key_file(path)?;
+    }
+    if args.noauth {
+        return match key_file {
+            Some(_) => Err("noauth contradicts keyFile, which has access checked".to_owned()),
+            None => Ok(false),
+        };
+    }
+    Ok(args.auth || named.unwrap_or(key_file.is_some()))
+}
+
+/// The file of the master key, where data is to be encrypted.
+pub(super) fn encryption(args: &SecurityArgs, file: &Security) -> Result<Option<PathBuf>, String> {
+    let key = args.encryption_key_file.as_ref();
+    let key = key.or(file.encryption_key_file.as_ref());
+    let mode = args.encryption_cipher_mode.as_ref();
+    let mode = mode.or(file.encryption_cipher_mode.as_ref());
+    if let Some(other) = mode.filter(|m| *m != "AES256-GCM") {
+        return Err(format!(
+            "encryptionCipherMode must be AES256-GCM, given {other}"
+        ));
+    }
+    match (args.enable_encryption || file.enable_encryption, key) {
+        (true, Some(key)) => Ok(Some(key.clone())),
+        (true, None) => Err("enableEncryption needs encryptionKeyFile".to_owned()),
+        (false, Some(_)) => Err("encryptionKeyFile needs enableEncryption".to_owned()),
+        (false, None) => Ok(None),
+    }
+}
+
+/// A key has 6 to 1024 characters of base64 and is readable by its owner alone.
+fn check_key_file(path: &Path) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt;
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| format!("cannot read the key file {shown}: {e}"))?;
+    let mode = std::fs::metadata(path)
+        .map_err(|e| format!("cannot read the key file {shown}: {e}"))?
+        .permissions()
+        .mode();
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "the key file {shown} may be read by others than its owner; chmod 600 it"
+        ));
+    }
+    let key: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let base64 = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    if !(6..=1024).contains(&key.len()) || !key.iter().all(base64) {
+        return Err(format!(
+            "the key file {shown} must hold 6 to 1024 characters of base64"
+        ));
+    }
+    Ok(())
+}
