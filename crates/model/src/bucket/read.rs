@@ -185,7 +185,7 @@ mod tests {
     fn documents_have_columns_of_their_own() {
         let form = doc! { "a": 1i32, "b": { "c": 5i64 } };
         // Two documents: a differs by 0 and 1, c is missing in the first and 5 in the second.
-        let a = (13u64 | 0 << 4 | 2 << 34).to_le_bytes();
+        let a = (13u64 | 2 << 34).to_le_bytes();
         let c = (13u64 | ((1 << 30) - 1) << 4).to_le_bytes();
         let bytes = [
             &[0xF1][..],
