@@ -461,7 +461,11 @@ impl Host for StoreHost {
         };
         let options = c.options();
         let id = crate::ddl::describe::id_index(options.doc());
-        let mut all = vec![one("_id_", model::doc! { "_id": 1i32 }.doc(), id.doc(), 0)];
+        let mut all = Vec::new();
+        // Buckets are not found by the ids of their measurements.
+        if !c.is_series() {
+            all.push(one("_id_", model::doc! { "_id": 1i32 }.doc(), id.doc(), 0));
+        }
         for i in c.indexes().iter() {
             let ops = i.accesses();
             all.push(one(i.name(), i.key_pattern(), i.spec(), ops));

@@ -349,3 +349,13 @@ fn metadata_is_changed_and_measurements_are_deleted() {
     assert_eq!(valid.doc().field("valid").as_bool(), Some(true));
     assert_eq!(found(&s, r#"{"find": "c", "batchSize": 1000}"#).len(), 150);
 }
+
+#[test]
+fn uses_are_listed_of_the_index_of_metadata_and_time_alone() {
+    let s = service();
+    create(&s, "c");
+    let stats = r#"{"aggregate": "c", "pipeline": [{"$indexStats": {}}], "cursor": {}}"#;
+    let listed = documents(&s, stats);
+    let names: Vec<_> = listed.iter().map(|d| d.doc().field("name")).collect();
+    assert!(matches!(names[..], [Value::String("m_1_t_1")]), "{names:?}");
+}
