@@ -5,6 +5,7 @@
 //! storage, wire, commands.
 
 pub mod bson;
+pub mod bucket;
 pub mod code;
 pub mod compare;
 pub mod decimal;

@@ -41,6 +41,8 @@ pub use released::Registered;
 pub use store::{CollectionEntry, Store};
 pub use validate::Validation;
 pub use view::ReadView;
+pub use view::bucket_facts::BucketStats;
+pub use view::buckets::{BucketsRead, SeriesRead, SeriesScan, ShownBucket};
 pub use view::index_scan::IndexScan;
 pub use view::rows::{EachEntry, EachRow, Row};
 pub use view::scan::Scan;

@@ -508,14 +508,17 @@ fn check_layout(engine: &dyn Engine) -> Result<()> {
     let found = engine
         .get(Table::Meta, meta::FORMAT_VERSION, &mut buf)
         .map_err(error::storage)?;
-    if !found {
+    let write = || {
         let mut batch = WriteBatch::new();
         batch.put(
             Table::Meta,
             meta::FORMAT_VERSION,
             &LAYOUT_VERSION.to_be_bytes(),
         );
-        return commit(engine, WriteUnit::new(&batch).durable()).map(|_| ());
+        commit(engine, WriteUnit::new(&batch).durable()).map(|_| ())
+    };
+    if !found {
+        return write();
     }
     let version = buf.first_chunk::<4>().map(|b| u32::from_be_bytes(*b));
     match version.ok_or_else(|| error::corrupt("the layout version"))? {
@@ -526,6 +529,8 @@ fn check_layout(engine: &dyn Engine) -> Result<()> {
                     newer server"
             ),
         )),
+        // What an older version has written is read as it is; what this one writes is not.
+        v if v < LAYOUT_VERSION => write(),
         _ => Ok(()),
     }
 }

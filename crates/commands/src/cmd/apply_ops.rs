@@ -2,7 +2,7 @@
 //! had made the change.
 
 use crate::crud::collection::check_writable;
-use crate::ddl::names;
+use crate::ddl::{names, timeseries};
 use crate::dispatch::args::{Kind, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -11,7 +11,7 @@ use crate::dispatch::spec::{Durability, Privilege, flag};
 use crate::state::service::Service;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
-use store::{Change, Collection, Modified};
+use store::{Change, Collection, Modified, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "applyOps",
@@ -137,12 +137,44 @@ impl<'a> Operation<'a> {
             Value::Missing => return Err(missing("_id")),
             id => id,
         };
+        if coll.is_series() {
+            return self.measurement(&coll, &id);
+        }
         let mut key = Vec::new();
         coll.record_key(&id, &mut key);
         match self.op {
             "i" => insert(&coll, &key, self.o),
             "d" => coll.modify(&key, &mut |_| Ok(Change::Delete)).map(|_| ()),
             _ => self.update(&coll, &key),
+        }
+    }
+
+    /// Of measurements with one `_id` the first is meant; one that is there already is not inserted
+    /// again.
+    fn measurement(&self, coll: &Arc<Collection>, id: &Value<'_>) -> Result<()> {
+        let inserts = self.op == "i";
+        let (mut found, mut more) = (None, true);
+        let mut scan = coll.scan(&ReadView::LATEST, false);
+        while more && found.is_none() {
+            more = scan.visit(1024, &mut |row| {
+                let same = match inserts {
+                    true => row.doc == self.o,
+                    false => model::compare(&row.doc.field("_id"), id).is_eq(),
+                };
+                if same {
+                    found = Some(row.key.to_vec());
+                }
+                !same
+            })?;
+        }
+        match (self.op, found) {
+            ("i", Some(_)) | ("d", None) => Ok(()),
+            ("i", None) => match coll.insert(&[self.o], true)?.errors.pop() {
+                Some((_, e)) => Err(e),
+                None => Ok(()),
+            },
+            ("d", Some(key)) => coll.modify(&key, &mut |_| Ok(Change::Delete)).map(|_| ()),
+            (_, key) => self.update(coll, &key.unwrap_or_default()),
         }
     }
 
@@ -243,6 +275,7 @@ impl<'a> Operation<'a> {
         });
         let id = self.id.unwrap_or_else(names::new_uuid);
         let made = service.store.create_collection(ns, options, id)?;
+        timeseries::add_own_index(&made)?;
         service.ttl.track(&made);
         Ok(())
     }

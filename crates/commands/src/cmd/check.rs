@@ -280,7 +280,7 @@ fn hash(c: &Arc<Collection>, go_on: &dyn Fn() -> Result<()>) -> Result<String> {
 
 fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
-    names::not_view(cx, &ns).map_err(|e| {
+    let c = names::not_view(cx, &ns).map_err(|e| {
         if e.code() == code::NAMESPACE_NOT_FOUND {
             names::not_found(&ns)
         } else {
@@ -291,6 +291,10 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if cx.args.bool("dryRun", false) {
         cx.reply.put("estimatedBytesFreed", 0i32);
     } else {
+        // Open buckets are packed into columns.
+        if c.is_series() {
+            c.pack_buckets(&|| cx.interrupt.check())?;
+        }
         cx.service.flush()?;
         cx.reply.put("bytesFreed", 0i32);
     }

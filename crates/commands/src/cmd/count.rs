@@ -42,9 +42,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let want_most = args.limit.map_or(u64::MAX, |n| n.saturating_add(args.skip));
     let mut found = 0u64;
     let (view, _) = cx.read_view()?;
+    let by_pipeline = match &coll {
+        None => names::series_of_buckets(cx.service, &ns)?.is_some(),
+        Some(c) => c.is_view(),
+    };
     match coll {
-        None => {}
-        Some(c) if c.is_view() => {
+        _ if by_pipeline => {
             let stages = count_pipeline(&args);
             let host = StoreHost::new(
                 cx.service.arc()?,
@@ -65,6 +68,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             put(cx, found);
             return Ok(Outcome::Reply);
         }
+        None => {}
         Some(c) if filter.filter.is_always_true() && hint.is_none() && !view.is_fixed() => {
             found = c.count()
         }

@@ -69,9 +69,14 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 const CAPPED_BYTES_MAX: i64 = 1 << 50;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let mut ns = names::own(cx)?;
     let options = check(cx, &ns)?;
     names::may_create(&ns)?;
+    // Buckets come with their collection.
+    if let Some(series) = ns.coll().strip_prefix("system.buckets.") {
+        ns = Namespace::new(cx.db, series)?;
+        names::may_create(&ns)?;
+    }
     check_transaction(cx)?;
     if let Some(there) = cx.collection(&ns)? {
         // Elsewhere a second time changes nothing.
@@ -91,6 +96,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let c = cx
         .service
         .create(&ns, options, names::new_uuid(), made_in)?;
+    timeseries::add_own_index(&c)?;
     if cx.transaction.is_none() {
         cx.service.ttl.track(&c);
     }
@@ -123,27 +129,16 @@ fn same_options(a: Doc<'_>, b: Doc<'_>) -> bool {
 fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     let a = &cx.args;
     let images = pre_images(a)?;
-    let encrypted_fields = a.doc("encryptedFields");
-    if let Some(d) = encrypted_fields {
-        encrypted::check(d)?;
-        if a.has("timeseries") || a.has("viewOn") {
-            bail!(
-                6_346_401,
-                "Encrypted collections cannot be views or time-series collections"
-            );
-        }
-        if a.bool("capped", false) {
-            bail!(6_367_301, "Encrypted collections cannot be capped");
-        }
-    }
+    let encrypted_fields = encrypted_fields(a)?;
     validation_words(a)?;
     let capped = capped(a)?;
     let series = a.doc("timeseries").map(timeseries::create).transpose()?;
-    let clustered = clustered(a)?;
+    let buckets = ns.coll().starts_with("system.buckets.");
+    let clustered = clustered(a, buckets)?;
     if let Some(spec) = a.doc("idIndex") {
         index_spec::check_id_index(spec, a.doc("collation"))?;
     }
-    conflicts(a, ns, images)?;
+    conflicts(a, ns, images, buckets)?;
     let collation = a
         .doc("collation")
         .map(|c| collation::normalize_typed(c, "create.collation"))
@@ -155,7 +150,7 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     if let Some(source) = a.str("viewOn") {
         return view_options(cx, ns, source, collation);
     }
-    if let Some(v) = a.doc("validator") {
+    if let Some(v) = a.doc("validator").filter(|_| !buckets) {
         cx.service.check_validator(ns, v)?;
     }
     let expire = expire(a, series.is_some() || clustered.is_some(), cx.now_ms())?;
@@ -176,7 +171,10 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
             "validationLevel",
             "validationAction",
         ] {
-            w.put(name, a.value(name));
+            // Of buckets the validator is not the client's.
+            if !buckets {
+                w.put(name, a.value(name));
+            }
         }
         if images == Some(true) {
             w.doc("changeStreamPreAndPostImages").put("enabled", true);
@@ -196,6 +194,24 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
             w.put("encryptedFields", d);
         }
     }))
+}
+
+/// What of the collection is encrypted.
+fn encrypted_fields<'a>(a: &Args<'a>) -> Result<Option<Doc<'a>>> {
+    let Some(d) = a.doc("encryptedFields") else {
+        return Ok(None);
+    };
+    encrypted::check(d)?;
+    if a.has("timeseries") || a.has("viewOn") {
+        bail!(
+            6_346_401,
+            "Encrypted collections cannot be views or time-series collections"
+        );
+    }
+    if a.bool("capped", false) {
+        bail!(6_367_301, "Encrypted collections cannot be capped");
+    }
+    Ok(Some(d))
 }
 
 fn view_options(
@@ -222,8 +238,36 @@ fn view_options(
     Ok(definition)
 }
 
+/// What a time series cannot be besides.
+fn series_conflicts(
+    a: &Args<'_>,
+    buckets: bool,
+    refuse: &dyn Fn(&str, &str) -> Result<()>,
+) -> Result<()> {
+    let excluded = [
+        "idIndex",
+        "size",
+        "max",
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "clusteredIndex",
+        "changeStreamPreAndPostImages",
+    ];
+    // What listCollections prints of buckets has a validator and says that they are clustered.
+    let printed = |name: &str| buckets && matches!(name, "validator" | "clusteredIndex");
+    let given = excluded.into_iter().find(|n| a.has(n) && !printed(n));
+    if let Some(name) = given {
+        return refuse("timeseries", name);
+    }
+    if a.bool("capped", false) {
+        return refuse("timeseries", "capped");
+    }
+    Ok(())
+}
+
 /// Options that exclude one another.
-fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>) -> Result<()> {
+fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>, buckets: bool) -> Result<()> {
     let refuse = |first: &str, second: &str| -> Result<()> {
         bail!(
             code::INVALID_OPTIONS,
@@ -260,29 +304,14 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>) -> Result<()> {
         }
     }
     if a.has("timeseries") {
-        let excluded = [
-            "idIndex",
-            "size",
-            "max",
-            "validator",
-            "validationLevel",
-            "validationAction",
-            "clusteredIndex",
-            "changeStreamPreAndPostImages",
-        ];
-        if let Some(name) = any(&excluded) {
-            return refuse("timeseries", name);
-        }
-        if a.bool("capped", false) {
-            return refuse("timeseries", "capped");
-        }
-    } else if ns.coll().starts_with("system.buckets.") {
+        series_conflicts(a, buckets, &refuse)?;
+    } else if buckets {
         bail!(
             code::ILLEGAL_OPERATION,
             "a collection named {ns} needs the option 'timeseries'"
         );
     }
-    if a.has("clusteredIndex") {
+    if a.has("clusteredIndex") && !buckets {
         if a.has("idIndex") {
             return refuse("clusteredIndex", "idIndex");
         }
@@ -382,7 +411,7 @@ pub(crate) fn pre_images(a: &Args<'_>) -> Result<Option<bool>> {
     ))
 }
 
-fn clustered(a: &Args<'_>) -> Result<Option<DocBuf>> {
+fn clustered(a: &Args<'_>, buckets: bool) -> Result<Option<DocBuf>> {
     static TABLE: &[Arg] = &[
         arg("key", Kind::Object).required(),
         arg("unique", Kind::BoolLike).required(),
@@ -393,6 +422,8 @@ fn clustered(a: &Args<'_>) -> Result<Option<DocBuf>> {
         Value::Missing => return Ok(None),
         Value::Document(d) => d,
         v if !v.truthy() => return Ok(None),
+        // As listCollections prints it.
+        Value::Bool(true) if buckets => return Ok(None),
         _ => bail!(
             5_979_703,
             "clusteredIndex: true is reserved for time-series buckets, give {{key: {{_id: 1}}, \

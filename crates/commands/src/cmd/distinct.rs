@@ -56,9 +56,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bytes: 0,
     };
     let (view, at) = cx.read_view()?;
+    let by_pipeline = match &coll {
+        None => names::series_of_buckets(cx.service, &ns)?.is_some(),
+        Some(c) => c.is_view(),
+    };
     match coll {
-        None => {}
-        Some(c) if c.is_view() => {
+        _ if by_pipeline => {
             cx.ok_int = true;
             let collation = collation.document().map(|d| d.to_buf());
             let host = StoreHost::new(cx.service.arc()?, collation, None).reading(view);
@@ -74,6 +77,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 values.collect(Value::Document(doc), path.parts(), env.collate())
             })?;
         }
+        None => {}
         Some(c) => {
             // It was a view once, and its reply has stayed one of a view.
             cx.ok_int = names::is_timeseries(&c);

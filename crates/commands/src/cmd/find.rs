@@ -101,6 +101,7 @@ fn by_id(
     c: &Arc<Collection>,
 ) -> Result<bool> {
     let plain = !c.is_view()
+        && !c.is_series()
         && cx
             .generic
             .read_concern
@@ -312,9 +313,12 @@ fn open(
         allowed,
         ..parse(args, env, collation)?
     });
+    let by_pipeline = match &coll {
+        None => names::series_of_buckets(cx.service, ns)?.is_some(),
+        Some(c) => c.is_view(),
+    };
     let docs: Box<dyn BatchStream> = match coll {
-        None => Box::new(EmptyStream),
-        Some(c) if c.is_view() => {
+        _ if by_pipeline => {
             check_view(args)?;
             let stages = as_pipeline(args);
             let stages: Array<'_> = stages.doc().as_array();
@@ -325,6 +329,7 @@ fn open(
             )?
             .open(&exec)?
         }
+        None => Box::new(EmptyStream),
         Some(c) if args.cursor.tailable && names::is_timeseries(&c) => {
             return Err(not_in_pipelines("tailable"));
         }

@@ -2,7 +2,7 @@
 
 use super::list::batch_size;
 use crate::ddl::describe::id_index;
-use crate::ddl::{index_spec, names};
+use crate::ddl::{index_spec, names, timeseries};
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -83,10 +83,9 @@ const INDEXES_MAX: usize = 64;
 /// Indexes with `_id_`, which clustered collections and time series have not.
 fn count(c: &Collection) -> usize {
     let options = c.options();
-    let default = match options.doc().field("timeseries") {
-        // Buckets are indexed by metadata and time.
-        Value::Document(series) => series.contains("metaField"),
-        _ => !options.doc().contains("clusteredIndex"),
+    let default = match c.is_series() {
+        true => timeseries::shown_index(c).is_some(),
+        false => !options.doc().contains("clusteredIndex"),
     };
     c.indexes().len() + usize::from(default)
 }
@@ -123,6 +122,9 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         if let Some(f) = spec.doc().field("partialFilterExpression").as_doc() {
             cx.service.matcher(f)?;
+        }
+        if is_own_index(options.doc(), spec.doc())? {
+            continue;
         }
         let mut twice = false;
         for other in &wanted {
@@ -170,6 +172,14 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.reply.put("note", "all indexes already exist");
     }
     Ok(Outcome::Reply)
+}
+
+/// True for the index of metadata and time, which comes with a time-series collection.
+///
+/// # Errors
+/// 85, 86 for one that is almost the same.
+fn is_own_index(options: Doc<'_>, spec: Doc<'_>) -> Result<bool> {
+    timeseries::own_index(options).map_or(Ok(false), |own| index_spec::conflicts(spec, own.doc()))
 }
 
 /// Adds those that are not there to a collection of the transaction; the number added.
@@ -325,7 +335,7 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             d.put("clustered", true);
             specs.push(d);
         }
-        _ if names::is_timeseries(&c) => specs.extend(series_index(options.doc())),
+        _ if names::is_timeseries(&c) => specs.extend(timeseries::shown_index(&c)),
         _ => specs.push(id_index(options.doc())),
     }
     specs.extend(
@@ -348,21 +358,6 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         false,
     )?;
     Ok(Outcome::Reply)
-}
-
-/// The index every time-series collection with metadata has.
-fn series_index(options: Doc<'_>) -> Option<DocBuf> {
-    let series = options.field("timeseries").as_doc()?;
-    let (time, meta) = (
-        series.field("timeField").as_str()?,
-        series.field("metaField").as_str()?,
-    );
-    let name = format!("{meta}_1_{time}_1");
-    Some(DocBuf::build(|w| {
-        w.put("v", 2i32);
-        w.doc("key").put(meta, 1i32).put(time, 1i32);
-        w.put("name", &name);
-    }))
 }
 
 fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

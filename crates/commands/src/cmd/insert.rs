@@ -18,12 +18,13 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::StatementIds;
 use crate::dispatch::spec::{Durability, OpClass, Privilege};
 use crate::state::service::replaced;
+use model::bucket::{self, SeriesOptions};
 use model::{
     Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
-use store::{Collection, CommitPos, Inserted, Keep};
+use store::{Collection, CommitPos, Inserted, Keep, ShownBucket};
 
 static ARGS: &[Arg] = &[
     arg("documents", Kind::Array).required(),
@@ -106,6 +107,9 @@ fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
             OpClass::Insert,
             i64::try_from(documents.len()).unwrap_or(0) - 1,
         );
+    }
+    if let Some(series) = names::series_of_buckets(cx.service, &ns)? {
+        return restore(cx, &series, &documents, ordered, written);
     }
     let coll = collection(cx, &ns)?;
     let ready = ready(cx, &coll, &documents, ordered, written.ended)?;
@@ -202,6 +206,102 @@ fn ready<'a>(
         }
     }
     Ok(ready)
+}
+
+/// What tools insert into the buckets of a time-series collection: each document is a bucket, whose
+/// measurements are inserted.
+fn restore(
+    cx: &mut Ctx<'_, '_>,
+    series: &Arc<Collection>,
+    buckets: &[Doc<'_>],
+    ordered: bool,
+    written: &mut Written,
+) -> Result<()> {
+    if cx.transaction.is_some() {
+        bail!(
+            code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            "Cannot insert into a time-series collection in a multi-document transaction: {}",
+            series.ns()
+        );
+    }
+    let options = series.options();
+    let form = SeriesOptions::of(options.doc())
+        .ok_or_else(|| MongoError::internal("a time-series collection without its options"))?;
+    let all_ids = cx
+        .retry
+        .as_mut()
+        .map(|r| r.ids(&cx.args, buckets.len()))
+        .transpose()?
+        .unwrap_or_default();
+    for (i, bucket) in buckets.iter().enumerate().skip(written.ended) {
+        cx.interrupt.check()?;
+        let mut ids = StatementIds::new();
+        if let (Some(r), Some(id)) = (&mut cx.retry, all_ids.get(i)) {
+            if r.done(*id).is_some() {
+                written.known += 1;
+                written.ended = i + 1;
+                continue;
+            }
+            ids.push(*id);
+        }
+        let inserted = shown(cx, *bucket, &form).and_then(|bucket| {
+            // The statement is the bucket; it is recorded with its first measurement.
+            let mut log = cx.retry.as_mut().map(|r| r.log(&ids, Keep::Fact));
+            let mut inserted = series.restore_bucket(&bucket, log.as_mut())?;
+            match inserted.errors.pop() {
+                None => Ok(inserted.pos),
+                Some((_, e)) => Err(e),
+            }
+        });
+        if is_set_aside(&inserted) {
+            return inserted.map(|_| ());
+        }
+        match inserted {
+            Ok(pos) => {
+                written.count += 1;
+                written.pos = written.pos.max(pos);
+            }
+            Err(e) => {
+                written.errors.push((i, e));
+                if ordered {
+                    break;
+                }
+            }
+        }
+        written.ended = i + 1;
+    }
+    written.ended = buckets.len();
+    Ok(())
+}
+
+/// A bucket as a tool gives it.
+fn shown(cx: &Ctx<'_, '_>, bucket: Doc<'_>, form: &SeriesOptions) -> Result<ShownBucket> {
+    let Value::ObjectId(id) = bucket.field("_id") else {
+        bail!(
+            code::BAD_VALUE,
+            "the _id of a bucket must be an ObjectId, given {}",
+            bucket.field("_id").type_name()
+        );
+    };
+    let mut unpacked = bucket::unpack(bucket, form)?;
+    let without_id = unpacked.measurements.iter_mut();
+    for m in without_id.filter(|m| !m.doc().contains("_id")) {
+        m.put("_id", ObjectId(new_object_id(cx.now_ms())));
+    }
+    let control = bucket.field("control").as_doc();
+    let min = control.and_then(|c| c.field("min").as_doc());
+    let start_ms = match min.map(|m| m.field(&form.time)) {
+        Some(Value::Date(ms)) => ms,
+        _ => id.timestamp_ms(),
+    };
+    let mut rest = [0; 8];
+    rest.copy_from_slice(&id.0[4..]);
+    Ok(ShownBucket {
+        start_ms,
+        rest,
+        meta: unpacked.meta,
+        measurements: unpacked.measurements,
+    })
 }
 
 fn reply(cx: &mut Ctx<'_, '_>, written: &Written) {

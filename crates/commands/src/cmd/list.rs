@@ -1,6 +1,6 @@
 //! `listDatabases` and `listCollections`.
 
-use crate::ddl::describe::describe;
+use crate::ddl::describe::{describe, describe_buckets};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -113,9 +113,14 @@ fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         if only && !cx.rights().any_on(cx.db, &e.name) {
             continue;
         }
-        let one = describe(&Namespace::new(cx.db, &e.name)?, &e.row, name_only);
-        if wanted(cx, matches.as_ref(), &one)? {
-            found.push(one);
+        let ns = Namespace::new(cx.db, &e.name)?;
+        let series = e.row.options.doc().contains("timeseries");
+        let buckets = series.then(|| describe_buckets(&ns, &e.row, name_only));
+        for one in [Some(describe(&ns, &e.row, name_only)), buckets] {
+            match one {
+                Some(one) if wanted(cx, matches.as_ref(), &one)? => found.push(one),
+                _ => {}
+            }
         }
     }
     let info = CursorInfo {

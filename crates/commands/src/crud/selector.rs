@@ -6,7 +6,7 @@ use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::progress::is_set_aside;
 use crate::read::StoreHost;
 use crate::state::service::Service;
-use model::{Array, Doc, DocBuf, MongoError, Result, Value, code};
+use model::{Array, Doc, DocBuf, MongoError, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter, drain};
@@ -21,6 +21,8 @@ use store::{Change, Collection, Decide, Modified, ReadView, StatementLog, Transa
 const PLAN_TRIES: usize = 10;
 /// RecordKeys found before their documents are changed.
 const BATCH_KEYS: usize = 256;
+/// The same of measurements: a bucket is rewritten as a whole, whatever changes in it.
+const BATCH_MEASUREMENTS: usize = 8192;
 
 /// Which documents an update or delete is about.
 pub(crate) struct Selector<'t> {
@@ -54,9 +56,11 @@ pub(crate) struct Middle {
 impl Middle {
     fn next(&mut self, t: &Selector<'_>) -> Result<()> {
         self.worked = 0;
-        self.more = self
-            .found
-            .next(t.filter, t.env, BATCH_KEYS, &mut self.keys)?;
+        let most = match t.coll.is_series() {
+            true => BATCH_MEASUREMENTS,
+            false => BATCH_KEYS,
+        };
+        self.more = self.found.next(t.filter, t.env, most, &mut self.keys)?;
         Ok(())
     }
 }
@@ -90,6 +94,10 @@ impl Selector<'_> {
     /// The key of the only document a filter of the form `{_id: value, ...}` can match; no read.
     pub(super) fn key_by_id(&self) -> Option<Vec<u8>> {
         if self.hint.is_some() || self.collation.is_some() || self.coll.id_collate().is_some() {
+            return None;
+        }
+        // Measurements are not stored by their ids, which several may share.
+        if self.coll.is_series() {
             return None;
         }
         let id = self.filter.filter.id_equality()?;
@@ -232,6 +240,12 @@ impl Selector<'_> {
     pub(super) fn first_key(&self, service: &Service, sort: Doc<'_>) -> Result<Option<Vec<u8>>> {
         if sort.is_empty() {
             return self.any_key();
+        }
+        if self.coll.is_series() {
+            bail!(
+                code::INVALID_OPTIONS,
+                "Cannot perform a findAndModify with sort on a time-series collection"
+            );
         }
         let spec = DocBuf::build(|w| {
             let mut a = w.array("p");

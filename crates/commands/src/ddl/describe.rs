@@ -36,6 +36,46 @@ pub(crate) fn describe(ns: &Namespace, row: &CatalogRow, name_only: bool) -> Doc
     })
 }
 
+/// The entry of the buckets of a time-series collection.
+pub(crate) fn describe_buckets(ns: &Namespace, row: &CatalogRow, name_only: bool) -> DocBuf {
+    let options = row.options.doc();
+    DocBuf::build(|w| {
+        w.put("name", format!("system.buckets.{}", ns.coll()).as_str())
+            .put("type", "collection");
+        if name_only {
+            return;
+        }
+        let mut shown = w.doc("options");
+        shown.put("validator", &bucket_validator(options));
+        shown.put("clusteredIndex", true);
+        for name in ["timeseries", "expireAfterSeconds", "collation"] {
+            shown.put(name, options.field(name));
+        }
+        drop(shown);
+        w.doc("info").put("readOnly", false).put(
+            "uuid",
+            Binary {
+                subtype: 4,
+                bytes: &row.uuid,
+            },
+        );
+    })
+}
+
+/// What every bucket is: the form of its documents, as tools find it in the options.
+fn bucket_validator(options: Doc<'_>) -> DocBuf {
+    let time = options.field("timeseries").as_doc();
+    let time = time.map_or("", |t| t.field("timeField").as_str().unwrap_or(""));
+    let times = model::doc! { "bsonType": "object", "required": [time],
+    "properties": { time: { "bsonType": "date" } } };
+    let control = model::doc! { "bsonType": "object", "required": ["version", "min", "max"],
+    "properties": { "version": { "bsonType": "number" }, "min": &times, "max": &times,
+        "closed": { "bsonType": "bool" }, "count": { "bsonType": "number", "minimum": 1i32 } } };
+    model::doc! { "$jsonSchema": { "bsonType": "object", "required": ["_id", "control", "data"],
+    "properties": { "_id": { "bsonType": "objectId" }, "control": &control,
+        "data": { "bsonType": "object" }, "meta": {} } } }
+}
+
 /// The specification of `_id_`, which has the collation of its collection.
 pub(crate) fn id_index(options: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {

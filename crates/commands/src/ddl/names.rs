@@ -102,15 +102,23 @@ pub(crate) fn is_view_row(row: &store::catalog::CatalogRow) -> bool {
 /// # Errors
 /// Those of the catalog.
 pub(crate) fn of_buckets(service: &Service, ns: Namespace) -> Result<Namespace> {
+    let series = series_of_buckets(service, &ns)?;
+    Ok(series.map_or(ns, |c| c.ns().clone()))
+}
+
+/// The time-series collection whose buckets a name stands for.
+///
+/// # Errors
+/// Those of the catalog.
+pub(crate) fn series_of_buckets(
+    service: &Service,
+    ns: &Namespace,
+) -> Result<Option<Arc<Collection>>> {
     let Some(coll) = ns.coll().strip_prefix("system.buckets.") else {
-        return Ok(ns);
+        return Ok(None);
     };
-    let series = Namespace::new(ns.db(), coll)?;
-    let found = service
-        .store
-        .collection(&series)?
-        .is_some_and(|c| is_timeseries(&c));
-    Ok(if found { series } else { ns })
+    let series = service.store.collection(&Namespace::new(ns.db(), coll)?)?;
+    Ok(series.filter(|c| is_timeseries(c)))
 }
 
 /// True for a time-series collection.

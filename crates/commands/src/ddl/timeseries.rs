@@ -1,5 +1,5 @@
 //! Time-series collections: the `timeseries` options of `create` and `collMod`, and what may be
-//! written. Measurements are kept as documents of their own, not in buckets.
+//! written. How measurements lie in buckets, the store knows.
 
 use crate::crud::args::{Mods, UpdateOp};
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc};
@@ -71,6 +71,12 @@ fn bucketing<'a>(args: &Args<'a>) -> Result<(Option<&'a str>, Option<i64>)> {
             "bucketMaxSpanSeconds and bucketRoundingSeconds must be <= {SPAN_SECONDS_MAX}, given \
                 {n}"
         );
+    }
+    // What listCollections prints of a granularity: its name and the span it stands for.
+    if let (Some(g), Some(_), None) = (granularity, span, rounding)
+        && default_span(g) == span
+    {
+        return Ok((granularity, None));
     }
     if span != rounding {
         bail!(
@@ -181,6 +187,39 @@ pub(crate) fn modify(current: Doc<'_>, change: Doc<'_>) -> Result<DocBuf> {
             }
         }
     }))
+}
+
+/// The index that a time-series collection with metadata is made with.
+pub(crate) fn own_index(options: Doc<'_>) -> Option<DocBuf> {
+    let series = options.field("timeseries").as_doc()?;
+    let time = series.field("timeField").as_str()?;
+    let meta = series.field("metaField").as_str()?;
+    let name = format!("{meta}_1_{time}_1");
+    Some(DocBuf::build(|w| {
+        w.put("v", 2i32);
+        w.doc("key").put(meta, 1i32).put(time, 1i32);
+        w.put("name", &name);
+    }))
+}
+
+/// Makes that index, for a collection just made.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) fn add_own_index(c: &Collection) -> Result<()> {
+    own_index(c.options().doc()).map_or(Ok(()), |spec| c.create_index(spec))
+}
+
+/// The index as listings show it of a collection that was made before it was a real one.
+pub(crate) fn shown_index(c: &Collection) -> Option<DocBuf> {
+    let own = own_index(c.options().doc())?;
+    let name = own.doc().field("name").as_str().map(str::to_owned);
+    let there = c
+        .indexes()
+        .iter()
+        .any(|i| Some(i.name()) == name.as_deref());
+    let old = !there && c.is_unpacked();
+    old.then_some(own)
 }
 
 /// What writes to a time-series collection must know of it.

@@ -5,6 +5,7 @@ use crate::access::user::NO_USER;
 use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
+use crate::ddl::names;
 use crate::state::service::Service;
 use cipher::Scratch;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
@@ -14,7 +15,9 @@ use query::exec::{
     OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
 use query::plan::AllowedIndexes;
-use query::plan::{Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read};
+use query::plan::{
+    BucketStream, Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read,
+};
 use std::sync::Arc;
 use store::{Change, Collection, ReadView};
 
@@ -114,7 +117,7 @@ impl StoreHost {
     fn writable(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
         let c = self.collection(ns)?;
         if c.as_ref()
-            .is_some_and(|c| c.is_view() || crate::ddl::names::is_timeseries(c))
+            .is_some_and(|c| c.is_view() || names::is_timeseries(c))
         {
             bail!(
                 code::COMMAND_NOT_SUPPORTED_ON_VIEW,
@@ -178,7 +181,10 @@ fn check_nullish(coll: &Collection, write: &MergeWrite<'_>) -> Result<()> {
 impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
         let Some(c) = self.collection(ns)? else {
-            return Ok(Resolved::Missing);
+            let series = names::series_of_buckets(&self.service, ns)?;
+            return Ok(series.map_or(Resolved::Missing, |c| Resolved::Buckets {
+                on: c.ns().clone(),
+            }));
         };
         if !c.is_view() {
             return Ok(Resolved::Collection);
@@ -215,6 +221,15 @@ impl Host for StoreHost {
             });
         };
         open_read(coll, read, &self.read_options(read.ns))
+    }
+
+    fn open_buckets(&self, ns: &Namespace) -> Result<Box<dyn BatchStream>> {
+        let coll = self.service.store.collection(ns)?;
+        let stream = coll.and_then(|c| BucketStream::open(&c, &self.view));
+        match stream {
+            Some(stream) => Ok(Box::new(stream)),
+            None => Err(names::not_found(ns)),
+        }
     }
 
     fn allowed_indexes(&self, ns: &Namespace) -> Option<AllowedIndexes> {
@@ -446,7 +461,11 @@ impl Host for StoreHost {
         };
         let options = c.options();
         let id = crate::ddl::describe::id_index(options.doc());
-        let mut all = vec![one("_id_", model::doc! { "_id": 1i32 }.doc(), id.doc(), 0)];
+        let mut all = Vec::new();
+        // Buckets are not found by the ids of their measurements.
+        if !c.is_series() {
+            all.push(one("_id_", model::doc! { "_id": 1i32 }.doc(), id.doc(), 0));
+        }
         for i in c.indexes().iter() {
             let ops = i.accesses();
             all.push(one(i.name(), i.key_pattern(), i.spec(), ops));
@@ -459,7 +478,7 @@ impl Host for StoreHost {
             .service
             .store
             .collection(ns)?
-            .is_some_and(|c| crate::ddl::names::is_timeseries(&c))
+            .is_some_and(|c| names::is_timeseries(&c))
         {
             bail!(
                 40602,

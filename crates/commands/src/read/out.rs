@@ -69,6 +69,9 @@ impl Out {
             (None, None) => DocBuf::new(),
         };
         let fresh = Temporary::create(service, &target.ns, options)?;
+        if existing.is_none() {
+            timeseries::add_own_index(fresh.coll())?;
+        }
         let before = existing.as_deref().map(Shape::of);
         for spec in before.iter().flat_map(|b| &b.indexes) {
             fresh.coll().create_index(spec.clone())?;

@@ -48,14 +48,7 @@ pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -
     let scale = scale.max(1);
     w.put("size", fit(s.size_bytes / scale));
     match options.field("timeseries") {
-        Value::Document(_) => {
-            w.doc("timeseries")
-                .put(
-                    "bucketsNs",
-                    format!("{}.system.buckets.{}", c.ns().db(), c.ns().coll()).as_str(),
-                )
-                .put("bucketCount", 0i32);
-        }
+        Value::Document(_) => put_bucket_stats(c, &mut w.doc("timeseries"))?,
         _ => {
             w.put("count", fit(s.count));
             if s.count > 0 {
@@ -119,6 +112,43 @@ pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -
     Ok(())
 }
 
+/// What was done with the buckets of a time-series collection, and how many there are.
+fn put_bucket_stats(c: &Collection, w: &mut DocWriter<'_>) -> Result<()> {
+    let b = c.bucket_stats()?;
+    let commits = b.inserts + b.updates;
+    let average = |sum: i64, n: i64| sum.checked_div(n).unwrap_or(0);
+    w.put(
+        "bucketsNs",
+        format!("{}.system.buckets.{}", c.ns().db(), c.ns().coll()).as_str(),
+    )
+    .put("bucketCount", fit(b.buckets))
+    .put("avgBucketSize", fit(average(b.bytes, b.buckets)))
+    .put("numBucketInserts", fit(b.inserts))
+    .put("numBucketUpdates", fit(b.updates))
+    .put("numBucketsOpenedDueToMetadata", fit(b.opened_for_metadata))
+    .put("numBucketsClosedDueToCount", fit(b.closed_by_count))
+    .put("numBucketsClosedDueToSize", fit(b.closed_by_size))
+    .put(
+        "numBucketsClosedDueToTimeForward",
+        fit(b.closed_by_time_forward),
+    )
+    .put(
+        "numBucketsClosedDueToTimeBackward",
+        fit(b.closed_by_time_backward),
+    )
+    .put(
+        "numBucketsClosedDueToMemoryThreshold",
+        fit(b.closed_by_memory),
+    )
+    .put("numCommits", fit(commits))
+    .put("numMeasurementsCommitted", fit(b.measurements))
+    .put(
+        "avgNumMeasurementsPerCommit",
+        fit(average(b.measurements, commits)),
+    );
+    Ok(())
+}
+
 /// The document of `$collStats`; `spec` names the parts wanted.
 ///
 /// # Errors
@@ -172,7 +202,7 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
             failed = storage_stats(c, scale, &mut w.doc("storageStats"));
         }
         if let (true, Some(c)) = (spec.contains("count"), c) {
-            // Of a time series MongoDB counts the buckets; there are none.
+            // A time series counts as a view, whose documents are elsewhere.
             w.put(
                 "count",
                 fit(if names::is_timeseries(c) {

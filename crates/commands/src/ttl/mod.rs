@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
-use store::{Change, Collection, Modified, ReadView, Scan, WriteClass};
+use store::{Change, Collection, Modified, ReadView, Scan, SeriesRead, SeriesScan, WriteClass};
 
 /// Documents deleted between two looks at the clock.
 const BATCH_DOCS: usize = 128;
@@ -112,6 +112,8 @@ struct Task {
 enum Walk {
     Planned(PlanStream),
     All(Scan),
+    /// Whole buckets.
+    Series(Box<SeriesScan>),
 }
 
 /// How a task's turn ended.
@@ -264,6 +266,15 @@ impl Monitor {
 
 impl Walk {
     fn open(coll: &Arc<Collection>, expired: &Expired) -> Walk {
+        // A bucket goes when the last measurement that it may hold has expired.
+        let until = expired.until_ms.saturating_sub(coll.bucket_span_ms());
+        let read = SeriesRead {
+            times: Some((i64::MIN, until)),
+            ..SeriesRead::default()
+        };
+        if let Some(scan) = coll.scan_series(&ReadView::LATEST, read, None) {
+            return Walk::Series(Box::new(scan));
+        }
         if expired.reads_all {
             return Walk::All(coll.scan_keys(&ReadView::LATEST, None, None, false));
         }
@@ -296,9 +307,9 @@ impl Walk {
                 }
                 Ok((keys, more))
             }
-            Walk::All(scan) => {
+            Walk::All(_) | Walk::Series(_) => {
                 let (mut arena, mut failed) = (Bump::new(), None);
-                let more = scan.visit(STEP_DOCS, &mut |row| {
+                let each = &mut |row: store::Row<'_>| {
                     arena.reset();
                     match expired.filter.filter.matches(row.doc, &arena, &expired.env) {
                         Ok(true) => keys.push(row.key.to_vec()),
@@ -306,8 +317,20 @@ impl Walk {
                         Err(e) => failed = Some(e),
                     }
                     failed.is_none()
-                })?;
-                scan.pause();
+                };
+                let more = match self {
+                    Walk::All(scan) => {
+                        let more = scan.visit(STEP_DOCS, each);
+                        scan.pause();
+                        more
+                    }
+                    Walk::Series(scan) => {
+                        let more = scan.visit(STEP_DOCS, each);
+                        scan.pause();
+                        more
+                    }
+                    Walk::Planned(_) => Ok(false),
+                }?;
                 failed.map_or(Ok((keys, more)), Err)
             }
         }

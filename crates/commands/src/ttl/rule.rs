@@ -94,6 +94,8 @@ pub(super) struct Expired {
     /// A document may be met more than once; what was met is kept in memory for as long as the walk
     /// lasts.
     pub(super) remembers: bool,
+    /// Everything up to here has expired.
+    pub(super) until_ms: i64,
 }
 
 impl Rule {
@@ -108,7 +110,8 @@ impl Rule {
             ),
             Rule::Field(name, n) => (name.as_str(), *n, None),
         };
-        let until = Value::Date(now_ms.saturating_sub(seconds.saturating_mul(1000)));
+        let until_ms = now_ms.saturating_sub(seconds.saturating_mul(1000));
+        let until = Value::Date(until_ms);
         // Dates compare with dates only. Of several in an array one that is early enough will do:
         // the earliest decides.
         let mut spec = DocBuf::build(|w| {
@@ -139,7 +142,8 @@ impl Rule {
             ..PlanRequest::default()
         };
         let plan = plan_read(c, &want)?;
-        let reads_all = matches!(plan.access, Access::Collection { .. });
+        // Buckets are found by their beginnings.
+        let reads_all = matches!(plan.access, Access::Collection { .. }) && !c.is_series();
         let remembers = plan.index.as_ref().is_some_and(|i| i.is_multikey());
         Ok(Expired {
             filter,
@@ -147,6 +151,7 @@ impl Rule {
             env,
             reads_all,
             remembers,
+            until_ms,
         })
     }
 

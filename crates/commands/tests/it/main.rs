@@ -30,6 +30,7 @@ mod query_settings;
 mod recorded;
 mod retries;
 mod scripts;
+mod series;
 mod snapshots;
 mod tails;
 mod text;

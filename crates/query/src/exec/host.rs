@@ -8,7 +8,7 @@ use super::match_filter::MatchFilter;
 use super::request::{GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved};
 use crate::plan::AllowedIndexes;
 use cipher::Scratch;
-use model::{Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value};
+use model::{Bump, Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, code};
 use operators::{Cx, Env, Frame};
 
 /// A query operator: gives batches of documents when asked.
@@ -100,6 +100,17 @@ pub trait Host: Sync {
     /// # Errors
     /// Those of the store and of the filter.
     fn open(&self, exec: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead>;
+
+    /// Opens a read of the buckets of a time-series collection, as documents.
+    ///
+    /// # Errors
+    /// Those of the store; 26 for any other collection.
+    fn open_buckets(&self, ns: &Namespace) -> Result<Box<dyn BatchStream>> {
+        Err(MongoError::new(
+            code::NAMESPACE_NOT_FOUND,
+            format!("no time-series collection {ns}"),
+        ))
+    }
 
     /// Whether `field` of a collection can be looked up by value cheaply (an index with it first).
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool;

@@ -20,6 +20,11 @@ pub enum Resolved {
         /// An array of stages.
         pipeline: DocBuf,
     },
+    /// The buckets of a time-series collection.
+    Buckets {
+        /// The collection.
+        on: Namespace,
+    },
 }
 
 /// A read of one collection. `filter`, `sort` and `limit` are offers: what the host does not take

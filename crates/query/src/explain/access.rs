@@ -79,7 +79,7 @@ pub(super) fn tree(
             filter: whole(),
             own: model::doc! { "direction": direction(*reverse) },
             stats: stats(m.matched, docs, m.ms),
-            counted: model::doc! { "docsExamined": count(docs) },
+            counted: counted(m),
             inputs: Vec::new(),
         },
         Access::Ids { ids, .. } if ids.len() == 1 && plan.complete => PlanNode {
@@ -127,6 +127,18 @@ pub(super) fn tree(
             fetch(union, if plan.complete { None } else { whole() }, m)
         }
     }
+}
+
+/// Documents looked at; of a time-series collection also how many buckets were unpacked for them,
+/// and of how many the head was enough.
+fn counted(m: &ReadStats) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("docsExamined", count(m.scanned.docs));
+        if let Some(b) = m.scanned.buckets {
+            w.put("bucketsUnpacked", count(b.read))
+                .put("bucketsPassed", count(b.passed));
+        }
+    })
 }
 
 /// A scan of the `_id` index as MongoDB shows it.
@@ -214,7 +226,7 @@ fn fetch(scan: PlanNode, filter: Option<DocBuf>, m: &ReadStats) -> PlanNode {
         filter,
         own: DocBuf::new(),
         stats: stats(m.matched, m.scanned.docs, m.ms),
-        counted: model::doc! { "docsExamined": count(m.scanned.docs), "alreadyHasObj": 0i32 },
+        counted: DocBuf::build(|w| _ = w.put_all(counted(m).doc()).put("alreadyHasObj", 0i32)),
         inputs: vec![scan],
     }
 }
@@ -390,7 +402,7 @@ pub fn measure_distinct(coll: &Arc<Collection>, plan: &Plan, env: &Env) -> Resul
     m.scanned = ScanCounts {
         keys: scan.keys_examined(),
         docs: scan.docs,
-        branches: Vec::new(),
+        ..ScanCounts::default()
     };
     Ok(m)
 }

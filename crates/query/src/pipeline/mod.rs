@@ -1,6 +1,7 @@
 //! Pipelines: parsed once into stages, opened into a chain of pull operators, pulled batch by
 //! batch.
 
+mod buckets;
 mod optimize;
 mod parse;
 
@@ -8,7 +9,8 @@ use crate::exec::{
     BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, ReadRequest, Resolved, drain,
 };
 use crate::stage::{Inside, Kind, MAX_DEPTH, ParseOptions, PipelineSource, Stage, StageTable};
-use model::{Array, Namespace, Result, Value, bail, code};
+use buckets::ReadBuckets;
+use model::{Array, DocBuf, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use std::sync::{Arc, OnceLock};
 
@@ -199,8 +201,12 @@ impl Pipeline {
             let Some(ns) = top.reads() else {
                 return Ok((whole, false));
             };
-            let (on, pipeline) = match exec.host.resolve(ns)? {
-                Resolved::View { on, pipeline } => (on, pipeline),
+            let (on, pipeline, first) = match exec.host.resolve(ns)? {
+                Resolved::View { on, pipeline } => (on, pipeline, None),
+                Resolved::Buckets { on } => {
+                    let read: Arc<dyn Stage> = Arc::new(ReadBuckets { on: on.clone() });
+                    (on, DocBuf::new(), Some(read))
+                }
                 Resolved::Collection => return Ok((whole, false)),
                 Resolved::Missing => return Ok((whole, true)),
             };
@@ -223,6 +229,7 @@ impl Pipeline {
                         {ns} has stages of its own"
                 );
             }
+            below.stages.extend(first);
             below.stages.extend(top.stages.iter().cloned());
             if self.optimize {
                 below.stages = optimize::optimize(below.stages, &mut cx);

@@ -4,7 +4,7 @@ use super::bounds::FieldBounds;
 use crate::exec::SortPattern;
 use model::Timestamp;
 use std::sync::Arc;
-use store::{Index, KeyInterval, ReadView};
+use store::{Index, KeyInterval, ReadView, SeriesRead};
 
 /// Where documents are read from.
 #[derive(Clone)]
@@ -70,6 +70,8 @@ pub struct Plan {
     pub multikey: u32,
     /// Where the log is read: first and last time of entries that may match.
     pub times: Option<(Timestamp, Timestamp)>,
+    /// What of a time-series collection is read.
+    pub series: Option<SeriesRead>,
     /// The state to read.
     pub view: ReadView,
     /// Bounds per field of the index (of `_id`, when that is read).
@@ -92,6 +94,7 @@ impl Plan {
             index: None,
             multikey,
             times: None,
+            series: None,
             view,
             bounds: Vec::new(),
             complete: false,

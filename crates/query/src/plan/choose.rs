@@ -9,9 +9,10 @@ use super::id_path::by_id;
 use super::index_path::by_index;
 use super::log_times;
 use super::min_max;
-use super::request::{AllowedIndexes, Hint, PlanRequest};
-use super::{score, text};
-use crate::exec::{MatchFilter, SortBy, SortPattern};
+use super::request::{AllowedIndexes, Hint, PlanRequest, natural_sort};
+use super::{score, series, text};
+use crate::exec::MatchFilter;
+use model::bucket::SeriesOptions;
 use model::{Doc, MongoError, Result};
 use operators::filter::Node;
 use std::sync::Arc;
@@ -52,6 +53,9 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     // A `$text` must be bound to its index even then.
     if impossible && request.hint.is_none() && text.is_none() {
         return Ok(Plan::nothing());
+    }
+    if let Some(options) = SeriesOptions::of(coll.options().doc()) {
+        return series::plan(coll, &options, request, root);
     }
     let natural = natural_sort(request.sort, coll.is_log());
     let indexes = coll.readable_indexes(request.view);
@@ -142,7 +146,8 @@ fn is_one(plan: &Plan) -> bool {
 /// The bounded index plans that were considered and rejected, for explain.
 pub fn alternatives(coll: &Collection, request: &PlanRequest<'_>, taken: &Plan) -> Vec<Plan> {
     let root = request.filter.map_or(&ALL, |f| f.filter.root());
-    if request.hint.is_some() || !matches!(taken.access, Access::Index { .. }) {
+    let others = matches!(taken.access, Access::Index { .. }) && taken.series.is_none();
+    if request.hint.is_some() || !others {
         return Vec::new();
     }
     let others = coll.readable_indexes(request.view);
@@ -152,17 +157,6 @@ pub fn alternatives(coll: &Collection, request: &PlanRequest<'_>, taken: &Plan) 
         .filter_map(|i| by_index(i, request, root, false).map(|(_, p)| p))
         .filter(|p| p.bounds.first().is_some_and(|b| !b.is_all()))
         .collect()
-}
-
-/// `{$natural: ±1}` as a sort order. The natural order of the log is that of its times.
-fn natural_sort(sort: Option<&SortPattern>, log: bool) -> Option<bool> {
-    let [only] = sort?.parts() else { return None };
-    match &only.by {
-        SortBy::Path(p) if p.as_str() == "$natural" || log && p.as_str() == "ts" => {
-            Some(!only.ascending)
-        }
-        _ => None,
-    }
 }
 
 fn hinted(

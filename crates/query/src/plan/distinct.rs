@@ -25,6 +25,10 @@ pub fn distinct_plan(
     chosen: &Plan,
     field: &str,
 ) -> Option<Plan> {
+    // The entries of buckets have no values of measurements.
+    if chosen.series.is_some() {
+        return None;
+    }
     let fits = |i: &Index| {
         let first = i.fields().first();
         i.multikey_bits() == 0

@@ -87,7 +87,12 @@ pub(super) fn by_index(
 
 /// The bounds that a filter puts on each field of an index; `multikey` has a bit for each field
 /// that may have several values in one document.
-fn field_bounds(index: &Index, multikey: u32, root: &Node, fits: bool) -> Vec<FieldBounds> {
+pub(super) fn field_bounds(
+    index: &Index,
+    multikey: u32,
+    root: &Node,
+    fits: bool,
+) -> Vec<FieldBounds> {
     let mut fields: Vec<FieldBounds> = Vec::new();
     for (n, f) in index.fields().iter().enumerate() {
         let several = multikey & (1 << n.min(31)) != 0;

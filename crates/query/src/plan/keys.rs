@@ -57,8 +57,8 @@ pub struct MatchingKeys {
 
 impl MatchingKeys {
     /// Opens a plan. When it reads an index, the state of now is fixed: a document that a write
-    /// moves forward in the index is not met again. Documents read by `_id` or as they lie do not
-    /// move.
+    /// moves forward in the index, or from one bucket to another, is not met again. Documents read
+    /// by `_id` or as they lie do not move.
     ///
     /// # Errors
     /// Engine failures.
@@ -66,7 +66,7 @@ impl MatchingKeys {
         let moves = matches!(
             plan.access,
             Access::Index { .. } | Access::Union { .. } | Access::Text { .. }
-        );
+        ) || plan.series.is_some();
         let view = if moves && !plan.view.is_fixed() {
             coll.snapshot()?
         } else {

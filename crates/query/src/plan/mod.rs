@@ -25,6 +25,7 @@ mod request;
 mod row_metadata;
 mod scan;
 mod score;
+mod series;
 mod text;
 
 pub use access::{Access, Plan};
@@ -36,3 +37,4 @@ pub use open::{ReadOptions, open_read};
 pub use read::{PlanStream, ScanCounts, count_matches, each_match, scan_counted};
 pub use request::{AllowedIndexes, Hint, PlanRequest};
 pub(crate) use row_metadata::{INDEX_KEY, RECORD_ID};
+pub use series::BucketStream;

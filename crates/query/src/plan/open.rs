@@ -5,6 +5,7 @@ use super::choose::plan_read;
 use super::distinct::{DistinctStream, distinct_plan};
 use super::read::PlanStream;
 use super::request::{AllowedIndexes, Hint, PlanRequest};
+use super::series::columns;
 use crate::exec::{BatchStream, OpenedRead, ReadRequest};
 use crate::near::{self, NearStream};
 use model::{Doc, Result};
@@ -56,7 +57,11 @@ pub fn open_read(
     options: &ReadOptions<'_>,
 ) -> Result<OpenedRead> {
     let request = PlanRequest::of(read, options);
-    let plan = plan_read(&coll, &request)?;
+    let mut plan = plan_read(&coll, &request)?;
+    if let (Some(series), Some(fields), false) = (&mut plan.series, read.fields, read.row_metadata)
+    {
+        series.fields = columns(read.filter.map(Arc::as_ref), fields);
+    }
     if let Some(field) = read.distinct.filter(|_| !read.row_metadata)
         && let Some(plan) = distinct_plan(&coll, &request, &plan, field)
         && let Some(stream) = DistinctStream::open(coll.clone(), &plan)

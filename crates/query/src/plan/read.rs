@@ -9,7 +9,7 @@ use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use model::{Bump, Doc, Result};
 use operators::{Cx, Env};
 use std::sync::Arc;
-use store::{Collection, ReadView, Row};
+use store::{BucketsRead, Collection, ReadView, Row};
 
 /// Documents examined between two looks at the clock.
 const STEP_DOCS: usize = 1024;
@@ -303,6 +303,8 @@ pub struct ScanCounts {
     pub docs: u64,
     /// The same of each branch of a union.
     pub branches: Vec<ScanCounts>,
+    /// Of a time-series collection.
+    pub buckets: Option<BucketsRead>,
 }
 
 /// Walks a plan, counting; `each` is shown the matches (without a document where only entries are
@@ -331,8 +333,7 @@ pub fn scan_counted(
         }
         return Ok(ScanCounts {
             keys: scan.keys_examined(),
-            docs: 0,
-            branches: Vec::new(),
+            ..ScanCounts::default()
         });
     }
     let mut arena = Bump::new();
@@ -362,7 +363,7 @@ pub fn scan_counted(
             .map(|keys| ScanCounts {
                 keys,
                 docs: keys,
-                branches: Vec::new(),
+                ..ScanCounts::default()
             })
             .collect(),
         _ => Vec::new(),
@@ -371,5 +372,9 @@ pub fn scan_counted(
         keys: scan.keys_examined(),
         docs,
         branches,
+        buckets: match &scan {
+            PlanScan::Series(s) => Some(s.counts()),
+            _ => None,
+        },
     })
 }

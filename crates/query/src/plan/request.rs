@@ -1,6 +1,6 @@
 //! What the planner is asked: filter, order and what the client says about the access path.
 
-use crate::exec::{MatchFilter, SortPattern};
+use crate::exec::{MatchFilter, SortBy, SortPattern};
 use model::{Doc, MongoError, OwnedValue, Result, Value};
 use store::ReadView;
 
@@ -90,4 +90,15 @@ pub struct PlanRequest<'r> {
     pub view: Option<&'r ReadView>,
     /// The only indexes to consider; `None` is all.
     pub allowed: Option<&'r AllowedIndexes>,
+}
+
+/// `{$natural: ±1}` as a sort order. The natural order of the log is that of its times.
+pub(super) fn natural_sort(sort: Option<&SortPattern>, log: bool) -> Option<bool> {
+    let [only] = sort?.parts() else { return None };
+    match &only.by {
+        SortBy::Path(p) if p.as_str() == "$natural" || log && p.as_str() == "ts" => {
+            Some(!only.ascending)
+        }
+        _ => None,
+    }
 }

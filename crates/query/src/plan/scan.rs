@@ -8,7 +8,7 @@ use operators::Env;
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use store::{Collection, EachRow, Header, IndexScan, ReadView, Row, Scan, TermsScan};
+use store::{Collection, EachRow, Header, IndexScan, ReadView, Row, Scan, SeriesScan, TermsScan};
 
 /// Rows a branch of a merge reads ahead.
 const AHEAD: usize = 8;
@@ -17,6 +17,7 @@ const AHEAD: usize = 8;
 pub(super) enum PlanScan {
     Nothing,
     Records(Scan),
+    Series(Box<SeriesScan>),
     Index(IndexScan),
     /// Encoded ids still to be read, last first.
     Ids {
@@ -30,6 +31,9 @@ pub(super) enum PlanScan {
 impl PlanScan {
     pub(super) fn open(coll: &Arc<Collection>, view: &ReadView, plan: &Plan) -> PlanScan {
         examined::opened(plan);
+        if let Some(scan) = series(coll, view, plan) {
+            return PlanScan::Series(Box::new(scan));
+        }
         match &plan.access {
             Access::Nothing => PlanScan::Nothing,
             Access::Collection { reverse } => PlanScan::Records(match plan.times {
@@ -105,6 +109,7 @@ impl PlanScan {
         match self {
             PlanScan::Nothing => Ok(false),
             PlanScan::Records(s) => s.visit(max, f),
+            PlanScan::Series(s) => s.visit(max, f),
             PlanScan::Index(i) => i.visit(max, f),
             PlanScan::Union(u) => u.visit(coll, env, max, f),
             PlanScan::Terms(t) => t.visit(max, &|| env.check_interrupt(), f),
@@ -120,6 +125,7 @@ impl PlanScan {
     pub(super) fn pause(&mut self) {
         match self {
             PlanScan::Records(s) => s.pause(),
+            PlanScan::Series(s) => s.pause(),
             PlanScan::Index(i) => i.pause(),
             PlanScan::Union(u) => u.pause(),
             PlanScan::Nothing | PlanScan::Ids { .. } | PlanScan::Terms(_) => {}
@@ -132,9 +138,24 @@ impl PlanScan {
             PlanScan::Index(i) => i.keys_examined(),
             PlanScan::Union(u) => u.keys_examined(),
             PlanScan::Terms(t) => t.keys_examined(),
+            PlanScan::Series(s) => s.counts().keys,
             PlanScan::Nothing | PlanScan::Records(_) | PlanScan::Ids { .. } => 0,
         }
     }
+}
+
+/// The scan of a time-series collection.
+fn series(coll: &Arc<Collection>, view: &ReadView, plan: &Plan) -> Option<SeriesScan> {
+    let read = plan.series.clone()?;
+    let by = match (&plan.access, &plan.index) {
+        (Access::Nothing, _) => return None,
+        (Access::Index { intervals, .. }, Some(index)) => {
+            let intervals = intervals.clone();
+            Some(coll.scan_index(view, index, plan.multikey, intervals, false))
+        }
+        _ => None,
+    };
+    coll.scan_series(view, read, by)
 }
 
 /// A row read ahead.

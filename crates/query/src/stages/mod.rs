@@ -47,6 +47,7 @@ pub(crate) mod skip;
 pub(crate) mod sort;
 mod sort_by_count;
 mod union_with;
+mod unpack_bucket;
 mod unwind;
 mod variables;
 mod window;
@@ -92,6 +93,7 @@ pub static TABLE: StageTable = StageTable(&[
     sort::STAGES,
     sort_by_count::STAGES,
     union_with::STAGES,
+    unpack_bucket::STAGES,
     unwind::STAGES,
 ]);
 

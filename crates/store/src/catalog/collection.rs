@@ -3,6 +3,7 @@
 //! inside the gate, changes close it.
 //! Must not know: how documents are read (`view`) or written (`write`, `ddl`).
 
+use crate::catalog::buckets::OpenBuckets;
 use crate::catalog::live::{Live, Order};
 use crate::catalog::row::{CatalogRow, Kind};
 use crate::catalog::shared::Shared;
@@ -12,6 +13,7 @@ use crate::gate::{Closing, Entered, Gate};
 use crate::index::Index;
 use crate::log::{Concerned, Log};
 use arc_swap::{ArcSwap, Guard};
+use model::bucket::SeriesOptions;
 use model::{Collate, Doc, DocBuf, ErrorKind, Namespace, Result, Value};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -35,6 +37,8 @@ pub struct Collection {
     pub(crate) live: Live,
     pub(crate) id_collate: Option<Arc<dyn Collate>>,
     pub(crate) capped: CappedGuards,
+    /// The open buckets of a time-series collection.
+    pub(crate) buckets: OpenBuckets,
     /// Where its changes are logged.
     pub(crate) log: Option<Arc<Log>>,
     /// Whom its changes concern.
@@ -55,6 +59,8 @@ pub(crate) struct State {
     pub(crate) capped: bool,
     /// The log keeps documents before their changes.
     pub(crate) images: bool,
+    /// What the options say of the buckets of a time series.
+    pub(crate) series: Option<Arc<SeriesOptions>>,
 }
 
 /// What only capped collections have.
@@ -152,11 +158,13 @@ impl Collection {
                 dropped: false,
                 capped: is_capped(options),
                 images: keeps_images(options),
+                series: SeriesOptions::of(options).map(Arc::new),
             }),
             gate: Arc::default(),
             live: Live::new(counts, in_order, order, shared.order_bytes.clone()),
             id_collate,
             capped: CappedGuards::default(),
+            buckets: OpenBuckets::default(),
             log: shared.log.clone().filter(|_| is_logged(&ns)),
             concerned: Concerned::by(ns.db(), Some(ns.coll())),
             gone: AtomicBool::new(false),
@@ -227,6 +235,14 @@ impl Collection {
     /// True when the oldest documents go as new ones come.
     pub fn is_capped(&self) -> bool {
         self.state.load().capped
+    }
+    /// True for a time-series collection.
+    pub fn is_series(&self) -> bool {
+        self.state.load().series.is_some()
+    }
+    /// What its options say of its buckets; `None` when it is no time series.
+    pub(crate) fn series_options(&self) -> Option<Arc<SeriesOptions>> {
+        self.state.load().series.clone()
     }
     /// The state of this moment. It may be another a moment later, unless the caller is inside the
     /// gate.

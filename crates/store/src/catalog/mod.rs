@@ -1,6 +1,7 @@
 //! What exists: catalog rows, identifiers, open collections, and what of dropped ones is still on
 //! disk. Must not know: how documents are read or written.
 
+pub(crate) mod buckets;
 pub(crate) mod collection;
 pub(crate) mod dropped;
 mod live;

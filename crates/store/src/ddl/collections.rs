@@ -10,6 +10,7 @@ use crate::format::meta;
 use crate::gate::Closing;
 use crate::log::Concerned;
 use crate::store::Store;
+use model::bucket::SeriesOptions;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use std::sync::Arc;
 use storage::{CommitPos, Table, WriteBatch};
@@ -117,7 +118,8 @@ impl Store {
         self.shared.commit(unit.then(gone))?;
         drop(closed);
         self.shared.remove_leftovers(&leftovers);
-        Ok(Some(state.indexes.len() + usize::from(!c.is_view())))
+        let by_id = !c.is_view() && !c.is_series();
+        Ok(Some(state.indexes.len() + usize::from(by_id)))
     }
 
     /// Renames; with `drop_target` an existing target goes in the same commit.
@@ -279,6 +281,7 @@ impl Collection {
                 self.write_order()?;
             }
             state.images = keeps_images(options.doc());
+            state.series = SeriesOptions::of(options.doc()).map(Arc::new);
             state.options = Arc::new(options);
             state.capped = capped;
             Ok(())

@@ -7,7 +7,6 @@ use crate::catalog::Collection;
 use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
 use crate::error;
-use crate::format::record;
 use crate::index::{Index, KeySet};
 use crate::locks::{KeyId, KeyIds};
 use crate::write::duplicate::duplicate_key;
@@ -337,9 +336,11 @@ impl Collection {
             {
                 return Ok(());
             }
-            let Some((_, doc)) = record::read(&b.value) else {
-                return Err(error::corrupt("a record"));
+            let doc = match self.indexed_document(index, key, &b.value)? {
+                Some(doc) => doc,
+                None => return Ok(()),
             };
+            let doc = doc.doc();
             index.keys_of_new(doc, &mut b.set)?;
             check_length(index, &b.set, key.len(), engine.caps().key_bytes_max)?;
             if index.is_unique() {

@@ -104,11 +104,13 @@ impl Collection {
     fn leftovers(&self, state: &State, batch: &mut WriteBatch) -> Vec<Leftover> {
         batch.delete(Table::Meta, &meta::counter(self.ident));
         batch.delete(Table::Meta, &meta::unordered(self.ident));
+        batch.delete(Table::Meta, &meta::buckets(self.ident));
         if self.is_view() {
             return Vec::new();
         }
         let mut all: Vec<Leftover> = state.indexes.iter().map(|i| self.leftover(i)).collect();
-        if state.capped {
+        // Of a time-series collection the marks of open buckets.
+        if state.capped || state.series.is_some() {
             all.push(Leftover {
                 ident: self.ident,
                 table: Table::Cap,

@@ -40,6 +40,11 @@ pub fn counter(ident: u32) -> [u8; 5] {
     tagged(b'n', ident)
 }
 
+/// `b ident` -> counter pair of a time-series collection: buckets, and bytes of their heads.
+pub fn buckets(ident: u32) -> [u8; 5] {
+    tagged(b'b', ident)
+}
+
 /// `d ident` -> numbers of the tables whose keys are dropped but may still lie on disk.
 pub fn dropped(ident: u32) -> [u8; 5] {
     tagged(b'd', ident)

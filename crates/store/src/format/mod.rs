@@ -1,11 +1,14 @@
 //! Every byte that reaches the disk is laid out here and described in `docs/on-disk.md`.
 
+pub(crate) mod bucket;
 pub mod decode;
 pub mod diff;
+mod ints;
 pub mod keys;
 pub(crate) mod log;
 pub mod meta;
 pub mod record;
+mod table;
 
 /// Version of the layout as a whole; a server refuses a newer one.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;

@@ -1,6 +1,8 @@
 //! Reading. Promises: every read goes through a `ReadView`; a scan keeps a position between calls
 //! and, of the engine, nothing but the view it was given. Must not know: how documents are written.
 
+pub(crate) mod bucket_facts;
+pub(crate) mod buckets;
 pub(crate) mod capped;
 pub(crate) mod index_scan;
 mod log_scan;
@@ -9,7 +11,6 @@ mod overlay;
 pub(crate) mod point;
 pub(crate) mod rows;
 pub(crate) mod scan;
-mod series;
 pub(crate) mod text_scan;
 
 pub(crate) use made::Made;

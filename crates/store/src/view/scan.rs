@@ -5,10 +5,10 @@ use crate::catalog::Collection;
 use crate::error;
 use crate::format::record;
 use crate::view::ReadView;
+use crate::view::buckets::{SeriesRead, SeriesScan};
 use crate::view::capped::CappedScan;
 use crate::view::log_scan::LogScan;
 use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
-use crate::view::series::Series;
 use model::{Result, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,6 +47,8 @@ enum Order {
     Capped(CappedScan),
     /// The entries of the log.
     Log(LogScan),
+    /// Bucket after bucket.
+    Series(Box<SeriesScan>),
 }
 
 impl Collection {
@@ -62,8 +64,11 @@ impl Collection {
             scan.order = Order::Capped(CappedScan::new(view.clone(), reverse));
             return scan;
         }
+        if let Order::Series(_) = scan.order {
+            return scan;
+        }
         let options = self.options();
-        let by_arrival = !self.live.is_in_order() || options.doc().contains("timeseries");
+        let by_arrival = !self.live.is_in_order();
         // A clustered collection is in the order of its ids by definition.
         if by_arrival
             && self.count() <= NATURAL_ORDER_DOCS
@@ -100,7 +105,7 @@ impl Collection {
     }
 
     /// A scan in key (`_id`) order between two encoded `_id` bounds (lower included, upper
-    /// excluded).
+    /// excluded). A time-series collection, which has no such order, is scanned in its own.
     pub fn scan_keys(
         self: &Arc<Self>,
         view: &ReadView,
@@ -113,6 +118,11 @@ impl Collection {
             Some(b) => [&low[..], b].concat(),
             None => otherwise.to_vec(),
         };
+        let read = SeriesRead {
+            reverse,
+            ..SeriesRead::default()
+        };
+        let series = self.scan_series(view, read, None);
         Scan {
             coll: self.clone(),
             view: view.clone(),
@@ -121,7 +131,7 @@ impl Collection {
             upper: bound(upper, up),
             last: None,
             cursor: None,
-            order: Order::Key,
+            order: series.map_or(Order::Key, |s| Order::Series(Box::new(s))),
             tail: false,
             done: false,
         }
@@ -164,6 +174,7 @@ impl Scan {
                 self.done = !more && !self.tail;
                 return Ok(more);
             }
+            Order::Series(series) => series.visit(max, f)?,
             Order::Key | Order::Insertion => self.visit_keys(max, f)?,
             Order::Known { .. } => self.visit_known(max, f)?,
             Order::Listed { .. } => self.visit_listed(max, f)?,
@@ -212,6 +223,7 @@ impl Scan {
         match &mut self.order {
             Order::Capped(capped) => capped.pause(),
             Order::Log(log) => log.pause(),
+            Order::Series(series) => series.pause(),
             Order::Key | Order::Insertion | Order::Known { .. } | Order::Listed { .. } => {}
         }
     }
@@ -242,16 +254,15 @@ impl Scan {
     fn prepare_insertion_order(&mut self, after: Option<u64>) -> Result<()> {
         let coll = self.coll.clone();
         let live = &coll.live;
-        let series = Series::of(self.coll.options().doc());
-        if self.view.is_fixed() || series.is_some() {
-            return self.list(series, after);
+        if self.view.is_fixed() {
+            return self.list(after);
         }
         let end = live.next_seq();
         if live.inserted_after(None, end, false, 0).is_none() {
             if !live.begin_listing() {
-                return self.list(None, after);
+                return self.list(after);
             }
-            let read = self.read_sequences(&mut None);
+            let read = self.read_sequences();
             let keys = read.as_ref().ok().cloned();
             live.end_listing(keys);
             read?;
@@ -260,14 +271,11 @@ impl Scan {
         Ok(())
     }
 
-    fn read_sequences(&mut self, series: &mut Option<Series>) -> Result<BTreeMap<u64, Box<[u8]>>> {
+    fn read_sequences(&mut self) -> Result<BTreeMap<u64, Box<[u8]>>> {
         let mut keys = BTreeMap::new();
         let mut cursor = self.open_cursor()?;
         let each = &mut |key: &[u8], value: &[u8]| {
-            if let Some((h, doc)) = record::read(value) {
-                if let Some(s) = series {
-                    s.add(h.insert_seq, doc);
-                }
+            if let Some((h, _)) = record::read(value) {
                 keys.insert(h.insert_seq, Box::from(key));
             }
             true
@@ -277,13 +285,8 @@ impl Scan {
     }
 
     /// Lists the keys behind `after` for this scan alone.
-    fn list(&mut self, mut series: Option<Series>, after: Option<u64>) -> Result<()> {
-        let mut all: Vec<(u64, Box<[u8]>)> =
-            self.read_sequences(&mut series)?.into_iter().collect();
-        if let Some(s) = series {
-            let place = s.places();
-            all.sort_by_key(|(seq, _)| place.get(seq).copied());
-        }
+    fn list(&mut self, after: Option<u64>) -> Result<()> {
+        let mut all: Vec<(u64, Box<[u8]>)> = self.read_sequences()?.into_iter().collect();
         if self.reverse {
             all.reverse();
         }
@@ -312,7 +315,7 @@ impl Scan {
             else {
                 // The collection has grown beyond what it keeps the order of.
                 let after = *last;
-                self.list(None, after)?;
+                self.list(after)?;
                 return Ok(true);
             };
             if next.is_empty() {

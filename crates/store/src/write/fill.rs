@@ -198,7 +198,7 @@ impl Collection {
 }
 
 /// The recorded effect of a change.
-fn changed(keep: Keep, old: Doc<'_>, new: Option<Doc<'_>>) -> Effect {
+pub(super) fn changed(keep: Keep, old: Doc<'_>, new: Option<Doc<'_>>) -> Effect {
     match (keep, new) {
         (Keep::Fact | Keep::Id, Some(_)) => Effect::Updated,
         (Keep::Fact | Keep::Id, None) => Effect::Deleted,

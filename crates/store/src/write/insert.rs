@@ -32,7 +32,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes of index keys after which a commit takes no further document.
 const CHUNK_KEY_BYTES: usize = 8 << 20;
 /// Sequence numbers reserved at a time by collections whose ids come out of order.
-const SEQ_BLOCK: u64 = 1 << 16;
+pub(super) const SEQ_BLOCK: u64 = 1 << 16;
 /// Buffers of a thread larger than this are given back after use.
 const SCRATCH_BYTES_MAX: usize = 4 << 20;
 
@@ -171,6 +171,9 @@ impl Collection {
             done.errors = (0..refused).map(|i| (i, e.clone())).collect();
             done.seen = refused;
             return Ok(());
+        }
+        if self.is_series() {
+            return self.insert_measurements(docs, ordered, mode, done, told);
         }
         let mut at = 0;
         while at < docs.len() {
@@ -570,7 +573,7 @@ impl Scratch {
 }
 
 /// The recorded effect of an insert.
-fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
+pub(super) fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
     match keep {
         Keep::Fact => Effect::Inserted,
         Keep::Id => Effect::Upserted(model::doc! { "_id": doc.field("_id") }),

@@ -13,5 +13,7 @@ pub(crate) mod insert;
 mod logged;
 mod mode;
 pub(crate) mod modify;
+mod series;
+mod series_change;
 pub(crate) mod session;
 pub(crate) mod transaction;

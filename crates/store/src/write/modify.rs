@@ -180,6 +180,10 @@ impl Collection {
         decide: &mut Decide<'_>,
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
+        // Those of one bucket change at once.
+        if self.is_series() {
+            return self.modify_chunk(record_keys, decide, &mut Mode::Direct, each);
+        }
         let document_bytes = (self.size_bytes() / self.count().max(1)).max(1);
         let step = (CHUNK_BYTES / document_bytes).clamp(1, CHUNK_DOCS) as usize;
         for (n, chunk) in record_keys.chunks(step).enumerate() {
@@ -195,6 +199,20 @@ impl Collection {
     }
 
     fn modify_chunk(
+        &self,
+        keys: &[&[u8]],
+        decide: &mut Decide<'_>,
+        mode: &mut Mode<'_, '_>,
+        each: &mut dyn FnMut(usize, Modified),
+    ) -> Result<()> {
+        match self.is_series() {
+            true => self.modify_measurements(keys, decide, mode, each),
+            false => self.modify_records(keys, decide, mode, each),
+        }
+    }
+
+    /// The same, of documents that are records of their own.
+    pub(super) fn modify_records(
         &self,
         keys: &[&[u8]],
         decide: &mut Decide<'_>,
@@ -278,7 +296,7 @@ impl Collection {
         filled.failure.map_or(Ok(()), Err)
     }
 
-    fn commit_modify(
+    pub(super) fn commit_modify(
         &self,
         s: &mut Scratch,
         filled: &Filled,

@@ -9,6 +9,7 @@ mod on_disk;
 mod regressions;
 mod repairs;
 mod schema;
+mod series;
 mod uncommitted;
 
 use model::{DocBuf, Namespace, doc};

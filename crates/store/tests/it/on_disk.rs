@@ -89,3 +89,38 @@ fn documented_session_rows_are_the_stores() {
     assert_eq!(value, documented("the same, then statement 5 deleted"));
     assert_eq!(record.find(5), Some(&store::Effect::Deleted));
 }
+
+#[test]
+fn documented_rows_of_buckets_are_the_stores() {
+    use storage::{MemoryEngine, Reader, Table};
+    let text = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/on-disk.md"
+    ))
+    .unwrap();
+    let documented = |name: &str| {
+        let row = text
+            .lines()
+            .find(|l| l.starts_with(&format!("| {name} |")))
+            .unwrap_or_else(|| panic!("no row {name}"));
+        let hex = row.rsplit('|').nth(1).unwrap().trim();
+        hex.split(' ')
+            .map(|b| u8::from_str_radix(b, 16).unwrap())
+            .collect::<Vec<u8>>()
+    };
+    let engine = std::sync::Arc::new(MemoryEngine::new());
+    let store = crate::open(&engine);
+    let ns = model::Namespace::new("db", "s").unwrap();
+    let options = doc! { "timeseries": { "timeField": "t", "metaField": "m",
+    "granularity": "seconds", "bucketMaxSpanSeconds": 3600i32 } };
+    let c = store.create_collection(&ns, options, [7; 16]).unwrap();
+    let measured = doc! { "t": Value::Date(0), "m": "x", "_id": 1i32 };
+    c.insert(&[measured.doc()], true).unwrap();
+    let mut key = Vec::new();
+    c.record_key(&Value::Null, &mut key);
+    key.truncate(4);
+    key.extend(documented("key of the bucket"));
+    let mut value = Vec::new();
+    assert!(engine.get(Table::Doc, &key, &mut value).unwrap());
+    assert_eq!(value, documented("head, open, metadata \"x\""));
+}

@@ -9,6 +9,7 @@ use model::{Array, Doc, Result, Value};
 
 /// Stages that see nothing but the documents that come to them.
 const PURE: &[&str] = &[
+    "$_internalUnpackBucket",
     "$addFields",
     "$bucket",
     "$bucketAuto",

@@ -5,6 +5,7 @@ use super::arguments::{arguments, own_namespace, plain_find};
 use super::explained::{Explained, Level};
 use crate::crud::args::read::{COUNT, DISTINCT, FIND};
 use crate::crud::args::{CountArgs, DistinctArgs, FindArgs};
+use crate::ddl::names;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::read::{CollationArg, StoreHost, environment, shape};
@@ -38,7 +39,11 @@ pub(super) fn explain_read<'a>(
     let exec = ExecContext::new(&env, &host);
     let own = own.as_str().unwrap_or_default();
     let query = parse(cx, name, &ns, own, inner, &env, in_force)?;
-    if coll.as_ref().is_some_and(|c| c.is_view()) {
+    let by_pipeline = match &coll {
+        None => names::series_of_buckets(cx.service, &ns)?.is_some(),
+        Some(c) => c.is_view(),
+    };
+    if by_pipeline {
         let pipeline = Pipeline::parse(
             &mut ParseCx::new(&env),
             query.on_view.doc().as_array(),

@@ -1,0 +1,236 @@
+//! Reading time-series collections: which buckets a filter leaves, by an index of metadata and time
+//! or by their times alone, which columns are needed, and the buckets themselves as documents. Must
+//! not know: how buckets are stored.
+
+use super::access::{Access, Plan};
+use super::best::usable;
+use super::bounds::{FieldBounds, conjuncts};
+use super::index_bounds::{collation_fits, intervals, sparse_is_enough};
+use super::index_path::field_bounds;
+use super::request::{Hint, PlanRequest, natural_sort};
+use super::score;
+use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
+use model::bucket::{Bucket, SeriesOptions, bucket_id};
+use model::{MongoError, Result, Value};
+use operators::filter::{CompareOp, Node, Test};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use store::{Collection, Index, ReadView, SeriesRead, SeriesScan};
+
+/// Chooses how to read a time-series collection.
+///
+/// # Errors
+/// 2 BadValue for a hint that names no index.
+pub(super) fn plan(
+    coll: &Collection,
+    options: &SeriesOptions,
+    request: &PlanRequest<'_>,
+    root: &Node,
+) -> Result<Plan> {
+    let natural = natural_sort(request.sort, false);
+    let reverse = match request.hint {
+        Some(Hint::Natural { reverse }) => *reverse,
+        _ => natural.unwrap_or(false),
+    };
+    let sorted = request.sort.is_none() || natural == Some(reverse);
+    let series = Some(SeriesRead {
+        times: times_of(root, &options.time),
+        fields: None,
+        reverse,
+    });
+    let by_index = match natural {
+        Some(_) => None,
+        None => best(coll, options, request, root)?,
+    };
+    let plan = by_index.unwrap_or_else(|| Plan::of(Access::Collection { reverse }, sorted));
+    Ok(Plan {
+        series,
+        sorted,
+        complete: false,
+        ..plan
+    })
+}
+
+fn best(
+    coll: &Collection,
+    options: &SeriesOptions,
+    request: &PlanRequest<'_>,
+    root: &Node,
+) -> Result<Option<Plan>> {
+    let indexes = coll.readable_indexes(request.view);
+    let hinted = match request.hint {
+        None => None,
+        Some(Hint::Natural { .. }) => return Ok(None),
+        Some(hint) => match named(&indexes, hint) {
+            Some(index) => Some(index.name().to_owned()),
+            // The indexes that every such collection has by itself.
+            None if is_own(options, hint) => None,
+            None => {
+                return Err(MongoError::bad_value(format!(
+                    "error processing query: planner returned error :: caused by :: hint \
+                        provided does not correspond to an existing index: {hint:?}"
+                )));
+            }
+        },
+    };
+    let allowed = |i: &&Arc<Index>| {
+        let list = request.allowed;
+        list.is_none_or(|a| a.has(i.name(), i.key_pattern()))
+            && hinted.as_deref().is_none_or(|name| i.name() == name)
+            && coll.is_index_of_buckets(i)
+    };
+    let mut best: Option<(u32, Plan)> = None;
+    for index in indexes.iter().filter(usable).filter(allowed) {
+        if let Some((score, plan)) = by_index(index, options, request, root)
+            && best.as_ref().is_none_or(|(s, _)| score > *s)
+        {
+            best = Some((score, plan));
+        }
+    }
+    Ok(best.map(|(_, plan)| plan))
+}
+
+fn named<'i>(indexes: &'i [Arc<Index>], hint: &Hint) -> Option<&'i Arc<Index>> {
+    indexes
+        .iter()
+        .filter(|i| i.is_ready())
+        .find(|i| match hint {
+            Hint::Name(n) => i.name() == n,
+            Hint::Key(k) => model::compare::compare_docs(i.key_pattern(), k.doc(), None).is_eq(),
+            Hint::Natural { .. } => false,
+        })
+}
+
+fn is_own(options: &SeriesOptions, hint: &Hint) -> bool {
+    let meta = options.meta.as_deref().unwrap_or_default();
+    match hint {
+        Hint::Name(n) => n == "_id_" || *n == format!("{meta}_1_{}_1", options.time),
+        Hint::Key(k) => {
+            let names: Vec<&str> = k.doc().iter().map(|(name, _)| name).collect();
+            names == ["_id"] || names == [meta, &options.time]
+        }
+        Hint::Natural { .. } => true,
+    }
+}
+
+/// The buckets that an index names for the metadata. Their times are looked at when the entries are
+/// read: the entry of a bucket has its beginning, which is before its measurements.
+fn by_index(
+    index: &Arc<Index>,
+    options: &SeriesOptions,
+    request: &PlanRequest<'_>,
+    root: &Node,
+) -> Option<(u32, Plan)> {
+    let fits = collation_fits(request.collation, index.collation());
+    let bits = index.multikey_bits();
+    let mut fields = field_bounds(index, bits, root, fits);
+    for (field, bounds) in index.fields().iter().zip(&mut fields) {
+        if field.path.as_str() == options.time {
+            *bounds = FieldBounds::all();
+        }
+    }
+    if index.is_sparse() && !sparse_is_enough(index, &fields, root) {
+        return None;
+    }
+    let equal = fields.iter().take_while(|b| b.is_points()).count();
+    let range = fields.get(equal).is_some_and(|b| !b.is_all());
+    if equal == 0 && !range {
+        return None;
+    }
+    let (intervals, used) = intervals(index, &fields);
+    fields
+        .iter_mut()
+        .skip(used)
+        .for_each(|b| *b = FieldBounds::all());
+    let access = match intervals.is_empty() {
+        true => Access::Nothing,
+        false => Access::Index {
+            name: index.name().to_owned(),
+            intervals,
+            reverse: false,
+        },
+    };
+    let plan = Plan {
+        index: Some(index.clone()),
+        multikey: bits,
+        bounds: fields,
+        ..Plan::of(access, false)
+    };
+    let score = equal as u32 * score::EQUALITY_FIELD + if range { score::RANGE } else { 0 };
+    Some((score, plan))
+}
+
+/// First and last time that a filter leaves; `None` when it says nothing of it.
+fn times_of(root: &Node, time: &str) -> Option<(i64, i64)> {
+    let (mut first, mut last) = (i64::MIN, i64::MAX);
+    conjuncts(root, &mut |n| {
+        let Node::Field {
+            path,
+            test: Test::Compare(c),
+        } = n
+        else {
+            return;
+        };
+        let (Value::Date(ms), true) = (c.value.get(), path.as_str() == time) else {
+            return;
+        };
+        let (from, to) = match c.op {
+            CompareOp::Eq => (ms, ms),
+            CompareOp::Gt => (ms.saturating_add(1), i64::MAX),
+            CompareOp::Gte => (ms, i64::MAX),
+            CompareOp::Lt => (i64::MIN, ms.saturating_sub(1)),
+            CompareOp::Lte => (i64::MIN, ms),
+        };
+        (first, last) = (first.max(from), last.min(to));
+    });
+    (first > i64::MIN || last < i64::MAX).then_some((first, last))
+}
+
+/// The columns that a filter and what comes behind it need; `None` is all of them.
+pub(super) fn columns(filter: Option<&MatchFilter>, behind: &[String]) -> Option<Arc<[String]>> {
+    let mut names: BTreeSet<String> = behind.iter().cloned().collect();
+    let mut known = true;
+    if let Some(filter) = filter {
+        conjuncts(filter.filter.root(), &mut |n| match n {
+            Node::AlwaysTrue => {}
+            Node::Field { path, .. } => {
+                let first = path.as_str().split('.').next().unwrap_or_default();
+                names.insert(first.to_owned());
+            }
+            _ => known = false,
+        });
+    }
+    known.then(|| names.into_iter().collect())
+}
+
+/// The buckets of a time-series collection as documents of version 1.
+pub struct BucketStream {
+    scan: SeriesScan,
+    options: SeriesOptions,
+}
+
+impl BucketStream {
+    /// All of them, in the order of their beginnings. `None` for any other collection.
+    pub fn open(coll: &Arc<Collection>, view: &ReadView) -> Option<BucketStream> {
+        let options = SeriesOptions::of(coll.options().doc())?;
+        let scan = coll.scan_series(view, SeriesRead::default(), None)?;
+        Some(BucketStream { scan, options })
+    }
+}
+
+impl BatchStream for BucketStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        while !out.is_full() {
+            exec.env.check_interrupt()?;
+            let Some(shown) = self.scan.next_bucket()? else {
+                return Ok(false);
+            };
+            let (start, meta) = (shown.start_ms, shown.meta.get());
+            let mut bucket = Bucket::new(&self.options, exec.env.collate(), start, meta);
+            shown.measurements.iter().for_each(|d| bucket.add(d.doc()));
+            out.push(bucket.finish(bucket_id(start, shown.rest)).doc());
+        }
+        self.scan.pause();
+        Ok(true)
+    }
+}

@@ -1,0 +1,241 @@
+//! The open buckets of a time-series collection: where the next measurement of each metadata goes.
+//! Promises: a bucket takes no measurement after it was closed, and is handed out to be packed once
+//! the writers that were given a place in it have left. Must not know: bytes, the engine.
+//!
+//! A restart closes all buckets: those that were open are found by their marks on disk.
+
+use crate::format::bucket::{self, BucketKey};
+use parking_lot::{Mutex, MutexGuard};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Measurements of a full bucket.
+pub(crate) const ROWS_MAX: usize = 1000;
+/// Bytes of measurements after which a bucket takes no further one.
+pub(crate) const BYTES_MAX: usize = 125 * 1024;
+/// Open buckets of one collection; the one opened first is closed for another.
+const OPEN_MAX: usize = 20_000;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(crate) struct OpenBuckets {
+    list: Mutex<OpenList>,
+    pub(crate) counts: BucketCounts,
+}
+
+/// What was done since the collection was opened.
+#[derive(Default)]
+pub(crate) struct BucketCounts {
+    pub(crate) inserts: AtomicU64,
+    pub(crate) updates: AtomicU64,
+    pub(crate) opened_for_metadata: AtomicU64,
+    pub(crate) closed_by_count: AtomicU64,
+    pub(crate) closed_by_size: AtomicU64,
+    pub(crate) closed_by_time_forward: AtomicU64,
+    pub(crate) closed_by_time_backward: AtomicU64,
+    pub(crate) closed_by_memory: AtomicU64,
+    pub(crate) measurements: AtomicU64,
+}
+
+/// Adds one.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A measurement as far as its place is concerned.
+pub(crate) struct Wanted<'w> {
+    pub(crate) time_ms: i64,
+    pub(crate) bytes: usize,
+    /// The bytes of the metadata.
+    pub(crate) meta: &'w [u8],
+    pub(crate) span_ms: i64,
+}
+
+#[derive(Default)]
+pub(crate) struct OpenList {
+    /// The marks on disk were read.
+    pub(crate) loaded: bool,
+    by_meta: FxHashMap<Box<[u8]>, Open>,
+    /// Metadata in the order their buckets were opened; may name closed ones.
+    opened: VecDeque<(Box<[u8]>, BucketKey)>,
+    /// Writers on their way into a bucket.
+    writers: FxHashMap<BucketKey, u32>,
+    /// Closed, with writers on their way.
+    closing: FxHashSet<BucketKey>,
+    /// Closed, to be packed.
+    pub(crate) packable: Vec<BucketKey>,
+}
+
+struct Open {
+    key: BucketKey,
+    rows: usize,
+    bytes: usize,
+}
+
+impl OpenBuckets {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, OpenList> {
+        self.list.lock()
+    }
+}
+
+impl OpenList {
+    /// A place in the open bucket of the metadata; `None` when a bucket has to be opened, the one
+    /// that did not take the measurement is closed then.
+    pub(crate) fn place(
+        &mut self,
+        wanted: &Wanted<'_>,
+        counts: &BucketCounts,
+    ) -> Option<BucketKey> {
+        let Some(open) = self.by_meta.get_mut(wanted.meta) else {
+            count(&counts.opened_for_metadata);
+            return None;
+        };
+        let after = wanted.time_ms.saturating_sub(bucket::start_ms(&open.key));
+        let why = match () {
+            () if after < 0 => &counts.closed_by_time_backward,
+            () if after >= wanted.span_ms => &counts.closed_by_time_forward,
+            () if open.rows >= ROWS_MAX => &counts.closed_by_count,
+            () if open.bytes + wanted.bytes > BYTES_MAX => &counts.closed_by_size,
+            () => {
+                open.rows += 1;
+                open.bytes += wanted.bytes;
+                return Some(open.key);
+            }
+        };
+        count(why);
+        self.close(wanted.meta);
+        None
+    }
+
+    /// Opens a bucket for a first measurement.
+    pub(crate) fn open(&mut self, wanted: &Wanted<'_>, key: BucketKey, counts: &BucketCounts) {
+        let open = Open {
+            key,
+            rows: 1,
+            bytes: wanted.bytes,
+        };
+        self.by_meta.insert(wanted.meta.into(), open);
+        self.opened.push_back((wanted.meta.into(), key));
+        while self.by_meta.len() > OPEN_MAX
+            && let Some((meta, key)) = self.opened.pop_front()
+        {
+            if self.by_meta.get(&meta).is_some_and(|o| o.key == key) {
+                count(&counts.closed_by_memory);
+                self.close(&meta);
+            }
+        }
+        // What was closed otherwise is taken off the list now and then.
+        if self.opened.len() > 2 * self.by_meta.len() + 16 {
+            let by_meta = &self.by_meta;
+            let is_open = |(meta, key): &(Box<[u8]>, BucketKey)| {
+                by_meta.get(meta).is_some_and(|o| o.key == *key)
+            };
+            self.opened.retain(is_open);
+        }
+    }
+
+    fn close(&mut self, meta: &[u8]) {
+        if let Some(open) = self.by_meta.remove(meta) {
+            self.closed(open.key);
+        }
+    }
+
+    fn closed(&mut self, key: BucketKey) {
+        match self.writers.contains_key(&key) {
+            true => _ = self.closing.insert(key),
+            false => self.packable.push(key),
+        }
+    }
+
+    /// Closes every bucket.
+    pub(crate) fn close_all(&mut self) {
+        self.opened.clear();
+        for (_, open) in std::mem::take(&mut self.by_meta) {
+            self.closed(open.key);
+        }
+    }
+
+    /// Closes one bucket that nobody is on the way to, because it is changed and packed by the
+    /// caller.
+    pub(crate) fn forget(&mut self, key: &BucketKey) {
+        self.by_meta.retain(|_, open| open.key != *key);
+        self.packable.retain(|k| k != key);
+    }
+
+    /// A writer is on its way into a bucket.
+    pub(crate) fn enter(&mut self, key: BucketKey) {
+        *self.writers.entry(key).or_insert(0) += 1;
+    }
+
+    /// It has arrived or failed.
+    pub(crate) fn leave(&mut self, key: BucketKey) {
+        if let Some(n) = self.writers.get_mut(&key) {
+            *n -= 1;
+            if *n == 0 {
+                self.writers.remove(&key);
+                if self.closing.remove(&key) {
+                    self.packable.push(key);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(time_ms: i64, bytes: usize) -> Wanted<'static> {
+        Wanted {
+            time_ms,
+            bytes,
+            meta: b"m",
+            span_ms: 1000,
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_packed_when_its_writers_have_left() {
+        let (mut list, counts) = (OpenList::default(), BucketCounts::default());
+        let first = bucket::key(1, 0, [1; 8]);
+        assert_eq!(list.place(&wanted(5, 10), &counts), None);
+        list.open(&wanted(5, 10), first, &counts);
+        list.enter(first);
+        assert_eq!(list.place(&wanted(999, 10), &counts), Some(first));
+        // Too late for the bucket: it closes, and waits for its writer.
+        assert_eq!(list.place(&wanted(1000, 10), &counts), None);
+        assert!(list.packable.is_empty());
+        list.leave(first);
+        assert_eq!(list.packable, [first]);
+        assert_eq!(counts.closed_by_time_forward.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn full_buckets_close() {
+        let (mut list, counts) = (OpenList::default(), BucketCounts::default());
+        list.open(&wanted(0, 1), bucket::key(1, 0, [1; 8]), &counts);
+        for _ in 1..ROWS_MAX {
+            assert!(list.place(&wanted(0, 1), &counts).is_some());
+        }
+        assert!(list.place(&wanted(0, 1), &counts).is_none());
+        list.open(&wanted(0, 1), bucket::key(1, 0, [2; 8]), &counts);
+        assert!(list.place(&wanted(0, BYTES_MAX), &counts).is_none());
+        assert_eq!(list.packable.len(), 2);
+    }
+
+    #[test]
+    fn the_number_of_open_buckets_is_bounded() {
+        let (mut list, counts) = (OpenList::default(), BucketCounts::default());
+        for n in 0..OPEN_MAX as u64 + 10 {
+            let meta = n.to_be_bytes();
+            let wanted = Wanted {
+                meta: &meta,
+                ..wanted(0, 1)
+            };
+            list.open(&wanted, bucket::key(1, 0, meta), &counts);
+        }
+        assert_eq!(list.packable.len(), 10);
+        assert_eq!(list.packable[0], bucket::key(1, 0, [0; 8]));
+    }
+}

@@ -1,0 +1,522 @@
+//! Inserting into time-series collections. A measurement is put as a row into the open bucket of
+//! its metadata; when a bucket is closed, whoever leaves it last packs its rows into columns, in
+//! one commit. The head of a bucket, its mark as an open one and its index entries are a commit of
+//! their own before the first measurement that needs them. Must not know: who asks.
+//!
+//! After a crash a bucket is as it was at some commit: with a head and rows, or packed. Those that
+//! were open are found by their marks and packed by the inserts that follow.
+
+use crate::catalog::buckets::{OpenList, Wanted, count};
+use crate::catalog::{Collection, State};
+use crate::commit::{OnCommit, WriteUnit};
+use crate::error;
+use crate::format::bucket::{self, BucketKey, KEY_LEN};
+use crate::format::{meta, record};
+use crate::index::KeySet;
+use crate::locks::{KeyId, KeyIds};
+use crate::view::ReadView;
+use crate::view::bucket_facts::{index_document, indexes_buckets};
+use crate::view::buckets::{ShownBucket, Stored};
+use crate::write::duplicate::duplicate_id;
+use crate::write::entries::{check_length, put_entries};
+use crate::write::insert::{Inserted, SEQ_BLOCK, inserted};
+use crate::write::logged::statements_at;
+use crate::write::mode::Mode;
+use crate::write::session::StatementLog;
+use model::bucket::{SeriesOptions, bucket_id};
+use model::{Doc, DocBuf, MongoError, Result, Value, code};
+use rustc_hash::FxHashSet;
+use std::sync::atomic::Ordering;
+use storage::{CommitPos, CursorOpts, KeyRange, Table, WriteBatch};
+
+/// Measurements of one commit, and their bytes.
+const CHUNK_DOCS: usize = 1024;
+const CHUNK_BYTES: usize = 1 << 20;
+/// Buckets left open by an earlier run that one insert packs.
+const LEFT_OPEN: usize = 16;
+
+/// Where the measurements of a chunk go.
+struct Places {
+    /// The bucket of each, by position; those behind the end are not written.
+    keys: Vec<BucketKey>,
+    /// Why the one behind them is refused.
+    refused: Option<MongoError>,
+}
+
+impl Collection {
+    /// Inserts measurements, each of which has its time.
+    pub(super) fn insert_measurements(
+        &self,
+        docs: &[Doc<'_>],
+        ordered: bool,
+        mode: &mut Mode<'_, '_>,
+        done: &mut Inserted,
+        told: &dyn Fn(),
+    ) -> Result<()> {
+        if mode.is_transaction() {
+            return Err(MongoError::new(
+                code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                format!(
+                    "Cannot insert into a time-series collection in a multi-document \
+                        transaction: {}",
+                    self.ns
+                ),
+            ));
+        }
+        let mut at = 0;
+        while at < docs.len() {
+            let (mut end, mut bytes) = (at, 0);
+            while end < docs.len() && end - at < CHUNK_DOCS && (end == at || bytes < CHUNK_BYTES) {
+                bytes += docs[end].len_bytes();
+                end += 1;
+            }
+            let inside = mode.enter(self, bytes)?;
+            let before = done.errors.len();
+            at += self.insert_chunk_of(inside.state(), &docs[at..end], at, mode, done)?;
+            if done.errors.len() > before {
+                if ordered {
+                    break;
+                }
+                at += 1;
+            }
+            done.seen = at;
+            told();
+        }
+        Ok(())
+    }
+
+    /// Inserts the measurements of a chunk up to the first that is refused, and tells how many
+    /// these are.
+    fn insert_chunk_of(
+        &self,
+        state: &State,
+        docs: &[Doc<'_>],
+        base: usize,
+        mode: &mut Mode<'_, '_>,
+        done: &mut Inserted,
+    ) -> Result<usize> {
+        let options = state
+            .series
+            .clone()
+            .ok_or_else(|| error::corrupt("the options of a time-series collection"))?;
+        let first_seq = self.allocate_sequences(docs.len())?;
+        let places = self.give_places(state, &options, docs, first_seq)?;
+        let docs = &docs[..places.keys.len()];
+        let committed = self.put_measurements(state, docs, &places, (base, first_seq), mode);
+        let mut open = self.buckets.lock();
+        places.keys.iter().for_each(|key| open.leave(*key));
+        let ready = std::mem::take(&mut open.packable);
+        drop(open);
+        // What could not be packed is left for the next insert; the measurements are there.
+        drop(self.pack_some(state, ready));
+        done.pos = committed?;
+        done.count += docs.len();
+        if let Some(e) = places.refused {
+            done.errors.push((base + docs.len(), e));
+        }
+        Ok(docs.len())
+    }
+
+    /// Packs buckets that nobody writes to any more; of very many some are left for the next.
+    fn pack_some(&self, state: &State, mut ready: Vec<BucketKey>) -> Result<()> {
+        let mut packed = Ok(());
+        for _ in 0..ready.len().min(LEFT_OPEN.max(ready.len() / 8)) {
+            let Some(key) = ready.pop() else { break };
+            packed = self.pack(state, &key);
+            if packed.is_err() {
+                ready.push(key);
+                break;
+            }
+        }
+        if !ready.is_empty() {
+            self.buckets.lock().packable.append(&mut ready);
+        }
+        packed
+    }
+
+    /// Sequence numbers of a chunk. A collection of buckets is not in the order of its ids, so they
+    /// are reserved on disk in blocks.
+    fn allocate_sequences(&self, number: usize) -> Result<u64> {
+        let mut order = self.live.order();
+        let first = order.next_seq;
+        let next = first + number as u64;
+        if self.live.is_in_order() || next > order.reserved {
+            let reserved = next + SEQ_BLOCK;
+            let mut mark = WriteBatch::new();
+            mark.put(
+                Table::Meta,
+                &meta::unordered(self.ident),
+                &reserved.to_be_bytes(),
+            );
+            let marked = &mut |_: CommitPos| {
+                order.reserved = reserved;
+                self.live.set_out_of_order();
+            };
+            self.shared.commit(WriteUnit::new(&mark).then(marked))?;
+        }
+        order.next_seq = next;
+        Ok(first)
+    }
+
+    /// Finds or opens the buckets of a chunk's measurements. The heads of those opened are on disk
+    /// when this returns.
+    fn give_places(
+        &self,
+        state: &State,
+        options: &SeriesOptions,
+        docs: &[Doc<'_>],
+        first_seq: u64,
+    ) -> Result<Places> {
+        let mut open = self.buckets.lock();
+        if !open.loaded {
+            self.load_left_open(&mut open)?;
+        }
+        let counts = &self.buckets.counts;
+        let mut places = Places {
+            keys: Vec::with_capacity(docs.len()),
+            refused: None,
+        };
+        let (mut heads, mut set) = (WriteBatch::new(), KeySet::default());
+        let mut known: FxHashSet<BucketKey> = FxHashSet::default();
+        for (n, doc) in docs.iter().enumerate() {
+            let time_ms = options.time_of(*doc);
+            let meta = options.meta_of(*doc);
+            let meta_bytes = DocBuf::build(|w| _ = w.put("", meta));
+            let wanted = Wanted {
+                time_ms,
+                bytes: doc.len_bytes(),
+                meta: meta_bytes.as_bytes(),
+                span_ms: options.span_ms,
+            };
+            let key = match open.place(&wanted, counts) {
+                Some(key) => {
+                    if known.insert(key) {
+                        count(&counts.updates);
+                    }
+                    key
+                }
+                None => {
+                    let start = options.start_of(time_ms);
+                    let key = self.free_key(start, first_seq + n as u64)?;
+                    let put = self.put_head(state, options, &key, meta, &mut heads, &mut set);
+                    if let Err(e) = put {
+                        places.refused = Some(e);
+                        break;
+                    }
+                    count(&counts.inserts);
+                    known.insert(key);
+                    open.open(&wanted, key, counts);
+                    key
+                }
+            };
+            open.enter(key);
+            places.keys.push(key);
+        }
+        if !heads.is_empty()
+            && let Err(e) = self.shared.commit(WriteUnit::new(&heads))
+        {
+            // Of those opened here none is on disk.
+            places.keys.iter().for_each(|key| open.leave(*key));
+            open.close_all();
+            return Err(e);
+        }
+        Ok(places)
+    }
+
+    /// The key of a bucket that is not there.
+    pub(super) fn free_key(&self, start_ms: i64, seq: u64) -> Result<BucketKey> {
+        let mut rest = seq;
+        loop {
+            let key = bucket::key(self.ident, start_ms, rest.to_be_bytes());
+            let engine = &self.shared.engine;
+            let taken = engine.get_with(Table::Doc, &key, &mut |_| {});
+            if !taken.map_err(error::storage)? {
+                return Ok(key);
+            }
+            // One that was restored under the number of this measurement.
+            rest = rest.wrapping_add(1 << 48);
+        }
+    }
+
+    /// Puts what a new bucket needs.
+    fn put_head(
+        &self,
+        state: &State,
+        options: &SeriesOptions,
+        key: &BucketKey,
+        meta: Value<'_>,
+        batch: &mut WriteBatch,
+        set: &mut KeySet,
+    ) -> Result<()> {
+        let before = batch.mark();
+        let put = self.put_bucket_entries(state, options, (key, meta), true, batch, set);
+        if let Err(e) = put {
+            batch.rollback_to(before);
+            return Err(e);
+        }
+        let mut head = Vec::new();
+        bucket::write_open(&mut head, meta);
+        batch.put(Table::Doc, key, &head);
+        batch.put(Table::Cap, key, &[]);
+        let added = [1, head.len() as i64];
+        batch.add(Table::Meta, &meta::buckets(self.ident), added);
+        Ok(())
+    }
+
+    /// Puts the index entries of a bucket, or deletes them.
+    pub(super) fn put_bucket_entries(
+        &self,
+        state: &State,
+        options: &SeriesOptions,
+        (key, meta): (&BucketKey, Value<'_>),
+        there: bool,
+        batch: &mut WriteBatch,
+        set: &mut KeySet,
+    ) -> Result<()> {
+        let doc = index_document(options, bucket::start_ms(key), meta);
+        let key_max = self.shared.engine.caps().key_bytes_max;
+        let mut entry = Vec::new();
+        for index in state.indexes.iter() {
+            if !indexes_buckets(index, options) {
+                continue;
+            }
+            index.keys_of(doc.doc(), set)?;
+            if there {
+                check_length(index, set, KEY_LEN, key_max)?;
+                self.mark_multikey(index, set.multikey)?;
+                put_entries(batch, index, set.iter(), &key[4..], &mut entry);
+                continue;
+            }
+            for components in set.iter() {
+                index.entry_key(components, &key[4..], &mut entry);
+                batch.delete(Table::Idx, &entry);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_measurements(
+        &self,
+        state: &State,
+        docs: &[Doc<'_>],
+        places: &Places,
+        (base, first_seq): (usize, u64),
+        mode: &mut Mode<'_, '_>,
+    ) -> Result<CommitPos> {
+        if docs.is_empty() {
+            return Ok(CommitPos::default());
+        }
+        let (mut batch, mut value, mut bytes) = (WriteBatch::new(), Vec::new(), 0);
+        for (n, (doc, key)) in docs.iter().zip(&places.keys).enumerate() {
+            let insert_seq = first_seq + n as u64;
+            let header = record::Header {
+                insert_seq,
+                version: 0,
+            };
+            value.clear();
+            record::write(&mut value, header, doc.as_bytes());
+            batch.put(Table::Doc, &bucket::row_key(key, insert_seq), &value);
+            bytes += doc.len_bytes() as i64;
+        }
+        self.commit_measurements(state, &mut batch, docs, (base, bytes), mode)
+    }
+
+    /// Commits a batch that has new measurements, whose numbers of statements begin at `base`.
+    fn commit_measurements(
+        &self,
+        state: &State,
+        batch: &mut WriteBatch,
+        docs: &[Doc<'_>],
+        (base, bytes): (usize, i64),
+        mode: &mut Mode<'_, '_>,
+    ) -> Result<CommitPos> {
+        let added = [docs.len() as i64, bytes];
+        batch.add(Table::Meta, &meta::counter(self.ident), added);
+        let counts = &self.buckets.counts;
+        let mut counted = |_: CommitPos| {
+            self.live.add_counts(added[0], added[1]);
+            let number = docs.len() as u64;
+            counts.measurements.fetch_add(number, Ordering::Relaxed);
+        };
+        let written = docs.iter().copied();
+        let Mode::Logged(to) = mode else {
+            let mut rows = self.log_inserts(state, batch, None, &[], written);
+            let unit = WriteUnit::stamped(batch, &mut rows);
+            return self.shared.commit(unit.then(&mut counted));
+        };
+        let ids = statements_at(to.ids, (0..docs.len()).map(|n| base + n));
+        let session = to.record.fields();
+        let mut rows = self.log_inserts(state, batch, session, &ids, written);
+        let statement = |n: usize| {
+            let id = to.ids.get(base + n)?;
+            Some((*id, inserted(to.keep, docs[n])))
+        };
+        let statements = (0..docs.len()).filter_map(statement);
+        let mut staged = to.record.stage(batch, statements);
+        let staged: &mut dyn OnCommit = &mut staged;
+        let unit = WriteUnit::stamped(batch, &mut rows);
+        self.shared.commit(unit.then(&mut counted).then(staged))
+    }
+
+    /// Inserts a bucket that a tool has read elsewhere, under the name it had. Measurements that no
+    /// bucket of this collection could hold together are inserted one by one. All of it is one
+    /// statement of the log.
+    ///
+    /// # Errors
+    /// As [`Collection::insert`]; 11000 when the bucket is there.
+    pub fn restore_bucket(
+        &self,
+        bucket: &ShownBucket,
+        log: Option<&mut StatementLog<'_>>,
+    ) -> Result<Inserted> {
+        let mut docs: Vec<Doc<'_>> = bucket.measurements.iter().map(DocBuf::doc).collect();
+        let mut mode = Mode::of(log);
+        let bytes: usize = docs.iter().map(|d| d.len_bytes()).sum();
+        let mut done = Inserted::default();
+        let inside = mode.enter(self, bytes)?;
+        let state = inside.state();
+        let options = state
+            .series
+            .clone()
+            .ok_or_else(|| error::corrupt("the options of a time-series collection"))?;
+        let fits = |d: &Doc<'_>| {
+            options.spans(bucket.start_ms, options.time_of(*d))
+                && options.meta_of(*d).to_owned_value() == bucket.meta
+        };
+        if !docs.iter().all(fits) {
+            drop(inside);
+            self.insert_measurements(&docs, true, &mut mode, &mut done, &|| {})?;
+            return Ok(done);
+        }
+        self.shared.hooks.check_write(&self.ns)?;
+        let key = bucket::key(self.ident, bucket.start_ms, bucket.rest);
+        let mut locked = KeyIds::from_slice(&[KeyId::of(&key)]);
+        let _held = mode.lock(&self.shared, &mut locked)?;
+        if mode.exists(&self.shared, Table::Doc, &key)? {
+            let id = bucket_id(bucket.start_ms, bucket.rest);
+            let shown = model::doc! { "_id": id };
+            let e = duplicate_id(self, state.options.doc(), shown.doc());
+            done.errors.push((0, e));
+            return Ok(done);
+        }
+        let first_seq = self.allocate_sequences(docs.len())?;
+        docs.sort_by_key(|d| options.time_of(*d));
+        let numbered = docs.iter().zip(first_seq..);
+        let stored = Stored {
+            meta: bucket.meta.clone(),
+            head_bytes: 0,
+            measurements: numbered
+                .map(|(doc, insert_seq)| bucket::Measurement {
+                    insert_seq,
+                    doc: doc.to_buf(),
+                })
+                .collect(),
+            rows: Vec::new(),
+        };
+        let (mut batch, mut set) = (WriteBatch::new(), KeySet::default());
+        let of = (&key, bucket.meta.get());
+        self.put_bucket_entries(state, &options, of, true, &mut batch, &mut set)?;
+        self.put_packed(state, &options, &key, &stored, &mut batch)?;
+        let added = (0, bytes as i64);
+        done.pos = self.commit_measurements(state, &mut batch, &docs, added, &mut mode)?;
+        done.count = docs.len();
+        Ok(done)
+    }
+
+    /// The buckets that an earlier run has left open are closed.
+    fn load_left_open(&self, open: &mut OpenList) -> Result<()> {
+        let (lower, upper) = self.key_bounds();
+        let range = KeyRange {
+            lower: &lower,
+            upper: &upper,
+        };
+        let engine = &self.shared.engine;
+        let cursor = engine.cursor(Table::Cap, range, CursorOpts::default());
+        let mut cursor = cursor.map_err(error::storage)?;
+        let each = &mut |key: &[u8], _: &[u8]| {
+            open.packable.extend(bucket::of(key));
+            true
+        };
+        while cursor.visit(1024, each).map_err(error::storage)? {}
+        open.loaded = true;
+        Ok(())
+    }
+
+    /// Packs a closed bucket into columns. The caller is inside the gate, and nobody is on the way
+    /// into the bucket.
+    fn pack(&self, state: &State, key: &BucketKey) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        if let Some(stored) = self.read_bucket(&ReadView::LATEST, key)? {
+            let options = state
+                .series
+                .clone()
+                .ok_or_else(|| error::corrupt("the options of a time-series collection"))?;
+            self.put_packed(state, &options, key, &stored, &mut batch)?;
+        }
+        batch.delete(Table::Cap, key);
+        self.shared.commit(WriteUnit::new(&batch)).map(|_| ())
+    }
+
+    /// Puts a bucket as it is to be: packed, or gone when it has no measurements.
+    pub(super) fn put_packed(
+        &self,
+        state: &State,
+        options: &SeriesOptions,
+        key: &BucketKey,
+        stored: &Stored,
+        batch: &mut WriteBatch,
+    ) -> Result<()> {
+        for insert_seq in &stored.rows {
+            batch.delete(Table::Doc, &bucket::row_key(key, *insert_seq));
+        }
+        batch.delete(Table::Cap, key);
+        let (meta, before) = (stored.meta.get(), stored.head_bytes as i64);
+        let buckets = meta::buckets(self.ident);
+        let was_there = i64::from(before > 0);
+        if stored.measurements.is_empty() {
+            let mut set = KeySet::default();
+            self.put_bucket_entries(state, options, (key, meta), false, batch, &mut set)?;
+            batch.delete(Table::Doc, key);
+            batch.add(Table::Meta, &buckets, [-was_there, -before]);
+            return Ok(());
+        }
+        let time_of =
+            |m: Option<&bucket::Measurement>| m.map_or(i64::MIN, |m| options.time_of(m.doc.doc()));
+        let times = (
+            time_of(stored.measurements.first()),
+            time_of(stored.measurements.last()),
+        );
+        let mut head = Vec::new();
+        bucket::write_closed(&mut head, meta, times, &stored.measurements);
+        batch.put(Table::Doc, key, &head);
+        let after = head.len() as i64;
+        batch.add(Table::Meta, &buckets, [1 - was_there, after - before]);
+        Ok(())
+    }
+
+    /// Closes all open buckets and packs them.
+    ///
+    /// # Errors
+    /// 175 when the collection is gone; those of `go_on`; engine failures.
+    pub fn pack_buckets(&self, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
+        let (_inside, state) = self.enter()?;
+        let mut ready = {
+            let mut open = self.buckets.lock();
+            if !open.loaded {
+                self.load_left_open(&mut open)?;
+            }
+            open.close_all();
+            std::mem::take(&mut open.packable)
+        };
+        let mut packed = Ok(());
+        while let Some(key) = ready.pop() {
+            packed = go_on().and_then(|()| self.pack(&state, &key));
+            if packed.is_err() {
+                ready.push(key);
+                break;
+            }
+        }
+        self.buckets.lock().packable.append(&mut ready);
+        packed
+    }
+}

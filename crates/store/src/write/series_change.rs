@@ -1,0 +1,242 @@
+//! Changing and deleting measurements: each bucket concerned is read, changed and packed again, in
+//! one commit. Writers wait meanwhile, so that nobody is on the way into it. Must not know:
+//! filters, update operators.
+
+use crate::catalog::{Collection, State};
+use crate::error;
+use crate::format::bucket::{self, BucketKey, Measurement};
+use crate::format::meta;
+use crate::view::ReadView;
+use crate::view::buckets::Stored;
+use crate::write::fill::changed;
+use crate::write::mode::Mode;
+use crate::write::modify::{Change, Decide, Filled, Modified, Scratch};
+use crate::write::session::StatementLog;
+use model::bucket::SeriesOptions;
+use model::{Doc, DocBuf, MongoError, OwnedValue, Result, code};
+use storage::{CommitPos, Table};
+
+impl Collection {
+    /// As [`Collection::modify_many`], of a time-series collection.
+    pub(super) fn modify_measurements(
+        &self,
+        keys: &[&[u8]],
+        decide: &mut Decide<'_>,
+        mode: &mut Mode<'_, '_>,
+        each: &mut dyn FnMut(usize, Modified),
+    ) -> Result<()> {
+        if mode.is_transaction() {
+            return Err(MongoError::new(
+                code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                format!(
+                    "Cannot change a time-series collection in a multi-document transaction: {}",
+                    self.ns
+                ),
+            ));
+        }
+        let mut scratch = Scratch::default();
+        let mut at = 0;
+        while at < keys.len() {
+            let Some(key) = bucket::of(keys[at]) else {
+                // A measurement that is a record of its own.
+                let one = &keys[at..=at];
+                self.modify_records(one, &mut |_, doc| decide(at, doc), mode, &mut |_, m| {
+                    each(at, m)
+                })?;
+                at += 1;
+                continue;
+            };
+            let rest = keys[at..].iter();
+            let number = rest.take_while(|k| bucket::of(k) == Some(key)).count();
+            let end = at + number;
+            // Nobody is inside while a bucket changes.
+            let closed = self.close()?;
+            let state = State::clone(&self.state());
+            if state.dropped {
+                return Err(self.gone());
+            }
+            let group = (key, &keys[at..end], at);
+            let filled = self.modify_bucket(&state, &mut scratch, group, decide, mode)?;
+            let pos = self.commit_bucket(&mut scratch, &key, &filled, mode)?;
+            drop(closed);
+            for (n, m) in filled.outcomes.iter().enumerate() {
+                each(
+                    at + n,
+                    match m {
+                        Modified::Replaced(_) => Modified::Replaced(pos),
+                        Modified::Deleted(_) => Modified::Deleted(pos),
+                        other => *other,
+                    },
+                );
+            }
+            if let Some(e) = filled.failure {
+                return Err(e);
+            }
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn commit_bucket(
+        &self,
+        s: &mut Scratch,
+        key: &BucketKey,
+        filled: &Filled,
+        mode: &mut Mode<'_, '_>,
+    ) -> Result<CommitPos> {
+        if s.batch.is_empty() {
+            return Ok(CommitPos::default());
+        }
+        self.shared.hooks.check_write(&self.ns)?;
+        let delta = [filled.docs, filled.bytes];
+        if delta != [0, 0] {
+            s.batch.add(Table::Meta, &meta::counter(self.ident), delta);
+        }
+        let pos = self.commit_modify(s, filled, mode)?;
+        // It is packed now, and takes nothing any more.
+        self.buckets.lock().forget(key);
+        Ok(pos)
+    }
+
+    /// Asks what shall become of measurements of one bucket and puts it into the batch.
+    fn modify_bucket(
+        &self,
+        state: &State,
+        s: &mut Scratch,
+        (key, wanted, base): (BucketKey, &[&[u8]], usize),
+        decide: &mut Decide<'_>,
+        mode: &mut Mode<'_, '_>,
+    ) -> Result<Filled> {
+        s.batch.clear();
+        s.log.clear();
+        let mut filled = Filled::default();
+        let Some(mut stored) = self.read_bucket(&ReadView::LATEST, &key)? else {
+            filled.outcomes = wanted.iter().map(|_| Modified::Absent).collect();
+            return Ok(filled);
+        };
+        let options = state
+            .series
+            .clone()
+            .ok_or_else(|| error::corrupt("the options of a time-series collection"))?;
+        let mut new: Vec<Option<DocBuf>> = vec![None; stored.measurements.len()];
+        let mut gone = vec![false; stored.measurements.len()];
+        for (n, row) in wanted.iter().enumerate() {
+            let seq = bucket::row_seq(row);
+            let at = stored
+                .measurements
+                .iter()
+                .position(|m| Some(m.insert_seq) == seq);
+            let Some(at) = at else {
+                filled.outcomes.push(Modified::Absent);
+                continue;
+            };
+            let old = stored.measurements[at].doc.clone();
+            let (change, after) = match asked(decide, base + n, old.doc()) {
+                Ok(made) => made,
+                Err(e) => {
+                    filled.failure = Some(e);
+                    break;
+                }
+            };
+            if let Change::Keep = change {
+                filled.outcomes.push(Modified::Kept);
+                continue;
+            }
+            self.log_change(state, &mut s.log, old.doc(), &change, mode);
+            if let Mode::Logged(StatementLog { keep, .. }) = mode {
+                filled.effect = Some(changed(*keep, old.doc(), after.as_ref().map(DocBuf::doc)));
+            }
+            filled.bytes -= old.as_bytes().len() as i64;
+            let unknown = CommitPos::default();
+            match after {
+                Some(doc) => {
+                    filled.bytes += doc.as_bytes().len() as i64;
+                    filled.outcomes.push(Modified::Replaced(unknown));
+                    new[at] = Some(doc);
+                }
+                None => {
+                    filled.docs -= 1;
+                    filled.outcomes.push(Modified::Deleted(unknown));
+                    gone[at] = true;
+                }
+            }
+        }
+        let untouched = !gone.contains(&true) && new.iter().all(Option::is_none);
+        if untouched {
+            return Ok(filled);
+        }
+        let mut left = Vec::new();
+        for ((m, new), gone) in stored.measurements.drain(..).zip(new).zip(gone) {
+            if !gone {
+                let doc = new.unwrap_or(m.doc);
+                left.push(Measurement { doc, ..m });
+            }
+        }
+        self.put_regrouped(state, &options, &key, stored, left, s)?;
+        Ok(filled)
+    }
+
+    /// Puts the measurements of a bucket that has changed: those of another metadata than the
+    /// bucket's go into buckets of their own, of the same beginning.
+    fn put_regrouped(
+        &self,
+        state: &State,
+        options: &SeriesOptions,
+        key: &BucketKey,
+        mut stored: Stored,
+        left: Vec<Measurement>,
+        s: &mut Scratch,
+    ) -> Result<()> {
+        let mut groups: Vec<(OwnedValue, Vec<Measurement>)> = Vec::new();
+        for m in left {
+            let meta = options.meta_of(m.doc.doc()).to_owned_value();
+            match groups.iter_mut().find(|(other, _)| *other == meta) {
+                Some((_, group)) => group.push(m),
+                None => groups.push((meta, vec![m])),
+            }
+        }
+        let own = groups.iter().position(|(meta, _)| *meta == stored.meta);
+        let (batch, set) = (&mut s.batch, &mut s.old_keys);
+        stored.measurements = match own {
+            Some(at) => groups.remove(at).1,
+            None if groups.is_empty() => Vec::new(),
+            // None has the old metadata: the bucket stays where it is, with another.
+            None => {
+                let (meta, measurements) = groups.remove(0);
+                let old = (key, stored.meta.get());
+                self.put_bucket_entries(state, options, old, false, batch, set)?;
+                self.put_bucket_entries(state, options, (key, meta.get()), true, batch, set)?;
+                stored.meta = meta;
+                measurements
+            }
+        };
+        self.put_packed(state, options, key, &stored, batch)?;
+        for (meta, measurements) in groups {
+            let seq = measurements.first().map_or(0, |m| m.insert_seq);
+            let key = self.free_key(bucket::start_ms(key), seq | 1 << 63)?;
+            let fresh = Stored {
+                meta,
+                head_bytes: 0,
+                measurements,
+                rows: Vec::new(),
+            };
+            let of = (&key, fresh.meta.get());
+            self.put_bucket_entries(state, options, of, true, batch, set)?;
+            self.put_packed(state, options, &key, &fresh, batch)?;
+        }
+        Ok(())
+    }
+}
+
+/// What shall become of a measurement, and what it is then.
+fn asked(decide: &mut Decide<'_>, n: usize, old: Doc<'_>) -> Result<(Change, Option<DocBuf>)> {
+    let change = decide(n, old)?;
+    let new = match &change {
+        Change::Keep | Change::Delete => None,
+        Change::Replace(b) | Change::Update(b, _) => {
+            let doc = Doc::new(b).ok_or_else(|| error::corrupt("a document to be stored"))?;
+            Some(doc.to_buf())
+        }
+    };
+    Ok((change, new))
+}
