@@ -29,6 +29,6 @@ pub use dispatch::interrupt::{Interrupt, Link};
 pub use dispatch::request::{Outcome, Request, Sequence, WaitFor};
 pub use hooks::StoreHooks;
 pub use operators::script::is_named_in as names_script;
-pub use read::figures;
+pub use read::metrics_export;
 pub use release::VERSION as MONGODB_VERSION;
 pub use state::service::Service;

@@ -95,10 +95,10 @@ pub struct ServeArgs {
     /// Server parameter, such as enableTestCommands=1; may be given several times
     #[arg(long = "setParameter", value_name = "NAME=VALUE")]
     pub set_parameter: Vec<String>,
-    /// Port for figures over HTTP: /metrics for Prometheus, / for people [default: none]
+    /// Port for metrics over HTTP: /metrics for Prometheus, / for people [default: none]
     #[arg(long = "metricsPort", value_name = "N")]
     pub metrics_port: Option<u16>,
-    /// Address of that port; who reaches it sees figures and names of collections [default:
+    /// Address of that port; who reaches it sees metrics and names of collections [default:
     /// 127.0.0.1]
     #[arg(long = "metricsBindIp", value_name = "A", requires = "metrics_port")]
     pub metrics_bind_ip: Option<IpAddr>,
@@ -220,7 +220,7 @@ pub struct Settings {
     pub parameters: Vec<(String, String)>,
     /// What the file says that has no effect here.
     pub without_effect: Vec<String>,
-    /// Port of figures over HTTP.
+    /// Port of metrics over HTTP.
     pub metrics_port: Option<u16>,
     pub metrics_bind_ip: IpAddr,
     /// The log, the process, what is slow.

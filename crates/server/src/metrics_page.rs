@@ -1,8 +1,8 @@
-//! Figures over plain HTTP on a port of their own: `/metrics` for Prometheus, `/` for people.
+//! Metrics over plain HTTP on a port of their own: `/metrics` for Prometheus, `/` for people.
 //!
 //! Promises: off unless asked for; a client that says or takes nothing holds up nobody but others
-//! that ask for figures, and them for seconds; nothing is changed by any request.
-//! Must not know: what the figures are.
+//! that ask for metrics, and them for seconds; nothing is changed by any request.
+//! Must not know: what the metrics are.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use commands::Dispatcher;
-use commands::figures;
+use commands::metrics_export;
 
 const PAGE: &str = include_str!("metrics_page.html");
 /// Longest head of a request.
@@ -46,7 +46,7 @@ impl Endpoint {
             }
         };
         let thread = std::thread::Builder::new()
-            .name("figures".to_owned())
+            .name("metrics".to_owned())
             .spawn(answer_all)?;
         Ok(Endpoint {
             address,
@@ -82,11 +82,11 @@ fn answer(mut client: TcpStream, server: &Dispatcher) -> std::io::Result<()> {
         (Some("GET" | "HEAD"), "/metrics") => (
             "200 OK",
             "text/plain; version=0.0.4",
-            figures::prometheus(server),
+            metrics_export::prometheus(server),
         ),
-        (Some("GET" | "HEAD"), "/figures") => {
+        (Some("GET" | "HEAD"), "/metrics.json") => {
             let mut json = String::new();
-            logs::append_document(&mut json, figures::page(server).doc());
+            logs::append_document(&mut json, metrics_export::page(server).doc());
             ("200 OK", "application/json", json)
         }
         (Some("GET" | "HEAD"), "/") => ("200 OK", "text/html; charset=utf-8", PAGE.to_owned()),

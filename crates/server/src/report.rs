@@ -136,7 +136,7 @@ pub struct Trouble {
     seen: BTreeMap<&'static str, i64>,
 }
 
-/// Figures of an engine that grow or stand above zero when clients wait for it.
+/// Metrics of an engine that grow or stand above zero when clients wait for it.
 const SIGNS: &[(&str, &str)] = &[
     ("stall_stops", "Writers were stopped: compaction is behind"),
     (

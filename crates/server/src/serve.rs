@@ -158,7 +158,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         let _ = store.close();
         cannot_listen(settings, &e)
     })?;
-    let asked = server.figures();
+    let asked = server.metrics();
     let network = move || asked().map(shown).unwrap_or_default();
     // Nobody else sets it.
     let _ = service.state.network.set(Box::new(network));
@@ -167,12 +167,12 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         let disk = move || disk_bytes(&path);
         let _ = service.state.disk_bytes.set(Box::new(disk));
     }
-    let endpoint = figures(settings, dispatcher).inspect_err(|_| {
+    let endpoint = metrics(settings, dispatcher).inspect_err(|_| {
         let _ = store.close();
     })?;
     announce(settings, &server, log);
     if let Some(endpoint) = &endpoint {
-        println!("quarry: figures on http://{}/", endpoint.address());
+        println!("quarry: metrics on http://{}/", endpoint.address());
     }
     release.release();
     if process::is_in_background() {
@@ -299,8 +299,8 @@ fn serve_until_signal(
     clean
 }
 
-/// The port for figures, where one is asked for.
-fn figures(
+/// The port for metrics, where one is asked for.
+fn metrics(
     settings: &Settings,
     dispatcher: Arc<Dispatcher>,
 ) -> Result<Option<Endpoint>, ServeError> {
@@ -316,7 +316,7 @@ fn figures(
     })
 }
 
-/// The figures of the network as `serverStatus` wants them.
+/// The metrics of the network as `serverStatus` wants them.
 fn shown(n: NetStats) -> Network {
     Network {
         bytes_in: n.bytes_in,

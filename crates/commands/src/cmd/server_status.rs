@@ -8,7 +8,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{CommandTable, Kinds, OpClass, Privilege, flag};
 use crate::read::stats::{signed, write_latency};
 use crate::release::VERSION;
-use crate::state::admission::GateFigures;
+use crate::state::admission::GateMetrics;
 use crate::state::machine::Process;
 use crate::state::service::Service;
 use metrics::LatencyCounts;
@@ -212,7 +212,7 @@ fn running(s: &Facts<'_>) -> (i32, i32, i32) {
 fn global_lock(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let total_us = s.uptime_ms().saturating_mul(1000);
     let (readers, writers, others) = running(s);
-    let [reads, writes] = s.state.admission.figures();
+    let [reads, writes] = s.state.admission.metrics();
     let queued = s.state.queued_writers.load(Relaxed) + writes.queue_length;
     let waiting = reads.queue_length;
     doc_fields!(w;
@@ -321,7 +321,7 @@ fn transactions(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     }
 }
 
-fn available(gate: &GateFigures) -> i64 {
+fn available(gate: &GateMetrics) -> i64 {
     (gate.total - gate.out).max(0)
 }
 
@@ -330,7 +330,7 @@ fn queues(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let mut execution = w.doc("execution");
     for (name, gate) in ["read", "write"]
         .into_iter()
-        .zip(s.state.admission.figures())
+        .zip(s.state.admission.metrics())
     {
         let mut one = execution.doc(name);
         doc_fields!(one;
@@ -348,7 +348,7 @@ fn queues(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 /// What monitoring tools read of WiredTiger's section, filled with the engine's own numbers.
 fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let e = s.engine_numbers();
-    let [reads, writes] = s.state.admission.figures();
+    let [reads, writes] = s.state.admission.metrics();
     doc_fields!(w;
         "uri": "statistics:",
         "cache": {

@@ -3,10 +3,10 @@
 
 mod cursor;
 mod env;
-pub mod figures;
 mod host;
 pub(crate) mod listing;
 mod lists;
+pub mod metrics_export;
 mod out;
 pub(crate) mod shape;
 pub(crate) mod stats;

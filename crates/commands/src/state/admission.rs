@@ -60,7 +60,7 @@ struct Counts {
 /// What a gate has done; all since the start but the first three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct GateFigures {
+pub struct GateMetrics {
     pub out: i64,
     pub total: i64,
     pub queue_length: i64,
@@ -173,12 +173,12 @@ impl Gate {
         waiting < limit.saturating_mul(QUEUE_PER_TICKET) && wait_us <= patience_us
     }
 
-    fn figures(&self) -> GateFigures {
+    fn metrics(&self) -> GateMetrics {
         let word = self.word.load(Relaxed);
         let whole = self.counts.admissions.load(Relaxed);
         // The upper half wraps; the whole count is brought up to date once a second.
         let since = (word >> 32).wrapping_sub(whole) & TICKETS;
-        GateFigures {
+        GateMetrics {
             out: (word & TICKETS) as i64,
             total: self.limit.load(Relaxed),
             queue_length: self.waiting.load(Relaxed),
@@ -192,13 +192,13 @@ impl Gate {
 
     /// Measures, and moves the number of tickets; once a second.
     fn adapt(&self, now_us: u64, tickets_max: i64) {
-        let figures = self.figures();
-        let whole = u64::try_from(figures.admissions).unwrap_or(0);
+        let metrics = self.metrics();
+        let whole = u64::try_from(metrics.admissions).unwrap_or(0);
         self.counts.admissions.store(whole, Relaxed);
         let mut probe = self.probe.lock();
-        let ended = figures.admissions - figures.out;
-        let waited = figures.queue_length > 0 || figures.queued > probe.queued;
-        probe.queued = figures.queued;
+        let ended = metrics.admissions - metrics.out;
+        let waited = metrics.queue_length > 0 || metrics.queued > probe.queued;
+        probe.queued = metrics.queued;
         if let Some(rate) = probe.rate(ended, now_us) {
             self.counts.per_s.store(rate as i64, Relaxed);
             let most = tickets_max.max(1);
@@ -364,8 +364,8 @@ impl Admission {
     }
 
     /// What both gates have done, reads first.
-    pub fn figures(&self) -> [GateFigures; 2] {
-        [self.gates[READS].figures(), self.gates[WRITES].figures()]
+    pub fn metrics(&self) -> [GateMetrics; 2] {
+        [self.gates[READS].metrics(), self.gates[WRITES].metrics()]
     }
 
     /// Moves the numbers of tickets to where most operations end, up to these; to be called about
@@ -451,7 +451,7 @@ mod tests {
         assert!(two.0.load(SeqCst) > 0);
         // One that was woken and has gone leaves its turn to the next.
         drop(second);
-        let f = admission.figures()[READS];
+        let f = admission.metrics()[READS];
         assert_eq!((f.out, f.queue_length, f.queued), (0, 0, 3));
         assert_eq!((f.admissions, f.left_queue, f.queued_us), (2, 3, 100));
     }
@@ -487,7 +487,7 @@ mod tests {
         }
         assert_eq!(waiting.len(), 31);
         drop(held);
-        assert_eq!(admission.figures()[WRITES].rejected, 3);
+        assert_eq!(admission.metrics()[WRITES].rejected, 3);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub struct Network {
 }
 
 /// Asks the network.
-pub type NetworkFigures = Box<dyn Fn() -> Network + Send + Sync>;
+pub type NetworkMetrics = Box<dyn Fn() -> Network + Send + Sync>;
 
 /// Asks the file system; `None` when it does not answer.
 pub type DiskBytes = Box<dyn Fn() -> Option<(u64, u64)> + Send + Sync>;
@@ -92,7 +92,7 @@ pub struct State {
     /// Which operations are recorded.
     pub profile: profile::Profile,
     /// What the network has done; set by the server that has one.
-    pub network: OnceLock<NetworkFigures>,
+    pub network: OnceLock<NetworkMetrics>,
     /// Times `fsync` locked against writes and was not undone.
     pub fsync_locks: AtomicI64,
     /// Background compaction.

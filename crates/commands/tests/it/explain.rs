@@ -49,7 +49,7 @@ impl Server {
         self.ok(json!({ "explain": command, "verbosity": "executionStats" }))
     }
 
-    /// The stages from the top, and the figures at the top.
+    /// The stages from the top, and the metrics at the top.
     fn plan(&mut self, command: Json) -> (String, Json) {
         let e = self.explain(command);
         (chain(&e["queryPlanner"]["winningPlan"]), e)
@@ -185,13 +185,13 @@ fn reads_show_their_plan_and_what_it_did() {
         let (plan, e) = s.plan(command.clone());
         let stats = &e["executionStats"];
         assert_eq!(plan, stages, "{command}");
-        let figures = (
+        let metrics = (
             &stats["nReturned"],
             &stats["totalKeysExamined"],
             &stats["totalDocsExamined"],
         );
         assert_eq!(
-            figures,
+            metrics,
             (&json!(returned), &json!(keys), &json!(docs)),
             "{command}: {stats}"
         );

@@ -248,7 +248,7 @@ fn what_changes_the_catalog_is_in_the_log() {
     assert_eq!((s.lines(518070).len(), s.lines(20320).len()), (1, 3));
 }
 
-/// The count and the time of every figure, of what moves it.
+/// The count and the time of every metric, of what moves it.
 #[test]
 fn latencies_and_counts_move_with_every_kind_of_operation() {
     let mut s = Seen::new();

@@ -276,14 +276,14 @@ fn reads_unpack_the_buckets_they_need() {
     fill(&s, "c");
     assert_eq!(code(&s, r#"{"compact": "c"}"#), 0);
     let stats = ask(&s, r#"{"collStats": "c"}"#);
-    let figures = stats.doc().field("timeseries").as_doc().unwrap().to_buf();
-    let figure = |name: &str| figures.doc().field(name).as_i64_exact().unwrap();
-    let buckets = figure("bucketCount");
+    let metrics = stats.doc().field("timeseries").as_doc().unwrap().to_buf();
+    let metric = |name: &str| metrics.doc().field(name).as_i64_exact().unwrap();
+    let buckets = metric("bucketCount");
     let listed = documents(&s, r#"{"find": "system.buckets.c", "batchSize": 1000}"#);
     assert_eq!(buckets, listed.len() as i64);
-    assert_eq!(figure("numMeasurementsCommitted"), 300);
-    assert_eq!(figure("numBucketInserts"), buckets);
-    assert!(figure("avgBucketSize") > 0);
+    assert_eq!(metric("numMeasurementsCommitted"), 300);
+    assert_eq!(metric("numBucketInserts"), buckets);
+    assert!(metric("avgBucketSize") > 0);
     let explain = |filter: &str| {
         let command = format!(
             r#"{{"explain": {{"find": "c", "filter": {filter}}}, "verbosity": "executionStats"}}"#

@@ -53,7 +53,7 @@ struct Walk {
 
 /// How long this thread could have run and had no processor: other programs' time.
 fn queued() -> Duration {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a figure of Linux");
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has this file");
     let nanos = stat.split_whitespace().nth(1).and_then(|n| n.parse().ok());
     Duration::from_nanos(nanos.expect("nanoseconds"))
 }

@@ -67,8 +67,8 @@ fn main() {
             let bytes = totals.bytes.load(Ordering::Relaxed);
             let longest = totals.longest_us.swap(0, Ordering::Relaxed);
             worst = worst.max(longest);
-            let figures = figures(&engine);
-            let get = |name: &str| figures.get(name).copied().unwrap_or(0);
+            let metrics = metrics(&engine);
+            let get = |name: &str| metrics.get(name).copied().unwrap_or(0);
             println!(
                 "{:>6.1} s {:>7.1} MB/s longest {:>7.1} ms rss {:>5} MB l0 {:>2}/{:>2} imm {} \
                     pending {:>5} MB pressure {:.2} rate {} MB/s stalls {}+{}",
@@ -89,7 +89,7 @@ fn main() {
         }
         totals.longest_us.store(worst, Ordering::Relaxed);
     });
-    let figures = figures(&engine);
+    let metrics = metrics(&engine);
     println!(
         "loaded {} MB in {:.1} s: {:.0} writes/s, longest write {:.1} ms, {} writes over 250 ms, \
             peak rss {} MB of {} MB, {} open files, stalls {} delayed {} stopped, admission waits \
@@ -102,10 +102,10 @@ fn main() {
         peak_rss / 1024,
         budget >> 20,
         std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count),
-        figures["stall_delays"],
-        figures["stall_stops"],
-        figures["admission_waits"],
-        figures["admission_wait_us_max"] / 1000,
+        metrics["stall_delays"],
+        metrics["stall_stops"],
+        metrics["admission_waits"],
+        metrics["admission_wait_us_max"] / 1000,
     );
     engine.close().expect("the engine closes");
     drop(engine);
@@ -145,7 +145,7 @@ fn write(engine: &RocksEngine, totals: &Totals, target: u64) {
         let us = begun.elapsed().as_micros() as u64;
         totals.longest_us.fetch_max(us, Ordering::Relaxed);
         if us > 150_000 {
-            let (all, journal) = (us / 1000, figures(engine)["journal_flush_us_last"] / 1000);
+            let (all, journal) = (us / 1000, metrics(engine)["journal_flush_us_last"] / 1000);
             println!(
                 "slow write: {all} ms, {} ms of it admission, last journal flush {journal} ms",
                 waited.as_millis()
@@ -161,12 +161,12 @@ fn write(engine: &RocksEngine, totals: &Totals, target: u64) {
     }
 }
 
-fn figures(engine: &RocksEngine) -> HashMap<String, i64> {
-    let mut figures = HashMap::new();
+fn metrics(engine: &RocksEngine) -> HashMap<String, i64> {
+    let mut metrics = HashMap::new();
     engine.stats(&mut |name, value| {
-        figures.insert(name.to_owned(), value);
+        metrics.insert(name.to_owned(), value);
     });
-    figures
+    metrics
 }
 
 fn status_kb(field: &str) -> u64 {

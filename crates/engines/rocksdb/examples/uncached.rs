@@ -47,7 +47,7 @@ fn main() {
     println!(
         "{docs} documents in {:.1} s, memory limited: {limited}, {:.0} bytes on disk each",
         begun.elapsed().as_secs_f64(),
-        figure(&engine, "doc.sst_bytes") as f64 / docs as f64
+        metric(&engine, "doc.sst_bytes") as f64 / docs as f64
     );
     let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -113,7 +113,7 @@ fn settle(engine: &RocksEngine) {
             "doc.immutable_memtables",
         ]
         .iter()
-        .any(|name| figure(engine, name) > 0)
+        .any(|name| metric(engine, name) > 0)
     };
     while busy() {
         std::thread::sleep(Duration::from_millis(200));
@@ -134,7 +134,7 @@ fn update(engine: &RocksEngine, docs: u64, thread: u64, done: &AtomicU64, stop: 
     }
 }
 
-const FIGURES: [&str; 8] = [
+const METRICS: [&str; 8] = [
     "cache_data_misses",
     "cache_misses",
     "flush_bytes_written",
@@ -151,7 +151,7 @@ struct Sample {
     user_us: u64,
     system_us: u64,
     io: [u64; 4],
-    figures: [i64; FIGURES.len()],
+    metrics: [i64; METRICS.len()],
 }
 
 impl Sample {
@@ -175,7 +175,7 @@ impl Sample {
             user_us: us(usage.ru_utime),
             system_us: us(usage.ru_stime),
             io,
-            figures: FIGURES.map(|name| figure(engine, name)),
+            metrics: METRICS.map(|name| metric(engine, name)),
         }
     }
 }
@@ -199,20 +199,20 @@ fn report(before: &Sample, after: &Sample, engine: &RocksEngine) {
         each(before.io[3], after.io[3]),
     );
     let mut line = String::from("per update:");
-    for (index, name) in FIGURES.iter().enumerate() {
-        let moved = after.figures[index] - before.figures[index];
+    for (index, name) in METRICS.iter().enumerate() {
+        let moved = after.metrics[index] - before.metrics[index];
         line.push_str(&format!(" {name} {:.3}", moved as f64 / ops));
     }
     println!(
         "{line}; cache {} of {} MB, l0 {}, on disk {} MB",
-        figure(engine, "block_cache_usage_bytes") >> 20,
-        figure(engine, "block_cache_capacity_bytes") >> 20,
-        figure(engine, "doc.l0_files"),
-        figure(engine, "doc.sst_bytes") >> 20,
+        metric(engine, "block_cache_usage_bytes") >> 20,
+        metric(engine, "block_cache_capacity_bytes") >> 20,
+        metric(engine, "doc.l0_files"),
+        metric(engine, "doc.sst_bytes") >> 20,
     );
 }
 
-fn figure(engine: &RocksEngine, wanted: &str) -> i64 {
+fn metric(engine: &RocksEngine, wanted: &str) -> i64 {
     let mut found = 0;
     engine.stats(&mut |name, value| {
         if name == wanted {

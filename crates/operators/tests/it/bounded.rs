@@ -21,7 +21,7 @@ const PEAK_KIB_MAX: usize = 900 << 10;
 
 /// CPU time of this thread.
 fn cpu() -> Duration {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a figure of Linux");
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has this file");
     let nanos = stat.split_whitespace().next().and_then(|n| n.parse().ok());
     Duration::from_nanos(nanos.expect("nanoseconds"))
 }

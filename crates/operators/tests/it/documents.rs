@@ -48,7 +48,7 @@ fn run_case(case: &Json) -> Verdict {
     let mut collections = Collections::default();
     recorded::run_case(case, &mut |_, command| {
         Some(reply(collections.run(command)?.map(|r| match r {
-            Reply::Docs(docs) => first_batch(docs.iter().map(|d| d.doc())),
+            Reply::Documents(docs) => first_batch(docs.iter().map(|d| d.doc())),
             Reply::Fields(d) => DocBuf::build(|w| {
                 w.put_all(d.doc());
                 if !d.doc().contains("ok") {

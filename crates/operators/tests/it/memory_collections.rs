@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// What a command answered.
 pub(crate) enum Reply {
-    Docs(Vec<DocBuf>),
+    Documents(Vec<DocBuf>),
     Fields(DocBuf),
 }
 
@@ -49,7 +49,7 @@ impl Collections {
         let (name, target) = command.first()?;
         let coll = target.as_str().unwrap_or("").to_owned();
         match name {
-            "listCollections" => Some(Ok(Reply::Docs(Vec::new()))),
+            "listCollections" => Some(Ok(Reply::Documents(Vec::new()))),
             "insert" => {
                 known(command, &["documents", "ordered"])?;
                 let docs = command.field("documents").as_array()?;
@@ -101,7 +101,7 @@ impl Collections {
                 if self.has_text_index && matches!(&found, Err(e) if e.code() == 27) {
                     return None;
                 }
-                Some(found.map(Reply::Docs))
+                Some(found.map(Reply::Documents))
             }
             "count" => {
                 known(command, &["query"])?;
@@ -329,7 +329,7 @@ impl Collections {
                 Err(e) => return Some(Err(e)),
             }
         }
-        Some(Ok(Reply::Docs(docs)))
+        Some(Ok(Reply::Documents(docs)))
     }
 }
 

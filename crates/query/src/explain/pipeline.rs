@@ -172,7 +172,7 @@ pub fn aggregation(
         one.put_all(stage.describe().doc());
         let at = n - taken;
         if let (Some(before), Some(after)) = (meters.get(at), meters.get(at + 1)) {
-            own_figures(
+            own_metrics(
                 &mut one,
                 stage.as_ref(),
                 before,
@@ -236,7 +236,7 @@ fn put_meter(w: &mut DocWriter<'_>, m: &Meter) {
 }
 
 /// What blocking and joining stages tell besides.
-fn own_figures(
+fn own_metrics(
     w: &mut DocWriter<'_>,
     stage: &dyn Stage,
     before: &Meter,

@@ -214,7 +214,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Asks for [`Server::stats`] from anywhere; `None` once the server is gone.
-    pub fn figures(&self) -> impl Fn() -> Option<NetStats> + Send + Sync + use<H> {
+    pub fn metrics(&self) -> impl Fn() -> Option<NetStats> + Send + Sync + use<H> {
         let shared = Arc::downgrade(&self.shared);
         move || shared.upgrade().map(|shared| stats_of(&shared))
     }

@@ -110,7 +110,7 @@ fn rss_kib() -> usize {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Both ends live in this process, so the figure is an upper bound for the server's share.
+/// Both ends live in this process, so the metric is an upper bound for the server's share.
 #[test]
 fn idle_connections_keep_no_buffers() {
     if !alone("lifecycle::idle_connections_keep_no_buffers") {

@@ -225,19 +225,19 @@ fn get(address: &str, path: &str) -> (String, String) {
 }
 
 #[test]
-fn figures_over_http_are_those_of_the_server_and_a_silent_client_does_not_stop_them() {
+fn metrics_over_http_are_those_of_the_server_and_a_silent_client_does_not_stop_them() {
     let dir = tempfile::tempdir().unwrap();
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = free.local_addr().unwrap().port().to_string();
     drop(free);
     let server = Running::start(dir.path(), &["--metricsPort", &port]);
-    let figures = format!("127.0.0.1:{port}");
+    let metrics = format!("127.0.0.1:{port}");
     // It says nothing for as long as it lives.
-    let _silent = std::net::TcpStream::connect(&figures).unwrap();
+    let _silent = std::net::TcpStream::connect(&metrics).unwrap();
     for _ in 0..3 {
         ask(&server.address);
     }
-    let (head, text) = get(&figures, "/metrics");
+    let (head, text) = get(&metrics, "/metrics");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     for wanted in [
         "quarry_commands_total{command=\"ping\"} 3\n",
@@ -255,14 +255,14 @@ fn figures_over_http_are_those_of_the_server_and_a_silent_client_does_not_stop_t
             "{line}"
         );
     }
-    let (_, page) = get(&figures, "/");
+    let (_, page) = get(&metrics, "/");
     assert!(page.contains("<svg") && !page.contains("http"), "{page}");
-    let (_, json) = get(&figures, "/figures");
+    let (_, json) = get(&metrics, "/metrics.json");
     assert!(
         json.contains("\"commands\":{\"ping\":{\"count\":3,"),
         "{json}"
     );
-    assert!(get(&figures, "/other").0.starts_with("HTTP/1.1 404"));
+    assert!(get(&metrics, "/other").0.starts_with("HTTP/1.1 404"));
     server.stop();
 }
 

@@ -10,7 +10,7 @@ use model::{DocBuf, Result, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::Table;
 
-/// Figures of the buckets of a collection; all but the first two since it was opened.
+/// Metrics of the buckets of a collection; all but the first two since it was opened.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
 pub struct BucketStats {

@@ -1,5 +1,5 @@
 //! Time-series collections: measurements in buckets, open and packed, across restarts; measurements
-//! of collections made before there were buckets; the figures of how much space they take.
+//! of collections made before there were buckets; the metrics of how much space they take.
 
 use crate::open;
 use model::{Doc, DocBuf, Namespace, Value, doc};

@@ -212,10 +212,10 @@ fn statistics_name_what_operators_need() {
     .unwrap();
     put(&engine, b"\0\0\0\x01k", Durability::Journaled);
     engine.flush().unwrap();
-    let mut figures = std::collections::BTreeMap::new();
+    let mut metrics = std::collections::BTreeMap::new();
     engine.stats(&mut |name, value| {
         assert!(
-            figures.insert(name.to_owned(), value).is_none(),
+            metrics.insert(name.to_owned(), value).is_none(),
             "{name} is reported twice"
         );
     });
@@ -229,9 +229,9 @@ fn statistics_name_what_operators_need() {
         ("flushes", 1),
     ] {
         assert!(
-            figures.get(name).is_some_and(|value| *value >= least),
+            metrics.get(name).is_some_and(|value| *value >= least),
             "{name}: {:?}",
-            figures.get(name)
+            metrics.get(name)
         );
     }
     for name in [
@@ -241,7 +241,7 @@ fn statistics_name_what_operators_need() {
         "write_stopped",
         "admission_rate_bytes_per_s",
     ] {
-        assert_eq!(figures.get(name), Some(&0), "{name}");
+        assert_eq!(metrics.get(name), Some(&0), "{name}");
     }
 }
 

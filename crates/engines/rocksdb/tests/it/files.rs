@@ -52,7 +52,7 @@ fn scan(engine: &RocksEngine, ident: u32, opts: CursorOpts) -> u64 {
     rows
 }
 
-fn figure(engine: &RocksEngine, wanted: &str) -> u64 {
+fn metric(engine: &RocksEngine, wanted: &str) -> u64 {
     let mut found = 0;
     engine.stats(&mut |name, value| {
         if name == wanted {
@@ -84,7 +84,7 @@ fn files_of_a_drop_disappear_at_the_pace_given() {
     fill(&engine, 2, 100, 8 << 10, 2);
     engine.flush().unwrap();
     engine.compact(Table::Doc).unwrap();
-    while figure(&engine, "files_to_delete_bytes") > 0 {
+    while metric(&engine, "files_to_delete_bytes") > 0 {
         std::thread::sleep(Duration::from_millis(20));
     }
     let before = table_bytes(root.path(), &[".sst"]);
@@ -105,7 +105,7 @@ fn files_of_a_drop_disappear_at_the_pace_given() {
         called < Duration::from_secs(1),
         "the caller waited for {called:?}"
     );
-    while figure(&engine, "files_to_delete_bytes") > 0 {
+    while metric(&engine, "files_to_delete_bytes") > 0 {
         assert!(begun.elapsed() < Duration::from_secs(30), "the files stay");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -128,9 +128,9 @@ fn files_of_a_drop_disappear_at_the_pace_given() {
 
 // Misses of data blocks that a scan of this ident causes.
 fn misses(engine: &RocksEngine, ident: u32, opts: CursorOpts) -> u64 {
-    let before = figure(engine, "cache_data_misses");
+    let before = metric(engine, "cache_data_misses");
     scan(engine, ident, opts);
-    figure(engine, "cache_data_misses") - before
+    metric(engine, "cache_data_misses") - before
 }
 
 fn scans_beside_a_working_set(cache_kind: CacheKind) {
@@ -149,7 +149,7 @@ fn scans_beside_a_working_set(cache_kind: CacheKind) {
     engine.compact(Table::Doc).unwrap();
     // Read row by row, as clients do.
     let read_hot = || {
-        let before = figure(&engine, "cache_data_misses");
+        let before = metric(&engine, "cache_data_misses");
         for number in 0..6 * 1024 {
             assert!(
                 engine
@@ -157,7 +157,7 @@ fn scans_beside_a_working_set(cache_kind: CacheKind) {
                     .unwrap()
             );
         }
-        figure(&engine, "cache_data_misses") - before
+        metric(&engine, "cache_data_misses") - before
     };
     let blocks = read_hot();
     assert!(

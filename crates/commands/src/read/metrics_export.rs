@@ -1,4 +1,4 @@
-//! The figures of the server for those who do not speak the protocol: as text for Prometheus, as
+//! The metrics of the server for those who do not speak the protocol: as text for Prometheus, as
 //! one document for a page. They are those of `serverStatus` and `top`, asked of the same
 //! functions.
 //! Must not know: who asks, and over what.

@@ -1,5 +1,5 @@
-//! docs/metrics-reference.md names every figure that is reported and where it comes from, and every
-//! figure it says counts something moves when that happens.
+//! docs/metrics-reference.md names every metric that is reported and where it comes from, and every
+//! metric it says counts something moves when that happens.
 
 use crate::interrupts::fill;
 use crate::observability::Seen;
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const REFERENCE: &str = include_str!("../../../../docs/metrics-reference.md");
 
-/// Figures of a reply by their paths. Names that depend on the data are put in angle brackets.
+/// Metrics of a reply by their paths. Names that depend on the data are put in angle brackets.
 fn flatten(prefix: &str, d: Doc<'_>, all: &mut BTreeMap<String, f64>) {
     for (name, v) in d.iter() {
         let name = match prefix {
             "serverStatus.metrics.commands" => "<command>",
-            "serverStatus.quarry.engine" => "<figure>",
+            "serverStatus.quarry.engine" => "<metric>",
             "top.totals" if name != "note" => "<namespace>",
             "collStats.indexSizes" | "collStats.indexDetails" => "<index>",
             _ => name,
@@ -34,8 +34,8 @@ fn flatten(prefix: &str, d: Doc<'_>, all: &mut BTreeMap<String, f64>) {
     }
 }
 
-/// All figures now.
-fn figures(s: &mut Seen) -> BTreeMap<String, f64> {
+/// All metrics now.
+fn metrics(s: &mut Seen) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
     for (db, command) in [
         ("admin", r#"{"serverStatus": 1}"#),
@@ -84,10 +84,10 @@ fn documented() -> Vec<&'static str> {
 }
 
 #[test]
-fn the_reference_names_every_figure_and_no_other() {
+fn the_reference_names_every_metric_and_no_other() {
     let mut s = server();
     s.ok(r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b_1"}]}"#);
-    let there = figures(&mut s);
+    let there = metrics(&mut s);
     let documented = documented();
     let missing: Vec<_> = there
         .keys()
@@ -103,7 +103,7 @@ fn the_reference_names_every_figure_and_no_other() {
     );
 }
 
-/// What moves which figures up.
+/// What moves which metrics up.
 const MOVES: &[(&str, &[&str])] = &[
     (
         r#"{"find": "c", "filter": {"a": 3}}"#,
@@ -194,13 +194,13 @@ const MOVES: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn every_figure_moves_when_it_should() {
+fn every_metric_moves_when_it_should() {
     let mut s = server();
     s.ok(r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b_1"}]}"#);
     for (command, moved) in MOVES {
-        let before = figures(&mut s);
+        let before = metrics(&mut s);
         s.run("db", command);
-        let after = figures(&mut s);
+        let after = metrics(&mut s);
         for path in *moved {
             let of = |all: &BTreeMap<String, f64>| all.get(*path).copied().unwrap_or(f64::NAN);
             assert!(
@@ -213,10 +213,10 @@ fn every_figure_moves_when_it_should() {
     }
     // A connection more, and one less.
     let current = "serverStatus.connections.current";
-    let (before, other) = (figures(&mut s), s.server().connect("127.0.0.1:79"));
-    let more = figures(&mut s);
+    let (before, other) = (metrics(&mut s), s.server().connect("127.0.0.1:79"));
+    let more = metrics(&mut s);
     drop(other);
-    let after = figures(&mut s);
+    let after = metrics(&mut s);
     let of = |all: &BTreeMap<String, f64>, path: &str| all.get(path).copied().unwrap_or(f64::NAN);
     assert_eq!(of(&more, current), of(&before, current) + 1.0);
     assert_eq!(of(&after, current), of(&before, current));
