@@ -221,6 +221,46 @@ impl<'a> Elements<'a> {
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
+    /// Skips at most `max` elements of one scalar type and one length of names, such as most of a
+    /// long array of numbers, and says how many. What it stops at, `next` must look at.
+    pub fn skip_scalars(&mut self, max: usize) -> usize {
+        let Some((&tag, after_tag)) = self.rest.split_first() else {
+            return 0;
+        };
+        let size = match Tag(tag) {
+            Tag::INT32 => 4,
+            Tag::INT64 | Tag::DOUBLE | Tag::DATE | Tag::TIMESTAMP => 8,
+            Tag::OBJECT_ID => 12,
+            Tag::BOOL => 1,
+            Tag::NULL => 0,
+            _ => return 0,
+        };
+        let Some(zero) = after_tag.first_chunk().map(first_zero).filter(|z| *z != 0) else {
+            return 0;
+        };
+        let length = 2 + (zero.trailing_zeros() / 8) as usize + size;
+        // Up to the first zero; bits above it may be wrong.
+        let (mask, wanted) = (zero ^ (zero - 1), zero & zero.wrapping_neg());
+        let mut skipped = 0;
+        while skipped < max
+            && let Some((&next, name)) = self.rest.split_first()
+            && next == tag
+            && name.first_chunk().map(first_zero).unwrap_or(0) & mask == wanted
+            && let Some(rest) = self.rest.get(length..)
+        {
+            self.rest = rest;
+            skipped += 1;
+        }
+        skipped
+    }
+}
+
+/// A word whose lowest set bit is the highest of the first zero byte; 0 when there is none.
+#[inline]
+fn first_zero(eight: &[u8; 8]) -> u64 {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    let word = u64::from_le_bytes(*eight);
+    word.wrapping_sub(LOW) & !word & (LOW << 7)
 }
 
 impl<'a> Iterator for Elements<'a> {
@@ -246,12 +286,9 @@ impl<'a> Iterator for Elements<'a> {
 /// Bytes before the first zero.
 #[inline]
 fn name_len(b: &[u8]) -> Option<usize> {
-    const LOW: u64 = 0x0101_0101_0101_0101;
     let mut from = 0;
     while let Some(eight) = b.get(from..).and_then(|b| b.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*eight);
-        // The lowest set bit belongs to the first zero byte; those above it may be wrong.
-        let zero = word.wrapping_sub(LOW) & !word & (LOW << 7);
+        let zero = first_zero(eight);
         if zero != 0 {
             return Some(from + (zero.trailing_zeros() / 8) as usize);
         }
@@ -375,6 +412,47 @@ mod tests {
             );
             assert!(d.doc().get("nothing").is_none());
         }
+    }
+
+    #[test]
+    fn skipping_scalars_ends_where_one_by_one_does() {
+        let long = crate::DocBuf::build(|w| {
+            for n in 0..1_200i32 {
+                let name = n.to_string();
+                match n {
+                    300..310 => w.put(&name, f64::from(n)),
+                    500 | 1_199 => w.put(&name, doc! { "b": n }.doc()),
+                    501..520 => w.put(&name, n % 2 == 0),
+                    700..703 => w.put(&name, "text"),
+                    _ => w.put(&name, n),
+                };
+            }
+        });
+        for max in [1, 2, 9, 100, usize::MAX] {
+            let (mut left, mut seen) = (long.doc().elements(), 0);
+            loop {
+                let mut plain = left.clone();
+                let skipped = left.skip_scalars(max);
+                assert!(skipped <= max);
+                assert!(plain.by_ref().take(skipped).all(|e| e.tag != Tag::DOCUMENT));
+                assert_eq!(plain.rest_bytes(), left.rest_bytes());
+                seen += skipped;
+                match left.next() {
+                    Some(e) => assert_eq!(e.name_str(), seen.to_string()),
+                    None => break,
+                }
+                seen += 1;
+            }
+            assert_eq!(seen, 1_200);
+        }
+        let mut all = doc! { "a": 1i32, "b": 2i32, "c": 3i32, "d": 4i32 };
+        assert_eq!(
+            all.doc().elements().skip_scalars(usize::MAX),
+            3,
+            "8 bytes are looked at"
+        );
+        all = doc! { "a": "text" };
+        assert_eq!(all.doc().elements().skip_scalars(usize::MAX), 0);
     }
 
     #[test]

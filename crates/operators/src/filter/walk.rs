@@ -56,8 +56,17 @@ fn walk_array<'a>(
         }
         return visit(Value::Array(array), outer);
     };
-    for (i, element) in array.elements().enumerate() {
-        // Most elements of a long array are neither: they are not decoded.
+    let mut elements = array.elements();
+    let mut next = 0;
+    loop {
+        // Most elements of a long array are neither documents nor named: they are not decoded.
+        let named = head.index.and_then(|named| named.checked_sub(next));
+        next += elements.skip_scalars(named.unwrap_or(usize::MAX));
+        let Some(element) = elements.next() else {
+            break;
+        };
+        let i = next;
+        next += 1;
         if element.tag != Tag::DOCUMENT && head.index != Some(i) {
             continue;
         }
