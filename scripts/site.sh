@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 
 # The pages stand where they stand in the repository, so that their links hold.
 mkdir "$work/src"
-git ls-files -z --cached --others --exclude-standard '*.md' '*.svg' | xargs -0 cp --parents -t "$work/src"
+git ls-files -z --cached --others --exclude-standard '*.md' '*.svg' LICENSE lab/runs | xargs -0 cp --parents -t "$work/src"
 title() { sed -n 's/^# //p' "$1" | head -n 1; }
 { echo "# Decisions"; echo; for page in docs/adr/[0-9]*.md; do echo "- [$(title "$page")](${page##*/})"; done; } >"$work/src/docs/adr/README.md"
 { echo "# Measured runs"; echo; for page in lab/runs/*/README*.md; do echo "- [$(title "$page")](${page#lab/runs/})"; done; } >"$work/src/lab/runs/README.md"
@@ -34,6 +34,8 @@ create-missing = false
 default-theme = "light"
 TOML
 "$tools/bin/mdbook" build "$work" --dest-dir "$work/book" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+# mdBook renders each README as its folder's index and leaves the links to it as they were.
+find "$work/book" -name '*.html' -exec sed -i -E 's#(href="([^":]*/)?)README\.html#\1index.html#g' {} +
 rm -rf "$out" && mkdir -p "$(dirname "$out")" && cp -r "$work/book" "$out"
 python3 scripts/site-links.py "$out"
 echo "site: $(find "$out" -name '*.html' | wc -l) pages in $out"
