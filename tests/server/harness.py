@@ -94,6 +94,17 @@ class Server:
         options = {"directConnection": True, "retryWrites": False, "retryReads": False, "serverSelectionTimeoutMS": 5000, **options}
         return MongoClient(f"mongodb://{self.address}/", **options)
 
+    def queued_s(self):
+        """How long each thread has been ready to run while other threads had the processors, in seconds by thread."""
+        found = {}
+        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+            try:
+                with open(f"/proc/{self.process.pid}/task/{thread}/schedstat") as stat:
+                    found[thread] = int(stat.read().split()[1]) / 1e9
+            except (OSError, IndexError):
+                pass  # The thread has ended, or the kernel does not count this.
+        return found
+
     def alive(self):
         return self.process is not None and self.process.poll() is None
 

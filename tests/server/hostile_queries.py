@@ -1,5 +1,6 @@
 """Valid messages with hostile queries against the real server: each ends in bounded time and memory, by an answer or by the
-code MongoDB gives, while a second client's finds are timed. Usage: hostile_queries.py [NAME-PART]
+code MongoDB gives, while a second client's finds are timed. The limits of time are those of a machine without other work: what
+the thread that waited longest for a processor waited is not counted. Usage: hostile_queries.py [NAME-PART]
 """
 
 import sys
@@ -361,9 +362,13 @@ def main(part):
                 continue
             ran += 1
             reset_peak(server)
+            before = server.queued_s()
             began = time.monotonic()
             code, message = outcome(db, command)
             took = time.monotonic() - began
+            queued = 0.0
+            if server.alive():
+                queued = max((s - before.get(thread, 0.0) for thread, s in server.queued_s().items()), default=0.0)
             mib = server.memory_mib()
             peak = max(peak, mib)
             worst = max((w for w, at in honest.waits if at >= began), default=0.0)
@@ -372,11 +377,11 @@ def main(part):
                 verdict.append(f"more than {RSS_MB_MAX} MiB")
             if code not in allowed:
                 verdict.append(f"outcome {code} is none of {sorted(map(str, allowed))}")
-            if took > most_s:
+            if took - queued > most_s:
                 verdict.append(f"more than {most_s} s")
             if not server.alive():
                 verdict.append("the server is gone")
-            say(f"{name:48} {code!s:>8} {took:7.2f} s {mib:6.0f} MiB, honest find at most {worst * 1000:6.1f} ms {'; '.join(verdict)} {message[:90]}")
+            say(f"{name:48} {code!s:>8} {took:7.2f} s ({queued:5.2f} queued) {mib:6.0f} MiB, honest find at most {worst * 1000:6.1f} ms {'; '.join(verdict)} {message[:90]}")
             bad += [f"{name}: {v}" for v in verdict]
             if server.alive():
                 given_back(db, name)
