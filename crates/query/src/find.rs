@@ -70,10 +70,13 @@ impl Find {
         if self.tail {
             return self.open_tail(coll, wanted);
         }
+        // Of a bucket only these columns are unpacked; other documents are at hand as a whole.
+        let fields = coll.is_series().then(|| self.needed_fields()).flatten();
         let read = ReadRequest {
             filter: Some(&self.filter),
             sort: self.sort.as_ref(),
             limit: wanted,
+            fields: fields.as_deref(),
             ..ReadRequest::all(coll.ns())
         };
         let options = ReadOptions {
@@ -108,6 +111,27 @@ impl Find {
             source = source.with_row_metadata(&Plan::scan());
         }
         Ok(self.above(Box::new(source), true))
+    }
+
+    /// The top-level fields that order and projection look at; `None` is all of them.
+    fn needed_fields(&self) -> Option<Vec<String>> {
+        if self.shows_row_metadata() {
+            return None;
+        }
+        let mut paths = self.projection.as_ref()?.needed_paths()?;
+        for (path, order) in self.sort.iter().flat_map(|s| s.spec().iter()) {
+            if !order.is_number() {
+                return None;
+            }
+            paths.push(path.to_owned());
+        }
+        let mut fields: Vec<String> = paths
+            .iter()
+            .map(|p| p.split('.').next().unwrap_or_default().to_owned())
+            .collect();
+        fields.sort_unstable();
+        fields.dedup();
+        Some(fields)
     }
 
     fn shows_row_metadata(&self) -> bool {

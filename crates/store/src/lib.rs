@@ -29,7 +29,7 @@ mod write;
 
 pub use catalog::{CollStats, Collection};
 pub use commit::commits_of_thread;
-pub use ddl::SameIndex;
+pub use ddl::{IndexBuild, SameIndex};
 pub use format::diff::{Paths, Set, Touched, apply as apply_diff};
 pub use format::record::Header;
 pub use gate::{Closed, Closing, Entered, Gate};

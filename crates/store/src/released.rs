@@ -3,9 +3,8 @@
 //! Must not know: what is released, what an operation does when called.
 
 use crate::log::Waker;
-use crate::sync::Mutex;
+use crate::sync::{AtomicU32, Mutex, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How often a wait on a thread asks whether it may go on.
@@ -14,7 +13,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// Everybody who waits for things of one kind, which have numbers.
 #[derive(Default)]
 pub(crate) struct Waiters {
-    count: AtomicUsize,
+    count: AtomicU32,
     waiting: Mutex<Waiting>,
 }
 

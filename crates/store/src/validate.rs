@@ -41,9 +41,10 @@ impl Collection {
     /// [`Collection::validate`], calling `go_on` now and then.
     ///
     /// # Errors
-    /// Those of `go_on` and engine failures.
+    /// Those of `go_on` and engine failures; the reason when the operation is interrupted while it
+    /// waits for writers, or set aside.
     pub fn validate_while(&self, go_on: &dyn Fn() -> Result<()>) -> Result<Validation> {
-        let _alone = self.gate.close_while(go_on)?;
+        let _alone = self.close()?;
         let state = self.state();
         if state.dropped {
             return Err(self.gone());

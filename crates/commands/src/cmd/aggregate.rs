@@ -9,7 +9,7 @@ use crate::dispatch::concern::{ReadLevel, check_level};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Durability, Privilege, flag};
-use crate::read::{CollationArg, QueryCursor, StoreHost, environment, shape};
+use crate::read::{CollationArg, QueryCursor, StoreHost, Writing, environment, shape};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
@@ -29,6 +29,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
         | flag::ENDS_WITH_CLIENT
         | flag::IN_TRANSACTION
         | flag::RUNS_AGAIN
+        | flag::SET_ASIDE
         | flag::CHECKS_READ_LEVEL,
     AGGREGATE,
     run,
@@ -165,7 +166,23 @@ fn hosted(
         .asked_by(cx.owner()))
 }
 
+/// Runs a pipeline that writes, whatever the batch size, to its end.
+fn write(cx: &mut Ctx<'_, '_>, mut writing: Writing) -> Result<Outcome> {
+    let result = writing.run(&cx.interrupt);
+    if result.is_err() {
+        cx.progress.keep(Some(writing), &result);
+        return result.map(|()| Outcome::Reply);
+    }
+    let Writing { cursor, ns, .. } = writing;
+    let info = info(cx, ns, None);
+    cx.first_batch(Box::new(cursor), info, BatchLimit::of(None), false)?;
+    Ok(Outcome::Reply)
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    if let Some(writing) = cx.progress.done::<Option<Writing>>() {
+        return write(cx, writing);
+    }
     let args = AggregateArgs::of(
         cx.value(),
         &cx.args,
@@ -215,8 +232,6 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             super::explain::explained::Level::Planner,
         );
     }
-    // A pipeline that writes runs to its end whatever the batch size and whether or not its client
-    // is still connected.
     let writes = pipeline.writes();
     check_transaction(cx, &pipeline)?;
     cx.interrupt.ends_with_client(!writes);
@@ -224,16 +239,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.reported.writes_somewhere();
     }
     let docs = pipeline.open(&exec)?;
-    let batch = if writes {
-        None
-    } else {
-        Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS))
-    };
     let changes = pipeline.changes().cloned();
+    let cursor = QueryCursor::new(docs, env, host, allow_disk_use).at(at);
+    if writes {
+        return write(cx, Writing::new(cursor, ns));
+    }
+    let batch = args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS);
     let info = info(cx, ns, changes.as_deref());
-    let cursor = QueryCursor::new(docs, env, host, allow_disk_use)
-        .at(at)
-        .streaming(changes);
-    cx.first_batch(Box::new(cursor), info, BatchLimit::of(batch), false)?;
+    let cursor = Box::new(cursor.streaming(changes));
+    cx.first_batch(cursor, info, BatchLimit::of(Some(batch)), false)?;
     Ok(Outcome::Reply)
 }

@@ -4,6 +4,7 @@ use crate::ddl::names;
 use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
@@ -15,7 +16,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "convertToCapped",
         "makes a collection capped; its indexes go",
         Privilege::Collection(&[auth::Action::ConvertToCapped]),
-        flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
+        flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT | flag::SET_ASIDE,
         &[arg("size", Kind::Any), arg("collectionUUID", Kind::Any)],
         convert,
     )
@@ -79,6 +80,8 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     for index in c.indexes().iter() {
         c.drop_index(index.name())?;
+        // When it is run again there is one index less.
+        checkpoint();
     }
     let mut new = options(size);
     let old = c.options();

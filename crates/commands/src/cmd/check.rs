@@ -16,7 +16,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "validate",
         "checks documents and indexes of a collection",
         Privilege::Collection(&[auth::Action::Validate]),
-        flag::LENIENT | flag::LONG,
+        flag::LENIENT | flag::LONG | flag::SET_ASIDE,
         &[
             arg("full", Kind::Any),
             arg("background", Kind::Any),

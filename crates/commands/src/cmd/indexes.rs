@@ -6,6 +6,7 @@ use crate::ddl::{index_spec, names, timeseries};
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::progress::is_set_aside;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
@@ -15,7 +16,7 @@ use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::state::service::Service;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
-use store::{Collection, Index, Transaction};
+use store::{Collection, Index, IndexBuild, Transaction};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
@@ -94,6 +95,35 @@ fn shown(n: usize) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
+/// What a `createIndexes` has done when it is set aside.
+struct Made {
+    /// Indexes there were before, and whether it has made the collection.
+    before: usize,
+    created: bool,
+    /// Specifications that are done with, and the names of those that were not there before.
+    done: usize,
+    built: Vec<String>,
+    /// The one that is being built, and since when, monotonic microseconds.
+    building: Option<IndexBuild>,
+    began_us: Option<u64>,
+    /// Why one has failed: the others are to be removed.
+    failed: Option<MongoError>,
+}
+
+impl Made {
+    fn new(before: usize, created: bool) -> Made {
+        Made {
+            before,
+            created,
+            done: 0,
+            built: Vec::new(),
+            building: None,
+            began_us: None,
+            failed: None,
+        }
+    }
+}
+
 fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     names::may_create(&ns)?;
@@ -111,19 +141,70 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let options = there
         .as_ref()
         .map_or_else(DocBuf::new, |c| c.options().as_ref().clone());
+    let wanted = wanted(cx, documents, there.is_some(), options.doc())?;
+    let (c, created) = match there {
+        Some(c) => (c, false),
+        None => {
+            let (uuid, made_in) = (names::new_uuid(), cx.transaction.as_deref());
+            (cx.service.create(&ns, DocBuf::new(), uuid, made_in)?, true)
+        }
+    };
+    let mut made = match cx.progress.done::<Option<Made>>() {
+        Some(made) => made,
+        None => {
+            let (before, missing) = (count(&c), missing(&c, &wanted)?);
+            if before + missing > INDEXES_MAX {
+                bail!(
+                    code::CANNOT_CREATE_INDEX,
+                    "add index fails, too many indexes for {ns}: {before} there, {missing} wanted, \
+                        {INDEXES_MAX} allowed"
+                );
+            }
+            Made::new(before, created)
+        }
+    };
+    let (before, created) = (made.before, made.created);
+    let none = match &cx.transaction {
+        Some(t) => add(cx.service, &c, wanted, t)? == 0,
+        None => {
+            let result = build(cx, &c, wanted, &mut made);
+            let none = made.built.is_empty();
+            cx.progress.keep(Some(made), &result);
+            result?;
+            cx.service.ttl.track(&c);
+            none
+        }
+    };
+    cx.reply
+        .put("numIndexesBefore", shown(before))
+        .put("numIndexesAfter", shown(count(&c)));
+    cx.reply.put("createdCollectionAutomatically", created);
+    if none {
+        cx.reply.put("note", "all indexes already exist");
+    }
+    Ok(Outcome::Reply)
+}
+
+/// The specifications of a `createIndexes`, complete and checked.
+fn wanted(
+    cx: &Ctx<'_, '_>,
+    documents: Vec<Doc<'_>>,
+    there: bool,
+    options: Doc<'_>,
+) -> Result<Vec<DocBuf>> {
     let ignore = cx.args.bool("ignoreUnknownIndexOptions", false);
     let mut wanted: Vec<DocBuf> = Vec::new();
     for d in documents {
-        let Some(spec) = index_spec::check(d, options.doc(), ignore)? else {
+        let Some(spec) = index_spec::check(d, options, ignore)? else {
             continue;
         };
         if spec.doc().field("clustered").truthy() {
-            check_clustered(there.is_some(), options.doc(), spec.doc())?;
+            check_clustered(there, options, spec.doc())?;
         }
         if let Some(f) = spec.doc().field("partialFilterExpression").as_doc() {
             cx.service.matcher(f)?;
         }
-        if is_own_index(options.doc(), spec.doc())? {
+        if is_own_index(options, spec.doc())? {
             continue;
         }
         let mut twice = false;
@@ -139,39 +220,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         wanted.push(spec);
     }
-    let (c, created) = match there {
-        Some(c) => (c, false),
-        None => {
-            let (uuid, made_in) = (names::new_uuid(), cx.transaction.as_deref());
-            (cx.service.create(&ns, DocBuf::new(), uuid, made_in)?, true)
-        }
-    };
-    let before = count(&c);
-    let missing = missing(&c, &wanted)?;
-    if before + missing > INDEXES_MAX {
-        bail!(
-            code::CANNOT_CREATE_INDEX,
-            "add index fails, too many indexes for {ns}: {before} there, {missing} wanted, \
-                {INDEXES_MAX} allowed"
-        );
-    }
-    let none = match &cx.transaction {
-        Some(t) => add(cx.service, &c, wanted, t)? == 0,
-        None => {
-            let go_on = || cx.interrupt.check();
-            let built = build(cx.service, &c, wanted, !cx.request.waited, &go_on)?;
-            cx.service.ttl.track(&c);
-            built == 0
-        }
-    };
-    cx.reply
-        .put("numIndexesBefore", shown(before))
-        .put("numIndexesAfter", shown(count(&c)));
-    cx.reply.put("createdCollectionAutomatically", created);
-    if none {
-        cx.reply.put("note", "all indexes already exist");
-    }
-    Ok(Outcome::Reply)
+    Ok(wanted)
 }
 
 /// True for the index of metadata and time, which comes with a time-series collection.
@@ -234,48 +283,58 @@ fn missing(c: &Collection, wanted: &[DocBuf]) -> Result<usize> {
     Ok(missing)
 }
 
-/// Builds those that are not there, all or none; the number built. What another command builds just
-/// now is waited for: it counts as there only when that has succeeded. `first` says that the
-/// command was not set aside, so that its beginning was not told yet.
-fn build(
-    service: &Service,
-    c: &Arc<Collection>,
-    specs: Vec<DocBuf>,
-    first: bool,
-    go_on: &dyn Fn() -> Result<()>,
-) -> Result<usize> {
-    let mut built: Vec<String> = Vec::new();
-    for spec in specs {
+/// Builds those that are not there, all or none. What another command builds just now is waited
+/// for: it counts as there only when that has succeeded.
+fn build(cx: &Ctx<'_, '_>, c: &Arc<Collection>, specs: Vec<DocBuf>, made: &mut Made) -> Result<()> {
+    for spec in specs.into_iter().skip(made.done) {
+        if made.failed.is_some() {
+            break;
+        }
         let name = spec.doc().field("name").as_str().unwrap_or("").to_owned();
-        let wanted = spec.clone();
-        let same = |old: Doc<'_>| index_spec::conflicts(wanted.doc(), old);
-        let other = |i: &Arc<Index>| matches!(same(i.spec()), Ok(false));
-        let (starts, began_us) = (c.indexes().iter().all(other), service.clock.monotonic_us());
-        if starts && first {
-            service.index_starts(c.ns(), wanted.doc());
+        let result = build_one(cx, c, spec, made);
+        if is_set_aside(&result) {
+            return result.map(|_| ());
         }
-        let result = c.create_index_unless(spec, &same, go_on);
-        let took_ms = signed(service.clock.monotonic_us().saturating_sub(began_us) / 1000);
-        match &result {
-            // Told of when it has run again.
-            waits if is_set_aside(waits) => {}
-            ended if starts && !matches!(ended, Ok(false)) => {
-                service.index_ended((c.ns(), wanted.doc()), took_ms, ended.as_ref().map(|_| ()))
-            }
-            _ => {}
-        }
+        (made.began_us, made.done) = (None, made.done + 1);
         match result {
-            Ok(true) => built.push(name),
+            Ok(true) => made.built.push(name),
             Ok(false) => {}
-            Err(e) => {
-                for name in built {
-                    c.drop_index(&name)?;
-                }
-                return Err(e);
-            }
+            Err(e) => made.failed = Some(e),
         }
     }
-    Ok(built.len())
+    let Some(e) = made.failed.clone() else {
+        return Ok(());
+    };
+    while let Some(name) = made.built.last() {
+        // The same again when it is set aside.
+        checkpoint();
+        c.drop_index(name)?;
+        made.built.pop();
+    }
+    Err(e)
+}
+
+/// Builds one index; false when it was there.
+fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Made) -> Result<bool> {
+    let (service, wanted) = (cx.service, spec.clone());
+    let same = |old: Doc<'_>| index_spec::conflicts(wanted.doc(), old);
+    let other = |i: &Arc<Index>| matches!(same(i.spec()), Ok(false));
+    // Told of once, however often it is set aside.
+    if made.began_us.is_none() && c.indexes().iter().all(other) {
+        service.index_starts(c.ns(), wanted.doc());
+        made.began_us = Some(service.clock.monotonic_us());
+    }
+    let go_on = || cx.interrupt.check();
+    let result = c.create_index_told(spec, &same, &mut made.building, &checkpoint, &go_on);
+    if let Some(began_us) = made.began_us
+        && !is_set_aside(&result)
+        && !matches!(&result, Ok(false))
+    {
+        let took_ms = signed(service.clock.monotonic_us().saturating_sub(began_us) / 1000);
+        let told = result.as_ref().map(|_| ());
+        service.index_ended((c.ns(), wanted.doc()), took_ms, told);
+    }
+    result
 }
 
 /// The collection of `listIndexes`, by name or UUID.

@@ -8,7 +8,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use crate::read::{CollationArg, StoreHost, environment};
+use crate::read::{CollationArg, QueryCursor, StoreHost, Writing, environment};
 use model::{ArrayWriter, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -38,7 +38,11 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "mapReduce",
     "documents that go through functions in JavaScript",
     Privilege::Asked(crate::access::needs::map_reduce),
-    flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG | flag::ENDS_WITH_CLIENT,
+    flag::READ_CONCERN
+        | flag::WRITE_CONCERN
+        | flag::LONG
+        | flag::ENDS_WITH_CLIENT
+        | flag::SET_ASIDE,
     MAP_REDUCE,
     run,
 )
@@ -226,43 +230,54 @@ pub(crate) fn pipeline(
 /// Largest reply.
 const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Writes the results into a collection.
+fn write(cx: &mut Ctx<'_, '_>, mut writing: Writing, target: &Namespace) -> Result<Outcome> {
+    let result = writing.run(&cx.interrupt);
+    if result.is_err() {
+        cx.progress.keep(Some(writing), &result);
+        return result.map(|()| Outcome::Reply);
+    }
+    if target.db() == cx.db {
+        cx.reply.put("result", target.coll());
+    } else {
+        cx.reply
+            .doc("result")
+            .put("db", target.db())
+            .put("collection", target.coll());
+    }
+    Ok(Outcome::Reply)
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let args = cx.args.clone();
     let out = Out::parse(cx.db, args.value("out"))?;
+    let target = out.target();
+    if let (Some(writing), Some(target)) = (cx.progress.done::<Option<Writing>>(), target) {
+        return write(cx, writing, target);
+    }
     let (env, pipeline, host) = pipeline(cx, &ns, &args)?;
     let (view, _) = cx.read_view()?;
     let host = host.reading(view);
-    let writes = pipeline.writes();
-    cx.interrupt.ends_with_client(!writes);
-    if writes {
+    if let Some(target) = target {
         cx.reported.writes_somewhere();
+        let docs = pipeline.open(&ExecContext::new(&env, &host))?;
+        let cursor = QueryCursor::new(docs, env, host, true);
+        return write(cx, Writing::new(cursor, ns.to_string()), target);
     }
+    cx.interrupt.ends_with_client(true);
     let all = pipeline.run_to_end(&ExecContext::new(&env, &host))?;
-    match out.target() {
-        None => {
-            let bytes: usize = all.iter().map(|d| d.len_bytes() + 12).sum();
-            if bytes > REPLY_BYTES_MAX {
-                bail!(
-                    code::BSON_OBJECT_TOO_LARGE,
-                    "the results take {bytes} bytes, more than a reply may have: write them to a \
-                        collection"
-                );
-            }
-            let mut results = cx.reply.array("results");
-            for d in all.iter() {
-                results.push(d);
-            }
-        }
-        Some(target) if target.db() == cx.db => {
-            cx.reply.put("result", target.coll());
-        }
-        Some(target) => {
-            cx.reply
-                .doc("result")
-                .put("db", target.db())
-                .put("collection", target.coll());
-        }
+    let bytes: usize = all.iter().map(|d| d.len_bytes() + 12).sum();
+    if bytes > REPLY_BYTES_MAX {
+        bail!(
+            code::BSON_OBJECT_TOO_LARGE,
+            "the results take {bytes} bytes, more than a reply may have: write them to a \
+                collection"
+        );
+    }
+    let mut results = cx.reply.array("results");
+    for d in all.iter() {
+        results.push(d);
     }
     Ok(Outcome::Reply)
 }

@@ -82,7 +82,7 @@ impl Temporary {
     ///
     /// # Errors
     /// Engine failures; the old collection is there then.
-    pub(crate) fn rename(mut self, target: &Namespace) -> Result<()> {
+    pub(crate) fn rename(&mut self, target: &Namespace) -> Result<()> {
         self.service
             .store
             .rename_collection(&self.ns, target, true)?;

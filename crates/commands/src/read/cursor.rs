@@ -3,7 +3,9 @@
 
 use super::StoreHost;
 use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::progress::is_set_aside;
 use crate::state::cursors::{BatchLimit, Cursor, Progress};
+use memory::Charge;
 use model::{ArrayWriter, Doc, DocWriter, Result, Timestamp, bail, code};
 use operators::Env;
 use query::exec::{BatchStream, CHANGE_TOKEN, ChangeProgress, DocBatch, ExecContext};
@@ -159,6 +161,76 @@ impl QueryCursor {
     }
 }
 
+impl QueryCursor {
+    /// Works for an operation. A parked cursor belongs to none.
+    fn work<T>(
+        &mut self,
+        op: &Arc<Interrupt>,
+        f: impl FnOnce(&mut QueryCursor) -> Result<T>,
+    ) -> Result<T> {
+        let op = Arc::clone(op);
+        self.env.memory = Some(Arc::clone(op.memory()));
+        self.env.interrupt = Some(Arc::new(move || op.check()));
+        let result = f(self);
+        (self.env.interrupt, self.env.memory) = (None, None);
+        self.env.end_scripts();
+        result
+    }
+
+    /// Runs a chain that ends in a write, and gives no documents, to its end.
+    fn write_all(&mut self) -> Result<()> {
+        let exec = ExecContext {
+            env: &self.env,
+            host: &self.host,
+            vars: None,
+            allow_disk_use: self.allow_disk_use,
+        };
+        while !self.done {
+            self.env.check_interrupt()?;
+            self.done = !self.docs.next_batch(&exec, &mut self.pending)?;
+        }
+        Ok(())
+    }
+}
+
+/// A pipeline that writes. What it has read and written is kept while its operation is set aside.
+pub(crate) struct Writing {
+    pub(crate) cursor: QueryCursor,
+    pub(crate) ns: String,
+    /// What it holds in memory while it is set aside.
+    held: Option<Arc<Charge>>,
+}
+
+impl Writing {
+    /// Of a pipeline over `ns`.
+    pub(crate) fn new(cursor: QueryCursor, ns: String) -> Writing {
+        Writing {
+            cursor,
+            ns,
+            held: None,
+        }
+    }
+
+    /// Runs it to its end, or until it is set aside.
+    ///
+    /// # Errors
+    /// Those of the pipeline.
+    pub(crate) fn run(&mut self, op: &Arc<Interrupt>) -> Result<()> {
+        // It runs to its end whether or not its client is still connected.
+        op.ends_with_client(false);
+        if let Some(held) = self.held.take() {
+            op.memory().resume(&held);
+        }
+        let result = self.cursor.work(op, |cursor| cursor.write_all());
+        if is_set_aside(&result) {
+            let held = Arc::new(op.memory().budget().charge());
+            op.memory().park(&held);
+            self.held = Some(held);
+        }
+        result
+    }
+}
+
 impl Cursor for QueryCursor {
     fn next_batch(
         &mut self,
@@ -166,14 +238,7 @@ impl Cursor for QueryCursor {
         op: &Arc<Interrupt>,
         out: &mut ArrayWriter<'_>,
     ) -> Result<Progress> {
-        let op = Arc::clone(op);
-        self.env.memory = Some(Arc::clone(op.memory()));
-        self.env.interrupt = Some(Arc::new(move || op.check()));
-        let progress = self.fill(limit, out);
-        // A parked cursor belongs to no operation.
-        (self.env.interrupt, self.env.memory) = (None, None);
-        self.env.end_scripts();
-        progress
+        self.work(op, |cursor| cursor.fill(limit, out))
     }
 
     fn write_extra(&self, cursor: &mut DocWriter<'_>) {

@@ -6,6 +6,8 @@ use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
 use crate::ddl::names;
+use crate::dispatch::interrupt::checkpoint;
+use crate::dispatch::progress::is_set_aside;
 use crate::state::service::Service;
 use cipher::Scratch;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
@@ -176,6 +178,84 @@ fn check_nullish(coll: &Collection, write: &MergeWrite<'_>) -> Result<()> {
         );
     }
     Ok(())
+}
+
+impl StoreHost {
+    fn merge_one(&self, write: &MergeWrite<'_>, matched: &OnMatch<'_>) -> Result<()> {
+        let coll = match self.writable(write.ns)? {
+            Some(c) => c,
+            None => {
+                let made = create_implicitly(&self.service, write.ns, None)?;
+                // It is found when this is run again.
+                checkpoint();
+                made
+            }
+        };
+        check_nullish(&coll, write)?;
+        let mut env = operators::Env::new(self.service.clock.now_ms(), rand::random());
+        let collation = self.collation.as_ref().map(DocBuf::doc);
+        if let Some(c) = collation {
+            env.collation = self.service.collator(c)?;
+        }
+        let spec = DocBuf::build(|w| {
+            for (name, v) in write.on {
+                let mut one = w.doc(name);
+                one.put("$eq", if v.is_missing() { Value::Null } else { *v });
+            }
+        });
+        let filter = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?;
+        let plan = plan_read(
+            &coll,
+            &PlanRequest {
+                filter: Some(&filter),
+                collation,
+                ..PlanRequest::default()
+            },
+        )?;
+        let mut key = None;
+        each_match(&coll, &plan, Some(&filter), &env, &mut |row| {
+            key = Some(row.key.to_vec());
+            Ok(false)
+        })?;
+        let validator = self.validator(&coll)?;
+        let valid = |d: Doc<'_>| validator.as_ref().map_or(Ok(()), |v| v.check(d));
+        if let Some(key) = key {
+            coll.modify(&key, &mut |old| {
+                Ok(match matched(old)? {
+                    Some(new) if new.doc() != old => {
+                        let (id, was) = (new.doc().field("_id"), old.field("_id"));
+                        if !model::compare(&id, &was).is_eq() {
+                            bail!(
+                                code::IMMUTABLE_FIELD,
+                                "$merge cannot change the immutable field \
+                                '_id' of a matched document from {was:?} to {id:?}"
+                            );
+                        }
+                        valid(new.doc())?;
+                        Change::Replace(new.into_bytes())
+                    }
+                    _ => Change::Keep,
+                })
+            })?;
+            return Ok(());
+        }
+        match write.not_matched {
+            WhenNotMatched::Discard => Ok(()),
+            WhenNotMatched::Fail => bail!(
+                13113,
+                "$merge could not find a matching document in the target collection for at least \
+                    one document in the source collection"
+            ),
+            WhenNotMatched::Insert => {
+                let doc = with_id(write.doc, self.service.clock.now_ms())?;
+                valid(doc.doc())?;
+                match coll.insert(&[doc.doc()], true)?.errors.pop() {
+                    Some((_, e)) => Err(e),
+                    None => crate::crud::capped::inserted(&self.service, &coll),
+                }
+            }
+        }
+    }
 }
 
 impl Host for StoreHost {
@@ -369,74 +449,12 @@ impl Host for StoreHost {
     }
 
     fn merge(&self, write: &MergeWrite<'_>, matched: &OnMatch<'_>) -> Result<()> {
-        let coll = match self.writable(write.ns)? {
-            Some(c) => c,
-            None => create_implicitly(&self.service, write.ns, None)?,
-        };
-        check_nullish(&coll, write)?;
-        let mut env = operators::Env::new(self.service.clock.now_ms(), rand::random());
-        let collation = self.collation.as_ref().map(DocBuf::doc);
-        if let Some(c) = collation {
-            env.collation = self.service.collator(c)?;
+        let result = self.merge_one(write, matched);
+        if !is_set_aside(&result) {
+            // The stream goes on behind this document, whatever has become of it.
+            checkpoint();
         }
-        let spec = DocBuf::build(|w| {
-            for (name, v) in write.on {
-                let mut one = w.doc(name);
-                one.put("$eq", if v.is_missing() { Value::Null } else { *v });
-            }
-        });
-        let filter = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?;
-        let plan = plan_read(
-            &coll,
-            &PlanRequest {
-                filter: Some(&filter),
-                collation,
-                ..PlanRequest::default()
-            },
-        )?;
-        let mut key = None;
-        each_match(&coll, &plan, Some(&filter), &env, &mut |row| {
-            key = Some(row.key.to_vec());
-            Ok(false)
-        })?;
-        let validator = self.validator(&coll)?;
-        let valid = |d: Doc<'_>| validator.as_ref().map_or(Ok(()), |v| v.check(d));
-        if let Some(key) = key {
-            coll.modify(&key, &mut |old| {
-                Ok(match matched(old)? {
-                    Some(new) if new.doc() != old => {
-                        let (id, was) = (new.doc().field("_id"), old.field("_id"));
-                        if !model::compare(&id, &was).is_eq() {
-                            bail!(
-                                code::IMMUTABLE_FIELD,
-                                "$merge cannot change the immutable field \
-                                '_id' of a matched document from {was:?} to {id:?}"
-                            );
-                        }
-                        valid(new.doc())?;
-                        Change::Replace(new.into_bytes())
-                    }
-                    _ => Change::Keep,
-                })
-            })?;
-            return Ok(());
-        }
-        match write.not_matched {
-            WhenNotMatched::Discard => Ok(()),
-            WhenNotMatched::Fail => bail!(
-                13113,
-                "$merge could not find a matching document in the target collection for at least \
-                    one document in the source collection"
-            ),
-            WhenNotMatched::Insert => {
-                let doc = with_id(write.doc, self.service.clock.now_ms())?;
-                valid(doc.doc())?;
-                match coll.insert(&[doc.doc()], true)?.errors.pop() {
-                    Some((_, e)) => Err(e),
-                    None => crate::crud::capped::inserted(&self.service, &coll),
-                }
-            }
-        }
+        result
     }
 
     fn coll_stats(&self, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<DocBuf>> {

@@ -11,6 +11,6 @@ mod out;
 pub(crate) mod shape;
 pub(crate) mod stats;
 
-pub(crate) use cursor::QueryCursor;
+pub(crate) use cursor::{QueryCursor, Writing};
 pub(crate) use env::{CollationArg, environment};
 pub(crate) use host::StoreHost;

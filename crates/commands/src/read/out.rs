@@ -5,6 +5,7 @@ use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
 use crate::ddl::temporary::Temporary;
 use crate::ddl::{names, timeseries};
+use crate::dispatch::interrupt::checkpoint;
 use crate::state::service::Service;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use query::exec::{DocBatch, OutTarget, OutWriter};
@@ -144,7 +145,9 @@ impl OutWriter for Out {
         }
     }
 
-    fn commit(self: Box<Self>) -> Result<()> {
+    fn commit(&mut self) -> Result<()> {
+        // What is written so far nobody sees, and the stream keeps it.
+        checkpoint();
         let now = self.service.store.collection(&self.target)?;
         if now.as_deref().map(Shape::of) != self.before || now.is_some_and(|c| c.is_view()) {
             bail!(

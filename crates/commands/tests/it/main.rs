@@ -39,6 +39,7 @@ mod transactions;
 mod ttl;
 mod user_writes;
 mod waiting;
+mod waiting_long;
 mod walk;
 mod writes;
 

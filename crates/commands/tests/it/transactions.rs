@@ -12,7 +12,7 @@ use model::{Binary, DocBuf, Value, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
-use storage::MemoryEngine;
+use storage::{Engine, MemoryEngine};
 use store::Store;
 
 /// A mock clock.
@@ -29,13 +29,13 @@ impl Clock for MockClock {
 }
 
 pub(crate) struct Server {
-    engine: Arc<MemoryEngine>,
+    engine: Arc<dyn Engine>,
     clock: Arc<MockClock>,
     dispatcher: Arc<Dispatcher>,
 }
 
 impl Server {
-    fn over(engine: Arc<MemoryEngine>) -> Server {
+    pub(crate) fn over(engine: Arc<dyn Engine>) -> Server {
         let clock = Arc::new(MockClock::default());
         let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30));
         let store = Arc::new(Store::open(engine.clone(), hooks).unwrap());
@@ -48,21 +48,25 @@ impl Server {
     }
 
     fn new() -> Server {
-        Server::over(Arc::default())
+        Server::over(Arc::new(MemoryEngine::new()))
     }
 
     /// A server with the collection `c`: `{_id: n, a: n}` below `n`.
     pub(crate) fn with(n: i32) -> Server {
         let s = Server::new();
+        s.fill("c", n);
+        s
+    }
+
+    /// Makes a collection of the documents `{_id: n, a: n}` below `n`.
+    pub(crate) fn fill(&self, name: &str, n: i32) {
         let docs: Vec<String> = (0..n)
             .map(|i| format!(r#"{{"_id": {i}, "a": {i}}}"#))
             .collect();
         let docs = docs.join(", ");
-        let r = s
-            .client(0)
-            .run(&format!(r#"{{"insert": "c", "documents": [{docs}]}}"#));
+        let insert = format!(r#"{{"insert": "{name}", "documents": [{docs}]}}"#);
+        let r = self.client(0).run(&insert);
         assert_eq!(code(&r), 0, "{r:?}");
-        s
     }
 
     pub(crate) fn dispatcher(&self) -> &Arc<Dispatcher> {

@@ -6,25 +6,25 @@ use crate::observability::int;
 use crate::transactions::{Client, FIND, Linked, Server, code, pairs};
 use model::{Binary, DocBuf, doc};
 
-fn number(r: &DocBuf, name: &str) -> Option<i64> {
+pub(crate) fn number(r: &DocBuf, name: &str) -> Option<i64> {
     r.doc().field(name).as_i64_exact()
 }
 
 /// A server with `n` documents, and a transaction that has set `a` of one of them to 1000.
-fn with_claim(n: i32, id: i32) -> (Server, Client) {
+pub(crate) fn with_claim(n: i32, id: i32) -> (Server, Client) {
     let s = Server::with(n);
     let mut t = s.client(1);
     assert_eq!(code(&t.begin().set(id, 1000)), 0);
     (s, t)
 }
 
-fn begins(s: &Server, command: &DocBuf) -> Linked {
+pub(crate) fn begins(s: &Server, command: &DocBuf) -> Linked {
     let mut client = Linked::new(s);
     assert_eq!(client.run(s, command, false), None, "{command:?}");
     client
 }
 
-fn ends(s: &Server, client: &mut Linked, command: &DocBuf) -> DocBuf {
+pub(crate) fn ends(s: &Server, client: &mut Linked, command: &DocBuf) -> DocBuf {
     assert!(client.bell.take());
     client.run(s, command, true).expect("a reply")
 }

@@ -88,11 +88,12 @@ pub trait OutWriter: Send {
     /// # Errors
     /// 11000 DuplicateKey, 121 DocumentValidationFailure.
     fn write(&mut self, docs: &DocBatch) -> Result<()>;
-    /// Puts the new content in place of the old, indexes kept.
+    /// Puts the new content in place of the old, indexes kept. To be called again when it was set
+    /// aside ([`model::ErrorKind::SetAside`]).
     ///
     /// # Errors
     /// Those of the store.
-    fn commit(self: Box<Self>) -> Result<()>;
+    fn commit(&mut self) -> Result<()>;
 }
 
 /// What becomes of a document of `$merge` that matches none.

@@ -17,8 +17,8 @@ use crate::stage::{
     Inside, Placement, Stage, StageContext, StageOp, StageTable, one, single_field,
 };
 use model::{
-    Array, Bump, Doc, DocBuf, DocWriter, FieldPath, MongoError, Namespace, Result, Value, bail,
-    code, namespace,
+    Array, Bump, Doc, DocBuf, DocWriter, ErrorKind, FieldPath, MongoError, Namespace, Result,
+    Value, bail, code, namespace,
 };
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -301,6 +301,12 @@ impl Stage for Merge {
             stage: self,
             input,
             arena: Bump::new(),
+            read: DocBatch::new(),
+            taken: 0,
+            read_all: false,
+            write: DocBatch::new(),
+            written: 0,
+            first_error: Ok(()),
         }))
     }
     fn check(&self, exec: &ExecContext<'_>) -> Result<()> {
@@ -314,10 +320,20 @@ impl Stage for Merge {
     }
 }
 
+/// Called again after the error that sets an operation aside, it goes on with the document at which
+/// it was.
 struct MergeStream {
     stage: Arc<Merge>,
     input: Box<dyn BatchStream>,
     arena: Bump,
+    /// Documents read last, and how many of them were taken.
+    read: DocBatch,
+    taken: usize,
+    read_all: bool,
+    /// Documents to write, and how many of them are written.
+    write: DocBatch,
+    written: usize,
+    first_error: Result<()>,
 }
 
 /// Documents written at a time. An error of one does not keep the others of its batch from being
@@ -327,22 +343,64 @@ const WRITE_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 impl BatchStream for MergeStream {
     fn next_batch(&mut self, exec: &ExecContext<'_>, _: &mut DocBatch) -> Result<bool> {
-        let (stage, mut batch) = (self.stage.clone(), DocBatch::new());
-        let arena = &mut self.arena;
-        drain(self.input.as_mut(), exec, |doc, _| {
-            let fresh =
-                (stage.on == ["_id"] && !doc.contains("_id")).then(|| with_new_id(exec, doc));
-            let doc = fresh.as_ref().map_or(doc, |d| d.doc());
-            stage.on_values(doc)?;
-            batch.push(doc);
-            if batch.len() >= WRITE_BATCH_DOCS || batch.len_bytes() >= WRITE_BATCH_BYTES {
-                stage.write_batch(&batch, exec, arena)?;
-                batch.clear();
+        loop {
+            let full = self.take_documents(exec)?;
+            let last = self.read_all && !full;
+            if full || last {
+                self.write_batch(exec)?;
             }
-            Ok(())
-        })?;
-        stage.write_batch(&batch, exec, arena)?;
-        Ok(false)
+            if last {
+                return Ok(false);
+            }
+            if !full {
+                exec.env.check_interrupt()?;
+                self.read.clear();
+                self.taken = 0;
+                self.read_all = !self.input.next_batch(exec, &mut self.read)?;
+            }
+        }
+    }
+}
+
+impl MergeStream {
+    /// Moves documents from those read to those to write; true when these are enough.
+    fn take_documents(&mut self, exec: &ExecContext<'_>) -> Result<bool> {
+        let out = &mut self.write;
+        loop {
+            if out.len() >= WRITE_BATCH_DOCS || out.len_bytes() >= WRITE_BATCH_BYTES {
+                return Ok(true);
+            }
+            if self.taken == self.read.len() {
+                return Ok(false);
+            }
+            let doc = self.read.doc(self.taken);
+            let no_id = self.stage.on == ["_id"] && !doc.contains("_id");
+            let fresh = no_id.then(|| with_new_id(exec, doc));
+            let doc = fresh.as_ref().map_or(doc, |d| d.doc());
+            self.stage.on_values(doc)?;
+            out.push(doc);
+            self.taken += 1;
+        }
+    }
+
+    /// Writes all it can; the first error is the batch's.
+    fn write_batch(&mut self, exec: &ExecContext<'_>) -> Result<()> {
+        while self.written < self.write.len() {
+            exec.env.check_interrupt()?;
+            let doc = self.write.doc(self.written);
+            let result = self.stage.write(exec, &self.arena, doc);
+            self.arena.reset();
+            if result.as_ref().is_err_and(|e| e.is(ErrorKind::SetAside)) {
+                return result;
+            }
+            self.written += 1;
+            if self.first_error.is_ok() {
+                self.first_error = result;
+            }
+        }
+        self.write.clear();
+        self.written = 0;
+        std::mem::replace(&mut self.first_error, Ok(()))
     }
 }
 
@@ -361,25 +419,6 @@ impl Merge {
             on.push((name.as_str(), v));
         }
         Ok(on)
-    }
-
-    /// Writes all it can; the first error is the batch's.
-    fn write_batch(
-        &self,
-        batch: &DocBatch,
-        exec: &ExecContext<'_>,
-        arena: &mut Bump,
-    ) -> Result<()> {
-        let mut first = Ok(());
-        for doc in batch.iter() {
-            exec.env.check_interrupt()?;
-            let written = self.write(exec, arena, doc);
-            arena.reset();
-            if first.is_ok() {
-                first = written;
-            }
-        }
-        first
     }
 
     /// The error of a match that `whenMatched` does not want: that of a duplicate key.

@@ -4,7 +4,7 @@
 //! 72 time-series options that do not go together, and the host's.
 
 use super::fields::Fields;
-use crate::exec::{BatchStream, DocBatch, ExecContext, OutTarget};
+use crate::exec::{BatchStream, DocBatch, ExecContext, OutTarget, OutWriter};
 use crate::stage::{Placement, Stage, StageContext, StageOp, one};
 use model::{DocBuf, Namespace, Result, Value, bail, code, namespace};
 use std::sync::Arc;
@@ -107,7 +107,12 @@ impl Stage for Out {
         input: Box<dyn BatchStream>,
         _: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        Ok(Box::new(OutStream { stage: self, input }))
+        Ok(Box::new(OutStream {
+            stage: self,
+            input,
+            writer: None,
+            read_all: false,
+        }))
     }
     fn describe(&self) -> DocBuf {
         self.spec.clone()
@@ -117,23 +122,28 @@ impl Stage for Out {
     }
 }
 
+/// Called again after the error that sets an operation aside, it goes on where it was.
 struct OutStream {
     stage: Arc<Out>,
     input: Box<dyn BatchStream>,
+    writer: Option<Box<dyn OutWriter>>,
+    /// Everything is written; what is left is to put it in place.
+    read_all: bool,
 }
 
 impl BatchStream for OutStream {
     fn next_batch(&mut self, exec: &ExecContext<'_>, _: &mut DocBatch) -> Result<bool> {
-        let mut writer = exec.host.begin_out(&self.stage.target)?;
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => none.insert(exec.host.begin_out(&self.stage.target)?),
+        };
         let mut batch = DocBatch::new();
-        loop {
+        while !self.read_all {
             exec.env.check_interrupt()?;
             batch.clear();
             let more = self.input.next_batch(exec, &mut batch)?;
             writer.write(&batch)?;
-            if !more {
-                break;
-            }
+            self.read_all = !more;
         }
         writer.commit()?;
         Ok(false)

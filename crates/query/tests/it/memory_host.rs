@@ -106,10 +106,11 @@ impl OutWriter for MemoryOut {
         }
         Ok(())
     }
-    fn commit(self: Box<Self>) -> Result<()> {
-        let mut fresh = self.fresh;
+    fn commit(&mut self) -> Result<()> {
+        let mut fresh = std::mem::take(&mut self.fresh);
         fresh.timeseries |= self.timeseries;
-        self.host.colls.lock().unwrap().insert(self.ns, fresh);
+        let mut colls = self.host.colls.lock().unwrap();
+        colls.insert(self.ns.clone(), fresh);
         Ok(())
     }
 }

@@ -260,10 +260,12 @@ impl Collection {
     /// The collection is no more.
     pub(crate) fn set_dropped(&self) {
         let state = State::clone(&self.state());
+        let indexes = Arc::clone(&state.indexes);
         self.set_state(State {
             dropped: true,
             ..state
         });
+        indexes.iter().for_each(|i| i.build_ended());
     }
 
     /// Closes the gate for a change of the catalog row, once everybody inside has left.

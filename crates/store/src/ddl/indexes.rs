@@ -11,7 +11,7 @@ use crate::index::{Index, KeySet};
 use crate::locks::{KeyId, KeyIds};
 use crate::write::duplicate::duplicate_key;
 use crate::write::entries::{check_length, put_entries};
-use model::{Doc, DocBuf, MongoError, Result, code};
+use model::{Doc, DocBuf, ErrorKind, MongoError, Result, code};
 use std::sync::Arc;
 use std::time::Duration;
 use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch, WriteClass};
@@ -36,6 +36,36 @@ struct Buffers {
     set: KeySet,
     entry: Vec<u8>,
     value: Vec<u8>,
+}
+
+/// An index that was registered and is being built, kept while the operation that builds it is set
+/// aside. The build is given up when it is dropped.
+pub struct IndexBuild {
+    index: Arc<Index>,
+    /// Where the next document lies; `None` when all were read.
+    next: Option<Vec<u8>>,
+    /// Why it has failed; its index is to be removed.
+    failed: Option<MongoError>,
+    ended: bool,
+}
+
+impl IndexBuild {
+    fn new(coll: &Collection, index: Arc<Index>) -> IndexBuild {
+        IndexBuild {
+            index,
+            next: Some(coll.key_bounds().0.to_vec()),
+            failed: None,
+            ended: false,
+        }
+    }
+}
+
+impl Drop for IndexBuild {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.index.abandon();
+        }
+    }
 }
 
 impl Collection {
@@ -71,28 +101,69 @@ impl Collection {
         same: &SameIndex<'_>,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<bool> {
-        let ident = self.shared.new_ident()?;
-        let index = Arc::new(Index::open(
-            ident,
-            spec,
-            false,
-            0,
-            self.shared.hooks.as_ref(),
-        )?);
+        self.create_index_told(spec, same, &mut None, &|| {}, go_on)
+    }
+
+    /// As [`Collection::create_index_unless`], for an operation that may be set aside: `build` is
+    /// what it is to be called with again, and `told` is called whenever that says all that was
+    /// done.
+    ///
+    /// # Errors
+    /// As [`Collection::create_index_unless`]; [`ErrorKind::SetAside`].
+    pub fn create_index_told(
+        &self,
+        spec: DocBuf,
+        same: &SameIndex<'_>,
+        build: &mut Option<IndexBuild>,
+        told: &dyn Fn(),
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<bool> {
+        let mut own = match build.take() {
+            Some(own) => own,
+            None => match self.begin_build(spec, same, told, go_on)? {
+                Some(own) => own,
+                None => return Ok(false),
+            },
+        };
+        told();
+        let result = self.build(&mut own, (None, None), told, go_on);
+        if matches!(&result, Err(e) if e.is(ErrorKind::SetAside)) {
+            *build = Some(own);
+        }
+        result.map(|()| true)
+    }
+
+    /// Registers a new index; `None` when it was there already.
+    fn begin_build(
+        &self,
+        spec: DocBuf,
+        same: &SameIndex<'_>,
+        told: &dyn Fn(),
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<IndexBuild>> {
+        let index = self.new_index(spec)?;
         loop {
-            let found = self.register(&index, same)?;
-            match found {
-                None => break,
-                Some(other) if other.is_ready() => return Ok(false),
+            // Nothing was done that a second run would do again.
+            told();
+            match self.register(&index, same)? {
+                None => return Ok(Some(IndexBuild::new(self, index))),
+                Some(other) if other.is_ready() => return Ok(None),
                 // A build that could not even clean up after itself.
                 Some(other) if other.is_abandoned() => self.remove_index(&other, false)?,
-                Some(_) => {
+                Some(other) => {
                     go_on()?;
+                    let built = |waker| other.when_built(waker).filter(|_| !self.is_dropped());
+                    self.shared.wait_on_thread(&built)?;
                     std::thread::sleep(BUILD_POLL);
                 }
             }
         }
-        self.build(&index, None, None, go_on).map(|()| true)
+    }
+
+    fn new_index(&self, spec: DocBuf) -> Result<Arc<Index>> {
+        let ident = self.shared.new_ident()?;
+        let hooks = self.shared.hooks.as_ref();
+        Index::open(ident, spec, false, 0, hooks).map(Arc::new)
     }
 
     /// Builds an index anew under another specification while the old one serves; they change
@@ -109,17 +180,11 @@ impl Collection {
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let old = self.ready_index(name)?;
-        let ident = self.shared.new_ident()?;
-        let index = Arc::new(Index::open(
-            ident,
-            spec,
-            false,
-            0,
-            self.shared.hooks.as_ref(),
-        )?);
+        let index = self.new_index(spec)?;
         self.register(&index, &|_| Ok(false))?;
+        let mut own = IndexBuild::new(self, index);
         let note = command.map(|o| Note { o, o2: None });
-        self.build(&index, Some(&old), note.as_ref(), go_on)
+        self.build(&mut own, (Some(&old), note.as_ref()), &|| {}, go_on)
     }
 
     /// Drops the index called `name`; false when there is none. A build of it ends with 276
@@ -225,42 +290,60 @@ impl Collection {
         })
     }
 
-    /// Fills a registered index and makes it ready, in place of `old` when there is one.
+    /// Fills a registered index and makes it ready, in place of another when there is one, with a
+    /// note for the log; an index whose build fails is removed.
     fn build(
+        &self,
+        own: &mut IndexBuild,
+        (old, note): (Option<&Arc<Index>>, Option<&Note>),
+        told: &dyn Fn(),
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let e = match own.failed.clone() {
+            Some(e) => e,
+            None => {
+                let built = self.read_all(own, told, go_on);
+                match built.and_then(|()| self.make_ready(&own.index, old, note)) {
+                    Ok(()) => {
+                        own.ended = true;
+                        return Ok(());
+                    }
+                    Err(e) if e.is(ErrorKind::SetAside) => return Err(e),
+                    Err(e) => e,
+                }
+            }
+        };
+        own.failed = Some(e.clone());
+        told();
+        own.ended = e.code() == INDEX_BUILD_ABORTED || self.is_dropped();
+        if !own.ended {
+            match self.remove_index(&own.index, false) {
+                Err(waits) if waits.is(ErrorKind::SetAside) => return Err(waits),
+                removed => own.ended = removed.is_ok() || self.is_dropped(),
+            }
+        }
+        let aborted = self.is_dropped() && e.code() == code::QUERY_PLAN_KILLED;
+        Err(if aborted { self.aborted(&own.index) } else { e })
+    }
+
+    /// Makes an index that was filled ready, in place of `old` when there is one.
+    fn make_ready(
         &self,
         index: &Arc<Index>,
         old: Option<&Arc<Index>>,
         note: Option<&Note>,
-        go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        let built = self.read_all(index, go_on).and_then(|()| {
-            let own = Note::index(self, index.spec());
-            self.alter(Some(index), note.or(Some(&own)), |state, leftovers| {
-                self.check_registered(state, index)?;
-                if let Some(old) =
-                    old.filter(|o| state.indexes.iter().any(|i| i.ident() == o.ident()))
-                {
-                    leftovers.push(self.leftover(old));
-                    let left = state
-                        .indexes
-                        .iter()
-                        .filter(|i| i.ident() != old.ident())
-                        .cloned()
-                        .collect();
-                    state.indexes = Arc::new(left);
-                }
-                Ok(())
-            })
-        });
-        let Err(e) = built else { return Ok(()) };
-        if e.code() != INDEX_BUILD_ABORTED
-            && self.remove_index(index, false).is_err()
-            && !self.is_dropped()
-        {
-            index.abandon();
-        }
-        let aborted = self.is_dropped() && e.code() == code::QUERY_PLAN_KILLED;
-        Err(if aborted { self.aborted(index) } else { e })
+        let own = Note::index(self, index.spec());
+        self.alter(Some(index), note.or(Some(&own)), |state, leftovers| {
+            self.check_registered(state, index)?;
+            let is_old = |i: &Arc<Index>| old.is_some_and(|o| o.ident() == i.ident());
+            if let Some(old) = state.indexes.iter().find(|i| is_old(i)) {
+                leftovers.push(self.leftover(old));
+                let left = state.indexes.iter().filter(|i| !is_old(i));
+                state.indexes = Arc::new(left.cloned().collect());
+            }
+            Ok(())
+        })
     }
 
     /// # Errors
@@ -284,17 +367,22 @@ impl Collection {
         )
     }
 
-    fn read_all(&self, index: &Index, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
-        let engine = &self.shared.engine;
-        let (mut lower, upper) = (self.key_bounds().0.to_vec(), self.key_bounds().1);
+    /// Reads the documents that were not read yet.
+    fn read_all(
+        &self,
+        own: &mut IndexBuild,
+        told: &dyn Fn(),
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let (engine, upper) = (&self.shared.engine, self.key_bounds().1);
         let (mut rows, mut buffers) = (RowBatch::new(), Buffers::default());
-        loop {
+        while let Some(next) = &mut own.next {
             go_on()?;
             engine.admit(STEP_DOCS * 64, WriteClass::Background);
             // Inside the gate: once the index or the collection is dropped, nothing more is written
             // for it.
             let (_inside, state) = self.enter()?;
-            self.check_registered(&state, index)?;
+            self.check_registered(&state, &own.index)?;
             // The scan only names candidates; each is read again under its lock.
             let opts = CursorOpts {
                 keys_only: true,
@@ -302,7 +390,7 @@ impl Collection {
                 ..CursorOpts::default()
             };
             let range = KeyRange {
-                lower: &lower,
+                lower: next,
                 upper: &upper,
             };
             let mut cursor = engine
@@ -313,15 +401,17 @@ impl Collection {
                 .map_err(error::storage)?;
             drop(cursor);
             for (key, _) in rows.iter() {
-                self.index_one(index, key, &mut buffers)?;
-                lower.clear();
-                lower.extend_from_slice(key);
-                lower.push(0);
+                self.index_one(&own.index, key, &mut buffers)?;
+                next.clear();
+                next.extend_from_slice(key);
+                next.push(0);
+                told();
             }
             if !more {
-                return Ok(());
+                own.next = None;
             }
         }
+        Ok(())
     }
 
     fn index_one(&self, index: &Index, key: &[u8], b: &mut Buffers) -> Result<()> {

@@ -10,7 +10,7 @@ mod shared_keys;
 mod sweep;
 mod uncommitted;
 
-pub use indexes::SameIndex;
+pub use indexes::{IndexBuild, SameIndex};
 
 use crate::catalog::dropped::{self, Leftover};
 use crate::catalog::row::CatalogRow;

@@ -13,17 +13,21 @@ pub use key_set::KeySet;
 
 use crate::format::keys;
 use crate::hooks::{Hooks, Places, Predicate};
+use crate::log::Waker;
+use crate::released::{Registered, Waiters};
 use field::encode_component;
 use model::{Array, Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, code};
 use parking_lot::{Mutex, MutexGuard};
 use reach::{Reach, reach};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use storage::CommitPos;
 use text::TextPart;
 
 /// Bytes of all keys one document may have in an index.
 const KEYS_BYTES_MAX: usize = 64 << 20;
+/// What is waited for without a thread: that the build ends.
+const BUILT: u64 = 0;
 /// CannotBuildIndexKeys.
 const CANNOT_BUILD_INDEX_KEYS: i32 = 201;
 
@@ -62,6 +66,8 @@ struct IndexState {
     dropped: AtomicBool,
     /// Its build has failed, and removing it, too.
     abandoned: AtomicBool,
+    /// Who waits until its build has ended.
+    waiters: Arc<Waiters>,
     /// Scans since the server started.
     accesses: AtomicU64,
 }
@@ -236,6 +242,19 @@ impl Index {
     pub(crate) fn set_ready(&self, at: CommitPos) {
         self.state.ready_at.store(at.0, Ordering::Release);
         self.state.ready.store(true, Ordering::Release);
+        self.build_ended();
+    }
+    /// Has `waker` called when its build has ended, well or not; `None` when it has.
+    pub(crate) fn when_built(&self, waker: Waker) -> Option<Registered> {
+        let registered = self.state.waiters.register(BUILT, waker);
+        let ended = self.is_ready() || self.is_dropped() || self.is_abandoned();
+        (!ended).then_some(registered)
+    }
+    /// Calls who waits for its build.
+    pub(crate) fn build_ended(&self) {
+        // Who registers looks behind its registration, and is looked for behind the end.
+        fence(Ordering::SeqCst);
+        self.state.waiters.released(BUILT);
     }
     /// Held while bits are added on disk and here.
     pub(crate) fn marking(&self) -> MutexGuard<'_, ()> {
@@ -248,6 +267,7 @@ impl Index {
     /// To be called when the drop is committed and before entries go.
     pub(crate) fn set_dropped(&self) {
         self.state.dropped.store(true, Ordering::Release);
+        self.build_ended();
     }
     /// Its build has failed, and so has removing it.
     pub(crate) fn is_abandoned(&self) -> bool {
@@ -255,6 +275,7 @@ impl Index {
     }
     pub(crate) fn abandon(&self) {
         self.state.abandoned.store(true, Ordering::Release);
+        self.build_ended();
     }
     /// Scans since the server started.
     pub fn accesses(&self) -> u64 {

@@ -10,7 +10,8 @@ use crate::view::ReadView;
 use crate::view::capped::{order_key, seq_of};
 use crate::view::rows::FETCH_MAX;
 use crate::write::modify::{Change, Modified};
-use model::Result;
+use model::{Doc, Result};
+use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch};
 
@@ -69,7 +70,7 @@ impl Collection {
     /// are left. The newest one stays, however large.
     ///
     /// # Cost
-    /// Two comparisons when nothing has to be deleted.
+    /// Two comparisons when nothing has to be deleted; else as [`Collection::modify_many`].
     ///
     /// # Errors
     /// 175 when the collection is gone; engine failures.
@@ -87,26 +88,62 @@ impl Collection {
             let oldest = self.capped.oldest.load(Ordering::Acquire);
             let mut cursor = self.order_cursor(&ReadView::LATEST, oldest, None, false)?;
             cursor
-                .next_batch(&mut rows, FETCH_MAX, 1 << 20)
+                .next_batch(&mut rows, self.excess(bytes, docs), 1 << 20)
                 .map_err(error::storage)?;
             drop(cursor);
-            let mut progress = false;
-            for (key, id) in rows.iter() {
-                if !over() {
-                    return Ok(());
-                }
-                let seq = seq_of(key)?;
-                let record = self.key_of(id);
-                let gone = self.modify(&record, &mut |_| Ok(Change::Delete))?;
-                progress |= matches!(gone, Modified::Deleted(_));
-                self.capped
-                    .oldest
-                    .fetch_max(seq.saturating_add(1), Ordering::AcqRel);
-            }
-            if !progress {
+            if !self.delete_oldest(&rows, bytes, docs)? {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// About how many documents are too many.
+    fn excess(&self, bytes: u64, docs: Option<u64>) -> usize {
+        let (count, size) = (self.count(), self.size_bytes());
+        let by_bytes = size.saturating_sub(bytes) / (size / count.max(1)).max(1) + 1;
+        let by_count = docs.map_or(0, |d| count.saturating_sub(d));
+        let most = u64::try_from(FETCH_MAX).unwrap_or(u64::MAX);
+        usize::try_from(by_bytes.max(by_count).min(most)).unwrap_or(FETCH_MAX)
+    }
+
+    /// Deletes the documents of these places, from the first on, while there are too many; false
+    /// when it has deleted none.
+    fn delete_oldest(&self, rows: &RowBatch, bytes: u64, docs: Option<u64>) -> Result<bool> {
+        let (mut seqs, mut keys) = (Vec::new(), Vec::new());
+        for (key, id) in rows.iter() {
+            seqs.push(seq_of(key)?);
+            keys.push(self.key_of(id));
+        }
+        let keys: Vec<&[u8]> = keys.iter().map(|k| &k[..]).collect();
+        // Documents that go with the next commit, by number, and their bytes: they are counted
+        // still.
+        let (going, mut progress) = (RefCell::new((Vec::new(), 0u64)), false);
+        let decide = &mut |n: usize, doc: Doc<'_>| {
+            let mut going = going.borrow_mut();
+            let (numbers, sum) = &mut *going;
+            // Asked again, when another writer came in between.
+            while numbers.last().is_some_and(|(last, _)| *last >= n) {
+                *sum -= numbers.pop().map_or(0, |(_, len)| len);
+            }
+            let count = self.count().saturating_sub(numbers.len() as u64);
+            let size = self.size_bytes().saturating_sub(*sum);
+            if count <= 1 || (size <= bytes && docs.is_none_or(|d| count <= d)) {
+                return Ok(Change::Keep);
+            }
+            numbers.push((n, doc.len_bytes() as u64));
+            *sum += doc.len_bytes() as u64;
+            Ok(Change::Delete)
+        };
+        let gone = &mut |n: usize, outcome: Modified| {
+            *going.borrow_mut() = (Vec::new(), 0);
+            progress |= matches!(outcome, Modified::Deleted(_));
+            if let (false, Some(seq)) = (outcome == Modified::Kept, seqs.get(n)) {
+                let behind = seq.saturating_add(1);
+                self.capped.oldest.fetch_max(behind, Ordering::AcqRel);
+            }
+        };
+        self.modify_many(&keys, decide, gone)?;
+        Ok(progress)
     }
 }

@@ -1,15 +1,16 @@
 //! `Gate` under every order of its steps that the scheduler tries.
 
 use crate::{interleave, others_run};
+use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use store::Gate;
+use store::{Closing, Gate, Registered};
 
 #[derive(Default)]
 struct Guarded {
-    gate: Gate,
+    gate: Arc<Gate>,
     inside: AtomicU32,
     changing: AtomicBool,
     changes: AtomicU32,
@@ -18,6 +19,10 @@ struct Guarded {
 impl Guarded {
     fn write(&self) {
         let _inside = self.gate.enter();
+        self.work_inside();
+    }
+
+    fn work_inside(&self) {
         self.inside.fetch_add(1, Relaxed);
         for _ in 0..2 {
             assert!(
@@ -38,6 +43,11 @@ impl Guarded {
         let Some(_alone) = alone else {
             return false;
         };
+        self.work_alone();
+        true
+    }
+
+    fn work_alone(&self) {
         assert!(!self.changing.swap(true, Relaxed), "two changes at once");
         assert_eq!(self.inside.load(Relaxed), 0, "a change is not alone");
         others_run();
@@ -48,7 +58,75 @@ impl Guarded {
         );
         self.changing.store(false, Relaxed);
         self.changes.fetch_add(1, Relaxed);
-        true
+    }
+
+    /// A writer that is set aside while the gate is closed.
+    fn write_set_aside(&self) {
+        loop {
+            let bell = Arc::new(Bell::default());
+            let go_on = || match self.gate.when_open(bell.waker()) {
+                Some(registered) => Err(registered),
+                None => Ok(()),
+            };
+            match self.gate.enter_while(&go_on) {
+                Ok(_inside) => return self.work_inside(),
+                Err(registered) => bell.wait(registered),
+            }
+        }
+    }
+
+    /// A change that is set aside while somebody is inside; `goes` while it waits, or not.
+    fn change_set_aside(&self, goes: bool) {
+        let mut closing: Option<Closing> = None;
+        loop {
+            let bell = Arc::new(Bell::default());
+            let Some(own) = closing.take() else {
+                closing = self.gate.begin_closing(Instant::now());
+                if closing.is_none()
+                    && let Some(registered) = self.gate.when_open(bell.waker())
+                {
+                    bell.wait(registered);
+                }
+                continue;
+            };
+            if own.is_alone_by(Instant::now()) {
+                return self.work_alone();
+            }
+            let registered = own.when_alone(bell.waker());
+            if goes {
+                return;
+            }
+            if let Some(registered) = registered {
+                bell.wait(registered);
+            }
+            closing = Some(own);
+        }
+    }
+}
+
+/// What wakes an operation that is set aside.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Bell {
+    fn waker(self: &Arc<Bell>) -> Arc<dyn Fn() + Send + Sync> {
+        let bell = Arc::clone(self);
+        Arc::new(move || {
+            *bell.rung.lock().unwrap() = true;
+            bell.changed.notify_all();
+        })
+    }
+
+    /// Waits for ever: an operation that is forgotten is found as one that hangs.
+    fn wait(&self, registered: Registered) {
+        let mut rung = self.rung.lock().unwrap();
+        while !*rung {
+            rung = self.changed.wait(rung).unwrap();
+        }
+        drop((rung, registered));
     }
 }
 
@@ -117,5 +195,33 @@ fn a_change_gives_up_while_somebody_stays_inside() {
         g.write();
         drop(inside);
         assert!(g.change(None));
+    });
+}
+
+#[test]
+fn who_is_set_aside_at_the_gate_is_woken() {
+    interleave(1000, || {
+        let g = Arc::new(Guarded::default());
+        // A transaction: it stays inside from command to command.
+        g.gate.enter_unguarded();
+        let mut tasks = spawn(&g, 2, Guarded::write_set_aside);
+        tasks.extend(spawn(&g, 2, |g| g.change_set_aside(false)));
+        tasks.extend(spawn(&g, 1, |g| g.gate.leave()));
+        tasks.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(g.changes.load(Relaxed), 2);
+    });
+}
+
+#[test]
+fn a_change_that_goes_while_it_waits_lets_everybody_in() {
+    interleave(1000, || {
+        let g = Arc::new(Guarded::default());
+        g.gate.enter_unguarded();
+        let mut tasks = spawn(&g, 2, Guarded::write_set_aside);
+        tasks.extend(spawn(&g, 1, Guarded::write));
+        tasks.extend(spawn(&g, 2, |g| g.change_set_aside(true)));
+        tasks.into_iter().for_each(|t| t.join().unwrap());
+        g.gate.leave();
+        g.change_set_aside(false);
     });
 }

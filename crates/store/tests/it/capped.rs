@@ -3,12 +3,13 @@
 
 use crate::{dump, index, open};
 use model::{DocBuf, Namespace, doc};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use storage::{CursorOpts, KeyRange, MemoryEngine, Reader, Table};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use storage::observe::{Call, Observed, Observer};
+use storage::{Caps, CursorOpts, KeyRange, MemoryEngine, Reader, Table};
 use store::ReadView;
-use store::{Change, Collection, Store};
+use store::{Change, Collection, NoHooks, Store};
 
 fn capped(store: &Store) -> Arc<Collection> {
     let ns = Namespace::new("db", "c").unwrap();
@@ -221,4 +222,88 @@ fn drops_under_readers_are_told_as_drops() {
         }
     }
     assert!(told.contains(&true), "no reader met a drop");
+}
+
+/// Counts commits.
+#[derive(Default)]
+struct Commits(AtomicUsize);
+
+impl Observer for Commits {
+    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+        if let Call::Apply { .. } = call {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
+/// A commit for each document made inserts into a collection that is full three times as dear.
+#[test]
+fn room_is_made_by_few_commits_and_no_more_than_is_needed() {
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        Commits::default(),
+    ));
+    let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
+    let c = capped(&store);
+    let width = |id: i64| 20 + (id * id % 97) as usize;
+    let mut kept: VecDeque<(i64, u64)> = VecDeque::new();
+    for round in 0..30i64 {
+        let docs: Vec<DocBuf> = (round * 200..(round + 1) * 200)
+            .map(|id| doc! { "_id": id, "pad": "x".repeat(width(id)).as_str() })
+            .collect();
+        let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
+        assert_eq!(c.insert(&views, true).unwrap().count, 200);
+        for (n, d) in views.iter().enumerate() {
+            kept.push_back((round * 200 + n as i64, d.len_bytes() as u64));
+        }
+        let (bytes, docs) = match round % 3 {
+            0 => (25_000, None),
+            1 => (u64::MAX, Some(300)),
+            _ => (20_000, Some(290)),
+        };
+        let mut size: u64 = kept.iter().map(|(_, len)| len).sum();
+        while size > bytes || docs.is_some_and(|d| kept.len() as u64 > d) {
+            size -= kept.pop_front().unwrap().1;
+        }
+        let before = engine.observer().0.load(Ordering::SeqCst);
+        c.trim(bytes, docs).unwrap();
+        let commits = engine.observer().0.load(Ordering::SeqCst) - before;
+        assert!(commits <= 5, "{commits} commits in round {round}");
+        let left: Vec<i64> = kept.iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids(&dump(&c, false)), left, "round {round}");
+        assert_eq!((c.count(), c.size_bytes()), (left.len() as u64, size));
+    }
+    assert!(c.validate().unwrap().errors.is_empty());
+}
+
+/// The newest documents of all are there whoever inserts, trims and changes beside.
+#[test]
+fn room_is_made_while_others_write() {
+    let store = open(&Arc::new(MemoryEngine::new()));
+    let c = capped(&store);
+    std::thread::scope(|s| {
+        for t in 0..3i64 {
+            let c = c.clone();
+            s.spawn(move || {
+                for round in 0..40i64 {
+                    let first = (t * 40 + round) * 10;
+                    insert(&c, &(first..first + 10).collect::<Vec<_>>());
+                    c.trim(u64::MAX, Some(50)).unwrap();
+                    let mut key = Vec::new();
+                    c.record_key(&model::Value::Int64(first), &mut key);
+                    c.modify(&key, &mut |_| {
+                        Ok(Change::Replace(
+                            doc! { "_id": first, "a": 1i32 }.into_bytes(),
+                        ))
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
+    c.trim(u64::MAX, Some(50)).unwrap();
+    let left = ids(&dump(&c, false));
+    assert_eq!((left.len(), c.count()), (50, 50));
+    assert!(c.validate().unwrap().errors.is_empty());
 }

@@ -1,0 +1,259 @@
+//! What takes long and waits for a transaction without a thread: builds of indexes, validate, `$out`
+//! and `$merge`, convertToCapped. Each goes on where it was, as often as it waits.
+
+use crate::interrupts::json;
+use crate::transactions::{Client, Linked, Server, code, pairs};
+use crate::waiting::{begins, ends, number, with_claim};
+use model::DocBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use storage::observe::{Call, Observed, Observer};
+use storage::{Caps, MemoryEngine, Table};
+
+const DOCS: i32 = 600;
+const HELD: i32 = 300;
+/// Far more than one server has threads.
+const MANY: usize = 700;
+
+/// Runs a job when a build reads its second step, and counts the steps.
+#[derive(Default)]
+struct InTheMiddle {
+    steps: AtomicUsize,
+    job: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Observer for InTheMiddle {
+    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+        if let Call::Cursor {
+            table: Table::Doc,
+            opts,
+            ..
+        } = call
+            && opts.keys_only
+            && self.steps.fetch_add(1, Ordering::SeqCst) == 1
+            && let Some(job) = self.job.lock().unwrap().take()
+        {
+            // Not on the thread of the build, which is in the middle of a command.
+            std::thread::spawn(job).join().unwrap();
+        }
+        Ok(())
+    }
+}
+
+struct Build {
+    server: Server,
+    engine: Arc<Observed<InTheMiddle>>,
+    transaction: Arc<Mutex<Client>>,
+    command: DocBuf,
+    builder: Linked,
+}
+
+/// A build that waits for a transaction which has come in while it ran.
+fn build_in_its_middle(unique: bool) -> Build {
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        InTheMiddle::default(),
+    ));
+    let server = Server::over(engine.clone());
+    server.fill("c", DOCS);
+    let transaction = Arc::new(Mutex::new(server.client(1)));
+    let claims = Arc::clone(&transaction);
+    *engine.observer().job.lock().unwrap() = Some(Box::new(move || {
+        let r = claims.lock().unwrap().begin().set(HELD, 1000);
+        assert_eq!(code(&r), 0, "{r:?}");
+    }));
+    engine.observer().steps.store(0, Ordering::SeqCst);
+    let command = json(&format!(
+        r#"{{"createIndexes": "c", "indexes": [
+            {{"key": {{"a": 1}}, "name": "a", "unique": {unique}}}]}}"#
+    ));
+    let builder = begins(&server, &command);
+    Build {
+        server,
+        engine,
+        transaction,
+        command,
+        builder,
+    }
+}
+
+fn is_valid(s: &Server) -> DocBuf {
+    let r = s.client(7).run(r#"{"validate": "c"}"#);
+    assert_eq!(r.doc().field("valid").as_bool(), Some(true), "{r:?}");
+    r
+}
+
+#[test]
+fn a_build_that_meets_a_claim_goes_on_where_it_was() {
+    for (unique, commits) in [(false, true), (false, false), (true, true), (true, false)] {
+        let mut b = build_in_its_middle(unique);
+        let mut other = b.server.client(2);
+        // It keeps nobody out.
+        let write = r#"{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 5000}}},
+            {"q": {"_id": 500}, "u": {"$set": {"a": 6000}}}]}"#;
+        assert_eq!(code(&other.run(write)), 0);
+        {
+            let mut t = b.transaction.lock().unwrap();
+            assert_eq!(code(&if commits { t.commit() } else { t.abort() }), 0);
+        }
+        let r = ends(&b.server, &mut b.builder, &b.command);
+        assert_eq!(code(&r), 0, "{r:?}");
+        assert_eq!(
+            (
+                number(&r, "numIndexesBefore"),
+                number(&r, "numIndexesAfter")
+            ),
+            (Some(1), Some(2))
+        );
+        assert!(!r.doc().contains("note"), "{r:?}");
+        // Five steps up to the document that is held, and five from there on.
+        assert_eq!(b.engine.observer().steps.load(Ordering::SeqCst), 10);
+        is_valid(&b.server);
+        let a = if commits { 1000 } else { HELD };
+        let find = format!(r#"{{"find": "c", "hint": "a", "filter": {{"a": {a}}}}}"#);
+        assert_eq!(pairs(&other.run(&find)).len(), 1);
+    }
+}
+
+#[test]
+fn many_wait_for_the_build_of_another_and_take_over_when_its_client_goes() {
+    for goes in [false, true] {
+        let mut b = build_in_its_middle(false);
+        let mut waiting: Vec<_> = (0..MANY).map(|_| begins(&b.server, &b.command)).collect();
+        assert_eq!(code(&b.transaction.lock().unwrap().commit()), 0);
+        // The transaction is in their way no more, the build is.
+        for client in &mut waiting {
+            assert!(client.bell.take());
+            assert_eq!(client.run(&b.server, &b.command, true), None);
+        }
+        assert!(!waiting.iter().any(|w| w.bell.take()));
+        if goes {
+            drop(b.builder);
+        } else {
+            let r = ends(&b.server, &mut b.builder, &b.command);
+            assert_eq!(code(&r), 0, "{r:?}");
+        }
+        let mut built = usize::from(!goes);
+        for client in &mut waiting {
+            let r = ends(&b.server, client, &b.command);
+            assert_eq!(code(&r), 0, "{r:?}");
+            built += usize::from(!r.doc().contains("note"));
+        }
+        assert_eq!(built, 1);
+        is_valid(&b.server);
+    }
+}
+
+#[test]
+fn a_build_that_fails_behind_a_wait_leaves_nothing() {
+    let mut b = build_in_its_middle(true);
+    let mut other = b.server.client(2);
+    // Read already, and not yet.
+    let write = r#"{"update": "c", "updates": [{"q": {"_id": 590}, "u": {"$set": {"a": 599}}}]}"#;
+    assert_eq!(code(&other.run(write)), 0);
+    assert_eq!(code(&b.transaction.lock().unwrap().commit()), 0);
+    let r = ends(&b.server, &mut b.builder, &b.command);
+    assert_eq!(code(&r), 11000, "{r:?}");
+    let r = other.run(r#"{"listIndexes": "c"}"#);
+    let batch = r
+        .doc()
+        .field("cursor")
+        .as_doc()
+        .unwrap()
+        .field("firstBatch");
+    assert_eq!(batch.as_array().map(|b| b.len()), Some(1), "{r:?}");
+    is_valid(&b.server);
+}
+
+#[test]
+fn merge_goes_on_behind_the_documents_it_has_written() {
+    let merges = [
+        // Sorted first, and as they are read.
+        r#"{"aggregate": "d", "cursor": {}, "pipeline": [{"$sort": {"_id": 1}}, {"$merge":
+            {"into": "c", "whenMatched": [{"$set": {"a": {"$add": ["$a", 1]}}}]}}]}"#,
+        r#"{"aggregate": "d", "cursor": {}, "pipeline": [{"$match": {"_id": {"$gte": 0}}},
+            {"$merge": {"into": "c", "whenMatched": [{"$set": {"a": {"$add": ["$a", 1]}}}]}}]}"#,
+    ];
+    for (merge, commits) in merges.iter().flat_map(|m| [(m, true), (m, false)]) {
+        let (s, mut t) = with_claim(DOCS, HELD);
+        s.fill("d", DOCS + 10);
+        let merge = json(merge);
+        let mut clients: Vec<_> = (0..3).map(|_| begins(&s, &merge)).collect();
+        let mut other = s.client(2);
+        let changed = pairs(&other.run(r#"{"find": "c", "filter": {"_id": {"$lt": 5}}}"#));
+        assert_eq!(changed, (0..5).map(|n| (n, n + 3)).collect::<Vec<_>>());
+        assert_eq!(code(&if commits { t.commit() } else { t.abort() }), 0);
+        for client in &mut clients {
+            let r = ends(&s, client, &merge);
+            assert_eq!(code(&r), 0, "{r:?}");
+            let cursor = r.doc().field("cursor").as_doc().unwrap();
+            assert_eq!(cursor.field("ns").as_str(), Some("db.d"));
+            assert_eq!(
+                cursor.field("firstBatch").as_array().map(|b| b.len()),
+                Some(0)
+            );
+        }
+        let find = r#"{"find": "c", "sort": {"_id": 1}, "batchSize": 1000}"#;
+        let all = pairs(&other.run(find));
+        assert_eq!(all.len(), DOCS as usize + 10);
+        for (id, a) in all {
+            let before = if commits && id == i64::from(HELD) {
+                1000
+            } else {
+                id
+            };
+            // The last ten were inserted by the first and changed by two.
+            let times = if id < i64::from(DOCS) { 3 } else { 2 };
+            assert_eq!(a, before + times, "{id}");
+        }
+    }
+}
+
+#[test]
+fn what_replaces_a_collection_or_looks_at_it_alone_waits_without_a_thread() {
+    let commands = [
+        r#"{"aggregate": "d", "cursor": {}, "pipeline": [{"$out": "c"}]}"#,
+        r#"{"convertToCapped": "c", "size": 1000000}"#,
+        r#"{"validate": "c"}"#,
+    ];
+    for command in commands {
+        let s = Server::with(DOCS);
+        s.fill("d", 5);
+        let mut other = s.client(2);
+        let make = r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"},
+            {"key": {"b": 1}, "name": "b"}]}"#;
+        assert_eq!(code(&other.run(make)), 0);
+        let mut t = s.client(1);
+        assert_eq!(code(&t.begin().set(HELD, 1000)), 0);
+        let change = json(command);
+        // One goes while it waits, one has no more time.
+        drop(begins(&s, &change));
+        let mut limited = change.clone();
+        limited.put("maxTimeMS", 10i32);
+        let mut late = begins(&s, &limited);
+        s.advance_ms(20);
+        let r = late.run(&s, &limited, true).expect("a reply");
+        assert_eq!(code(&r), 50, "{command}");
+        drop(late);
+        let mut clients: Vec<_> = (0..MANY).map(|_| begins(&s, &change)).collect();
+        assert_eq!(code(&t.set(HELD, 1001)), 0, "{command}");
+        assert_eq!(code(&t.commit()), 0);
+        for (n, client) in clients.iter_mut().enumerate() {
+            let r = ends(&s, client, &change);
+            assert_eq!(code(&r), 0, "{command} {n} {r:?}");
+        }
+        let names = other.run(r#"{"listCollections": 1, "nameOnly": true}"#);
+        let names = format!("{names:?}");
+        assert!(!names.contains("tmp.agg_out"), "{command} {names}");
+        let count = number(&other.run(r#"{"count": "c"}"#), "n");
+        let replaced = command.contains("$out");
+        let all = if replaced { 5 } else { i64::from(DOCS) };
+        assert_eq!(count, Some(all), "{command}");
+        let indexes = if command.contains("Capped") { 1 } else { 3 };
+        assert_eq!(
+            number(&is_valid(&s), "nIndexes"),
+            Some(indexes),
+            "{command}"
+        );
+    }
+}
