@@ -125,6 +125,9 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
     }
     let opened = engines::open(&settings.engine()).map_err(fail(CODE_DATA))?;
+    if let Some(remark) = &opened.remark {
+        eprintln!("quarry: {remark}");
+    }
     let engine = opened.engine;
     let clock = Arc::new(SystemClock::default());
     let store = open_store(settings, &engine, &clock)?;

@@ -49,6 +49,8 @@ pub struct Config {
     pub create: bool,
     /// Address space for the file, and its largest size; takes no memory.
     pub map_bytes: usize,
+    /// Change nothing in the directory: every write is refused.
+    pub read_only: bool,
 }
 
 impl Config {
@@ -58,6 +60,7 @@ impl Config {
             path: path.into(),
             create: true,
             map_bytes: 4 << 40,
+            read_only: false,
         }
     }
 }
@@ -70,6 +73,7 @@ pub struct LmdbEngine {
     caps: Caps,
     dropped: RwLock<[Arc<IdentSet>; Table::ALL.len()]>,
     closed: AtomicBool,
+    read_only: bool,
     // Held by its lock: one process at a time.
     _lock: File,
 }
@@ -81,19 +85,28 @@ impl LmdbEngine {
     /// [`StorageError::Locked`], [`StorageError::ForeignDirectory`],
     /// [`StorageError::NewerFormat`], [`StorageError::Io`], [`StorageError::Full`]
     pub fn open(config: &Config) -> Result<LmdbEngine> {
-        MARKER.claim(&config.path, config.create)?;
-        let lock = lock(&config.path)?;
+        MARKER.claim(&config.path, config.create && !config.read_only)?;
+        let lock = lock(&config.path, config.read_only)?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options
             .map_size(config.map_bytes)
             .max_readers(READERS_MAX)
             .max_dbs(Table::ALL.len() as u32);
-        // SAFETY: NO_READ_AHEAD only advises the system.
-        unsafe { options.flags(EnvFlags::NO_READ_AHEAD) };
+        let mut flags = EnvFlags::NO_READ_AHEAD;
+        if config.read_only {
+            flags |= EnvFlags::READ_ONLY | EnvFlags::NO_LOCK;
+        }
+        // SAFETY: NO_READ_AHEAD only advises the system; LMDB's own lock may be absent because ours
+        // keeps writers out as long as this engine is open.
+        unsafe { options.flags(flags) };
         // SAFETY: the directory is this engine's own, and the lock keeps other processes of Quarry
         // out, so nobody else changes the mapped file.
         let env = unsafe { options.open(&config.path) }.map_err(|e| sort("opening", e))?;
-        let tables = Tables::open(env)?;
+        let tables = if config.read_only {
+            Tables::existing(env)?
+        } else {
+            Tables::open(env)?
+        };
         Ok(LmdbEngine {
             commits: Commits::new(tables.clone()),
             tables,
@@ -101,6 +114,7 @@ impl LmdbEngine {
             caps: caps(),
             dropped: RwLock::default(),
             closed: AtomicBool::new(false),
+            read_only: config.read_only,
             _lock: lock,
         })
     }
@@ -110,6 +124,23 @@ impl LmdbEngine {
             return Err(StorageError::Closed);
         }
         Ok(())
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.read_only {
+            return Err(StorageError::ReadOnly {
+                context: "it was opened for reading".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        self.tables.env.force_sync().map_err(|e| sort("a flush", e))
     }
 
     /// Removes the first keys of a range in one commit. False when none was left.
@@ -166,16 +197,22 @@ fn with_ident<T>(ident: u32, f: impl FnOnce(KeyRange<'_>) -> Result<T>) -> Resul
     f(KeyRange::new(&lower, &upper))
 }
 
-fn lock(path: &Path) -> Result<File> {
+fn lock(path: &Path, read_only: bool) -> Result<File> {
     let file = path.join(LOCK_FILE);
     let fail = |e| StorageError::io(format!("cannot lock {}", file.display()), e);
     let lock = File::options()
-        .write(true)
-        .create(true)
+        .read(true)
+        .write(!read_only)
+        .create(!read_only)
         .truncate(false)
         .open(&file)
         .map_err(fail)?;
-    match lock.try_lock() {
+    let locked = if read_only {
+        lock.try_lock_shared()
+    } else {
+        lock.try_lock()
+    };
+    match locked {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(StorageError::Locked {
             path: path.display().to_string(),
@@ -246,7 +283,7 @@ impl Engine for LmdbEngine {
     }
 
     fn apply(&self, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
-        self.check_open()?;
+        self.check_writable()?;
         self.caps.check_sizes(batch)?;
         self.space.admit(batch)?;
         self.commits.apply(batch)
@@ -270,7 +307,7 @@ impl Engine for LmdbEngine {
     }
 
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
-        self.check_open()?;
+        self.check_writable()?;
         range.check()?;
         while self.drop_some(table, range)? {
             self.check_open()?;
@@ -398,14 +435,14 @@ impl Engine for LmdbEngine {
 
     fn flush(&self) -> Result<()> {
         self.check_open()?;
-        self.tables.env.force_sync().map_err(|e| sort("a flush", e))
+        self.sync()
     }
 
     fn close(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.tables.env.force_sync().map_err(|e| sort("a flush", e))
+        self.sync()
     }
 }
 

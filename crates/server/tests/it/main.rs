@@ -1,6 +1,7 @@
 //! The network layer on live sockets, with a toy handler in place of the commands.
 mod basic;
 mod client;
+mod convert;
 mod driver;
 mod encryption;
 mod hostile;
