@@ -5,7 +5,7 @@ use cipher::DataKey;
 use cipher::MasterKey;
 use std::path::Path;
 use std::sync::Arc;
-#[cfg(any(feature = "rocksdb", feature = "lmdb"))]
+#[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "wiredtiger"))]
 use storage::StorageError;
 use storage::{Engine, MemoryEngine};
 
@@ -15,6 +15,8 @@ pub const NAMES: &[&str] = &[
     "rocksdb",
     #[cfg(feature = "lmdb")]
     "lmdb",
+    #[cfg(feature = "wiredtiger")]
+    "wiredTiger",
     "memory",
 ];
 
@@ -33,6 +35,10 @@ pub struct EngineOptions<'a> {
     pub repair: bool,
     /// File of the master key; the data is encrypted.
     pub key_file: Option<&'a Path>,
+    /// WiredTiger's shared library; the system's when it is not named.
+    pub wiredtiger_library: Option<&'a str>,
+    /// Directory of its header; the compiler's own places when it is not named.
+    pub wiredtiger_include: Option<&'a str>,
 }
 
 /// An engine that is open.
@@ -71,6 +77,8 @@ pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
         "rocksdb" => open_rocksdb(options),
         #[cfg(feature = "lmdb")]
         "lmdb" => open_lmdb(options),
+        #[cfg(feature = "wiredtiger")]
+        "wiredTiger" => open_wiredtiger(options),
         "memory" => Ok(Opened::plain(MemoryEngine::new())),
         other => Err(format!(
             "unknown storage engine {other}; this build has {}",
@@ -122,6 +130,18 @@ pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source
                 ..engine_lmdb::Config::at(options.path)
             };
             match engine_lmdb::LmdbEngine::open(&config) {
+                Ok(engine) => Ok(Source::plain(engine)),
+                Err(e) => Err(advice(&e, &options.path.display().to_string())),
+            }
+        }
+        #[cfg(feature = "wiredtiger")]
+        "wiredTiger" => {
+            let config = engine_wiredtiger::Config {
+                read_only: true,
+                ..wiredtiger_config(options)
+            };
+            match engine_wiredtiger::WiredTigerEngine::open(&config, &wiredtiger_library(options)?)
+            {
                 Ok(engine) => Ok(Source::plain(engine)),
                 Err(e) => Err(advice(&e, &options.path.display().to_string())),
             }
@@ -182,8 +202,47 @@ fn open_lmdb(options: &EngineOptions<'_>) -> Result<Opened, String> {
     }
 }
 
+/// Of its part of the memory, what the cache takes; the rest is for sessions and what a checkpoint
+/// needs.
+#[cfg(feature = "wiredtiger")]
+const WIREDTIGER_CACHE_PERCENT: u64 = 80;
+
+#[cfg(feature = "wiredtiger")]
+fn wiredtiger_config(options: &EngineOptions<'_>) -> engine_wiredtiger::Config {
+    let cache = options.bytes / 100 * WIREDTIGER_CACHE_PERCENT;
+    let mut config = engine_wiredtiger::Config::at(options.path, cache);
+    config.journal_commit_interval_ms = options.journal_commit_interval_ms;
+    config
+}
+
+#[cfg(feature = "wiredtiger")]
+fn wiredtiger_library(options: &EngineOptions<'_>) -> Result<engine_wiredtiger::Library, String> {
+    let name = options.wiredtiger_library;
+    let name = name.unwrap_or(engine_wiredtiger::LIBRARY_NAME);
+    engine_wiredtiger::Library::load(name, options.wiredtiger_include)
+}
+
+#[cfg(feature = "wiredtiger")]
+fn open_wiredtiger(options: &EngineOptions<'_>) -> Result<Opened, String> {
+    if options.repair {
+        return Err("--repair is for the journal of rocksdb; wiredTiger mends its own".to_owned());
+    }
+    let library = wiredtiger_library(options)?;
+    match engine_wiredtiger::WiredTigerEngine::open(&wiredtiger_config(options), &library) {
+        Ok(engine) => Ok(Opened {
+            remark: Some(format!(
+                "wiredTiger is {}, loaded from this machine; commits queue, data is not \
+                 compressed, and a snapshot that is held fills the cache",
+                library.version()
+            )),
+            ..Opened::plain(engine)
+        }),
+        Err(e) => Err(advice(&e, &options.path.display().to_string())),
+    }
+}
+
 /// The error and what to do about it.
-#[cfg(any(feature = "rocksdb", feature = "lmdb"))]
+#[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "wiredtiger"))]
 fn advice(e: &StorageError, path: &str) -> String {
     match e {
         StorageError::Locked { .. } => {

@@ -13,6 +13,7 @@
 mod batch;
 pub mod conformance;
 mod directory;
+pub mod emulate;
 mod engine;
 mod error;
 mod keys;

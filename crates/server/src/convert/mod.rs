@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use storage::{Engine, StorageError, Table};
 
+use crate::config::WiredTigerArgs;
 use crate::engines::{self, EngineOptions, NAMES};
 use place::{Phase, Place};
 use rows::{Position, Progress};
@@ -34,6 +35,9 @@ pub struct ConvertArgs {
     /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
+    /// Where WiredTiger is.
+    #[command(flatten)]
+    pub wiredtiger: WiredTigerArgs,
 }
 
 /// Why a conversion did not end well.
@@ -111,6 +115,8 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
         journal_commit_interval_ms: 100,
         repair: false,
         key_file,
+        wiredtiger_library: args.wiredtiger.wiredtiger_library.as_deref(),
+        wiredtiger_include: args.wiredtiger.wiredtiger_include.as_deref(),
     };
     let source_options = options(&of, key.filter(|_| is_encrypted));
     let target_options = options(name, key);
