@@ -12,6 +12,7 @@ use storage::{CursorOpts, Durability, Engine, KeyRange, Reader, Table, WriteBatc
 
 use crate::client::Client;
 use crate::driver::Process;
+use crate::engines::present;
 
 fn command(from: &Path, to: &Path, engine: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
@@ -184,23 +185,24 @@ fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn a_database_goes_to_another_engine_and_back() {
     let root = tempfile::tempdir().unwrap();
     let at = |name: &str| root.path().join(name);
-    let wanted = fill(&at("first"));
-    let before = files(&at("first"));
-    let told = converted(&at("first"), &at("second"), "lmdb");
-    assert!(
-        told.contains("verified doc: ") && told.contains("all checksums equal"),
-        "{told}"
-    );
-    assert!(files(&at("first")) == before, "the source was changed");
-    let mut server = Asked::start(&at("second"), "lmdb");
-    assert_eq!(server.contents(), wanted);
-    server.server.stop();
-
-    let before = files(&at("second"));
-    converted(&at("second"), &at("third"), "rocksdb");
-    assert!(files(&at("second")) == before, "the source was changed");
-    let mut server = Asked::start(&at("third"), "rocksdb");
-    assert_eq!(server.contents(), wanted);
+    let wanted = fill(&at("rocksdb"));
+    let mut from = at("rocksdb");
+    // To every other engine in turn, and back.
+    for (number, engine) in present()[1..].iter().chain(&["rocksdb"]).enumerate() {
+        let to = at(&number.to_string());
+        let before = files(&from);
+        let told = converted(&from, &to, engine);
+        assert!(
+            told.contains("verified doc: ") && told.contains("all checksums equal"),
+            "{told}"
+        );
+        assert!(files(&from) == before, "the source of {engine} was changed");
+        let mut server = Asked::start(&to, engine);
+        assert_eq!(server.contents(), wanted, "{engine}");
+        server.server.stop();
+        from = to;
+    }
+    let mut server = Asked::start(&from, "rocksdb");
     // It is a database as any other.
     server.insert("plain", &[doc! { "_id": 1000i32, "long": "new" }]);
     server.server.stop();

@@ -4,6 +4,7 @@ mod client;
 mod convert;
 mod driver;
 mod encryption;
+mod engines;
 mod hostile;
 mod lifecycle;
 mod logging;
