@@ -1,6 +1,6 @@
 //! Every persistent engine of the build, by the real binary: named in `serverStatus`, chosen by the
-//! configuration file, nothing acknowledged is lost by kill -9. An engine whose library is absent is
-//! skipped with a line.
+//! configuration file, nothing acknowledged is lost by kill -9. An engine whose library is absent
+//! is skipped with a line.
 
 use std::io::Write;
 use std::path::Path;
