@@ -125,9 +125,6 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
     }
     let opened = engines::open(&settings.engine()).map_err(fail(CODE_DATA))?;
-    if let Some(remark) = &opened.remark {
-        eprintln!("quarry: {remark}");
-    }
     let engine = opened.engine;
     let clock = Arc::new(SystemClock::default());
     let store = open_store(settings, &engine, &clock)?;
@@ -173,6 +170,10 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     let endpoint = figures(settings, dispatcher).inspect_err(|_| {
         let _ = store.close();
     })?;
+    // A start that fails says one line, so what it says besides comes last.
+    if let Some(remark) = &opened.remark {
+        eprintln!("quarry: {remark}");
+    }
     announce(settings, &server, log);
     if let Some(endpoint) = &endpoint {
         println!("quarry: figures on http://{}/", endpoint.address());

@@ -29,10 +29,6 @@ static int sorted(int status) {
     switch (status) {
     case WT_ROLLBACK:
         return QW_AGAIN;
-    case WT_PANIC:
-        return QW_PANIC;
-    case WT_RUN_RECOVERY:
-        return QW_RECOVERY;
 #ifdef WT_TRY_SALVAGE
     case WT_TRY_SALVAGE:
         return QW_DAMAGED;

@@ -11,12 +11,8 @@
 #define QW_AGAIN 1000001
 /* The adapter itself has no memory. */
 #define QW_NO_MEMORY 1000002
-/* The engine cannot go on; its files are to be opened anew. */
-#define QW_PANIC 1000003
 /* A damaged file. */
-#define QW_DAMAGED 1000004
-/* The log has to be applied first, which a reader must not do. */
-#define QW_RECOVERY 1000005
+#define QW_DAMAGED 1000003
 
 typedef struct qw_engine qw_engine;
 typedef struct qw_session qw_session;

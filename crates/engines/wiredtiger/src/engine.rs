@@ -31,6 +31,8 @@ const MARKER: Marker<'_> = Marker {
     format: DISK_FORMAT,
     details: "",
 };
+/// Is there after an orderly end.
+const END_FILE: &str = "QUARRY-ENDED";
 /// Kept back for deletes and for the catalog: the log takes them before it gives anything.
 const RESERVE_BYTES: u64 = 256 << 20;
 /// What WiredTiger stores beside key and value.
@@ -123,6 +125,11 @@ impl WiredTigerEngine {
     pub fn open(config: &Config, library: &Library) -> Result<WiredTigerEngine> {
         MARKER.claim(&config.path, config.create && !config.read_only)?;
         let lock = DirectoryLock::take(&config.path, config.read_only)?;
+        if config.read_only {
+            check_ended(&config.path)?;
+        } else {
+            forget_end(&config.path)?;
+        }
         let pool = Pool::open(
             Arc::clone(&library.0),
             &config.path,
@@ -206,7 +213,8 @@ impl WiredTigerEngine {
         }
         let session = Session::of(&self.pool)?;
         session.flush()?;
-        session.checkpoint()
+        session.checkpoint()?;
+        note_end(&self.path)
     }
 }
 
@@ -214,6 +222,38 @@ impl Drop for WiredTigerEngine {
     fn drop(&mut self) {
         self.journal.stop();
     }
+}
+
+/// Says that everything is in the checkpoint. A reader cannot apply the log, and not every version
+/// of WiredTiger refuses to open without: it shows what was there before.
+fn check_ended(path: &Path) -> Result<()> {
+    if path.join(END_FILE).exists() {
+        return Ok(());
+    }
+    Err(StorageError::Io {
+        context:
+            "it was not stopped in order, and a reader must not apply its log: start a server \
+                  on it and stop it"
+                .to_owned(),
+        source: None,
+    })
+}
+
+fn forget_end(path: &Path) -> Result<()> {
+    let forget = || match fs::remove_file(path.join(END_FILE)) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+        Err(_) => Ok(()),
+        Ok(()) => File::open(path)?.sync_all(),
+    };
+    forget().map_err(|e| StorageError::io(format!("cannot write into {}", path.display()), e))
+}
+
+fn note_end(path: &Path) -> Result<()> {
+    let note = || {
+        File::create(path.join(END_FILE))?.sync_all()?;
+        File::open(path)?.sync_all()
+    };
+    note().map_err(|e| StorageError::io(format!("cannot write into {}", path.display()), e))
 }
 
 fn caps(cache_bytes: u64) -> Caps {

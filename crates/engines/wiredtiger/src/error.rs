@@ -8,9 +8,7 @@ use storage::{Cause, StorageError};
 /// The transaction lost; it may be tried again.
 pub(crate) const AGAIN: c_int = 1_000_001;
 const NO_MEMORY: c_int = 1_000_002;
-const PANIC: c_int = 1_000_003;
-const DAMAGED: c_int = 1_000_004;
-const RECOVERY: c_int = 1_000_005;
+const DAMAGED: c_int = 1_000_003;
 const ENOSPC: c_int = 28;
 const EDQUOT: c_int = 122;
 
@@ -27,16 +25,9 @@ pub(crate) fn sort(step: &'static str, status: c_int, words: String) -> StorageE
         ENOSPC | EDQUOT => StorageError::Full {
             context: format!("the device is full during {step}"),
         },
-        PANIC => StorageError::ReadOnly {
-            context: format!("the engine failed before {step}, see its words"),
-        },
         DAMAGED => StorageError::Corrupt {
             context: step.to_owned(),
             source: cause,
-        },
-        RECOVERY => StorageError::Io {
-            context: "its log has to be applied first: start and stop a server on it".to_owned(),
-            source: None,
         },
         _ => StorageError::Io {
             context: step.to_owned(),

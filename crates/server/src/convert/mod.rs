@@ -122,7 +122,7 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
     let target_options = options(name, key);
     convert(place, &source_options, &target_options, tell)?;
     tell(&format!(
-        "converted {job}; serve it with --dbpath {} --storageEngine {name}",
+        "conversion {job} is done; serve it with --dbpath {} --storageEngine {name}",
         to.display()
     ));
     Ok(())

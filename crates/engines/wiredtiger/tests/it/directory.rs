@@ -174,6 +174,13 @@ fn a_killed_process_loses_nothing() {
         child.kill().unwrap();
         child.wait().unwrap();
         let last = said().unwrap();
+        // A reader must not apply the log, and says who can.
+        let reading = Config {
+            read_only: true,
+            ..config(&path)
+        };
+        let line = refusal(&reading).to_string();
+        assert!(line.contains("start a server on it and stop it"), "{line}");
         let engine = open(&config(&path)).unwrap();
         for n in 0..=last {
             assert!(has(&engine, n), "{n} of {last} is lost");
