@@ -12,7 +12,7 @@ export QUARRY_BIN=${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry
 python_with_pymongo
 export PYTHONDONTWRITEBYTECODE=1
 
-# Every other engine that is present: kill -9, SIGTERM, change streams, transactions, DDL.
+# Every other engine that is present: kill -9, SIGTERM, change streams, bad starts, transactions, DDL.
 engines() {
   local engine seconds=${1:-20}
   for engine in lmdb wiredTiger; do
@@ -24,6 +24,7 @@ engines() {
     "$PYTHON" "$here/crash.py" kill 3
     "$PYTHON" "$here/crash.py" term 2
     "$PYTHON" "$here/stream.py" 3
+    "$PYTHON" "$here/bad_start.py"
     "$PYTHON" "$here/soak_transactions.py" "$seconds" 10
     "$PYTHON" "$here/soak_ddl.py" "$seconds"
     unset QUARRY_ENGINE
