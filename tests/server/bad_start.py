@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 
-from harness import BINARY, Refused, Scratch, Server, check, fail, say
+from harness import BINARY, ENGINE, Refused, Scratch, Server, check, fail, say
 
 TOOK = []
 
@@ -74,7 +74,8 @@ def wrong_options(scratch, data):
         (["--port", "99999"], ["99999", "65535"]),
         (["--port", "-1"], ["-1"]),
         (["--journalCommitInterval", "0"], ["500", "given 0"]),
-        (["--storageEngine", "wiredTiger"], ["wiredTiger", "rocksdb"]),
+        (["--storageEngine", "btree"], ["btree", "rocksdb"]),
+        (["--storageEngine", "wiredTiger", "--wiredTigerLibrary", "libno-such.so"], ["libno-such.so", "install WiredTiger"]),
         (["--networkMessageCompressors", "lzma"], ["lzma", "zstd"]),
         (["--maxConns", "many"], ["many"]),
         (["--nosuchoption"], ["--nosuchoption"]),
@@ -167,16 +168,24 @@ def neighbours(scratch, data):
     other.start().stop()
 
 
+# The file that says what the others are, and what takes its place or that of its first pages.
+DAMAGE = {
+    "rocksdb": ("CURRENT", b"MANIFEST-999999\n"),
+    "lmdb": ("data.mdb", bytes(2 * 4096)),
+    "wiredTiger": ("WiredTiger.turtle", b"nothing of this\n"),
+}
+
+
 def damaged(scratch, data):
-    """A file that names another one which is not there."""
-    current = os.path.join(data.dbpath, "CURRENT")
-    with open(current, "rb") as file:
-        text = file.read()
-    with open(current, "wb") as file:
-        file.write(b"MANIFEST-999999\n")
+    name, damage = DAMAGE[ENGINE or "rocksdb"]
+    path = os.path.join(data.dbpath, name)
+    with open(path, "rb") as file:
+        content = file.read()
+    with open(path, "wb") as file:
+        file.write(damage + (content[len(damage):] if len(content) > 4096 else b""))
     refused(data, [data.dbpath], 100)
-    with open(current, "wb") as file:
-        file.write(text)
+    with open(path, "wb") as file:
+        file.write(content)
 
 
 def main():

@@ -61,7 +61,7 @@ class Server:
             options += ["--port", "0"]
         if "--bind_ip" not in options:
             options += ["--bind_ip", "127.0.0.1"]
-        engine = ["--storageEngine", ENGINE] if ENGINE else []
+        engine = ["--storageEngine", ENGINE] if ENGINE and "--storageEngine" not in options else []
         command = [*self.wrap, BINARY, "serve", "--dbpath", self.dbpath, "--nounixsocket", *engine, *options]
         with open(self.log.name, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

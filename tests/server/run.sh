@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, stream, start, journal, disk, hostile, queries, collections, waiting, transactions, soak-ddl. QUARRY_BIN names the binary; without it the release build is taken.
+# Names: kill, power, term, stream, start, journal, disk, hostile, queries, collections, waiting, transactions, soak-ddl, engines. QUARRY_BIN names the binary; without it the release build is taken.
 # QUARRY_SEED repeats a run's choices. QUARRY_IDENTS names the example `idents` of the engine, for soak-ddl to look for leaked keys.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,6 +11,26 @@ export QUARRY_BIN=${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry
 [ -x "$QUARRY_BIN" ] || fail "no server at $QUARRY_BIN; run make build or set QUARRY_BIN"
 python_with_pymongo
 export PYTHONDONTWRITEBYTECODE=1
+
+# Every other engine that is present: kill -9, SIGTERM, change streams, bad starts, transactions, DDL.
+engines() {
+  local engine seconds=${1:-20}
+  for engine in lmdb wiredTiger; do
+    if ! "$PYTHON" "$here/has_engine.py" "$engine"; then
+      echo "server: engine $engine is skipped"
+      continue
+    fi
+    export QUARRY_ENGINE=$engine
+    "$PYTHON" "$here/crash.py" kill 3
+    "$PYTHON" "$here/crash.py" term 2
+    "$PYTHON" "$here/stream.py" 3
+    "$PYTHON" "$here/bad_start.py"
+    "$PYTHON" "$here/soak_transactions.py" "$seconds" 10
+    "$PYTHON" "$here/soak_ddl.py" "$seconds"
+    unset QUARRY_ENGINE
+    echo "server: engine $engine passed"
+  done
+}
 
 run() {
   local name=$1
@@ -32,7 +52,8 @@ run() {
       "$PYTHON" "$here/soak_transactions.py" "${1:-20}" "${2:-10}"
       ;;
     soak-ddl) "$PYTHON" "$here/soak_ddl.py" "${1:-20}" ;;
-    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl" ;;
+    engines) engines "$@" ;;
+    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines" ;;
   esac
 }
 
@@ -40,7 +61,7 @@ if [ $# -gt 0 ]; then
   run "$@"
   exit
 fi
-for name in kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl; do
+for name in kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines; do
   began=$SECONDS
   run "$name" || fail "server test '$name' FAILED"
   echo "server: $name passed in $((SECONDS - began)) s"

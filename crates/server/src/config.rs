@@ -54,9 +54,12 @@ pub struct ServeArgs {
     /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Storage engine: rocksdb or memory [default: rocksdb]
+    /// Storage engine: rocksdb, lmdb, wiredTiger or memory [default: rocksdb]
     #[arg(long = "storageEngine", value_name = "NAME")]
     pub storage_engine: Option<String>,
+    /// Where WiredTiger is.
+    #[command(flatten)]
+    pub wiredtiger: WiredTigerArgs,
     /// Longest time a commit stays out of the durable journal, in milliseconds (1 to 500) [default:
     /// 100]
     #[arg(long = "journalCommitInterval", value_name = "MS")]
@@ -108,6 +111,18 @@ pub struct ServeArgs {
     /// The audit.
     #[command(flatten)]
     pub audit: AuditArgs,
+}
+
+/// Options for an engine that is the user's own.
+#[derive(Args, Clone, Debug, Default)]
+pub struct WiredTigerArgs {
+    /// WiredTiger's shared library: a path, or a name that the linker finds [default:
+    /// libwiredtiger.so]
+    #[arg(long = "wiredTigerLibrary", value_name = "FILE")]
+    pub wiredtiger_library: Option<String>,
+    /// Directory of WiredTiger's header [default: where the C compiler looks]
+    #[arg(long = "wiredTigerInclude", value_name = "DIR")]
+    pub wiredtiger_include: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -186,6 +201,10 @@ struct Own {
     allow_open_access: bool,
     metrics_port: Option<u16>,
     metrics_bind_ip: Option<IpAddr>,
+    #[serde(rename = "wiredTigerLibrary")]
+    wiredtiger_library: Option<String>,
+    #[serde(rename = "wiredTigerInclude")]
+    wiredtiger_include: Option<String>,
 }
 
 /// What the server runs with.
@@ -202,6 +221,7 @@ pub struct Settings {
     pub oplog_bytes: Option<u64>,
     pub memory_bytes: u64,
     pub storage_engine: String,
+    pub wiredtiger: WiredTigerArgs,
     pub journal_commit_interval_ms: u64,
     pub repair: bool,
     /// JavaScript runs.
@@ -297,6 +317,12 @@ impl Settings {
             oplog_bytes: oplog_bytes(args.oplog_size.or(file.replication.oplog_size_mb))?,
             memory_bytes,
             storage_engine: known_engine(engine)?,
+            wiredtiger: WiredTigerArgs {
+                wiredtiger_library: (args.wiredtiger.wiredtiger_library.clone())
+                    .or(file.quarry.wiredtiger_library),
+                wiredtiger_include: (args.wiredtiger.wiredtiger_include.clone())
+                    .or(file.quarry.wiredtiger_include),
+            },
             journal_commit_interval_ms: interval,
             repair: args.repair || file.storage.repair,
             scripting: !args.noscripting && file.security.javascript_enabled.unwrap_or(true),
@@ -318,6 +344,8 @@ impl Settings {
             journal_commit_interval_ms: self.journal_commit_interval_ms,
             repair: self.repair,
             key_file: self.encryption_key_file.as_deref(),
+            wiredtiger_library: self.wiredtiger.wiredtiger_library.as_deref(),
+            wiredtiger_include: self.wiredtiger.wiredtiger_include.as_deref(),
         }
     }
 

@@ -5,7 +5,7 @@ use cipher::DataKey;
 use cipher::MasterKey;
 use std::path::Path;
 use std::sync::Arc;
-#[cfg(any(feature = "rocksdb", feature = "lmdb"))]
+#[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "wiredtiger"))]
 use storage::StorageError;
 use storage::{Engine, MemoryEngine};
 
@@ -15,6 +15,8 @@ pub const NAMES: &[&str] = &[
     "rocksdb",
     #[cfg(feature = "lmdb")]
     "lmdb",
+    #[cfg(feature = "wiredtiger")]
+    "wiredTiger",
     "memory",
 ];
 
@@ -33,6 +35,10 @@ pub struct EngineOptions<'a> {
     pub repair: bool,
     /// File of the master key; the data is encrypted.
     pub key_file: Option<&'a Path>,
+    /// WiredTiger's shared library; the system's when it is not named.
+    pub wiredtiger_library: Option<&'a str>,
+    /// Directory of its header; the compiler's own places when it is not named.
+    pub wiredtiger_include: Option<&'a str>,
 }
 
 /// An engine that is open.
@@ -41,6 +47,8 @@ pub struct Opened {
     pub engine: Arc<dyn Engine>,
     /// What its files are sealed with.
     pub data_key: Option<Arc<DataKey>>,
+    /// What it cannot do well, for whoever serves data with it.
+    pub remark: Option<String>,
 }
 
 impl Opened {
@@ -48,6 +56,7 @@ impl Opened {
         Opened {
             engine: Arc::new(engine),
             data_key: None,
+            remark: None,
         }
     }
 }
@@ -68,6 +77,8 @@ pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
         "rocksdb" => open_rocksdb(options),
         #[cfg(feature = "lmdb")]
         "lmdb" => open_lmdb(options),
+        #[cfg(feature = "wiredtiger")]
+        "wiredTiger" => open_wiredtiger(options),
         "memory" => Ok(Opened::plain(MemoryEngine::new())),
         other => Err(format!(
             "unknown storage engine {other}; this build has {}",
@@ -76,26 +87,97 @@ pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
     }
 }
 
+/// A database that is only read.
+pub struct Source {
+    /// The engine; what is written through it does not reach the directory.
+    pub engine: Arc<dyn Engine>,
+    // Behind the engine, which is to be dropped before.
+    #[cfg(feature = "rocksdb")]
+    _borrowed: Option<engine_rocksdb::Borrowed>,
+}
+
+impl Source {
+    fn plain(engine: impl Engine + 'static) -> Source {
+        Source {
+            engine: Arc::new(engine),
+            #[cfg(feature = "rocksdb")]
+            _borrowed: None,
+        }
+    }
+}
+
+/// Opens an engine for reading: nothing in its directory changes, and no server can open it
+/// meanwhile. `scratch` is a directory that may be made and is removed again.
+///
+/// # Errors
+/// One line that says what to do.
+pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source, String> {
+    match options.name {
+        #[cfg(feature = "rocksdb")]
+        "rocksdb" => {
+            let failed = |e| advice(&e, &options.path.display().to_string());
+            let config = rocksdb_config(options)?;
+            let borrowed = engine_rocksdb::Borrowed::make(options.path, scratch).map_err(failed)?;
+            Ok(Source {
+                engine: Arc::new(borrowed.open(config).map_err(failed)?),
+                _borrowed: Some(borrowed),
+            })
+        }
+        #[cfg(feature = "lmdb")]
+        "lmdb" => {
+            let config = engine_lmdb::Config {
+                read_only: true,
+                ..engine_lmdb::Config::at(options.path)
+            };
+            match engine_lmdb::LmdbEngine::open(&config) {
+                Ok(engine) => Ok(Source::plain(engine)),
+                Err(e) => Err(advice(&e, &options.path.display().to_string())),
+            }
+        }
+        #[cfg(feature = "wiredtiger")]
+        "wiredTiger" => {
+            let config = engine_wiredtiger::Config {
+                read_only: true,
+                ..wiredtiger_config(options)
+            };
+            match engine_wiredtiger::WiredTigerEngine::open(&config, &wiredtiger_library(options)?)
+            {
+                Ok(engine) => Ok(Source::plain(engine)),
+                Err(e) => Err(advice(&e, &options.path.display().to_string())),
+            }
+        }
+        other => {
+            let _ = scratch;
+            Err(format!("storage engine {other} has no directory to read"))
+        }
+    }
+}
+
 #[cfg(feature = "rocksdb")]
-fn open_rocksdb(options: &EngineOptions<'_>) -> Result<Opened, String> {
-    let path = options.path;
+fn rocksdb_config(options: &EngineOptions<'_>) -> Result<engine_rocksdb::Config, String> {
     engine_rocksdb::raise_open_files_limit();
     let bytes = usize::try_from(options.bytes).unwrap_or(usize::MAX);
-    let mut config = engine_rocksdb::Config::with_budget(path, bytes);
+    let mut config = engine_rocksdb::Config::with_budget(options.path, bytes);
     config.journal_commit_interval_ms = options.journal_commit_interval_ms;
     config.repair = options.repair;
     if let Some(file) = options.key_file {
         let key = MasterKey::read(file).map_err(|e| e.to_string())?;
         config.master_key = Some(Arc::new(key));
     }
-    match engine_rocksdb::RocksEngine::open(config) {
+    Ok(config)
+}
+
+#[cfg(feature = "rocksdb")]
+fn open_rocksdb(options: &EngineOptions<'_>) -> Result<Opened, String> {
+    let path = options.path;
+    match engine_rocksdb::RocksEngine::open(rocksdb_config(options)?) {
         Ok(engine) => {
             if let Some(report) = engine.repaired() {
                 println!("quarry: repaired {}: {report}", path.display());
             }
             Ok(Opened {
                 data_key: engine.data_key(),
-                engine: Arc::new(engine),
+                ..Opened::plain(engine)
             })
         }
         Err(e) => Err(advice(&e, &path.display().to_string())),
@@ -103,22 +185,64 @@ fn open_rocksdb(options: &EngineOptions<'_>) -> Result<Opened, String> {
 }
 
 #[cfg(feature = "lmdb")]
+const LMDB_REMARK: &str = "lmdb flushes every commit, whatever write concern asks for; its cache \
+    is the system's page cache, outside of --memory; its file does not shrink";
+
+#[cfg(feature = "lmdb")]
 fn open_lmdb(options: &EngineOptions<'_>) -> Result<Opened, String> {
     if options.repair {
         return Err("--repair is for the journal of rocksdb; lmdb has none".to_owned());
     }
-    eprintln!(
-        "quarry: lmdb flushes every commit, whatever write concern asks for; its cache is the \
-            system's page cache, outside of --memory"
-    );
     match engine_lmdb::LmdbEngine::open(&engine_lmdb::Config::at(options.path)) {
-        Ok(engine) => Ok(Opened::plain(engine)),
+        Ok(engine) => Ok(Opened {
+            remark: Some(LMDB_REMARK.to_owned()),
+            ..Opened::plain(engine)
+        }),
+        Err(e) => Err(advice(&e, &options.path.display().to_string())),
+    }
+}
+
+/// Of its part of the memory, what the cache takes; the rest is for sessions and what a checkpoint
+/// needs.
+#[cfg(feature = "wiredtiger")]
+const WIREDTIGER_CACHE_PERCENT: u64 = 80;
+
+#[cfg(feature = "wiredtiger")]
+fn wiredtiger_config(options: &EngineOptions<'_>) -> engine_wiredtiger::Config {
+    let cache = options.bytes / 100 * WIREDTIGER_CACHE_PERCENT;
+    let mut config = engine_wiredtiger::Config::at(options.path, cache);
+    config.journal_commit_interval_ms = options.journal_commit_interval_ms;
+    config
+}
+
+#[cfg(feature = "wiredtiger")]
+fn wiredtiger_library(options: &EngineOptions<'_>) -> Result<engine_wiredtiger::Library, String> {
+    let name = options.wiredtiger_library;
+    let name = name.unwrap_or(engine_wiredtiger::LIBRARY_NAME);
+    engine_wiredtiger::Library::load(name, options.wiredtiger_include)
+}
+
+#[cfg(feature = "wiredtiger")]
+fn open_wiredtiger(options: &EngineOptions<'_>) -> Result<Opened, String> {
+    if options.repair {
+        return Err("--repair is for the journal of rocksdb; wiredTiger mends its own".to_owned());
+    }
+    let library = wiredtiger_library(options)?;
+    match engine_wiredtiger::WiredTigerEngine::open(&wiredtiger_config(options), &library) {
+        Ok(engine) => Ok(Opened {
+            remark: Some(format!(
+                "wiredTiger is {}, loaded from this machine; commits queue, data is not \
+                 compressed, and a snapshot that is held fills the cache",
+                library.version()
+            )),
+            ..Opened::plain(engine)
+        }),
         Err(e) => Err(advice(&e, &options.path.display().to_string())),
     }
 }
 
 /// The error and what to do about it.
-#[cfg(any(feature = "rocksdb", feature = "lmdb"))]
+#[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "wiredtiger"))]
 fn advice(e: &StorageError, path: &str) -> String {
     match e {
         StorageError::Locked { .. } => {

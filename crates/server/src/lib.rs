@@ -7,6 +7,7 @@
 
 pub mod command_handler;
 pub mod config;
+pub mod convert;
 pub mod engines;
 pub mod memory;
 pub mod metrics_page;

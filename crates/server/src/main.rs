@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use server::config::ServeArgs;
+use server::convert::{self, ConvertArgs};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -23,6 +24,8 @@ struct Cli {
 enum Command {
     /// Serve a data directory to MongoDB clients
     Serve(Box<ServeArgs>),
+    /// Copy a database into a directory of another storage engine, and verify the copy
+    Convert(ConvertArgs),
 }
 
 fn main() -> ExitCode {
@@ -45,5 +48,15 @@ fn main() -> ExitCode {
                 ExitCode::from(failure.code)
             }
         },
+        Command::Convert(args) => {
+            let tell = &mut |line: &str| println!("quarry: {line}");
+            match convert::run(&args, tell) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => {
+                    eprintln!("quarry: {}", failure.message);
+                    ExitCode::from(failure.code)
+                }
+            }
+        }
     }
 }

@@ -170,7 +170,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     let endpoint = metrics(settings, dispatcher).inspect_err(|_| {
         let _ = store.close();
     })?;
-    announce(settings, &server, log);
+    announce(settings, &server, opened.remark.as_deref(), log);
     if let Some(endpoint) = &endpoint {
         println!("quarry: metrics on http://{}/", endpoint.address());
     }
@@ -472,7 +472,11 @@ fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
     }
 }
 
-fn announce(settings: &Settings, server: &Server<CommandHandler>, log: &Log) {
+fn announce(settings: &Settings, server: &Server<CommandHandler>, remark: Option<&str>, log: &Log) {
+    // A start that fails says one line, so what it says besides comes last.
+    if let Some(remark) = remark {
+        eprintln!("quarry: {remark}");
+    }
     let bound: Vec<String> = server
         .tcp_addresses()
         .iter()

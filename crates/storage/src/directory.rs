@@ -7,7 +7,8 @@ use std::path::Path;
 
 use crate::error::{Result, StorageError};
 
-const MARKER: &str = "QUARRY-ENGINE";
+/// Name of the file.
+pub const MARKER: &str = "QUARRY-ENGINE";
 
 /// What an engine writes into its directories.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +101,24 @@ impl Marker<'_> {
             Some(_) => Ok(()),
             None => Err(foreign(path, &format!("its {MARKER} file names no format"))),
         }
+    }
+}
+
+/// The engine a directory belongs to, by its marker; `None` without one.
+///
+/// # Errors
+/// [`StorageError::Io`], [`StorageError::ForeignDirectory`]
+pub fn engine_of(path: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(path.join(MARKER)) {
+        Ok(text) => match text.lines().find_map(|line| line.strip_prefix("engine ")) {
+            Some(name) => Ok(Some(name.trim().to_owned())),
+            None => Err(foreign(path, &format!("its {MARKER} file names no engine"))),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StorageError::io(
+            format!("cannot read {}", path.join(MARKER).display()),
+            error,
+        )),
     }
 }
 

@@ -13,6 +13,7 @@
 mod batch;
 pub mod conformance;
 mod directory;
+pub mod emulate;
 mod engine;
 mod error;
 mod keys;
@@ -26,7 +27,7 @@ pub use batch::{
     BatchIter, BatchOp, COUNTER_BYTES, PutAt, Savepoint, WriteBatch, counter_add, counter_decode,
     counter_encode,
 };
-pub use directory::Marker;
+pub use directory::{MARKER, Marker, engine_of};
 pub use engine::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, Flushed,
     Reader, Snapshot, StatSink, Verified, WriteClass,

@@ -1,24 +1,23 @@
 //! The engine itself: opening, reading the latest state, and what operators ask for.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use heed::{CompactionOption, EnvFlags, EnvOpenOptions};
 use parking_lot::RwLock;
+use storage::emulate::{ChunkedCursor, DirectoryLock, Room, Wanted, check_order, sampled_size};
 use storage::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange,
-    MAX_KEY, Marker, Reader, Result, RowBatch, Snapshot, StatSink, StorageError, Table, Verified,
+    Marker, Reader, Result, RowBatch, Snapshot, StatSink, StorageError, Table, Verified,
     WriteBatch, prefix_end,
 };
 
 use crate::commits::Commits;
-use crate::cursor::LmdbCursor;
 use crate::error::sort;
-use crate::rows::{self, Wanted};
+use crate::rows;
 use crate::snapshot::SharedView;
-use crate::space::Space;
 use crate::tables::Tables;
 use crate::view::View;
 
@@ -31,12 +30,11 @@ const MARKER: Marker<'_> = Marker {
     format: DISK_FORMAT,
     details: "",
 };
-const LOCK_FILE: &str = "LOCK";
 const READERS_MAX: u32 = 8_192;
 /// Keys removed in one commit by [`Engine::drop_range`].
 const DROP_ROWS: usize = 4_096;
-/// Rows after which the size of a range is estimated.
-const SIZE_ROWS: usize = 10_000;
+/// Kept back for deletes and for the catalog: LMDB copies pages to change them.
+const RESERVE_BYTES: u64 = 64 << 20;
 /// What LMDB stores beside key and value.
 const ROW_OVERHEAD_BYTES: u64 = 10;
 
@@ -49,6 +47,8 @@ pub struct Config {
     pub create: bool,
     /// Address space for the file, and its largest size; takes no memory.
     pub map_bytes: usize,
+    /// Change nothing in the directory: every write is refused.
+    pub read_only: bool,
 }
 
 impl Config {
@@ -58,6 +58,7 @@ impl Config {
             path: path.into(),
             create: true,
             map_bytes: 4 << 40,
+            read_only: false,
         }
     }
 }
@@ -66,12 +67,13 @@ impl Config {
 pub struct LmdbEngine {
     tables: Tables,
     commits: Commits,
-    space: Space,
+    room: Room,
     caps: Caps,
     dropped: RwLock<[Arc<IdentSet>; Table::ALL.len()]>,
     closed: AtomicBool,
+    read_only: bool,
     // Held by its lock: one process at a time.
-    _lock: File,
+    _lock: DirectoryLock,
 }
 
 impl LmdbEngine {
@@ -81,26 +83,36 @@ impl LmdbEngine {
     /// [`StorageError::Locked`], [`StorageError::ForeignDirectory`],
     /// [`StorageError::NewerFormat`], [`StorageError::Io`], [`StorageError::Full`]
     pub fn open(config: &Config) -> Result<LmdbEngine> {
-        MARKER.claim(&config.path, config.create)?;
-        let lock = lock(&config.path)?;
+        MARKER.claim(&config.path, config.create && !config.read_only)?;
+        let lock = DirectoryLock::take(&config.path, config.read_only)?;
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options
             .map_size(config.map_bytes)
             .max_readers(READERS_MAX)
             .max_dbs(Table::ALL.len() as u32);
-        // SAFETY: NO_READ_AHEAD only advises the system.
-        unsafe { options.flags(EnvFlags::NO_READ_AHEAD) };
+        let mut flags = EnvFlags::NO_READ_AHEAD;
+        if config.read_only {
+            flags |= EnvFlags::READ_ONLY | EnvFlags::NO_LOCK;
+        }
+        // SAFETY: NO_READ_AHEAD only advises the system; LMDB's own lock may be absent because ours
+        // keeps writers out as long as this engine is open.
+        unsafe { options.flags(flags) };
         // SAFETY: the directory is this engine's own, and the lock keeps other processes of Quarry
         // out, so nobody else changes the mapped file.
         let env = unsafe { options.open(&config.path) }.map_err(|e| sort("opening", e))?;
-        let tables = Tables::open(env)?;
+        let tables = if config.read_only {
+            Tables::existing(env)?
+        } else {
+            Tables::open(env)?
+        };
         Ok(LmdbEngine {
             commits: Commits::new(tables.clone()),
             tables,
-            space: Space::of(config.path.clone()),
+            room: Room::of(config.path.clone(), RESERVE_BYTES),
             caps: caps(),
             dropped: RwLock::default(),
             closed: AtomicBool::new(false),
+            read_only: config.read_only,
             _lock: lock,
         })
     }
@@ -110,6 +122,23 @@ impl LmdbEngine {
             return Err(StorageError::Closed);
         }
         Ok(())
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.read_only {
+            return Err(StorageError::ReadOnly {
+                context: "it was opened for reading".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        self.tables.env.force_sync().map_err(|e| sort("a flush", e))
     }
 
     /// Removes the first keys of a range in one commit. False when none was left.
@@ -166,24 +195,6 @@ fn with_ident<T>(ident: u32, f: impl FnOnce(KeyRange<'_>) -> Result<T>) -> Resul
     f(KeyRange::new(&lower, &upper))
 }
 
-fn lock(path: &Path) -> Result<File> {
-    let file = path.join(LOCK_FILE);
-    let fail = |e| StorageError::io(format!("cannot lock {}", file.display()), e);
-    let lock = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&file)
-        .map_err(fail)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(StorageError::Locked {
-            path: path.display().to_string(),
-        }),
-        Err(TryLockError::Error(e)) => Err(fail(e)),
-    }
-}
-
 fn caps() -> Caps {
     Caps {
         name: "lmdb",
@@ -230,7 +241,7 @@ impl Reader for LmdbEngine {
         self.check_open()?;
         range.check()?;
         let view = Arc::new(View::take(&self.tables)?);
-        Ok(Box::new(LmdbCursor::new(view, table, range, opts)))
+        Ok(Box::new(ChunkedCursor::new(view, table, range, opts)))
     }
 }
 
@@ -246,9 +257,9 @@ impl Engine for LmdbEngine {
     }
 
     fn apply(&self, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
-        self.check_open()?;
+        self.check_writable()?;
         self.caps.check_sizes(batch)?;
-        self.space.admit(batch)?;
+        self.room.admit(batch)?;
         self.commits.apply(batch)
     }
 
@@ -270,7 +281,7 @@ impl Engine for LmdbEngine {
     }
 
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
-        self.check_open()?;
+        self.check_writable()?;
         range.check()?;
         while self.drop_some(table, range)? {
             self.check_open()?;
@@ -295,31 +306,7 @@ impl Engine for LmdbEngine {
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
         self.check_open()?;
         range.check()?;
-        let (mut rows, mut bytes, mut last) = (0, 0u64, Vec::new());
-        let mut cursor = self.cursor(table, range, CursorOpts::default())?;
-        let more = cursor.visit(SIZE_ROWS, &mut |key, value| {
-            rows += 1;
-            bytes += (key.len() + value.len()) as u64 + ROW_OVERHEAD_BYTES;
-            if rows == SIZE_ROWS {
-                last = key.to_vec();
-            }
-            true
-        })?;
-        if !more {
-            return Ok(bytes);
-        }
-        let opts = CursorOpts {
-            reverse: true,
-            keys_only: true,
-            limit_hint: 1,
-            ..CursorOpts::default()
-        };
-        let mut end = Vec::new();
-        self.cursor(table, range, opts)?.visit(1, &mut |key, _| {
-            end = key.to_vec();
-            false
-        })?;
-        Ok(extrapolated(bytes, range.lower, &last, &end).max(bytes))
+        sampled_size(self, table, range, ROW_OVERHEAD_BYTES)
     }
 
     fn stats(&self, sink: &mut StatSink<'_>) {
@@ -336,7 +323,7 @@ impl Engine for LmdbEngine {
         sink("commits_us", i64::try_from(busy_us).unwrap_or(i64::MAX));
         sink(
             "free_bytes",
-            i64::try_from(self.space.free_bytes()).unwrap_or(i64::MAX),
+            i64::try_from(self.room.free_bytes()).unwrap_or(i64::MAX),
         );
         let Ok(txn) = self.tables.read() else {
             return;
@@ -373,58 +360,18 @@ impl Engine for LmdbEngine {
     /// LMDB keeps no checksums: what can be checked is that all is there, in order and readable.
     fn verify(&self) -> Result<Verified> {
         self.check_open()?;
-        let mut verified = Verified::default();
-        for table in Table::ALL {
-            let mut before: Vec<u8> = Vec::new();
-            let opts = CursorOpts {
-                fill_cache: false,
-                ..CursorOpts::default()
-            };
-            let mut cursor = self.cursor(table, KeyRange::new(&[], MAX_KEY), opts)?;
-            while cursor.visit(1024, &mut |key, value| {
-                verified.bytes += (key.len() + value.len()) as u64;
-                if key <= before.as_slice() {
-                    let name = table.name();
-                    let finding = format!("{name}: key {key:02x?} stands behind a larger one");
-                    verified.findings.push(finding);
-                }
-                before.clear();
-                before.extend_from_slice(key);
-                true
-            })? {}
-        }
-        Ok(verified)
+        check_order(self)
     }
 
     fn flush(&self) -> Result<()> {
         self.check_open()?;
-        self.tables.env.force_sync().map_err(|e| sort("a flush", e))
+        self.sync()
     }
 
     fn close(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.tables.env.force_sync().map_err(|e| sort("a flush", e))
+        self.sync()
     }
-}
-
-/// The bytes of a whole range when those up to `last` are known: keys are taken to be spread
-/// evenly between the first and `end`.
-fn extrapolated(bytes: u64, lower: &[u8], last: &[u8], end: &[u8]) -> u64 {
-    let same = last.iter().zip(end).take_while(|(a, b)| a == b).count();
-    let word = |key: &[u8]| {
-        let mut word = [0; 8];
-        for (to, from) in word.iter_mut().zip(key.iter().skip(same)) {
-            *to = *from;
-        }
-        u64::from_be_bytes(word) as f64
-    };
-    let first = if lower.len() > same && lower[..same] == last[..same] {
-        word(lower)
-    } else {
-        0.0
-    };
-    let part = (word(last) - first) / (word(end) - first).max(1.0);
-    (bytes as f64 / part.clamp(1e-6, 1.0)) as u64
 }

@@ -6,13 +6,11 @@
 //! engines. Why it is as it is: `docs/adr/0031-lmdb.md`.
 
 mod commits;
-mod cursor;
 mod engine;
 mod error;
 mod long_keys;
 mod rows;
 mod snapshot;
-mod space;
 mod tables;
 mod view;
 

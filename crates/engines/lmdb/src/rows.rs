@@ -1,27 +1,11 @@
 //! Rows of a range: what cursors show and what range deletes remove.
 
-use storage::{KeyRange, Result, RowBatch, Table};
+use storage::emulate::Wanted;
+use storage::{Result, RowBatch};
 
 use crate::error::{corrupt, sort};
 use crate::long_keys::{entries, is_bucket, stored_range};
 use crate::tables::{Read, Tables};
-
-/// What to read.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) table: Table,
-    pub(crate) range: KeyRange<'a>,
-    pub(crate) reverse: bool,
-    pub(crate) keys_only: bool,
-    pub(crate) rows_max: usize,
-    pub(crate) bytes_max: usize,
-}
-
-impl Wanted<'_> {
-    fn is_full(&self, rows: &RowBatch) -> bool {
-        rows.len() >= self.rows_max || rows.byte_len() >= self.bytes_max
-    }
-}
 
 /// Replaces `rows` by the first of the range. True when there may be more.
 pub(crate) fn read(

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use storage::emulate::ChunkedCursor;
 use storage::{CommitPos, Cursor, CursorOpts, KeyRange, Reader, Result, Snapshot, Table};
 
-use crate::cursor::LmdbCursor;
 use crate::view::View;
 
 /// A snapshot as callers hold it.
@@ -41,7 +41,7 @@ impl Reader for SharedView {
     ) -> Result<Box<dyn Cursor>> {
         range.check()?;
         let view = Arc::clone(&self.0);
-        Ok(Box::new(LmdbCursor::new(view, table, range, opts)))
+        Ok(Box::new(ChunkedCursor::new(view, table, range, opts)))
     }
 }
 

@@ -36,6 +36,23 @@ impl Tables {
         Ok(Tables { env, databases })
     }
 
+    /// Opens databases that are there, without a write.
+    pub(crate) fn existing(env: Env<WithoutTls>) -> Result<Tables> {
+        let fail = |e| sort("opening", e);
+        let txn = env.read_txn().map_err(fail)?;
+        let mut databases = Vec::with_capacity(Table::ALL.len());
+        for table in Table::ALL {
+            let found = env.open_database::<Bytes, Bytes>(&txn, Some(table.name()));
+            let found = found.map_err(fail)?;
+            databases.push(found.ok_or_else(|| crate::error::corrupt("a table is missing"))?);
+        }
+        let databases = <[Database<Bytes, Bytes>; Table::ALL.len()]>::try_from(databases)
+            .map_err(|_| crate::error::corrupt("the number of tables"))?;
+        // Keeps the handles for later transactions.
+        txn.commit().map_err(fail)?;
+        Ok(Tables { env, databases })
+    }
+
     /// The database of a table.
     pub(crate) fn database(&self, table: Table) -> Database<Bytes, Bytes> {
         self.databases[table.index()]

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use heed::{RoTxn, WithoutTls};
 use parking_lot::Mutex;
+use storage::emulate::{RowSource, Wanted};
 use storage::{Result, RowBatch, Table};
 
 use crate::error::sort;
-use crate::rows::{self, Wanted};
+use crate::rows;
 use crate::tables::Tables;
 
 /// The state and what keeps it.
@@ -46,9 +47,10 @@ impl View {
     pub(crate) fn age(&self) -> Duration {
         self.taken.elapsed()
     }
+}
 
-    /// As [`rows::read`].
-    pub(crate) fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool> {
+impl RowSource for View {
+    fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool> {
         rows::read(&self.tables, &self.txn.lock(), wanted, rows)
     }
 }

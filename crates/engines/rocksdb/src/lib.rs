@@ -39,6 +39,7 @@
 //!   monitor resumes after.
 
 mod admission;
+mod borrow;
 mod commits;
 mod config;
 mod cursor;
@@ -60,6 +61,7 @@ mod stats;
 mod sync;
 mod wal;
 
+pub use borrow::Borrowed;
 pub use config::{CacheKind, Config};
 pub use engine::RocksEngine;
 pub use limits::raise_open_files_limit;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use storage::{Result, StorageError};
 
-const FILE: &str = "JOURNAL-MARK";
+pub(crate) const FILE: &str = "JOURNAL-MARK";
 const MAGIC: [u8; 8] = *b"QRYMARK1";
 const PAGE: usize = 4096;
 const BOOT_AT: usize = 8;

@@ -64,7 +64,7 @@ struct HeldBack {
 }
 
 /// Holds blocks back; never more than a sixteenth of the file system.
-const HELD_BACK_FILE: &str = "QUARRY-RESERVE";
+pub(crate) const HELD_BACK_FILE: &str = "QUARRY-RESERVE";
 
 impl HeldBack {
     /// Space for the memtables, which must be written out before the journal can be let go, and for

@@ -1,8 +1,10 @@
 //! The network layer on live sockets, with a toy handler in place of the commands.
 mod basic;
 mod client;
+mod convert;
 mod driver;
 mod encryption;
+mod engines;
 mod hostile;
 mod lifecycle;
 mod logging;

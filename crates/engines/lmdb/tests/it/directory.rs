@@ -78,6 +78,36 @@ fn a_checkpoint_opens_by_itself_with_keys_of_every_length() {
 }
 
 #[test]
+fn reading_only_changes_nothing_and_keeps_servers_out() {
+    let root = tempfile::tempdir().unwrap();
+    let own = Config::at(root.path().join("data"));
+    let engine = LmdbEngine::open(&own).unwrap();
+    put(&engine, b"\0\0\0\x01key", b"value");
+    let reading = Config {
+        read_only: true,
+        ..own.clone()
+    };
+    assert!(matches!(refusal(&reading), StorageError::Locked { .. }));
+    drop(engine);
+    let before = fs::read(own.path.join("data.mdb")).unwrap();
+    let files = fs::read_dir(&own.path).unwrap().count();
+    let engine = LmdbEngine::open(&reading).unwrap();
+    assert!(matches!(refusal(&own), StorageError::Locked { .. }));
+    assert_eq!(
+        get(&engine, b"\0\0\0\x01key").as_deref(),
+        Some(&b"value"[..])
+    );
+    let mut batch = WriteBatch::new();
+    batch.delete(Table::Doc, b"\0\0\0\x01key");
+    let written = engine.apply(&batch, Durability::Buffered);
+    assert!(matches!(written, Err(StorageError::ReadOnly { .. })));
+    engine.close().unwrap();
+    drop(engine);
+    assert_eq!(fs::read(own.path.join("data.mdb")).unwrap(), before);
+    assert_eq!(fs::read_dir(&own.path).unwrap().count(), files);
+}
+
+#[test]
 fn a_full_map_refuses_whole_batches_and_lets_deletes_pass() {
     let root = tempfile::tempdir().unwrap();
     let config = Config {

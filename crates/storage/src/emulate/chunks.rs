@@ -1,21 +1,55 @@
-//! Cursors: a view, and the place in the range as a key. Rows are copied before they are shown,
-//! because a visitor may read the same view and may write.
+//! Cursors for engines whose views one thread may use at a time: rows are copied before they are
+//! shown, because a visitor may read the same view and may write.
 
 use std::sync::Arc;
 
-use storage::{Cursor, CursorOpts, KeyRange, Result, RowBatch, Table, Unread};
-
-use crate::rows::Wanted;
-use crate::view::View;
+use crate::engine::{Cursor, CursorOpts};
+use crate::error::Result;
+use crate::keys::{KeyRange, Table};
+use crate::rows::RowBatch;
+use crate::unread::Unread;
 
 /// Rows copied at once: few at first, for a visit that ends early.
 const ROWS_FIRST: usize = 16;
 const ROWS_MAX: usize = 512;
 const BYTES_MAX: usize = 256 << 10;
 
+/// What to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Where.
+    pub table: Table,
+    /// Which keys.
+    pub range: KeyRange<'a>,
+    /// Largest key first.
+    pub reverse: bool,
+    /// Values are left empty.
+    pub keys_only: bool,
+    /// Stop at so many rows ...
+    pub rows_max: usize,
+    /// ... or once they have so many bytes.
+    pub bytes_max: usize,
+}
+
+impl Wanted<'_> {
+    /// No further row is to be added.
+    pub fn is_full(&self, rows: &RowBatch) -> bool {
+        rows.len() >= self.rows_max || rows.byte_len() >= self.bytes_max
+    }
+}
+
+/// A fixed state that rows are copied from.
+pub trait RowSource: Send + Sync {
+    /// Replaces `rows` by the first of the range.
+    ///
+    /// # Output
+    /// False when the range is known to be exhausted.
+    fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool>;
+}
+
 /// A cursor over a fixed state.
-pub(crate) struct LmdbCursor {
-    view: Arc<View>,
+pub struct ChunkedCursor<S> {
+    source: Arc<S>,
     table: Table,
     unread: Unread,
     opts: CursorOpts,
@@ -23,19 +57,15 @@ pub(crate) struct LmdbCursor {
     rows_next: usize,
 }
 
-impl LmdbCursor {
-    pub(crate) fn new(
-        view: Arc<View>,
-        table: Table,
-        range: KeyRange<'_>,
-        opts: CursorOpts,
-    ) -> LmdbCursor {
+impl<S: RowSource> ChunkedCursor<S> {
+    /// Over a range that was checked.
+    pub fn new(source: Arc<S>, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Self {
         let first = match opts.limit_hint {
             0 => ROWS_FIRST,
             hint => hint.min(ROWS_MAX),
         };
-        LmdbCursor {
-            view,
+        Self {
+            source,
             table,
             unread: Unread::new(range, opts.reverse),
             opts,
@@ -45,7 +75,7 @@ impl LmdbCursor {
     }
 }
 
-impl Cursor for LmdbCursor {
+impl<S: RowSource> Cursor for ChunkedCursor<S> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.unread.seek(key);
         Ok(())
@@ -63,7 +93,7 @@ impl Cursor for LmdbCursor {
                 rows_max: left.min(self.rows_next),
                 bytes_max: BYTES_MAX,
             };
-            let more = self.view.rows(wanted, &mut rows)?;
+            let more = self.source.rows(wanted, &mut rows)?;
             self.rows_next = (self.rows_next * 2).min(ROWS_MAX);
             left -= rows.len();
             let stopped = rows.iter().find(|(key, value)| !f(key, value));

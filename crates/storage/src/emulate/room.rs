@@ -1,33 +1,37 @@
-//! Whether the device has room for growth. LMDB copies pages to change them, deletes included, so
-//! some space is kept back for them.
+//! Whether the device has room for growth. Some space is kept back for deletes and for the catalog,
+//! which take space before they give any.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use storage::{BatchOp, Result, StorageError, Table, WriteBatch};
 
-/// Kept back for deletes and for the catalog.
-const RESERVE_BYTES: u64 = 64 << 20;
+use crate::batch::{BatchOp, WriteBatch};
+use crate::error::{Result, StorageError};
+use crate::keys::Table;
+
 /// How long a look at the device counts.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Looks at the device of a directory.
-pub(crate) struct Space {
+pub struct Room {
     path: PathBuf,
+    reserve_bytes: u64,
     seen: Mutex<Option<(Instant, u64)>>,
 }
 
-impl Space {
-    pub(crate) fn of(path: PathBuf) -> Space {
-        Space {
+impl Room {
+    /// That of a directory, of which so much is kept back.
+    pub fn of(path: PathBuf, reserve_bytes: u64) -> Self {
+        Self {
             path,
+            reserve_bytes,
             seen: Mutex::new(None),
         }
     }
 
     /// Bytes that may be written.
-    pub(crate) fn free_bytes(&self) -> u64 {
+    pub fn free_bytes(&self) -> u64 {
         let mut seen = self.seen.lock();
         match *seen {
             Some((at, free)) if at.elapsed() < LOOK_EVERY => return free,
@@ -45,15 +49,18 @@ impl Space {
     ///
     /// # Errors
     /// [`StorageError::Full`]
-    pub(crate) fn admit(&self, batch: &WriteBatch) -> Result<()> {
+    pub fn admit(&self, batch: &WriteBatch) -> Result<()> {
         let free = self.free_bytes();
-        let needed = RESERVE_BYTES.saturating_add(2 * batch.byte_len() as u64);
+        let needed = self
+            .reserve_bytes
+            .saturating_add(2 * batch.byte_len() as u64);
         if free >= needed || batch.shrinks() || !grows(batch) {
             return Ok(());
         }
         Err(StorageError::Full {
             context: format!(
-                "{free} bytes are free on the device, {RESERVE_BYTES} are kept for deletes"
+                "{free} bytes are free on the device, {} are kept for deletes",
+                self.reserve_bytes
             ),
         })
     }

@@ -1,0 +1,95 @@
+//! Reading a data directory without touching it: RocksDB changes files as soon as it opens them, so
+//! it is given a directory of its own. Files that are never written again are linked into it, the
+//! others copied. Promises: the lender stays locked against servers, and no byte of it changes.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use storage::{Result, StorageError};
+
+use crate::config::Config;
+use crate::engine::RocksEngine;
+use crate::mark;
+use crate::space;
+
+/// A directory that is read.
+pub struct Borrowed {
+    _lender: File,
+    directory: PathBuf,
+}
+
+impl Borrowed {
+    /// Makes `directory` a copy of `lender`; what was there is removed.
+    ///
+    /// # Errors
+    /// [`StorageError::Locked`], [`StorageError::Io`]
+    pub fn make(lender: &Path, directory: &Path) -> Result<Borrowed> {
+        let lock = lock(lender)?;
+        let fail = |error| {
+            let (from, to) = (lender.display(), directory.display());
+            StorageError::io(format!("cannot copy {from} to {to} for reading"), error)
+        };
+        match fs::remove_dir_all(directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
+            _ => fs::create_dir_all(directory).map_err(fail)?,
+        }
+        for entry in fs::read_dir(lender).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            let name = entry.file_name();
+            let is_file = entry.file_type().map_err(fail)?.is_file();
+            // The reserve holds no data; the engine makes its own.
+            if is_file && name != space::HELD_BACK_FILE {
+                lend(&entry.path(), &directory.join(&name)).map_err(fail)?;
+            }
+        }
+        Ok(Borrowed {
+            _lender: lock,
+            directory: directory.to_owned(),
+        })
+    }
+
+    /// Opens the copy; `config` says how, its path aside.
+    ///
+    /// # Errors
+    /// Those of [`RocksEngine::open`].
+    pub fn open(&self, config: Config) -> Result<RocksEngine> {
+        RocksEngine::open(Config {
+            path: self.directory.clone(),
+            create: false,
+            // Obsolete files are otherwise shortened before they go, and these are somebody else's.
+            delete_bytes_per_s: 0,
+            ..config
+        })
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Tables and blob files are complete once they have their name; everything else is appended to or
+/// overwritten.
+fn lend(from: &Path, to: &Path) -> std::io::Result<()> {
+    let is_final = from.extension().is_some_and(|e| e == "sst" || e == "blob");
+    if is_final && fs::hard_link(from, to).is_ok() {
+        return Ok(());
+    }
+    // Not linked: the file may lie on another device.
+    fs::copy(from, to).map(|_| ())
+}
+
+/// The lock a server holds, shared among readers.
+fn lock(lender: &Path) -> Result<File> {
+    let path = lender.join(mark::FILE);
+    let fail = |error| StorageError::io(format!("cannot open {}", path.display()), error);
+    let file = File::open(&path).map_err(fail)?;
+    match file.try_lock_shared() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StorageError::Locked {
+            path: lender.display().to_string(),
+        }),
+        Err(TryLockError::Error(error)) => Err(fail(error)),
+    }
+}

@@ -1,0 +1,344 @@
+/* The server's adapter for WiredTiger, compiled on the user's machine against the user's
+   wiredtiger.h. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wiredtiger.h>
+
+#include "adapter.h"
+
+#define TABLES_MAX 16
+
+struct qw_engine {
+    WT_EVENT_HANDLER handler; /* First: WiredTiger hands its address back. */
+    WT_CONNECTION *connection;
+    pthread_mutex_t lock;
+    int tables;
+    char uris[TABLES_MAX][64];
+    char said[512];
+};
+
+struct qw_session {
+    qw_engine *engine;
+    WT_SESSION *session;
+    WT_CURSOR *cursors[TABLES_MAX]; /* Opened when first used. */
+};
+
+static int sorted(int status) {
+    switch (status) {
+    case WT_ROLLBACK:
+        return QW_AGAIN;
+#ifdef WT_TRY_SALVAGE
+    case WT_TRY_SALVAGE:
+        return QW_DAMAGED;
+#endif
+#ifdef WT_CACHE_FULL
+    case WT_CACHE_FULL:
+        return QW_AGAIN;
+#endif
+    default:
+        return status;
+    }
+}
+
+/* The engine's own words are kept; the number of a call says what kind of error it is. */
+static int handle_error(
+    WT_EVENT_HANDLER *handler, WT_SESSION *session, int status, const char *message) {
+    qw_engine *engine = (qw_engine *)handler;
+    (void)session;
+    (void)status;
+    pthread_mutex_lock(&engine->lock);
+    snprintf(engine->said, sizeof engine->said, "%s", message);
+    pthread_mutex_unlock(&engine->lock);
+    return 0;
+}
+
+static int handle_message(WT_EVENT_HANDLER *handler, WT_SESSION *session, const char *message) {
+    (void)handler;
+    (void)session;
+    (void)message;
+    return 0;
+}
+
+void qw_said(qw_engine *engine, char *error, size_t error_length) {
+    pthread_mutex_lock(&engine->lock);
+    snprintf(error, error_length, "%s", engine->said);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static int make_tables(qw_engine *engine, const char *const *tables, int read_only) {
+    WT_SESSION *session = NULL;
+    int status = engine->connection->open_session(engine->connection, NULL, NULL, &session);
+    for (; status == 0 && tables[0] != NULL; tables += 2) {
+        if (engine->tables == TABLES_MAX) {
+            status = QW_NO_MEMORY;
+            break;
+        }
+        snprintf(engine->uris[engine->tables], sizeof engine->uris[0], "table:%s", tables[0]);
+        if (!read_only)
+            status = session->create(session, engine->uris[engine->tables], tables[1]);
+        engine->tables++;
+    }
+    if (session != NULL)
+        session->close(session, NULL);
+    return status;
+}
+
+int qw_open(const char *directory, const char *connection, const char *const *tables, int read_only,
+    qw_engine **out, char *error, size_t error_length) {
+    qw_engine *engine = calloc(1, sizeof *engine);
+    int status;
+    if (engine == NULL)
+        return QW_NO_MEMORY;
+    pthread_mutex_init(&engine->lock, NULL);
+    engine->handler.handle_error = handle_error;
+    engine->handler.handle_message = handle_message;
+    status = wiredtiger_open(directory, &engine->handler, connection, &engine->connection);
+    if (status == 0)
+        status = make_tables(engine, tables, read_only);
+    if (status != 0) {
+        qw_said(engine, error, error_length);
+        if (engine->connection != NULL)
+            engine->connection->close(engine->connection, NULL);
+        pthread_mutex_destroy(&engine->lock);
+        free(engine);
+        return sorted(status);
+    }
+    *out = engine;
+    return 0;
+}
+
+int qw_close(qw_engine *engine) {
+    int status = engine->connection->close(engine->connection, NULL);
+    pthread_mutex_destroy(&engine->lock);
+    free(engine);
+    return sorted(status);
+}
+
+const char *qw_version(void) {
+    return wiredtiger_version(NULL, NULL, NULL);
+}
+
+const char *qw_text(int status) {
+    return wiredtiger_strerror(status);
+}
+
+int qw_session_open(qw_engine *engine, qw_session **out) {
+    qw_session *session = calloc(1, sizeof *session);
+    int status;
+    if (session == NULL)
+        return QW_NO_MEMORY;
+    session->engine = engine;
+    status = engine->connection->open_session(engine->connection, NULL, NULL, &session->session);
+    if (status != 0) {
+        free(session);
+        return sorted(status);
+    }
+    *out = session;
+    return 0;
+}
+
+void qw_session_close(qw_session *session) {
+    session->session->close(session->session, NULL);
+    free(session);
+}
+
+int qw_begin(qw_session *session) {
+    return sorted(session->session->begin_transaction(session->session, "isolation=snapshot"));
+}
+
+int qw_commit(qw_session *session) {
+    return sorted(session->session->commit_transaction(session->session, NULL));
+}
+
+void qw_rollback(qw_session *session) {
+    session->session->rollback_transaction(session->session, NULL);
+}
+
+static int cursor_of(qw_session *session, int table, WT_CURSOR **out) {
+    int status = 0;
+    if (session->cursors[table] == NULL)
+        status = session->session->open_cursor(
+            session->session, session->engine->uris[table], NULL, NULL, &session->cursors[table]);
+    *out = session->cursors[table];
+    return status;
+}
+
+static void set_key(WT_CURSOR *cursor, const void *key, size_t length) {
+    WT_ITEM item;
+    memset(&item, 0, sizeof item);
+    item.data = key;
+    item.size = length;
+    cursor->set_key(cursor, &item);
+}
+
+int qw_put(qw_session *session, int table, const void *key, size_t key_length, const void *value,
+    size_t value_length) {
+    WT_CURSOR *cursor;
+    WT_ITEM item;
+    int status = cursor_of(session, table, &cursor);
+    if (status != 0)
+        return sorted(status);
+    memset(&item, 0, sizeof item);
+    item.data = value;
+    item.size = value_length;
+    set_key(cursor, key, key_length);
+    cursor->set_value(cursor, &item);
+    status = cursor->insert(cursor);
+    cursor->reset(cursor);
+    return sorted(status);
+}
+
+int qw_delete(qw_session *session, int table, const void *key, size_t key_length) {
+    WT_CURSOR *cursor;
+    int status = cursor_of(session, table, &cursor);
+    if (status != 0)
+        return sorted(status);
+    set_key(cursor, key, key_length);
+    status = cursor->remove(cursor);
+    cursor->reset(cursor);
+    return status == WT_NOTFOUND ? 0 : sorted(status);
+}
+
+/* Bytes before bytes, the shorter before the longer. */
+static int order(const WT_ITEM *a, const void *b, size_t b_length) {
+    int by_bytes = memcmp(a->data, b, a->size < b_length ? a->size : b_length);
+    return by_bytes != 0 ? by_bytes : (a->size > b_length) - (a->size < b_length);
+}
+
+/* Goes to the first key not below `from`, or to the last one below `end`. */
+static int start(WT_CURSOR *cursor, const void *from, size_t from_length, const void *end,
+    size_t end_length, int reverse) {
+    int exact = 0, status;
+    /* An empty key cannot be searched for; a cursor without a place goes to the first one. */
+    if (!reverse && from_length == 0)
+        return cursor->next(cursor);
+    set_key(cursor, reverse ? end : from, reverse ? end_length : from_length);
+    status = cursor->search_near(cursor, &exact);
+    if (status == 0 && !reverse && exact < 0)
+        status = cursor->next(cursor);
+    if (status == 0 && reverse && exact >= 0)
+        status = cursor->prev(cursor);
+    return status;
+}
+
+int qw_delete_range(qw_session *session, int table, const void *from, size_t from_length,
+    const void *end, size_t end_length) {
+    WT_CURSOR *first = NULL, *last = NULL;
+    WT_SESSION *s = session->session;
+    const char *uri = session->engine->uris[table];
+    WT_ITEM key, to;
+    int status = s->open_cursor(s, uri, NULL, NULL, &first);
+    if (status == 0)
+        status = s->open_cursor(s, uri, NULL, NULL, &last);
+    if (status == 0)
+        status = start(first, from, from_length, end, end_length, 0);
+    if (status == 0)
+        status = start(last, from, from_length, end, end_length, 1);
+    if (status == 0)
+        status = first->get_key(first, &key);
+    if (status == 0)
+        status = last->get_key(last, &to);
+    /* Both stand on keys; with nothing between the bounds they have passed each other. */
+    if (status == 0 && order(&key, to.data, to.size) <= 0)
+        status = s->truncate(s, NULL, first, last, NULL);
+    if (first != NULL)
+        first->close(first);
+    if (last != NULL)
+        last->close(last);
+    return status == WT_NOTFOUND ? 0 : sorted(status);
+}
+
+/* Hands the row under the cursor to the visitor; `*goes_on` is what it says. */
+static int see(WT_CURSOR *cursor, qw_visit visit, void *with, int *goes_on) {
+    WT_ITEM key, value;
+    int status = cursor->get_key(cursor, &key);
+    if (status == 0)
+        status = cursor->get_value(cursor, &value);
+    if (status == 0)
+        *goes_on = visit(with, key.data, key.size, value.data, value.size);
+    return status;
+}
+
+int qw_get(qw_session *session, int table, const void *key, size_t key_length, qw_visit visit,
+    void *with) {
+    WT_CURSOR *cursor;
+    int goes_on = 1, status = cursor_of(session, table, &cursor);
+    if (status != 0)
+        return sorted(status);
+    set_key(cursor, key, key_length);
+    status = cursor->search(cursor);
+    if (status == 0)
+        status = see(cursor, visit, with, &goes_on);
+    cursor->reset(cursor);
+    return status == WT_NOTFOUND ? 0 : sorted(status);
+}
+
+int qw_scan(qw_session *session, int table, const void *from, size_t from_length, const void *end,
+    size_t end_length, int reverse, qw_visit visit, void *with) {
+    WT_CURSOR *cursor;
+    int goes_on = 1, status = cursor_of(session, table, &cursor);
+    if (status != 0)
+        return sorted(status);
+    status = start(cursor, from, from_length, end, end_length, reverse);
+    while (status == 0) {
+        WT_ITEM key;
+        status = cursor->get_key(cursor, &key);
+        if (status != 0 ||
+            (reverse ? order(&key, from, from_length) < 0 : order(&key, end, end_length) >= 0))
+            break;
+        status = see(cursor, visit, with, &goes_on);
+        if (status != 0 || !goes_on)
+            break;
+        status = reverse ? cursor->prev(cursor) : cursor->next(cursor);
+    }
+    cursor->reset(cursor);
+    return status == WT_NOTFOUND ? 0 : sorted(status);
+}
+
+int qw_flush(qw_session *session) {
+    return sorted(session->session->log_flush(session->session, "sync=on"));
+}
+
+int qw_checkpoint(qw_session *session) {
+    return sorted(session->session->checkpoint(session->session, NULL));
+}
+
+int qw_statistics(qw_session *session, int table, qw_emit emit, void *with) {
+    WT_CURSOR *cursor = NULL;
+    char uri[96];
+    int status;
+    snprintf(uri, sizeof uri, "statistics:%s", table < 0 ? "" : session->engine->uris[table]);
+    status = session->session->open_cursor(
+        session->session, uri, NULL, table < 0 ? NULL : "statistics=(size)", &cursor);
+    if (status != 0)
+        return sorted(status);
+    while ((status = cursor->next(cursor)) == 0) {
+        const char *name, *printed;
+        int64_t value;
+        status = cursor->get_value(cursor, &name, &printed, &value);
+        if (status != 0)
+            break;
+        emit(with, name, value);
+    }
+    cursor->close(cursor);
+    return status == WT_NOTFOUND ? 0 : sorted(status);
+}
+
+int qw_backup(qw_session *session, qw_emit emit, void *with) {
+    WT_CURSOR *cursor = NULL;
+    int status =
+        session->session->open_cursor(session->session, "backup:", NULL, NULL, &cursor);
+    if (status != 0)
+        return sorted(status);
+    while ((status = cursor->next(cursor)) == 0) {
+        const char *name;
+        status = cursor->get_key(cursor, &name);
+        if (status != 0)
+            break;
+        emit(with, name, 0);
+    }
+    cursor->close(cursor);
+    return status == WT_NOTFOUND ? 0 : sorted(status);
+}

@@ -1,0 +1,118 @@
+//! The commit path: one batch is one transaction, one thread at a time, so that positions are in
+//! the order in which commits become visible, and no transaction loses against another writer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use storage::{
+    BatchOp, KeyRange, Result, StorageError, WriteBatch, counter_add, counter_decode,
+    counter_encode,
+};
+
+use crate::pool::Pool;
+use crate::session::{Outcome, Session};
+use crate::view::View;
+
+/// A transaction may lose when the cache is full; it is tried so often.
+const TRIES: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The writer of an engine.
+pub(crate) struct Commits {
+    pool: Arc<Pool>,
+    writer: Mutex<Session>,
+    /// Position of the commit that is on its way or was the last: what readers may see.
+    begun: AtomicU64,
+    /// Position of the last one that ended. Changes under the writer's lock.
+    ended: AtomicU64,
+}
+
+impl Commits {
+    pub(crate) fn new(pool: Arc<Pool>) -> Result<Commits> {
+        Ok(Commits {
+            writer: Mutex::new(Session::of(&pool)?),
+            pool,
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+        })
+    }
+
+    /// A position that covers everything a read may have seen.
+    pub(crate) fn last(&self) -> u64 {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// A position up to which every commit is in the log, once the one on its way has ended.
+    pub(crate) fn settled(&self) -> u64 {
+        let _writer = self.writer.lock();
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Fixes the latest state between two commits.
+    pub(crate) fn view(&self) -> Result<View> {
+        let _writer = self.writer.lock();
+        View::take(&self.pool, self.ended.load(Ordering::Acquire))
+    }
+
+    /// Applies a batch; it is in the system's hands when this returns.
+    pub(crate) fn apply(&self, batch: &WriteBatch) -> Result<u64> {
+        let mut writer = self.writer.lock();
+        let pos = self.ended.load(Ordering::Relaxed) + 1;
+        // Before it becomes visible: who has read it must not be told an older position.
+        self.begun.store(pos, Ordering::Release);
+        let result = committed(&mut writer, batch);
+        // After a failure it is a position at which nothing changed.
+        self.ended.store(pos, Ordering::Release);
+        result.map(|()| pos)
+    }
+}
+
+fn committed(writer: &mut Session, batch: &WriteBatch) -> Result<()> {
+    for _ in 0..TRIES {
+        writer.begin()?;
+        match operate_all(writer, batch) {
+            Ok(Outcome::Done) => {
+                if writer.commit()? == Outcome::Done {
+                    return Ok(());
+                }
+            }
+            Ok(Outcome::Again) => writer.rollback(),
+            Err(e) => {
+                writer.rollback();
+                return Err(e);
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err(StorageError::Busy(
+        "the engine has no room in its cache for the batch".to_owned(),
+    ))
+}
+
+fn operate_all(writer: &Session, batch: &WriteBatch) -> Result<Outcome> {
+    for op in batch.iter() {
+        if operate(writer, op)? == Outcome::Again {
+            return Ok(Outcome::Again);
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn operate(writer: &Session, op: BatchOp<'_>) -> Result<Outcome> {
+    match op {
+        BatchOp::Put { table, key, value } => writer.put(table, key, value),
+        BatchOp::Delete { table, key } => writer.delete(table, key),
+        BatchOp::DeleteRange {
+            table,
+            lower,
+            upper,
+        } => writer.delete_range(table, KeyRange::new(lower, upper)),
+        BatchOp::Add { table, key, delta } => {
+            let mut old = [0, 0];
+            writer.get(table, key, &mut |value| old = counter_decode(value))?;
+            writer.put(table, key, &counter_encode(counter_add(old, delta)))
+        }
+    }
+}

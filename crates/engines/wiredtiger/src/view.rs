@@ -1,0 +1,70 @@
+//! A fixed state of all tables: a session in a transaction, which any thread may use, one at a
+//! time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use storage::emulate::{RowSource, Wanted};
+use storage::{Result, RowBatch, Table};
+
+use crate::pool::Pool;
+use crate::session::Session;
+
+/// The state and what keeps it.
+pub(crate) struct View {
+    session: Mutex<Session>,
+    pos: u64,
+    taken: Instant,
+}
+
+impl View {
+    /// Fixes the latest state, which the caller says the position of.
+    pub(crate) fn take(pool: &Arc<Pool>, pos: u64) -> Result<View> {
+        let mut session = Session::of(pool)?;
+        session.begin()?;
+        Ok(View {
+            session: Mutex::new(session),
+            pos,
+            taken: Instant::now(),
+        })
+    }
+
+    /// The value of a key, shown to `f`.
+    pub(crate) fn get(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.session.lock().get(table, key, f)
+    }
+
+    /// Number of the newest commit in it.
+    pub(crate) fn pos(&self) -> u64 {
+        self.pos
+    }
+
+    /// How long it has been held.
+    pub(crate) fn age(&self) -> Duration {
+        self.taken.elapsed()
+    }
+}
+
+impl RowSource for View {
+    fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool> {
+        rows.clear();
+        if wanted.range.is_empty() {
+            return Ok(false);
+        }
+        let session = self.session.lock();
+        let mut is_full = false;
+        session.scan(
+            wanted.table,
+            wanted.range,
+            wanted.reverse,
+            &mut |key, value| {
+                let value = if wanted.keys_only { &[][..] } else { value };
+                rows.push(key, value);
+                is_full = wanted.is_full(rows);
+                !is_full
+            },
+        )?;
+        Ok(is_full)
+    }
+}

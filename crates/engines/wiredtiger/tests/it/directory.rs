@@ -1,0 +1,197 @@
+//! Opening directories in every condition, checkpoints, what a killed process leaves.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use engine_wiredtiger::{ADVICE, Config, Library};
+use storage::{Durability, Engine, Reader, StorageError, Table, WriteBatch};
+
+use crate::tools::{config, library, open, root};
+
+fn refusal(config: &Config) -> StorageError {
+    match open(config) {
+        Ok(_) => panic!("the directory should be refused"),
+        Err(error) => error,
+    }
+}
+
+fn key(n: u32) -> Vec<u8> {
+    [&[0, 0, 0, 1][..], &n.to_be_bytes()].concat()
+}
+
+fn put(engine: &dyn Engine, n: u32, durability: Durability) {
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Doc, &key(n), b"value");
+    batch.add(Table::Meta, b"count", [1, 0]);
+    engine.apply(&batch, durability).unwrap();
+}
+
+fn has(engine: &dyn Engine, n: u32) -> bool {
+    engine.get(Table::Doc, &key(n), &mut Vec::new()).unwrap()
+}
+
+#[test]
+fn one_process_at_a_time_and_no_foreign_directory() {
+    if library().is_none() {
+        return;
+    }
+    let root = root();
+    let own = config(&root.path().join("own"));
+    let engine = open(&own).unwrap();
+    let version = library().unwrap().version();
+    assert!(version.starts_with("WiredTiger "), "{version}");
+    assert!(matches!(refusal(&own), StorageError::Locked { .. }));
+    drop(engine);
+    drop(open(&own).unwrap());
+
+    // A directory of mongod is not ours.
+    let foreign = root.path().join("foreign");
+    fs::create_dir(&foreign).unwrap();
+    fs::write(foreign.join("WiredTiger.wt"), "theirs").unwrap();
+    let error = refusal(&config(&foreign));
+    assert!(
+        matches!(error, StorageError::ForeignDirectory { .. }),
+        "{error}"
+    );
+    assert_eq!(fs::read_dir(&foreign).unwrap().count(), 1);
+}
+
+#[test]
+fn what_is_absent_is_one_line() {
+    for (name, include) in [
+        ("libwiredtiger-that-is-not-there.so", None),
+        ("nowhere/libx.so", Some("nowhere")),
+    ] {
+        let line = Library::load(name, include).err().unwrap();
+        assert!(line.contains(ADVICE) && !line.contains('\n'), "{line}");
+    }
+}
+
+#[test]
+fn a_checkpoint_opens_by_itself() {
+    if library().is_none() {
+        return;
+    }
+    let root = root();
+    let engine = open(&config(&root.path().join("data"))).unwrap();
+    (0..100).for_each(|n| put(&engine, n, Durability::Buffered));
+    let copy = root.path().join("copy");
+    engine.checkpoint(&copy).unwrap();
+    put(&engine, 100, Durability::Buffered);
+    let copied = open(&config(&copy)).unwrap();
+    assert!((0..100).all(|n| has(&copied, n)) && !has(&copied, 100));
+    assert!(copied.verify().unwrap().findings.is_empty());
+}
+
+#[test]
+fn reading_only_changes_nothing() {
+    if library().is_none() {
+        return;
+    }
+    let root = root();
+    let own = config(&root.path().join("data"));
+    let engine = open(&own).unwrap();
+    put(&engine, 1, Durability::Buffered);
+    engine.close().unwrap();
+    drop(engine);
+    let files = || -> Vec<_> {
+        let entries = fs::read_dir(&own.path).unwrap();
+        let mut all: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
+        all.sort();
+        all.into_iter()
+            .map(|path| (path.clone(), fs::read(path).unwrap()))
+            .collect()
+    };
+    let before = files();
+    let engine = open(&Config {
+        read_only: true,
+        ..own.clone()
+    })
+    .unwrap();
+    assert!(has(&engine, 1));
+    assert!(matches!(refusal(&own), StorageError::Locked { .. }));
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Doc, &key(2), b"value");
+    let written = engine.apply(&batch, Durability::Buffered);
+    assert!(matches!(written, Err(StorageError::ReadOnly { .. })));
+    engine.close().unwrap();
+    drop(engine);
+    assert!(files() == before, "a file was changed");
+}
+
+const CHILD: &str = "QUARRY_WIREDTIGER_CHILD";
+
+/// The child of the test below: writes until it is killed, and says what is acknowledged.
+#[test]
+fn writes_until_it_is_killed() {
+    let Ok(path) = std::env::var(CHILD) else {
+        return;
+    };
+    let engine = open(&config(Path::new(&path))).unwrap();
+    let first = (0..).find(|n| !has(&engine, *n)).unwrap();
+    for n in first.. {
+        // Both must survive the death of a process.
+        let durability = if n % 10 == 0 {
+            Durability::Journaled
+        } else {
+            Durability::Buffered
+        };
+        put(&engine, n, durability);
+        fs::write(
+            Path::new(&path).with_extension("acknowledged"),
+            n.to_string(),
+        )
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_killed_process_loses_nothing() {
+    if library().is_none() {
+        return;
+    }
+    let root = root();
+    let path = root.path().join("data");
+    let acknowledged = path.with_extension("acknowledged");
+    let said = || {
+        fs::read_to_string(&acknowledged)
+            .ok()
+            .and_then(|t| t.parse::<u32>().ok())
+    };
+    for round in 1..=3u32 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "directory::writes_until_it_is_killed"])
+            .env(CHILD, &path)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while said().is_none_or(|n| n < round * 200) {
+            assert_eq!(child.try_wait().unwrap(), None, "the writer has ended");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let last = said().unwrap();
+        // A reader must not apply the log, and says who can.
+        let reading = Config {
+            read_only: true,
+            ..config(&path)
+        };
+        let line = refusal(&reading).to_string();
+        assert!(line.contains("start a server on it and stop it"), "{line}");
+        let engine = open(&config(&path)).unwrap();
+        for n in 0..=last {
+            assert!(has(&engine, n), "{n} of {last} is lost");
+        }
+        let mut count = Vec::new();
+        engine.get(Table::Meta, b"count", &mut count).unwrap();
+        let stored = (0..).take_while(|n| has(&engine, *n)).count();
+        assert_eq!(
+            storage::counter_decode(&count)[0],
+            i64::try_from(stored).unwrap()
+        );
+        assert!(engine.verify().unwrap().findings.is_empty());
+    }
+}

@@ -1,0 +1,268 @@
+//! `quarry convert`: copies a database into a directory of another storage engine, reads it back
+//! and compares (docs/adr/0046-convert.md). Promises: the source is not changed; a target is a
+//! database only once it is whole; an end at any moment can be gone on from.
+
+mod place;
+mod rows;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use storage::{Engine, StorageError, Table};
+
+use crate::config::WiredTigerArgs;
+use crate::engines::{self, EngineOptions, NAMES};
+use place::{Phase, Place};
+use rows::{Position, Progress};
+
+/// Options of `quarry convert`.
+#[derive(Args, Clone, Debug)]
+pub struct ConvertArgs {
+    /// Data directory to read; no server may run on it, and nothing in it is changed
+    #[arg(long, value_name = "DIR")]
+    pub from: PathBuf,
+    /// Empty directory for the copy, or that of the same conversion, which then goes on
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Storage engine of the copy
+    #[arg(long = "storageEngine", value_name = "NAME")]
+    pub storage_engine: String,
+    /// Master key: an encrypted source is read by it, and a copy in rocksdb is encrypted by it
+    #[arg(long = "encryptionKeyFile", value_name = "FILE")]
+    pub encryption_key_file: Option<PathBuf>,
+    /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// Where WiredTiger is.
+    #[command(flatten)]
+    pub wiredtiger: WiredTigerArgs,
+}
+
+/// Why a conversion did not end well.
+#[derive(Debug)]
+pub struct ConvertError {
+    /// One line.
+    pub message: String,
+    /// Exit code.
+    pub code: u8,
+}
+
+impl From<StorageError> for ConvertError {
+    fn from(e: StorageError) -> Self {
+        let cause = std::error::Error::source(&e).map(|c| format!(" ({c})"));
+        ConvertError::data(format!("{e}{}", cause.unwrap_or_default()))
+    }
+}
+
+impl ConvertError {
+    fn options(message: String) -> ConvertError {
+        ConvertError { message, code: 2 }
+    }
+
+    fn data(message: String) -> ConvertError {
+        ConvertError { message, code: 100 }
+    }
+}
+
+/// How often progress is told.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// Converts; `tell` is given lines about the progress.
+///
+/// # Errors
+/// One line and an exit code.
+pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), ConvertError> {
+    let name = args.storage_engine.as_str();
+    if name == "memory" || !NAMES.contains(&name) {
+        return Err(ConvertError::options(format!(
+            "storageEngine must be one that keeps data, given {name}; this build has {}",
+            NAMES.join(" and ")
+        )));
+    }
+    let bytes = match &args.memory {
+        Some(text) => crate::memory::parse(text).map_err(ConvertError::options)?,
+        None => crate::memory::available_bytes() / 2,
+    };
+    // Two engines are open at a time.
+    let bytes = crate::memory::Parts::of(bytes).engine / 2;
+    let (from, of) = source_of(&args.from)?;
+    let is_encrypted = cipher::is_encrypted(&from);
+    if args.encryption_key_file.is_some() && name != "rocksdb" {
+        return Err(ConvertError::options(format!(
+            "data is encrypted by --storageEngine rocksdb only, given {name}: the copy would lie \
+             in the clear"
+        )));
+    }
+    std::fs::create_dir_all(&args.to)
+        .map_err(|e| ConvertError::data(format!("cannot make {}: {e}", args.to.display())))?;
+    let to = absolute(&args.to)?;
+    if to.starts_with(&from) || from.starts_with(&to) {
+        return Err(ConvertError::options(format!(
+            "{} and {} lie in each other; choose another directory for --to",
+            from.display(),
+            to.display()
+        )));
+    }
+    let job = format!("of {} ({of}) into {name}", from.display());
+    let place = Place::take(&to, &job).map_err(ConvertError::data)?;
+    let key = args.encryption_key_file.as_deref();
+    let options = |name, key_file| EngineOptions {
+        name,
+        path: &from,
+        bytes,
+        journal_commit_interval_ms: 100,
+        repair: false,
+        key_file,
+        wiredtiger_library: args.wiredtiger.wiredtiger_library.as_deref(),
+        wiredtiger_include: args.wiredtiger.wiredtiger_include.as_deref(),
+    };
+    let source_options = options(&of, key.filter(|_| is_encrypted));
+    let target_options = options(name, key);
+    convert(place, &source_options, &target_options, tell)?;
+    tell(&format!(
+        "conversion {job} is done; serve it with --dbpath {} --storageEngine {name}",
+        to.display()
+    ));
+    Ok(())
+}
+
+/// Does what is left to do.
+fn convert(
+    mut place: Place,
+    source: &EngineOptions<'_>,
+    target: &EngineOptions<'_>,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(), ConvertError> {
+    if place.phase != Phase::Move {
+        let scratch = place.source();
+        let source = engines::open_source(source, &scratch).map_err(ConvertError::data)?;
+        let data = place.data();
+        let target = EngineOptions {
+            path: &data,
+            ..*target
+        };
+        let target = engines::open(&target).map_err(ConvertError::data)?.engine;
+        if let Phase::Copy(from) = place.phase.clone() {
+            let mut teller = Copying {
+                place: &mut place,
+                told: Told::new("copied", tell),
+            };
+            rows::copy(source.engine.as_ref(), target.as_ref(), &from, &mut teller)?;
+            place.enter(Phase::Verify).map_err(ConvertError::data)?;
+        }
+        verify(source.engine.as_ref(), &target, tell)?;
+        target.close()?;
+        source.engine.close()?;
+        place.enter(Phase::Move).map_err(ConvertError::data)?;
+    }
+    place.finish().map_err(ConvertError::data)
+}
+
+/// Both sides as they are read back: a change of the source since an earlier part of the copy is
+/// seen, too.
+fn verify(
+    source: &dyn Engine,
+    target: &Arc<dyn Engine>,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(), ConvertError> {
+    let mut told = Told::new("read back", tell);
+    let wanted = rows::digests(source, &mut |table, rows, bytes| {
+        told.moved(table, rows, bytes);
+    })?;
+    let found = rows::digests(target.as_ref(), &mut |table, rows, bytes| {
+        told.moved(table, rows, bytes);
+    })?;
+    if let Some(difference) = rows::difference(&wanted, &found) {
+        return Err(ConvertError::data(format!(
+            "the copy is not what the source holds: {difference}; remove the directory of the \
+             copy and begin again"
+        )));
+    }
+    for table in rows::TABLES {
+        let of = wanted.iter().filter(|d| d.table == table);
+        let (spaces, rows, bytes) = of.fold((0, 0, 0), |(n, rows, bytes), d| {
+            (n + 1, rows + d.rows, bytes + d.bytes)
+        });
+        let name = table.name();
+        tell(&format!(
+            "verified {name}: {spaces} key spaces, {rows} rows, {bytes} bytes, all checksums equal"
+        ));
+    }
+    Ok(())
+}
+
+/// Tells now and then how much was done.
+struct Told<'a> {
+    what: &'static str,
+    tell: &'a mut dyn FnMut(&str),
+    rows: u64,
+    bytes: u64,
+    last: Instant,
+}
+
+impl<'a> Told<'a> {
+    fn new(what: &'static str, tell: &'a mut dyn FnMut(&str)) -> Told<'a> {
+        Told {
+            what,
+            tell,
+            rows: 0,
+            bytes: 0,
+            last: Instant::now(),
+        }
+    }
+
+    fn moved(&mut self, table: Table, rows: u64, bytes: u64) {
+        self.rows += rows;
+        self.bytes += bytes;
+        if self.last.elapsed() >= TELL_EVERY {
+            self.last = Instant::now();
+            let (what, rows, mib) = (self.what, self.rows, self.bytes >> 20);
+            (self.tell)(&format!(
+                "{what} {rows} rows, {mib} MiB, in {}",
+                table.name()
+            ));
+        }
+    }
+}
+
+struct Copying<'a, 'b> {
+    place: &'a mut Place,
+    told: Told<'b>,
+}
+
+impl Progress for Copying<'_, '_> {
+    type Stop = ConvertError;
+
+    fn moved(&mut self, table: Table, rows: u64, bytes: u64) {
+        self.told.moved(table, rows, bytes);
+    }
+
+    fn durable(&mut self, at: &Position) -> Result<(), ConvertError> {
+        let phase = Phase::Copy(at.clone());
+        self.place.enter(phase).map_err(ConvertError::data)
+    }
+}
+
+/// The directory to read, and the name of its engine.
+fn source_of(from: &Path) -> Result<(PathBuf, String), ConvertError> {
+    let path = absolute(from)?;
+    match storage::engine_of(&path)? {
+        Some(name) if NAMES.contains(&name.as_str()) => Ok((path, name)),
+        Some(name) => Err(ConvertError::data(format!(
+            "{} belongs to storage engine {name}; this build has {}",
+            from.display(),
+            NAMES.join(" and ")
+        ))),
+        None => Err(ConvertError::data(format!(
+            "{} is not a data directory of Quarry",
+            from.display()
+        ))),
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, ConvertError> {
+    path.canonicalize()
+        .map_err(|e| ConvertError::data(format!("cannot read {}: {e}", path.display())))
+}

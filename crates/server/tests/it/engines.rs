@@ -1,0 +1,136 @@
+//! Every persistent engine of the build, by the real binary: named in `serverStatus`, chosen by the
+//! configuration file, nothing acknowledged is lost by kill -9. An engine whose library is absent
+//! is skipped with a line.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use model::{Doc, DocBuf, doc};
+
+use crate::client::Client;
+use crate::driver::Process;
+
+/// The engines that are here.
+pub(crate) fn present() -> Vec<&'static str> {
+    let mut names = vec!["rocksdb", "lmdb"];
+    match engine_wiredtiger::Library::load(engine_wiredtiger::LIBRARY_NAME, None) {
+        Ok(_) => names.push("wiredTiger"),
+        Err(line) => eprintln!("skipped: {line}"),
+    }
+    names
+}
+
+fn ok(server: &Process, command: &DocBuf) -> DocBuf {
+    let stream = std::net::TcpStream::connect(server.address()).unwrap();
+    let answer = Client::over(Box::new(stream)).call(command.as_bytes());
+    assert!(answer.is_ok(), "{:?}", Doc::new(&answer.body));
+    Doc::new(&answer.body).unwrap().to_buf()
+}
+
+fn count(server: &Process, collection: &str) -> i64 {
+    let reply = ok(server, &doc! { "count": collection, "$db": "d" });
+    reply.doc().field("n").as_i64_exact().unwrap()
+}
+
+/// Starts it by a configuration file, writes, and kills it in the middle of more.
+fn killed(engine: &str, data: &Path, file: &Path, round: i32) {
+    let text = format!(
+        "storage:\n  engine: {engine}\n  dbPath: {}\n",
+        data.display()
+    );
+    std::fs::write(file, text).unwrap();
+    let server = Process::with(data, &["--config", file.to_str().unwrap()]);
+    let status = ok(&server, &doc! { "serverStatus": 1i32, "$db": "admin" });
+    let named = status.doc().field("storageEngine").as_doc().unwrap();
+    assert_eq!(named.field("name").as_str(), Some(engine));
+    assert_eq!(named.field("persistent").as_bool(), Some(true));
+    let figures = status
+        .doc()
+        .field("quarry")
+        .as_doc()
+        .unwrap()
+        .field("engine");
+    assert!(figures.as_doc().unwrap().iter().count() > 5, "{figures:?}");
+    if round == 0 {
+        let index = doc! { "createIndexes": "c", "indexes": [
+            { "key": { "n": 1i32 }, "name": "n", "unique": true },
+        ], "$db": "d" };
+        ok(&server, &index);
+    }
+    for n in 0..50i32 {
+        let n = round * 50 + n;
+        let insert = doc! { "insert": "c", "documents": [{ "_id": n, "n": n }],
+        "writeConcern": { "j": n % 2 == 0 }, "$db": "d" };
+        ok(&server, &insert);
+    }
+    let more: Vec<DocBuf> = (0..20_000i32)
+        .map(|n| doc! { "_id": round * 20_000 + n, "n": n })
+        .collect();
+    let insert = DocBuf::build(|w| {
+        w.put("insert", "more");
+        let mut list = w.array("documents");
+        more.iter().for_each(|d| _ = list.push(d.doc()));
+        drop(list);
+        w.put("$db", "d");
+    });
+    let stream = std::net::TcpStream::connect(server.address()).unwrap();
+    let mut client = Client::over(Box::new(stream));
+    let message = wire::MessageBuilder::new(1)
+        .flags(0)
+        .body(insert.as_bytes())
+        .build();
+    client.stream.write_all(&message).unwrap();
+    while count(&server, "more") == 0 {}
+    drop(server);
+}
+
+#[test]
+fn every_engine_keeps_what_it_acknowledged() {
+    for engine in present() {
+        let root = tempfile::tempdir().unwrap();
+        let (data, file) = (root.path().join("data"), root.path().join("quarry.yaml"));
+        for round in 0..3 {
+            killed(engine, &data, &file, round);
+        }
+        let server = Process::with(&data, &["--storageEngine", engine]);
+        assert_eq!(count(&server, "c"), 150, "{engine}");
+        for collection in ["c", "more"] {
+            let validate = doc! { "validate": collection, "$db": "d" };
+            let valid = ok(&server, &validate);
+            assert_eq!(
+                valid.doc().field("valid").as_bool(),
+                Some(true),
+                "{engine}: {valid:?}"
+            );
+            let stored = valid.doc().field("nrecords").as_i64_exact();
+            assert_eq!(stored, Some(count(&server, collection)), "{engine}");
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn an_engine_whose_library_is_absent_is_one_line() {
+    let root = tempfile::tempdir().unwrap();
+    let data = root.path().join("data");
+    let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
+        .args([
+            "serve",
+            "--nounixsocket",
+            "--port",
+            "0",
+            "--storageEngine",
+            "wiredTiger",
+        ])
+        .args(["--wiredTigerLibrary", "libno-such.so", "--dbpath"])
+        .arg(&data)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(100));
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(line.contains(engine_wiredtiger::ADVICE), "{line}");
+    assert!(!data.join("QUARRY-ENGINE").exists());
+}
