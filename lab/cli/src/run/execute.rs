@@ -13,7 +13,7 @@ use lab_kit::target::{Table, Target, TargetError, TargetInfo};
 use lab_kit::usage::{settled, space};
 use lab_kit::warnings::{of_environment, of_step};
 use lab_kit::work::Dataset;
-use lab_kit::workload::{Capability, Ids, Operation, Settings, Step, Workload};
+use lab_kit::workload::{Capability, DocumentKind, Ids, Operation, Settings, Step, Workload};
 
 use super::arguments::RunArguments;
 use super::checkpoint::{Checkpoint, Resumed};
@@ -41,9 +41,21 @@ pub(crate) struct RunPlan<'a> {
 }
 
 impl RunPlan<'_> {
-    /// The tables of the workload.
-    pub(crate) fn tables(&self) -> Vec<Table> {
+    /// The tables of the workload; `embeds`: for a target that takes records inside records.
+    pub(crate) fn tables(&self, embeds: bool) -> Vec<Table> {
         let data = &self.workload.data;
+        if let Some(program) = data.documents.program() {
+            let tables = program.tables(embeds).into_iter();
+            let tables = tables.map(|records| Table {
+                name: records.name.to_owned(),
+                kind: DocumentKind::Records(records),
+                target_makes_ids: false,
+                ids_in_no_order: false,
+                payload: 0,
+                capped_bytes: None,
+            });
+            return tables.collect();
+        }
         let numbered = self.settings.tables > 1;
         (1..=self.settings.tables)
             .map(|number| Table {
@@ -132,11 +144,8 @@ impl RunPlan<'_> {
             .inspect_err(failed)?;
         let target = Arc::new(Guarded::new(target, limits));
         let data = &self.workload.data;
-        let dataset = Arc::new(Dataset::new(
-            data.documents,
-            data.ids,
-            self.settings.clone(),
-        ));
+        let dataset = Dataset::new(data.documents, data.ids, self.settings.clone());
+        let dataset = Arc::new(dataset.with_program(seed));
         let (workload, settings) = (self.workload, self.settings);
         let run = Run {
             arguments,

@@ -134,6 +134,12 @@ impl Workload {
                 "it has no hot documents",
             ),
             (
+                "--batch",
+                of(given.batch),
+                self.data.documents.program().is_none(),
+                "its steps say how many writes a transaction has",
+            ),
+            (
                 "--rounds",
                 of(given.rounds),
                 self.steps.iter().any(|step| step.each_round),

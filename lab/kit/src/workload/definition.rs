@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::choices::{Draw, Ids};
 use super::overrides::Overrides;
 use crate::pacing::Arrivals;
+use crate::program::Program;
 pub use crate::row::DocumentKind;
 use crate::template::{Statement, StatementFile, Template, Tree};
 
@@ -271,6 +272,11 @@ pub enum Operation {
     /// A statement of the workload's file, by its number.
     #[serde(skip)]
     Statement(u16),
+    /// A procedure of the workload's program, by its number.
+    #[serde(skip)]
+    Procedure(u16),
+    /// Store what the workload's program begins with.
+    Load,
     /// A command of the workload's file, once.
     Command,
     /// Make the secondary indexes.
@@ -291,7 +297,7 @@ impl Operation {
     /// What one operation is called in results.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Insert => "documents",
+            Self::Insert | Self::Load => "documents",
             Self::Point | Self::Points | Self::Range | Self::IndexRange | Self::Scan => "queries",
             Self::UpdateInc
             | Self::UpdateSet
@@ -304,6 +310,7 @@ impl Operation {
             Self::DeleteInsert
             | Self::Mix
             | Self::Statement(_)
+            | Self::Procedure(_)
             | Self::Command
             | Self::Settle
             | Self::Empty
@@ -316,7 +323,7 @@ impl Operation {
     /// The same for one.
     pub fn unit_one(self) -> &'static str {
         match self {
-            Self::Insert => "document",
+            Self::Insert | Self::Load => "document",
             Self::CreateIndexes => "indexed row",
             Self::Point | Self::Points | Self::Range | Self::IndexRange | Self::Scan => "query",
             other => other.unit().trim_end_matches('s'),
@@ -331,6 +338,7 @@ impl Operation {
             Self::Commutative => &[Capability::Merge],
             Self::Scan => &[Capability::Filter],
             Self::Statement(_) | Self::Command => &[Capability::Documents],
+            Self::Load | Self::Procedure(_) => &[Capability::Programs],
             _ => &[],
         }
     }
@@ -375,6 +383,8 @@ pub enum Capability {
     Filter,
     /// Documents of any shape, and statements on them.
     Documents,
+    /// Transactions of several statements on tables of their own.
+    Programs,
 }
 
 impl Capability {
@@ -388,6 +398,7 @@ impl Capability {
             Self::Capped => "capped collections",
             Self::Filter => "finding by a condition without an index",
             Self::Documents => "documents and statements of a workload file",
+            Self::Programs => "transactions of several statements",
         }
     }
 }
@@ -472,8 +483,19 @@ impl Workload {
             let found = self.statements.get(usize::from(number));
             return found.map(|one| one.name.clone()).unwrap_or_default();
         }
+        if let Operation::Procedure(number) = operation {
+            let names = self.procedures();
+            let found = names.get(usize::from(number)).copied();
+            return found.unwrap_or_default().to_owned();
+        }
         let value = serde_json::to_value(operation).unwrap_or_default();
         value.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The procedures of its program.
+    pub(super) fn procedures(&self) -> &'static [&'static str] {
+        let program = self.data.documents.program();
+        program.map_or(&[], Program::procedures)
     }
 
     /// Whether the number of documents stays known over a step.
