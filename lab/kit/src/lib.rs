@@ -17,6 +17,7 @@ pub mod history;
 pub mod idle;
 pub mod kv;
 pub mod metric;
+pub mod overload;
 pub mod pacing;
 pub mod profile;
 pub mod program;

@@ -110,6 +110,9 @@ pub struct Query<'a> {
     pub order: Option<(&'static str, bool)>,
     /// At most so many; 0 for all.
     pub limit: u32,
+    /// Whether what is found is going to be changed: targets whose transactions do not see for
+    /// themselves that it changed meanwhile lock it.
+    pub is_locked: bool,
 }
 
 impl<'a> Query<'a> {
@@ -121,6 +124,16 @@ impl<'a> Query<'a> {
             between: None,
             order: None,
             limit: 0,
+            is_locked: false,
+        }
+    }
+
+    /// To be changed afterwards.
+    #[must_use]
+    pub fn locked(self) -> Self {
+        Self {
+            is_locked: true,
+            ..self
         }
     }
 

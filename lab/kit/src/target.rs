@@ -19,6 +19,10 @@ use crate::workload::{Capability, Index};
 /// the lab's in any database, and `prepare` deletes those that an earlier run left.
 pub const EXTRA_TABLE: &str = "quarry_lab_extra";
 
+/// The kind of a failure by which a target asks to come back later. Such calls are no errors: they
+/// are counted apart, and their client waits before its next one.
+pub const OVERLOADED: &str = "refused: overloaded";
+
 /// A table as the workload wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {

@@ -96,6 +96,9 @@ pub(crate) fn select_records(query: &Query<'_>, columns: &[&str]) -> String {
     if query.limit > 0 {
         let _ = write!(out, " LIMIT {}", query.limit);
     }
+    if query.is_locked {
+        out.push_str(" FOR UPDATE");
+    }
     out
 }
 

@@ -6,6 +6,7 @@
 use lab_kit::records::{
     Column, Equals, Field, Found, Mode, Query, Record, RecordTable, Records, RecordsError, Set,
 };
+use lab_kit::target::OVERLOADED;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::{
     Error, ErrorKind, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT,
@@ -14,7 +15,7 @@ use mongodb::options::{CollectionOptions, IndexOptions};
 use mongodb::{ClientSession, Collection, IndexModel};
 
 use super::reply::one_line;
-use super::session::MongoSession;
+use super::session::{MongoSession, OVERLOADED_LABEL};
 
 /// The transaction of a client.
 #[derive(Debug, Default)]
@@ -96,6 +97,9 @@ fn filter(query: &Query<'_>) -> Document {
 /// answer is something else.
 fn judged(error: Error) -> RecordsError {
     let message = one_line(&error);
+    if error.contains_label(OVERLOADED_LABEL) {
+        return RecordsError::failed(OVERLOADED, message);
+    }
     let kind = match error.kind.as_ref() {
         ErrorKind::Command(inner) => format!("{} {}", inner.code, inner.code_name),
         ErrorKind::Write(_) | ErrorKind::InsertMany(_) => "write error".to_owned(),

@@ -2,7 +2,7 @@
 
 use lab_kit::program::ProgramCall;
 use lab_kit::row::{Key, Row, Value};
-use lab_kit::target::{Call, CallOutcome, Change, Session};
+use lab_kit::target::{Call, CallOutcome, Change, OVERLOADED, Session};
 use lab_kit::workload::Index;
 use mongodb::Collection;
 use mongodb::bson::raw::CStr;
@@ -210,7 +210,9 @@ impl MongoSession {
                 let reply = table.delete_many(filter).await.map_err(one)?;
                 Ok(CallOutcome::done(reply.deleted_count, reply.deleted_count))
             }
-            MongoCall::Statement(_) | MongoCall::Program(_) | MongoCall::Nothing => Ok(CallOutcome::done(0, 0)),
+            MongoCall::Statement(_) | MongoCall::Program(_) | MongoCall::Nothing => {
+                Ok(CallOutcome::done(0, 0))
+            }
         }
     }
 }
@@ -362,9 +364,15 @@ impl Session for MongoSession {
     }
 }
 
+/// The label of an error by which a server asks its clients to come back later.
+pub(super) const OVERLOADED_LABEL: &str = "SystemOverloadedError";
+
 /// Tells an answer that is an error from no answer at all.
 fn judge(error: &Error, size: u64) -> CallOutcome {
     let message = one_line(error);
+    if error.contains_label(OVERLOADED_LABEL) {
+        return CallOutcome::failed(OVERLOADED, message);
+    }
     match error.kind.as_ref() {
         ErrorKind::Command(inner) => CallOutcome::Failed {
             done: 0,

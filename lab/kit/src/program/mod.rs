@@ -10,6 +10,7 @@ mod memory;
 mod state;
 #[cfg(test)]
 mod tests;
+mod tpcc;
 mod trx;
 
 pub use state::{Finding, ProgramState, Scale};
@@ -24,6 +25,8 @@ use crate::seed::Stream;
 pub enum Program {
     /// Bank transfers with a conserved sum.
     Trx,
+    /// Orders of a wholesaler.
+    Tpcc,
 }
 
 /// A drawn procedure.
@@ -32,6 +35,7 @@ enum Procedure {
     /// Stores a piece of what is there at the beginning.
     Load(u64),
     Trx(trx::Procedure),
+    Tpcc(tpcc::Procedure),
     /// Looks whether everything is as it must be.
     Check,
 }
@@ -64,6 +68,7 @@ impl Program {
     pub fn tables(self, embeds: bool) -> Vec<&'static RecordTable> {
         let all: &[&'static RecordTable] = match self {
             Self::Trx => trx::TABLES,
+            Self::Tpcc => tpcc::TABLES,
         };
         let fits = |table: &&&RecordTable| !(embeds && table.only_flat);
         all.iter().filter(fits).copied().collect()
@@ -73,6 +78,7 @@ impl Program {
     pub fn procedures(self) -> &'static [&'static str] {
         match self {
             Self::Trx => trx::PROCEDURES,
+            Self::Tpcc => tpcc::PROCEDURES,
         }
     }
 
@@ -80,6 +86,7 @@ impl Program {
     pub fn row_bytes(self) -> u64 {
         match self {
             Self::Trx => trx::ROW_BYTES,
+            Self::Tpcc => tpcc::ROW_BYTES,
         }
     }
 }
@@ -89,6 +96,7 @@ impl ProgramCall {
     pub fn load(state: &Arc<ProgramState>) -> Option<Self> {
         let pieces = match state.program {
             Program::Trx => trx::pieces(state.scale),
+            Program::Tpcc => tpcc::pieces(state.scale),
         };
         let piece = state.next_piece()?;
         (piece < pieces).then(|| Self::of(state, Procedure::Load(piece)))
@@ -104,6 +112,7 @@ impl ProgramCall {
         let name = state.program.procedures().get(number)?;
         let procedure = match state.program {
             Program::Trx => Procedure::Trx(trx::draw(state.scale, name, random, batch)),
+            Program::Tpcc => Procedure::Tpcc(tpcc::draw(state.scale, name, random)),
         };
         Some(Self::of(state, procedure))
     }
@@ -174,6 +183,7 @@ impl ProgramCall {
         records.begin(mode).await?;
         let done = match &self.procedure {
             Procedure::Trx(procedure) => procedure.run(&self.state, records).await?,
+            Procedure::Tpcc(procedure) => procedure.run(records).await?,
             Procedure::Load(_) | Procedure::Check => state::Done::default(),
         };
         if done.turned_back {
@@ -191,6 +201,7 @@ impl ProgramCall {
     async fn store<R: Records>(&self, records: &mut R, piece: u64) -> Found<Ran> {
         let stored = match self.state.program {
             Program::Trx => trx::load(&self.state, records, piece).await?,
+            Program::Tpcc => tpcc::load(&self.state, records, piece).await?,
         };
         Ok(Ran {
             ops: stored,
@@ -201,6 +212,7 @@ impl ProgramCall {
     async fn look<R: Records>(&self, records: &mut R) -> Found<Vec<Finding>> {
         match self.state.program {
             Program::Trx => trx::check(&self.state, records).await,
+            Program::Tpcc => tpcc::check(&self.state, records).await,
         }
     }
 }

@@ -8,11 +8,12 @@ use super::memory::{Fault, Memory};
 use super::{Finding, Program, ProgramCall, ProgramState, Scale};
 use crate::seed::stream;
 
-const PROGRAMS: [Program; 1] = [Program::Trx];
+const PROGRAMS: [Program; 2] = [Program::Trx, Program::Tpcc];
 
 fn scale(program: Program) -> Scale {
     let (rows, tables) = match program {
         Program::Trx => (300, 1),
+        Program::Tpcc => (300, 2),
     };
     Scale {
         rows,
@@ -72,7 +73,7 @@ fn what_programs_leave_behind_passes_their_checks() {
     for program in PROGRAMS {
         for embeds in [false, true] {
             for fault in [Fault::None, Fault::Conflict(3)] {
-                let (findings, state, failed) = tried(program, embeds, 300, fault);
+                let (findings, state, failed) = tried(program, embeds, 150, fault);
                 assert!(findings.len() >= 3, "{program:?}");
                 assert_eq!(
                     wrong(&findings),
@@ -90,7 +91,7 @@ fn what_programs_leave_behind_passes_their_checks() {
 fn lost_changes_are_found() {
     for program in PROGRAMS {
         for embeds in [false, true] {
-            let (findings, ..) = tried(program, embeds, 300, Fault::LoseChange(40));
+            let (findings, ..) = tried(program, embeds, 150, Fault::LoseChange(20));
             assert!(
                 !wrong(&findings).is_empty(),
                 "{program:?} {embeds}: lost changes"

@@ -30,6 +30,8 @@ impl Role {
             read_batch: None,
             prefetch: false,
             sync_every: None,
+            times_saturation: None,
+            between: None,
         }
     }
 }
@@ -92,6 +94,7 @@ impl Workload {
                 seconds: None,
                 command: None,
                 during: Vec::new(),
+                saturate: false,
             };
             self.steps.insert(at + 1, step);
         }

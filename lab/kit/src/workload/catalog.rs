@@ -41,6 +41,8 @@ const FILES: &[&str] = files![
     "ycsb-f",
     "linkbench",
     "trx",
+    "overload",
+    "tpcc",
 ];
 
 impl Workload {

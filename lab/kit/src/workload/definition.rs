@@ -158,6 +158,9 @@ pub struct Step {
     /// Commands in the middle of the step.
     #[serde(default)]
     pub during: Vec<During>,
+    /// Done with 1, 2, 4 and so on clients until more add little.
+    #[serde(default)]
+    pub saturate: bool,
 }
 
 /// A command in the middle of a step, such as one that makes an index.
@@ -229,6 +232,10 @@ pub struct Role {
     pub prefetch: bool,
     /// Each client's call number N, 2N and so on waits for storage.
     pub sync_every: Option<u32>,
+    /// So many times the clients that saturate the target, as the step before has found them.
+    pub times_saturation: Option<u32>,
+    /// Only between these shares of the step's time. For work beside the measured one.
+    pub between: Option<[f64; 2]>,
 }
 
 /// The work that a client can do.
@@ -439,6 +446,9 @@ pub enum Stop {
     Done,
 }
 
+/// More clients than this are not tried to find those that saturate.
+pub const SATURATE_MAX: u32 = 256;
+
 /// Commands that leave the number of documents as it is.
 const KEEPS_COUNT: [&str; 6] = [
     "createIndexes",
@@ -456,6 +466,20 @@ fn constant(table: &toml::Table) -> Tree {
 }
 
 impl Step {
+    /// The step with more and more clients.
+    fn saturating(&self) -> impl Iterator<Item = Self> {
+        let times = (0..).map(|power| 1_u32 << power);
+        let times = times.take_while(|times| *times <= SATURATE_MAX);
+        times.map(|times| Self {
+            name: format!("{}-{times:03}", self.name),
+            work: Role {
+                clients: Some(times),
+                ..self.work.clone()
+            },
+            ..self.clone()
+        })
+    }
+
     /// The command of an action.
     pub fn command(&self) -> Tree {
         self.command.as_ref().map_or(Tree::Null, constant)
@@ -535,10 +559,14 @@ impl Workload {
         while let Some(first) = rest.first() {
             let same = rest
                 .iter()
-                .take_while(|step| step.each_round == first.each_round)
+                .take_while(|step| {
+                    step.each_round == first.each_round && step.saturate == first.saturate
+                })
                 .count();
             let (group, tail) = rest.split_at(same);
-            if first.each_round && rounds > 1 {
+            if first.saturate {
+                out.extend(group.iter().flat_map(Step::saturating));
+            } else if first.each_round && rounds > 1 {
                 let width = rounds.to_string().len();
                 for round in 1..=rounds {
                     out.extend(group.iter().cloned().map(|mut step| {

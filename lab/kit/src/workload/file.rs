@@ -124,6 +124,12 @@ impl Step {
                 _ => Stop::Seconds,
             };
         }
+        let shares = self.background.iter().filter_map(|role| role.between);
+        let is_share = |share: &[f64; 2]| 0.0 <= share[0] && share[0] < share[1] && share[1] <= 1.0;
+        if self.work.between.is_some() || !shares.clone().all(|share| is_share(&share)) {
+            let reason = "between = [FROM, UNTIL] are shares from 0 to 1 of a background's time";
+            return Err(wrong("between", reason));
+        }
         let is_command = self.work.operation == Operation::Command;
         if is_command != self.command.is_some() {
             let reason = "operation = \"command\" and command = { … } belong together";
