@@ -36,7 +36,7 @@ try_out() {
 }
 
 # Transactions and change streams want a member of a replica set.
-set=" trx tpcc "
+set=" trx tpcc linkbench backup "
 start_server "$scratch/data" --memory 512M --standalone
 address=(--target "mongodb://$ADDRESS")
 for name in "${names[@]}"; do
@@ -53,7 +53,7 @@ stop_server
 if command -v mariadbd >/dev/null && command -v mariadb-install-db >/dev/null; then
   address=(--own innodb --own-memory-mb 256)
   for name in "${names[@]}"; do
-    [[ " trx tpcc " != *" $name "* ]] || try_out "InnoDB" "$name"
+    [[ " trx tpcc linkbench backup " != *" $name "* ]] || try_out "InnoDB" "$name"
   done
 else
   echo "lab: no MariaDB here: transactions were not tried on InnoDB"

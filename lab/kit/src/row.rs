@@ -127,6 +127,8 @@ pub enum DocumentKind {
     Trx,
     /// Tables of [`Program::Tpcc`].
     Tpcc,
+    /// Tables of [`Program::Linkbench`].
+    Linkbench,
     /// As a workload file says.
     #[serde(skip)]
     Custom(Shape),
@@ -172,7 +174,9 @@ impl DocumentKind {
             Self::Ycsb => YCSB_FIELDS.iter().map(|name| (*name, Text(100))).collect(),
             Self::Small => SMALL.to_vec(),
             // Targets with columns do not take documents of files; programs have tables of their own.
-            Self::Custom(_) | Self::Trx | Self::Tpcc | Self::Records(_) => Vec::new(),
+            Self::Custom(_) | Self::Trx | Self::Tpcc | Self::Linkbench | Self::Records(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -181,6 +185,7 @@ impl DocumentKind {
         match self {
             Self::Trx => Some(Program::Trx),
             Self::Tpcc => Some(Program::Tpcc),
+            Self::Linkbench => Some(Program::Linkbench),
             _ => None,
         }
     }
@@ -216,7 +221,9 @@ impl DocumentKind {
                 )
             }
             // Programs change their records themselves.
-            Self::Small | Self::Trx | Self::Tpcc | Self::Records(_) => ("pad", text(random, payload, 50)),
+            Self::Small | Self::Trx | Self::Tpcc | Self::Linkbench | Self::Records(_) => {
+                ("pad", text(random, payload, 50))
+            }
             Self::Custom(shape) => {
                 let field = random.random_range(0..shape.fields().len().max(1));
                 let drawn = shape.draw(random, (1, 1), 0).into_iter().nth(field);
@@ -291,7 +298,7 @@ impl DocumentKind {
                 .map(|(name, value)| (name, Value::Tree(value)))
                 .collect(),
             // A program makes its records itself.
-            Self::Trx | Self::Tpcc | Self::Records(_) => Vec::new(),
+            Self::Trx | Self::Tpcc | Self::Linkbench | Self::Records(_) => Vec::new(),
         }
     }
 }

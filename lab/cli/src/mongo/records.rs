@@ -9,7 +9,7 @@ use lab_kit::records::{
 use lab_kit::target::OVERLOADED;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::{
-    Error, ErrorKind, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT,
+    Error, ErrorKind, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT, WriteFailure,
 };
 use mongodb::options::{CollectionOptions, IndexOptions};
 use mongodb::{ClientSession, Collection, IndexModel};
@@ -102,7 +102,13 @@ fn judged(error: Error) -> RecordsError {
     }
     let kind = match error.kind.as_ref() {
         ErrorKind::Command(inner) => format!("{} {}", inner.code, inner.code_name),
-        ErrorKind::Write(_) | ErrorKind::InsertMany(_) => "write error".to_owned(),
+        ErrorKind::Write(WriteFailure::WriteError(inner)) => format!("write error {}", inner.code),
+        ErrorKind::InsertMany(inner) => {
+            let first = inner.write_errors.iter().flatten().next();
+            let code = first.map_or_else(String::new, |first| format!(" {}", first.code));
+            format!("write error{code}")
+        }
+        ErrorKind::Write(_) => "write error".to_owned(),
         _ => return RecordsError::Lost(message),
     };
     if error.contains_label(TRANSIENT_TRANSACTION_ERROR) {

@@ -5,6 +5,7 @@
 //! end miss nothing; a transaction that the target turns back as transient begins again within the
 //! same call. Must not know: targets.
 
+mod linkbench;
 #[cfg(test)]
 mod memory;
 mod state;
@@ -27,6 +28,8 @@ pub enum Program {
     Trx,
     /// Orders of a wholesaler.
     Tpcc,
+    /// A social graph.
+    Linkbench,
 }
 
 /// A drawn procedure.
@@ -36,6 +39,7 @@ enum Procedure {
     Load(u64),
     Trx(trx::Procedure),
     Tpcc(tpcc::Procedure),
+    Linkbench(linkbench::Procedure),
     /// Looks whether everything is as it must be.
     Check,
 }
@@ -69,6 +73,7 @@ impl Program {
         let all: &[&'static RecordTable] = match self {
             Self::Trx => trx::TABLES,
             Self::Tpcc => tpcc::TABLES,
+            Self::Linkbench => linkbench::TABLES,
         };
         let fits = |table: &&&RecordTable| !(embeds && table.only_flat);
         all.iter().filter(fits).copied().collect()
@@ -79,6 +84,7 @@ impl Program {
         match self {
             Self::Trx => trx::PROCEDURES,
             Self::Tpcc => tpcc::PROCEDURES,
+            Self::Linkbench => linkbench::PROCEDURES,
         }
     }
 
@@ -87,6 +93,7 @@ impl Program {
         match self {
             Self::Trx => trx::ROW_BYTES,
             Self::Tpcc => tpcc::ROW_BYTES,
+            Self::Linkbench => linkbench::ROW_BYTES,
         }
     }
 }
@@ -97,6 +104,7 @@ impl ProgramCall {
         let pieces = match state.program {
             Program::Trx => trx::pieces(state.scale),
             Program::Tpcc => tpcc::pieces(state.scale),
+            Program::Linkbench => linkbench::pieces(state.scale),
         };
         let piece = state.next_piece()?;
         (piece < pieces).then(|| Self::of(state, Procedure::Load(piece)))
@@ -113,6 +121,7 @@ impl ProgramCall {
         let procedure = match state.program {
             Program::Trx => Procedure::Trx(trx::draw(state.scale, name, random, batch)),
             Program::Tpcc => Procedure::Tpcc(tpcc::draw(state.scale, name, random)),
+            Program::Linkbench => Procedure::Linkbench(linkbench::draw(state.scale, name, random)),
         };
         Some(Self::of(state, procedure))
     }
@@ -184,6 +193,7 @@ impl ProgramCall {
         let done = match &self.procedure {
             Procedure::Trx(procedure) => procedure.run(&self.state, records).await?,
             Procedure::Tpcc(procedure) => procedure.run(records).await?,
+            Procedure::Linkbench(procedure) => procedure.run(records).await?,
             Procedure::Load(_) | Procedure::Check => state::Done::default(),
         };
         if done.turned_back {
@@ -202,6 +212,7 @@ impl ProgramCall {
         let stored = match self.state.program {
             Program::Trx => trx::load(&self.state, records, piece).await?,
             Program::Tpcc => tpcc::load(&self.state, records, piece).await?,
+            Program::Linkbench => linkbench::load(&self.state, records, piece).await?,
         };
         Ok(Ran {
             ops: stored,
@@ -213,6 +224,7 @@ impl ProgramCall {
         match self.state.program {
             Program::Trx => trx::check(&self.state, records).await,
             Program::Tpcc => tpcc::check(&self.state, records).await,
+            Program::Linkbench => linkbench::check(&self.state, records).await,
         }
     }
 }

@@ -8,12 +8,13 @@ use super::memory::{Fault, Memory};
 use super::{Finding, Program, ProgramCall, ProgramState, Scale};
 use crate::seed::stream;
 
-const PROGRAMS: [Program; 2] = [Program::Trx, Program::Tpcc];
+const PROGRAMS: [Program; 3] = [Program::Trx, Program::Tpcc, Program::Linkbench];
 
 fn scale(program: Program) -> Scale {
     let (rows, tables) = match program {
         Program::Trx => (300, 1),
         Program::Tpcc => (300, 2),
+        Program::Linkbench => (300, 1),
     };
     Scale {
         rows,

@@ -43,6 +43,11 @@ const FILES: &[&str] = files![
     "trx",
     "overload",
     "tpcc",
+    "backup",
+    "connection-storm",
+    "analytics",
+    "near-sphere",
+    "jsonbench",
 ];
 
 impl Workload {
