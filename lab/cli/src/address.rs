@@ -21,7 +21,7 @@ pub(crate) async fn run(plan: RunPlan<'_>) -> Result<(), LabError> {
         "mongodb" | "mongodb+srv" => {
             let open = async |plan: &RunPlan<'_>| {
                 let target =
-                    MongoTarget::open(plan.arguments, plan.tables(), plan.clients_max()).await?;
+                    MongoTarget::open(plan.arguments, plan.tables(true), plan.clients_max()).await?;
                 Ok(target)
             };
             plan.run(DRIVER_MONGO, open).await
@@ -54,7 +54,7 @@ async fn run_mysql(plan: RunPlan<'_>) -> Result<(), LabError> {
             database: arguments.db.clone(),
             data_dir: arguments.data_dir.clone(),
         };
-        let tables = plan.tables();
+        let tables = plan.tables(false);
         // The driver blocks its thread: a server that accepts and says nothing would hold it.
         let opened = tokio::task::spawn_blocking(|| lab_sql::SqlTarget::open(options, tables));
         let target = opened
@@ -95,7 +95,7 @@ fn open_engine(plan: &RunPlan<'_>, scheme: &str) -> Result<KvTarget, LabError> {
     })?;
     Ok(KvTarget::new(
         engine,
-        plan.tables(),
+        plan.tables(false),
         (path, given.clone(), durability),
     ))
 }

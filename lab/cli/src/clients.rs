@@ -2,17 +2,17 @@
 //! a reason.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use lab_kit::pacing::{Schedule, VirtualQueue};
 use lab_kit::recorder::ClientSummary;
-use lab_kit::target::{CallOutcome, Session};
+use lab_kit::target::{CallOutcome, OVERLOADED, Session};
 use lab_kit::work::{Effect, Next, Work};
 use lab_kit::workload::Operation;
 use tokio::sync::Barrier;
 
-use crate::counters::{Limits, RoleCounters, Unfinished, lock};
+use crate::counters::{Limits, RoleCounters, Unfinished, Window, lock};
 
 /// After an early stop, calls under way get this long to end.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -23,6 +23,11 @@ const ERROR_KINDS_MAX: usize = 50;
 /// A timer of a machine that runs is never so late: an engine in the lab's process that makes it so
 /// late has stood still, or has taken the processors.
 const STOOD_STILL_MIN: Duration = Duration::from_millis(100);
+/// What drivers do when a server is overloaded: so many retries, each after a random share of a
+/// wait that doubles (specification of client backpressure).
+const RETRIES_MAX: u32 = 2;
+const RETRY_WAIT: Duration = Duration::from_millis(100);
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Polling interval of a client that waits for another.
 const WAIT: Duration = Duration::from_micros(500);
 
@@ -102,6 +107,8 @@ pub(crate) struct Client<S: Session> {
     pub(crate) limits: Limits,
     /// Its pace; none is a closed loop.
     pub(crate) schedule: Option<Schedule>,
+    /// When it works, since the step began; none: from the beginning to the end.
+    pub(crate) window: Option<(Duration, Duration)>,
 }
 
 /// Why a client ends.
@@ -131,6 +138,8 @@ impl<S: Session> Client<S> {
         self.share(|unfinished| {
             unfinished.begun = Some(begun);
         });
+        let from = self.window.map_or(Duration::ZERO, |(from, _)| from);
+        self.rest(from, begun).await;
         let end = self.repeat(begun, &mut progress).await;
         if end == End::Done {
             self.share(|unfinished| unfinished.begun = None);
@@ -177,8 +186,24 @@ impl<S: Session> Client<S> {
                 (served, done),
                 is_measured,
             );
+            if let Some(time) = progress.to_wait.take() {
+                self.rest(begun.elapsed() + time, begun).await;
+                // The time is the client's own and not the lab's being late.
+                progress.free_since = Some(Instant::now());
+            }
         }
         End::Stopped
+    }
+
+    /// Waits until so long after the beginning, or until the step is over.
+    async fn rest(&mut self, until: Duration, begun: Instant) {
+        while !self.is_over(begun) {
+            let left = until.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            Self::pause(left.min(Duration::from_millis(100))).await;
+        }
     }
 
     /// Changes what is known of this client's unfinished calls.
@@ -229,7 +254,11 @@ impl<S: Session> Client<S> {
         if self.control.is_stopping() {
             return true;
         }
-        let is_late = self.limits.end.is_some_and(|end| begun.elapsed() >= end);
+        let until = self.window.map(|(_, until)| until);
+        let is_late = [self.limits.end, until]
+            .into_iter()
+            .flatten()
+            .any(|end| begun.elapsed() >= end);
         let is_left = self.counters.is_background && self.control.over.load(Ordering::Acquire);
         // A row that was deleted to be put back must not stay away.
         (is_late || is_left) && !self.work.must_reinsert()
@@ -339,10 +368,31 @@ struct Progress {
     failures_in_a_row: u32,
     /// When the call before ended.
     free_since: Option<Instant>,
+    /// Refusals of the operation under way.
+    refusals: u32,
+    /// What the client must wait before its next call.
+    to_wait: Option<Duration>,
     summary: ClientSummary,
 }
 
 impl Progress {
+    /// The call was refused with a wish to come back later: the next one takes the place of the
+    /// retry, after the drivers' wait; after too many of them the operation is given up.
+    fn refused(&mut self, window: Option<MutexGuard<'_, Window>>) {
+        self.refusals += 1;
+        let is_given_up = self.refusals > RETRIES_MAX;
+        if let Some(mut window) = window {
+            window.refused += 1;
+            window.given_up += u64::from(is_given_up);
+        }
+        if is_given_up {
+            self.refusals = 0;
+            return;
+        }
+        let longest = RETRY_WAIT * (1 << (self.refusals - 1));
+        self.to_wait = Some(longest.min(RETRY_WAIT_MAX).mul_f64(rand::random::<f64>()));
+    }
+
     fn take<S: Session>(
         &mut self,
         client: &Client<S>,
@@ -352,6 +402,11 @@ impl Progress {
         is_measured: bool,
     ) {
         let (counters, control) = (&client.counters, &client.control);
+        if matches!(&outcome, CallOutcome::Failed { kind, .. } if kind == OVERLOADED) {
+            self.refused(counters.window(client.number));
+            return;
+        }
+        self.refusals = 0;
         let mut is_lost = false;
         let (done, failure) = match outcome {
             CallOutcome::Done { ops, .. } => (ops, None),

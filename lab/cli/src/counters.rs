@@ -43,6 +43,10 @@ pub(crate) struct Window {
     pub(crate) lateness: Option<LatencyHistogram>,
     /// Never reset, warm-up left out: calls that were due and never sent.
     pub(crate) unsent: u64,
+    /// Never reset: calls that were refused with a wish to come back later.
+    pub(crate) refused: u64,
+    /// Never reset: operations that were given up after too many of these.
+    pub(crate) given_up: u64,
     /// Never reset, warm-up left out: for mixes.
     pub(crate) by_operation: BTreeMap<Operation, LatencyHistogram>,
     /// Never reset: what was done in the whole step.
@@ -137,6 +141,10 @@ pub(crate) struct Totals {
     pub(crate) lateness: Option<LatencyHistogram>,
     /// In an open loop, calls that were due and never sent.
     pub(crate) unsent: u64,
+    /// Calls that were refused with a wish to come back later.
+    pub(crate) refused: u64,
+    /// Operations that were given up after too many of these.
+    pub(crate) given_up: u64,
     /// For mixes.
     pub(crate) by_operation: BTreeMap<Operation, LatencyHistogram>,
 }
@@ -192,6 +200,8 @@ impl RoleCounters {
                 out.lateness.get_or_insert_default().merge(lateness);
             }
             out.unsent += window.unsent;
+            out.refused += window.refused;
+            out.given_up += window.given_up;
             for (operation, latency) in &window.by_operation {
                 out.by_operation
                     .entry(*operation)

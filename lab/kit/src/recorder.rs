@@ -222,6 +222,8 @@ impl StepRecorder {
             rate,
             latency: latency_summary(&total.latency),
             series,
+            refused_calls: 0,
+            given_up: 0,
         }
     }
 }

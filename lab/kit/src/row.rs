@@ -9,6 +9,8 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::documents::{Purchase, SysbenchRow};
+use crate::program::Program;
+use crate::records::RecordTable;
 use crate::seed::{Stream, mix};
 use crate::template::{Shape, Tree};
 use crate::text::{push_noise, random_text};
@@ -121,9 +123,18 @@ pub enum DocumentKind {
     /// Probes: a number, a counter and a pad of the payload's size.
     #[default]
     Small,
+    /// Tables of [`Program::Trx`].
+    Trx,
+    /// Tables of [`Program::Tpcc`].
+    Tpcc,
+    /// Tables of [`Program::Linkbench`].
+    Linkbench,
     /// As a workload file says.
     #[serde(skip)]
     Custom(Shape),
+    /// A table of a program.
+    #[serde(skip)]
+    Records(&'static RecordTable),
 }
 
 const SMALL: &[(&str, FieldType)] = &[
@@ -162,8 +173,20 @@ impl DocumentKind {
             Self::Numbered => vec![("value", Text(0))],
             Self::Ycsb => YCSB_FIELDS.iter().map(|name| (*name, Text(100))).collect(),
             Self::Small => SMALL.to_vec(),
-            // Targets with columns do not take them.
-            Self::Custom(_) => Vec::new(),
+            // Targets with columns do not take documents of files; programs have tables of their own.
+            Self::Custom(_) | Self::Trx | Self::Tpcc | Self::Linkbench | Self::Records(_) => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// The program that makes its records, where one does.
+    pub fn program(self) -> Option<Program> {
+        match self {
+            Self::Trx => Some(Program::Trx),
+            Self::Tpcc => Some(Program::Tpcc),
+            Self::Linkbench => Some(Program::Linkbench),
+            _ => None,
         }
     }
 
@@ -197,7 +220,10 @@ impl DocumentKind {
                     text(random, 100, 100),
                 )
             }
-            Self::Small => ("pad", text(random, payload, 50)),
+            // Programs change their records themselves.
+            Self::Small | Self::Trx | Self::Tpcc | Self::Linkbench | Self::Records(_) => {
+                ("pad", text(random, payload, 50))
+            }
             Self::Custom(shape) => {
                 let field = random.random_range(0..shape.fields().len().max(1));
                 let drawn = shape.draw(random, (1, 1), 0).into_iter().nth(field);
@@ -271,6 +297,8 @@ impl DocumentKind {
                 .into_iter()
                 .map(|(name, value)| (name, Value::Tree(value)))
                 .collect(),
+            // A program makes its records itself.
+            Self::Trx | Self::Tpcc | Self::Linkbench | Self::Records(_) => Vec::new(),
         }
     }
 }

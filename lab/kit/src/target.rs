@@ -8,6 +8,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::program::{ProgramCall, Ran};
+use crate::records::{Found, RecordsError};
 use crate::result::{Sizes, TargetFacts};
 use crate::row::{DocumentKind, Key, Row, Value};
 use crate::template::{StatementCall, Tree};
@@ -16,6 +18,10 @@ use crate::workload::{Capability, Index};
 /// What the names of tables begin with that a probe makes beside those of the workload. They are
 /// the lab's in any database, and `prepare` deletes those that an earlier run left.
 pub const EXTRA_TABLE: &str = "quarry_lab_extra";
+
+/// The kind of a failure by which a target asks to come back later. Such calls are no errors: they
+/// are counted apart, and their client waits before its next one.
+pub const OVERLOADED: &str = "refused: overloaded";
 
 /// A table as the workload wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +125,8 @@ pub enum Call {
     },
     /// A statement of a workload file.
     Statement(Box<StatementCall>),
+    /// A transaction of a program.
+    Program(Box<ProgramCall>),
     /// Find the rows whose field `n` equals the value among ids in a range of numbers, without an
     /// index on `n`.
     Scan {
@@ -195,6 +203,20 @@ impl CallOutcome {
     /// So many operations, so many rows.
     pub fn done(ops: u64, rows: u64) -> Self {
         Self::Done { ops, rows }
+    }
+}
+
+impl From<Found<Ran>> for CallOutcome {
+    fn from(ran: Found<Ran>) -> Self {
+        match ran {
+            Ok(Ran { ops, rows }) => Self::done(ops, rows),
+            Err(RecordsError::Failed { kind, message }) => Self::failed(&kind, message),
+            Err(RecordsError::Again(message)) => Self::failed("conflict", message),
+            Err(RecordsError::Lost(message)) => Self::Lost {
+                unknown: 1,
+                message,
+            },
+        }
     }
 }
 
@@ -299,6 +321,11 @@ pub trait Target: Send + Sync + 'static {
 
     /// Whether it takes documents of any shape and statements on them.
     fn takes_documents(&self) -> bool {
+        false
+    }
+
+    /// Whether it runs programs: transactions of several statements on tables of their own.
+    fn takes_programs(&self) -> bool {
         false
     }
 

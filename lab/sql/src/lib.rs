@@ -5,6 +5,7 @@
 //! never pasted. Must not know: workloads.
 
 mod connection;
+mod records;
 pub mod server;
 mod session;
 mod statements;

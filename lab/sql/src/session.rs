@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lab_kit::program::ProgramCall;
 use lab_kit::row::{Key, Row, Value};
 use lab_kit::target::{Call, CallOutcome, Change, Session, Table};
 use lab_kit::workload::Index;
@@ -16,7 +17,7 @@ const VALUES_MAX: usize = 60_000;
 
 /// One client.
 pub struct SqlSession {
-    conn: Conn,
+    pub(crate) conn: Conn,
     tables: Arc<Vec<Table>>,
     indexes: Vec<Index>,
     interface: Interface,
@@ -27,6 +28,8 @@ pub struct SqlSession {
 pub enum SqlCall {
     /// A statement of a workload file: the lab says beforehand that there are none.
     Unsupported,
+    /// A transaction of a program.
+    Program(Box<ProgramCall>),
     /// Statements of one transaction that count by what they were given.
     Store {
         /// Text and values.
@@ -144,7 +147,7 @@ impl SqlSession {
     fn execute(&mut self, encoded: SqlCall) -> Result<CallOutcome, (mysql::Error, u64)> {
         let conn = &mut self.conn;
         match encoded {
-            SqlCall::Unsupported => Ok(CallOutcome::failed(
+            SqlCall::Unsupported | SqlCall::Program(_) => Ok(CallOutcome::failed(
                 "no statements",
                 "the target takes no statements of files".to_owned(),
             )),
@@ -282,6 +285,7 @@ impl Session for SqlSession {
             },
             Call::Put { table, row } => self.put(table, &row),
             Call::Statement(_) => SqlCall::Unsupported,
+            Call::Program(call) => SqlCall::Program(call),
             Call::Delete { table, ids } => SqlCall::Change {
                 statement: statements::delete_in(&self.name(table), ids.len()),
                 values: ids.iter().map(sql_id).collect(),
@@ -298,6 +302,10 @@ impl Session for SqlSession {
     }
 
     async fn run(&mut self, encoded: SqlCall) -> CallOutcome {
+        let encoded = match encoded {
+            SqlCall::Program(call) => return call.run(self).await.into(),
+            other => other,
+        };
         match self.execute(encoded) {
             Ok(outcome) => outcome,
             // The server answered: nothing of a statement that failed is stored.

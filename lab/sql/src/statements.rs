@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use lab_kit::records::{Column, Equals, Query, Record, RecordTable, Set};
 use lab_kit::row::{FieldType, Row};
 use lab_kit::target::Table;
 use lab_kit::workload::Index;
@@ -37,6 +38,96 @@ pub(crate) fn create_table(table: &Table, engine: Option<&str>) -> String {
         let _ = write!(out, " ENGINE={engine}");
     }
     out
+}
+
+/// Makes a table of a program, with its indexes.
+pub(crate) fn create_records(table: &RecordTable, engine: Option<&str>) -> String {
+    let mut out = format!("CREATE TABLE `{}` (", table.name);
+    for (name, column) in table.columns {
+        let column = match column {
+            Column::Int => "BIGINT NOT NULL".to_owned(),
+            Column::OptionalInt => "BIGINT".to_owned(),
+            Column::Text(length) => text(*length, "NOT NULL"),
+            // What lies inside records of other targets has a table of its own here.
+            Column::List(_) => continue,
+        };
+        let _ = write!(out, "`{name}` {column}, ");
+    }
+    let list = |columns: &[&str]| {
+        let columns = columns.iter().map(|column| format!("`{column}`"));
+        columns.collect::<Vec<_>>().join(", ")
+    };
+    let _ = write!(out, "PRIMARY KEY ({})", list(table.key));
+    for (name, columns) in table.indexes {
+        let _ = write!(out, ", KEY `{name}` ({})", list(columns));
+    }
+    out.push(')');
+    if let Some(engine) = engine {
+        let _ = write!(out, " ENGINE={engine}");
+    }
+    out
+}
+
+/// A condition: columns that equal bound values, and one between two.
+pub(crate) fn having(equals: Equals<'_>, between: Option<&str>) -> String {
+    let equal = equals.iter().map(|(name, _)| format!("`{name}` = ?"));
+    let between = between.map(|name| format!("`{name}` BETWEEN ? AND ?"));
+    let all: Vec<String> = equal.chain(between).collect();
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!(" WHERE {}", all.join(" AND "))
+    }
+}
+
+/// Finds records of a program.
+pub(crate) fn select_records(query: &Query<'_>, columns: &[&str]) -> String {
+    let list = columns.iter().map(|name| format!("`{name}`"));
+    let mut out = format!(
+        "SELECT {} FROM `{}`{}",
+        list.collect::<Vec<_>>().join(", "),
+        query.table.name,
+        having(query.equals, query.between.map(|(name, ..)| name))
+    );
+    if let Some((column, is_descending)) = query.order {
+        let direction = if is_descending { " DESC" } else { "" };
+        let _ = write!(out, " ORDER BY `{column}`{direction}");
+    }
+    if query.limit > 0 {
+        let _ = write!(out, " LIMIT {}", query.limit);
+    }
+    if query.is_locked {
+        out.push_str(" FOR UPDATE");
+    }
+    out
+}
+
+/// Stores so many records like this one.
+pub(crate) fn insert_records(table: &str, like: &Record, records: usize) -> String {
+    let list = like.0.iter().map(|(name, _)| format!("`{name}`"));
+    let marks = format!("({})", vec!["?"; like.0.len()].join(","));
+    format!(
+        "INSERT INTO `{table}` ({}) VALUES {}",
+        list.collect::<Vec<_>>().join(","),
+        vec![marks; records].join(",")
+    )
+}
+
+/// Changes records; values of the changes are bound before those of the key.
+pub(crate) fn update_records(
+    table: &str,
+    key: Equals<'_>,
+    changes: &[(&'static str, Set)],
+) -> String {
+    let changes = changes.iter().map(|(name, change)| match change {
+        Set::To(_) => format!("`{name}` = ?"),
+        Set::Add(_) => format!("`{name}` = `{name}` + ?"),
+    });
+    format!(
+        "UPDATE `{table}` SET {}{}",
+        changes.collect::<Vec<_>>().join(", "),
+        having(key, None)
+    )
 }
 
 fn text(length: u32, tail: &str) -> String {

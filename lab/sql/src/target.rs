@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lab_kit::result::{Sizes, TargetFacts};
+use lab_kit::row::DocumentKind;
 use lab_kit::target::{EXTRA_TABLE, Settled, Table, Target, TargetError, TargetInfo};
 use lab_kit::workload::{Capability, Index};
 use mysql::prelude::Queryable;
@@ -210,6 +211,10 @@ impl Target for SqlTarget {
         }
     }
 
+    fn takes_programs(&self) -> bool {
+        true
+    }
+
     fn can_restart(&self) -> bool {
         true
     }
@@ -260,7 +265,12 @@ impl Target for SqlTarget {
             let mut conn = self.conn();
             conn.query_drop(format!("DROP TABLE IF EXISTS `{name}`"))
                 .map_err(Self::refused(format!("to drop {name}")))?;
-            let create = statements::create_table(table, self.engine.as_deref());
+            let create = match table.kind {
+                DocumentKind::Records(records) => {
+                    statements::create_records(records, self.engine.as_deref())
+                }
+                _ => statements::create_table(table, self.engine.as_deref()),
+            };
             conn.query_drop(create)
                 .map_err(Self::refused(format!("to create {name}")))?;
         }

@@ -1,6 +1,7 @@
 //! A MongoDB server as target, through the official driver.
 
 mod facts;
+mod records;
 mod reply;
 mod session;
 mod statements;

@@ -1,7 +1,8 @@
 //! One client's calls on a MongoDB server, through the official driver.
 
+use lab_kit::program::ProgramCall;
 use lab_kit::row::{Key, Row, Value};
-use lab_kit::target::{Call, CallOutcome, Change, Session};
+use lab_kit::target::{Call, CallOutcome, Change, OVERLOADED, Session};
 use lab_kit::workload::Index;
 use mongodb::Collection;
 use mongodb::bson::raw::CStr;
@@ -9,6 +10,7 @@ use mongodb::bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, cstr, doc
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{FindOptions, Hint};
 
+use super::records::Transaction;
 use super::reply::one_line;
 use super::statements::{EncodedStatement, Statements};
 use super::tree::tree_bson;
@@ -19,6 +21,7 @@ pub(crate) struct MongoSession {
     pub(super) tables: Vec<Collection<RawDocumentBuf>>,
     pub(super) indexes: Vec<Index>,
     pub(super) statements: Statements,
+    pub(super) transaction: Transaction,
 }
 
 /// A call with its documents built.
@@ -40,6 +43,8 @@ pub(crate) enum MongoCall {
     Delete(usize, Document),
     /// A statement of a workload file.
     Statement(Box<EncodedStatement>),
+    /// A transaction of a program.
+    Program(Box<ProgramCall>),
     /// The workload asks for a table that does not exist: a mistake of the lab.
     Nothing,
 }
@@ -154,7 +159,7 @@ impl MongoSession {
             MongoCall::Statement(statement) => {
                 return self.statements.run(*statement, &self.tables).await;
             }
-            MongoCall::Nothing => (None, encoded),
+            MongoCall::Nothing | MongoCall::Program(_) => (None, encoded),
         };
         let Some(table) = table else {
             return Ok(CallOutcome::failed(
@@ -205,7 +210,9 @@ impl MongoSession {
                 let reply = table.delete_many(filter).await.map_err(one)?;
                 Ok(CallOutcome::done(reply.deleted_count, reply.deleted_count))
             }
-            MongoCall::Statement(_) | MongoCall::Nothing => Ok(CallOutcome::done(0, 0)),
+            MongoCall::Statement(_) | MongoCall::Program(_) | MongoCall::Nothing => {
+                Ok(CallOutcome::done(0, 0))
+            }
         }
     }
 }
@@ -336,6 +343,7 @@ impl Session for MongoSession {
             }
             Call::Delete { table, ids: keys } => MongoCall::Delete(table, ids(&keys)),
             Call::Statement(call) => MongoCall::Statement(Box::new(EncodedStatement::of(&call))),
+            Call::Program(call) => MongoCall::Program(call),
             Call::Scan { table, from, to, n } => MongoCall::Find(
                 table,
                 doc! { "_id": { "$gte": from, "$lte": to }, "n": n },
@@ -345,6 +353,10 @@ impl Session for MongoSession {
     }
 
     async fn run(&mut self, encoded: MongoCall) -> CallOutcome {
+        let encoded = match encoded {
+            MongoCall::Program(call) => return call.run(self).await.into(),
+            other => other,
+        };
         match self.execute(encoded).await {
             Ok(outcome) => outcome,
             Err((error, size)) => judge(&error, size),
@@ -352,9 +364,15 @@ impl Session for MongoSession {
     }
 }
 
+/// The label of an error by which a server asks its clients to come back later.
+pub(super) const OVERLOADED_LABEL: &str = "SystemOverloadedError";
+
 /// Tells an answer that is an error from no answer at all.
 fn judge(error: &Error, size: u64) -> CallOutcome {
     let message = one_line(error);
+    if error.contains_label(OVERLOADED_LABEL) {
+        return CallOutcome::failed(OVERLOADED, message);
+    }
     match error.kind.as_ref() {
         ErrorKind::Command(inner) => CallOutcome::Failed {
             done: 0,

@@ -8,7 +8,7 @@ use lab_kit::idle::until_idle;
 use lab_kit::result::Sizes;
 use lab_kit::target::{EXTRA_TABLE, Settled, Table, Target, TargetError, TargetInfo};
 use lab_kit::template::Tree;
-use lab_kit::workload::{Capability, Index};
+use lab_kit::workload::{Capability, DocumentKind, Index};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{
@@ -17,6 +17,7 @@ use mongodb::options::{
 use mongodb::{Client, Collection, Database, IndexModel};
 
 use super::facts::{Connection, gather};
+use super::records::Transaction;
 use super::reply::{integer, one_line};
 use super::session::MongoSession;
 use super::statements::Statements;
@@ -249,6 +250,12 @@ impl Target for MongoTarget {
             create
                 .await
                 .map_err(|error| self.refused(format!("to create {name}"), &error))?;
+            if let DocumentKind::Records(records) = table.kind {
+                for index in super::records::indexes(records) {
+                    let made = collection.create_index(index).await;
+                    made.map_err(|error| self.refused(format!("an index of {name}"), &error))?;
+                }
+            }
         }
         Ok(())
     }
@@ -299,7 +306,12 @@ impl Target for MongoTarget {
                 write_concern: self.write_concern.clone(),
                 fresh: self.fresh.clone(),
             },
+            transaction: Transaction::default(),
         })
+    }
+
+    fn takes_programs(&self) -> bool {
+        true
     }
 
     fn takes_documents(&self) -> bool {

@@ -249,7 +249,10 @@ impl<T: Target> Run<'_, T> {
                     Operation::Insert => {
                         has_numbers && step.background.is_empty() && role.mix.is_empty()
                     }
-                    Operation::DeleteOldest
+                    // What a program has committed is known to this process only.
+                    Operation::Load
+                    | Operation::Procedure(_)
+                    | Operation::DeleteOldest
                     | Operation::DeleteInsert
                     | Operation::FillRandom
                     | Operation::CreateIndexes

@@ -36,6 +36,7 @@ impl<T: Target> Run<'_, T> {
         let is_custom = matches!(self.workload.data.documents, DocumentKind::Custom(_));
         let is_missing = |need: &Capability| match need {
             Capability::Documents => !self.target.takes_documents(),
+            Capability::Programs => !self.target.takes_programs(),
             other => self.target.unsupported().contains(other),
         };
         let missing = roles()

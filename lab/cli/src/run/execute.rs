@@ -13,7 +13,9 @@ use lab_kit::target::{Table, Target, TargetError, TargetInfo};
 use lab_kit::usage::{settled, space};
 use lab_kit::warnings::{of_environment, of_step};
 use lab_kit::work::Dataset;
-use lab_kit::workload::{Capability, Ids, Operation, Settings, Step, Workload};
+use lab_kit::workload::{
+    Capability, DocumentKind, Ids, Operation, SATURATE_MAX, Settings, Step, Workload,
+};
 
 use super::arguments::RunArguments;
 use super::checkpoint::{Checkpoint, Resumed};
@@ -41,9 +43,21 @@ pub(crate) struct RunPlan<'a> {
 }
 
 impl RunPlan<'_> {
-    /// The tables of the workload.
-    pub(crate) fn tables(&self) -> Vec<Table> {
+    /// The tables of the workload; `embeds`: for a target that takes records inside records.
+    pub(crate) fn tables(&self, embeds: bool) -> Vec<Table> {
         let data = &self.workload.data;
+        if let Some(program) = data.documents.program() {
+            let tables = program.tables(embeds).into_iter();
+            let tables = tables.map(|records| Table {
+                name: records.name.to_owned(),
+                kind: DocumentKind::Records(records),
+                target_makes_ids: false,
+                ids_in_no_order: false,
+                payload: 0,
+                capped_bytes: None,
+            });
+            return tables.collect();
+        }
         let numbered = self.settings.tables > 1;
         (1..=self.settings.tables)
             .map(|number| Table {
@@ -66,7 +80,10 @@ impl RunPlan<'_> {
         let of = |step: &Step| {
             let roles = step.background.iter().chain([&step.work]);
             roles
-                .map(|role| role.clients.unwrap_or(self.settings.clients))
+                .map(|role| match role.times_saturation {
+                    Some(times) => times * SATURATE_MAX,
+                    None => role.clients.unwrap_or(self.settings.clients),
+                })
                 .sum::<u32>()
         };
         self.workload.steps.iter().map(of).max().unwrap_or(1)
@@ -132,11 +149,8 @@ impl RunPlan<'_> {
             .inspect_err(failed)?;
         let target = Arc::new(Guarded::new(target, limits));
         let data = &self.workload.data;
-        let dataset = Arc::new(Dataset::new(
-            data.documents,
-            data.ids,
-            self.settings.clone(),
-        ));
+        let dataset = Dataset::new(data.documents, data.ids, self.settings.clone());
+        let dataset = Arc::new(dataset.with_program(seed));
         let (workload, settings) = (self.workload, self.settings);
         let run = Run {
             arguments,
@@ -316,7 +330,9 @@ impl<T: Target> Run<'_, T> {
     ) -> Result<(RunFolder, Instruments), LabError> {
         let before = progress.done.steps.len() + progress.done.skipped.len();
         for step in self.planned().iter().skip(before) {
-            if let Some(because) = self.why_skipped(step) {
+            let step = &self.with_saturation(step, &progress.done.steps);
+            let is_saturated = self.is_saturated(step, &progress.done.steps);
+            if let Some(because) = self.why_skipped(step).or(is_saturated) {
                 eprintln!("{}: left out, {because}", step.name);
                 progress.done.skipped.push(Skipped {
                     step: step.name.clone(),
@@ -371,9 +387,16 @@ impl<T: Target> Run<'_, T> {
             space(&mut end.result.sizes, rows, row_bytes);
         }
         let is_inside = progress.facts.pid == Some(std::process::id());
+        self.add_overload(step, &mut end.result, &progress.done.steps);
         let warnings = of_step(&end.result, progress.cpus, is_inside);
         progress.warnings.extend(warnings);
         println!("{}", summary_line(&end.result));
+        if let Some(overload) = &end.result.more.overload {
+            println!(
+                "{}",
+                report::overload_line(overload, self.settings.memory_mb)
+            );
+        }
         progress.stopped_because = end.stopped_because;
         let is_settled = !end.result.more.remark.starts_with("not at rest");
         progress.done.steps.push(end.result);

@@ -1,9 +1,11 @@
 //! What the target must hold, from what it acknowledged, and the checks of it.
 
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use lab_kit::program::{ProgramCall, ProgramState};
 use lab_kit::result::Check;
-use lab_kit::target::Target;
+use lab_kit::target::{Call, CallOutcome, Session, Target};
 use lab_kit::work::Effect;
 use lab_kit::workload::{Operation, Step};
 use serde::{Deserialize, Serialize};
@@ -86,6 +88,11 @@ impl ExpectedState {
         let timeout = stopped.then_some(GRACE);
         if run.workload.data.capped_bytes.is_some() {
             self.capped(ask(timeout, run.target.count()).await);
+            return self.checks;
+        }
+        if let Some(state) = &run.dataset.program {
+            eprintln!("checking: what the transactions left behind");
+            self.checks.extend(of_program(run, state, timeout).await);
             return self.checks;
         }
         eprintln!("checking: counting documents");
@@ -182,6 +189,43 @@ impl ExpectedState {
         check.remark = format!("{} were inserted", self.rows);
         self.checks.push(check);
     }
+}
+
+/// What a program finds in the end.
+async fn of_program<T: Target>(
+    run: &Run<'_, T>,
+    state: &Arc<ProgramState>,
+    timeout: Option<Duration>,
+) -> Vec<Check> {
+    let (call, findings) = ProgramCall::check(state);
+    let asked = async {
+        let session = run.target.session(false).await;
+        let mut session = session.map_err(|error| error.to_string())?;
+        let ready = session.encode(Call::Program(Box::new(call)));
+        match session.run(ready).await {
+            CallOutcome::Done { .. } => Ok(0),
+            CallOutcome::Failed { message, .. } | CallOutcome::Lost { message, .. } => Err(message),
+        }
+    };
+    if let Err(reason) = ask::<i64>(timeout, asked).await {
+        return vec![Check {
+            name: "what the transactions left behind".to_owned(),
+            found: "unknown".to_owned(),
+            remark: format!("could not be asked: {reason}"),
+            ..Check::default()
+        }];
+    }
+    let findings = findings.lock().unwrap_or_else(PoisonError::into_inner);
+    let checks = findings.iter().map(|finding| {
+        let (low, high) = finding.expected;
+        let expected = (low.into(), high.into());
+        let mut check = compare(&finding.name, expected, Ok(finding.found.into()));
+        if !finding.remark.is_empty() {
+            check.remark = finding.remark.clone();
+        }
+        check
+    });
+    checks.collect()
 }
 
 /// The results of the invariants now.

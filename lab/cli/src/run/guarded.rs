@@ -152,6 +152,10 @@ impl<T: Target> Target for Guarded<T> {
         asked.await.map_err(gone("to prepare tables"))?
     }
 
+    fn takes_programs(&self) -> bool {
+        self.inner.takes_programs()
+    }
+
     fn takes_documents(&self) -> bool {
         self.inner.takes_documents()
     }

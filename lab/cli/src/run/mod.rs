@@ -8,6 +8,7 @@ mod execute;
 mod expected_state;
 mod guarded;
 mod interventions;
+mod overload;
 mod own_cost;
 mod restart;
 mod role_plan;

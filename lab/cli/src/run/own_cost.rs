@@ -25,7 +25,8 @@ impl<T: Target> Run<'_, T> {
         step: &Step,
         plan: &RolePlan<'_>,
     ) -> Result<Option<f64>, LabError> {
-        let dataset = Dataset::new(self.dataset.kind, self.dataset.ids, self.settings.clone());
+        let dataset = Dataset::new(self.dataset.kind, self.dataset.ids, self.settings.clone())
+            .with_program(self.seed);
         dataset.restore(&self.dataset.table_checkpoints());
         dataset
             .indexes

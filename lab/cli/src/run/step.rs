@@ -118,7 +118,7 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// When the clients of a step end, and how much they do.
-    fn limits(&self, step: &Step) -> (Limits, Quota, Goal) {
+    pub(super) fn limits(&self, step: &Step) -> (Limits, Quota, Goal) {
         let settings = &self.settings;
         // Preparing steps have no warm-up and are limited by rows alone; so are loads of a workload
         // that has timed steps besides.
@@ -219,6 +219,7 @@ impl<T: Target> Run<'_, T> {
             ),
             limits,
             schedule,
+            window: plan.role.between.and_then(|share| window_of(share, limits)),
         };
         if <T::Session as Session>::BLOCKING {
             let runtime = tokio::runtime::Handle::current();
@@ -303,6 +304,7 @@ impl<T: Target> Run<'_, T> {
         more.service = totals.service.as_ref().map(latency_summary);
         more.lateness = totals.lateness.as_ref().map(latency_summary);
         more.unsent_calls = totals.unsent;
+        (more.refused_calls, more.given_up) = (totals.refused, totals.given_up);
         more.by_operation = self.by_operation(&totals);
         more.seeds = end.seeds;
         more.lab_cpu_us_per_op = end.lab_cpu_us_per_op;
@@ -312,9 +314,9 @@ impl<T: Target> Run<'_, T> {
         for (sampled_role, plan) in sampled_roles {
             let totals = plan.counters.totals();
             effect.add(&totals.effect);
-            let role = sampled_role
-                .recorder
-                .finish_background(totals.errors, plan.rate);
+            let recorder = sampled_role.recorder;
+            let mut role = recorder.finish_background(totals.errors, plan.rate);
+            (role.refused_calls, role.given_up) = (totals.refused, totals.given_up);
             more.background.push(role);
         }
         let promised: Vec<bool> = more
@@ -333,6 +335,13 @@ impl<T: Target> Run<'_, T> {
         };
         Ok((end, folder, instruments))
     }
+}
+
+/// When a role works that works for a share of the measured time.
+pub(super) fn window_of(share: [f64; 2], limits: Limits) -> Option<(Duration, Duration)> {
+    let length = limits.end?.saturating_sub(limits.warmup);
+    let at = |share: f64| limits.warmup + length.mul_f64(share);
+    Some((at(share[0]), at(share[1])))
 }
 
 /// What the end of a step needs beside its samples.

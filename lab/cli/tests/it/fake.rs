@@ -22,6 +22,8 @@ pub(crate) struct Faults {
     pub(crate) skip_update_every: Option<usize>,
     /// Take 300 ms for every n-th update.
     pub(crate) stall_updates_every: Option<usize>,
+    /// Refuse every n-th update as overloaded.
+    pub(crate) overload_every: Option<usize>,
     /// At that update answer nobody for so long.
     pub(crate) freeze_at_update: Option<(usize, Duration)>,
 }
@@ -353,6 +355,16 @@ fn update(command: &Document, collection: &str, state: &mut State, faults: Fault
         .is_some_and(|every| state.updates.is_multiple_of(every))
     {
         std::thread::sleep(Duration::from_millis(300));
+    }
+    if faults
+        .overload_every
+        .is_some_and(|every| state.updates.is_multiple_of(every))
+    {
+        return doc! {
+            "ok": 0.0, "code": 462, "codeName": "IngressRequestRateLimitExceeded",
+            "errmsg": "come back later",
+            "errorLabels": ["SystemOverloadedError", "RetryableError"],
+        };
     }
     // All connections share the state, which is locked meanwhile.
     if let Some((number, time)) = faults.freeze_at_update

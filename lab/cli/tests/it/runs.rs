@@ -228,3 +228,44 @@ fn the_list_names_every_workload_and_preset() {
         assert!(text.contains(name), "{name}");
     }
 }
+
+#[test]
+fn refusals_as_overloaded_are_no_errors_and_make_clients_wait() {
+    let tried = |overload_every| {
+        let fake = Fake::start(Faults {
+            overload_every,
+            ..Faults::default()
+        });
+        let more = [
+            "--rows",
+            "50",
+            "--clients",
+            "2",
+            "--warmup-seconds",
+            "0",
+            "--seconds",
+            "2",
+        ];
+        let ended = run("update-inc", &fake.uri(), &more);
+        assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+        let result = ended.result();
+        assert!(result.checks.iter().all(|check| check.passed == Some(true)));
+        result.main_step().unwrap().clone()
+    };
+    let calm = tried(None);
+    assert_eq!((calm.more.refused_calls, calm.more.given_up), (0, 0));
+    let some = tried(Some(5));
+    assert!(some.errors.is_empty(), "{:?}", some.errors);
+    assert!(some.more.refused_calls > 10, "{}", some.more.refused_calls);
+    assert_eq!(some.ops, some.calls, "a refused call has no latency");
+    // Half of 0.1 s for each refusal, two clients: no more than about 90 refusals fit.
+    assert!(some.more.refused_calls < 150, "{}", some.more.refused_calls);
+    let all = tried(Some(1));
+    assert_eq!(all.ops, 0);
+    // Two waits for each operation that is given up.
+    let (refused, given_up) = (all.more.refused_calls, all.more.given_up);
+    assert!(
+        given_up > 3 && refused / given_up == 3,
+        "{refused} {given_up}"
+    );
+}

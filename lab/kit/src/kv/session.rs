@@ -448,7 +448,7 @@ impl Session for KvSession {
                     change: RowChange::Put(row.fields),
                 }
             }
-            Call::Statement(_) => KvCall::Unsupported,
+            Call::Statement(_) | Call::Program(_) => KvCall::Unsupported,
             Call::Delete { table, ids } => KvCall::Delete {
                 table,
                 keys: ids.iter().map(|id| encode::row_key(table, id)).collect(),

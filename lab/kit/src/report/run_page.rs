@@ -3,7 +3,10 @@
 use std::fmt::Write;
 
 use super::html::{escape, foot, head};
-use super::{charts, conditions, notes, overview, published_tables, replay, step_numbers, tiles};
+use super::{
+    charts, conditions, notes, overload_section, overview, published_tables, replay, step_numbers,
+    tiles,
+};
 use crate::format;
 use crate::result::{RunResult, StepResult};
 
@@ -26,6 +29,7 @@ pub fn page(result: &RunResult) -> String {
                 tiles::write_tiles(&mut out, result, step);
                 out.push_str("</div>\n");
             }
+            overload_section::write(&mut out, result);
             notes::write_warnings(&mut out, result);
             overview::write(&mut out, result);
             out.push_str(&replay::section(result));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::latency::LatencySummary;
 use super::replay::ReplayResult;
 use super::resources::{CostSummary, DeviceSummary, HostSummary, Sizes, ThreadGroup};
+use crate::overload::Overload;
 use crate::series::Point;
 use crate::workload::Operation;
 
@@ -121,6 +122,14 @@ pub struct StepMore {
     pub sla_met: Option<bool>,
     /// What the target said at the end.
     pub statistics: serde_json::Value,
+    /// Calls that the target refused with a wish to come back later: neither errors nor in the
+    /// latency.
+    pub refused_calls: u64,
+    /// Operations that were given up after as many refusals as drivers take.
+    pub given_up: u64,
+    /// What an overload did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overload: Option<Overload>,
     /// In words, for steps that are done once.
     pub remark: String,
     /// Replays only.
@@ -158,6 +167,12 @@ pub struct RoleResult {
     pub latency: LatencySummary,
     /// Bounded in number.
     pub series: Vec<Point>,
+    /// Calls that the target refused with a wish to come back later.
+    #[serde(default)]
+    pub refused_calls: u64,
+    /// Operations that were given up after as many refusals as drivers take.
+    #[serde(default)]
+    pub given_up: u64,
 }
 
 /// Operations per second.

@@ -6,6 +6,7 @@ use rand::Rng;
 
 use super::draw;
 use super::tables::{Dataset, TableState};
+use crate::program::ProgramCall;
 use crate::row::{Key, Value};
 use crate::seed::Stream;
 use crate::target::{Call, Change};
@@ -186,6 +187,7 @@ impl Work {
             Operation::Scan => self.scan(limit),
             Operation::Statement(number) => return self.statement(operation, number),
             Operation::FillRandom => self.fill_random(),
+            Operation::Load | Operation::Procedure(_) => return self.program(operation),
             _ => {
                 let table = self.draw_table();
                 self.draw_simple(operation, table, limit)
@@ -258,6 +260,20 @@ impl Work {
             // Actions never reach a client; finding a row is the least that a part can mean.
             _ => self.point(table),
         }
+    }
+
+    /// The next call of a program.
+    fn program(&mut self, operation: Operation) -> Next {
+        self.pending.expected = 0;
+        let drawn = self.dataset.program.as_ref().and_then(|state| match operation {
+            Operation::Procedure(number) => {
+                ProgramCall::draw(state, usize::from(number), &mut self.random, self.batch)
+            }
+            _ => ProgramCall::load(state),
+        });
+        drawn.map_or(Next::End, |call| {
+            Next::Call(operation, Call::Program(Box::new(call)))
+        })
     }
 
     /// A drawn row; where reads come in batches, the neighbour of the one before.

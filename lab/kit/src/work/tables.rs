@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::program::{ProgramState, Scale};
 use crate::row::Key;
 use crate::seed::mix;
 use crate::workload::{DocumentKind, Ids, Index, Settings};
@@ -112,6 +113,8 @@ pub struct Dataset {
     pub(super) ahead: AtomicI64,
     /// Whether a step's deletes keep up with its inserts.
     pub(super) paired: AtomicBool,
+    /// What clients of a program share.
+    pub program: Option<Arc<ProgramState>>,
 }
 
 impl Dataset {
@@ -128,7 +131,21 @@ impl Dataset {
             sparse: AtomicBool::new(false),
             ahead: AtomicI64::new(0),
             paired: AtomicBool::new(false),
+            program: None,
         }
+    }
+
+    /// With the program that makes its records, if one does; `seed` is that of the run.
+    #[must_use]
+    pub fn with_program(mut self, seed: u64) -> Self {
+        let scale = Scale {
+            rows: self.settings.rows,
+            tables: self.settings.tables,
+            seed,
+        };
+        let program = self.kind.program();
+        self.program = program.map(|program| Arc::new(ProgramState::new(program, scale)));
+        self
     }
 
     /// The id of row `number`. Without order they are the numbers themselves, mixed: still no two

@@ -30,6 +30,8 @@ impl Role {
             read_batch: None,
             prefetch: false,
             sync_every: None,
+            times_saturation: None,
+            between: None,
         }
     }
 }
@@ -92,6 +94,7 @@ impl Workload {
                 seconds: None,
                 command: None,
                 during: Vec::new(),
+                saturate: false,
             };
             self.steps.insert(at + 1, step);
         }
@@ -132,6 +135,12 @@ impl Workload {
                 of(given.hot_rows),
                 is_hot,
                 "it has no hot documents",
+            ),
+            (
+                "--batch",
+                of(given.batch),
+                self.data.documents.program().is_none(),
+                "its steps say how many writes a transaction has",
             ),
             (
                 "--rounds",

@@ -40,6 +40,14 @@ const FILES: &[&str] = files![
     "ycsb-e",
     "ycsb-f",
     "linkbench",
+    "trx",
+    "overload",
+    "tpcc",
+    "backup",
+    "connection-storm",
+    "analytics",
+    "near-sphere",
+    "jsonbench",
 ];
 
 impl Workload {
@@ -51,9 +59,9 @@ impl Workload {
         FILES
             .iter()
             .map(|text| {
-                toml::from_str(text).map_err(|error| {
+                Self::parse(text, "").map_err(|(line, error)| {
                     let name = text.lines().next().unwrap_or_default();
-                    WorkloadError::File(format!("{name}: {error}"))
+                    WorkloadError::File(format!("{name}: line {line}: {error}"))
                 })
             })
             .collect()

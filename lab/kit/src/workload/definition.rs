@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::choices::{Draw, Ids};
 use super::overrides::Overrides;
 use crate::pacing::Arrivals;
+use crate::program::Program;
 pub use crate::row::DocumentKind;
 use crate::template::{Statement, StatementFile, Template, Tree};
 
@@ -157,6 +158,9 @@ pub struct Step {
     /// Commands in the middle of the step.
     #[serde(default)]
     pub during: Vec<During>,
+    /// Done with 1, 2, 4 and so on clients until more add little.
+    #[serde(default)]
+    pub saturate: bool,
 }
 
 /// A command in the middle of a step, such as one that makes an index.
@@ -228,6 +232,10 @@ pub struct Role {
     pub prefetch: bool,
     /// Each client's call number N, 2N and so on waits for storage.
     pub sync_every: Option<u32>,
+    /// So many times the clients that saturate the target, as the step before has found them.
+    pub times_saturation: Option<u32>,
+    /// Only between these shares of the step's time. For work beside the measured one.
+    pub between: Option<[f64; 2]>,
 }
 
 /// The work that a client can do.
@@ -271,6 +279,11 @@ pub enum Operation {
     /// A statement of the workload's file, by its number.
     #[serde(skip)]
     Statement(u16),
+    /// A procedure of the workload's program, by its number.
+    #[serde(skip)]
+    Procedure(u16),
+    /// Store what the workload's program begins with.
+    Load,
     /// A command of the workload's file, once.
     Command,
     /// Make the secondary indexes.
@@ -291,7 +304,7 @@ impl Operation {
     /// What one operation is called in results.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Insert => "documents",
+            Self::Insert | Self::Load => "documents",
             Self::Point | Self::Points | Self::Range | Self::IndexRange | Self::Scan => "queries",
             Self::UpdateInc
             | Self::UpdateSet
@@ -304,6 +317,7 @@ impl Operation {
             Self::DeleteInsert
             | Self::Mix
             | Self::Statement(_)
+            | Self::Procedure(_)
             | Self::Command
             | Self::Settle
             | Self::Empty
@@ -316,7 +330,7 @@ impl Operation {
     /// The same for one.
     pub fn unit_one(self) -> &'static str {
         match self {
-            Self::Insert => "document",
+            Self::Insert | Self::Load => "document",
             Self::CreateIndexes => "indexed row",
             Self::Point | Self::Points | Self::Range | Self::IndexRange | Self::Scan => "query",
             other => other.unit().trim_end_matches('s'),
@@ -331,6 +345,7 @@ impl Operation {
             Self::Commutative => &[Capability::Merge],
             Self::Scan => &[Capability::Filter],
             Self::Statement(_) | Self::Command => &[Capability::Documents],
+            Self::Load | Self::Procedure(_) => &[Capability::Programs],
             _ => &[],
         }
     }
@@ -375,6 +390,8 @@ pub enum Capability {
     Filter,
     /// Documents of any shape, and statements on them.
     Documents,
+    /// Transactions of several statements on tables of their own.
+    Programs,
 }
 
 impl Capability {
@@ -388,6 +405,7 @@ impl Capability {
             Self::Capped => "capped collections",
             Self::Filter => "finding by a condition without an index",
             Self::Documents => "documents and statements of a workload file",
+            Self::Programs => "transactions of several statements",
         }
     }
 }
@@ -428,6 +446,9 @@ pub enum Stop {
     Done,
 }
 
+/// More clients than this are not tried to find those that saturate.
+pub const SATURATE_MAX: u32 = 256;
+
 /// Commands that leave the number of documents as it is.
 const KEEPS_COUNT: [&str; 6] = [
     "createIndexes",
@@ -445,6 +466,20 @@ fn constant(table: &toml::Table) -> Tree {
 }
 
 impl Step {
+    /// The step with more and more clients.
+    fn saturating(&self) -> impl Iterator<Item = Self> {
+        let times = (0..).map(|power| 1_u32 << power);
+        let times = times.take_while(|times| *times <= SATURATE_MAX);
+        times.map(|times| Self {
+            name: format!("{}-{times:03}", self.name),
+            work: Role {
+                clients: Some(times),
+                ..self.work.clone()
+            },
+            ..self.clone()
+        })
+    }
+
     /// The command of an action.
     pub fn command(&self) -> Tree {
         self.command.as_ref().map_or(Tree::Null, constant)
@@ -472,8 +507,19 @@ impl Workload {
             let found = self.statements.get(usize::from(number));
             return found.map(|one| one.name.clone()).unwrap_or_default();
         }
+        if let Operation::Procedure(number) = operation {
+            let names = self.procedures();
+            let found = names.get(usize::from(number)).copied();
+            return found.unwrap_or_default().to_owned();
+        }
         let value = serde_json::to_value(operation).unwrap_or_default();
         value.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The procedures of its program.
+    pub(super) fn procedures(&self) -> &'static [&'static str] {
+        let program = self.data.documents.program();
+        program.map_or(&[], Program::procedures)
     }
 
     /// Whether the number of documents stays known over a step.
@@ -513,10 +559,14 @@ impl Workload {
         while let Some(first) = rest.first() {
             let same = rest
                 .iter()
-                .take_while(|step| step.each_round == first.each_round)
+                .take_while(|step| {
+                    step.each_round == first.each_round && step.saturate == first.saturate
+                })
                 .count();
             let (group, tail) = rest.split_at(same);
-            if first.each_round && rounds > 1 {
+            if first.saturate {
+                out.extend(group.iter().flat_map(Step::saturating));
+            } else if first.each_round && rounds > 1 {
                 let width = rounds.to_string().len();
                 for round in 1..=rounds {
                     out.extend(group.iter().cloned().map(|mut step| {

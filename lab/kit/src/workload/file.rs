@@ -84,12 +84,13 @@ impl Workload {
                 .iter()
                 .try_for_each(|stage| Template::table(stage).map(drop))?;
         }
+        let procedures = self.procedures();
         let names: Vec<String> = self.steps.iter().map(|step| step.name.clone()).collect();
         for (at, step) in self.steps.iter_mut().enumerate() {
             if names.iter().take(at).any(|name| *name == step.name) {
                 return Err(wrong(&step.name, "two steps of one name".to_owned()));
             }
-            step.complete(&self.statements)?;
+            step.complete(&self.statements, procedures)?;
         }
         if !self.steps.iter().any(|step| step.measured) {
             let reason = "no step is measured: one needs measured = true".to_owned();
@@ -100,13 +101,17 @@ impl Workload {
 }
 
 impl Step {
-    fn complete(&mut self, statements: &Arc<Vec<Statement>>) -> Result<(), TemplateError> {
+    fn complete(
+        &mut self,
+        statements: &Arc<Vec<Statement>>,
+        procedures: &[&str],
+    ) -> Result<(), TemplateError> {
         let wrong = |words: &str, reason: &str| TemplateError {
             words: words.to_owned(),
             reason: reason.to_owned(),
         };
         for role in self.background.iter_mut().chain([&mut self.work]) {
-            role.complete(statements, &self.name)?;
+            role.complete((statements, procedures), &self.name)?;
         }
         let is_action = self.work.operation.is_action();
         if is_action && self.stop != Stop::Done {
@@ -115,8 +120,15 @@ impl Step {
         if !is_action && self.stop == Stop::Done {
             self.stop = match self.work.operation {
                 Operation::Insert if self.seconds.is_none() => Stop::Rows,
+                Operation::Load => Stop::Rows,
                 _ => Stop::Seconds,
             };
+        }
+        let shares = self.background.iter().filter_map(|role| role.between);
+        let is_share = |share: &[f64; 2]| 0.0 <= share[0] && share[0] < share[1] && share[1] <= 1.0;
+        if self.work.between.is_some() || !shares.clone().all(|share| is_share(&share)) {
+            let reason = "between = [FROM, UNTIL] are shares from 0 to 1 of a background's time";
+            return Err(wrong("between", reason));
         }
         let is_command = self.work.operation == Operation::Command;
         if is_command != self.command.is_some() {
@@ -141,7 +153,7 @@ impl Step {
 impl Role {
     fn complete(
         &mut self,
-        statements: &Arc<Vec<Statement>>,
+        (statements, procedures): (&Arc<Vec<Statement>>, &[&str]),
         step: &str,
     ) -> Result<(), TemplateError> {
         let wrong = |words: &str, reason: String| TemplateError {
@@ -151,13 +163,17 @@ impl Role {
         self.compiled = statements.clone();
         for (name, weight) in std::mem::take(&mut self.statements) {
             let number = statements.iter().position(|one| one.name == name);
-            let number = number.and_then(|number| u16::try_from(number).ok());
+            let procedure = procedures.iter().position(|one| *one == name);
+            let small = |number: usize| u16::try_from(number).ok();
             let found = number
+                .and_then(small)
                 .map(Operation::Statement)
+                .or_else(|| procedure.and_then(small).map(Operation::Procedure))
                 .or_else(|| operation(&name));
             let found = found.filter(|one| !one.is_action() && *one != Operation::Mix);
             let Some(found) = found else {
-                let names: Vec<&str> = statements.iter().map(|one| one.name.as_str()).collect();
+                let names = statements.iter().map(|one| one.name.as_str());
+                let names: Vec<&str> = names.chain(procedures.iter().copied()).collect();
                 return Err(wrong(
                     &format!("\"{name}\""),
                     format!(

@@ -15,8 +15,8 @@ mod tests;
 
 pub use choices::{Assign, Draw, Ids, Placement};
 pub use definition::{
-    Capability, Data, DocumentKind, During, Index, Invariant, Operation, Role, Step, Stop,
-    Workload, WorkloadError,
+    Capability, Data, DocumentKind, During, Index, Invariant, Operation, Role, SATURATE_MAX, Step,
+    Stop, Workload, WorkloadError,
 };
 pub use overrides::Overrides;
 pub use settings::Settings;

@@ -182,6 +182,9 @@ impl Workload {
     pub fn row_bytes(&self, payload: u32) -> u64 {
         const SAMPLE: u64 = 200;
         let kind = self.data.documents;
+        if let Some(program) = kind.program() {
+            return program.row_bytes();
+        }
         let mut random = crate::seed::stream(0, "size", "sample", 0);
         let total: u64 = (1..=SAMPLE)
             .map(|number| {

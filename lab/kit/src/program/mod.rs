@@ -1,0 +1,230 @@
+//! Programs: transactions of several statements, with tables of their own and checks of what they
+//! leave behind.
+//!
+//! Promises: what was committed is counted before its caller hears of it, so that the checks at the
+//! end miss nothing; a transaction that the target turns back as transient begins again within the
+//! same call. Must not know: targets.
+
+mod linkbench;
+#[cfg(test)]
+mod memory;
+mod state;
+#[cfg(test)]
+mod tests;
+mod tpcc;
+mod trx;
+
+pub use state::{Finding, ProgramState, Scale};
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::records::{Found, Mode, RecordTable, Records, RecordsError};
+use crate::seed::Stream;
+
+/// The programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Bank transfers with a conserved sum.
+    Trx,
+    /// Orders of a wholesaler.
+    Tpcc,
+    /// A social graph.
+    Linkbench,
+}
+
+/// A drawn procedure.
+#[derive(Clone, Debug, PartialEq)]
+enum Procedure {
+    /// Stores a piece of what is there at the beginning.
+    Load(u64),
+    Trx(trx::Procedure),
+    Tpcc(tpcc::Procedure),
+    Linkbench(linkbench::Procedure),
+    /// Looks whether everything is as it must be.
+    Check,
+}
+
+/// A call of a program.
+#[derive(Clone, Debug)]
+pub struct ProgramCall {
+    state: Arc<ProgramState>,
+    procedure: Procedure,
+    findings: Arc<Mutex<Vec<Finding>>>,
+}
+
+impl PartialEq for ProgramCall {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.state, &other.state) && self.procedure == other.procedure
+    }
+}
+
+/// What a call did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// Transactions, or records of a load.
+    pub ops: u64,
+    /// Records seen.
+    pub rows: u64,
+}
+
+impl Program {
+    /// Its tables, where records may hold others (`embeds`) and where not.
+    pub fn tables(self, embeds: bool) -> Vec<&'static RecordTable> {
+        let all: &[&'static RecordTable] = match self {
+            Self::Trx => trx::TABLES,
+            Self::Tpcc => tpcc::TABLES,
+            Self::Linkbench => linkbench::TABLES,
+        };
+        let fits = |table: &&&RecordTable| !(embeds && table.only_flat);
+        all.iter().filter(fits).copied().collect()
+    }
+
+    /// What its clients can do, by name.
+    pub fn procedures(self) -> &'static [&'static str] {
+        match self {
+            Self::Trx => trx::PROCEDURES,
+            Self::Tpcc => tpcc::PROCEDURES,
+            Self::Linkbench => linkbench::PROCEDURES,
+        }
+    }
+
+    /// Bytes of a record of its largest table, about.
+    pub fn row_bytes(self) -> u64 {
+        match self {
+            Self::Trx => trx::ROW_BYTES,
+            Self::Tpcc => tpcc::ROW_BYTES,
+            Self::Linkbench => linkbench::ROW_BYTES,
+        }
+    }
+}
+
+impl ProgramCall {
+    /// The next piece of the load; none if all are given away.
+    pub fn load(state: &Arc<ProgramState>) -> Option<Self> {
+        let pieces = match state.program {
+            Program::Trx => trx::pieces(state.scale),
+            Program::Tpcc => tpcc::pieces(state.scale),
+            Program::Linkbench => linkbench::pieces(state.scale),
+        };
+        let piece = state.next_piece()?;
+        (piece < pieces).then(|| Self::of(state, Procedure::Load(piece)))
+    }
+
+    /// Procedure `number` of those that the program names; `batch`: writes of one, where it says so.
+    pub fn draw(
+        state: &Arc<ProgramState>,
+        number: usize,
+        random: &mut Stream,
+        batch: u64,
+    ) -> Option<Self> {
+        let name = state.program.procedures().get(number)?;
+        let procedure = match state.program {
+            Program::Trx => Procedure::Trx(trx::draw(state.scale, name, random, batch)),
+            Program::Tpcc => Procedure::Tpcc(tpcc::draw(state.scale, name, random)),
+            Program::Linkbench => Procedure::Linkbench(linkbench::draw(state.scale, name, random)),
+        };
+        Some(Self::of(state, procedure))
+    }
+
+    /// A look at whether everything is as it must be, and where it will say so.
+    pub fn check(state: &Arc<ProgramState>) -> (Self, Arc<Mutex<Vec<Finding>>>) {
+        let call = Self::of(state, Procedure::Check);
+        let findings = call.findings.clone();
+        (call, findings)
+    }
+
+    fn of(state: &Arc<ProgramState>, procedure: Procedure) -> Self {
+        Self {
+            state: state.clone(),
+            procedure,
+            findings: Arc::default(),
+        }
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// The target refuses, does not answer, or shows what must not be.
+    pub async fn run<R: Records>(&self, records: &mut R) -> Found<Ran> {
+        if self.procedure == Procedure::Check {
+            let found = self.look(records).await?;
+            *self.findings.lock().unwrap_or_else(PoisonError::into_inner) = found;
+            return Ok(Ran { ops: 1, rows: 0 });
+        }
+        let under_way = self.state.begin();
+        let ran = self.repeat(records).await;
+        if !matches!(ran, Err(RecordsError::Lost(_))) {
+            under_way.ended();
+        }
+        ran
+    }
+
+    /// A load is stored as it comes; everything else is one transaction, begun again as long as the
+    /// target says that it may work then.
+    async fn repeat<R: Records>(&self, records: &mut R) -> Found<Ran> {
+        if let Procedure::Load(piece) = self.procedure {
+            return self.store(records, piece).await;
+        }
+        let mode = match &self.procedure {
+            Procedure::Trx(procedure) => procedure.mode(),
+            _ => Mode::Write,
+        };
+        loop {
+            let error = match self.attempt(records, mode).await {
+                Ok(ran) => return Ok(ran),
+                Err(error) => error,
+            };
+            match error {
+                RecordsError::Again(_) => {
+                    records.abort().await;
+                    self.state.begun_again();
+                }
+                RecordsError::Failed { .. } => {
+                    records.abort().await;
+                    return Err(error);
+                }
+                RecordsError::Lost(_) => return Err(error),
+            }
+        }
+    }
+
+    async fn attempt<R: Records>(&self, records: &mut R, mode: Mode) -> Found<Ran> {
+        records.begin(mode).await?;
+        let done = match &self.procedure {
+            Procedure::Trx(procedure) => procedure.run(&self.state, records).await?,
+            Procedure::Tpcc(procedure) => procedure.run(records).await?,
+            Procedure::Linkbench(procedure) => procedure.run(records).await?,
+            Procedure::Load(_) | Procedure::Check => state::Done::default(),
+        };
+        if done.turned_back {
+            records.abort().await;
+        } else {
+            records.commit().await?;
+        }
+        self.state.count(&done.counts);
+        Ok(Ran {
+            ops: 1,
+            rows: done.rows,
+        })
+    }
+
+    async fn store<R: Records>(&self, records: &mut R, piece: u64) -> Found<Ran> {
+        let stored = match self.state.program {
+            Program::Trx => trx::load(&self.state, records, piece).await?,
+            Program::Tpcc => tpcc::load(&self.state, records, piece).await?,
+            Program::Linkbench => linkbench::load(&self.state, records, piece).await?,
+        };
+        Ok(Ran {
+            ops: stored,
+            rows: 0,
+        })
+    }
+
+    async fn look<R: Records>(&self, records: &mut R) -> Found<Vec<Finding>> {
+        match self.state.program {
+            Program::Trx => trx::check(&self.state, records).await,
+            Program::Tpcc => tpcc::check(&self.state, records).await,
+            Program::Linkbench => linkbench::check(&self.state, records).await,
+        }
+    }
+}

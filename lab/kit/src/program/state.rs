@@ -1,0 +1,138 @@
+//! What the clients of a program share: what was committed, what is under way, what is left to
+//! load.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use super::Program;
+
+/// Sizes of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The setting `rows`.
+    pub rows: u64,
+    /// The setting `tables`.
+    pub tables: u32,
+    /// Where random data of the load come from.
+    pub seed: u64,
+}
+
+/// Figures that a program counts; what each means is the program's.
+pub(super) const COUNTERS: usize = 8;
+
+/// Shared by all clients of a run.
+#[derive(Debug)]
+pub struct ProgramState {
+    /// Which one.
+    pub program: Program,
+    /// How large.
+    pub scale: Scale,
+    pieces: AtomicU64,
+    begun: AtomicU64,
+    ended: AtomicU64,
+    again: AtomicU64,
+    counters: [AtomicI64; COUNTERS],
+}
+
+/// One thing that was looked at in the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// In words.
+    pub name: String,
+    /// The lowest and the highest that it may be.
+    pub expected: (i64, i64),
+    /// What it is.
+    pub found: i64,
+    /// More about it.
+    pub remark: String,
+}
+
+impl Finding {
+    /// Something that must be equal.
+    pub(super) fn equal(name: &str, expected: i64, found: i64) -> Self {
+        Self::within(name, (expected, expected), found)
+    }
+
+    /// Something that must lie between two numbers, both included.
+    pub(super) fn within(name: &str, expected: (i64, i64), found: i64) -> Self {
+        Self {
+            name: name.to_owned(),
+            expected,
+            found,
+            remark: String::new(),
+        }
+    }
+}
+
+/// What a committed transaction did.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Done {
+    /// Records that it read.
+    pub(super) rows: u64,
+    /// Which counters grow by how much.
+    pub(super) counts: Vec<(usize, i64)>,
+    /// Whether it wants to be turned back, as some do on purpose.
+    pub(super) turned_back: bool,
+}
+
+/// A call under way. One that is dropped before it ended stays so.
+pub(super) struct UnderWay<'a>(&'a ProgramState);
+
+impl UnderWay<'_> {
+    pub(super) fn ended(self) {
+        self.0.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl ProgramState {
+    /// Before the load.
+    pub fn new(program: Program, scale: Scale) -> Self {
+        Self {
+            program,
+            scale,
+            pieces: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            again: AtomicU64::new(0),
+            counters: Default::default(),
+        }
+    }
+
+    pub(super) fn next_piece(&self) -> Option<u64> {
+        let next = self.pieces.fetch_add(1, Ordering::Relaxed);
+        (next < u64::MAX / 2).then_some(next)
+    }
+
+    pub(super) fn begin(&self) -> UnderWay<'_> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        UnderWay(self)
+    }
+
+    pub(super) fn begun_again(&self) {
+        self.again.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Transactions that the target turned back and that were begun again.
+    pub fn again(&self) -> u64 {
+        self.again.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count(&self, counts: &[(usize, i64)]) {
+        for (number, count) in counts {
+            if let Some(counter) = self.counters.get(*number) {
+                counter.fetch_add(*count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(super) fn counted(&self, number: usize) -> i64 {
+        let counter = self.counters.get(number);
+        counter.map_or(0, |counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Calls of which it is not known whether they were done.
+    pub(super) fn unknown(&self) -> i64 {
+        let (ended, begun) = (&self.ended, &self.begun);
+        let (ended, begun) = (ended.load(Ordering::Relaxed), begun.load(Ordering::Relaxed));
+        i64::try_from(begun.saturating_sub(ended)).unwrap_or(i64::MAX)
+    }
+}

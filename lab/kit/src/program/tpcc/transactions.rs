@@ -1,0 +1,538 @@
+//! The five transactions.
+
+use rand::Rng;
+
+use super::tables::{
+    CUSTOMER, DISTRICT, HISTORY, ITEM, NEW_ORDER, ORDER_LINE, ORDERS, STOCK, WAREHOUSE,
+};
+use super::{DELIVERED, DISTRICTS, LINES, ORDERS as ORDERS_DONE, PAID, PAYMENTS, Sizes};
+use super::{last_name, skewed};
+use crate::program::state::{Done, Scale};
+use crate::records::{Field, Found, Query, Record, Records, RecordsError, Set};
+use crate::seed::Stream;
+
+/// A line of an order: item, warehouse that supplies it, quantity.
+type Line = (i64, i64, i64);
+
+/// A customer by number or by last name.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::program) enum Who {
+    Id(i64),
+    Name(String),
+}
+
+/// What a client does, with all that is drawn for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::program) enum Procedure {
+    NewOrder {
+        district: (i64, i64),
+        customer: i64,
+        lines: Vec<Line>,
+        /// The last item does not exist: the order is turned back.
+        is_wrong: bool,
+    },
+    Payment {
+        district: (i64, i64),
+        /// Where the customer belongs to.
+        of: (i64, i64),
+        who: Who,
+        amount: i64,
+        id: i64,
+    },
+    OrderStatus {
+        district: (i64, i64),
+        who: Who,
+    },
+    Delivery {
+        warehouse: i64,
+        carrier: i64,
+    },
+    StockLevel {
+        district: (i64, i64),
+        threshold: i64,
+    },
+}
+
+pub(in crate::program) fn draw(scale: Scale, name: &str, random: &mut Stream) -> Procedure {
+    let sizes = Sizes::of(scale);
+    let warehouse = random.random_range(1..=sizes.warehouses);
+    let district = (warehouse, random.random_range(1..=DISTRICTS));
+    match name {
+        "new-order" => new_order(sizes, random, district),
+        "payment" => {
+            let is_remote = sizes.warehouses > 1 && random.random_range(0..100) < 15;
+            let of = if is_remote {
+                (
+                    other(sizes, random, warehouse),
+                    random.random_range(1..=DISTRICTS),
+                )
+            } else {
+                district
+            };
+            Procedure::Payment {
+                district,
+                of,
+                who: who(sizes, random),
+                amount: random.random_range(100..=500_000),
+                id: random.random_range(1..=i64::MAX),
+            }
+        }
+        "order-status" => Procedure::OrderStatus {
+            district,
+            who: who(sizes, random),
+        },
+        "delivery" => Procedure::Delivery {
+            warehouse,
+            carrier: random.random_range(1..=10),
+        },
+        _ => Procedure::StockLevel {
+            district,
+            threshold: random.random_range(10..=20),
+        },
+    }
+}
+
+fn new_order(sizes: Sizes, random: &mut Stream, district: (i64, i64)) -> Procedure {
+    let mut lines: Vec<Line> = (0..random.random_range(5..=15))
+        .map(|_| {
+            let is_remote = sizes.warehouses > 1 && random.random_range(0..100) == 0;
+            let supplier = if is_remote {
+                other(sizes, random, district.0)
+            } else {
+                district.0
+            };
+            let item = skewed(random, 8_191, 1, sizes.items);
+            (item, supplier, random.random_range(1..=10))
+        })
+        .collect();
+    // In one order, so that two orders cannot wait for each other; an item once, so that each line
+    // changes a stock record of its own.
+    lines.sort_unstable();
+    lines.dedup_by_key(|line| (line.0, line.1));
+    Procedure::NewOrder {
+        district,
+        customer: skewed(random, 1_023, 1, sizes.customers),
+        lines,
+        is_wrong: random.random_range(0..100) == 0,
+    }
+}
+
+fn other(sizes: Sizes, random: &mut Stream, warehouse: i64) -> i64 {
+    let drawn = random.random_range(1..sizes.warehouses);
+    if drawn < warehouse { drawn } else { drawn + 1 }
+}
+
+/// Six of ten are asked for by name.
+fn who(sizes: Sizes, random: &mut Stream) -> Who {
+    if random.random_range(0..10) < 6 {
+        let names = sizes.customers.min(1_000);
+        Who::Name(last_name(skewed(random, 255, 0, names - 1)))
+    } else {
+        Who::Id(skewed(random, 1_023, 1, sizes.customers))
+    }
+}
+
+impl Procedure {
+    pub(in crate::program) async fn run<R: Records>(&self, records: &mut R) -> Found<Done> {
+        match self {
+            Self::NewOrder {
+                district,
+                customer,
+                lines,
+                is_wrong,
+            } => order(records, *district, *customer, lines, *is_wrong).await,
+            Self::Payment {
+                district,
+                of,
+                who,
+                amount,
+                id,
+            } => pay(records, *district, (*of, who), (*amount, *id)).await,
+            Self::OrderStatus { district, who } => status(records, *district, who).await,
+            Self::Delivery { warehouse, carrier } => deliver(records, *warehouse, *carrier).await,
+            Self::StockLevel {
+                district,
+                threshold,
+            } => level(records, *district, *threshold).await,
+        }
+    }
+}
+
+fn of_warehouse(id: i64) -> [(&'static str, Field); 1] {
+    [("w_id", id.into())]
+}
+
+fn of_district((warehouse, district): (i64, i64)) -> [(&'static str, Field); 2] {
+    [("d_w_id", warehouse.into()), ("d_id", district.into())]
+}
+
+fn of_customer((warehouse, district): (i64, i64), id: i64) -> [(&'static str, Field); 3] {
+    [
+        ("c_w_id", warehouse.into()),
+        ("c_d_id", district.into()),
+        ("c_id", id.into()),
+    ]
+}
+
+fn of_order((warehouse, district): (i64, i64), id: i64) -> [(&'static str, Field); 3] {
+    [
+        ("o_w_id", warehouse.into()),
+        ("o_d_id", district.into()),
+        ("o_id", id.into()),
+    ]
+}
+
+fn of_new_order((warehouse, district): (i64, i64), id: i64) -> [(&'static str, Field); 3] {
+    [
+        ("no_w_id", warehouse.into()),
+        ("no_d_id", district.into()),
+        ("no_o_id", id.into()),
+    ]
+}
+
+/// A line as a record of its own table.
+pub(super) fn flat_line(
+    (warehouse, district, order, number): (i64, i64, i64, i64),
+    delivered: Field,
+    line: Record,
+) -> Record {
+    let mut out = vec![
+        ("ol_w_id", warehouse.into()),
+        ("ol_d_id", district.into()),
+        ("ol_o_id", order.into()),
+        ("ol_number", number.into()),
+        ("ol_delivery_d", delivered),
+    ];
+    out.extend(line.0);
+    Record(out)
+}
+
+fn now() -> Field {
+    Field::Int(jiff::Timestamp::now().as_millisecond())
+}
+
+async fn order<R: Records>(
+    records: &mut R,
+    district: (i64, i64),
+    customer: i64,
+    lines: &[Line],
+    is_wrong: bool,
+) -> Found<Done> {
+    let key = of_district(district);
+    // Before anything is read: whoever is first has the number.
+    records
+        .change(&DISTRICT, &key, &[("d_next_o_id", Set::Add(1))])
+        .await?;
+    let id = records
+        .one(Query::of(&DISTRICT, &key))
+        .await?
+        .int("d_next_o_id")
+        - 1;
+    records
+        .one(Query::of(&WAREHOUSE, &of_warehouse(district.0)))
+        .await?;
+    records
+        .one(Query::of(&CUSTOMER, &of_customer(district, customer)))
+        .await?;
+    let mut drawn = Vec::new();
+    for (at, (item, supplier, quantity)) in lines.iter().enumerate() {
+        let found = records
+            .many(Query::of(&ITEM, &[("i_id", Field::Int(*item))]))
+            .await?;
+        let is_last = at + 1 == lines.len();
+        let Some(price) = found.first().map(|item| item.int("i_price")) else {
+            let message = format!("item {item} is not there");
+            return Err(RecordsError::failed("item not found", message));
+        };
+        if is_wrong && is_last {
+            return Ok(Done {
+                turned_back: true,
+                ..Done::default()
+            });
+        }
+        let is_local = *supplier == district.0;
+        let text = take_stock(records, (*supplier, *item), *quantity, is_local).await?;
+        let from = usize::try_from((district.1 - 1) * 24).unwrap_or(0);
+        drawn.push(Record(vec![
+            ("ol_i_id", (*item).into()),
+            ("ol_supply_w_id", (*supplier).into()),
+            ("ol_quantity", (*quantity).into()),
+            ("ol_amount", (price * quantity).into()),
+            (
+                "ol_dist_info",
+                text.get(from..from + 24).unwrap_or("").to_owned().into(),
+            ),
+        ]));
+    }
+    let is_local = lines.iter().all(|(_, supplier, _)| *supplier == district.0);
+    let count = i64::try_from(drawn.len()).unwrap_or(0);
+    let mut order = of_order(district, id).to_vec();
+    order.extend([
+        ("o_c_id", customer.into()),
+        ("o_entry_d", now()),
+        ("o_carrier_id", Field::Null),
+        ("o_ol_cnt", count.into()),
+        ("o_all_local", i64::from(is_local).into()),
+        ("delivery_d", Field::Null),
+    ]);
+    let (mut flat, embeds) = (Vec::new(), records.embeds());
+    if embeds {
+        order.push(("lines", Field::List(drawn)));
+    } else {
+        let line =
+            |(number, line)| flat_line((district.0, district.1, id, number), Field::Null, line);
+        flat.extend((1..).zip(drawn).map(line));
+    }
+    records.insert(&ORDERS, &[Record(order)]).await?;
+    let new = Record(of_new_order(district, id).to_vec());
+    records.insert(&NEW_ORDER, &[new]).await?;
+    if !embeds {
+        records.insert(&ORDER_LINE, &flat).await?;
+    }
+    Ok(Done {
+        rows: lines.len() as u64,
+        counts: vec![(ORDERS_DONE, 1), (LINES, count)],
+        turned_back: false,
+    })
+}
+
+/// Takes so much of a stock, which is filled up when it runs low; its texts of the districts.
+async fn take_stock<R: Records>(
+    records: &mut R,
+    (warehouse, item): (i64, i64),
+    quantity: i64,
+    is_local: bool,
+) -> Found<String> {
+    let key = [("s_w_id", Field::Int(warehouse)), ("s_i_id", item.into())];
+    let stock = records.one(Query::of(&STOCK, &key).locked()).await?;
+    let left = stock.int("s_quantity") - quantity;
+    let left = if left >= 10 { left } else { left + 91 };
+    let changes = [
+        ("s_quantity", Set::To(left.into())),
+        ("s_ytd", Set::Add(quantity)),
+        ("s_order_cnt", Set::Add(1)),
+        ("s_remote_cnt", Set::Add(i64::from(!is_local))),
+    ];
+    records.change(&STOCK, &key, &changes).await?;
+    Ok(stock.text("s_dist").to_owned())
+}
+
+/// The customer; of several with one name the one in the middle by first name.
+async fn find<R: Records>(records: &mut R, of: (i64, i64), who: &Who) -> Found<Record> {
+    match who {
+        Who::Id(id) => {
+            records
+                .one(Query::of(&CUSTOMER, &of_customer(of, *id)))
+                .await
+        }
+        Who::Name(name) => {
+            let key = [
+                ("c_w_id", Field::Int(of.0)),
+                ("c_d_id", of.1.into()),
+                ("c_last", name.clone().into()),
+            ];
+            let all = Query::of(&CUSTOMER, &key).ordered("c_first", false, 0);
+            let found = records.many(all).await?;
+            let middle = found.len().saturating_sub(1) / 2;
+            found.into_iter().nth(middle).ok_or_else(|| {
+                RecordsError::failed("customer not found", format!("nobody is called {name}"))
+            })
+        }
+    }
+}
+
+async fn pay<R: Records>(
+    records: &mut R,
+    district: (i64, i64),
+    (of, who): ((i64, i64), &Who),
+    (amount, id): (i64, i64),
+) -> Found<Done> {
+    let warehouse = of_warehouse(district.0);
+    records
+        .change(&WAREHOUSE, &warehouse, &[("w_ytd", Set::Add(amount))])
+        .await?;
+    let place = records.one(Query::of(&WAREHOUSE, &warehouse)).await?;
+    let key = of_district(district);
+    records
+        .change(&DISTRICT, &key, &[("d_ytd", Set::Add(amount))])
+        .await?;
+    let part = records.one(Query::of(&DISTRICT, &key)).await?;
+    let customer = find(records, of, who).await?;
+    let number = customer.int("c_id");
+    let mut changes = vec![
+        ("c_balance", Set::Add(-amount)),
+        ("c_ytd_payment", Set::Add(amount)),
+        ("c_payment_cnt", Set::Add(1)),
+    ];
+    if customer.text("c_credit") == "BC" {
+        let mut data = format!("{number} {of:?} {district:?} {amount} ");
+        data.push_str(customer.text("c_data"));
+        data.truncate(500);
+        changes.push(("c_data", Set::To(data.into())));
+    }
+    records
+        .change(&CUSTOMER, &of_customer(of, number), &changes)
+        .await?;
+    let words = format!("{}    {}", place.text("w_name"), part.text("d_name"));
+    let history = Record(vec![
+        ("h_id", id.into()),
+        ("h_c_w_id", of.0.into()),
+        ("h_c_d_id", of.1.into()),
+        ("h_c_id", number.into()),
+        ("h_w_id", district.0.into()),
+        ("h_d_id", district.1.into()),
+        ("h_date", now()),
+        ("h_amount", amount.into()),
+        ("h_data", words.into()),
+    ]);
+    records.insert(&HISTORY, &[history]).await?;
+    Ok(Done {
+        rows: 3,
+        counts: vec![(PAYMENTS, 1), (PAID, amount)],
+        turned_back: false,
+    })
+}
+
+async fn status<R: Records>(records: &mut R, district: (i64, i64), who: &Who) -> Found<Done> {
+    let customer = find(records, district, who).await?;
+    let key = [
+        ("o_w_id", Field::Int(district.0)),
+        ("o_d_id", district.1.into()),
+        ("o_c_id", customer.int("c_id").into()),
+    ];
+    let last = Query::of(&ORDERS, &key).ordered("o_id", true, 1);
+    let order = records.one(last).await?;
+    let lines = lines_of(records, district, &order).await?;
+    if i64::try_from(lines.len()).ok() != Some(order.int("o_ol_cnt")) {
+        let message = format!("order {} has {} lines", order.int("o_id"), lines.len());
+        return Err(RecordsError::failed("wrong number of lines", message));
+    }
+    Ok(Done {
+        rows: 2 + lines.len() as u64,
+        ..Done::default()
+    })
+}
+
+async fn lines_of<R: Records>(
+    records: &mut R,
+    (warehouse, district): (i64, i64),
+    order: &Record,
+) -> Found<Vec<Record>> {
+    if records.embeds() {
+        return Ok(order.list("lines").to_vec());
+    }
+    let key = [
+        ("ol_w_id", Field::Int(warehouse)),
+        ("ol_d_id", district.into()),
+        ("ol_o_id", order.int("o_id").into()),
+    ];
+    records.many(Query::of(&ORDER_LINE, &key)).await
+}
+
+/// The oldest order of each district that waits.
+async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> Found<Done> {
+    let mut delivered: i64 = 0;
+    for district in (1..=DISTRICTS).map(|district| (warehouse, district)) {
+        let waiting = [
+            ("no_w_id", Field::Int(warehouse)),
+            ("no_d_id", district.1.into()),
+        ];
+        let oldest = Query::of(&NEW_ORDER, &waiting)
+            .ordered("no_o_id", false, 1)
+            .locked();
+        let found = records.many(oldest).await?;
+        let Some(id) = found.first().map(|new| new.int("no_o_id")) else {
+            continue;
+        };
+        if records
+            .delete(&NEW_ORDER, &of_new_order(district, id))
+            .await?
+            == 0
+        {
+            // Another delivery was faster, in a target that does not keep the two apart itself.
+            return Err(RecordsError::Again(
+                "the order was delivered meanwhile".to_owned(),
+            ));
+        }
+        let key = of_order(district, id);
+        let order = records.one(Query::of(&ORDERS, &key)).await?;
+        let lines = lines_of(records, district, &order).await?;
+        let amount: i64 = lines.iter().map(|line| line.int("ol_amount")).sum();
+        let changes = [
+            ("o_carrier_id", Set::To(carrier.into())),
+            ("delivery_d", Set::To(now())),
+        ];
+        records.change(&ORDERS, &key, &changes).await?;
+        if !records.embeds() {
+            for line in &lines {
+                let mut key = vec![
+                    ("ol_w_id", Field::Int(warehouse)),
+                    ("ol_d_id", district.1.into()),
+                ];
+                key.extend([
+                    ("ol_o_id", id.into()),
+                    ("ol_number", line.int("ol_number").into()),
+                ]);
+                let when = [("ol_delivery_d", Set::To(now()))];
+                records.change(&ORDER_LINE, &key, &when).await?;
+            }
+        }
+        let customer = of_customer(district, order.int("o_c_id"));
+        let changes = [
+            ("c_balance", Set::Add(amount)),
+            ("c_delivery_cnt", Set::Add(1)),
+        ];
+        records.change(&CUSTOMER, &customer, &changes).await?;
+        delivered += 1;
+    }
+    Ok(Done {
+        rows: delivered.cast_unsigned(),
+        counts: vec![(DELIVERED, delivered)],
+        turned_back: false,
+    })
+}
+
+/// How many items of the last twenty orders are low.
+async fn level<R: Records>(
+    records: &mut R,
+    (warehouse, district): (i64, i64),
+    threshold: i64,
+) -> Found<Done> {
+    let key = of_district((warehouse, district));
+    let next = records
+        .one(Query::of(&DISTRICT, &key))
+        .await?
+        .int("d_next_o_id");
+    let orders = [
+        ("o_w_id", Field::Int(warehouse)),
+        ("o_d_id", district.into()),
+    ];
+    let lines: Vec<Record> = if records.embeds() {
+        let last = Query::of(&ORDERS, &orders).between("o_id", next - 20, next - 1);
+        let found = records.many(last).await?;
+        found
+            .iter()
+            .flat_map(|order| order.list("lines").to_vec())
+            .collect()
+    } else {
+        let key = [
+            ("ol_w_id", Field::Int(warehouse)),
+            ("ol_d_id", district.into()),
+        ];
+        let last = Query::of(&ORDER_LINE, &key).between("ol_o_id", next - 20, next - 1);
+        records.many(last).await?
+    };
+    let mut items: Vec<i64> = lines.iter().map(|line| line.int("ol_i_id")).collect();
+    items.sort_unstable();
+    items.dedup();
+    let mut low = 0;
+    for item in items {
+        let key = [("s_w_id", Field::Int(warehouse)), ("s_i_id", item.into())];
+        let stock = records.one(Query::of(&STOCK, &key)).await?;
+        low += u64::from(stock.int("s_quantity") < threshold);
+    }
+    Ok(Done {
+        rows: low,
+        ..Done::default()
+    })
+}
