@@ -88,7 +88,7 @@ bench: build ## a short run of the lab against the release build (WORKLOAD=inser
 	@scripts/bench.sh "$(WORKLOAD)"
 
 compat: ## write COMPAT.md from the registries
-	@cargo run -q --locked -p quarry-commands --example compat > COMPAT.md
+	@table=$$(mktemp) && cargo run -q --locked -p quarry-commands --example compat > $$table && cp $$table COMPAT.md && rm $$table
 
 clean: ## remove build output (the cache of natives and clients stays)
 	@cargo clean

@@ -34,13 +34,6 @@ formatted() {
     || { head -n 40 "$scratch/format.log"; echo "format: run \`make format\`" >&2; return 1; }
 }
 
-# COMPAT.md is generated; what is committed must be what the registries say. "build tests" has built the generator: to run it by
-# its package would compile every crate again, with the features of that package.
-compatibility_table() {
-  "${CARGO_TARGET_DIR:-target}/debug/examples/compat" >"$scratch/COMPAT.md" && diff -u COMPAT.md "$scratch/COMPAT.md" \
-    || { echo "compatibility: COMPAT.md is not what the registries say, run \`make compat\`" >&2; return 1; }
-}
-
 # Downloads what the client smokes need, so that a registry that cannot be reached is known before anything is compiled.
 client_packages() { bash -c 'set -euo pipefail; root=$PWD; . tests/clients/lib.sh; python_with_pymongo; node_modules'; }
 
@@ -59,7 +52,6 @@ if cargo clippy --version >/dev/null 2>&1; then
 else
   skip clippy "it is not installed"
 fi
-step "compatibility table" compatibility_table
 QUARRY_BIN=$scratch/quarry step "client smokes" tests/clients/run.sh python node mongosh
 QUARRY_BIN=$scratch/quarry step "pymongo suite" env QUARRY_BIN="$scratch/quarry" tests/clients/pymongo-suite/run.sh
 cp "${CARGO_TARGET_DIR:-target}/debug/examples/idents" "$scratch/idents"

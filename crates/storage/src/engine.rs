@@ -89,15 +89,8 @@ pub struct Caps {
     pub batch_bytes_max: usize,
     /// `WriteBatch::delete_range` is understood.
     pub delete_range: bool,
-    /// `drop_range` gives space back at once rather than some day.
-    pub physical_drop: bool,
-    /// `checkpoint` works.
+    /// `checkpoint` works; otherwise it answers `Unsupported`.
     pub checkpoint: bool,
-    /// Several threads commit in parallel; otherwise they queue.
-    pub concurrent_writers: bool,
-    /// A snapshot may be held for hours; otherwise the engine suffers and callers should keep them
-    /// short.
-    pub long_snapshots: bool,
 }
 
 impl Caps {

@@ -16,7 +16,7 @@ use crate::engine::{
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
 
-/// Runs two engines at once. Abilities are those that both have; positions, durability and
+/// Runs two engines at once. Capabilities are those that both have; positions, durability and
 /// statistics are those of the first.
 pub struct Mirror {
     caps: Caps,
@@ -46,10 +46,7 @@ fn common(first: &Caps, second: &Caps) -> Caps {
         value_bytes_max: first.value_bytes_max.min(second.value_bytes_max),
         batch_bytes_max: first.batch_bytes_max.min(second.batch_bytes_max),
         delete_range: first.delete_range && second.delete_range,
-        physical_drop: first.physical_drop && second.physical_drop,
         checkpoint: first.checkpoint && second.checkpoint,
-        concurrent_writers: first.concurrent_writers && second.concurrent_writers,
-        long_snapshots: first.long_snapshots && second.long_snapshots,
     }
 }
 

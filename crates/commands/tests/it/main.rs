@@ -10,6 +10,7 @@ mod builds;
 mod changes;
 mod codes;
 mod coll_mod;
+mod compat;
 mod durability;
 mod expected;
 mod explain;

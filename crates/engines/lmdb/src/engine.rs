@@ -204,10 +204,7 @@ fn caps() -> Caps {
         // One transaction keeps its changed pages in memory: at most 512 MiB of them.
         batch_bytes_max: 128 << 20,
         delete_range: true,
-        physical_drop: true,
         checkpoint: true,
-        concurrent_writers: false,
-        long_snapshots: false,
     }
 }
 

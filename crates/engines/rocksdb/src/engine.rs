@@ -276,10 +276,7 @@ fn caps() -> Caps {
         // A batch becomes one journal record and one memtable insertion.
         batch_bytes_max: 256 << 20,
         delete_range: true,
-        physical_drop: true,
         checkpoint: true,
-        concurrent_writers: true,
-        long_snapshots: false,
     }
 }
 

@@ -266,10 +266,7 @@ fn caps(cache_bytes: u64) -> Caps {
         value_bytes_max: 64 << 20,
         batch_bytes_max: usize::try_from(batch).unwrap_or(usize::MAX),
         delete_range: true,
-        physical_drop: true,
         checkpoint: true,
-        concurrent_writers: false,
-        long_snapshots: false,
     }
 }
 

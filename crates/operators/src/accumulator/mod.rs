@@ -153,7 +153,7 @@ pub(crate) mod check {
     //! Table tests of accumulators: specification, documents, outcome (see `expr::check`).
 
     use super::find;
-    use crate::expr::{ParseCx, table::json};
+    use crate::expr::{ParseCx, check::json};
     use crate::{Cx, Env};
     use model::{Bump, OwnedValue, Result, Value};
 

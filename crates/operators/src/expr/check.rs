@@ -1,17 +1,17 @@
-//! Evaluates `{e: ...}` and shows the value or the error's number.
+//! Table tests of expressions: `rows` over one document, `table` where each row has its own.
 
 use crate::expr::{ParseCx, parse};
 use crate::{Cx, Env};
-use model::extjson;
+use model::{Bump, OwnedValue, Result, Value, extjson};
 
-/// `spec` is relaxed extended JSON of one expression; the document has `a: 5, n: null, s: "x", arr:
+/// The value as text, or the number of the error. `spec` is relaxed extended JSON of one expression; the document has `a: 5, n: null, s: "x", arr:
 /// [1]`.
 pub(crate) fn eval(spec: &str) -> String {
     let spec = extjson::parse_document(&format!(r#"{{"e": {spec}}}"#)).unwrap();
     let root = extjson::parse_document(r#"{"a": 5, "n": null, "s": "x", "arr": [1]}"#).unwrap();
     let env = Env::new(0, 1);
-    let arena = model::Bump::new();
-    let cx = Cx::new(&arena, model::Value::Document(root.doc()), &env);
+    let arena = Bump::new();
+    let cx = Cx::new(&arena, Value::Document(root.doc()), &env);
     match parse(&mut ParseCx::new(&env), spec.doc().field("e")) {
         Err(e) => format!("error {}", e.code()),
         Ok(e) => match e.eval(&cx) {
@@ -26,4 +26,49 @@ pub(crate) fn rows(rows: &[(&str, &str)]) {
     for (spec, expected) in rows {
         assert_eq!(eval(spec), *expected, "{spec}");
     }
+}
+
+/// The value of a text with single quotes.
+pub(crate) fn json(text: &str) -> OwnedValue {
+    let quoted = text.replace('\'', "\"");
+    let parsed = serde_json::from_str(&quoted).unwrap_or_else(|e| panic!("{text}: {e}"));
+    extjson::value(&parsed).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+/// What an expression gives on a document, both as text with single quotes.
+pub(crate) fn evaluate(expr: &str, doc: &str) -> Result<OwnedValue> {
+    let (env, arena) = (Env::new(0, 1), Bump::new());
+    let (spec, root) = (json(expr), json(doc));
+    let e = parse(&mut ParseCx::new(&env), spec.get())?;
+    let v = e.eval(&Cx::new(&arena, root.get(), &env))?;
+    Ok(v.to_owned_value())
+}
+
+/// Rows of expression, document and outcome: a value in relaxed extended JSON with single quotes for
+/// double ones, `missing`, or `!code`.
+pub(crate) fn table(rows: &[(&str, &str, &str)]) {
+    for (expr, doc, want) in rows {
+        let got = evaluate(expr, doc);
+        match (want.strip_prefix('!'), &got) {
+            (Some(code), Err(e)) => {
+                assert_eq!(e.code().to_string(), code, "{expr} on {doc}: {e:?}")
+            }
+            (None, Ok(v)) if *want == "missing" => {
+                assert!(v.get().is_missing(), "{expr} on {doc}: {v:?}")
+            }
+            (None, Ok(v)) => {
+                let want = json(want);
+                // Bytes are compared: types, the sign of zero and NaN count.
+                assert!(
+                    *v == want && same_type(v.get(), want.get()),
+                    "{expr} on {doc}: {v:?}, wanted {want:?}"
+                );
+            }
+            _ => panic!("{expr} on {doc}: {got:?}, wanted {want}"),
+        }
+    }
+}
+
+fn same_type(a: Value<'_>, b: Value<'_>) -> bool {
+    a.tag() == b.tag()
 }

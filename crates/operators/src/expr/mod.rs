@@ -6,8 +6,6 @@
 pub(crate) mod args;
 #[cfg(test)]
 pub(crate) mod check;
-#[cfg(test)]
-pub(crate) mod table;
 
 mod accumulator;
 mod arithmetic;

@@ -1,6 +1,7 @@
 //! Single keys, batches, limits, drops, reopening.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::tools::{Factory, get, key, put, scan_keys};
 use crate::batch::{WriteBatch, counter_decode, counter_encode};
@@ -381,10 +382,26 @@ pub(super) fn reopen(factory: &dyn Factory) {
     engine.close().unwrap();
 }
 
-pub(super) fn checkpoint_refusals(engine: &dyn Engine) {
+pub(super) fn checkpoint(engine: &dyn Engine) {
     let here = std::env::temp_dir();
     assert!(
         engine.checkpoint(&here).is_err(),
         "an existing directory is refused, or the engine cannot do it"
     );
+    static COPIES: AtomicU64 = AtomicU64::new(0);
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    let copy = here.join(format!("quarry-copy-{}-{number}", std::process::id()));
+    let made = engine.checkpoint(&copy);
+    let there = std::fs::read_dir(&copy).is_ok_and(|mut files| files.next().is_some());
+    let _ = std::fs::remove_dir_all(&copy);
+    if engine.caps().checkpoint {
+        made.expect("the engine says that it can");
+        assert!(there, "nothing was copied");
+    } else {
+        let refused = matches!(made, Err(StorageError::Unsupported(_)));
+        assert!(
+            refused && !there,
+            "the engine says that it cannot: {made:?}"
+        );
+    }
 }

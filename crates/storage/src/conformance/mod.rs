@@ -53,8 +53,8 @@ const CASES: &[Case] = &[
         basics::drop_range(&*factory.fresh())
     }),
     ("reopen keeps what was durable", basics::reopen),
-    ("checkpoint refuses an existing path", |factory| {
-        basics::checkpoint_refusals(&*factory.fresh())
+    ("checkpoint does what the engine says of it", |factory| {
+        basics::checkpoint(&*factory.fresh())
     }),
     ("cursor order and bounds", |factory| {
         cursors::order_and_bounds(&*factory.fresh())

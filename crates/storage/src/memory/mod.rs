@@ -51,10 +51,7 @@ impl MemoryEngine {
                 value_bytes_max: 1 << 30,
                 batch_bytes_max: 1 << 30,
                 delete_range: true,
-                physical_drop: true,
                 checkpoint: false,
-                concurrent_writers: false,
-                long_snapshots: true,
             },
             hooks: Mutex::new(Vec::new()),
         }
@@ -153,7 +150,7 @@ impl Engine for MemoryEngine {
         for table in Table::ALL {
             sink(
                 &format!("{}.keys", table.name()),
-                state.key_count(table) as i64,
+                state.keys_with_versions(table) as i64,
             );
         }
         sink("snapshots", state.held_count() as i64);

@@ -53,7 +53,8 @@ impl State {
         self.garbage.len()
     }
 
-    pub(super) fn key_count(&self, table: Table) -> usize {
+    /// Keys, with those that are deleted and still seen by a snapshot.
+    pub(super) fn keys_with_versions(&self, table: Table) -> usize {
         self.table(table).len()
     }
 
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(state.get(Table::Doc, b"k", at), Some(&b"1"[..]));
         assert_eq!(state.get(Table::Doc, b"k", state.pos()), None);
         state.release(at);
-        assert_eq!((state.key_count(Table::Doc), state.garbage_count()), (0, 0));
+        assert_eq!((state.keys_with_versions(Table::Doc), state.garbage_count()), (0, 0));
     }
 
     #[test]
@@ -241,6 +242,6 @@ mod tests {
             0
         );
         state.erase_range(Table::Doc, KeyRange::new(b"z", b"a"));
-        assert_eq!(state.key_count(Table::Doc), 1);
+        assert_eq!(state.keys_with_versions(Table::Doc), 1);
     }
 }

@@ -213,6 +213,43 @@ fn unique_under_races() {
     assert!(c.validate().unwrap().errors.is_empty());
 }
 
+/// Changes that fight for unique keys: each is held by at most one document at any time. Two threads
+/// change one document each to the same key, over and over.
+#[test]
+fn unique_under_racing_changes() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine);
+    let c = collection(&store, "c");
+    c.create_index(index("a_1", "a", true)).unwrap();
+    for id in 0..2 {
+        c.insert(&[document(id, -1 - id, &[]).doc()], true).unwrap();
+    }
+    let start = std::sync::Barrier::new(2);
+    let change = |id: i32, a: i32| {
+        let (new, mut key) = (document(id, a, &[]), vec![]);
+        c.record_key(&Value::Int32(id), &mut key);
+        c.modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
+            .is_ok()
+    };
+    let race = |id: i32| {
+        let mut won = Vec::new();
+        for round in 0..3_000 {
+            start.wait();
+            won.push(change(id, round));
+        }
+        won
+    };
+    let (first, second) = std::thread::scope(|s| {
+        let other = s.spawn(|| race(1));
+        (race(0), other.join().unwrap())
+    });
+    // Who lost keeps the key of its last success, which no later round asks for.
+    for (round, (first, second)) in first.iter().zip(&second).enumerate() {
+        assert!(first != second, "round {round}: {first} and {second}");
+    }
+    assert!(c.validate().unwrap().errors.is_empty());
+}
+
 #[test]
 fn duplicate_errors_name_index_and_key() {
     let engine = Arc::new(MemoryEngine::new());

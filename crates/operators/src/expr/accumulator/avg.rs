@@ -22,7 +22,7 @@ fn eval<'a>(_: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$avg': '$a'}", "{'a': [1, 2, 'x', null]}", "1.5"),
             (
                 "{'$avg': [{'$numberDecimal': '6.0'}, 4.0]}",

@@ -40,7 +40,7 @@ fn best<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>], better: Ordering) -> Result<Val
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$max': '$a'}", "{'a': [1, 2, null]}", "2"),
             ("{'$max': ['$a', 'x']}", "{'a': [1, 2]}", "[1, 2]"),
             ("{'$min': [2, 2.0, 'x', '$none']}", "{}", "2"),

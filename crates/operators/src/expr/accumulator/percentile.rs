@@ -47,7 +47,7 @@ impl Expr for Quantile {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$median': {'input': '$a', 'method': 'approximate'}}",
                 "{'a': [3, 1, 'x', 2]}",

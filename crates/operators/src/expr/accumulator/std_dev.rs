@@ -27,7 +27,7 @@ fn deviation<'a>(args: &[Value<'a>], sample: bool) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$stdDevPop': '$a'}", "{'a': [1, 3, 'x']}", "1.0"),
             ("{'$stdDevSamp': [5]}", "{}", "null"),
             ("{'$stdDevPop': []}", "{}", "null"),

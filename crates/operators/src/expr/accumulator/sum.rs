@@ -22,7 +22,7 @@ fn eval<'a>(_: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$sum': '$a'}", "{'a': [1, 2, 'x', null]}", "3"),
             ("{'$sum': ['$a', 1]}", "{'a': [1, 2]}", "1"),
             ("{'$sum': '$a'}", "{'a': 5}", "5"),

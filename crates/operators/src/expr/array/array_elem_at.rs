@@ -56,7 +56,7 @@ pub(super) fn element(array: Array<'_>, at: i32) -> Value<'_> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$arrayElemAt': [[1, 2, 3], 1]}", "{}", "2"),
             ("{'$arrayElemAt': [[1, 2, 3], -1.0]}", "{}", "3"),
             ("{'$arrayElemAt': ['$a', 3]}", "{'a': [1, 2, 3]}", "missing"),

@@ -138,7 +138,7 @@ fn pair_of_document(pair: Doc<'_>) -> Result<(&str, Value<'_>)> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$arrayToObject': '$a'}",
                 "{'a': [['x', 1], ['y', 2], ['x', 3]]}",

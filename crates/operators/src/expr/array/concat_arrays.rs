@@ -39,7 +39,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$concatArrays': ['$a', [3], []]}",
                 "{'a': [1, 2]}",

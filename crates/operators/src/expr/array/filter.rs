@@ -112,7 +112,7 @@ fn limit_of(v: Value<'_>) -> Result<usize> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$filter': {'input': '$a', 'cond': '$$this'}}",
                 "{'a': [0, 1, null, 'x']}",

@@ -32,7 +32,7 @@ fn end<'a>(v: Value<'a>, name: &str, at: i32) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$first': [[1, 2]]}", "{}", "1"),
             ("{'$last': '$a'}", "{'a': [1, 2]}", "2"),
             ("{'$last': '$a'}", "{'a': []}", "missing"),

@@ -85,7 +85,7 @@ impl Expr for PickN {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$firstN': {'n': 2, 'input': '$a'}}",
                 "{'a': [3, null, 1]}",

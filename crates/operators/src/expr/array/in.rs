@@ -32,7 +32,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$in': [1.0, [2, 1]]}", "{}", "true"),
             ("{'$in': ['$none', [null]]}", "{}", "false"),
             ("{'$in': [[1], [1]]}", "{}", "false"),

@@ -61,7 +61,7 @@ fn bound(v: &Value<'_>, which: &str) -> Result<usize> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$indexOfArray': [[1, 2, 1], 1.0]}", "{}", "0"),
             ("{'$indexOfArray': [[1, 2, 1], 1, 1]}", "{}", "2"),
             ("{'$indexOfArray': [[1, 2, 1], 1, 1, 2]}", "{}", "-1"),

@@ -16,7 +16,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$isArray': '$a'}", "{'a': []}", "true"),
             ("{'$isArray': [[1]]}", "{}", "true"),
             ("{'$isArray': [1]}", "{}", "false"),

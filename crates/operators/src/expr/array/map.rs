@@ -79,7 +79,7 @@ impl Expr for Map {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$map': {'input': '$a', 'in': ['$$this', '$k']}}",
                 "{'a': [1, 2], 'k': 0}",

@@ -32,7 +32,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$objectToArray': '$$ROOT'}",
                 "{'a': 1, 'b': [2]}",

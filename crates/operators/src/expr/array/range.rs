@@ -69,7 +69,7 @@ fn operand(v: &Value<'_>, which: &str, code: i32) -> Result<i64> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$range': [0, 5.0, 2]}", "{}", "[0, 2, 4]"),
             ("{'$range': [3, 0, -2]}", "{}", "[3, 1]"),
             ("{'$range': [0, 5, -1]}", "{}", "[]"),

@@ -124,7 +124,7 @@ impl Expr for Reduce {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$reduce': {'input': '$a', 'initialValue': [], 'in': {'$concatArrays': \
                     ['$$this', \

@@ -31,7 +31,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$reverseArray': '$a'}",
                 "{'a': [1, [2, 3]]}",

@@ -23,7 +23,7 @@ fn size<'a>(v: Value<'a>) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$size': '$a'}", "{'a': [1, [2, 3]]}", "2"),
             ("{'$size': '$none'}", "{}", "!17124"),
             ("{'$size': null}", "{}", "!17124"),

@@ -77,7 +77,7 @@ fn integer(v: &Value<'_>, which: &str, code: i32) -> Result<i32> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$slice': ['$a', 2]}", "{'a': [1, 2, 3]}", "[1, 2]"),
             ("{'$slice': ['$a', -2]}", "{'a': [1, 2, 3]}", "[2, 3]"),
             ("{'$slice': ['$a', -9]}", "{'a': [1, 2, 3]}", "[1, 2, 3]"),

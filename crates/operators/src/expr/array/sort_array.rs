@@ -158,7 +158,7 @@ impl Expr for SortArray {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$sortArray': {'input': '$a', 'sortBy': 1}}",
                 "{'a': [3, 'x', null, 1]}",

@@ -130,7 +130,7 @@ impl Expr for Zip {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$zip': {'inputs': ['$a', [3, 4, 5]]}}",
                 "{'a': [1, 2]}",

@@ -174,7 +174,7 @@ mod tests {
     fn moments() {
         let doc = "{'d': {'$date': '2020-12-31T12:10:05Z'}, 'dst': {'$date': \
             '2021-11-07T11:00:00Z'}}";
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$dateAdd': {'startDate': '$d', 'unit': 'month', 'amount': 2}}",
                 doc,
@@ -215,7 +215,7 @@ mod tests {
     fn refusals() {
         let doc = "{'d': {'$date': '2020-12-31T12:10:05Z'}}";
         let big = "{'$numberLong': '9223372036854775807'}";
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$dateAdd': {'startDate': 1, 'unit': 'day', 'amount': 1}}",
                 doc,

@@ -199,7 +199,7 @@ mod tests {
             ("{'$dateDiff': 1}".into(), "!5166301".into()),
         ];
         for (expr, want) in &rows {
-            crate::expr::table::table(&[(expr, doc, want)]);
+            crate::expr::check::table(&[(expr, doc, want)]);
         }
     }
 }

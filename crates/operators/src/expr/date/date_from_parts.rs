@@ -206,7 +206,7 @@ mod tests {
             ("1", "!40519".into()),
         ];
         for (spec, want) in &rows {
-            crate::expr::table::table(&[(&format!("{{'$dateFromParts': {spec}}}"), "{}", want)]);
+            crate::expr::check::table(&[(&format!("{{'$dateFromParts': {spec}}}"), "{}", want)]);
         }
     }
 }

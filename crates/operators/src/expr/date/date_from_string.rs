@@ -239,7 +239,7 @@ mod tests {
             ("{'$dateFromString': 1}".into(), "!40540".into()),
         ];
         for (expr, want) in &rows {
-            crate::expr::table::table(&[(expr, "{}", want)]);
+            crate::expr::check::table(&[(expr, "{}", want)]);
         }
     }
 }

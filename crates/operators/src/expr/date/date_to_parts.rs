@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn table() {
         let doc = "{'d': {'$date': {'$numberLong': '1483234149123'}}}";
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$dateToParts': {'date': '$d'}}",
                 doc,

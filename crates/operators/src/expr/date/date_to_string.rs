@@ -189,7 +189,7 @@ mod tests {
     fn table() {
         let doc = "{'d': {'$date': {'$numberLong': '1388564139736'}}, 'late': {'$date': \
             {'$numberLong': '253402300800000'}}}";
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$dateToString': {'date': '$d'}}", doc, "'2014-01-01T08:15:39.736Z'"),
             ("{'$dateToString': {'date': '$d', 'timezone': '+01:00'}}", doc,
                 "'2014-01-01T09:15:39.736'"),

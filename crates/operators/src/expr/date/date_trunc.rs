@@ -260,7 +260,7 @@ mod tests {
             ("{'$dateTrunc': 1}".into(), "!5439007".into()),
         ];
         for (expr, want) in &rows {
-            crate::expr::table::table(&[(expr, doc, want)]);
+            crate::expr::check::table(&[(expr, doc, want)]);
         }
     }
 }

@@ -104,7 +104,7 @@ mod tests {
     fn table() {
         let doc = "{'d': {'$date': {'$numberLong': '1483234149123'}}, 'o': {'$oid': \
             'ffffffff0000000000000000'}}";
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "['$year', {'$year': '$d'}, {'$month': ['$d']}, {'$dayOfMonth': {'date': '$d'}}]",
                 doc,

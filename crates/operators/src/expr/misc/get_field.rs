@@ -79,7 +79,7 @@ impl Expr for GetField {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$getField': 'a.b'}", "{'a.b': 1}", "1"),
             (
                 "{'$getField': {'field': {'$literal': '$x'}, 'input': '$a'}}",

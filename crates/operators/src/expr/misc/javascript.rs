@@ -172,7 +172,7 @@ mod tests {
                 "!31264",
             ),
         ] {
-            crate::expr::table::table(&[(&spec, "{}", want)]);
+            crate::expr::check::table(&[(&spec, "{}", want)]);
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) static OPERATORS: &[Operator] = &[
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$literal': '$a'}", "{'a': 1}", "'$a'"),
             ("{'$const': {'$nope': [1]}}", "{}", "{'$nope': [1]}"),
             ("{'$literal': null}", "{}", "null"),

@@ -68,7 +68,7 @@ impl Expr for Metadata {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$meta': 'recordId'}", "{}", "missing"),
             ("{'$meta': 'textScore'}", "{}", "!40218"),
             ("{'$meta': 'x'}", "{}", "!17308"),

@@ -42,7 +42,7 @@ impl Expr for Rand {
 
 #[cfg(test)]
 mod tests {
-    use crate::expr::table::{eval, table};
+    use crate::expr::check::{evaluate, table};
 
     #[test]
     fn arguments() {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn draws_anew_inside_the_unit_interval() {
-        let drawn = eval(
+        let drawn = evaluate(
             "{'$map': {'input': {'$range': [0, 100]}, 'in': {'$rand': {}}}}",
             "{}",
         )

@@ -48,7 +48,7 @@ fn bson_size<'a>(v: Value<'a>) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$binarySize': 'é'}", "{}", "2"),
             (
                 "{'$binarySize': '$b'}",

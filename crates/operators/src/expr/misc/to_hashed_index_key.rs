@@ -95,7 +95,7 @@ fn integer_part(n: Number) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::expr::table::{eval, table};
+    use crate::expr::check::{evaluate, table};
 
     #[test]
     fn known_values() {
@@ -145,7 +145,7 @@ mod tests {
         let hash = |text: &str| {
             format!(
                 "{:?}",
-                eval(
+                evaluate(
                     &format!("{{'$toHashedIndexKey': {text}}}"),
                     "{'d': {'a': [1]}}"
                 )

@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$mergeObjects': ['$a', {'y': 3, 'z': 4}, null, '$none']}",
                 "{'a': {'x': 1, 'y': \

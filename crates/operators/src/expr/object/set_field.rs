@@ -142,7 +142,7 @@ impl Expr for SetField {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$setField': {'field': 'a.b', 'input': '$$ROOT', 'value': 2}}",
                 "{'x': 1}",

@@ -22,7 +22,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$allElementsTrue': [[1, 'x', []]]}", "{}", "true"),
             ("{'$allElementsTrue': [[1, 0.0]]}", "{}", "false"),
             ("{'$allElementsTrue': ['$a']}", "{'a': []}", "true"),

@@ -22,7 +22,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$anyElementTrue': [[0, null, '']]}", "{}", "true"),
             ("{'$anyElementTrue': [[0, null, false]]}", "{}", "false"),
             ("{'$anyElementTrue': ['$a']}", "{'a': []}", "false"),

@@ -73,7 +73,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$setEquals': [[1, 2, 1], [2.0, 1]]}", "{}", "true"),
             ("{'$setEquals': [[1, 2], [2, 1], [1]]}", "{}", "false"),
             ("{'$setEquals': [[1], [1, 2]]}", "{}", "false"),

@@ -43,7 +43,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$setIntersection': [[3, 1, 3, 2], [2.0, 3]]}",
                 "{}",

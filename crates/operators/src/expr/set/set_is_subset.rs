@@ -35,7 +35,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             ("{'$setIsSubset': [[1, 1], [2, 1.0]]}", "{}", "true"),
             ("{'$setIsSubset': [[1, 3], [2, 1.0]]}", "{}", "false"),
             ("{'$setIsSubset': [[], []]}", "{}", "true"),

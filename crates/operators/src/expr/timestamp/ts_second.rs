@@ -39,7 +39,7 @@ fn half<'a>(v: Value<'a>, name: &str, code: i32, take: fn(Timestamp) -> u32) -> 
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$tsSecond': '$t'}",
                 "{'t': {'$timestamp': {'t': 4294967295, 'i': 5}}}",

@@ -92,7 +92,7 @@ fn bind<'a>(
 mod tests {
     #[test]
     fn table() {
-        crate::expr::table::table(&[
+        crate::expr::check::table(&[
             (
                 "{'$let': {'vars': {'x': '$a', 'y': 2}, 'in': ['$$x', '$$y']}}",
                 "{'a': 1}",
