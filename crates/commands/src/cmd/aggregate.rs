@@ -3,6 +3,7 @@
 use crate::crud::args::AggregateArgs;
 use crate::crud::args::read::AGGREGATE;
 use crate::ddl::identity::check_uuid;
+use crate::ddl::names;
 use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
 use crate::dispatch::concern::{ReadLevel, check_level};
@@ -94,7 +95,7 @@ fn check_hint(hint: Option<&Hint>, pipeline: Array<'_>) -> Result<()> {
 fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)> {
     let (ns, mut options) = match coll {
         Some(coll) => {
-            let ns = Namespace::new(cx.db, coll)?;
+            let ns = names::raw(cx, Namespace::new(cx.db, coll)?)?;
             (ns.to_string(), query::stages::collection_options(ns))
         }
         None => (

@@ -65,7 +65,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let ns = names::of_buckets(cx.service, names::own(cx)?)?;
     validation_words(&cx.args)?;
     let index = cx
         .args

@@ -55,7 +55,9 @@ fn killed(what: &str) -> MongoError {
 }
 
 fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let named = names::own(cx)?;
+    // Buckets are the collection itself.
+    let ns = names::of_buckets(cx.service, named.clone())?;
     let there = cx.service.store.collection(&ns)?;
     check_uuid(cx, &ns, there.as_ref().map(|c| c.uuid()))?;
     if there.is_some_and(|c| c.is_log()) {
@@ -79,7 +81,7 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         if shown > 0 {
             cx.reply.put("nIndexesWas", shown);
         }
-        cx.reply.put("ns", ns.to_string().as_str());
+        cx.reply.put("ns", named.to_string().as_str());
     }
     Ok(Outcome::Reply)
 }

@@ -98,7 +98,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
-    let ns = names::own(cx)?;
+    let ns = names::raw(cx, names::own(cx)?)?;
     let documents = cx.args.documents("insert", "documents")?;
     check_batch(documents.len())?;
     let ordered = cx.args.bool("ordered", true) || cx.transaction.is_some();

@@ -9,7 +9,7 @@ use store::{Collection, Transaction};
 /// The collection of a write: refused for views, made when missing and wanted.
 ///
 /// # Errors
-/// 166, 73.
+/// 166, 73; 20 for the buckets of a time series.
 pub(crate) fn collection(
     service: &Service,
     ns: &Namespace,
@@ -22,6 +22,11 @@ pub(crate) fn collection(
             "Namespace {ns} is a view, not a collection"
         ),
         Some(c) => check_writable(&c).map(|()| Some(c)),
+        None if names::series_of_buckets(service, ns)?.is_some() => bail!(
+            code::ILLEGAL_OPERATION,
+            "buckets are inserted and dropped only; change the measurements of the collection of \
+                {ns} instead"
+        ),
         None if make => create_implicitly(service, ns, transaction).map(Some),
         None => Ok(None),
     }

@@ -17,12 +17,29 @@ const SYSTEM: &[&str] = &[
     "system.healthlog",
 ];
 
+/// What stands before the name of a time-series collection in that of its buckets.
+const BUCKETS: &str = "system.buckets.";
+
 /// The namespace a command names in its own field.
 ///
 /// # Errors
 /// 73 InvalidNamespace.
 pub(crate) fn own(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     Namespace::new(cx.db, cx.value().as_str().unwrap_or(""))
+}
+
+/// What a command works on that names `ns`: with `rawData` the buckets of a time series.
+///
+/// # Errors
+/// Those of the catalog.
+pub(crate) fn raw(cx: &Ctx<'_, '_>, ns: Namespace) -> Result<Namespace> {
+    if !cx.generic.raw_data {
+        return Ok(ns);
+    }
+    match cx.collection(&ns)? {
+        Some(c) if is_timeseries(&c) => Namespace::new(ns.db(), &format!("{BUCKETS}{}", ns.coll())),
+        _ => Ok(ns),
+    }
 }
 
 /// Checks that a collection of this name may be created.
@@ -37,10 +54,7 @@ pub(crate) fn may_create(ns: &Namespace) -> Result<()> {
             "Invalid collection name: {coll}, it holds a '$'"
         );
     }
-    if coll.starts_with("system.")
-        && !SYSTEM.contains(&coll)
-        && !coll.starts_with("system.buckets.")
-    {
+    if coll.starts_with("system.") && !SYSTEM.contains(&coll) && !coll.starts_with(BUCKETS) {
         bail!(code::INVALID_NAMESPACE, "Invalid system namespace: {ns}");
     }
     Ok(())
@@ -114,7 +128,7 @@ pub(crate) fn series_of_buckets(
     service: &Service,
     ns: &Namespace,
 ) -> Result<Option<Arc<Collection>>> {
-    let Some(coll) = ns.coll().strip_prefix("system.buckets.") else {
+    let Some(coll) = ns.coll().strip_prefix(BUCKETS) else {
         return Ok(None);
     };
     let series = service.store.collection(&Namespace::new(ns.db(), coll)?)?;

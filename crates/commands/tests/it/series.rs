@@ -359,3 +359,134 @@ fn uses_are_listed_of_the_index_of_metadata_and_time_alone() {
     let names: Vec<_> = listed.iter().map(|d| d.doc().field("name")).collect();
     assert!(matches!(names[..], [Value::String("m_1_t_1")]), "{names:?}");
 }
+
+#[test]
+fn raw_data_is_buckets() {
+    let s = service();
+    create(&s, "c");
+    fill(&s, "c");
+    let listed = documents(&s, r#"{"find": "system.buckets.c", "batchSize": 1000}"#);
+    let raw = documents(&s, r#"{"find": "c", "rawData": true, "batchSize": 1000}"#);
+    assert_eq!(raw, listed);
+    assert!(raw.iter().all(|b| b.doc().contains("control")));
+    let off = documents(&s, r#"{"find": "c", "rawData": false, "batchSize": 1000}"#);
+    assert_eq!(off.len(), 300);
+    let n = |command: &str| ask(&s, command).doc().field("n").as_i64_exact();
+    let buckets = Some(listed.len() as i64);
+    assert_eq!(n(r#"{"count": "c", "rawData": true}"#), buckets);
+    let metas = ask(
+        &s,
+        r#"{"distinct": "c", "key": "meta.sensor", "rawData": true}"#,
+    );
+    let metas = metas.doc().field("values").as_array().unwrap();
+    assert_eq!(metas.len(), 2);
+    let counted = documents(
+        &s,
+        r#"{"aggregate": "c", "pipeline": [{"$group": {"_id": "$meta.sensor"}}], "cursor": {},
+            "rawData": true}"#,
+    );
+    assert_eq!(counted.len(), 2);
+    // A bucket that was read is written back under its name in another collection.
+    create(&s, "copy");
+    for bucket in &raw {
+        let insert = DocBuf::build(|w| {
+            w.put("insert", "copy").put("rawData", true);
+            w.array("documents").push(bucket);
+        });
+        assert_eq!(code(&s, &json(insert.doc())), 0);
+    }
+    assert_eq!(n(r#"{"count": "copy"}"#), Some(300));
+    // They are not changed one by one, and nobody is told that they were.
+    for write in [
+        r#"{"delete": "c", "deletes": [{"q": {}, "limit": 0}], "rawData": true}"#,
+        r#"{"delete": "system.buckets.c", "deletes": [{"q": {}, "limit": 0}]}"#,
+        r#"{"update": "c", "updates": [{"q": {}, "u": {"$set": {"meta": 1}}, "upsert": true}],
+            "rawData": true}"#,
+        r#"{"update": "system.buckets.c", "updates": [{"q": {}, "u": {"$set": {"meta": 1}},
+            "upsert": true}]}"#,
+        r#"{"findAndModify": "c", "query": {}, "remove": true, "rawData": true}"#,
+    ] {
+        let reply = ask(&s, write);
+        let first = reply.doc().field("writeErrors").as_array();
+        let first = first.and_then(|e| e.get(0)?.as_doc()?.field("code").as_i64_exact());
+        let whole = reply.doc().field("code").as_i64_exact();
+        assert_eq!(first.or(whole), Some(20), "{write} {reply:?}");
+    }
+    assert_eq!(n(r#"{"count": "c"}"#), Some(300));
+    // Of any other collection it is as without.
+    assert_eq!(
+        code(
+            &s,
+            r#"{"insert": "p", "documents": [{"_id": 1}], "rawData": true}"#
+        ),
+        0
+    );
+    assert_eq!(n(r#"{"count": "p", "rawData": true}"#), Some(1));
+}
+
+#[test]
+fn a_collection_is_changed_and_dropped_by_the_name_of_its_buckets() {
+    let s = service();
+    create(&s, "c");
+    fill(&s, "c");
+    let change = r#"{"collMod": "system.buckets.c", "expireAfterSeconds": 1000000000}"#;
+    assert_eq!(code(&s, change), 0);
+    let options = entry(&s, "c");
+    let options = options.doc().field("options").as_doc().unwrap();
+    assert_eq!(
+        options.field("expireAfterSeconds").as_i64_exact(),
+        Some(1_000_000_000)
+    );
+    let dropped = ask(&s, r#"{"drop": "system.buckets.c"}"#);
+    assert_eq!(
+        dropped.doc().field("ns").as_str(),
+        Some("db.system.buckets.c")
+    );
+    assert!(documents(&s, r#"{"listCollections": 1}"#).is_empty());
+}
+
+/// What is unpacked is no more than projection, order and filter look at; the result is the same.
+#[test]
+fn a_projection_leaves_the_same_as_of_a_plain_collection() {
+    let s = service();
+    create(&s, "c");
+    fill(&s, "c");
+    fill(&s, "plain");
+    assert_eq!(code(&s, r#"{"compact": "c"}"#), 0);
+    for what in [
+        r#""projection": {"v": 1}"#,
+        r#""projection": {"_id": 0, "v": 1}"#,
+        r#""projection": {"_id": 0, "n.a": 1, "t": 1}"#,
+        r#""projection": {"m": 1}, "filter": {"v": {"$gt": 5}}"#,
+        r#""projection": {"m": 1}, "filter": {"n.a": {"$lt": 40}, "m.sensor": 1}"#,
+        r#""projection": {"t": 1}, "filter": {"$expr": {"$gt": ["$v", 3]}}"#,
+        r#""projection": {"t": 1}, "filter": {"$or": [{"v": 1.5}, {"n.a": 7}]}"#,
+        r#""projection": {"v": {"$add": ["$v", "$n.a"]}}"#,
+        r#""projection": {"v": 0}"#,
+        r#""projection": {"_id": 1}"#,
+        r#""projection": {"absent": 1}"#,
+    ] {
+        let of = |coll: &str, sort: &str| {
+            documents(
+                &s,
+                &format!(r#"{{"find": "{coll}", {what}, "sort": {sort}, "batchSize": 1000}}"#),
+            )
+        };
+        for sort in [r#"{"_id": 1}"#, r#"{"v": 1, "_id": -1}"#, r#"{"n.a": -1}"#] {
+            let (series, plain) = (of("c", sort), of("plain", sort));
+            assert!(!plain.is_empty());
+            let sorted = |docs: Vec<DocBuf>| -> Vec<String> {
+                docs.iter()
+                    .map(|d| {
+                        let mut fields: Vec<String> =
+                            d.doc().iter().map(|(n, v)| format!("{n}: {v:?}")).collect();
+                        // The time comes first in a measurement.
+                        fields.sort();
+                        fields.join(", ")
+                    })
+                    .collect()
+            };
+            assert_eq!(sorted(series), sorted(plain), "{what} {sort}");
+        }
+    }
+}

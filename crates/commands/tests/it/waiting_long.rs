@@ -1,5 +1,5 @@
-//! What takes long and waits for a transaction without a thread: builds of indexes, validate, `$out`
-//! and `$merge`, convertToCapped. Each goes on where it was, as often as it waits.
+//! What takes long and waits for a transaction without a thread: builds of indexes, validate,
+//! `$out`, `$merge`, convertToCapped. Each goes on where it was, as often as it waits.
 
 use crate::interrupts::json;
 use crate::transactions::{Client, Linked, Server, code, pairs};

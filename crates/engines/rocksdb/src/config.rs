@@ -219,7 +219,8 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
 }
 
 fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped) -> Options {
-    let mut opts = Options::default();
+    let base = Options::default().get_options_from_string(unlisted(table));
+    let mut opts = base.unwrap_or_default();
     opts.set_write_buffer_size(config.memtable_bytes(table));
     opts.set_max_write_buffer_number(Config::MEMTABLES_MAX);
     opts.set_min_write_buffer_number_to_merge(1);
@@ -263,6 +264,19 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
     }
     opts.set_block_based_table_factory(&block_options(table, cache));
     opts
+}
+
+/// Options that the binding has no function for; they are set before all others.
+fn unlisted(table: Table) -> &'static str {
+    if table == Table::Meta {
+        // Merges of a counter are made one even when its value lies in a file whose block is not
+        // cached: else each write tries it again, over all that have come since the last flush.
+        "strict_max_successive_merges=true"
+    } else {
+        // Blocks of random bytes are not compressed again and again: what does not become smaller
+        // by an eighth is stored as it is, and now and then is looked whether it does again.
+        "compression_opts={auto_skip=true}"
+    }
 }
 
 fn set_blobs(opts: &mut Options, config: &Config, cache: &Cache) {

@@ -1,5 +1,6 @@
 //! The command inside `explain`: its arguments and its filter.
 
+use crate::ddl::names;
 use crate::dispatch::args::{Arg, Args, missing_field, wrong_type};
 use crate::dispatch::ctx::Ctx;
 use model::{Doc, DocBuf, Namespace, Result, Tag, Value};
@@ -33,7 +34,7 @@ pub(super) fn arguments<'a>(
 
 pub(super) fn own_namespace(cx: &Ctx<'_, '_>, name: &str, own: Value<'_>) -> Result<Namespace> {
     match own {
-        Value::String(s) => Namespace::new(cx.db, s),
+        Value::String(s) => names::raw(cx, Namespace::new(cx.db, s)?),
         v => Err(wrong_type(&format!("{name}.{name}"), &v, &[Tag::STRING])),
     }
 }

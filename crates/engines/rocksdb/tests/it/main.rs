@@ -1,6 +1,7 @@
 //! RocksDB under the conformance suite, and what only it promises.
 
 mod contract;
+mod counters;
 mod directory;
 mod encryption;
 mod files;
