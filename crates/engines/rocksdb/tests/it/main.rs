@@ -1,5 +1,6 @@
 //! RocksDB under the conformance suite, and what only it promises.
 
+mod borrow;
 mod contract;
 mod counters;
 mod directory;
