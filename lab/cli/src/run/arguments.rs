@@ -49,6 +49,12 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "SERVER")]
     #[serde(default)]
     pub(crate) own: Option<String>,
+    /// Options of the engine's own under a name, for rocksdb: and wiredtiger: targets: a string in
+    /// its words, or @FILE (RocksDB's OPTIONS files); several times: a run for each, whose page has
+    /// the settings that differ
+    #[arg(long = "engine-options", value_name = "NAME=STRING")]
+    #[serde(default)]
+    pub(crate) engine_options: Vec<String>,
     /// Runs of each combination of targets and lists, which take turns: A, B, A, B
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[serde(default)]

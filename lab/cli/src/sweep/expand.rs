@@ -41,6 +41,51 @@ struct Dimensions {
     targets: Vec<String>,
     own: Vec<String>,
     repeats: Option<u32>,
+    /// Name and text of options of an engine's own.
+    engine_options: Vec<(String, String)>,
+}
+
+/// The option that names options of an engine's own.
+pub(super) const ENGINE_OPTIONS: &str = "--engine-options";
+/// Targets that take them.
+const WITH_OPTIONS: [&str; 2] = ["rocksdb:", "wiredtiger:"];
+
+/// A target with each of the options, and the label that tells them apart; without options the
+/// target alone.
+fn with_options(
+    target: &str,
+    all: &[(String, String)],
+) -> Result<Vec<(String, Option<String>)>, String> {
+    if all.is_empty() {
+        return Ok(vec![(target.to_owned(), None)]);
+    }
+    if !WITH_OPTIONS.iter().any(|scheme| target.starts_with(scheme)) {
+        return Err(format!(
+            "{ENGINE_OPTIONS} is for targets that begin with {}; {target} does not",
+            WITH_OPTIONS.join(" or ")
+        ));
+    }
+    let joint = if target.contains('?') { '&' } else { '?' };
+    let each = all.iter().map(|(name, text)| {
+        let parameter = match text.strip_prefix('@') {
+            Some(path) => format!("options-file={path}"),
+            None => format!("options={text}"),
+        };
+        let label = format!("options={name}");
+        (format!("{target}{joint}{parameter}"), Some(label))
+    });
+    Ok(each.collect())
+}
+
+/// `NAME=STRING`, or `NAME=@FILE`.
+fn engine_options(value: &str) -> Result<(String, String), String> {
+    let pair = value
+        .split_once('=')
+        .filter(|(name, text)| !name.is_empty() && !text.is_empty() && !text.contains('&'));
+    pair.map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .ok_or_else(|| {
+            format!("{ENGINE_OPTIONS} {value}: it is NAME=STRING or NAME=@FILE, without &")
+        })
 }
 
 /// The runs that `words` stands for, in order.
@@ -57,14 +102,21 @@ pub(super) fn expand(words: &[String]) -> Result<Vec<Line>, String> {
             .iter()
             .map(|name| format!("{OWN_SCHEME}{name}")),
     );
+    let mut with_labels = Vec::new();
+    for target in &targets {
+        with_labels.extend(with_options(target, &dimensions.engine_options)?);
+    }
     let lines = expand_lists(&rest)?;
     let lines: Vec<Vec<String>> = lines.iter().flat_map(|line| workloads(line)).collect();
     let mut out = Vec::new();
     for repeat in 1..=dimensions.repeats.unwrap_or(1) {
-        for target in &targets {
+        for (target, label) in &with_labels {
             out.extend(lines.iter().map(|words| {
                 let target = ["--target".to_owned(), target.clone()];
-                let words = words.iter().cloned().chain(target).collect();
+                let label = label
+                    .iter()
+                    .flat_map(|label| ["--label".to_owned(), label.clone()]);
+                let words = words.iter().cloned().chain(target).chain(label).collect();
                 Line { words, repeat }
             }));
         }
@@ -100,17 +152,17 @@ fn take_dimensions(words: &[String]) -> Result<(Dimensions, Vec<String>), String
         let is_one = |word: &&String| *word == option || word.starts_with(&with_value);
         words.iter().filter(is_one).count()
     };
-    let takes_targets = count("--target") > 1 || count("--own") > 0;
+    let takes_targets = count("--target") > 1 || count("--own") + count(ENGINE_OPTIONS) > 0;
     let (mut out, mut rest) = (Dimensions::default(), Vec::new());
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let (name, value) = match word.split_once('=') {
+        let (name, value) = match word.split_once('=').filter(|_| word.starts_with("--")) {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (word.as_str(), None),
         };
         let is_taken = match name {
             "--target" => takes_targets,
-            "--own" | "--repeats" => true,
+            "--own" | "--repeats" | ENGINE_OPTIONS => true,
             _ => false,
         };
         if !is_taken {
@@ -122,6 +174,7 @@ fn take_dimensions(words: &[String]) -> Result<(Dimensions, Vec<String>), String
             .ok_or_else(|| format!("{name} needs a value"))?;
         match name {
             "--target" => out.targets.push(value),
+            ENGINE_OPTIONS => out.engine_options.push(engine_options(&value)?),
             "--own" => {
                 for name in value.split(',') {
                     OwnSpec::parse(name)?;
@@ -272,6 +325,33 @@ mod tests {
                 .unwrap_err()
                 .contains("1 to")
         );
+    }
+
+    #[test]
+    fn options_of_an_engine_are_a_dimension_with_labels() {
+        let found = lines(
+            "run hot --target rocksdb:d?cache=1M --engine-options a=x=1;y={z=2} --engine-options \
+                b=@/etc/options --out x",
+        );
+        let requested = [
+            "run hot --out x --target rocksdb:d?cache=1M&options=x=1;y={z=2} --label options=a",
+            "run hot --out x --target rocksdb:d?cache=1M&options-file=/etc/options --label \
+                options=b",
+        ];
+        assert_eq!(found, requested.map(words));
+        for (given, reason) in [
+            (
+                "run hot --target redb:d --engine-options a=b=1",
+                "redb:d does not",
+            ),
+            (
+                "run hot --target rocksdb:d --engine-options a",
+                "NAME=STRING",
+            ),
+        ] {
+            let refused = expand(&words(given)).unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
+        }
     }
 
     #[test]

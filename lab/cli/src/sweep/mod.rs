@@ -22,7 +22,7 @@ use lab_kit::workload::{Settings, Workload};
 use serde::{Deserialize, Serialize};
 
 use self::child::{CHANGED, resume_run, run_child};
-use self::expand::{Line, expand, option, with};
+use self::expand::{ENGINE_OPTIONS, Line, expand, option, with};
 use self::own::OwnSpec;
 use self::server::{own_name, with_server};
 use self::sharing::{is_same_load, only_reads};
@@ -66,7 +66,9 @@ pub(crate) fn requested() -> Option<Result<(), LabError>> {
     }
     match expand(&words) {
         Ok(lines)
-            if lines.len() > 1 || lines.iter().any(|line| own_name(&line.words).is_some()) =>
+            if lines.len() > 1
+                || option(&words, ENGINE_OPTIONS).is_some()
+                || lines.iter().any(|line| own_name(&line.words).is_some()) =>
         {
             Some(begin(lines))
         }

@@ -7,6 +7,7 @@
 
 mod settings;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,12 +37,23 @@ pub fn open(given: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
     let mut options = settings.options();
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     options.increase_parallelism(i32::try_from(threads).unwrap_or(2));
-    options.set_merge_operator("quarry-lab.add", merge_full, merge_partial);
     options.enable_statistics();
+    // What the engine is given in its own words stands over all else, except what rows need. The
+    // first options own the cache that the second ones use.
+    let (base, mut options) = match settings.own() {
+        Some(own) => {
+            let changed = options.get_options_from_string(own);
+            let changed = changed.map_err(|error| EngineError(format!("options: {error}")))?;
+            (Some(options), changed)
+        }
+        None => (None, options),
+    };
+    options.set_merge_operator("quarry-lab.add", merge_full, merge_partial);
     let db = DB::open(&options, &path).map_err(EngineError::of)?;
     Ok(Box::new(Rocks {
         db: Arc::new(db),
         options,
+        _base: base,
         durability,
         about: settings.about(),
     }))
@@ -69,6 +81,7 @@ fn merge_partial(_: &[u8], _: Option<&[u8]>, operands: &MergeOperands) -> Option
 struct Rocks {
     db: Arc<DB>,
     options: Options,
+    _base: Option<Options>,
     durability: Durability,
     about: String,
 }
@@ -155,6 +168,30 @@ impl LabEngine for Rocks {
             }
         }
         out.into()
+    }
+
+    /// What the engine itself writes down of its options.
+    fn configuration(&self) -> BTreeMap<String, String> {
+        let files = std::fs::read_dir(self.db.path())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let files = files.map(|entry| entry.path()).filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with("OPTIONS-") && !name.ends_with(".dbtmp"))
+        });
+        let newest = files.max();
+        let text = newest.and_then(|path| std::fs::read_to_string(path).ok());
+        let (mut out, mut section) = (BTreeMap::new(), String::new());
+        for line in text.unwrap_or_default().lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix('[') {
+                let name = name.split([' ', ']']).next().unwrap_or_default();
+                section = name.rsplit('/').next().unwrap_or_default().to_owned();
+            } else if let Some((name, value)) = line.split_once('=') {
+                out.insert(format!("{section}.{name}"), value.to_owned());
+            }
+        }
+        out
     }
 
     /// Flushes and compactions count what they wrote to blob files, too.
@@ -245,6 +282,7 @@ mod tests {
             "blobs=true&compression=zstd",
             "durability=sync",
             "block=16K&bloom=0&direct=true&wbuf=1M&align=true&compression=none",
+            "options=write_buffer_size=1048576;block_based_table_factory={block_size=8192}",
         ] {
             let directory = tempfile::tempdir().unwrap();
             contract::check_with(directory.path(), form, &super::open);
@@ -288,5 +326,55 @@ mod tests {
             "{}",
             engine.name()
         );
+    }
+
+    #[test]
+    fn options_of_the_engines_own_have_their_effect_and_are_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = |name: &str, more: &str| {
+            let path = directory.path().join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            let address = format!("{}?{more}", path.display());
+            super::open(EngineOptions::parse(&address).unwrap())
+        };
+        let plain = open("plain", "").unwrap().configuration();
+        let given = "options=max_background_jobs=7;level0_file_num_compaction_trigger=9";
+        let engine = open("own", given).unwrap();
+        assert!(
+            engine.name().contains("max_background_jobs=7"),
+            "{}",
+            engine.name()
+        );
+        let own = engine.configuration();
+        let changed: Vec<&str> = own
+            .iter()
+            .filter(|(name, value)| plain.get(*name) != Some(value))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        assert!(
+            changed.contains(&"DBOptions.max_background_jobs"),
+            "{changed:?}"
+        );
+        let trigger = own.get("CFOptions.level0_file_num_compaction_trigger");
+        assert_eq!(trigger.map(String::as_str), Some("9"));
+        // The engine's own file is understood again.
+        let mut files: Vec<_> = std::fs::read_dir(directory.path().join("own"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.to_string_lossy().contains("OPTIONS-"))
+            .collect();
+        files.sort();
+        let file = files.pop().unwrap();
+        drop(engine);
+        let again = open("again", &format!("options-file={}", file.display())).unwrap();
+        let again = again.configuration();
+        assert_eq!(
+            again
+                .get("DBOptions.max_background_jobs")
+                .map(String::as_str),
+            Some("7")
+        );
+        let error = open("wrong", "options=no_such_option=1").err().unwrap();
+        assert!(error.to_string().starts_with("options: "), "{error}");
     }
 }

@@ -17,7 +17,8 @@ const BLOOM_BITS: u32 = 10;
 const BLOOM_BITS_MAX: u32 = 64;
 const PARAMETERS: &str = "style (leveled, universal), blobs (true, false), compression (none, lz4, \
     zstd), block, align (true, false), \
-    direct (true, false), wbuf, bloom, delayed_write_rate, soft_limit, hard_limit";
+    direct (true, false), wbuf, bloom, delayed_write_rate, soft_limit, hard_limit, options (a \
+    string of the engine's), options-file";
 
 /// An address in `RocksDB`'s terms.
 pub(crate) struct Settings {
@@ -33,6 +34,79 @@ pub(crate) struct Settings {
     soft_limit_bytes: Option<u64>,
     hard_limit_bytes: Option<u64>,
     cache_bytes: u64,
+    /// The engine's own options, over all others.
+    own: Option<OwnOptions>,
+}
+
+/// Options in the engine's own words.
+struct OwnOptions {
+    /// As the engine takes them.
+    text: String,
+    /// Where they come from, for people.
+    about: String,
+}
+
+/// What the lab needs as it is: the order of keys, and how counters are added.
+const KEPT: [&str; 2] = ["comparator", "merge_operator"];
+
+/// The options of a file of the engine's (`OPTIONS-000005`), as one string.
+fn of_file(text: &str) -> String {
+    let (mut options, mut blocks, mut section) = (Vec::new(), Vec::new(), String::new());
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']').to_owned();
+            continue;
+        }
+        let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
+        let pair = format!("{name}={value}");
+        if section.starts_with("TableOptions/BlockBasedTable") {
+            blocks.push(pair);
+        } else if ["DBOptions", "CFOptions"]
+            .iter()
+            .any(|one| section.starts_with(one))
+            && !KEPT.contains(&name)
+            && name != "table_factory"
+        {
+            options.push(pair);
+        }
+    }
+    if !blocks.is_empty() {
+        options.push(format!(
+            "block_based_table_factory={{{}}}",
+            blocks.join(";")
+        ));
+    }
+    options.join(";")
+}
+
+impl OwnOptions {
+    fn take(given: &mut EngineOptions) -> Result<Option<Self>, EngineError> {
+        let file = given.take("options-file");
+        let read = |path: String| {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| EngineError(format!("options-file {path}: {error}")))?;
+            let text = of_file(&text);
+            if text.is_empty() {
+                let reason = "it has no section DBOptions or CFOptions";
+                return Err(EngineError(format!("options-file {path}: {reason}")));
+            }
+            let about = format!("options of {path}");
+            Ok(Self { text, about })
+        };
+        match (given.take("options"), file) {
+            (Some(_), Some(_)) => Err(EngineError(
+                "options and options-file are both given; one is enough".to_owned(),
+            )),
+            (Some(text), None) => {
+                let about = format!("options {text}");
+                Ok(Some(Self { text, about }))
+            }
+            (None, Some(path)) => read(path).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
 }
 
 fn within(name: &str, value: u64, low: u64, high: u64) -> Result<u64, EngineError> {
@@ -83,6 +157,7 @@ impl Settings {
             soft_limit_bytes: given.take_bytes("soft_limit")?,
             hard_limit_bytes: given.take_bytes("hard_limit")?,
             cache_bytes: given.cache_bytes,
+            own: OwnOptions::take(given)?,
         };
         given.nothing_left(PARAMETERS)?;
         if out.is_aligned && out.compression != "none" {
@@ -149,6 +224,11 @@ impl Settings {
         options
     }
 
+    /// The engine's own options, as it takes them.
+    pub(crate) fn own(&self) -> Option<&str> {
+        self.own.as_ref().map(|own| own.text.as_str())
+    }
+
     /// In words.
     pub(crate) fn about(&self) -> String {
         let mut out = format!("{}, {}", self.style, self.compression);
@@ -178,6 +258,9 @@ impl Settings {
             if let Some(bytes) = bytes {
                 out += &format!(", {name} {}", size_text(bytes));
             }
+        }
+        if let Some(own) = &self.own {
+            out += &format!(", {}", own.about);
         }
         out
     }
@@ -238,10 +321,28 @@ mod tests {
                 ["2147483648", "soft one comes first"],
             ),
             ("align=true", ["compression lz4", "need compression none"]),
+            (
+                "options=a=1&options-file=x",
+                ["both given", "one is enough"],
+            ),
+            ("options-file=nowhere", ["nowhere", "No such file"]),
             ("shape=round", ["'shape'", "delayed_write_rate"]),
         ] {
             let text = about(query).unwrap_err();
             assert!(words.iter().all(|word| text.contains(word)), "{text}");
         }
+    }
+
+    #[test]
+    fn a_file_of_options_becomes_a_string_without_what_the_lab_needs() {
+        let text = "# written by RocksDB\n[Version]\n  rocksdb_version=11.1.2\n[DBOptions]\n  \
+            max_background_jobs=3\n[CFOptions \"default\"]\n  comparator=other\n  \
+            write_buffer_size=1048576\n  table_factory=BlockBasedTable\n\
+            [TableOptions/BlockBasedTable \"default\"]\n  block_size=8192\n";
+        assert_eq!(
+            of_file(text),
+            "max_background_jobs=3;write_buffer_size=1048576;\
+                block_based_table_factory={block_size=8192}"
+        );
     }
 }

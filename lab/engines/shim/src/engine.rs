@@ -1,5 +1,6 @@
 //! Opening an engine through its adapter, settling, statistics.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -79,6 +80,7 @@ pub fn open(
         handle,
         spec,
         name,
+        configuration: configuration_of(settings),
     });
     let flush = if shared.spec.has_log && shared.spec.durability == Durability::Lazy {
         let session = Session::open(shared.clone())?;
@@ -90,6 +92,28 @@ pub fn open(
         shared,
         _flush: flush,
     }))
+}
+
+/// The settings of configuration strings, by the name of the string and their own; the last word
+/// on one counts, as in the engine.
+fn configuration_of(settings: &[(&str, String)]) -> BTreeMap<String, String> {
+    let mut out = BTreeMap::new();
+    for (of, text) in settings {
+        let mut depth = 0_u32;
+        let parts = text.split(|letter| {
+            match letter {
+                '(' | '[' => depth += 1,
+                ')' | ']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            letter == ',' && depth == 0
+        });
+        for part in parts {
+            let (name, value) = part.split_once('=').unwrap_or((part, "true"));
+            out.insert(format!("{of}.{}", name.trim()), value.trim().to_owned());
+        }
+    }
+    out
 }
 
 struct Shim {
@@ -106,6 +130,10 @@ impl Shim {
 impl LabEngine for Shim {
     fn name(&self) -> String {
         self.shared.name.clone()
+    }
+
+    fn configuration(&self) -> BTreeMap<String, String> {
+        self.shared.configuration.clone()
     }
 
     fn unsupported(&self) -> &'static [Capability] {
@@ -167,5 +195,28 @@ fn number(value: f64) -> serde_json::Value {
         (value as i64).into()
     } else {
         value.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_told_one_by_one() {
+        let text = "create,cache_size=1G,log=(enabled=true,prealloc=false),cache_size=2G";
+        let found = configuration_of(&[("connection", text.to_owned())]);
+        let shown: Vec<String> = found
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "connection.cache_size=2G",
+                "connection.create=true",
+                "connection.log=(enabled=true,prealloc=false)",
+            ]
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! The open engine that all sessions share.
 
+use std::collections::BTreeMap;
+
 use crate::functions::{Functions, Opaque};
 use crate::spec::EngineSpec;
 
@@ -9,6 +11,8 @@ pub(crate) struct Shared {
     pub(crate) handle: *mut Opaque,
     pub(crate) spec: EngineSpec,
     pub(crate) name: String,
+    /// What it was opened with, one setting each.
+    pub(crate) configuration: BTreeMap<String, String>,
 }
 
 // SAFETY: the handle is the adapter's, whose engine-wide functions may be called from every thread.

@@ -13,7 +13,8 @@ const LIBRARY: &str = "libwiredtiger.so";
 const ADVICE: &str =
     "install libwiredtiger-dev and a C compiler, or name them with ?include=DIR&library=PATH";
 const PARAMETERS: &str = "style (btree, lsm), compression (none, snappy, lz4, zstd, zlib), \
-    extension (PATH, builtin), page, chunk, include, library";
+    extension (PATH, builtin), page, chunk, options (of the connection), table-options, include, \
+    library";
 /// Each client has one; the engine reserves room for all.
 const SESSIONS_MAX: u32 = 4_096;
 const PAGE_BYTES: u64 = 32 << 10;
@@ -58,6 +59,9 @@ struct Settings {
     extension: Option<String>,
     page_bytes: u64,
     chunk_bytes: u64,
+    /// Configuration strings of the engine's own, which stand over all else.
+    own_connection: Option<String>,
+    own_table: Option<String>,
 }
 
 impl Settings {
@@ -103,6 +107,8 @@ impl Settings {
             } else {
                 chunk_bytes
             },
+            own_connection: options.take("options"),
+            own_table: options.take("table-options"),
         })
     }
 
@@ -116,8 +122,9 @@ impl Settings {
         format!(
             "create,cache_size={},session_max={SESSIONS_MAX},statistics=(fast),\
                 checkpoint=(wait=60,log_size=2GB),log=(enabled={has_log},prealloc=false),\
-             transaction_sync=(enabled=false,method=fsync){extensions}",
-            options.cache_bytes
+             transaction_sync=(enabled=false,method=fsync){extensions}{}",
+            options.cache_bytes,
+            followed_by(self.own_connection.as_ref())
         )
     }
 
@@ -131,8 +138,9 @@ impl Settings {
         let compressor = self.compression.as_deref().unwrap_or("none");
         format!(
             "key_format=u,value_format=u,{kind},leaf_page_max={},allocation_size={allocation},\
-                block_compressor={compressor}",
-            self.page_bytes
+                block_compressor={compressor}{}",
+            self.page_bytes,
+            followed_by(self.own_table.as_ref())
         )
     }
 
@@ -145,11 +153,22 @@ impl Settings {
         };
         let compression = self.compression.as_deref().unwrap_or("no compression");
         format!(
-            "{kind}, {compression}, pages of {} KiB, cache {} MiB and the system's",
+            "{kind}, {compression}, pages of {} KiB, cache {} MiB and the system's{}{}",
             self.page_bytes as f64 / 1024.0,
-            options.cache_bytes >> 20
+            options.cache_bytes >> 20,
+            told("options", self.own_connection.as_ref()),
+            told("table options", self.own_table.as_ref())
         )
     }
+}
+
+/// In a configuration string the last word on a setting counts.
+fn followed_by(own: Option<&String>) -> String {
+    own.map_or_else(String::new, |own| format!(",{own}"))
+}
+
+fn told(name: &str, own: Option<&String>) -> String {
+    own.map_or_else(String::new, |own| format!(", {name} {own}"))
 }
 
 /// Merges are queued, or something was written meanwhile.
@@ -224,6 +243,7 @@ mod tests {
             "compression=zlib&style=lsm",
             "durability=sync",
             "durability=none",
+            "options=eviction=(threads_max=2)&table-options=leaf_page_max=8KB",
         ] {
             let directory = tempfile::tempdir().unwrap();
             contract::check_with(directory.path(), form, &open);

@@ -1,5 +1,6 @@
 //! The interface of an ordered key-value engine.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::counters::Counters;
@@ -38,6 +39,11 @@ pub trait LabEngine: Send + Sync + 'static {
 
     /// Raw statistics.
     fn statistics(&self) -> serde_json::Value;
+
+    /// The settings that it works with, by its own names, as far as it tells.
+    fn configuration(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
 
     /// What it counts itself, as far as it does.
     fn counters(&self) -> Counters {

@@ -86,6 +86,15 @@ impl KvTarget {
     }
 }
 
+/// What a result keeps of an engine's settings.
+fn configured(settings: &std::collections::BTreeMap<String, String>) -> serde_json::Value {
+    if settings.is_empty() {
+        serde_json::Value::Null
+    } else {
+        serde_json::json!({ "configuration": settings })
+    }
+}
+
 impl Target for KvTarget {
     type Session = KvSession;
 
@@ -103,7 +112,7 @@ impl Target for KvTarget {
                 data_directory: path.as_ref().map(|path| path.display().to_string()),
                 device: None,
                 write_concern: self.0.durability.clone(),
-                build_info: serde_json::Value::Null,
+                build_info: configured(&self.0.engine.configuration()),
             },
             pid: Some(pid),
             data: path,

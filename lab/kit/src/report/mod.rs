@@ -27,6 +27,7 @@ mod run_page;
 mod runs;
 mod several_workloads;
 mod step_numbers;
+mod settings_that_differ;
 mod steps_by_configuration;
 #[cfg(test)]
 mod tests;

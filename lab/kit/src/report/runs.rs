@@ -9,7 +9,7 @@ use super::bars::{BarSeries, Bars};
 use super::by_clients::{self, Configuration};
 use super::html::{capital, escape, foot, head};
 use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
-use super::{published_tables, repeats, steps_by_configuration};
+use super::{published_tables, repeats, settings_that_differ, steps_by_configuration};
 use crate::format;
 use crate::metric::{self, Metric};
 use crate::result::{RunResult, StepResult};
@@ -99,6 +99,7 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
         }
         out.push_str("</tbody></table></div>\n");
     }
+    out.push_str(&settings_that_differ::section(&groups));
     out.push_str("<h2>Runs</h2>\n<div class=\"card\"><table><tbody>\n");
     for run in runs {
         let _ = writeln!(
