@@ -9,7 +9,7 @@ fn main() {
 }
 
 /// The whole page.
-pub fn compatibility() -> String {
+pub(crate) fn compatibility() -> String {
     let mut page = String::from(
         "# Compatibility\n\n\
         Generated from the registries by `make compat`; what is listed is known to the parser, \
