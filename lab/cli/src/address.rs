@@ -21,7 +21,8 @@ pub(crate) async fn run(plan: RunPlan<'_>) -> Result<(), LabError> {
         "mongodb" | "mongodb+srv" => {
             let open = async |plan: &RunPlan<'_>| {
                 let target =
-                    MongoTarget::open(plan.arguments, plan.tables(true), plan.clients_max()).await?;
+                    MongoTarget::open(plan.arguments, plan.tables(true), plan.clients_max())
+                        .await?;
                 Ok(target)
             };
             plan.run(DRIVER_MONGO, open).await

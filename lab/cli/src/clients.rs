@@ -179,6 +179,11 @@ impl<S: Session> Client<S> {
             progress.free_since = Some(done);
             let served = self.end_call(timing, done);
             let is_measured = done.duration_since(begun) >= self.limits.warmup;
+            if matches!(&outcome, CallOutcome::Failed { kind, .. } if kind == OVERLOADED) {
+                progress.refused(self.counters.window(self.number));
+                self.wait_to_retry(begun, progress).await;
+                continue;
+            }
             progress.take(
                 self,
                 operation,
@@ -186,13 +191,17 @@ impl<S: Session> Client<S> {
                 (served, done),
                 is_measured,
             );
-            if let Some(time) = progress.to_wait.take() {
-                self.rest(begun.elapsed() + time, begun).await;
-                // The time is the client's own and not the lab's being late.
-                progress.free_since = Some(Instant::now());
-            }
         }
         End::Stopped
+    }
+
+    /// After a refusal.
+    async fn wait_to_retry(&mut self, begun: Instant, progress: &mut Progress) {
+        if let Some(time) = progress.to_wait.take() {
+            self.rest(begun.elapsed() + time, begun).await;
+            // The time is the client's own and not the lab's being late.
+            progress.free_since = Some(Instant::now());
+        }
     }
 
     /// Waits until so long after the beginning, or until the step is over.
@@ -402,10 +411,6 @@ impl Progress {
         is_measured: bool,
     ) {
         let (counters, control) = (&client.counters, &client.control);
-        if matches!(&outcome, CallOutcome::Failed { kind, .. } if kind == OVERLOADED) {
-            self.refused(counters.window(client.number));
-            return;
-        }
         self.refusals = 0;
         let mut is_lost = false;
         let (done, failure) = match outcome {

@@ -173,7 +173,8 @@ impl DocumentKind {
             Self::Numbered => vec![("value", Text(0))],
             Self::Ycsb => YCSB_FIELDS.iter().map(|name| (*name, Text(100))).collect(),
             Self::Small => SMALL.to_vec(),
-            // Targets with columns do not take documents of files; programs have tables of their own.
+            // Targets with columns do not take documents of files; programs have tables of their
+            // own.
             Self::Custom(_) | Self::Trx | Self::Tpcc | Self::Linkbench | Self::Records(_) => {
                 Vec::new()
             }

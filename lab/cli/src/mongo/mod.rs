@@ -6,6 +6,7 @@ mod reply;
 mod session;
 mod statements;
 mod target;
+mod transaction;
 mod tree;
 
 pub(crate) use reply::{integer, one_line};

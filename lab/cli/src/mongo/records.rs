@@ -14,18 +14,8 @@ use mongodb::error::{
 use mongodb::options::{CollectionOptions, IndexOptions};
 use mongodb::{ClientSession, Collection, IndexModel};
 
-use super::reply::one_line;
-use super::session::{MongoSession, OVERLOADED_LABEL};
-
-/// The transaction of a client.
-#[derive(Debug, Default)]
-pub(super) struct Transaction {
-    /// For transactions that write; kept for the next one.
-    session: Option<ClientSession>,
-    /// For one state: each has its own.
-    snapshot: Option<ClientSession>,
-    mode: Option<Mode>,
-}
+use super::reply::{OVERLOADED_LABEL, one_line};
+use super::session::MongoSession;
 
 /// The name that a column has in documents.
 fn field_name(table: &RecordTable, column: &'static str) -> &'static str {

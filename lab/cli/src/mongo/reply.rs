@@ -3,6 +3,9 @@
 use mongodb::bson::{Bson, Document};
 use mongodb::error::{Error, ErrorKind};
 
+/// The label of an error by which a server asks its clients to come back later.
+pub(super) const OVERLOADED_LABEL: &str = "SystemOverloadedError";
+
 /// A number of a reply, whichever numeric type the server chose.
 pub(crate) fn integer(document: &Document, key: &str) -> Option<i64> {
     match document.get(key)? {

@@ -10,9 +10,9 @@ use mongodb::bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, cstr, doc
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{FindOptions, Hint};
 
-use super::records::Transaction;
-use super::reply::one_line;
+use super::reply::{OVERLOADED_LABEL, one_line};
 use super::statements::{EncodedStatement, Statements};
+use super::transaction::Transaction;
 use super::tree::tree_bson;
 
 /// One client.
@@ -363,9 +363,6 @@ impl Session for MongoSession {
         }
     }
 }
-
-/// The label of an error by which a server asks its clients to come back later.
-pub(super) const OVERLOADED_LABEL: &str = "SystemOverloadedError";
 
 /// Tells an answer that is an error from no answer at all.
 fn judge(error: &Error, size: u64) -> CallOutcome {

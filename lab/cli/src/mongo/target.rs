@@ -17,10 +17,10 @@ use mongodb::options::{
 use mongodb::{Client, Collection, Database, IndexModel};
 
 use super::facts::{Connection, gather};
-use super::records::Transaction;
 use super::reply::{integer, one_line};
 use super::session::MongoSession;
 use super::statements::Statements;
+use super::transaction::Transaction;
 use super::tree::tree_document;
 use crate::credentials::without_password;
 use crate::run::{DEFAULT_DB, RunArguments};

@@ -1,8 +1,8 @@
 //! LinkBench: nodes, links between them, and how many links each node has, in three tables.
 //!
-//! Promises: a link and its count change in one transaction; the checks are that counts are those of
-//! the links that are visible, and that nothing committed is missing. Differs: nodes are drawn by a
-//! power law instead of LinkBench's measured distributions; deleted links stay, hidden.
+//! Promises: a link and its count change in one transaction; the checks are that counts are those
+//! of the links that are visible, and that nothing committed is missing. Differs: nodes are drawn
+//! by a power law instead of LinkBench's measured distributions; deleted links stay, hidden.
 
 use rand::Rng;
 

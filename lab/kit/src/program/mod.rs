@@ -5,6 +5,7 @@
 //! end miss nothing; a transaction that the target turns back as transient begins again within the
 //! same call. Must not know: targets.
 
+mod kind;
 mod linkbench;
 #[cfg(test)]
 mod memory;
@@ -14,23 +15,13 @@ mod tests;
 mod tpcc;
 mod trx;
 
+pub use kind::Program;
 pub use state::{Finding, ProgramState, Scale};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::records::{Found, Mode, RecordTable, Records, RecordsError};
 use crate::seed::Stream;
-
-/// The programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
-    /// Bank transfers with a conserved sum.
-    Trx,
-    /// Orders of a wholesaler.
-    Tpcc,
-    /// A social graph.
-    Linkbench,
-}
 
 /// A drawn procedure.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,7 +101,8 @@ impl ProgramCall {
         (piece < pieces).then(|| Self::of(state, Procedure::Load(piece)))
     }
 
-    /// Procedure `number` of those that the program names; `batch`: writes of one, where it says so.
+    /// Procedure `number` of those that the program names; `batch`: writes of one, where it says
+    /// so.
     pub fn draw(
         state: &Arc<ProgramState>,
         number: usize,

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use super::Program;
+use super::kind::Program;
 
 /// Sizes of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,9 +25,9 @@ mod replay;
 mod resources;
 mod run_page;
 mod runs;
+mod settings_that_differ;
 mod several_workloads;
 mod step_numbers;
-mod settings_that_differ;
 mod steps_by_configuration;
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use super::html::escape;
 use crate::format;
-use crate::overload::Overload;
-use crate::result::RunResult;
+use crate::result::{Overload, RunResult};
 
 /// A table for each step with an overload in it.
 pub(super) fn write(out: &mut String, result: &RunResult) {

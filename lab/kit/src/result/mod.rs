@@ -5,12 +5,14 @@
 //! not be seen; never a made-up zero.
 
 mod latency;
+mod overload;
 mod replay;
 mod resources;
 mod run;
 mod step;
 
 pub use latency::{BUCKET_BOUNDS_US, LatencySummary, PERCENTILES, PERCENTILES_FAR};
+pub use overload::Overload;
 pub use replay::{
     AnswerDifference, KindResult, RecordingFacts, ReplayResult, WORKLOAD as REPLAY_WORKLOAD,
     WRITES as REPLAY_WRITES,

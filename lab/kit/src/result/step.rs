@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::latency::LatencySummary;
+use super::overload::Overload;
 use super::replay::ReplayResult;
 use super::resources::{CostSummary, DeviceSummary, HostSummary, Sizes, ThreadGroup};
-use crate::overload::Overload;
 use crate::series::Point;
 use crate::workload::Operation;
 

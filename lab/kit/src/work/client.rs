@@ -265,12 +265,16 @@ impl Work {
     /// The next call of a program.
     fn program(&mut self, operation: Operation) -> Next {
         self.pending.expected = 0;
-        let drawn = self.dataset.program.as_ref().and_then(|state| match operation {
-            Operation::Procedure(number) => {
-                ProgramCall::draw(state, usize::from(number), &mut self.random, self.batch)
-            }
-            _ => ProgramCall::load(state),
-        });
+        let drawn = self
+            .dataset
+            .program
+            .as_ref()
+            .and_then(|state| match operation {
+                Operation::Procedure(number) => {
+                    ProgramCall::draw(state, usize::from(number), &mut self.random, self.batch)
+                }
+                _ => ProgramCall::load(state),
+            });
         drawn.map_or(Next::End, |call| {
             Next::Call(operation, Call::Program(Box::new(call)))
         })

@@ -4,8 +4,8 @@
 use rand::Rng;
 use rand::seq::SliceRandom;
 
+use super::sizes::{DISTRICTS, Sizes, last_name, skewed};
 use super::tables;
-use super::{DISTRICTS, Sizes, last_name, skewed};
 use crate::program::state::{ProgramState, Scale};
 use crate::records::{Field, Found, Record, Records};
 use crate::seed::{self, Stream};

@@ -2,11 +2,12 @@
 
 use rand::Rng;
 
+use super::sizes::{
+    DELIVERED, DISTRICTS, LINES, ORDERS as ORDERS_DONE, PAID, PAYMENTS, Sizes, last_name, skewed,
+};
 use super::tables::{
     CUSTOMER, DISTRICT, HISTORY, ITEM, NEW_ORDER, ORDER_LINE, ORDERS, STOCK, WAREHOUSE,
 };
-use super::{DELIVERED, DISTRICTS, LINES, ORDERS as ORDERS_DONE, PAID, PAYMENTS, Sizes};
-use super::{last_name, skewed};
 use crate::program::state::{Done, Scale};
 use crate::records::{Field, Found, Query, Record, Records, RecordsError, Set};
 use crate::seed::Stream;
@@ -266,6 +267,22 @@ async fn order<R: Records>(
     }
     let is_local = lines.iter().all(|(_, supplier, _)| *supplier == district.0);
     let count = i64::try_from(drawn.len()).unwrap_or(0);
+    store_order(records, (district, id, customer), is_local, drawn).await?;
+    Ok(Done {
+        rows: lines.len() as u64,
+        counts: vec![(ORDERS_DONE, 1), (LINES, count)],
+        turned_back: false,
+    })
+}
+
+/// Stores a new order with its lines.
+async fn store_order<R: Records>(
+    records: &mut R,
+    (district, id, customer): ((i64, i64), i64, i64),
+    is_local: bool,
+    drawn: Vec<Record>,
+) -> Found<()> {
+    let count = i64::try_from(drawn.len()).unwrap_or(0);
     let mut order = of_order(district, id).to_vec();
     order.extend([
         ("o_c_id", customer.into()),
@@ -289,11 +306,7 @@ async fn order<R: Records>(
     if !embeds {
         records.insert(&ORDER_LINE, &flat).await?;
     }
-    Ok(Done {
-        rows: lines.len() as u64,
-        counts: vec![(ORDERS_DONE, 1), (LINES, count)],
-        turned_back: false,
-    })
+    Ok(())
 }
 
 /// Takes so much of a stock, which is filled up when it runs low; its texts of the districts.

@@ -1,0 +1,15 @@
+//! The transaction of a client.
+
+use lab_kit::records::Mode;
+use mongodb::ClientSession;
+
+/// The transaction of a client.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    /// For transactions that write; kept for the next one.
+    pub(super) session: Option<ClientSession>,
+    /// For one state: each has its own.
+    pub(super) snapshot: Option<ClientSession>,
+    /// Which of them is under way.
+    pub(super) mode: Option<Mode>,
+}

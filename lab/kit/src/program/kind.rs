@@ -1,0 +1,12 @@
+//! Which programs there are.
+
+/// The programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Bank transfers with a conserved sum.
+    Trx,
+    /// Orders of a wholesaler.
+    Tpcc,
+    /// A social graph.
+    Linkbench,
+}
