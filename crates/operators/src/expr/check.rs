@@ -4,8 +4,8 @@ use crate::expr::{ParseCx, parse};
 use crate::{Cx, Env};
 use model::{Bump, OwnedValue, Result, Value, extjson};
 
-/// The value as text, or the number of the error. `spec` is relaxed extended JSON of one expression; the document has `a: 5, n: null, s: "x", arr:
-/// [1]`.
+/// The value as text, or the number of the error. `spec` is relaxed extended JSON of one
+/// expression; the document has `a: 5, n: null, s: "x", arr: [1]`.
 pub(crate) fn eval(spec: &str) -> String {
     let spec = extjson::parse_document(&format!(r#"{{"e": {spec}}}"#)).unwrap();
     let root = extjson::parse_document(r#"{"a": 5, "n": null, "s": "x", "arr": [1]}"#).unwrap();
@@ -44,8 +44,8 @@ pub(crate) fn evaluate(expr: &str, doc: &str) -> Result<OwnedValue> {
     Ok(v.to_owned_value())
 }
 
-/// Rows of expression, document and outcome: a value in relaxed extended JSON with single quotes for
-/// double ones, `missing`, or `!code`.
+/// Rows of expression, document and outcome: a value in relaxed extended JSON with single quotes
+/// for double ones, `missing`, or `!code`.
 pub(crate) fn table(rows: &[(&str, &str, &str)]) {
     for (expr, doc, want) in rows {
         let got = evaluate(expr, doc);
