@@ -228,7 +228,10 @@ mod tests {
         assert_eq!(state.get(Table::Doc, b"k", at), Some(&b"1"[..]));
         assert_eq!(state.get(Table::Doc, b"k", state.pos()), None);
         state.release(at);
-        assert_eq!((state.keys_with_versions(Table::Doc), state.garbage_count()), (0, 0));
+        assert_eq!(
+            (state.keys_with_versions(Table::Doc), state.garbage_count()),
+            (0, 0)
+        );
     }
 
     #[test]
