@@ -336,6 +336,11 @@ impl Engine for RocksEngine {
         self.check_open()?;
         self.caps.check_sizes(batch)?;
         self.guard.admit(batch)?;
+        if self.events.recovers() {
+            return Err(StorageError::Full {
+                context: "the device was full during a write".to_owned(),
+            });
+        }
         let written = if durability == Durability::None {
             self.journal
                 .unjournaled(|| self.db.write(batch.as_bytes(), false))
@@ -344,7 +349,11 @@ impl Engine for RocksEngine {
         };
         written.map_err(|error| {
             self.journal.check_append(&error);
-            self.explain(error)
+            let error = self.explain(error);
+            if let StorageError::Full { .. } = error {
+                self.events.write_found_no_space();
+            }
+            error
         })?;
         let pos = CommitPos(self.db.sequence());
         if durability == Durability::Journaled {

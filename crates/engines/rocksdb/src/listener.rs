@@ -22,6 +22,7 @@ pub(crate) struct Events {
     pub(crate) compactions: AtomicU64,
     pub(crate) background_errors: AtomicU64,
     background_error: Mutex<Option<String>>,
+    write_failed: AtomicBool,
     // Bytes that each running compaction reads, by its job.
     compacting: Mutex<BTreeMap<i32, u64>>,
     journal_broken: AtomicBool,
@@ -54,6 +55,18 @@ impl Events {
 
     pub(crate) fn clear_background_error(&self) {
         *self.background_error.lock() = None;
+        self.write_failed.store(false, Ordering::SeqCst);
+    }
+
+    /// A write failed for want of space. Each further one would fail, too, and would end RocksDB's
+    /// recovery, which takes an error that comes meanwhile for its own: see [`Events::recovers`].
+    pub(crate) fn write_found_no_space(&self) {
+        self.write_failed.store(true, Ordering::SeqCst);
+    }
+
+    /// True after such a write while RocksDB's error stands.
+    pub(crate) fn recovers(&self) -> bool {
+        self.write_failed.load(Ordering::SeqCst) && self.background_error.lock().is_some()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Makes the runs: one after the other, with the time that is left, and an end in good order when
 //! the user or the system asks for one.
 
+use rustix::process::{Pid, Signal};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -114,10 +115,7 @@ fn make(
 /// Asks a run to end: it leaves a partial report and what it needs to go on.
 fn end(child: &Child) {
     // From a terminal it has been told already; once more does no harm.
-    let _ = Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
-        .stderr(Stdio::null())
-        .status();
+    let _ = rustix::process::kill_process(Pid::from_child(child), Signal::TERM);
 }
 
 /// Set once the user or the system asks for an end.

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::fake::{Fake, Faults};
 use crate::{lab, run};
 
@@ -65,21 +67,13 @@ fn wait_for_second_round(out: &Path, child: &mut Child) -> PathBuf {
     }
 }
 
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill")
-        .args([name, &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(sent.success());
-}
-
-fn goes_on_after(name: &str, status: Option<i32>) {
+fn goes_on_after(signal: Signal, status: Option<i32>) {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
     let target = format!("fjall:{}", directory.path().join("data").display());
     let mut child = start(&target, &out);
     let folder = wait_for_second_round(&out, &mut child);
-    signal(&child, name);
+    kill_process(Pid::from_child(&child), signal).unwrap();
     assert_eq!(child.wait().unwrap().code(), status);
     if status.is_some() {
         let partial = lab_kit::folder::read_result(&folder).unwrap();
@@ -119,12 +113,12 @@ fn goes_on_after(name: &str, status: Option<i32>) {
 
 #[test]
 fn a_run_that_was_asked_to_end_goes_on() {
-    goes_on_after("-TERM", Some(3));
+    goes_on_after(Signal::TERM, Some(3));
 }
 
 #[test]
 fn a_run_that_was_killed_goes_on() {
-    goes_on_after("-KILL", None);
+    goes_on_after(Signal::KILL, None);
 }
 
 #[test]

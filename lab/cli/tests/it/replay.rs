@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use lab_kit::result::ReplayResult;
 use lab_kit::result::RunResult;
 use mongodb::bson::{Document, doc};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::fake::{Fake, Faults};
 use crate::{lab, run};
@@ -20,6 +21,14 @@ struct Recorder {
     address: String,
     rest: BufReader<ChildStdout>,
     directory: tempfile::TempDir,
+}
+
+impl Drop for Recorder {
+    /// A test that has failed leaves no proxy behind, which would hold its output open.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Recorder {
@@ -55,11 +64,8 @@ impl Recorder {
     }
 
     /// Ends it; its exit status and what it said.
-    fn end(&mut self, signal: &str) -> (Option<i32>, String) {
-        Command::new("kill")
-            .args([signal, &self.child.id().to_string()])
-            .status()
-            .unwrap();
+    fn end(&mut self, signal: Signal) -> (Option<i32>, String) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
         let status = self.child.wait().unwrap().code();
         let mut said = String::new();
         self.rest.read_to_string(&mut said).unwrap();
@@ -117,7 +123,7 @@ fn recorded(more: &[&str]) -> (Fake, Recorder) {
     ];
     let ended = run("point", &recorder.address, &words);
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
-    let (status, said) = recorder.end("-TERM");
+    let (status, said) = recorder.end(Signal::TERM);
     assert_eq!(status, Some(0), "{said}");
     assert!(
         said.contains("operations and") && said.contains("not recorded: hello"),
@@ -289,7 +295,7 @@ fn fetches_follow_their_cursors_though_ids_differ() {
     let fake = Fake::start(Faults::default());
     let mut recorder = Recorder::start(&fake.uri(), &["--anonymise"]);
     read_in_batches(&recorder.address);
-    assert_eq!(recorder.end("-TERM").0, Some(0));
+    assert_eq!(recorder.end(Signal::TERM).0, Some(0));
     let second = Fake::start(Faults::default());
     let (output, out) = play(&recorder.file(), &[&second], &[]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -377,7 +383,7 @@ fn a_killed_recorder_leaves_a_file_that_is_replayed_as_far_as_it_goes() {
     read_in_batches(&recorder.address);
     // The file is brought up to date each second.
     std::thread::sleep(Duration::from_millis(2_500));
-    recorder.end("-KILL");
+    recorder.end(Signal::KILL);
     let (output, out) = play(
         &recorder.file(),
         &[&Fake::start(Faults::default())],
@@ -459,7 +465,7 @@ fn hostile_frames_pass_and_the_proxy_lives_on() {
         stream.read_to_end(&mut back).unwrap();
         assert_eq!(&back, bytes);
     }
-    let (status, said) = recorder.end("-TERM");
+    let (status, said) = recorder.end(Signal::TERM);
     assert_eq!(status, Some(0), "{said}");
     assert!(
         said.contains("streams that are no messages")
@@ -494,10 +500,7 @@ fn an_interrupted_replay_reports_what_it_saw() {
         "a replay at a twentieth of the pace takes longer"
     );
     let begun = Instant::now();
-    Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
-        .status()
-        .unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(3));
     assert!(begun.elapsed() < Duration::from_secs(8));
     let (result, replay) = only(out.path());
