@@ -129,6 +129,8 @@ fn writes_until_it_is_killed() {
         return;
     };
     let engine = open(&config(Path::new(&path))).unwrap();
+    let acknowledged = Path::new(&path).with_extension("acknowledged");
+    let next = acknowledged.with_extension("next");
     let first = (0..).find(|n| !has(&engine, *n)).unwrap();
     for n in first.. {
         // Both must survive the death of a process.
@@ -138,11 +140,9 @@ fn writes_until_it_is_killed() {
             Durability::Buffered
         };
         put(&engine, n, durability);
-        fs::write(
-            Path::new(&path).with_extension("acknowledged"),
-            n.to_string(),
-        )
-        .unwrap();
+        // Whole or not at all: the end may come between emptying a file and writing to it.
+        fs::write(&next, n.to_string()).unwrap();
+        fs::rename(&next, &acknowledged).unwrap();
     }
 }
 
