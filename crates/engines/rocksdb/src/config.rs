@@ -220,6 +220,7 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
 
 fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped) -> Options {
     let base = Options::default().get_options_from_string(unlisted(table));
+    debug_assert!(base.is_ok(), "RocksDB does not know {}", unlisted(table));
     let mut opts = base.unwrap_or_default();
     opts.set_write_buffer_size(config.memtable_bytes(table));
     opts.set_max_write_buffer_number(Config::MEMTABLES_MAX);

@@ -377,7 +377,7 @@ impl Engine for WiredTigerEngine {
         };
         // What cannot be read is left out.
         let _ = session.statistics(None, &mut |name, value| {
-            let found = FIGURES.iter().find(|(theirs, _)| *theirs == name);
+            let found = METRICS.iter().find(|(theirs, _)| *theirs == name);
             if let Some((_, own)) = found {
                 sink(own, value);
             }
@@ -437,7 +437,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// WiredTiger's names and ours.
-const FIGURES: &[(&str, &str)] = &[
+const METRICS: &[(&str, &str)] = &[
     ("cache: bytes currently in the cache", "cache_bytes"),
     ("cache: maximum bytes configured", "cache_max_bytes"),
     (

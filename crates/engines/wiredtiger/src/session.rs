@@ -238,7 +238,7 @@ impl Session {
         self.pool.check("a checkpoint", status)
     }
 
-    /// Figures by the engine's own names.
+    /// Metrics by the engine's own names.
     pub(crate) fn statistics(
         &self,
         table: Option<Table>,

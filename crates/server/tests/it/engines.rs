@@ -45,13 +45,13 @@ fn killed(engine: &str, data: &Path, file: &Path, round: i32) {
     let named = status.doc().field("storageEngine").as_doc().unwrap();
     assert_eq!(named.field("name").as_str(), Some(engine));
     assert_eq!(named.field("persistent").as_bool(), Some(true));
-    let figures = status
+    let metrics = status
         .doc()
         .field("quarry")
         .as_doc()
         .unwrap()
         .field("engine");
-    assert!(figures.as_doc().unwrap().iter().count() > 5, "{figures:?}");
+    assert!(metrics.as_doc().unwrap().iter().count() > 5, "{metrics:?}");
     if round == 0 {
         let index = doc! { "createIndexes": "c", "indexes": [
             { "key": { "n": 1i32 }, "name": "n", "unique": true },
