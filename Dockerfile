@@ -9,7 +9,7 @@ COPY .cargo .cargo
 ENV QUARRY_CACHE=/cache PCRE2_SYS_STATIC=1
 RUN scripts/natives.sh
 COPY . .
-RUN cargo build --release --locked -p quarry-server \
+RUN cargo build --release --locked -p quarry-server --features tikv \
     && cp target/release/quarry /usr/local/bin/quarry
 
 FROM debian:bookworm-slim

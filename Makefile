@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench clean
+.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -27,7 +27,7 @@ setup: ## install what is missing: Debian packages, Rust toolchain
 	@scripts/setup.sh build
 
 build: setup ## build the server in release
-	@$(natives) && cargo build --release --locked -p quarry-server
+	@$(natives) && cargo build --release --locked -p quarry-server --features tikv
 
 serve: build ## build and start the server
 	@mkdir -p "$(DBPATH)"
@@ -74,11 +74,14 @@ fresh-root: ## both commands in a new Debian root with nothing in it (needs root
 	@scripts/fresh-root.sh $(if $(WITH),--with "$(WITH)") $(if $(ONLY),--only "$(ONLY)") $(if $(LOG),--log "$(LOG)")
 
 soak-ddl: build ## DDL beside reads and writes, kill -9, late and failing flushes, 20 minutes on one directory (MINUTES=20)
-	@cargo build --release --locked -p quarry-engine-rocksdb --example idents
+	@cargo build --release --locked -p quarry-server --example idents
 	@QUARRY_IDENTS="$(target)/release/examples/idents" tests/server/run.sh soak-ddl "$$(( $(or $(MINUTES),20) * 60 ))"
 
 soak-transactions: build ## concurrent transactions, kill -9 every 30 s, a check of isolation and of a change stream (MINUTES=10)
 	@tests/server/run.sh transactions "$$(( $(or $(MINUTES),10) * 60 ))" 30
+
+cluster: build ## PD, three stores, a server and one that stands by on loopback (builds PD and a store for tests by Go, once)
+	@scripts/cluster.sh build && PORT="$(PORT)" scripts/cluster.sh serve "$(target)/release/quarry"
 
 example: build ## load this machine's Debian package index and check every answer
 	@examples/debian-packages/run.sh

@@ -13,7 +13,7 @@ fail() { echo "release: $*" >&2; exit 1; }
 scripts/natives.sh
 # PCRE2 is linked in, whatever this machine has installed. Random numbers come from the system call: a static binary cannot look
 # for the function at run time, and the file it would read instead is not everywhere.
-PCRE2_SYS_STATIC=1 cargo build --release --locked -p quarry-server --target $triple \
+PCRE2_SYS_STATIC=1 cargo build --release --locked -p quarry-server --features tikv --target $triple \
   --config "target.$triple.rustflags=['-Ctarget-feature=+crt-static', '--cfg', 'getrandom_backend=\"linux_getrandom\"']"
 built=$target/$triple/release/quarry
 needed=$(readelf -d "$built" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')

@@ -6,7 +6,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 export CARGO_TERM_PROGRESS_WHEN=never
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+beside=
+trap '[ -z "$beside" ] || kill -- "-$beside" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 
 step() {
   local name=$1 began=$SECONDS
@@ -14,6 +15,26 @@ step() {
   echo "== $name"
   "$@" 2>&1 | tee -a "$scratch/said" || { echo "test: FAILED in step '$name' after $((SECONDS - began)) s" >&2; exit 1; }
   echo "== $name: $((SECONDS - began)) s"
+}
+
+# A step that mostly waits runs beside the next ones; `join` shows what it said, and ends the run if it failed.
+start() {
+  local name=$1
+  shift
+  set -m
+  (SECONDS=0; status=0; "$@" || status=$?; echo "$SECONDS" >"$scratch/beside.seconds"; exit "$status") >"$scratch/beside.log" 2>&1 &
+  beside=$!
+  set +m
+  echo "== $name: runs beside the next steps"
+}
+
+join() {
+  local name=$1 status=0
+  wait "$beside" || status=$?
+  beside=
+  tee -a "$scratch/said" <"$scratch/beside.log"
+  [ "$status" = 0 ] || { echo "test: FAILED in step '$name'" >&2; exit 1; }
+  echo "== $name: $(cat "$scratch/beside.seconds") s"
 }
 
 skip() { echo "$1: skipped, $2" | tee -a "$scratch/said"; }
@@ -53,10 +74,12 @@ else
   skip clippy "it is not installed"
 fi
 QUARRY_BIN=$scratch/quarry step "client smokes" tests/clients/run.sh python node mongosh
-QUARRY_BIN=$scratch/quarry step "pymongo suite" env QUARRY_BIN="$scratch/quarry" tests/clients/pymongo-suite/run.sh
+start "pymongo suite" env QUARRY_BIN="$scratch/quarry" tests/clients/pymongo-suite/run.sh
 cp "${CARGO_TARGET_DIR:-target}/debug/examples/idents" "$scratch/idents"
 QUARRY_BIN=$scratch/quarry QUARRY_IDENTS=$scratch/idents step "server tests" tests/server/run.sh
+join "pymongo suite"
 step "workloads of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/run.sh
+step "map of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/map.sh
 step "examples of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/examples.sh
 QUARRY_BIN=$scratch/quarry step "Debian example" examples/debian-packages/run.sh
 # With --workspace, other crates keep their features: only the store and the scheduler are compiled again.

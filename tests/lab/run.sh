@@ -36,7 +36,7 @@ try_out() {
 }
 
 # Transactions and change streams want a member of a replica set.
-set=" trx tpcc linkbench backup "
+set=" trx tpcc linkbench backup fan-out "
 start_server "$scratch/data" --memory 512M --standalone
 address=(--target "mongodb://$ADDRESS")
 for name in "${names[@]}"; do

@@ -2,7 +2,7 @@
 
 kill: every write is acknowledged with {j: true}; nothing acknowledged may be missing after a restart. Every third round the server is
 killed again while it recovers. The operating system survives kill -9 and with it all that was written.
-power: the same, and before the restart all is cut away that no finished sync covered.
+power: the same, and before the restart what no finished sync covered is taken from the files (power.py).
 term: writes are acknowledged without {j: true}; SIGTERM ends with status 0 and nothing acknowledged is missing.
 """
 
@@ -84,7 +84,7 @@ def main(how, rounds):
             opened += unanswered
         server.stop()
     acknowledged = sum(ledger.acknowledged for ledger in ledgers)
-    ends = {"kill": "", "power": f", {taken} bytes without a sync cut away", "term": f", longest stop {stop_s_max:.2f} s"}[how]
+    ends = {"kill": "", "power": f", {taken} bytes without a sync taken", "term": f", longest stop {stop_s_max:.2f} s"}[how]
     say(
         f"crash {how}: {rounds} rounds, {acknowledged} acknowledged operations, none lost ({ledgers[-1].acknowledged} updates of many); "
         f"{opened} documents in open operations, each before or after; {documents} documents in {collections} collections, "

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, stream, start, journal, disk, hostile, queries, collections, waiting, transactions, soak-ddl, engines. QUARRY_BIN names the binary; without it the release build is taken.
-# QUARRY_SEED repeats a run's choices. QUARRY_IDENTS names the example `idents` of the engine, for soak-ddl to look for leaked keys.
+# Names: kill, power, term, stream, start, journal, disk, hostile, queries, collections, waiting, transactions, soak-ddl, engines, tikv. QUARRY_BIN names the binary; without it the release build is taken.
+# QUARRY_SEED repeats a run's choices. QUARRY_IDENTS names the server's example `idents`, for soak-ddl to look for leaked keys.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -12,7 +12,7 @@ export QUARRY_BIN=${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry
 python_with_pymongo
 export PYTHONDONTWRITEBYTECODE=1
 
-# Every other engine that is present: kill -9, SIGTERM, change streams, bad starts, transactions, DDL.
+# Every other engine that is present: kill -9, loss of power, SIGTERM, change streams, bad starts, transactions, DDL.
 engines() {
   local engine seconds=${1:-20}
   for engine in lmdb wiredTiger; do
@@ -22,6 +22,7 @@ engines() {
     fi
     export QUARRY_ENGINE=$engine
     "$PYTHON" "$here/crash.py" kill 3
+    "$PYTHON" "$here/crash.py" power 3
     "$PYTHON" "$here/crash.py" term 2
     "$PYTHON" "$here/stream.py" 3
     "$PYTHON" "$here/bad_start.py"
@@ -53,7 +54,8 @@ run() {
       ;;
     soak-ddl) "$PYTHON" "$here/soak_ddl.py" "${1:-20}" ;;
     engines) engines "$@" ;;
-    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines" ;;
+    tikv) "$PYTHON" "$here/tikv.py" "$@" ;;
+    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines tikv" ;;
   esac
 }
 
@@ -61,8 +63,9 @@ if [ $# -gt 0 ]; then
   run "$@"
   exit
 fi
-for name in kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines; do
+for name in kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines tikv; do
   began=$SECONDS
-  run "$name" || fail "server test '$name' FAILED"
+  # A process of its own: under `||` bash goes on after a failing command.
+  bash "$here/run.sh" "$name" || fail "server test '$name' FAILED"
   echo "server: $name passed in $((SECONDS - began)) s"
 done

@@ -156,7 +156,7 @@ def keys_left(dbpath):
     program = os.environ.get("QUARRY_IDENTS")
     if not program:
         return None
-    listed = subprocess.run([program, dbpath], check=True, capture_output=True, text=True).stdout.splitlines()
+    listed = subprocess.run([program, ENGINE or "rocksdb", dbpath], check=True, capture_output=True, text=True).stdout.splitlines()
     # Rows of the catalog, counters, multikey and order marks, records of drops; other rows of meta stay.
     return [line for line in listed if line.split()[0] != "meta" or line.split()[1] in "cnmod"]
 

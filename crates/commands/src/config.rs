@@ -12,6 +12,8 @@ pub struct Config {
     pub replica_set: Option<String>,
     /// `host:port` clients reach us at.
     pub host: String,
+    /// Other servers that clients should try when this one is gone, `host:port`.
+    pub successors: Vec<String>,
     /// Command line, for `getCmdLineOpts`.
     pub argv: Vec<String>,
     /// Parsed options, for `getCmdLineOpts`.
@@ -39,6 +41,7 @@ impl Default for Config {
         Config {
             replica_set: Some("rs0".to_owned()),
             host: "localhost:27017".to_owned(),
+            successors: Vec::new(),
             argv: vec!["quarry".to_owned()],
             parsed: DocBuf::new(),
             compressors: vec!["zstd", "zlib", "snappy"],

@@ -5,7 +5,7 @@ use crate::dispatch::interrupt;
 use crate::matcher::{CheckedCollation, Matcher};
 use model::path::PathPart;
 use model::{Doc, FieldPath, Namespace, Result, Value};
-use operators::filter::{check_on_plane, check_on_sphere};
+use operators::filter::{Surface, check_on_plane, check_on_sphere, is_point_cell, stored_cells};
 use operators::text::TextSpec;
 use query::collation::collator;
 use std::any::Any;
@@ -89,16 +89,12 @@ impl Hooks for StoreHooks {
     }
 
     fn places(&self, index: Doc<'_>) -> Option<Arc<dyn Places>> {
-        let number = |name: &str, default: f64| index.field(name).as_f64().unwrap_or(default);
         let key = index.field("key").as_doc()?;
-        let fields = key.iter().filter_map(|(path, v)| match v.as_str() {
-            Some("2dsphere") => Some((FieldPath::new(path), true)),
-            Some("2d") => Some((FieldPath::new(path), false)),
-            _ => None,
-        });
+        let fields = key
+            .iter()
+            .filter_map(|(path, v)| Some((FieldPath::new(path), Surface::of(index, v.as_str()?)?)));
         Some(Arc::new(IndexPlaces {
             fields: fields.collect(),
-            bounds: (number("min", -180.0), number("max", 180.0)),
         }))
     }
 
@@ -126,23 +122,31 @@ impl Terms for IndexTerms {
 
 /// The fields of a geospatial index, for the store.
 struct IndexPlaces {
-    /// And whether they are on the sphere.
-    fields: Vec<(FieldPath, bool)>,
-    /// Of numbers on the plane.
-    bounds: (f64, f64),
+    fields: Vec<(FieldPath, Surface)>,
 }
 
 impl Places for IndexPlaces {
     fn check(&self, doc: Doc<'_>) -> Result<()> {
-        self.fields.iter().try_for_each(|(path, on_sphere)| {
-            each_value(Value::Document(doc), path.parts(), &mut |v| {
-                if *on_sphere {
-                    check_on_sphere(v, doc)
-                } else {
-                    check_on_plane(v, self.bounds)
-                }
+        self.fields.iter().try_for_each(|(path, on)| {
+            each_value(Value::Document(doc), path.parts(), &mut |v| match on {
+                Surface::Sphere => check_on_sphere(v, doc),
+                Surface::Plane(min, max) => check_on_plane(v, (*min, *max)),
             })
         })
+    }
+
+    fn cells(&self, path: &str, doc: Doc<'_>, out: &mut Vec<u64>) {
+        for (path, on) in self.fields.iter().filter(|(p, _)| p.as_str() == path) {
+            // What is shown never fails.
+            let _ = each_value(Value::Document(doc), path.parts(), &mut |v| {
+                stored_cells(v, *on, out);
+                Ok(())
+            });
+        }
+    }
+
+    fn is_point(&self, cell: u64) -> bool {
+        is_point_cell(cell)
     }
 }
 

@@ -58,6 +58,7 @@ impl Find {
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: self.view.as_ref(),
             allowed: self.allowed.as_ref(),
+            near: None,
         }
     }
 

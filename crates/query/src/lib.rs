@@ -10,7 +10,6 @@ pub mod examined;
 pub mod exec;
 pub mod explain;
 pub mod find;
-pub mod near;
 mod path;
 pub mod pipeline;
 pub mod plan;

@@ -4,11 +4,13 @@
 mod audit;
 mod logging;
 mod security;
+mod tikv;
 mod tls;
 
 pub use audit::{AuditArgs, Auditing};
 pub use logging::{LogArgs, Logging};
 pub use security::SecurityArgs;
+pub use tikv::{Tikv, TikvArgs};
 
 use crate::engines::{EngineOptions, NAMES};
 use crate::net::TlsMode;
@@ -22,6 +24,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use tikv::TikvSection;
 use tls::{TlsSection, tls};
 
 pub use tls::TlsArgs;
@@ -54,12 +57,15 @@ pub struct ServeArgs {
     /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// Storage engine: rocksdb, lmdb, wiredTiger or memory [default: rocksdb]
+    /// Storage engine: rocksdb, lmdb, wiredTiger, tikv or memory [default: rocksdb]
     #[arg(long = "storageEngine", value_name = "NAME")]
     pub storage_engine: Option<String>,
     /// Where WiredTiger is.
     #[command(flatten)]
     pub wiredtiger: WiredTigerArgs,
+    /// Where TiKV is.
+    #[command(flatten)]
+    pub tikv: TikvArgs,
     /// Longest time a commit stays out of the durable journal, in milliseconds (1 to 500) [default:
     /// 100]
     #[arg(long = "journalCommitInterval", value_name = "MS")]
@@ -123,6 +129,15 @@ pub struct WiredTigerArgs {
     /// Directory of WiredTiger's header [default: where the C compiler looks]
     #[arg(long = "wiredTigerInclude", value_name = "DIR")]
     pub wiredtiger_include: Option<String>,
+}
+
+impl WiredTigerArgs {
+    fn or(&self, library: Option<String>, include: Option<String>) -> WiredTigerArgs {
+        WiredTigerArgs {
+            wiredtiger_library: self.wiredtiger_library.clone().or(library),
+            wiredtiger_include: self.wiredtiger_include.clone().or(include),
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -205,6 +220,7 @@ struct Own {
     wiredtiger_library: Option<String>,
     #[serde(rename = "wiredTigerInclude")]
     wiredtiger_include: Option<String>,
+    tikv: TikvSection,
 }
 
 /// What the server runs with.
@@ -222,6 +238,7 @@ pub struct Settings {
     pub memory_bytes: u64,
     pub storage_engine: String,
     pub wiredtiger: WiredTigerArgs,
+    pub tikv: Tikv,
     pub journal_commit_interval_ms: u64,
     pub repair: bool,
     /// JavaScript runs.
@@ -279,7 +296,7 @@ impl Settings {
             .network_message_compressors
             .clone()
             .or(file.net.compression.compressors);
-        let engine = args.storage_engine.clone().or(file.storage.engine);
+        let engine = known_engine(args.storage_engine.clone().or(file.storage.engine))?;
         let path = args.dbpath.clone().or(file.storage.db_path);
         let addresses = args.bind_ip.clone().or(file.net.bind_ip);
         let set = args.repl_set.clone().or(file.replication.repl_set_name);
@@ -316,13 +333,12 @@ impl Settings {
             replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
             oplog_bytes: oplog_bytes(args.oplog_size.or(file.replication.oplog_size_mb))?,
             memory_bytes,
-            storage_engine: known_engine(engine)?,
-            wiredtiger: WiredTigerArgs {
-                wiredtiger_library: (args.wiredtiger.wiredtiger_library.clone())
-                    .or(file.quarry.wiredtiger_library),
-                wiredtiger_include: (args.wiredtiger.wiredtiger_include.clone())
-                    .or(file.quarry.wiredtiger_include),
-            },
+            tikv: Tikv::of(&engine, &args.tikv, file.quarry.tikv)?,
+            storage_engine: engine,
+            wiredtiger: (args.wiredtiger).or(
+                file.quarry.wiredtiger_library,
+                file.quarry.wiredtiger_include,
+            ),
             journal_commit_interval_ms: interval,
             repair: args.repair || file.storage.repair,
             scripting: !args.noscripting && file.security.javascript_enabled.unwrap_or(true),
@@ -346,7 +362,13 @@ impl Settings {
             key_file: self.encryption_key_file.as_deref(),
             wiredtiger_library: self.wiredtiger.wiredtiger_library.as_deref(),
             wiredtiger_include: self.wiredtiger.wiredtiger_include.as_deref(),
+            tikv: Some(self.tikv.cluster()),
         }
+    }
+
+    /// Whether the data lies in a directory of this machine.
+    pub fn has_directory(&self) -> bool {
+        !matches!(self.storage_engine.as_str(), "memory" | "tikv")
     }
 
     /// As `getCmdLineOpts` shows them.
@@ -456,8 +478,12 @@ fn known_compressors(given: Option<&str>) -> Result<Vec<String>, String> {
 fn known_engine(given: Option<String>) -> Result<String, String> {
     let engine = given.unwrap_or_else(|| "rocksdb".to_owned());
     if !NAMES.contains(&engine.as_str()) {
+        let advice = match engine.as_str() {
+            "tikv" => "; build it with --features tikv",
+            _ => "",
+        };
         return Err(format!(
-            "unknown storage engine {engine}; this build has {}",
+            "unknown storage engine {engine}; this build has {}{advice}",
             NAMES.join(" and ")
         ));
     }

@@ -5,7 +5,12 @@ use cipher::DataKey;
 use cipher::MasterKey;
 use std::path::Path;
 use std::sync::Arc;
-#[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "wiredtiger"))]
+#[cfg(any(
+    feature = "rocksdb",
+    feature = "lmdb",
+    feature = "wiredtiger",
+    feature = "tikv"
+))]
 use storage::StorageError;
 use storage::{Engine, MemoryEngine};
 
@@ -17,6 +22,8 @@ pub const NAMES: &[&str] = &[
     "lmdb",
     #[cfg(feature = "wiredtiger")]
     "wiredTiger",
+    #[cfg(feature = "tikv")]
+    "tikv",
     "memory",
 ];
 
@@ -39,6 +46,21 @@ pub struct EngineOptions<'a> {
     pub wiredtiger_library: Option<&'a str>,
     /// Directory of its header; the compiler's own places when it is not named.
     pub wiredtiger_include: Option<&'a str>,
+    /// The cluster, for the engine that lies in one.
+    pub tikv: Option<Cluster<'a>>,
+}
+
+/// A database in a cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Cluster<'a> {
+    /// Addresses of its placement drivers.
+    pub pd: &'a [String],
+    /// Name of the database.
+    pub prefix: &'a str,
+    /// Wait while another server holds it.
+    pub standby: bool,
+    /// Seconds that old versions are kept; 0 leaves them to somebody else.
+    pub keep_seconds: u64,
 }
 
 /// An engine that is open.
@@ -79,6 +101,8 @@ pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
         "lmdb" => open_lmdb(options),
         #[cfg(feature = "wiredtiger")]
         "wiredTiger" => open_wiredtiger(options),
+        #[cfg(feature = "tikv")]
+        "tikv" => open_tikv(options),
         "memory" => Ok(Opened::plain(MemoryEngine::new())),
         other => Err(format!(
             "unknown storage engine {other}; this build has {}",
@@ -238,6 +262,60 @@ fn open_wiredtiger(options: &EngineOptions<'_>) -> Result<Opened, String> {
             ..Opened::plain(engine)
         }),
         Err(e) => Err(advice(&e, &options.path.display().to_string())),
+    }
+}
+
+/// Opens a database in a cluster; while another server holds it a standby waits, until this process
+/// is told to end.
+#[cfg(feature = "tikv")]
+fn open_tikv(options: &EngineOptions<'_>) -> Result<Opened, String> {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    if options.repair {
+        return Err("--repair is for the journal of rocksdb; tikv has none here".to_owned());
+    }
+    let tikv = options.tikv.ok_or("storage engine tikv needs --tikvPd")?;
+    let mut config = engine_tikv::Config::at(tikv.pd.to_vec(), tikv.prefix);
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    config.name = format!("process {} of {host}", std::process::id());
+    let seconds = Some(tikv.keep_seconds).filter(|s| *s > 0);
+    config.keep_versions = seconds.map(std::time::Duration::from_secs);
+    if tikv.standby {
+        let told = Arc::new(AtomicBool::new(false));
+        for signal in [
+            signal_hook::consts::SIGTERM,
+            signal_hook::consts::SIGINT,
+            signal_hook::consts::SIGHUP,
+        ] {
+            signal_hook::flag::register(signal, Arc::clone(&told))
+                .map_err(|e| format!("cannot wait for signals: {e}"))?;
+        }
+        config.standby = Some(told);
+    }
+    let ended = config.standby.clone();
+    let ended = || ended.is_some_and(|told| told.load(Ordering::Relaxed));
+    match engine_tikv::TikvEngine::open(&config) {
+        Ok(engine) => Ok(Opened {
+            remark: Some(format!(
+                "tikv is {} of the cluster at {}; this server is the only one on it, and every \
+                 commit is durable, whatever write concern asks for",
+                tikv.prefix,
+                tikv.pd.join(",")
+            )),
+            ..Opened::plain(engine)
+        }),
+        Err(StorageError::Locked { .. }) if ended() => {
+            Err("ended while another server held the database".to_owned())
+        }
+        Err(e @ StorageError::Locked { .. }) => Err(format!(
+            "{e}; stop that server, start this one with --tikvStandby to take over when it is \
+             gone, or choose another --tikvPrefix"
+        )),
+        Err(e) => {
+            let cause = std::error::Error::source(&e).map(|c| format!(" ({c})"));
+            let (pd, cause) = (tikv.pd.join(","), cause.unwrap_or_default());
+            Err(format!("cannot open {} at {pd}: {e}{cause}", tikv.prefix))
+        }
     }
 }
 

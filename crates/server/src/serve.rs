@@ -121,7 +121,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         process::leave_terminal();
     }
     let mut signals = signals()?;
-    if settings.storage_engine != "memory" {
+    if settings.has_directory() {
         prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
     }
     let opened = engines::open(&settings.engine()).map_err(fail(CODE_DATA))?;
@@ -162,7 +162,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     let network = move || asked().map(shown).unwrap_or_default();
     // Nobody else sets it.
     let _ = service.state.network.set(Box::new(network));
-    if service.engine_persistent() {
+    if settings.has_directory() {
         let path = settings.dbpath.clone();
         let disk = move || disk_bytes(&path);
         let _ = service.state.disk_bytes.set(Box::new(disk));
@@ -431,6 +431,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
             host.map_or("localhost", String::as_str),
             settings.port
         ),
+        successors: settings.tikv.servers.clone(),
         argv: std::env::args().collect(),
         parsed: settings.parsed(),
         compressors: known
@@ -493,10 +494,10 @@ fn announce(settings: &Settings, server: &Server<CommandHandler>, remark: Option
         "quarry {}: listening on {}, data in {}, memory {} MiB, {}",
         env!("CARGO_PKG_VERSION"),
         addresses.join(" "),
-        if settings.storage_engine == "memory" {
-            "memory".to_owned()
-        } else {
+        if settings.has_directory() {
             settings.dbpath.display().to_string()
+        } else {
+            settings.storage_engine.clone()
         },
         settings.memory_bytes >> 20,
         settings

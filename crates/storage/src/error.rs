@@ -82,6 +82,14 @@ pub enum StorageError {
     /// A passing trouble (overload, timeout); the same call may work in a moment.
     #[error("storage is busy: {0}")]
     Busy(String),
+    /// A snapshot or a cursor is older than the engine keeps versions of what was overwritten.
+    #[error("the state read from is {age_s} s old, the storage engine keeps it for {kept_s} s")]
+    SnapshotTooOld {
+        /// Seconds since it was taken.
+        age_s: u64,
+        /// Seconds it may be read.
+        kept_s: u64,
+    },
     /// At open: another process holds the directory.
     #[error("data directory {path} is in use by another process")]
     Locked {
@@ -138,6 +146,7 @@ impl StorageError {
             | Self::Closed
             | Self::Unsupported(_)
             | Self::Busy(_)
+            | Self::SnapshotTooOld { .. }
             | Self::Locked { .. }
             | Self::ForeignDirectory { .. }
             | Self::JournalDamaged { .. }

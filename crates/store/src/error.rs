@@ -14,6 +14,7 @@ pub fn storage(e: StorageError) -> MongoError {
         StorageError::ReadOnly { .. } => code::NOT_WRITABLE_PRIMARY,
         StorageError::Closed => code::INTERRUPTED_AT_SHUTDOWN,
         StorageError::Unsupported(_) => code::COMMAND_NOT_SUPPORTED,
+        StorageError::SnapshotTooOld { .. } => code::SNAPSHOT_TOO_OLD,
         StorageError::Busy(_) => code::LOCK_TIMEOUT,
         StorageError::Locked { .. } => code::DB_PATH_IN_USE,
         StorageError::ForeignDirectory { .. } | StorageError::NewerFormat { .. } => {

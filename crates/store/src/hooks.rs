@@ -22,13 +22,20 @@ pub trait Terms: Send + Sync {
     fn same(&self, old: Doc<'_>, new: Doc<'_>) -> bool;
 }
 
-/// What a geospatial index demands of the fields it is on.
+/// What a geospatial index demands of the fields it is on, and where their places are.
 pub trait Places: Send + Sync {
     /// Checks a document that is written.
     ///
     /// # Errors
     /// Why the index cannot hold it.
     fn check(&self, doc: Doc<'_>) -> Result<()>;
+
+    /// Appends the cells of what a document has at the path of a field with places; none when that
+    /// is no place.
+    fn cells(&self, path: &str, doc: Doc<'_>, out: &mut Vec<u64>);
+
+    /// Whether a cell is that of a point: then no other cell holds it.
+    fn is_point(&self, cell: u64) -> bool;
 }
 
 /// Compilers the store calls; implemented above it.

@@ -34,10 +34,11 @@ pub use format::diff::{Paths, Set, Touched, apply as apply_diff};
 pub use format::record::Header;
 pub use gate::{Closed, Closing, Entered, Gate};
 pub use hooks::{Hooks, NoHooks, Places, Predicate, Terms};
-pub use index::text::TextPart;
-pub use index::{FieldKind, Index, IndexField, KeyInterval};
+pub use index::{
+    Coverage, FieldKind, Index, IndexField, KeyInterval, TextPart, WildcardPart, encode_cell,
+};
 pub use log::{Concerned, EachEntryOfLog, Log, LogReader, LogSettings, Read, Waker, Waking, Watch};
-pub use released::Registered;
+pub use released::{Registered, take_waited_us};
 pub use store::{CollectionEntry, Store};
 pub use validate::Validation;
 pub use view::ReadView;

@@ -178,7 +178,7 @@ impl Collection {
             v.errors.push(format!("document at {key:02x?}: {e}"));
         }
         let id = doc.field("_id");
-        if state.capped && !self.has_place(key, header.insert_seq)? {
+        if state.capped.is_some() && !self.has_place(key, header.insert_seq)? {
             v.errors
                 .push(format!("the order of a capped collection lacks _id {id:?}"));
         }

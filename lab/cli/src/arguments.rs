@@ -41,6 +41,8 @@ pub(crate) enum Command {
         /// How much
         bytes: u64,
     },
+    /// Tell a lab on another machine what a process of this one uses: run --agent
+    Agent(crate::agent::AgentArguments),
     /// List workloads and presets
     List,
     /// Draw report.html of a run again, or one page for several runs

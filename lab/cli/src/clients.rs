@@ -78,6 +78,11 @@ impl Control {
         self.stop.load(Ordering::Acquire)
     }
 
+    /// Whether the measured work has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
     /// Why it ended early.
     pub(crate) fn reason(&self) -> Option<String> {
         lock(&self.reason).clone()
@@ -223,6 +228,10 @@ impl<S: Session> Client<S> {
 
     fn begin_call(&self, timing: Timing) {
         let (effect, schedule) = (self.work.in_flight(), self.schedule);
+        let sent = self.counters.sent.as_ref();
+        if let Some(sent) = sent.and_then(|sent| sent.get(self.number)) {
+            lock(sent).push(timing.sent);
+        }
         self.share(|unfinished| {
             unfinished.effect = effect;
             unfinished.sent = Some(timing.sent);

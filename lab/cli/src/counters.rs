@@ -122,6 +122,8 @@ pub(crate) struct RoleCounters {
     /// What the first call that failed was answered.
     pub(crate) first_failure: OnceLock<String>,
     pub(crate) client_summaries: Mutex<Vec<ClientSummary>>,
+    /// When each client sent its statements, for those who see their events.
+    pub(crate) sent: Option<Vec<Mutex<Vec<Instant>>>>,
 }
 
 /// Counts of the whole step.
@@ -167,6 +169,7 @@ impl RoleCounters {
         is_background: bool,
         has_schedule: bool,
         operation: Operation,
+        keeps_sent: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
             windows: (0..clients.min(WINDOWS_MAX))
@@ -179,6 +182,7 @@ impl RoleCounters {
             errors: Mutex::default(),
             first_failure: OnceLock::new(),
             client_summaries: Mutex::default(),
+            sent: keeps_sent.then(|| (0..clients).map(|_| Mutex::default()).collect()),
         })
     }
 
@@ -213,6 +217,12 @@ impl RoleCounters {
             out.effect.add(&lock(unfinished).effect);
         }
         out
+    }
+
+    /// Rows that were acknowledged as inserted so far.
+    pub(crate) fn inserted(&self) -> u64 {
+        let windows = self.windows.iter();
+        windows.map(|window| lock(window).effect.inserted).sum()
     }
 
     /// The time that the oldest call under way has waited for its reply.

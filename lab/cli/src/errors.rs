@@ -109,6 +109,9 @@ pub(crate) enum LabError {
         /// Its folder.
         folder: PathBuf,
     },
+    /// An agent that cannot be used, or cannot listen.
+    #[error("agent {0}")]
+    Agent(String),
     /// The machine lacks something.
     #[error("cannot start: {0}")]
     Machine(#[from] std::io::Error),

@@ -5,6 +5,7 @@
 //! records and draws, `metrics` samples.
 
 mod address;
+mod agent;
 mod arguments;
 mod claims;
 mod clients;
@@ -72,6 +73,7 @@ fn execute(command: Command) -> Result<(), LabError> {
         Command::Resume { folder, target } => resume(&folder, target),
         Command::Target { server } => serve::serve(&server),
         Command::Balloon { bytes } => limit::balloon(bytes),
+        Command::Agent(arguments) => agent::run(&arguments),
         Command::List => list::run(),
         Command::Report(arguments) => compare::report(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),

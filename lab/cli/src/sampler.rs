@@ -15,6 +15,7 @@ use metrics::{
     ThrottleSampler,
 };
 
+use crate::agent::{Agent, AgentProcess};
 use crate::clients::Control;
 use crate::counters::{Completions, RoleCounters, lock};
 use crate::progress::Progress;
@@ -28,7 +29,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// What is sampled besides the clients.
 #[derive(Debug)]
 pub(crate) struct Instruments {
-    server: Option<(ProcessSampler, ProcessSample)>,
+    server: Option<(Watched, ProcessSample)>,
+    agent: Option<Agent>,
     client: (ProcessSampler, ProcessSample),
     disk: Option<(DiskSampler, DiskSample)>,
     host: HostCpu,
@@ -41,10 +43,41 @@ pub(crate) struct Instruments {
     pub(crate) server_lost: Option<String>,
 }
 
-fn watched(pid: Option<u32>) -> Option<(ProcessSampler, ProcessSample)> {
+/// The server's process.
+#[derive(Debug)]
+enum Watched {
+    Here(ProcessSampler),
+    ByAgent(AgentProcess),
+}
+
+impl Watched {
+    fn sample(&mut self) -> std::io::Result<ProcessSample> {
+        match self {
+            Self::Here(sampler) => sampler.sample(),
+            Self::ByAgent(process) => process.sample(),
+        }
+    }
+
+    /// Its number, if it is one of this machine.
+    fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Here(sampler) => Some(sampler.pid()),
+            Self::ByAgent(_) => None,
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Here(sampler) => format!("process {}", sampler.pid()),
+            Self::ByAgent(process) => process.name(),
+        }
+    }
+}
+
+fn watched(pid: Option<u32>) -> Option<(Watched, ProcessSample)> {
     let mut sampler = ProcessSampler::new(pid?).ok()?;
     let first = sampler.sample().ok()?;
-    Some((sampler, first))
+    Some((Watched::Here(sampler), first))
 }
 
 fn throttled(pid: Option<u32>) -> Option<(ThrottleSampler, u64)> {
@@ -64,6 +97,7 @@ impl Instruments {
         let disk = disk.and_then(|sampler| sampler.sample().ok().map(|first| (sampler, first)));
         Ok(Self {
             server: watched(pid),
+            agent: None,
             client: (own, first),
             disk,
             host: HostCpu::sample()?,
@@ -76,15 +110,33 @@ impl Instruments {
         })
     }
 
+    /// Watches the server by an agent on its machine; its device and directory are not seen.
+    pub(crate) fn watch_by_agent(&mut self, mut process: AgentProcess) -> std::io::Result<()> {
+        let first = process.sample()?;
+        self.agent = Some(process.agent().clone());
+        self.server = Some((Watched::ByAgent(process), first));
+        (self.disk, self.throttle, self.data) = (None, None, None);
+        self.slow_sampler = SlowSampler::start(None, None);
+        Ok(())
+    }
+
     /// Watches another process from now on: the target was restarted.
     pub(crate) fn watch_process(&mut self, pid: Option<u32>) {
+        if let Some(agent) = &self.agent {
+            let process = agent.open().ok();
+            self.server = process.and_then(|mut process| {
+                let first = process.sample().ok()?;
+                Some((Watched::ByAgent(process), first))
+            });
+            return;
+        }
         (self.server, self.throttle) = (watched(pid), throttled(pid));
         self.slow_sampler = SlowSampler::start(pid, self.data.clone());
     }
 
     /// The process that is watched.
     pub(crate) fn server_pid(&self) -> Option<u32> {
-        self.server.as_ref().map(|(sampler, _)| sampler.pid())
+        self.server.as_ref().and_then(|(watched, _)| watched.pid())
     }
 
     /// The device under the data directory.
@@ -118,7 +170,7 @@ impl Instruments {
                     *last = now;
                 }
                 Err(error) => {
-                    self.server_lost = Some(format!("server process {}: {error}", sampler.pid()));
+                    self.server_lost = Some(format!("server {}: {error}", sampler.name()));
                     self.server = None;
                 }
             }

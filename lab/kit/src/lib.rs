@@ -37,5 +37,6 @@ pub mod template;
 mod text;
 pub mod usage;
 pub mod warnings;
+pub mod watch;
 pub mod work;
 pub mod workload;

@@ -6,6 +6,7 @@
 //! drivers, engines, workloads.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 
 use crate::program::{ProgramCall, Ran};
@@ -13,6 +14,7 @@ use crate::records::{Found, RecordsError};
 use crate::result::{Sizes, TargetFacts};
 use crate::row::{DocumentKind, Key, Row, Value};
 use crate::template::{StatementCall, Tree};
+use crate::watch::Event;
 use crate::workload::{Capability, Index};
 
 /// What the names of tables begin with that a probe makes beside those of the workload. They are
@@ -308,6 +310,15 @@ pub struct TargetInfo {
     pub data: Option<PathBuf>,
 }
 
+/// The reader's next event; none if nothing has changed for a while.
+pub type NextEvent<'a> = Pin<Box<dyn Future<Output = Result<Option<Event>, String>> + Send + 'a>>;
+
+/// Reads changes in their order.
+pub trait ChangeReader: Send {
+    /// Waits for the next one.
+    fn next(&mut self) -> NextEvent<'_>;
+}
+
 /// Something that can be measured. Opened once per run, shared by all clients.
 pub trait Target: Send + Sync + 'static {
     /// The connection of one client.
@@ -352,6 +363,31 @@ pub trait Target: Send + Sync + 'static {
         _: Vec<Tree>,
     ) -> impl Future<Output = Result<String, String>> + Send {
         async { Err("it knows no pipelines".to_owned()) }
+    }
+
+    /// So many readers of what changes in the workload's collection from now on.
+    ///
+    /// # Errors
+    /// It refuses, or tells nobody of changes.
+    fn readers(
+        &self,
+        _: u32,
+    ) -> impl Future<Output = Result<Vec<Box<dyn ChangeReader>>, TargetError>> + Send {
+        async {
+            Err(TargetError::Refused {
+                what: "readers of changes".to_owned(),
+                reason: "it tells nobody of changes".to_owned(),
+            })
+        }
+    }
+
+    /// The lowest date in a field, in milliseconds, and how many documents the workload's
+    /// collection holds as its catalog says.
+    ///
+    /// # Errors
+    /// It refuses, or knows no dates.
+    fn oldest(&self, _: String) -> impl Future<Output = Result<(Option<i64>, u64), String>> + Send {
+        async { Err("it knows no dates".to_owned()) }
     }
 
     /// Makes the tables, empty, without secondary indexes.

@@ -189,6 +189,7 @@ impl Target for SqlTarget {
                     .map(|engine| format!("{engine}, {:?}", self.interface).to_lowercase()),
                 pid: found.as_ref().ok().copied(),
                 not_watched_because: found.err(),
+                watched: None,
                 data_directory: data.as_ref().map(|path| path.display().to_string()),
                 device: None,
                 write_concern: if self.is_sync {

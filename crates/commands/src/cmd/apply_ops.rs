@@ -6,18 +6,20 @@ use crate::ddl::{names, timeseries};
 use crate::dispatch::args::{Kind, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::interrupt::checkpoint;
+use crate::dispatch::progress::is_set_aside;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Durability, Privilege, flag};
 use crate::state::service::Service;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
-use store::{Change, Collection, Modified, ReadView};
+use store::{Change, Collection, IndexBuild, Modified, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "applyOps",
     "applies entries of a log",
     Privilege::Asked(crate::access::needs::apply_ops),
-    flag::ADMIN | flag::LENIENT | flag::WRITE | flag::WRITE_CONCERN | flag::LONG,
+    flag::ADMIN | flag::LENIENT | flag::WRITE | flag::WRITE_CONCERN | flag::LONG | flag::SET_ASIDE,
     &[],
     run,
 )
@@ -37,27 +39,100 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         })
         .collect::<Result<Vec<_>>>()?;
     cx.reported.writes_somewhere();
-    let mut results = Vec::new();
-    for op in &checked {
-        cx.interrupt.check()?;
-        match op.apply(cx.service) {
-            Ok(()) => results.push(true),
-            Err(e) => {
-                results.push(false);
-                let extra = DocBuf::build(|w| {
-                    w.put("applied", i32::try_from(results.len()).unwrap_or(i32::MAX));
-                    let mut list = w.array("results");
-                    results.iter().for_each(|r| _ = list.push(*r));
-                });
-                return Err(e.extra(extra));
-            }
-        }
+    let mut done = cx.progress.done::<Done>();
+    let result = apply_all(cx, &checked, &mut done);
+    let results = std::mem::take(&mut done.results);
+    if is_set_aside(&result) {
+        let done = Done { results, ..done };
+        cx.progress.keep(done, &result);
+        return result.map(|()| Outcome::Reply);
+    }
+    if let Err(e) = result {
+        let extra = DocBuf::build(|w| {
+            w.put("applied", i32::try_from(results.len()).unwrap_or(i32::MAX));
+            let mut list = w.array("results");
+            results.iter().for_each(|r| _ = list.push(*r));
+        });
+        return Err(e.extra(extra));
     }
     let applied = i32::try_from(results.len()).unwrap_or(i32::MAX);
     cx.reply.put("applied", applied);
     let mut list = cx.reply.array("results");
     results.iter().for_each(|r| _ = list.push(*r));
     Ok(Outcome::Reply)
+}
+
+/// What an `applyOps` has done when it is set aside.
+#[derive(Default)]
+struct Done {
+    /// Whether each operation that has ended could be applied.
+    results: Vec<bool>,
+    /// Steps of the one in which it is that have ended.
+    steps: usize,
+    /// The index that its next step builds.
+    building: Option<IndexBuild>,
+}
+
+/// Applies operations from the first on that has not ended, up to the first that fails.
+fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut Done) -> Result<()> {
+    for op in all.iter().skip(done.results.len()) {
+        cx.interrupt.check()?;
+        let mut steps = Steps { cx, done, at: 0 };
+        let result = op.apply(&mut steps);
+        if is_set_aside(&result) {
+            return result;
+        }
+        done.results.push(result.is_ok());
+        (done.steps, done.building) = (0, None);
+        checkpoint();
+        result?;
+    }
+    Ok(())
+}
+
+/// The steps of one operation, each of which may be run again until it has ended.
+struct Steps<'s, 'c, 'r> {
+    cx: &'s Ctx<'c, 'r>,
+    done: &'s mut Done,
+    at: usize,
+}
+
+impl Steps<'_, '_, '_> {
+    fn service(&self) -> &Service {
+        self.cx.service
+    }
+
+    /// Runs a step unless it has ended before.
+    fn step(
+        &mut self,
+        run: impl FnOnce(&Service, &mut Option<IndexBuild>) -> Result<()>,
+    ) -> Result<()> {
+        self.at += 1;
+        if self.at > self.done.steps {
+            run(self.cx.service, &mut self.done.building)?;
+            self.done.steps = self.at;
+            checkpoint();
+        }
+        Ok(())
+    }
+
+    /// Builds an index, unless one of its name is there.
+    fn index(&mut self, ns: &Namespace, spec: DocBuf) -> Result<()> {
+        let interrupt = Arc::clone(&self.cx.interrupt);
+        let go_on = || interrupt.check();
+        self.step(|service, building| {
+            let coll = existing(service, ns)?;
+            let name = spec
+                .doc()
+                .field("name")
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            let same = |old: Doc<'_>| Ok(old.field("name").as_str() == Some(&name));
+            coll.create_index_told(spec, &same, building, &checkpoint, &go_on)
+                .map(|_| ())
+        })
+    }
 }
 
 /// A checked entry.
@@ -114,11 +189,11 @@ impl<'a> Operation<'a> {
         })
     }
 
-    fn apply(&self, service: &Service) -> Result<()> {
+    fn apply(&self, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
         match self.op {
             "n" => Ok(()),
-            "c" => self.command(service),
-            _ => self.document(service),
+            "c" => self.command(steps),
+            _ => steps.step(|service, _| self.document(service)),
         }
     }
 
@@ -212,7 +287,7 @@ impl<'a> Operation<'a> {
         Ok(())
     }
 
-    fn command(&self, service: &Service) -> Result<()> {
+    fn command(&self, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
         let (db, _) = self.ns.split_once('.').unwrap_or((self.ns, ""));
         let Some((name, value)) = self.o.first() else {
             return Err(missing("a command"));
@@ -222,32 +297,32 @@ impl<'a> Operation<'a> {
             return all
                 .iter()
                 .filter_map(|op| op.as_doc())
-                .try_for_each(|d| Operation::parse(d)?.apply(service));
+                .try_for_each(|d| Operation::parse(d)?.apply(steps));
         }
         if name == "dropDatabase" {
-            return service.store.drop_database(db).map(|_| ());
+            return steps.step(|service, _| drop_database(service, db));
         }
         if name == "renameCollection" {
             let from = Namespace::parse(value.as_str().unwrap_or(""))?;
             let to = Namespace::parse(self.o.field("to").as_str().unwrap_or(""))?;
             let drop = self.o.field("dropTarget").truthy();
-            return service.store.rename_collection(&from, &to, drop);
+            return steps.step(|service, _| service.store.rename_collection(&from, &to, drop));
         }
         let ns = Namespace::new(db, value.as_str().unwrap_or(""))?;
         match name {
-            "create" => self.create(service, &ns),
-            "drop" => service.store.drop_collection(&ns).map(|_| ()),
-            "createIndexes" => existing(service, &ns)?.create_index(rest(self.o)),
+            "create" => steps.step(|service, _| self.create(service, &ns)),
+            "drop" => steps.step(|service, _| service.store.drop_collection(&ns).map(|_| ())),
+            "createIndexes" => steps.index(&ns, rest(self.o)),
             "commitIndexBuild" => {
-                let coll = existing(service, &ns)?;
+                existing(steps.service(), &ns)?;
                 let all = self.o.field("indexes").as_array().unwrap_or(Array::EMPTY);
                 all.iter()
                     .filter_map(|i| i.as_doc())
-                    .try_for_each(|i| coll.create_index(i.to_buf()))
+                    .try_for_each(|i| steps.index(&ns, i.to_buf()))
             }
             "dropIndexes" => {
                 let index = self.o.field("index").as_str().unwrap_or("");
-                existing(service, &ns)?.drop_index(index).map(|_| ())
+                steps.step(|service, _| existing(service, &ns)?.drop_index(index).map(|_| ()))
             }
             // Both say of a build what its commit says again.
             "startIndexBuild" | "abortIndexBuild" => Ok(()),
@@ -279,6 +354,21 @@ impl<'a> Operation<'a> {
         service.ttl.track(&made);
         Ok(())
     }
+}
+
+/// Drops the collections one by one; a second run goes on with those that are left.
+fn drop_database(service: &Service, db: &str) -> Result<()> {
+    let all = service.store.list_collections(db)?;
+    for entry in &all {
+        service
+            .store
+            .drop_collection(&Namespace::new(db, &entry.name)?)?;
+        checkpoint();
+    }
+    if all.is_empty() {
+        return Ok(());
+    }
+    service.store.note_database_dropped(db)
 }
 
 fn existing(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {

@@ -13,6 +13,7 @@ use crate::crud::statement::{
 use crate::crud::validator::Validator;
 use crate::crud::write_batch::FLAGS;
 use crate::ddl::identity::match_uuid;
+use crate::ddl::names;
 use crate::ddl::timeseries::Series;
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -161,6 +162,7 @@ fn one(
     let Some((ns, uuid)) = a.namespaces.get(at) else {
         return Ok(Done::default());
     };
+    names::not_raw(cx, ns)?;
     if let Some(wanted) = uuid {
         match_uuid(cx.service, ns, *wanted)?;
     }

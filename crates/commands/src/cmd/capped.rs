@@ -95,7 +95,7 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let command = model::doc! { "convertToCapped": ns.coll(), "size": size };
     c.set_options(new, Some(command))?;
-    c.trim(u64::try_from(size).unwrap_or(u64::MAX), None)?;
+    c.trim()?;
     cx.service.forget(
         &ns,
         &MongoError::new(

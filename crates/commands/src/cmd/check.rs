@@ -89,6 +89,8 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 checkBSONConformance"
         );
     }
+    let named = ns.clone();
+    let ns = names::of_buckets(cx.service, ns)?;
     let c = names::existing(cx, &ns)
         .map_err(|e| e.context(&format!("Collection '{ns}' does not exist to validate")))?;
     if c.is_view() {
@@ -98,14 +100,26 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let v = c.validate_while(&|| cx.interrupt.check())?;
-    put_validation(&mut cx.reply, &ns, &c, &v);
+    put_validation(&mut cx.reply, &named, &c, &v)?;
     Ok(Outcome::Reply)
 }
 
-fn put_validation(w: &mut DocWriter<'_>, ns: &Namespace, c: &Collection, v: &Validation) {
+/// What was found in a collection, under the name that was asked for: that of a time series, or
+/// that of its buckets.
+fn put_validation(
+    w: &mut DocWriter<'_>,
+    ns: &Namespace,
+    c: &Collection,
+    v: &Validation,
+) -> Result<()> {
     let ok = v.errors.is_empty();
-    let options = c.options();
-    let own_id = !options.doc().contains("clusteredIndex");
+    let buckets = ns != c.ns();
+    // Buckets are clustered by their `_id`.
+    let own_id = !buckets && !c.options().doc().contains("clusteredIndex");
+    let records = match buckets {
+        true => u64::try_from(c.bucket_stats()?.buckets).unwrap_or(0),
+        false => v.documents,
+    };
     let small = |n: u64| {
         i32::try_from(n).map_or_else(
             |_| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX)),
@@ -121,14 +135,14 @@ fn put_validation(w: &mut DocWriter<'_>, ns: &Namespace, c: &Collection, v: &Val
     );
     w.put("nInvalidDocuments", 0i32)
         .put("nNonCompliantDocuments", 0i32)
-        .put("nrecords", small(v.documents));
+        .put("nrecords", small(records));
     w.put(
         "nIndexes",
         small((v.index_entries.len() + usize::from(own_id)) as u64),
     );
     let mut keys = w.doc("keysPerIndex");
     if own_id {
-        keys.put("_id_", small(v.documents));
+        keys.put("_id_", small(records));
     }
     for (name, n) in &v.index_entries {
         keys.put(name, small(*n));
@@ -158,6 +172,7 @@ fn put_validation(w: &mut DocWriter<'_>, ns: &Namespace, c: &Collection, v: &Val
             "A corrupt namespace has been detected: restore it from a backup",
         );
     }
+    Ok(())
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -7,11 +7,12 @@ use crate::ddl::{index_spec, names, timeseries, view};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
-use store::{Collection, Index};
+use store::{Collection, Index, IndexBuild};
 
 static ARGS: &[Arg] = &[
     arg("index", Kind::Object),
@@ -58,7 +59,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "collMod",
     "changes options of a collection or view",
     Privilege::Asked(crate::access::needs::coll_mod),
-    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE,
+    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE | flag::LONG,
     ARGS,
     run,
 )
@@ -109,17 +110,31 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if !cx.request.waited {
         cx.service.modified(&ns.to_string(), command.doc());
     }
-    let options_change = options != *c.options();
-    if options_change || change.is_none() {
+    let mut done = cx.progress.done::<Done>();
+    if !done.options && (options != *c.options() || change.is_none()) {
         c.set_options(options, Some(command.clone()))?;
+        done.options = true;
+        checkpoint();
     }
     if let Some(change) = change {
         let interrupt = Arc::clone(&cx.interrupt);
-        let command = (!options_change).then_some(command);
-        change.apply(&c, &mut cx.reply, command, &|| interrupt.check())?;
+        let command = (!done.options).then_some(command);
+        let go_on = || interrupt.check();
+        let result = change.apply(&c, &mut cx.reply, command, &mut done.building, &go_on);
+        cx.progress.keep(done, &result);
+        result?;
     }
     cx.service.ttl.track(&c);
     Ok(Outcome::Reply)
+}
+
+/// What a `collMod` has done when it is set aside.
+#[derive(Default)]
+struct Done {
+    /// The options were changed; the log tells of the whole command by that.
+    options: bool,
+    /// The index that is built anew.
+    building: Option<IndexBuild>,
 }
 
 /// What the log says of the command: its own arguments.
@@ -432,6 +447,7 @@ impl IndexChange {
         c: &Collection,
         reply: &mut model::DocWriter<'_>,
         command: Option<DocBuf>,
+        building: &mut Option<IndexBuild>,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let spec = self.index.spec();
@@ -478,7 +494,8 @@ impl IndexChange {
         if self.unique {
             // A unique index has another shape of entries: it is built anew, and takes the place of
             // the old one when that has succeeded.
-            let rebuilt = c.rebuild_index(self.index.name(), new, command, go_on);
+            let (name, new) = (self.index.name(), (new, command));
+            let rebuilt = c.rebuild_index(name, new, building, &checkpoint, go_on);
             return rebuilt.map_err(|e| match e.code() {
                 // The documents may have been put right meanwhile; the rebuild failed all the same.
                 code::DUPLICATE_KEY => self.check_unique(c, go_on).err().unwrap_or(e),

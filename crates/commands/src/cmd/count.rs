@@ -29,7 +29,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::raw(cx, names::own(cx)?)?;
+    let ns = names::own_or_buckets(cx)?;
     let args = CountArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
     let coll = cx.service.store.collection(&ns)?;
     check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;

@@ -35,7 +35,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::raw(cx, names::own(cx)?)?;
+    let ns = names::own_or_buckets(cx)?;
     let args = DistinctArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
     if args.key.contains('\0') {
         bail!(31032, "Distinct key cannot contain a null byte");

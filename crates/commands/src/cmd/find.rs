@@ -45,7 +45,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 const FIRST_BATCH_DOCUMENTS: i64 = 101;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::raw(cx, names::own(cx)?)?;
+    let ns = names::own_or_buckets(cx)?;
     let args = FindArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
     if ns.coll().contains('$') {
         bail!(

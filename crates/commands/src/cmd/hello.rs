@@ -277,7 +277,17 @@ fn role(cx: &mut Ctx<'_, '_>, legacy: bool) {
         return;
     };
     let me = service.config.host.as_str();
-    cx.reply.array("hosts").push(me);
+    let mut hosts = cx.reply.array("hosts");
+    hosts.push(me);
+    for other in service
+        .config
+        .successors
+        .iter()
+        .filter(|other| *other != me)
+    {
+        hosts.push(other.as_str());
+    }
+    drop(hosts);
     cx.reply.put("setName", set).put("setVersion", 1i32);
     cx.reply.put(writable, true).put("secondary", false);
     cx.reply

@@ -367,6 +367,7 @@ fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 
 fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::of_buckets(cx.service, listed(cx)?)?;
+    names::not_raw(cx, &ns)?;
     let size = batch_size(cx)?;
     let c = names::existing(cx, &ns).map_err(|_| {
         MongoError::new(

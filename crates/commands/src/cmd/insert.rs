@@ -98,7 +98,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
-    let ns = names::raw(cx, names::own(cx)?)?;
+    let ns = names::own_or_buckets(cx)?;
     let documents = cx.args.documents("insert", "documents")?;
     check_batch(documents.len())?;
     let ordered = cx.args.bool("ordered", true) || cx.transaction.is_some();
@@ -121,7 +121,7 @@ fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     cx.interrupt.check()?;
     let mut done = Inserted::default();
     let mut result = insert_into(cx, &coll, &docs, ordered, &ready.ids, &mut done);
-    let none = written.ended == 0 && Collection::inserts_at_once(&docs);
+    let none = written.ended == 0 && coll.inserts_at_once(&docs);
     if replaced(&result) && none && cx.transaction.is_none() {
         let service = cx.service;
         result = service.while_replaced(|| {

@@ -133,7 +133,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn update_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     let transaction = cx.transaction.clone();
-    let ns = names::raw(cx, names::own(cx)?)?;
+    let ns = names::own_or_buckets(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
     let documents = cx.args.documents("update", "updates")?;
     check_batch(documents.len())?;
@@ -197,7 +197,7 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn delete_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     let transaction = cx.transaction.clone();
-    let ns = names::raw(cx, names::own(cx)?)?;
+    let ns = names::own_or_buckets(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
     let documents = cx.args.documents("delete", "deletes")?;
     check_batch(documents.len())?;
@@ -315,7 +315,7 @@ fn retried_result(a: &FindAndModifyArgs<'_>, effect: Effect) -> Result<Effect> {
 
 fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let transaction = cx.transaction.clone();
-    let ns = names::raw(cx, names::own(cx)?)?;
+    let ns = names::own_or_buckets(cx)?;
     let a = FindAndModifyArgs::of(cx.value().as_str().unwrap_or(""), &cx.args)?;
     collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;

@@ -14,14 +14,5 @@ pub(crate) fn inserted(service: &Service, c: &Collection) -> Result<()> {
         return Ok(());
     }
     service.capped_waiters.inserted(c.uuid());
-    let options = c.options();
-    let limit = |name: &str| {
-        options
-            .doc()
-            .field(name)
-            .as_i64_exact()
-            .and_then(|n| u64::try_from(n).ok())
-            .filter(|n| *n > 0)
-    };
-    c.trim(limit("size").unwrap_or(u64::MAX), limit("max"))
+    c.trim()
 }

@@ -20,12 +20,41 @@ const SYSTEM: &[&str] = &[
 /// What stands before the name of a time-series collection in that of its buckets.
 const BUCKETS: &str = "system.buckets.";
 
-/// The namespace a command names in its own field.
+/// The namespace a command names in its own field. For commands that do not look into buckets.
+///
+/// # Errors
+/// 73 InvalidNamespace; 20 for a time series with `rawData`.
+pub(crate) fn own(cx: &Ctx<'_, '_>) -> Result<Namespace> {
+    let ns = named(cx)?;
+    not_raw(cx, &ns)?;
+    Ok(ns)
+}
+
+/// The same for commands that do: with `rawData` the buckets of a time series.
 ///
 /// # Errors
 /// 73 InvalidNamespace.
-pub(crate) fn own(cx: &Ctx<'_, '_>) -> Result<Namespace> {
+pub(crate) fn own_or_buckets(cx: &Ctx<'_, '_>) -> Result<Namespace> {
+    raw(cx, named(cx)?)
+}
+
+fn named(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     Namespace::new(cx.db, cx.value().as_str().unwrap_or(""))
+}
+
+/// Refuses `rawData` where it would do nothing.
+///
+/// # Errors
+/// 20 for a time series.
+pub(crate) fn not_raw(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<()> {
+    if cx.generic.raw_data && raw(cx, ns.clone())? != *ns {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "{} does not take rawData on the time-series collection {ns}",
+            cx.command.name
+        );
+    }
+    Ok(())
 }
 
 /// What a command works on that names `ns`: with `rawData` the buckets of a time series.

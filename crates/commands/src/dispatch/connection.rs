@@ -36,6 +36,8 @@ pub struct Connection {
     pub(super) place: Option<Place>,
     /// How long its operation has waited to run, and whether it has.
     pub(super) queued_us: Option<u64>,
+    /// How long its operation has waited for locks of others.
+    pub(super) locked_us: u64,
     /// What its operation was set aside for.
     pub(super) set_aside: Option<SetAside>,
     /// What its operation had done when it was set aside.
@@ -68,6 +70,7 @@ impl Connection {
             awaits: None,
             place: None,
             queued_us: None,
+            locked_us: 0,
             set_aside: None,
             progress: Progress::default(),
             last_used: LastUsed::default(),
@@ -104,14 +107,21 @@ impl Drop for Connection {
 pub(super) struct SetAside {
     _registered: Option<Registered>,
     queued: Arc<AtomicI64>,
+    /// Since when, monotonic microseconds.
+    pub(super) since_us: u64,
 }
 
 impl SetAside {
-    pub(super) fn new(registered: Option<Registered>, queued: &Arc<AtomicI64>) -> SetAside {
+    pub(super) fn new(
+        registered: Option<Registered>,
+        queued: &Arc<AtomicI64>,
+        since_us: u64,
+    ) -> SetAside {
         queued.fetch_add(1, Relaxed);
         SetAside {
             _registered: registered,
             queued: Arc::clone(queued),
+            since_us,
         }
     }
 }

@@ -158,9 +158,13 @@ impl Dispatcher {
             validate(request)?;
         }
         let (row, run) = self.find(request.body)?;
-        conn.set_aside = None;
+        let set_aside = conn.set_aside.take();
         if !request.waited {
             conn.progress = Progress::default();
+            conn.locked_us = 0;
+        } else if let Some(set_aside) = set_aside {
+            let now_us = self.service.clock.monotonic_us();
+            conn.locked_us += now_us.saturating_sub(set_aside.since_us);
         }
         let counters = &self.service.counters;
         if request.waited {
@@ -182,6 +186,7 @@ impl Dispatcher {
         let start = reply.len();
         let result = self.run(conn, request, (row.command, row.kind), run, reply);
         counters.end(result.is_err());
+        conn.locked_us += store::take_waited_us();
         if let Ok(Outcome::Wait { on, .. }) = &result {
             if matches!(on, WaitFor::Data { .. } | WaitFor::Topology) {
                 conn.idle_since_us = Some(self.service.clock.monotonic_us());

@@ -231,6 +231,12 @@ impl Ended<'_> {
                     .put("admissions", 1i64)
                     .put("totalTimeQueuedMicros", us);
             }
+            if conn.locked_us > 0 {
+                let us = signed(conn.locked_us);
+                let mut locks = w.doc("locks");
+                let mut document = locks.doc("Document");
+                document.doc("timeAcquiringMicros").put("w", us);
+            }
             if let Some(plan) = plan {
                 w.put("planSummary", plan.as_str());
             }

@@ -58,9 +58,9 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
         .map_or_else(Vec::new, |r| r.not_run_again().to_vec());
     cx.conn.progress = std::mem::take(&mut cx.progress);
     let queued = &cx.service.state.queued_writers;
-    cx.conn.set_aside = Some(SetAside::new(registered, queued));
-    let left_us = cx.interrupt.left_us().unwrap_or(SET_ASIDE_US);
     let now_us = cx.service.clock.monotonic_us();
+    cx.conn.set_aside = Some(SetAside::new(registered, queued, now_us));
+    let left_us = cx.interrupt.left_us().unwrap_or(SET_ASIDE_US);
     Ok(Outcome::Wait {
         until_us: now_us.saturating_add(left_us.min(SET_ASIDE_US)),
         on: WaitFor::Release,

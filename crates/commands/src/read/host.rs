@@ -298,6 +298,7 @@ impl Host for StoreHost {
                 filtered: false,
                 sorted: false,
                 limited: false,
+                near: false,
             });
         };
         open_read(coll, read, &self.read_options(read.ns))

@@ -139,10 +139,18 @@ impl Gate {
         if free {
             return Some(ticket);
         }
-        // Undone without a wake-up: this ticket was nobody's.
         std::mem::forget(ticket);
-        self.word.fetch_sub(ONE, SeqCst);
+        self.undo();
         None
+    }
+
+    /// Takes back an addition that gave no ticket. Whoever gave a ticket back meanwhile has seen
+    /// it, and may have woken nobody for its sake.
+    fn undo(&self) {
+        self.word.fetch_sub(ONE, SeqCst);
+        if self.waiting.load(SeqCst) > 0 {
+            self.wake_one();
+        }
     }
 
     fn is_first(&self, number: u64) -> bool {
@@ -454,6 +462,24 @@ mod tests {
         let f = admission.metrics()[READS];
         assert_eq!((f.out, f.queue_length, f.queued), (0, 0, 3));
         assert_eq!((f.admissions, f.left_queue, f.queued_us), (2, 3, 100));
+    }
+
+    #[test]
+    fn a_ticket_given_back_while_another_asks_in_vain_wakes_who_waits() {
+        let admission = of(1);
+        let waiter = Arc::new(Woken::default());
+        let link: Arc<dyn Link> = waiter.clone();
+        let ask = || admission.ask(READS, None, Some(&link), (0, PATIENCE));
+        let (Ok(Asked::Run(held)), Ok(Asked::Wait(_place, _))) = (ask(), ask()) else {
+            panic!("one ticket is there")
+        };
+        // Another thread is between its addition and taking it back.
+        let gate = &admission.gates[READS];
+        gate.word.fetch_add(ONE, SeqCst);
+        drop(held);
+        assert_eq!(waiter.0.load(SeqCst), 0);
+        gate.undo();
+        assert_eq!(waiter.0.load(SeqCst), 1);
     }
 
     #[test]

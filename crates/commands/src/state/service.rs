@@ -296,6 +296,10 @@ impl Service {
             self.end_session(&id);
         }
         self.keep_log(now);
+        if let Err(e) = self.store.sweep_abandoned() {
+            let message = format!("an abandoned index could not be removed: {}", e.message());
+            self.log('W', "INDEX", &message);
+        }
         if self.state.sessions.sweep_is_due(self.started_ms, now)
             && let Err(e) = self
                 .store

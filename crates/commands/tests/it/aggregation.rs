@@ -10,7 +10,7 @@ pub(crate) fn ask(s: &Arc<Dispatcher>, command: &str) -> DocBuf {
     ask_on(s, "db", command)
 }
 
-fn ask_on(s: &Arc<Dispatcher>, db: &str, command: &str) -> DocBuf {
+pub(crate) fn ask_on(s: &Arc<Dispatcher>, db: &str, command: &str) -> DocBuf {
     let json = serde_json::from_str(command).unwrap_or_else(|e| panic!("{e}: {command}"));
     let command = extjson::document(&json).unwrap_or_else(|e| panic!("{e:?}: {command}"));
     send(s, &mut s.connect("127.0.0.1:1"), db, command.doc())
@@ -32,7 +32,7 @@ fn code_of(reply: &DocBuf) -> i64 {
     first.unwrap_or(d.field("code")).as_i64_exact().unwrap_or(0)
 }
 
-fn batch(reply: &DocBuf) -> Vec<DocBuf> {
+pub(crate) fn batch(reply: &DocBuf) -> Vec<DocBuf> {
     let cursor = reply
         .doc()
         .field("cursor")

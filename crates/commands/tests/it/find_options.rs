@@ -493,3 +493,19 @@ fn idle_cursors_are_shown_when_asked() {
         Some(0)
     );
 }
+
+#[test]
+fn an_array_inside_of_an_array_is_found_with_an_index_as_without() {
+    let s = service();
+    let ask = |command: &str| run(&s, command);
+    ask(
+        r#"{"insert": "c", "documents": [{"_id": 1, "a": [[5]]}, {"_id": 2, "a": [5]},
+        {"_id": 3, "a": [[1], [9]]}]}"#,
+    );
+    let find = r#"{"find": "c", "filter": {"a": {"$elemMatch": {"$elemMatch": {"$gte": 4}}}},
+        "projection": {"_id": 1}, "sort": {"_id": 1}}"#;
+    let without = cursor(&ask(find)).1;
+    assert_eq!(without.len(), 2, "{without:?}");
+    ask(r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a_1"}]}"#);
+    assert_eq!(cursor(&ask(find)).1, without);
+}

@@ -15,6 +15,7 @@ mod durability;
 mod expected;
 mod explain;
 mod find_options;
+mod geo;
 mod golden;
 mod index_filters;
 mod interrupts;
@@ -33,6 +34,7 @@ mod retries;
 mod scripts;
 mod series;
 mod snapshots;
+mod tail_races;
 mod tails;
 mod text;
 mod transaction_ddl;
@@ -42,6 +44,7 @@ mod user_writes;
 mod waiting;
 mod waiting_long;
 mod walk;
+mod wildcard;
 mod writes;
 
 /// As in the server, so that what operations hold is counted.

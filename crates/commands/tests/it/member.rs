@@ -184,3 +184,20 @@ fn the_version_is_kept_where_tools_look_for_it() {
     assert_eq!(document, model::doc! { "_id": id, "version": "8.0" });
     assert_eq!(version, "8.0");
 }
+
+#[test]
+fn hello_names_those_who_take_over() {
+    let config = Config {
+        host: "a:1".to_owned(),
+        successors: vec!["b:2".to_owned(), "a:1".to_owned()],
+        ..Config::default()
+    };
+    let service = serve(config, logging_store());
+    let mut conn = service.connect("127.0.0.1:1");
+    let command = json(r#"{"hello": 1}"#);
+    let reply = send(&service, &mut conn, "d", command.doc());
+    let hosts = reply.doc().field("hosts").as_array().unwrap();
+    let hosts: Vec<_> = hosts.iter().filter_map(|host| host.as_str()).collect();
+    assert_eq!(hosts, ["a:1", "b:2"]);
+    assert_eq!(reply.doc().field("primary").as_str(), Some("a:1"));
+}

@@ -92,6 +92,25 @@ fn document(g: &mut Dice, id: i32) -> Json {
     Json::Object(o)
 }
 
+/// A wildcard index: of everything, of a part, or behind another field.
+fn wildcard(g: &mut Dice) -> Json {
+    let (key, projection) = match g.roll(6) {
+        0 => (json!({ "c.$**": 1 }), None),
+        1 => (json!({ "$**": g.sign() }), Some(json!({ "a": 1, "d": 1 }))),
+        2 => (json!({ "$**": 1 }), Some(json!({ "c.x": 0, "_id": 1 }))),
+        3 => (json!({ "e": 1, "$**": g.sign() }), Some(json!({ "e": 0 }))),
+        _ => (json!({ "$**": g.sign() }), None),
+    };
+    let mut spec = json!({ "key": key, "name": "wild" });
+    if let Some(p) = projection {
+        spec["wildcardProjection"] = p;
+    }
+    if g.chance(15) {
+        spec["partialFilterExpression"] = json!({ "e": { "$gte": 1 } });
+    }
+    spec
+}
+
 fn index(g: &mut Dice) -> Json {
     let fields = ["a", "a", "b", "c", "e", "e", "c.x", "d.x", "_id"];
     let mut key = serde_json::Map::new();
@@ -694,6 +713,10 @@ fn plans_and_rewrites_change_no_result() {
         let mut indexes: Vec<Json> = (0..1 + g.roll(6))
             .map(|_| json!({ "spec": index(&mut g), "other": g.chance(25) }))
             .collect();
+        let mut h = Dice(!seed);
+        if h.chance(40) {
+            indexes.push(json!({ "spec": wildcard(&mut h), "other": h.chance(25) }));
+        }
         let (mut plain, mut planned) = sides(&docs, &other, &indexes);
         for q in questions(&mut g) {
             asked += 1;

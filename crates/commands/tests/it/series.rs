@@ -1,7 +1,7 @@
 //! Time-series collections as tools see them: the options they print are those they accept, buckets
 //! are read and restored under `system.buckets.NAME`.
 
-use crate::aggregation::{ask, code, found};
+use crate::aggregation::{ask, ask_on, batch, code, found};
 use crate::protocol::service;
 use commands::Dispatcher;
 use model::{Doc, DocBuf, Value, extjson};
@@ -405,6 +405,10 @@ fn raw_data_is_buckets() {
         r#"{"update": "system.buckets.c", "updates": [{"q": {}, "u": {"$set": {"meta": 1}},
             "upsert": true}]}"#,
         r#"{"findAndModify": "c", "query": {}, "remove": true, "rawData": true}"#,
+        // Nor does anything take the option that would do nothing with it.
+        r#"{"listIndexes": "c", "rawData": true}"#,
+        r#"{"createIndexes": "c", "indexes": [{"key": {"meta": 1}, "name": "m"}],
+            "rawData": true}"#,
     ] {
         let reply = ask(&s, write);
         let first = reply.doc().field("writeErrors").as_array();
@@ -412,6 +416,11 @@ fn raw_data_is_buckets() {
         let whole = reply.doc().field("code").as_i64_exact();
         assert_eq!(first.or(whole), Some(20), "{write} {reply:?}");
     }
+    let bulk = r#"{"bulkWrite": 1, "ops": [{"delete": 0, "filter": {}}], "rawData": true,
+        "nsInfo": [{"ns": "db.c"}]}"#;
+    let reply = ask_on(&s, "admin", bulk);
+    let first = batch(&reply)[0].doc().field("code").as_i64_exact();
+    assert_eq!(first, Some(20), "{reply:?}");
     assert_eq!(n(r#"{"count": "c"}"#), Some(300));
     // Of any other collection it is as without.
     assert_eq!(
@@ -489,4 +498,31 @@ fn a_projection_leaves_the_same_as_of_a_plain_collection() {
             assert_eq!(sorted(series), sorted(plain), "{what} {sort}");
         }
     }
+}
+
+/// Tools validate whatever listCollections names; the buckets were not found.
+#[test]
+fn buckets_are_validated_under_their_name() {
+    let s = service();
+    create(&s, "c");
+    fill(&s, "c");
+    let stats = ask(&s, r#"{"collStats": "c"}"#);
+    let stats = stats.doc().field("timeseries").as_doc().unwrap().to_buf();
+    let buckets = stats.doc().field("bucketCount").as_i64_exact().unwrap();
+    for (name, records, indexes) in [("c", 300, 2), ("system.buckets.c", buckets, 1)] {
+        let r = ask(&s, &format!(r#"{{"validate": "{name}"}}"#));
+        let d = r.doc();
+        assert_eq!(d.field("valid").as_bool(), Some(true), "{r:?}");
+        assert_eq!(
+            d.field("ns").as_str(),
+            Some(&*format!("db.{name}")),
+            "{r:?}"
+        );
+        assert_eq!(d.field("nrecords").as_i64_exact(), Some(records), "{r:?}");
+        assert_eq!(d.field("nIndexes").as_i64_exact(), Some(indexes), "{r:?}");
+        let keys = d.field("keysPerIndex").as_doc().unwrap();
+        assert_eq!(keys.field("m_1_t_1").as_i64_exact(), Some(buckets), "{r:?}");
+        assert_eq!(keys.contains("_id_"), indexes == 2);
+    }
+    assert_eq!(code(&s, r#"{"validate": "system.buckets.d"}"#), 26);
 }

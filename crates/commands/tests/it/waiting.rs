@@ -356,3 +356,35 @@ fn a_statement_goes_on_in_its_middle_however_many_wait_for_tickets() {
     s.advance_ms(2000);
     assert_eq!(code(&busy.join().expect("a reply")), 50);
 }
+
+/// The profile said how long a write took, and not that it had waited for a transaction.
+#[test]
+fn the_profile_tells_of_a_wait_for_a_document() {
+    let (s, mut t) = with_claim(3, 1);
+    let mut other = s.client(2);
+    assert_eq!(code(&other.run(r#"{"profile": 2}"#)), 0);
+    let update = json(
+        r#"{"update": "c", "comment": "waits", "updates": [{"q": {"_id": 1},
+            "u": {"$set": {"a": 7}}}]}"#,
+    );
+    let mut client = begins(&s, &update);
+    s.advance_ms(120);
+    assert_eq!(code(&t.abort()), 0);
+    assert_eq!(
+        number(&ends(&s, &mut client, &update), "nModified"),
+        Some(1)
+    );
+    let profiled =
+        other.run(r#"{"find": "system.profile", "filter": {"command.comment": "waits"}}"#);
+    let cursor = profiled.doc().field("cursor").as_doc().expect("a cursor");
+    let first = cursor.field("firstBatch").as_array().expect("a batch");
+    let first = first
+        .get(0)
+        .and_then(|v| v.as_doc())
+        .map(model::Doc::to_buf);
+    let waited = int(
+        &first.expect("the update"),
+        "locks.Document.timeAcquiringMicros.w",
+    );
+    assert_eq!(waited, 120_000);
+}

@@ -257,3 +257,159 @@ fn what_replaces_a_collection_or_looks_at_it_alone_waits_without_a_thread() {
         );
     }
 }
+
+fn indexes(s: &Server) -> usize {
+    let r = s.client(7).run(r#"{"listIndexes": "c"}"#);
+    let cursor = r.doc().field("cursor").as_doc().unwrap();
+    cursor.field("firstBatch").as_array().map_or(0, |b| b.len())
+}
+
+/// Nobody built its index again, so writers went on maintaining it, and it refused what an index
+/// that is not there must not refuse.
+#[test]
+fn a_build_whose_client_goes_leaves_nothing() {
+    let b = build_in_its_middle(true);
+    let mut other = b.server.client(2);
+    drop(b.builder);
+    let expire = || b.server.dispatcher().service().expire();
+    // The transaction is in the way; this neither waits for it nor keeps others out.
+    expire();
+    let insert = |id: i32| format!(r#"{{"insert": "c", "documents": [{{"_id": {id}, "a": 1}}]}}"#);
+    assert_eq!(code(&other.run(&insert(5000))), 11000);
+    assert_eq!(code(&b.transaction.lock().unwrap().commit()), 0);
+    expire();
+    assert_eq!(code(&other.run(&insert(5000))), 0);
+    assert_eq!(number(&is_valid(&b.server), "nIndexes"), Some(1));
+    let r = other.run(r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#);
+    assert_eq!(number(&r, "numIndexesBefore"), Some(1), "{r:?}");
+    assert_eq!(indexes(&b.server), 2);
+}
+
+#[test]
+fn an_index_that_becomes_unique_waits_without_a_thread() {
+    let unique = json(
+        r#"{"collMod": "c", "index": {"name": "a", "unique": true},
+            "validator": {"_id": {"$gte": 0}}}"#,
+    );
+    for (commits, goes) in [(true, false), (false, false), (true, true)] {
+        let s = Server::with(DOCS);
+        let mut other = s.client(2);
+        for command in [
+            r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#,
+            r#"{"collMod": "c", "index": {"name": "a", "prepareUnique": true}}"#,
+        ] {
+            assert_eq!(code(&other.run(command)), 0);
+        }
+        let mut t = s.client(1);
+        assert_eq!(code(&t.begin().set(HELD, 1000)), 0);
+        let mut client = begins(&s, &unique);
+        if goes {
+            drop(client);
+            assert_eq!(code(&t.commit()), 0);
+            s.dispatcher().service().expire();
+            client = Linked::new(&s);
+        } else {
+            // It waits for the transaction to change the options, then for it to read the document.
+            assert_eq!(code(&if commits { t.commit() } else { t.abort() }), 0);
+            assert!(client.bell.take());
+        }
+        let r = client.run(&s, &unique, !goes).expect("a reply");
+        assert_eq!(code(&r), 0, "{r:?}");
+        assert_eq!(r.doc().field("unique_new").as_bool(), Some(true), "{r:?}");
+        assert_eq!(indexes(&s), 2);
+        let twice = r#"{"insert": "c", "documents": [{"_id": 5000, "a": 1}]}"#;
+        assert_eq!(code(&other.run(twice)), 11000);
+        assert_eq!(number(&is_valid(&s), "nIndexes"), Some(2));
+        let told = r#"{"count": "oplog.rs", "$db": "local", "query": {"o.collMod": "c",
+            "o.index.unique": true}}"#;
+        assert_eq!(number(&other.run(told), "n"), Some(1));
+    }
+}
+
+#[test]
+fn a_rebuild_in_its_middle_goes_on_where_it_was() {
+    for goes in [false, true] {
+        let engine = Arc::new(Observed::new(
+            Arc::new(MemoryEngine::new()),
+            InTheMiddle::default(),
+        ));
+        let s = Server::over(engine.clone());
+        s.fill("c", DOCS);
+        let mut other = s.client(2);
+        for command in [
+            r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#,
+            r#"{"collMod": "c", "index": {"name": "a", "prepareUnique": true}}"#,
+        ] {
+            assert_eq!(code(&other.run(command)), 0);
+        }
+        let t = Arc::new(Mutex::new(s.client(1)));
+        let claims = Arc::clone(&t);
+        *engine.observer().job.lock().unwrap() = Some(Box::new(move || {
+            assert_eq!(code(&claims.lock().unwrap().begin().set(HELD, 1000)), 0);
+        }));
+        engine.observer().steps.store(0, Ordering::SeqCst);
+        let unique = json(r#"{"collMod": "c", "index": {"name": "a", "unique": true}}"#);
+        let mut client = begins(&s, &unique);
+        if goes {
+            drop(client);
+            assert_eq!(code(&t.lock().unwrap().commit()), 0);
+            s.dispatcher().service().expire();
+            // The old one serves as it did.
+            let r = other.run(r#"{"count": "c", "query": {"a": 5}, "hint": "a"}"#);
+            assert_eq!(number(&r, "n"), Some(1), "{r:?}");
+        } else {
+            assert_eq!(code(&t.lock().unwrap().commit()), 0);
+            let r = ends(&s, &mut client, &unique);
+            assert_eq!(code(&r), 0, "{r:?}");
+            assert_eq!(engine.observer().steps.load(Ordering::SeqCst), 10);
+        }
+        assert_eq!(number(&is_valid(&s), "nIndexes"), Some(2));
+        let listed = format!("{:?}", other.run(r#"{"listIndexes": "c"}"#));
+        assert_eq!(listed.contains("unique: true"), !goes, "{listed}");
+    }
+}
+
+#[test]
+fn apply_ops_goes_on_behind_what_it_has_applied() {
+    let apply = json(
+        r#"{"applyOps": [
+            {"op": "i", "ns": "db.c", "o": {"_id": 5000, "a": 5000}},
+            {"op": "u", "ns": "db.c", "o2": {"_id": 300}, "o": {"$v": 2, "diff": {"u": {"b": 1}}}},
+            {"op": "d", "ns": "db.c", "o": {"_id": 5000}},
+            {"op": "c", "ns": "db.$cmd", "o": {"applyOps": [
+                {"op": "c", "ns": "db.$cmd", "o": {"create": "made"}},
+                {"op": "i", "ns": "db.made", "o": {"_id": 1}},
+                {"op": "c", "ns": "db.$cmd", "o": {"createIndexes": "c", "v": 2, "key": {"a": 1},
+                    "name": "a"}},
+                {"op": "c", "ns": "db.$cmd", "o": {"dropDatabase": 1}},
+                {"op": "c", "ns": "db.$cmd", "o": {"create": "made"}},
+                {"op": "c", "ns": "db.$cmd", "o": {"create": "again"}}]}}],
+            "$db": "admin"}"#,
+    );
+    let s = Server::with(DOCS);
+    let mut t = s.client(1);
+    assert_eq!(code(&t.begin().set(HELD, 1000)), 0);
+    let mut client = begins(&s, &apply);
+    assert_eq!(code(&t.commit()), 0);
+    // The next one is in the way of the index.
+    assert_eq!(code(&t.begin().set(HELD + 1, 1001)), 0);
+    assert!(client.bell.take());
+    assert_eq!(client.run(&s, &apply, true), None);
+    assert_eq!(code(&t.commit()), 0);
+    let r = ends(&s, &mut client, &apply);
+    assert_eq!(code(&r), 0, "{r:?}");
+    assert_eq!(number(&r, "applied"), Some(4), "{r:?}");
+    let mut other = s.client(2);
+    for (filter, times) in [
+        (r#"{"op": "i", "o._id": 5000}"#, 1),
+        (r#"{"op": "d", "o._id": 5000}"#, 1),
+        (r#"{"op": "u", "o.diff.i.b": 1}"#, 1),
+        (r#"{"op": "i", "ns": "db.made"}"#, 1),
+        (r#"{"o.create": "made"}"#, 2),
+        (r#"{"o.create": "again"}"#, 1),
+        (r#"{"o.dropDatabase": 1}"#, 1),
+    ] {
+        let count = format!(r#"{{"count": "oplog.rs", "$db": "local", "query": {filter}}}"#);
+        assert_eq!(number(&other.run(&count), "n"), Some(times), "{filter}");
+    }
+}

@@ -34,8 +34,8 @@ impl Spec<'_> {
     pub fn failed(&self, reason: &str) -> String {
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
         format!(
-            "{}'s header or library cannot be used ({reason}); {}",
-            self.engine, self.advice
+            "{}'s header or library {} cannot be used ({reason}); {}",
+            self.engine, self.library, self.advice
         )
     }
 

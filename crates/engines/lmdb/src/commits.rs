@@ -6,14 +6,15 @@ use std::time::Instant;
 use heed::RwTxn;
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
+use storage::emulate::commit_group;
 use storage::{
     BatchOp, CommitPos, DurableHook, Flushed, Result, StorageError, Table, WriteBatch, counter_add,
     counter_decode, counter_encode,
 };
 
 use crate::error::sort;
-use crate::long_keys::{is_bucket, place, retained};
 use crate::tables::Tables;
+use storage::emulate::long_keys::{is_bucket, place, retained};
 
 /// One transaction takes no more than this, so that no batch waits long for large neighbours.
 const TRANSACTION_BYTES_MAX: usize = 32 << 20;
@@ -91,7 +92,7 @@ impl Commits {
             let results = if failed {
                 Err(read_only())
             } else {
-                self.run(&group)
+                commit_group(&group, |group| self.transaction(group))
             };
             let lost = matches!(&results, Err(e) if !failed && !e.is_clean_refusal());
             let results: Vec<_> = match results {
@@ -120,25 +121,6 @@ impl Commits {
     fn tell(&self, flushed: Flushed) {
         for hook in self.hooks.lock().iter() {
             hook(flushed);
-        }
-    }
-
-    /// The results of each, or the failure of all. A batch that is refused takes nobody along.
-    fn run(&self, group: &[Waiting]) -> Result<Vec<Result<CommitPos>>> {
-        match self.transaction(group) {
-            Ok(pos) => Ok(vec![Ok(pos); group.len()]),
-            Err(e) if !e.is_clean_refusal() => Err(e),
-            Err(e) if group.len() == 1 => Ok(vec![Err(e)]),
-            Err(_) => {
-                let mut results = Vec::with_capacity(group.len());
-                for one in group {
-                    match self.transaction(std::slice::from_ref(one)) {
-                        Err(e) if !e.is_clean_refusal() => return Err(e),
-                        result => results.push(result),
-                    }
-                }
-                Ok(results)
-            }
         }
     }
 

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use heed::{CompactionOption, EnvFlags, EnvOpenOptions};
 use parking_lot::RwLock;
-use storage::emulate::{ChunkedCursor, DirectoryLock, Room, Wanted, check_order, sampled_size};
+use storage::emulate::{
+    ChunkedCursor, DirectoryLock, Room, SharedView, Wanted, check_order, sampled_size,
+};
 use storage::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange,
     Marker, Reader, Result, RowBatch, Snapshot, StatSink, StorageError, Table, Verified,
@@ -17,7 +19,6 @@ use storage::{
 use crate::commits::Commits;
 use crate::error::sort;
 use crate::rows;
-use crate::snapshot::SharedView;
 use crate::tables::Tables;
 use crate::view::View;
 

@@ -8,9 +8,7 @@
 mod commits;
 mod engine;
 mod error;
-mod long_keys;
 mod rows;
-mod snapshot;
 mod tables;
 mod view;
 

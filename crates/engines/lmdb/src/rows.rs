@@ -4,8 +4,8 @@ use storage::emulate::Wanted;
 use storage::{Result, RowBatch};
 
 use crate::error::{corrupt, sort};
-use crate::long_keys::{entries, is_bucket, stored_range};
 use crate::tables::{Read, Tables};
+use storage::emulate::long_keys::{entries, is_bucket, stored_range};
 
 /// Replaces `rows` by the first of the range. True when there may be more.
 pub(crate) fn read(

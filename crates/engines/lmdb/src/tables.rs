@@ -5,7 +5,7 @@ use heed::{Database, Env, RoTxn, RwTxn, WithoutTls};
 use storage::{Result, Table};
 
 use crate::error::sort;
-use crate::long_keys::{find, place, with};
+use storage::emulate::long_keys::{find, place, with};
 
 pub(crate) type Read<'e> = RoTxn<'e, WithoutTls>;
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use heed::{RoTxn, WithoutTls};
 use parking_lot::Mutex;
-use storage::emulate::{RowSource, Wanted};
-use storage::{Result, RowBatch, Table};
+use storage::emulate::{FixedView, RowSource, Wanted};
+use storage::{CommitPos, Result, RowBatch, Table};
 
 use crate::error::sort;
 use crate::rows;
@@ -31,20 +31,19 @@ impl View {
             taken: Instant::now(),
         })
     }
+}
 
-    /// The value of a key, shown to `f`.
-    pub(crate) fn get(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+impl FixedView for View {
+    fn get(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let txn = self.txn.lock();
         Ok(self.tables.get(&txn, table, key)?.map(f).is_some())
     }
 
-    /// Number of the newest commit in it.
-    pub(crate) fn pos(&self) -> u64 {
-        self.pos
+    fn pos(&self) -> CommitPos {
+        CommitPos(self.pos)
     }
 
-    /// How long it has been held.
-    pub(crate) fn age(&self) -> Duration {
+    fn age(&self) -> Duration {
         self.taken.elapsed()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use storage::emulate::{ChunkedCursor, DirectoryLock, Room, check_order, sampled_size};
+use storage::emulate::{ChunkedCursor, DirectoryLock, Room, SharedView, check_order, sampled_size};
 use storage::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, IdentSet,
     KeyRange, Marker, Reader, Result, Snapshot, StatSink, StorageError, Table, Verified,
@@ -19,7 +19,6 @@ use crate::functions::Library;
 use crate::journal::Journal;
 use crate::pool::Pool;
 use crate::session::Session;
-use crate::snapshot::SharedView;
 use crate::view::View;
 
 /// Version of the layout this crate is responsible for. History: 1 one table of raw bytes per

@@ -20,7 +20,6 @@ mod functions;
 mod journal;
 mod pool;
 mod session;
-mod snapshot;
 mod view;
 
 pub use engine::{Config, DISK_FORMAT, WiredTigerEngine};

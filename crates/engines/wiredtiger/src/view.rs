@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use storage::emulate::{RowSource, Wanted};
-use storage::{Result, RowBatch, Table};
+use storage::emulate::{FixedView, RowSource, Wanted};
+use storage::{CommitPos, Result, RowBatch, Table};
 
 use crate::pool::Pool;
 use crate::session::Session;
@@ -29,19 +29,18 @@ impl View {
             taken: Instant::now(),
         })
     }
+}
 
-    /// The value of a key, shown to `f`.
-    pub(crate) fn get(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+impl FixedView for View {
+    fn get(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
         self.session.lock().get(table, key, f)
     }
 
-    /// Number of the newest commit in it.
-    pub(crate) fn pos(&self) -> u64 {
-        self.pos
+    fn pos(&self) -> CommitPos {
+        CommitPos(self.pos)
     }
 
-    /// How long it has been held.
-    pub(crate) fn age(&self) -> Duration {
+    fn age(&self) -> Duration {
         self.taken.elapsed()
     }
 }

@@ -25,7 +25,10 @@ pub use element::TypeSet;
 pub use eval::Position;
 pub(crate) use eval::element_matches;
 pub use failure::explain_failure;
-pub use geo::{Geo, Near, Region, Shape, check_on_plane, check_on_sphere};
+pub use geo::{
+    Geo, Near, Region, Shape, Surface, TestCells, check_on_plane, check_on_sphere, is_point_cell,
+    stored_cells,
+};
 pub use json_schema::Schema;
 pub use modulo::Mod;
 pub(crate) use modulo::truncate;
@@ -165,26 +168,6 @@ impl Filter {
             }
         });
         found
-    }
-
-    /// The least distance of the document's geometries from the point of `$near`, within its
-    /// limits.
-    pub fn distance(&self, doc: Doc<'_>) -> Option<f64> {
-        let (path, near) = self.near()?;
-        let mut least: Option<f64> = None;
-        let _ = walk::walk_doc(
-            doc,
-            path.parts(),
-            walk::Leaf::Traverse,
-            None,
-            &mut |v, _| {
-                if let Some(d) = near.distance(&v) {
-                    least = Some(least.map_or(d, |l| l.min(d)));
-                }
-                std::ops::ControlFlow::Continue(())
-            },
-        );
-        least
     }
 
     /// The `$text` in the filter.

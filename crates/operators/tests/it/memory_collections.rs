@@ -139,7 +139,7 @@ impl Collections {
             &mut ParseCx::new(&env),
             command.field("filter").as_doc().unwrap_or(Doc::EMPTY),
         )?;
-        if filter.near().is_some() {
+        if let Some((path, near)) = filter.near() {
             if !self.has_geo_index {
                 return Err(MongoError::new(
                     291,
@@ -147,9 +147,8 @@ impl Collections {
                 ));
             }
             docs.sort_by(|a, b| {
-                filter
-                    .distance(a.doc())
-                    .partial_cmp(&filter.distance(b.doc()))
+                near.least(path, a.doc())
+                    .partial_cmp(&near.least(path, b.doc()))
                     .unwrap_or(Ordering::Equal)
             });
         }

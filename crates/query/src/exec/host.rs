@@ -84,6 +84,8 @@ pub struct OpenedRead {
     pub sorted: bool,
     /// No more come than were wanted.
     pub limited: bool,
+    /// They come from near to far, and those beyond the limits of `near` are left out.
+    pub near: bool,
 }
 
 /// What a pipeline asks of the server. Object-safe; every method may be called many times, and

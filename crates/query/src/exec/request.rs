@@ -36,6 +36,8 @@ pub struct ReadRequest<'q> {
     pub filter: Option<&'q Arc<MatchFilter>>,
     /// The order they are wanted in.
     pub sort: Option<&'q SortPattern>,
+    /// A filter with nothing but a `$near`: documents are wanted from near to far. An offer, too.
+    pub near: Option<&'q Arc<MatchFilter>>,
     /// No more than this many are needed, after filter and sort.
     pub limit: Option<u64>,
     /// One document for each value at this path is enough; more do no harm.
@@ -54,6 +56,7 @@ impl<'q> ReadRequest<'q> {
             ns,
             filter: None,
             sort: None,
+            near: None,
             limit: None,
             distinct: None,
             fields: None,

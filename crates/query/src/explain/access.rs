@@ -2,8 +2,8 @@
 
 use super::{PlanNode, StageStats, bounds, count, filter};
 use crate::exec::{MatchFilter, SortPattern};
-use crate::plan::{Access, DistinctScan, Plan, ScanCounts, scan_counted};
-use model::{DocBuf, Result};
+use crate::plan::{Access, DistinctScan, FieldBounds, NearBy, Plan, ScanCounts, scan_counted};
+use model::{DocBuf, FieldPath, Result};
 use operators::Env;
 use std::sync::Arc;
 use store::{Collection, Index};
@@ -119,6 +119,10 @@ pub(super) fn tree(
             let scan = index_scan(plan, m.scanned.keys, m);
             fetch(scan, residual_of(plan, spec), m)
         }
+        Access::Near(nearness) => match &nearness.by {
+            NearBy::Rings(rings) => near(rings.index(), &nearness.path, whole(), m),
+            NearBy::Whole(plan) => tree(plan, f, clustered, m),
+        },
         Access::Text { terms } => text_match(plan, terms.len(), f, m),
         Access::Union {
             branches, merge, ..
@@ -126,6 +130,25 @@ pub(super) fn tree(
             let union = union(branches, merge.as_deref(), clustered, m);
             fetch(union, if plan.complete { None } else { whole() }, m)
         }
+    }
+}
+
+/// Rings over a geospatial index.
+fn near(index: &Index, path: &FieldPath, filter: Option<DocBuf>, m: &ReadStats) -> PlanNode {
+    let flat = index.key_pattern().field(path.as_str()).as_str() == Some("2d");
+    PlanNode {
+        stage: if flat {
+            "GEO_NEAR_2D"
+        } else {
+            "GEO_NEAR_2DSPHERE"
+        },
+        filter,
+        own: model::doc! { "keyPattern": index.key_pattern(), "indexName": index.name(),
+        "indexVersion": 2i32 },
+        stats: stats(m.matched, m.scanned.keys, m.ms),
+        counted: model::doc! { "keysExamined": count(m.scanned.keys),
+        "docsExamined": count(m.scanned.docs) },
+        inputs: Vec::new(),
     }
 }
 
@@ -210,12 +233,12 @@ fn union(
 
 fn residual_of(plan: &Plan, spec: Option<&DocBuf>) -> Option<DocBuf> {
     let index = plan.index.as_ref()?;
+    let fields = shown_fields(plan, index);
     let exact = |path: &str| {
-        index
-            .fields()
-            .iter()
-            .zip(&plan.bounds)
-            .any(|(f, b)| b.exact && f.path.as_str() == path)
+        let of_path = |(name, _, _, b): &(&str, _, _, Option<&FieldBounds>)| {
+            *name == path && b.is_some_and(|b| b.exact)
+        };
+        fields.iter().any(of_path)
     };
     filter::residual(spec?.doc(), &exact)
 }
@@ -231,20 +254,59 @@ fn fetch(scan: PlanNode, filter: Option<DocBuf>, m: &ReadStats) -> PlanNode {
     }
 }
 
+/// The name of the component of the path in keys of wildcard indexes.
+const PATH: &str = "$_path";
+
+/// The fields of a plan's index as explain shows them, and the bounds of each: a wildcard is the
+/// path it is read for, behind a field for the path itself.
+fn shown_fields<'p>(
+    plan: &'p Plan,
+    i: &'p Index,
+) -> Vec<(&'p str, store::FieldKind, bool, Option<&'p FieldBounds>)> {
+    let bits = match plan.wildcard {
+        Some(_) => plan.multikey,
+        None => i.multikey_bits(),
+    };
+    let mut bounds = plan.bounds.iter();
+    let mut out = Vec::new();
+    for (n, f) in i.fields().iter().enumerate() {
+        let wildcard = plan.wildcard.as_ref();
+        let wildcard = wildcard.filter(|_| i.wildcard().is_some_and(|w| w.at == n));
+        if let Some(w) = wildcard {
+            out.push((PATH, store::FieldKind::Ascending, false, bounds.next()));
+            let name = w.path.as_deref().unwrap_or(f.path.as_str());
+            out.push((name, f.kind, w.multikey, bounds.next()));
+        } else {
+            let multikey = bits & (1 << n.min(31)) != 0;
+            out.push((f.path.as_str(), f.kind, multikey, bounds.next()));
+        }
+    }
+    out
+}
+
 /// What explain says of an index, up to its direction.
-fn put_index(w: &mut model::DocWriter<'_>, i: &Index) {
-    w.put("keyPattern", i.key_pattern())
-        .put("indexName", i.name());
+fn put_index(w: &mut model::DocWriter<'_>, plan: &Plan, i: &Index) {
+    let fields = shown_fields(plan, i);
+    match &plan.wildcard {
+        None => _ = w.put("keyPattern", i.key_pattern()),
+        Some(_) => {
+            let mut pattern = w.doc("keyPattern");
+            for (name, kind, ..) in &fields {
+                let ascending = *kind != store::FieldKind::Descending;
+                pattern.put(name, if ascending { 1i32 } else { -1i32 });
+            }
+        }
+    }
+    w.put("indexName", i.name());
     if let Some(c) = i.collation() {
         w.put("collation", c);
     }
-    w.put("isMultiKey", i.is_multikey());
-    let bits = i.multikey_bits();
+    w.put("isMultiKey", is_multikey(plan, i));
     let mut paths = w.doc("multiKeyPaths");
-    for (n, f) in i.fields().iter().enumerate() {
-        let mut list = paths.array(f.path.as_str());
-        if bits & (1 << n.min(31)) != 0 {
-            list.push(f.path.as_str());
+    for (name, _, multikey, _) in &fields {
+        let mut list = paths.array(name);
+        if *multikey {
+            list.push(*name);
         }
     }
     drop(paths);
@@ -252,6 +314,14 @@ fn put_index(w: &mut model::DocWriter<'_>, i: &Index) {
         .put("isSparse", i.is_sparse())
         .put("isPartial", i.is_partial());
     w.put("indexVersion", 2i32);
+}
+
+/// Some document has several entries among those that the plan reads.
+fn is_multikey(plan: &Plan, i: &Index) -> bool {
+    match &plan.wildcard {
+        Some(_) => shown_fields(plan, i).iter().any(|(_, _, m, _)| *m),
+        None => i.is_multikey(),
+    }
 }
 
 /// A text search: a scan for each term, documents put together from them, and what entries cannot
@@ -264,7 +334,7 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadStats)
     let scan = || PlanNode {
         stage: "IXSCAN",
         own: DocBuf::build(|w| {
-            put_index(w, index);
+            put_index(w, plan, index);
             w.put("direction", direction(false));
             w.doc("indexBounds");
         }),
@@ -348,18 +418,18 @@ pub(super) fn index_scan(plan: &Plan, keys: u64, m: &ReadStats) -> PlanNode {
         return PlanNode::default();
     };
     let own = DocBuf::build(|w| {
-        put_index(w, i);
+        put_index(w, plan, i);
         w.put("direction", direction(*reverse));
         let mut b = w.doc("indexBounds");
-        for (f, fb) in i.fields().iter().zip(&plan.bounds) {
-            let backwards = (f.kind == store::FieldKind::Descending) != *reverse;
-            let mut list = b.array(f.path.as_str());
-            for t in bounds::texts(fb, backwards) {
+        for (name, kind, _, bounds) in shown_fields(plan, i) {
+            let backwards = (kind == store::FieldKind::Descending) != *reverse;
+            let mut list = b.array(name);
+            for t in bounds.map_or_else(Vec::new, |b| bounds::texts(b, backwards)) {
                 list.push(t.as_str());
             }
         }
     });
-    let dups = if i.is_multikey() { keys } else { 0 };
+    let dups = if is_multikey(plan, i) { keys } else { 0 };
     let counted = model::doc! {
         "keysExamined": count(keys), "seeks": count(intervals.len() as u64),
             "dupsTested": count(dups),

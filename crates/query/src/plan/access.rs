@@ -1,8 +1,10 @@
 //! A plan: the access path chosen for a read and what it promises. Must not know how it was chosen.
 
 use super::bounds::FieldBounds;
+use super::rings::Rings;
 use crate::exec::SortPattern;
-use model::Timestamp;
+use model::{FieldPath, Timestamp};
+use operators::filter::Near;
 use std::sync::Arc;
 use store::{Index, KeyInterval, ReadView, SeriesRead};
 
@@ -50,11 +52,42 @@ pub enum Access {
         /// Backwards.
         reverse: bool,
     },
+    /// From near to far.
+    Near(Box<Nearness>),
     /// Terms of a text index; documents come with their score.
     Text {
         /// The entries of each term.
         terms: Vec<KeyInterval>,
     },
+}
+
+/// A read from near to far.
+#[derive(Clone)]
+pub struct Nearness {
+    /// The field with the places.
+    pub path: FieldPath,
+    /// What they are near to.
+    pub near: Near,
+    /// What is read.
+    pub by: NearBy,
+}
+
+/// How documents that are near are found.
+#[derive(Clone)]
+pub enum NearBy {
+    /// Ring by ring.
+    Rings(Rings),
+    /// All of what this plan gives, for want of an index with entries.
+    Whole(Plan),
+}
+
+/// The path for which a wildcard index is read.
+#[derive(Clone, Debug)]
+pub struct WildcardPath {
+    /// `None`: only the fields before the wildcard are bounded.
+    pub path: Option<String>,
+    /// Documents may have several values there.
+    pub multikey: bool,
 }
 
 /// A chosen access path.
@@ -74,6 +107,8 @@ pub struct Plan {
     pub series: Option<SeriesRead>,
     /// The state to read.
     pub view: ReadView,
+    /// How a wildcard index is read. Its bounds have one for the path before those of the value.
+    pub wildcard: Option<WildcardPath>,
     /// Bounds per field of the index (of `_id`, when that is read).
     pub bounds: Vec<FieldBounds>,
     /// Every document the plan reads matches the filter: no second look is needed.
@@ -92,6 +127,7 @@ impl Plan {
             access,
             sorted,
             index: None,
+            wildcard: None,
             multikey,
             times: None,
             series: None,

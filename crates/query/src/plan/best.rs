@@ -13,11 +13,12 @@ pub(super) type Scored = (u32, Plan);
 
 /// Indexes that the planner may use of its own accord.
 pub(super) fn usable(i: &&Arc<Index>) -> bool {
-    i.is_ready() && i.is_keyed() && !i.is_hidden()
+    let read = i.is_keyed() || i.has_cells() || i.wildcard().is_some();
+    i.is_ready() && read && !i.is_hidden()
 }
 
 /// The best path to the documents of `root` among those that `fits` accepts; `by_id` is the one
-/// over `_id`, if there is one. Of equal ones the first.
+/// over `_id`, if there is one. Of equal ones the first, a wildcard index last.
 pub(super) fn best(
     by_id: Option<Plan>,
     request: &PlanRequest<'_>,
@@ -26,7 +27,9 @@ pub(super) fn best(
     fits: impl Fn(&Plan) -> bool,
 ) -> Option<Scored> {
     let mut best = by_id.filter(&fits).map(|p| (id_score(&p), p));
-    for index in indexes.iter().filter(usable) {
+    let wild = |i: &&Arc<Index>| i.wildcard().is_some();
+    let usable = || indexes.iter().filter(usable);
+    for index in usable().filter(|i| !wild(i)).chain(usable().filter(wild)) {
         let Some((score, plan)) = by_index(index, request, root, false).filter(|(_, p)| fits(p))
         else {
             continue;

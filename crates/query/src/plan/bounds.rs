@@ -80,10 +80,6 @@ pub(super) fn of_filter(
     collation_fits: bool,
     how: Combine,
 ) -> FieldBounds {
-    let mut bounds = FieldBounds {
-        ranges: None,
-        exact: true,
-    };
     // Below an array, `a.0` is a position for an index but a field of each element as well for a
     // filter: an element without it counts as null, and has no entry that says so.
     let positional = path
@@ -98,7 +94,22 @@ pub(super) fn of_filter(
             tests.push(test);
         }
     });
-    bounds.exact = how == Combine::Intersect || tests.len() == 1;
+    of_tests(&tests, positional, collate, collation_fits, how)
+}
+
+/// The bounds that tests on the same path put on it; `positional` when a number in it may be a
+/// position.
+pub(super) fn of_tests(
+    tests: &[&Test],
+    positional: bool,
+    collate: Option<&dyn Collate>,
+    collation_fits: bool,
+    how: Combine,
+) -> FieldBounds {
+    let mut bounds = FieldBounds {
+        ranges: None,
+        exact: how == Combine::Intersect || tests.len() == 1,
+    };
     for t in tests {
         if positional && accepts_missing(t) {
             bounds.exact = false;
@@ -168,8 +179,11 @@ fn of_test(
         }
         Test::ElemMatchValue(tests) => {
             let mut all: Option<Vec<ValueRange>> = None;
+            // One inside asks for an element that is an array, whose entry is the array.
+            let of_element = |t: &&Test| !matches!(t, Test::ElemMatchValue(_));
             for (ranges, _) in tests
                 .iter()
+                .filter(of_element)
                 .filter_map(|t| of_test(t, collate, collation_fits))
             {
                 all = Some(all.map_or(ranges.clone(), |old| intersect(&old, &ranges)));

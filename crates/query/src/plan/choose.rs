@@ -9,6 +9,7 @@ use super::id_path::by_id;
 use super::index_path::by_index;
 use super::log_times;
 use super::min_max;
+use super::near;
 use super::request::{AllowedIndexes, Hint, PlanRequest, natural_sort};
 use super::{score, series, text};
 use crate::exec::MatchFilter;
@@ -32,12 +33,13 @@ pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     let text = request.filter.and_then(|f| f.filter.text());
     let bounded = request.min.is_some() || request.max.is_some();
     // With a `$text` its own planner says why not.
+    let root = request.filter.map(|f| f.filter.root());
     let plan = if bounded && text.is_none() {
         min_max::between(coll, request)?
     } else {
-        choose(coll, request)?
+        let anyhow = || choose(coll, request);
+        near::plan(coll, request, root.unwrap_or(&ALL), anyhow)?
     };
-    let root = request.filter.map(|f| f.filter.root());
     Ok(Plan {
         view: request.view.cloned().unwrap_or_default(),
         times: root.filter(|_| coll.is_log()).map(log_times::of),
@@ -184,33 +186,36 @@ fn hinted(
             )
         }));
     }
-    let found = indexes
-        .iter()
-        .filter(|i| i.is_ready())
-        .find(|i| match hint {
-            Hint::Name(n) => i.name() == n,
-            Hint::Key(k) => model::compare::compare_docs(i.key_pattern(), k.doc(), None).is_eq(),
-            Hint::Natural { .. } => false,
-        });
+    let found = indexes.iter().find(|i| i.is_ready() && hint.names(i));
     let Some(index) = found else {
         return Err(MongoError::bad_value(format!(
             "error processing query: planner returned error :: caused by :: hint provided does not \
                 correspond to an existing index: {hint:?}"
         )));
     };
-    if !index.is_keyed() {
-        // A wildcard index has entries of the fields that a query names, and it names none.
+    if index.wildcard().is_some() {
+        return by_index(index, request, root, true)
+            .map(|(_, p)| p)
+            .or_else(|| by_disjunction(coll, request, root, std::slice::from_ref(index)))
+            .ok_or_else(no_solutions);
+    }
+    if !index.is_keyed() && !index.has_cells() {
+        // A wildcard index without entries is none of the fields that a query names.
         if is_wildcard(index) && matches!(root, Node::AlwaysTrue) {
-            return Err(MongoError::new(
-                NO_QUERY_EXECUTION_PLANS,
-                "error processing query: No query solutions",
-            ));
+            return Err(no_solutions());
         }
         return Ok(Plan::scan());
     }
     by_index(index, request, root, true)
         .map(|(_, p)| p)
         .ok_or_else(|| MongoError::bad_value("the hinted index cannot answer this query"))
+}
+
+fn no_solutions() -> MongoError {
+    MongoError::new(
+        NO_QUERY_EXECUTION_PLANS,
+        "error processing query: No query solutions",
+    )
 }
 
 fn is_wildcard(index: &Index) -> bool {

@@ -1,10 +1,11 @@
 //! From bounds of fields to intervals of an index, and the order in which they come.
 
-use super::bounds::{self, Bound, FieldBounds, ValueRange};
+use super::bounds::{self, Bound, Combine, FieldBounds, ValueRange};
+use super::geo;
 use crate::exec::{SortBy, SortPattern};
 use model::{Doc, Value};
 use operators::filter::{CompareOp, Node, Test};
-use store::{FieldKind, Index, KeyInterval};
+use store::{FieldKind, Index, IndexField, KeyInterval};
 
 /// Most intervals made from the product of several `$in` lists.
 const INTERVALS_MAX: usize = 10_000;
@@ -33,8 +34,56 @@ pub(super) fn all_exact(root: &Node, exact: &dyn Fn(&str) -> bool) -> bool {
     all
 }
 
+/// The bounds that a filter puts on each field of an index; `multikey` has a bit for each field
+/// that may have several values in one document.
+pub(super) fn field_bounds(
+    index: &Index,
+    multikey: u32,
+    root: &Node,
+    fits: bool,
+) -> Vec<FieldBounds> {
+    let mut fields: Vec<FieldBounds> = Vec::new();
+    for (n, f) in index.fields().iter().enumerate() {
+        let several = multikey & (1 << n.min(31)) != 0;
+        if f.kind == FieldKind::Cells {
+            fields.push(geo::bounds(index, n, several, root));
+            continue;
+        }
+        // Two fields of the same array: bounds on both would demand one element that satisfies
+        // both.
+        let shares_array = several
+            && index.fields()[..n]
+                .iter()
+                .zip(&fields)
+                .any(|(g, b)| !b.is_all() && g.path.first() == f.path.first());
+        let how = if several {
+            Combine::One
+        } else {
+            Combine::Intersect
+        };
+        let mut b = if shares_array {
+            FieldBounds::all()
+        } else {
+            bounds::of_filter(root, f.path.as_str(), index.collate(), fits, how)
+        };
+        if f.kind == FieldKind::Hashed && !b.is_all() {
+            b = if b.is_points() {
+                hashed_points(index, n, root)
+            } else {
+                FieldBounds::all()
+            };
+        }
+        // Positions in arrays are found by more paths than keys are made by.
+        if several && f.path.parts().iter().any(|p| p.index.is_some()) {
+            b.exact = false;
+        }
+        fields.push(b);
+    }
+    fields
+}
+
 /// A hashed field knows only equality: the hash of each value.
-pub(super) fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
+fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
     let mut found = None;
     let path = index.fields()[field].path.as_str();
     bounds::conjuncts(root, &mut |n| {
@@ -75,7 +124,7 @@ pub(super) fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Nod
     let mut null = Vec::new();
     store::format::keys::encode(&Value::Null, None, &mut null);
     let demanded = index.fields().iter().zip(fields).any(|(f, b)| {
-        f.kind != FieldKind::Hashed
+        is_ordered(f)
             && b.ranges
                 .as_ref()
                 .is_some_and(|r| r.iter().all(|r| !bounds::contains(r, &null)))
@@ -101,7 +150,7 @@ pub(super) fn sort_direction(
     usable: bool,
 ) -> Option<bool> {
     let parts = sort?.parts();
-    if !usable || index.fields().iter().any(|f| f.kind == FieldKind::Hashed) {
+    if !usable || !index.fields().iter().all(is_ordered) {
         return None;
     }
     let mut at = 0;
@@ -139,11 +188,25 @@ pub(super) fn sort_direction(
     Some(reverse.unwrap_or(false))
 }
 
+/// The field's components are in the order of its values.
+fn is_ordered(f: &IndexField) -> bool {
+    matches!(f.kind, FieldKind::Ascending | FieldKind::Descending)
+}
+
 /// Intervals of encoded keys, and how many fields shaped them.
 pub(super) fn intervals(index: &Index, fields: &[FieldBounds]) -> (Vec<KeyInterval>, usize) {
+    let kinds: smallvec::SmallVec<[FieldKind; 8]> = index.fields().iter().map(|f| f.kind).collect();
+    intervals_of(&kinds, fields)
+}
+
+/// The same, of fields of these kinds.
+pub(super) fn intervals_of(
+    kinds: &[FieldKind],
+    fields: &[FieldBounds],
+) -> (Vec<KeyInterval>, usize) {
     let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
-    for (n, (f, b)) in index.fields().iter().zip(fields).enumerate() {
-        let descending = f.kind == FieldKind::Descending;
+    for (n, (kind, b)) in kinds.iter().zip(fields).enumerate() {
+        let descending = *kind == FieldKind::Descending;
         let ranges = match &b.ranges {
             Some(r) if r.len().saturating_mul(prefixes.len()) <= INTERVALS_MAX || n == 0 => r,
             _ => return (close(prefixes), n),

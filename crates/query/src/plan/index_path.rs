@@ -1,17 +1,19 @@
 //! The access path over one secondary index.
 
 use super::access::{Access, Plan};
-use super::bounds::{self, Combine, FieldBounds};
+use super::bounds::FieldBounds;
 use super::explode::by_points;
+use super::geo;
 use super::index_bounds::{
-    all_exact, collation_fits, hashed_points, intervals, sort_direction, sparse_is_enough,
+    all_exact, collation_fits, field_bounds, intervals, sort_direction, sparse_is_enough,
 };
 use super::partial::implied;
 use super::request::PlanRequest;
 use super::score;
+use super::wildcard::by_wildcard;
 use operators::filter::Node;
 use std::sync::Arc;
-use store::{FieldKind, Index};
+use store::Index;
 
 /// How good an index is for a read, and the plan with it. `None` when it must not be used (it may
 /// lack documents) or brings nothing; `forced` asks for it whatever it brings.
@@ -25,9 +27,15 @@ pub(super) fn by_index(
     if index.is_partial() && !forced && !implied(index, request.filter, fits) {
         return None;
     }
+    if let Some(part) = index.wildcard() {
+        return by_wildcard(index, part, request, root, fits, forced);
+    }
     let bits = index.multikey_bits();
     let mut fields = field_bounds(index, bits, root, fits);
     if index.is_sparse() && !sparse_is_enough(index, &fields, root) && !forced {
+        return None;
+    }
+    if index.has_cells() && !geo::demanded(index, &fields) && !forced {
         return None;
     }
     let equal = fields.iter().take_while(|b| b.is_points()).count();
@@ -83,48 +91,4 @@ pub(super) fn by_index(
         ..Plan::of(access, request.sort.is_none() || order.is_some())
     };
     Some((score, plan))
-}
-
-/// The bounds that a filter puts on each field of an index; `multikey` has a bit for each field
-/// that may have several values in one document.
-pub(super) fn field_bounds(
-    index: &Index,
-    multikey: u32,
-    root: &Node,
-    fits: bool,
-) -> Vec<FieldBounds> {
-    let mut fields: Vec<FieldBounds> = Vec::new();
-    for (n, f) in index.fields().iter().enumerate() {
-        let several = multikey & (1 << n.min(31)) != 0;
-        // Two fields of the same array: bounds on both would demand one element that satisfies
-        // both.
-        let shares_array = several
-            && index.fields()[..n]
-                .iter()
-                .zip(&fields)
-                .any(|(g, b)| !b.is_all() && g.path.first() == f.path.first());
-        let how = if several {
-            Combine::One
-        } else {
-            Combine::Intersect
-        };
-        let mut b = if shares_array {
-            FieldBounds::all()
-        } else {
-            bounds::of_filter(root, f.path.as_str(), index.collate(), fits, how)
-        };
-        if f.kind == FieldKind::Hashed && !b.is_all() {
-            b = if b.is_points() {
-                hashed_points(index, n, root)
-            } else {
-                FieldBounds::all()
-            };
-        }
-        // Positions in arrays are found by more paths than keys are made by.
-        if several && f.path.parts().iter().any(|p| p.index.is_some()) {
-            b.exact = false;
-        }
-        fields.push(b);
-    }
-    fields
 }

@@ -65,7 +65,7 @@ impl MatchingKeys {
     pub fn open(coll: &Arc<Collection>, plan: &Plan) -> Result<MatchingKeys> {
         let moves = matches!(
             plan.access,
-            Access::Index { .. } | Access::Union { .. } | Access::Text { .. }
+            Access::Index { .. } | Access::Union { .. } | Access::Text { .. } | Access::Near(_)
         ) || plan.series.is_some();
         let view = if moves && !plan.view.is_fixed() {
             coll.snapshot()?

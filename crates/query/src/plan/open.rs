@@ -1,13 +1,14 @@
 //! Opening a read, for find and for pipelines alike: the plan, then the stream over it that does as
 //! much of what was asked as the plan allows.
 
+use super::access::Access;
 use super::choose::plan_read;
 use super::distinct::{DistinctStream, distinct_plan};
+use super::near;
 use super::read::PlanStream;
 use super::request::{AllowedIndexes, Hint, PlanRequest};
 use super::series::columns;
-use crate::exec::{BatchStream, OpenedRead, ReadRequest};
-use crate::near::{self, NearStream};
+use crate::exec::{OpenedRead, ReadRequest};
 use model::{Doc, Result};
 use std::sync::Arc;
 use store::{Collection, ReadView};
@@ -43,6 +44,7 @@ impl<'r> PlanRequest<'r> {
             collation: options.collation,
             view: options.view,
             allowed: options.allowed,
+            near: read.near.and_then(|f| f.filter.near()),
         }
     }
 }
@@ -71,16 +73,15 @@ pub fn open_read(
             filtered: true,
             sorted: false,
             limited: false,
+            near: false,
         });
     }
-    let near = read.filter.filter(|f| f.filter.near().is_some());
-    if let Some(filter) = near {
+    if let Some(filter) = read.filter.filter(|f| f.filter.near().is_some()) {
         near::check_index(filter, &coll)?;
     }
     let sorted = plan.sorted && read.sort.is_some();
-    let limit = read
-        .limit
-        .filter(|_| near.is_none() && (sorted || read.sort.is_none()));
+    let limit = read.limit.filter(|_| sorted || read.sort.is_none());
+    let near = matches!(plan.access, Access::Near(_));
     let mut stream = PlanStream::new(coll, &plan, read.filter.cloned(), limit);
     if options.row_metadata || read.row_metadata {
         stream = stream.with_row_metadata(&plan);
@@ -88,15 +89,11 @@ pub fn open_read(
     if let Some(fields) = read.fields {
         stream = stream.with_fields(fields.to_vec());
     }
-    // From near to far, unless another order is wanted.
-    let docs: Box<dyn BatchStream> = match near.filter(|_| read.sort.is_none()) {
-        Some(filter) => Box::new(NearStream::new(Box::new(stream), filter.clone())),
-        None => Box::new(stream),
-    };
     Ok(OpenedRead {
-        docs,
+        docs: Box::new(stream),
         filtered: true,
         sorted,
         limited: limit.is_some(),
+        near,
     })
 }

@@ -1,8 +1,9 @@
 //! What the planner is asked: filter, order and what the client says about the access path.
 
 use crate::exec::{MatchFilter, SortBy, SortPattern};
-use model::{Doc, MongoError, OwnedValue, Result, Value};
-use store::ReadView;
+use model::{Doc, FieldPath, MongoError, OwnedValue, Result, Value};
+use operators::filter::Near;
+use store::{Index, ReadView};
 
 /// The access path a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,17 @@ pub enum Hint {
 }
 
 impl Hint {
+    /// True for a hint at this index.
+    pub(super) fn names(&self, index: &Index) -> bool {
+        match self {
+            Hint::Name(n) => index.name() == n,
+            Hint::Key(k) => {
+                model::compare::compare_docs(index.key_pattern(), k.doc(), None).is_eq()
+            }
+            Hint::Natural { .. } => false,
+        }
+    }
+
     /// From the `hint` argument; an empty document is no hint.
     ///
     /// # Errors
@@ -90,6 +102,9 @@ pub struct PlanRequest<'r> {
     pub view: Option<&'r ReadView>,
     /// The only indexes to consider; `None` is all.
     pub allowed: Option<&'r AllowedIndexes>,
+    /// Documents are wanted from near to far, if an index can give them so; the filter has no
+    /// nearness of its own.
+    pub near: Option<(&'r FieldPath, &'r Near)>,
 }
 
 /// `{$natural: ±1}` as a sort order. The natural order of the log is that of its times.

@@ -2,6 +2,7 @@
 //! of a text search.
 
 use super::access::{Access, Plan};
+use super::wildcard::shown_path;
 use crate::exec::MatchFilter;
 use model::compare::compare_with;
 use model::{Doc, DocBuf, FieldPath, Value};
@@ -23,6 +24,8 @@ enum KeySource {
     None,
     Id,
     Index(Arc<Index>, Vec<KeyInterval>),
+    /// The path that a wildcard index is read for.
+    Wildcard(FieldPath),
 }
 
 /// Makes the metadata of the rows of one plan.
@@ -62,6 +65,11 @@ impl RowMetadata {
         let score = before.map_or(ScoreSource::None, |b| b.score);
         let key = match (&plan.access, &plan.index) {
             (Access::Ids { .. } | Access::IdRange { .. }, _) => KeySource::Id,
+            (Access::Index { .. }, _) if plan.wildcard.is_some() => plan
+                .wildcard
+                .as_ref()
+                .and_then(shown_path)
+                .map_or(KeySource::None, KeySource::Wildcard),
             (Access::Index { intervals, .. }, Some(index)) => {
                 KeySource::Index(index.clone(), intervals.clone())
             }
@@ -88,6 +96,12 @@ impl RowMetadata {
                 KeySource::None | KeySource::Unwanted => {}
                 KeySource::Id => {
                     key.put("_id", row.doc.field("_id"));
+                }
+                KeySource::Wildcard(path) => {
+                    let mut all = Vec::new();
+                    collect(Value::Document(row.doc), path, 0, &mut all);
+                    key.put("$_path", path.as_str());
+                    key.put(path.as_str(), all.first().copied().unwrap_or(Value::Null));
                 }
                 KeySource::Index(index, intervals) => {
                     for (at, f) in index.fields().iter().enumerate() {

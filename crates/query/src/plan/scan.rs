@@ -1,15 +1,20 @@
 //! Executing an access path: rows shown in place, in steps. Must not know: filters.
 
-use super::access::{Access, Plan};
+use super::access::{Access, NearBy, Nearness, Plan};
+use super::rings::Ring;
 use crate::examined;
 use crate::exec::SortPattern;
-use model::{Doc, Result};
+use model::{Doc, DocBuf, Result};
 use operators::Env;
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use store::{Collection, EachRow, Header, IndexScan, ReadView, Row, Scan, SeriesScan, TermsScan};
+use store::{
+    Collection, EachRow, Header, Index, IndexScan, ReadView, Row, Scan, SeriesScan, TermsScan,
+};
 
+/// Documents that a read from near to far reads between two looks at the clock.
+const STEP_DOCS: usize = 1024;
 /// Rows a branch of a merge reads ahead.
 const AHEAD: usize = 8;
 
@@ -26,6 +31,7 @@ pub(super) enum PlanScan {
     },
     Union(Box<UnionScan>),
     Terms(TermsScan),
+    Near(Box<NearScan>),
 }
 
 impl PlanScan {
@@ -72,6 +78,9 @@ impl PlanScan {
                 )),
                 None => PlanScan::Nothing,
             },
+            Access::Near(nearness) => {
+                PlanScan::Near(Box::new(NearScan::open(coll, view, nearness)))
+            }
             Access::Text { terms } => match (&plan.index, terms.as_slice()) {
                 (Some(index), [one]) => PlanScan::Index(coll.scan_index(
                     view,
@@ -112,6 +121,7 @@ impl PlanScan {
             PlanScan::Series(s) => s.visit(max, f),
             PlanScan::Index(i) => i.visit(max, f),
             PlanScan::Union(u) => u.visit(coll, env, max, f),
+            PlanScan::Near(n) => n.visit(env, max, f),
             PlanScan::Terms(t) => t.visit(max, &|| env.check_interrupt(), f),
             PlanScan::Ids { ids, view } => {
                 let next: Vec<&[u8]> = ids.iter().rev().take(max).map(Vec::as_slice).collect();
@@ -128,7 +138,7 @@ impl PlanScan {
             PlanScan::Series(s) => s.pause(),
             PlanScan::Index(i) => i.pause(),
             PlanScan::Union(u) => u.pause(),
-            PlanScan::Nothing | PlanScan::Ids { .. } | PlanScan::Terms(_) => {}
+            PlanScan::Nothing | PlanScan::Ids { .. } | PlanScan::Terms(_) | PlanScan::Near(_) => {}
         }
     }
 
@@ -138,6 +148,7 @@ impl PlanScan {
             PlanScan::Index(i) => i.keys_examined(),
             PlanScan::Union(u) => u.keys_examined(),
             PlanScan::Terms(t) => t.keys_examined(),
+            PlanScan::Near(n) => n.keys_examined(),
             PlanScan::Series(s) => s.counts().keys,
             PlanScan::Nothing | PlanScan::Records(_) | PlanScan::Ids { .. } => 0,
         }
@@ -345,4 +356,136 @@ fn least(branches: &[Branch]) -> Option<usize> {
         .enumerate()
         .filter_map(|(i, b)| Some((i, &b.ahead.front()?.sort_key)));
     heads.min_by(|(_, a), (_, b)| a.cmp(b)).map(|(i, _)| i)
+}
+
+/// Reads from near to far: a ring is read, sorted and shown before the next. What a ring holds is
+/// kept in memory.
+pub(super) struct NearScan {
+    coll: Arc<Collection>,
+    view: ReadView,
+    nearness: Nearness,
+    /// Nothing is left to be read.
+    ended: bool,
+    /// What was read and not shown yet, the farthest first.
+    rows: Vec<NearRow>,
+    keys: u64,
+}
+
+struct NearRow {
+    distance: f64,
+    key: Vec<u8>,
+    header: Header,
+    doc: DocBuf,
+    score: f64,
+}
+
+impl NearScan {
+    fn open(coll: &Arc<Collection>, view: &ReadView, nearness: &Nearness) -> NearScan {
+        NearScan {
+            coll: coll.clone(),
+            view: view.clone(),
+            nearness: nearness.clone(),
+            ended: false,
+            rows: Vec::new(),
+            keys: 0,
+        }
+    }
+
+    fn visit(&mut self, env: &Env, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let mut shown = 0;
+        loop {
+            while shown < max
+                && let Some(row) = self.rows.pop()
+            {
+                shown += 1;
+                let goes_on = f(Row {
+                    key: &row.key,
+                    header: row.header,
+                    doc: row.doc.doc(),
+                    score: row.score,
+                });
+                if !goes_on {
+                    shown = max;
+                }
+            }
+            if shown >= max || self.ended {
+                return Ok(!self.ended || !self.rows.is_empty());
+            }
+            self.read(env)?;
+        }
+    }
+
+    fn keys_examined(&self) -> u64 {
+        self.keys
+    }
+
+    /// Reads the next ring, or everything.
+    fn read(&mut self, env: &Env) -> Result<()> {
+        let rings = match &mut self.nearness.by {
+            NearBy::Rings(rings) => rings,
+            NearBy::Whole(plan) => {
+                let scan = PlanScan::open(&self.coll, &self.view, plan);
+                self.ended = true;
+                return self.read_scan(env, scan, (0.0, f64::INFINITY));
+            }
+        };
+        let Some(ring) = rings.next(&self.nearness.near) else {
+            self.ended = true;
+            return Ok(());
+        };
+        let limits = (ring.from, ring.to);
+        let index = rings.index().clone();
+        let scan = self.scan(&index, ring);
+        match self.read_scan(env, scan, limits) {
+            // The first shape beside points has come in since the ring was planned.
+            Err(e) if Collection::is_gone(&e) => {
+                let NearBy::Rings(rings) = &self.nearness.by else {
+                    return Err(e);
+                };
+                let again = rings.next(&self.nearness.near).ok_or(e)?;
+                let scan = self.scan(&index, again);
+                self.read_scan(env, scan, limits)?;
+            }
+            read => read?,
+        }
+        self.ended = limits.1 == f64::INFINITY;
+        if let NearBy::Rings(rings) = &mut self.nearness.by {
+            rings.done(self.rows.len());
+        }
+        Ok(())
+    }
+
+    fn scan(&self, index: &Arc<Index>, ring: Ring) -> PlanScan {
+        let (coll, view) = (&self.coll, &self.view);
+        PlanScan::Index(coll.scan_index(view, index, ring.multikey, ring.intervals, false))
+    }
+
+    /// Keeps what lies from the first distance on and nearer than the second.
+    fn read_scan(&mut self, env: &Env, mut scan: PlanScan, (from, to): (f64, f64)) -> Result<()> {
+        self.rows.clear();
+        let (path, near) = (&self.nearness.path, &self.nearness.near);
+        let (rows, mut more) = (&mut self.rows, true);
+        while more {
+            env.check_interrupt()?;
+            more = scan.visit(&self.coll, env, STEP_DOCS, &mut |row| {
+                let distance = near.least(path, row.doc);
+                let inside = |d: &f64| from <= *d && (*d < to || to == f64::INFINITY);
+                if let Some(distance) = distance.filter(inside) {
+                    rows.push(NearRow {
+                        distance,
+                        key: row.key.to_vec(),
+                        header: row.header,
+                        doc: row.doc.to_buf(),
+                        score: row.score,
+                    });
+                }
+                true
+            })?;
+        }
+        self.keys += scan.keys_examined();
+        // Of equally far ones the first that was read comes first.
+        self.rows.reverse();
+        self.rows.sort_by(|a, b| b.distance.total_cmp(&a.distance));
+        Ok(())
+    }
 }

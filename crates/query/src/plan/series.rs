@@ -5,8 +5,7 @@
 use super::access::{Access, Plan};
 use super::best::usable;
 use super::bounds::{FieldBounds, conjuncts};
-use super::index_bounds::{collation_fits, intervals, sparse_is_enough};
-use super::index_path::field_bounds;
+use super::index_bounds::{collation_fits, field_bounds, intervals, sparse_is_enough};
 use super::request::{Hint, PlanRequest, natural_sort};
 use super::score;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};

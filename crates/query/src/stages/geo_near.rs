@@ -9,12 +9,14 @@
 
 use super::geo_point::{EARTH_RADIUS_M, Point, QueryPoint};
 use crate::exec::{
-    BatchStream, DocBatch, ExecContext, GeoIndex, MatchFilter, ReadRequest, Resolved, drain,
+    BatchStream, DocBatch, ExecContext, GeoIndex, MatchFilter, OpenedRead, ReadRequest, Resolved,
 };
 use crate::path::{checked_path, write_with};
 use crate::stage::{PipelineSource, Placement, Stage, StageContext, StageOp, one};
-use model::{Bump, Doc, DocBuf, FieldPath, Namespace, Number, Result, Value, bail, code};
-use operators::expr::{self, BoxExpr, Expr};
+use model::{
+    Bump, Doc, DocBuf, DocWriter, FieldPath, Namespace, Number, Result, Value, bail, code,
+};
+use operators::expr::{self, BoxExpr, Expr, ParseCx};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -29,6 +31,8 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 
 /// Most parts of a path that the stage writes to.
 const MAX_PARTS: usize = 199;
+/// What two ways to compute a distance may differ by, as a share of it.
+const ROUNDING: f64 = 1e-9;
 /// Most parts of a key: documents nest deep enough for any path, index keys do not.
 const MAX_KEY_PARTS: usize = 180;
 
@@ -308,43 +312,20 @@ impl Stage for GeoNear {
         let ns = super::listed::under_views(exec.host, self.ns.clone(), "$geoNear")?;
         let origin = self.origin(exec)?;
         let field = self.field(exec, &ns, origin)?;
+        let near = self.near_filter(exec, origin, &field)?;
         let read = ReadRequest {
             filter: self.query.as_ref(),
+            near: near.as_ref(),
             ..ReadRequest::all(&ns)
         };
-        let mut opened = exec.host.open(exec, &read)?;
-        let (mut found, mut all, mut arena): (Vec<(f64, usize)>, DocBatch, Bump) =
-            (Vec::new(), DocBatch::new(), Bump::new());
-        drain(opened.docs.as_mut(), exec, |doc, _| {
-            let wanted = match &self.query {
-                Some(q) if !opened.filtered => exec.matches(q, doc, &arena)?,
-                _ => true,
-            };
-            let nearest = if wanted {
-                origin.spot.nearest(
-                    expr::walk(Value::Document(doc), field.parts(), &arena),
-                    doc,
-                    &field,
-                )
-            } else {
-                None
-            };
-            if let Some((angle, place)) = nearest {
-                let distance = origin.distance(angle);
-                if self.min.is_none_or(|m| distance >= m) && self.max.is_none_or(|m| distance <= m)
-                {
-                    found.push((distance, all.len()));
-                    all.push_with_meta(doc, Some(self.meta(distance, place).doc()));
-                }
-            }
-            arena.reset();
-            Ok(())
-        })?;
-        found.sort_by(|a, b| a.0.total_cmp(&b.0));
         Ok(Box::new(GeoStream {
+            read: exec.host.open(exec, &read)?,
             stage: self,
-            all,
-            found,
+            field,
+            origin,
+            more: true,
+            docs: DocBatch::new(),
+            order: Vec::new(),
             next: 0,
         }))
     }
@@ -360,41 +341,133 @@ impl Stage for GeoNear {
 }
 
 impl GeoNear {
+    /// The nearness as a filter, for a host that can read by it; its limits are a little wider than
+    /// the stage's, which measures itself.
+    fn near_filter(
+        &self,
+        exec: &ExecContext<'_>,
+        origin: Origin,
+        field: &FieldPath,
+    ) -> Result<Option<Arc<MatchFilter>>> {
+        let min = self.min.unwrap_or(0.0) * (1.0 - ROUNDING);
+        if !min.is_finite() {
+            return Ok(None);
+        }
+        let (name, p) = match origin.spot {
+            QueryPoint::Flat(p) => ("$near", p),
+            QueryPoint::Sphere(p) => ("$nearSphere", p),
+        };
+        let limits = |w: &mut DocWriter<'_>| {
+            w.put("$minDistance", min);
+            if let Some(max) = self.max {
+                w.put("$maxDistance", max * (1.0 + ROUNDING));
+            }
+        };
+        let spec = DocBuf::build(|w| {
+            let mut test = w.doc(field.as_str());
+            if origin.legacy {
+                test.array(name).push(p.x).push(p.y);
+                limits(&mut test);
+            } else {
+                let mut near = test.doc(name);
+                let point = model::doc! { "type": "Point", "coordinates": [p.x, p.y] };
+                near.put("$geometry", &point);
+                limits(&mut near);
+            }
+        });
+        let filter = MatchFilter::parse(&mut ParseCx::new(exec.env), spec.doc())?;
+        Ok(Some(Arc::new(filter)))
+    }
+
     fn meta(&self, distance: f64, place: Value<'_>) -> DocBuf {
         model::doc! { "geoNearDistance": distance * self.multiplier, "geoNearPoint": place }
     }
 }
 
+/// Reads all of what comes in any order, or a batch of what comes from near to far, measures, and
+/// gives it in order.
 struct GeoStream {
     stage: Arc<GeoNear>,
-    all: DocBatch,
-    /// Distance and number of each document, from near to far.
-    found: Vec<(f64, usize)>,
+    read: OpenedRead,
+    field: FieldPath,
+    origin: Origin,
+    more: bool,
+    /// What was measured and not given yet: documents, and their distance and number in order.
+    docs: DocBatch,
+    order: Vec<(f64, usize)>,
     next: usize,
 }
 
-impl BatchStream for GeoStream {
-    fn next_batch(&mut self, _: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
-        while let Some((_, i)) = self
-            .found
-            .get(self.next)
-            .copied()
-            .filter(|_| !out.is_full())
-        {
-            self.next += 1;
-            let meta = self.all.meta(i);
-            let value = |name: &str| meta.map_or(Value::Missing, |m| m.field(name));
-            let mut doc = self.all.doc(i).to_buf();
-            for (path, v) in [
-                (&self.stage.distance_field, value("geoNearDistance")),
-                (&self.stage.include_locs, value("geoNearPoint")),
-            ] {
-                if let Some(path) = path {
-                    doc = DocBuf::build(|w| write_with(w, doc.doc(), path.parts(), v));
-                }
+impl GeoStream {
+    fn read(&mut self, exec: &ExecContext<'_>) -> Result<()> {
+        (self.docs, self.next) = (DocBatch::new(), 0);
+        self.order.clear();
+        let mut batch = DocBatch::new();
+        loop {
+            exec.env.check_interrupt()?;
+            batch.clear();
+            self.more = self.read.docs.next_batch(exec, &mut batch)?;
+            let mut arena = Bump::new();
+            for doc in batch.iter() {
+                self.measure(exec, doc, &arena)?;
+                arena.reset();
             }
-            out.push_with_meta(doc.doc(), meta);
+            if !self.more || self.read.near {
+                break;
+            }
         }
-        Ok(self.next < self.found.len())
+        self.order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Ok(())
+    }
+
+    fn measure(&mut self, exec: &ExecContext<'_>, doc: Doc<'_>, arena: &Bump) -> Result<()> {
+        let stage = &self.stage;
+        if let Some(q) = stage.query.as_ref().filter(|_| !self.read.filtered)
+            && !exec.matches(q, doc, arena)?
+        {
+            return Ok(());
+        }
+        let walked = expr::walk(Value::Document(doc), self.field.parts(), arena);
+        let Some((angle, place)) = self.origin.spot.nearest(walked, doc, &self.field) else {
+            return Ok(());
+        };
+        let distance = self.origin.distance(angle);
+        let (min, max) = (stage.min, stage.max);
+        if min.is_none_or(|m| distance >= m) && max.is_none_or(|m| distance <= m) {
+            self.order.push((distance, self.docs.len()));
+            let meta = stage.meta(distance, place);
+            self.docs.push_with_meta(doc, Some(meta.doc()));
+        }
+        Ok(())
+    }
+
+    fn push(&self, i: usize, out: &mut DocBatch) {
+        let meta = self.docs.meta(i);
+        let value = |name: &str| meta.map_or(Value::Missing, |m| m.field(name));
+        let mut doc = self.docs.doc(i).to_buf();
+        for (path, v) in [
+            (&self.stage.distance_field, value("geoNearDistance")),
+            (&self.stage.include_locs, value("geoNearPoint")),
+        ] {
+            if let Some(path) = path {
+                doc = DocBuf::build(|w| write_with(w, doc.doc(), path.parts(), v));
+            }
+        }
+        out.push_with_meta(doc.doc(), meta);
+    }
+}
+
+impl BatchStream for GeoStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        loop {
+            while let Some((_, i)) = self.order.get(self.next).filter(|_| !out.is_full()) {
+                self.push(*i, out);
+                self.next += 1;
+            }
+            if !out.is_empty() || !self.more {
+                return Ok(self.more || self.next < self.order.len());
+            }
+            self.read(exec)?;
+        }
     }
 }

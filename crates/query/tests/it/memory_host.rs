@@ -133,6 +133,7 @@ impl Host for MemoryHost {
             filtered: false,
             sorted: false,
             limited: false,
+            near: false,
         })
     }
     fn can_look_up(&self, _: &Namespace, _: &FieldPath) -> bool {

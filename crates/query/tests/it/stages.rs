@@ -343,48 +343,6 @@ fn a_group_past_its_budget_spills_and_keeps_its_order_inside_groups() {
 }
 
 #[test]
-fn nearness_orders_and_limits() {
-    let env = Env::new(0, 1);
-    let host = MemoryHost::default();
-    let spec = doc! { "loc": { "$near": { "$geometry": { "type": "Point", "coordinates": [0.0,
-    0.0] }, "$maxDistance": 250000i32 } } };
-    let filter = query::exec::MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
-    let mut batch = query::exec::DocBatch::new();
-    let arena = model::Bump::new();
-    let exec = ExecContext::new(&env, &host);
-    let docs: Vec<DocBuf> = [2.0, 9.0, 1.0, 0.5]
-        .iter()
-        .map(|x| doc! { "loc": { "type": "Point", "coordinates": [*x, 0.0] } })
-        .collect();
-    for d in docs
-        .iter()
-        .filter(|d| exec.matches(&filter, d.doc(), &arena).unwrap())
-    {
-        batch.push(d.doc());
-    }
-    let mut near = query::near::NearStream::new(
-        Box::new(query::exec::ReadyBatch(batch)),
-        std::sync::Arc::new(filter),
-    );
-    let mut found = Vec::new();
-    query::exec::drain(&mut near, &exec, |d, _| {
-        found.push(
-            format!("{d:?}")
-                .split("[ ")
-                .nth(1)
-                .unwrap()
-                .split(',')
-                .next()
-                .unwrap()
-                .to_owned(),
-        );
-        Ok(())
-    })
-    .unwrap();
-    assert_eq!(found, ["0.5", "1.0", "2.0"]);
-}
-
-#[test]
 fn geo_near_measures_and_needs_an_index() {
     let host = with(
         (0..4)

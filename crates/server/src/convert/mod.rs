@@ -75,9 +75,10 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// One line and an exit code.
 pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), ConvertError> {
     let name = args.storage_engine.as_str();
-    if name == "memory" || !NAMES.contains(&name) {
+    if matches!(name, "memory" | "tikv") || !NAMES.contains(&name) {
         return Err(ConvertError::options(format!(
-            "storageEngine must be one that keeps data, given {name}; this build has {}",
+            "storageEngine must be one that keeps data in a directory, given {name}; this build \
+             has {}",
             NAMES.join(" and ")
         )));
     }
@@ -117,6 +118,7 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
         key_file,
         wiredtiger_library: args.wiredtiger.wiredtiger_library.as_deref(),
         wiredtiger_include: args.wiredtiger.wiredtiger_include.as_deref(),
+        tikv: None,
     };
     let source_options = options(&of, key.filter(|_| is_encrypted));
     let target_options = options(name, key);

@@ -2,6 +2,7 @@
 mod basic;
 mod client;
 mod convert;
+mod deploy;
 mod driver;
 mod encryption;
 mod engines;

@@ -64,16 +64,21 @@ fn a_message_without_room_is_answered_and_the_connection_goes_on() {
 #[test]
 fn half_messages_are_charged_and_small_requests_are_served() {
     let (running, budget) = running(8 * MB);
-    let half: Vec<Client> = (0..20)
-        .map(|n| {
-            let mut client = Client::tcp(&running);
-            let message = echo(4 * MB, n, 0);
-            client.stream.write_all(&message[..2 * MB]).unwrap();
-            client
-        })
-        .collect();
-    eventually("memory is charged or given back", || {
-        budget.stats().refused > 0 && budget.stats().used_bytes > 4 * MB
+    let half_sent = |n| {
+        let mut client = Client::tcp(&running);
+        let message = echo(4 * MB, n, 0);
+        client.stream.write_all(&message[..2 * MB]).unwrap();
+        client
+    };
+    let mut half = vec![half_sent(0)];
+    eventually("what has arrived is charged", || {
+        budget.stats().used_bytes >= 2 * MB
+    });
+    half.extend((1..20).map(half_sent));
+    // A buffer that grows from 2 MB to 4 asks for both, 6 MB in all. So a message is refused only
+    // while others hold more than 2 MB, and at the end one half at least is kept, with 2 to 4 MB.
+    eventually("the rest is refused", || {
+        budget.stats().refused > 0 && budget.stats().used_bytes >= 2 * MB
     });
     assert!(
         budget.stats().used_bytes_max <= 9 * MB,

@@ -6,10 +6,12 @@
 
 mod basics;
 mod cursors;
+mod databases;
 mod model;
 mod tools;
 mod writers;
 
+pub use databases::{Databases, compare};
 pub use model::random_operations;
 pub use tools::Factory;
 

@@ -1,12 +1,18 @@
-//! What engines share that lack something of the contract: cursors that copy rows, an estimate of
-//! sizes from a sample, a reserve of space, a lock on a directory. Must not know: any engine.
+//! What engines share that lack something of the contract: snapshots with cursors that copy rows,
+//! commits of several callers in one transaction, an estimate of sizes from a sample, a reserve of
+//! space, a lock on a directory, keys longer than they take. Must not know: any engine.
 
 mod chunks;
+mod group;
 mod lock;
+pub mod long_keys;
 mod room;
 mod scan;
+mod shared_view;
 
 pub use chunks::{ChunkedCursor, RowSource, Wanted};
+pub use group::commit_group;
 pub use lock::DirectoryLock;
 pub use room::Room;
 pub use scan::{check_order, sampled_size};
+pub use shared_view::{FixedView, SharedView};

@@ -4,6 +4,7 @@
 //! Must not know: how documents are read (`view`) or written (`write`, `ddl`).
 
 use crate::catalog::buckets::OpenBuckets;
+use crate::catalog::capped::{CappedGuards, Limits};
 use crate::catalog::live::{Live, Order};
 use crate::catalog::row::{CatalogRow, Kind};
 use crate::catalog::shared::Shared;
@@ -15,9 +16,8 @@ use crate::log::{Concerned, Log};
 use arc_swap::{ArcSwap, Guard};
 use model::bucket::SeriesOptions;
 use model::{Collate, Doc, DocBuf, ErrorKind, Namespace, Result, Value};
-use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use storage::{CursorOpts, KeyRange, Table, counter_decode};
 
@@ -55,24 +55,12 @@ pub(crate) struct State {
     pub(crate) options: Arc<DocBuf>,
     pub(crate) indexes: Arc<Vec<Arc<Index>>>,
     pub(crate) dropped: bool,
-    /// The options say `capped`.
-    pub(crate) capped: bool,
+    /// How large it may be when the options say `capped`.
+    pub(crate) capped: Option<Limits>,
     /// The log keeps documents before their changes.
     pub(crate) images: bool,
     /// What the options say of the buckets of a time series.
     pub(crate) series: Option<Arc<SeriesOptions>>,
-}
-
-/// What only capped collections have.
-#[derive(Default)]
-pub(crate) struct CappedGuards {
-    /// Held from the allocation of sequence numbers until they are visible. Taken after the keys'
-    /// locks.
-    pub(crate) inserting: Mutex<()>,
-    /// Held while old documents are deleted for new ones; keys are locked under it.
-    pub(crate) trimming: Mutex<()>,
-    /// No document is older than this: scans begin here and not among what was deleted.
-    pub(crate) oldest: AtomicU64,
 }
 
 /// Sizes for collStats.
@@ -131,13 +119,9 @@ impl Collection {
                 .first_chunk::<4>()
                 .filter(|_| found)
                 .map_or(0, |b| u32::from_le_bytes(*b));
-            indexes.push(Arc::new(Index::open(
-                i.ident,
-                i.spec.clone(),
-                true,
-                bits,
-                shared.hooks.as_ref(),
-            )?));
+            let hooks = shared.hooks.as_ref();
+            let index = Index::open(i.ident, i.spec.clone(), true, bits, hooks)?;
+            indexes.push(Arc::new(index.with_entries(i.keyed)));
         }
         let mut order = Order {
             max_key: Vec::new(),
@@ -156,7 +140,7 @@ impl Collection {
                 options: Arc::new(row.options.clone()),
                 indexes: Arc::new(indexes),
                 dropped: false,
-                capped: is_capped(options),
+                capped: Limits::of(options),
                 images: keeps_images(options),
                 series: SeriesOptions::of(options).map(Arc::new),
             }),
@@ -234,7 +218,7 @@ impl Collection {
     }
     /// True when the oldest documents go as new ones come.
     pub fn is_capped(&self) -> bool {
-        self.state.load().capped
+        self.state.load().capped.is_some()
     }
     /// True for a time-series collection.
     pub fn is_series(&self) -> bool {
@@ -414,10 +398,6 @@ fn is_logged(ns: &Namespace) -> bool {
 pub(crate) fn keeps_images(options: Doc<'_>) -> bool {
     let images = options.field("changeStreamPreAndPostImages").as_doc();
     images.is_some_and(|d| d.field("enabled").truthy())
-}
-
-pub(crate) fn is_capped(options: Doc<'_>) -> bool {
-    options.field("capped").truthy()
 }
 
 /// Reads the last document: its key bounds all keys, and in an ordered collection it has the

@@ -2,6 +2,7 @@
 //! disk. Must not know: how documents are read or written.
 
 pub(crate) mod buckets;
+pub(crate) mod capped;
 pub(crate) mod collection;
 pub(crate) mod dropped;
 mod live;

@@ -37,6 +37,8 @@ pub struct IndexRow {
     pub spec: DocBuf,
     /// False while it is being built; an index found so at open is removed.
     pub ready: bool,
+    /// Its kind has entries in the layout it was made in.
+    pub keyed: bool,
 }
 
 impl CatalogRow {
@@ -65,6 +67,7 @@ impl CatalogRow {
                 let mut d = list.doc();
                 d.put("ident", i64::from(i.ident))
                     .put("ready", i.ready)
+                    .put("keyed", i.keyed)
                     .put("spec", &i.spec);
             }
         })
@@ -92,6 +95,7 @@ impl CatalogRow {
                 ident: ident(i.field("ident"))?,
                 spec: i.field("spec").as_doc().ok_or_else(bad)?.to_buf(),
                 ready: i.field("ready").truthy(),
+                keyed: i.field("keyed").truthy(),
             });
         }
         Ok(CatalogRow {

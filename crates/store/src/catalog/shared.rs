@@ -13,7 +13,7 @@ use crate::format::meta;
 use crate::hooks::Hooks;
 use crate::locks::{Claimed, Held, KeyIds, LockTable, Owner};
 use crate::log::{Log, Waker};
-use crate::released::{LOOK, Registered};
+use crate::released::{LOOK, Registered, add_waited};
 use model::{ErrorKind, MongoError, Namespace, Result, code};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) order_bytes: Arc<AtomicUsize>,
     /// The log of all changes.
     pub(crate) log: Option<Arc<Log>>,
+    /// Collections with indexes whose builds were given up.
+    given_up: Mutex<Vec<Namespace>>,
 }
 
 struct Idents {
@@ -58,6 +60,16 @@ struct Idents {
 }
 
 impl Shared {
+    /// Notes that the build of an index was given up.
+    pub(crate) fn build_given_up(&self, ns: &Namespace) {
+        self.given_up.lock().push(ns.clone());
+    }
+
+    /// Collections with such indexes, noted since the last call.
+    pub(crate) fn builds_given_up(&self) -> Vec<Namespace> {
+        std::mem::take(&mut self.given_up.lock())
+    }
+
     /// Takes short locks on keys; waits for claims of transactions.
     ///
     /// # Errors
@@ -71,7 +83,9 @@ impl Shared {
                     self.wait_on_thread(&|waker| self.locks.when_released(key, waker))?;
                 }
             }
-            locked = self.locks.lock_for(keys, None, Some(Instant::now() + LOOK));
+            let began = Instant::now();
+            locked = self.locks.lock_for(keys, None, Some(began + LOOK));
+            add_waited(began.elapsed());
         }
     }
 
@@ -119,6 +133,7 @@ impl Shared {
             evicted: Mutex::new(HashMap::new()),
             order_bytes: Arc::default(),
             log: None,
+            given_up: Mutex::default(),
             engine,
         };
         let engine = shared.engine.as_ref();

@@ -1,7 +1,8 @@
 //! Creating, dropping and renaming collections and views; options. Must not know: which options
 //! mean what, but for `viewOn` and `capped`.
 
-use crate::catalog::collection::{is_capped, keeps_images};
+use crate::catalog::capped::Limits;
+use crate::catalog::collection::keeps_images;
 use crate::catalog::dropped;
 use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::WriteUnit;
@@ -276,8 +277,8 @@ impl Collection {
             note.with(|w| _ = w.put("collectionOptions_old", &*old))
         });
         self.alter(None, note.as_ref(), |state, _| {
-            let capped = is_capped(options.doc());
-            if capped && !state.capped {
+            let capped = Limits::of(options.doc());
+            if capped.is_some() && state.capped.is_none() {
                 self.write_order()?;
             }
             state.images = keeps_images(options.doc());

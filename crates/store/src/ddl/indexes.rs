@@ -3,7 +3,8 @@
 //! read in small steps under their locks; then readers may use it. Must not know: which
 //! specifications are allowed.
 
-use crate::catalog::Collection;
+use crate::catalog::dropped::Leftover;
+use crate::catalog::{Collection, Shared, State};
 use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
 use crate::error;
@@ -11,9 +12,9 @@ use crate::index::{Index, KeySet};
 use crate::locks::{KeyId, KeyIds};
 use crate::write::duplicate::duplicate_key;
 use crate::write::entries::{check_length, put_entries};
-use model::{Doc, DocBuf, ErrorKind, MongoError, Result, code};
+use model::{Doc, DocBuf, ErrorKind, MongoError, Namespace, Result, code};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch, WriteClass};
 
 const STEP_DOCS: usize = 64;
@@ -39,9 +40,13 @@ struct Buffers {
 }
 
 /// An index that was registered and is being built, kept while the operation that builds it is set
-/// aside. The build is given up when it is dropped.
+/// aside. The build is given up when it is dropped: `Store::sweep_abandoned` removes its index.
 pub struct IndexBuild {
+    shared: Arc<Shared>,
+    ns: Namespace,
     index: Arc<Index>,
+    /// The index whose place it takes, and what the log says of that.
+    replaces: Option<(Arc<Index>, Option<Note>)>,
     /// Where the next document lies; `None` when all were read.
     next: Option<Vec<u8>>,
     /// Why it has failed; its index is to be removed.
@@ -52,7 +57,10 @@ pub struct IndexBuild {
 impl IndexBuild {
     fn new(coll: &Collection, index: Arc<Index>) -> IndexBuild {
         IndexBuild {
+            shared: Arc::clone(&coll.shared),
+            ns: coll.ns.clone(),
             index,
+            replaces: None,
             next: Some(coll.key_bounds().0.to_vec()),
             failed: None,
             ended: false,
@@ -64,6 +72,7 @@ impl Drop for IndexBuild {
     fn drop(&mut self) {
         if !self.ended {
             self.index.abandon();
+            self.shared.build_given_up(&self.ns);
         }
     }
 }
@@ -126,7 +135,7 @@ impl Collection {
             },
         };
         told();
-        let result = self.build(&mut own, (None, None), told, go_on);
+        let result = self.build(&mut own, told, go_on);
         if matches!(&result, Err(e) if e.is(ErrorKind::SetAside)) {
             *build = Some(own);
         }
@@ -167,24 +176,40 @@ impl Collection {
     }
 
     /// Builds an index anew under another specification while the old one serves; they change
-    /// places in one commit. `command` is what the log says of it.
+    /// places in one commit. `command` is what the log says of it. For an operation that may be
+    /// set aside, as [`Collection::create_index_told`].
     ///
     /// # Errors
-    /// As [`Collection::create_index_unless`]; 27 when there is no ready index of that name. The
+    /// As [`Collection::create_index_told`]; 27 when there is no ready index of that name. The
     /// old index stays then.
     pub fn rebuild_index(
         &self,
         name: &str,
-        spec: DocBuf,
-        command: Option<DocBuf>,
+        (spec, command): (DocBuf, Option<DocBuf>),
+        build: &mut Option<IndexBuild>,
+        told: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
-        let old = self.ready_index(name)?;
-        let index = self.new_index(spec)?;
-        self.register(&index, &|_| Ok(false))?;
-        let mut own = IndexBuild::new(self, index);
-        let note = command.map(|o| Note { o, o2: None });
-        self.build(&mut own, (Some(&old), note.as_ref()), &|| {}, go_on)
+        let mut own = match build.take() {
+            Some(own) => own,
+            None => {
+                let old = self.ready_index(name)?;
+                let index = self.new_index(spec)?;
+                // Nothing was done that a second run would do again.
+                told();
+                self.register(&index, &|_| Ok(false))?;
+                let note = command.map(|o| Note { o, o2: None });
+                let mut own = IndexBuild::new(self, index);
+                own.replaces = Some((old, note));
+                own
+            }
+        };
+        told();
+        let result = self.build(&mut own, told, go_on);
+        if matches!(&result, Err(e) if e.is(ErrorKind::SetAside)) {
+            *build = Some(own);
+        }
+        result
     }
 
     /// Drops the index called `name`; false when there is none. A build of it ends with 276
@@ -276,26 +301,47 @@ impl Collection {
             note.with(|w| _ = w.put_all(index.spec()))
         });
         self.alter(None, note.as_ref(), |state, leftovers| {
-            if state.indexes.iter().any(|i| i.ident() == index.ident()) {
-                leftovers.push(self.leftover(index));
-            }
-            let left = state
-                .indexes
-                .iter()
-                .filter(|i| i.ident() != index.ident())
-                .cloned()
-                .collect();
-            state.indexes = Arc::new(left);
+            self.take_out(index, state, leftovers);
             Ok(())
         })
     }
 
-    /// Fills a registered index and makes it ready, in place of another when there is one, with a
-    /// note for the log; an index whose build fails is removed.
+    fn take_out(&self, index: &Arc<Index>, state: &mut State, leftovers: &mut Vec<Leftover>) {
+        if state.indexes.iter().any(|i| i.ident() == index.ident()) {
+            leftovers.push(self.leftover(index));
+        }
+        let other = state.indexes.iter().filter(|i| i.ident() != index.ident());
+        state.indexes = Arc::new(other.cloned().collect());
+    }
+
+    /// Removes indexes whose builds were given up, without waiting for writers; false when some are
+    /// in the way.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(super) fn remove_abandoned(&self) -> Result<bool> {
+        let indexes = self.indexes();
+        for index in indexes.iter().filter(|i| i.is_abandoned()) {
+            let now = Instant::now();
+            let closing = self.gate.begin_closing(now);
+            let Some(closed) = closing.filter(|c| c.is_alone_by(now)) else {
+                return Ok(false);
+            };
+            if self.is_dropped() {
+                return Ok(true);
+            }
+            self.alter_alone(closed, None, None, |state, leftovers| {
+                self.take_out(index, state, leftovers);
+                Ok(())
+            })?;
+        }
+        Ok(true)
+    }
+
+    /// Fills a registered index and makes it ready; an index whose build fails is removed.
     fn build(
         &self,
         own: &mut IndexBuild,
-        (old, note): (Option<&Arc<Index>>, Option<&Note>),
         told: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
@@ -303,7 +349,7 @@ impl Collection {
             Some(e) => e,
             None => {
                 let built = self.read_all(own, told, go_on);
-                match built.and_then(|()| self.make_ready(&own.index, old, note)) {
+                match built.and_then(|()| self.make_ready(own)) {
                     Ok(()) => {
                         own.ended = true;
                         return Ok(());
@@ -326,14 +372,14 @@ impl Collection {
         Err(if aborted { self.aborted(&own.index) } else { e })
     }
 
-    /// Makes an index that was filled ready, in place of `old` when there is one.
-    fn make_ready(
-        &self,
-        index: &Arc<Index>,
-        old: Option<&Arc<Index>>,
-        note: Option<&Note>,
-    ) -> Result<()> {
+    /// Makes an index that was filled ready, in place of the one it replaces.
+    fn make_ready(&self, build: &IndexBuild) -> Result<()> {
+        let index = &build.index;
         let own = Note::index(self, index.spec());
+        let (old, note) = match &build.replaces {
+            Some((old, note)) => (Some(old), note.as_ref()),
+            None => (None, None),
+        };
         self.alter(Some(index), note.or(Some(&own)), |state, leftovers| {
             self.check_registered(state, index)?;
             let is_old = |i: &Arc<Index>| old.is_some_and(|o| o.ident() == i.ident());
@@ -348,7 +394,7 @@ impl Collection {
 
     /// # Errors
     /// 276 when the index was dropped while it was built.
-    fn check_registered(&self, state: &crate::catalog::State, index: &Index) -> Result<()> {
+    fn check_registered(&self, state: &State, index: &Index) -> Result<()> {
         if state.indexes.iter().any(|i| i.ident() == index.ident()) {
             Ok(())
         } else {

@@ -18,6 +18,7 @@ use crate::catalog::{Collection, IndexRow, Shared, State};
 use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
 use crate::format::meta;
+use crate::gate::Closing;
 use crate::index::Index;
 use model::Result;
 use std::sync::Arc;
@@ -37,10 +38,21 @@ impl Collection {
         change: impl FnOnce(&mut State, &mut Vec<Leftover>) -> Result<T>,
     ) -> Result<T> {
         let closed = self.close()?;
-        let old = self.state();
-        if old.dropped {
+        if self.is_dropped() {
             return Err(self.gone());
         }
+        self.alter_alone(closed, ready, note, change)
+    }
+
+    /// As [`Collection::alter`], of a collection that is there and whose gate is closed.
+    fn alter_alone<T>(
+        &self,
+        closed: Closing,
+        ready: Option<&Index>,
+        note: Option<&Note>,
+        change: impl FnOnce(&mut State, &mut Vec<Leftover>) -> Result<T>,
+    ) -> Result<T> {
+        let old = self.state();
         let (mut new, mut leftovers) = (State::clone(&old), Vec::new());
         let made = change(&mut new, &mut leftovers)?;
         let mut batch = WriteBatch::new();
@@ -74,6 +86,7 @@ impl Collection {
             ident: i.ident(),
             spec: i.spec().to_buf(),
             ready: i.is_ready() || ready.is_some_and(|r| r.ident() == i.ident()),
+            keyed: i.has_entries(),
         };
         CatalogRow {
             kind: self.kind,
@@ -86,8 +99,8 @@ impl Collection {
 
     /// What remains of an index that is dropped.
     fn leftover(&self, index: &Index) -> Leftover {
-        // A multikey index may have many more entries than documents.
-        let keys = if index.is_multikey() {
+        // A multikey index may have many more entries than documents, and so has a wildcard index.
+        let keys = if index.is_multikey() || index.wildcard().is_some() {
             u64::MAX
         } else {
             self.count()
@@ -110,7 +123,7 @@ impl Collection {
         }
         let mut all: Vec<Leftover> = state.indexes.iter().map(|i| self.leftover(i)).collect();
         // Of a time-series collection the marks of open buckets.
-        if state.capped || state.series.is_some() {
+        if state.capped.is_some() || state.series.is_some() {
             all.push(Leftover {
                 ident: self.ident,
                 table: Table::Cap,

@@ -1,4 +1,5 @@
-//! Background deletion of keys of dropped identifiers and of keys that no catalog row owns.
+//! Background deletion of keys of dropped identifiers, of keys that no catalog row owns, and of
+//! indexes whose builds were given up.
 
 use crate::catalog::CatalogRow;
 use crate::error;
@@ -7,6 +8,26 @@ use model::Result;
 use storage::{CursorOpts, IdentSet, KeyRange, Table};
 
 impl Store {
+    /// Removes indexes whose builds were given up, as when the client of one has gone that waited
+    /// for a transaction: until then writers maintain them. What is in use is left to the next
+    /// call. One load when there is nothing to do; to be called every second or so.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn sweep_abandoned(&self) -> Result<()> {
+        let mut result = Ok(());
+        for ns in self.shared.builds_given_up() {
+            // Opened anew it has no unfinished indexes.
+            let there = self.collection(&ns).transpose();
+            let removed = there.map_or(Ok(true), |c| c?.remove_abandoned());
+            if !matches!(removed, Ok(true)) {
+                self.shared.build_given_up(&ns);
+            }
+            result = result.and(removed.map(|_| ()));
+        }
+        result
+    }
+
     /// Forgets dropped identifiers whose keys are gone from disk. Cheap; to be called every minute
     /// or so.
     ///

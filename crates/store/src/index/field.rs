@@ -12,6 +12,8 @@ pub enum FieldKind {
     Descending,
     /// A 64-bit hash of the value.
     Hashed,
+    /// The number of a cell of a surface; never a value.
+    Cells,
 }
 
 /// One field of an index key.
@@ -31,7 +33,7 @@ pub(super) fn encode_component(
     out: &mut Vec<u8>,
 ) {
     match kind {
-        FieldKind::Ascending => keys::encode(v, collate, out),
+        FieldKind::Ascending | FieldKind::Cells => keys::encode(v, collate, out),
         FieldKind::Descending => keys::encode_directed(v, true, collate, out),
         FieldKind::Hashed => {
             let mut canonical = Vec::new();

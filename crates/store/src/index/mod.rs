@@ -1,28 +1,32 @@
 //! One secondary index: its specification, and the keys a document has in it. Must not know:
 //! collections, the engine.
 
+mod cells;
 mod field;
+mod field_keys;
 mod interval;
 mod key_set;
 mod reach;
 pub(crate) mod text;
+mod wildcard;
 
+pub use cells::encode_cell;
 pub use field::{FieldKind, IndexField};
 pub use interval::KeyInterval;
 pub use key_set::KeySet;
+pub use text::TextPart;
+pub use wildcard::{Coverage, WildcardPart};
 
 use crate::format::keys;
 use crate::hooks::{Hooks, Places, Predicate};
 use crate::log::Waker;
 use crate::released::{Registered, Waiters};
 use field::encode_component;
-use model::{Array, Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, code};
+use model::{Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, bail, code};
 use parking_lot::{Mutex, MutexGuard};
-use reach::{Reach, reach};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use storage::CommitPos;
-use text::TextPart;
 
 /// Bytes of all keys one document may have in an index.
 const KEYS_BYTES_MAX: usize = 64 << 20;
@@ -37,16 +41,27 @@ pub struct Index {
     name: String,
     spec: DocBuf,
     fields: Vec<IndexField>,
-    /// Catalogued only: geospatial and wildcard indexes have no entries yet and no plan reads them.
-    unkeyed: bool,
-    /// Its entries are those of a text index; `fields` are the others.
-    text: Option<TextPart>,
+    form: Form,
     unique: bool,
     sparse: bool,
     partial: Option<Predicate>,
     places: Option<Arc<dyn Places>>,
     collate: Option<Arc<dyn Collate>>,
     state: Arc<IndexState>,
+}
+
+/// What its entries are.
+enum Form {
+    /// One component a field.
+    Fields,
+    /// Those of a text index; `fields` are the others.
+    Text(TextPart),
+    /// One component a field; of places it is a cell. Documents without a place have none.
+    Cells,
+    /// Those of a wildcard index; `fields` are the others and, in its place, the wildcard.
+    Wildcard(WildcardPart),
+    /// There are none, and no plan reads it.
+    Nothing,
 }
 
 /// What changes while an index is in use; kept when its specification is replaced.
@@ -86,50 +101,13 @@ impl Index {
         hooks: &dyn Hooks,
     ) -> Result<Index> {
         let d = spec.doc();
-        let cannot = |why: String| MongoError::new(code::CANNOT_CREATE_INDEX, why);
+        let cannot = |why| MongoError::new(code::CANNOT_CREATE_INDEX, why);
         let name = d.field("name").as_str().unwrap_or_default().to_owned();
         let key = d
             .field("key")
             .as_doc()
-            .ok_or_else(|| cannot("index specification has no key".to_owned()))?;
-        let mut fields = Vec::new();
-        let (mut unkeyed, mut text, mut places) = (false, None, None);
-        for (path, v) in key.iter() {
-            let kind = match v {
-                Value::String("text") if path == "_fts" => {
-                    text = Some(TextPart {
-                        at: fields.len(),
-                        terms: hooks.terms(d)?,
-                    });
-                    continue;
-                }
-                _ if path == "_ftsx" && text.is_some() => continue,
-                Value::String("hashed") => FieldKind::Hashed,
-                Value::String(kind @ ("2d" | "2dsphere" | "text")) => {
-                    unkeyed = true;
-                    if kind != "text" {
-                        places = hooks.places(d);
-                    }
-                    FieldKind::Ascending
-                }
-                Value::String(other) => {
-                    return Err(cannot(format!(
-                        "index type '{other}' is not known; 2d, 2dsphere, hashed and text are"
-                    )));
-                }
-                v => match v.as_f64() {
-                    Some(n) if n < 0.0 => FieldKind::Descending,
-                    _ => FieldKind::Ascending,
-                },
-            };
-            fields.push(IndexField {
-                path: FieldPath::new(path),
-                kind,
-            });
-        }
-        unkeyed |= fields
-            .iter()
-            .any(|f| f.path.parts().iter().any(|p| p.name == "$**"));
+            .ok_or_else(|| cannot("index specification has no key"))?;
+        let (fields, form, places) = understand(d, key, hooks)?;
         let collation = d.field("collation").as_doc();
         let partial = d.field("partialFilterExpression").as_doc();
         let partial = partial.map(|f| hooks.predicate(f, collation)).transpose()?;
@@ -141,8 +119,7 @@ impl Index {
             ident,
             name,
             fields,
-            unkeyed,
-            text,
+            form,
             unique: d.field("unique").truthy(),
             sparse: d.field("sparse").truthy(),
             partial,
@@ -163,10 +140,28 @@ impl Index {
     /// As [`Index::open`].
     pub(crate) fn respecified(&self, spec: DocBuf, hooks: &dyn Hooks) -> Result<Index> {
         let new = Index::open(self.ident, spec, false, 0, hooks)?;
+        let new = new.with_entries(!matches!(self.form, Form::Nothing));
         Ok(Index {
             state: self.state.clone(),
             ..new
         })
+    }
+
+    /// The same index, which has no entries when a server made it that gave none to its kind:
+    /// before version 3 of the layout geospatial and wildcard indexes had none.
+    pub(crate) fn with_entries(self, has_entries: bool) -> Index {
+        match has_entries || matches!(self.form, Form::Fields | Form::Text(_)) {
+            true => self,
+            false => Index {
+                form: Form::Nothing,
+                ..self
+            },
+        }
+    }
+
+    /// It has entries of the documents.
+    pub(crate) fn has_entries(&self) -> bool {
+        !matches!(self.form, Form::Nothing)
     }
 
     /// Prefix of its keys.
@@ -189,15 +184,27 @@ impl Index {
     pub fn fields(&self) -> &[IndexField] {
         &self.fields
     }
-    /// Its entries are one component a field. Those of text indexes are not; geospatial and
-    /// wildcard indexes are catalogued but have none yet: queries that need their existence find
-    /// it, and read the collection.
+    /// Its entries are one component a field.
     pub fn is_keyed(&self) -> bool {
-        !self.unkeyed && self.text.is_none()
+        matches!(self.form, Form::Fields)
+    }
+    /// Its entries are those of places: one component a field, of documents with a place.
+    pub fn has_cells(&self) -> bool {
+        matches!(self.form, Form::Cells)
     }
     /// The text part of a text index with entries.
     pub fn text(&self) -> Option<&TextPart> {
-        self.text.as_ref()
+        match &self.form {
+            Form::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+    /// The wildcard part of a wildcard index with entries.
+    pub fn wildcard(&self) -> Option<&WildcardPart> {
+        match &self.form {
+            Form::Wildcard(part) => Some(part),
+            _ => None,
+        }
     }
     /// No two documents share a key.
     pub fn is_unique(&self) -> bool {
@@ -295,11 +302,6 @@ impl Index {
         }
     }
 
-    /// All entries of a term of a text index, after encoded values of the fields before the text.
-    pub fn term_interval(&self, before: &[u8], term: &str) -> KeyInterval {
-        text::term_interval(before, term)
-    }
-
     /// The key of the entry of one document for `components`: `ident components END` in a unique
     /// index, whose value is the id; `ident components END id tail` in others.
     pub(crate) fn entry_key(&self, components: &[u8], id: &[u8], out: &mut Vec<u8>) {
@@ -342,88 +344,19 @@ impl Index {
     /// field beside the text is an array, and those of the terms.
     pub fn keys_of(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
         set.clear();
-        if self.unkeyed {
-            return Ok(());
-        }
         if self.partial.as_ref().is_some_and(|p| !p(doc)) {
             return Ok(());
         }
-        if let Some(text) = &self.text {
-            return self.text_keys(text, doc, set);
+        match &self.form {
+            Form::Fields => self.field_keys(doc, set),
+            Form::Text(text) => self.text_keys(text, doc, set),
+            Form::Cells => match self.places.as_deref() {
+                Some(places) => self.cell_keys(places, doc, set),
+                None => Ok(()),
+            },
+            Form::Wildcard(part) => self.wildcard_keys(part, doc, set),
+            Form::Nothing => Ok(()),
         }
-        let mut states: smallvec::SmallVec<[Reach<'_>; 4]> = self
-            .fields
-            .iter()
-            .map(|f| reach(Value::Document(doc), f.path.parts()))
-            .collect::<Result<_>>()?;
-        if self.sparse
-            && states
-                .iter()
-                .all(|s| matches!(s, Reach::At(Value::Missing)))
-        {
-            return Ok(());
-        }
-        self.expand(&mut states, set)?;
-        set.sort();
-        Ok(())
-    }
-
-    /// One key for each term: the fields before the text, the term, its score, the fields after.
-    fn text_keys(&self, text: &TextPart, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
-        let (mut before, mut behind) = (Vec::new(), Vec::new());
-        for (n, f) in self.fields.iter().enumerate() {
-            let Reach::At(v) = reach(Value::Document(doc), f.path.parts())? else {
-                let path = f.path.as_str();
-                return Err(MongoError::new(
-                    CANNOT_BUILD_INDEX_KEYS,
-                    format!("Field '{path}' of text index contains an array in document"),
-                ));
-            };
-            encode_component(
-                f.kind,
-                &v,
-                None,
-                if n < text.at {
-                    &mut before
-                } else {
-                    &mut behind
-                },
-            );
-        }
-        let mut put = |term: &[u8], score: f64| {
-            if set.bytes.len() > KEYS_BYTES_MAX {
-                return;
-            }
-            let start = set.begin();
-            set.bytes.extend_from_slice(&before);
-            set.bytes.extend_from_slice(term);
-            text::encode_score(score, &mut set.bytes);
-            set.bytes.extend_from_slice(&behind);
-            set.end(start);
-        };
-        // A document has one entry for a component, so that a walk over it never meets the document
-        // twice.
-        let (mut cut, mut encoded) = (
-            std::collections::BTreeMap::<Vec<u8>, f64>::new(),
-            Vec::new(),
-        );
-        text.terms.each(doc, &mut |term, score| {
-            encoded.clear();
-            text::encode_term(term, &mut encoded);
-            match text::is_cut(term) {
-                true => *cut.entry(encoded.clone()).or_insert(0.0) += score,
-                false => put(&encoded, score),
-            }
-        })?;
-        cut.iter().for_each(|(term, score)| put(term, *score));
-        if set.bytes.len() > KEYS_BYTES_MAX {
-            return Err(self.keys_too_large());
-        }
-        if set.len() > 1 {
-            set.multikey |= 1 << text.at.min(31);
-        }
-        set.sort();
-        Ok(())
     }
 
     fn keys_too_large(&self) -> MongoError {
@@ -446,75 +379,60 @@ impl Index {
         };
         self.partial.is_none()
             && self.fields.iter().all(|f| same(f.path.first()))
-            && self.text.as_ref().is_none_or(|t| t.terms.same(old, new))
+            && self.text().is_none_or(|t| t.terms.same(old, new))
+            && self.wildcard().is_none_or(|w| w.same(&same))
     }
+}
 
-    /// Emits one key, or one per element of the array that some fields run into.
-    fn expand(&self, states: &mut [Reach<'_>], set: &mut KeySet) -> Result<()> {
-        let mut blocking: Option<Array<'_>> = None;
-        for (i, s) in states.iter().enumerate() {
-            let Reach::Blocked(a, _) = s else { continue };
-            set.multikey |= 1 << i.min(31);
-            match blocking {
-                None => blocking = Some(*a),
-                // The same array is the same bytes at the same address.
-                Some(b) if std::ptr::eq(b.as_bytes(), a.as_bytes()) => {}
-                Some(_) => {
-                    return Err(MongoError::new(
-                        171,
-                        format!(
-                            "cannot index parallel arrays: more than one field of {:?} is an array \
-                                in the same document",
-                            self.key_pattern()
-                        ),
-                    ));
+/// The fields of a key pattern, what its entries are, and what it demands of places.
+type Understood = (Vec<IndexField>, Form, Option<Arc<dyn Places>>);
+
+fn understand(spec: Doc<'_>, key: Doc<'_>, hooks: &dyn Hooks) -> Result<Understood> {
+    let mut fields = Vec::new();
+    let (mut form, mut places) = (Form::Fields, None);
+    for (path, v) in key.iter() {
+        let kind = match v {
+            Value::String("text") if path == "_fts" => {
+                form = Form::Text(TextPart {
+                    at: fields.len(),
+                    terms: hooks.terms(spec)?,
+                });
+                continue;
+            }
+            _ if path == "_ftsx" && matches!(form, Form::Text(_)) => continue,
+            Value::String("hashed") => FieldKind::Hashed,
+            Value::String(kind @ ("2d" | "2dsphere" | "text")) => {
+                form = Form::Nothing;
+                if kind != "text" {
+                    places = hooks.places(spec);
                 }
+                FieldKind::Cells
             }
-        }
-        let Some(array) = blocking else {
-            let start = set.begin();
-            for (s, f) in states.iter().zip(&self.fields) {
-                if let Reach::At(v) = s {
-                    if f.kind == FieldKind::Hashed && matches!(v, Value::Array(_)) {
-                        return Err(MongoError::new(
-                            16766,
-                            "hashed indexes do not currently support array values",
-                        ));
-                    }
-                    encode_component(f.kind, v, self.collate(), &mut set.bytes);
-                }
+            Value::String(other) => {
+                bail!(
+                    code::CANNOT_CREATE_INDEX,
+                    "index type '{other}' is not known; 2d, 2dsphere, hashed and text are"
+                );
             }
-            set.end(start);
-            if set.bytes.len() > KEYS_BYTES_MAX {
-                return Err(self.keys_too_large());
-            }
-            return Ok(());
+            v => match v.as_f64() {
+                Some(n) if n < 0.0 => FieldKind::Descending,
+                _ => FieldKind::Ascending,
+            },
         };
-        if self.fields.iter().any(|f| f.kind == FieldKind::Hashed) {
-            return Err(MongoError::new(
-                16766,
-                "hashed indexes do not currently support array values",
-            ));
-        }
-        let mut step = |element: Option<Value<'_>>| -> Result<()> {
-            let mut next: smallvec::SmallVec<[Reach<'_>; 4]> = states
-                .iter()
-                .map(|s| match s {
-                    Reach::Blocked(_, []) => Ok(Reach::At(element.unwrap_or(Value::Undefined))),
-                    Reach::Blocked(_, rest) => match element {
-                        Some(v @ Value::Document(_)) => reach(v, rest),
-                        _ => Ok(Reach::At(Value::Missing)),
-                    },
-                    Reach::At(v) => Ok(Reach::At(*v)),
-                })
-                .collect::<Result<_>>()?;
-            self.expand(&mut next, set)
-        };
-        if array.is_empty() {
-            return step(None);
-        }
-        array.iter().try_for_each(|v| step(Some(v)))
+        fields.push(IndexField {
+            path: FieldPath::new(path),
+            kind,
+        });
     }
+    let parts = || fields.iter().flat_map(|f| f.path.parts());
+    // A test finds places at a position in an array by more paths than entries are made by.
+    if places.is_some() && !parts().any(|p| p.index.is_some()) {
+        form = Form::Cells;
+    }
+    if parts().any(|p| p.name == "$**") {
+        form = WildcardPart::of(spec).map_or(Form::Nothing, Form::Wildcard);
+    }
+    Ok((fields, form, places))
 }
 
 #[cfg(test)]

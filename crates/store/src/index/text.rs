@@ -1,10 +1,14 @@
 //! The components of a text index's entries (`docs/on-disk.md`): the term and its score. Which
 //! terms a document has comes in through [`crate::hooks::Terms`].
 
+use super::field::encode_component;
 use super::interval::KeyInterval;
+use super::key_set::KeySet;
+use super::reach::{Reach, reach};
+use super::{CANNOT_BUILD_INDEX_KEYS, Index, KEYS_BYTES_MAX};
 use crate::format::keys;
 use crate::hooks::Terms;
-use model::Value;
+use model::{Doc, MongoError, Result, Value};
 use std::sync::Arc;
 
 /// Bytes of a term that are kept as they are; what is longer is cut and ends in a hash.
@@ -44,7 +48,7 @@ pub(crate) fn encode_score(score: f64, out: &mut Vec<u8>) {
 }
 
 /// All entries of a term, after encoded values of the fields before the text.
-pub(super) fn term_interval(before: &[u8], term: &str) -> KeyInterval {
+fn term_interval(before: &[u8], term: &str) -> KeyInterval {
     let mut lower = before.to_vec();
     encode_term(term, &mut lower);
     let mut upper = lower.clone();
@@ -62,13 +66,76 @@ pub(crate) fn score_of(interval: &KeyInterval, components: &[u8]) -> f64 {
     bytes.map_or(0.0, f64::from_be_bytes)
 }
 
+impl Index {
+    /// All entries of a term of a text index, after encoded values of the fields before the text.
+    pub fn term_interval(&self, before: &[u8], term: &str) -> KeyInterval {
+        term_interval(before, term)
+    }
+
+    /// One key for each term: the fields before the text, the term, its score, the fields after.
+    pub(super) fn text_keys(&self, text: &TextPart, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        for (n, f) in self.fields.iter().enumerate() {
+            let Reach::At(v) = reach(Value::Document(doc), f.path.parts())? else {
+                let path = f.path.as_str();
+                return Err(MongoError::new(
+                    CANNOT_BUILD_INDEX_KEYS,
+                    format!("Field '{path}' of text index contains an array in document"),
+                ));
+            };
+            encode_component(
+                f.kind,
+                &v,
+                None,
+                if n < text.at {
+                    &mut before
+                } else {
+                    &mut behind
+                },
+            );
+        }
+        let mut put = |term: &[u8], score: f64| {
+            if set.bytes.len() > KEYS_BYTES_MAX {
+                return;
+            }
+            let start = set.begin();
+            set.bytes.extend_from_slice(&before);
+            set.bytes.extend_from_slice(term);
+            encode_score(score, &mut set.bytes);
+            set.bytes.extend_from_slice(&behind);
+            set.end(start);
+        };
+        // A document has one entry for a component, so that a walk over it never meets the document
+        // twice.
+        let (mut cut, mut encoded) = (
+            std::collections::BTreeMap::<Vec<u8>, f64>::new(),
+            Vec::new(),
+        );
+        text.terms.each(doc, &mut |term, score| {
+            encoded.clear();
+            encode_term(term, &mut encoded);
+            match is_cut(term) {
+                true => *cut.entry(encoded.clone()).or_insert(0.0) += score,
+                false => put(&encoded, score),
+            }
+        })?;
+        cut.iter().for_each(|(term, score)| put(term, *score));
+        if set.bytes.len() > KEYS_BYTES_MAX {
+            return Err(self.keys_too_large());
+        }
+        if set.len() > 1 {
+            set.multikey |= 1 << text.at.min(31);
+        }
+        set.sort();
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::hooks::{Hooks, Predicate};
-    use crate::index::{Index, KeySet};
-    use model::Result;
-    use model::{Collate, Doc, MongoError, doc};
+    use model::{Collate, doc};
 
     /// Words at spaces, each with its length as score.
     struct Words;

@@ -377,7 +377,7 @@ impl IndexScan {
         if bits != self.planned_multikey && self.last.is_none() && self.at == 0 {
             return Err(self.coll.plan_is_stale());
         }
-        if bits != 0 && matches!(self.dedupe, Dedupe::None) {
+        if matches!(self.dedupe, Dedupe::None) && self.index.may_repeat(&self.intervals, bits) {
             self.dedupe = if self.view.is_fixed() {
                 Dedupe::FirstEntry {
                     keys: KeySet::default(),

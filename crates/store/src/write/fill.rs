@@ -111,7 +111,7 @@ impl Collection {
             }
             None => {
                 s.batch.delete(Table::Doc, key);
-                if state.capped {
+                if state.capped.is_some() {
                     s.batch
                         .delete(Table::Cap, &order_key(self.ident, header.insert_seq));
                 }

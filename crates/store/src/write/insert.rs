@@ -17,6 +17,7 @@ use crate::write::duplicate::{duplicate_id, duplicate_key};
 use crate::write::entries::{check_length, put_entries};
 use crate::write::logged::statements_at;
 use crate::write::mode::Mode;
+use crate::write::modify::{self, Filled};
 use crate::write::session::{Effect, Keep, StatementLog};
 use crate::write::transaction::{Changes, Transaction};
 use model::{Doc, MongoError, Result};
@@ -27,8 +28,8 @@ use std::sync::Arc;
 use storage::{CommitPos, Table, WriteBatch};
 
 /// Documents of one commit, and their bytes.
-const CHUNK_DOCS: usize = 128;
-const CHUNK_BYTES: usize = 1 << 20;
+pub(super) const CHUNK_DOCS: usize = 128;
+pub(super) const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes of index keys after which a commit takes no further document.
 const CHUNK_KEY_BYTES: usize = 8 << 20;
 /// Sequence numbers reserved at a time by collections whose ids come out of order.
@@ -58,6 +59,8 @@ struct Scratch {
     sets: Vec<KeySet>,
     value: Vec<u8>,
     entry: Vec<u8>,
+    /// Old documents of a capped collection that go.
+    old: modify::Scratch,
 }
 
 thread_local! {
@@ -90,11 +93,6 @@ struct Written {
 }
 
 impl Collection {
-    /// True when [`Collection::insert`] writes these in one batch: all or none then.
-    pub fn inserts_at_once(docs: &[Doc<'_>]) -> bool {
-        docs.len() <= CHUNK_DOCS && docs.iter().map(|d| d.len_bytes()).sum::<usize>() < CHUNK_BYTES
-    }
-
     /// Inserts documents that have their `_id` and are valid BSON. With `ordered` the first refusal
     /// ends it.
     ///
@@ -177,11 +175,8 @@ impl Collection {
         }
         let mut at = 0;
         while at < docs.len() {
-            let (mut end, mut bytes) = (at, 0);
-            while end < docs.len() && end - at < CHUNK_DOCS && (end == at || bytes < CHUNK_BYTES) {
-                bytes += docs[end].len_bytes();
-                end += 1;
-            }
+            let end = at + self.chunk_len(&docs[at..]);
+            let bytes = docs[at..end].iter().map(|d| d.len_bytes()).sum();
             let inside = mode.enter(self, bytes)?;
             let state = inside.state();
             // All of the chunk under one state, however often large keys cut it.
@@ -232,11 +227,13 @@ impl Collection {
             },
         );
         let usable = chunk.usable;
-        let mut wanted = chunk.keys.clone();
-        let _held = mode.lock(&self.shared, &mut wanted)?;
         // One insert at a time, so that documents of a capped collection are seen in the order of
         // their numbers.
-        let _in_order = state.capped.then(|| self.capped.inserting.lock());
+        let mut oldest = state.capped.map(|_| self.capped.oldest_docs.lock());
+        let incoming_docs = docs.iter().take(if oldest.is_some() { usable } else { 0 });
+        let bytes = incoming_docs.map(|d| d.len_bytes() as u64).sum();
+        let incoming = (chunk.keys.clone(), (usable as u64, bytes));
+        let (_held, most) = self.lock_and_read(state, oldest.as_deref_mut(), incoming, mode)?;
         let (first_seq, fresh) = self.allocate(s, usable)?;
         let stored = self.stored_ids(s, &fresh, mode)?;
         let written = self.fill_batch(s, chunk, first_seq, &stored, (done, mode))?;
@@ -246,12 +243,23 @@ impl Collection {
         for (index, bits) in state.indexes.iter().zip(&written.multikey) {
             self.mark_multikey(index, *bits)?;
         }
+        let incoming = (written.docs as u64, written.bytes as u64);
+        let old = self.displace(
+            state,
+            oldest.as_deref().map(|o| (o, most)),
+            incoming,
+            (&mut s.old, &mut s.batch),
+        )?;
         s.batch.add(
             Table::Meta,
             &meta::counter(self.ident),
-            [written.docs, written.bytes],
+            [written.docs + old.docs, written.bytes + old.bytes],
         );
-        done.pos = self.commit_insert(state, s, docs, base, first_seq, &written, mode)?;
+        let committed = self.commit_insert(state, s, docs, base, first_seq, (&written, &old), mode);
+        if let Some(oldest) = oldest.as_deref_mut() {
+            self.went(oldest, &old, committed.is_ok());
+        }
+        done.pos = committed?;
         done.count += written.docs as usize;
         Ok(usable)
     }
@@ -264,7 +272,7 @@ impl Collection {
         docs: &[Doc<'_>],
         base: usize,
         first_seq: u64,
-        written: &Written,
+        (written, old): (&Written, &Filled),
         mode: &mut Mode<'_, '_>,
     ) -> Result<CommitPos> {
         let (record_keys, key_ends) = (&s.record_keys, &s.key_ends);
@@ -287,7 +295,9 @@ impl Collection {
             return Ok(CommitPos::default());
         }
         let mut counted = |_: CommitPos| {
-            self.live.add_counts(written.docs, written.bytes);
+            self.live
+                .add_counts(written.docs + old.docs, written.bytes + old.bytes);
+            old.deleted.iter().for_each(|seq| self.live.deleted(*seq));
             if self.live.is_in_order() {
                 return;
             }
@@ -300,13 +310,13 @@ impl Collection {
         };
         let accepted = written.positions.iter().map(|n| docs[*n]);
         let Mode::Logged(to) = mode else {
-            let mut rows = self.log_inserts(state, &mut s.batch, None, &[], accepted);
+            let mut rows = self.log_inserts(state, &mut s.batch, &s.old.log, None, &[], accepted);
             let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
             return self.shared.commit(unit.then(&mut counted));
         };
         let ids = statements_at(to.ids, written.positions.iter().map(|n| base + n));
         let session = to.record.fields();
-        let mut rows = self.log_inserts(state, &mut s.batch, session, &ids, accepted);
+        let mut rows = self.log_inserts(state, &mut s.batch, &s.old.log, session, &ids, accepted);
         let statement = |n: &usize| {
             to.ids
                 .get(base + n)
@@ -518,7 +528,7 @@ impl Collection {
                 doc.as_bytes(),
             );
             s.batch.put(Table::Doc, key, &s.value);
-            if chunk.state.capped {
+            if chunk.state.capped.is_some() {
                 s.batch
                     .put(Table::Cap, &order_key(self.ident, seq), &key[4..]);
             }
@@ -563,6 +573,7 @@ impl Scratch {
     /// Gives back what a large chunk has left behind.
     fn shrink(&mut self) {
         self.batch.shrink(SCRATCH_BYTES_MAX);
+        self.old.shrink();
         self.record_keys.shrink_to(SCRATCH_BYTES_MAX / 4);
         self.value.shrink_to(SCRATCH_BYTES_MAX / 4);
         self.entry.shrink_to(SCRATCH_BYTES_MAX / 4);

@@ -24,16 +24,21 @@ impl Collection {
         self.concerned
     }
 
-    /// Adds the row that tells of inserted documents; `statements` are their numbers in a session.
+    /// Adds the row that tells of inserted documents, behind what went for them; `statements` are
+    /// their numbers in a session.
     pub(super) fn log_inserts<'d>(
         &self,
         state: &State,
         batch: &mut WriteBatch,
+        gone: &EntryList,
         session: Option<SessionFields>,
         statements: &[i32],
         docs: impl Iterator<Item = Doc<'d>> + Clone,
     ) -> Option<LogRows<'_>> {
         let mut rows = self.log_rows()?;
+        if gone.count > 0 {
+            rows.documents(batch, gone);
+        }
         let series = state.options.doc().contains("timeseries");
         let shared = common(&self.ns, &self.uuid, session.as_ref(), statements, series);
         rows.inserts(batch, &shared, docs);

@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use storage::{CommitPos, Table, WriteBatch};
 
 /// What a change is taken to write before it is known; the rest is admitted with the thread's next
@@ -59,6 +60,9 @@ pub enum Modified {
 /// Decides on the document of a key, by its number; called again when another writer came in
 /// between.
 pub type Decide<'d> = dyn FnMut(usize, Doc<'_>) -> Result<Change> + 'd;
+
+/// The same of a record, which has the number it was inserted under.
+pub(super) type DecideRecord<'d> = dyn FnMut(usize, u64, Doc<'_>) -> Result<Change> + 'd;
 
 #[derive(Default)]
 pub(super) struct Scratch {
@@ -184,13 +188,26 @@ impl Collection {
         if self.is_series() {
             return self.modify_chunk(record_keys, decide, &mut Mode::Direct, each);
         }
+        self.modify_numbered(record_keys, &mut |n, _, doc| decide(n, doc), each)
+    }
+
+    /// The same, of documents that are records of their own.
+    ///
+    /// # Errors
+    /// As [`Collection::modify`].
+    pub(super) fn modify_numbered(
+        &self,
+        record_keys: &[&[u8]],
+        decide: &mut DecideRecord<'_>,
+        each: &mut dyn FnMut(usize, Modified),
+    ) -> Result<()> {
         let document_bytes = (self.size_bytes() / self.count().max(1)).max(1);
         let step = (CHUNK_BYTES / document_bytes).clamp(1, CHUNK_DOCS) as usize;
         for (n, chunk) in record_keys.chunks(step).enumerate() {
             let base = n * step;
-            self.modify_chunk(
+            self.modify_records(
                 chunk,
-                &mut |i, doc| decide(base + i, doc),
+                &mut |i, seq, doc| decide(base + i, seq, doc),
                 &mut Mode::Direct,
                 &mut |i, m| each(base + i, m),
             )?;
@@ -207,7 +224,7 @@ impl Collection {
     ) -> Result<()> {
         match self.is_series() {
             true => self.modify_measurements(keys, decide, mode, each),
-            false => self.modify_records(keys, decide, mode, each),
+            false => self.modify_records(keys, &mut |n, _, doc| decide(n, doc), mode, each),
         }
     }
 
@@ -215,7 +232,7 @@ impl Collection {
     pub(super) fn modify_records(
         &self,
         keys: &[&[u8]],
-        decide: &mut Decide<'_>,
+        decide: &mut DecideRecord<'_>,
         mode: &mut Mode<'_, '_>,
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
@@ -241,7 +258,7 @@ impl Collection {
         state: &State,
         s: &mut Scratch,
         keys: &[&[u8]],
-        decide: &mut Decide<'_>,
+        decide: &mut DecideRecord<'_>,
         mode: &mut Mode<'_, '_>,
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
@@ -281,7 +298,11 @@ impl Collection {
                 );
             }
         }
-        let pos = self.commit_modify(s, &filled, mode)?;
+        let committed = self.commit_modify(s, &filled, mode);
+        if state.capped.is_some() {
+            self.capped.changes.fetch_add(1, Ordering::AcqRel);
+        }
+        let pos = committed?;
         drop(held);
         for (n, m) in filled.outcomes.iter().enumerate() {
             each(
@@ -383,7 +404,7 @@ impl Collection {
         state: &State,
         s: &mut Scratch,
         keys: &[&[u8]],
-        decide: &mut Decide<'_>,
+        decide: &mut DecideRecord<'_>,
         building: bool,
         wanted: &mut KeyIds,
     ) -> Result<Decided> {
@@ -399,9 +420,9 @@ impl Collection {
                 decided.changes.push(None);
                 continue;
             };
-            let old = self.parse(s.old.get(start..end))?.1;
+            let (header, old) = self.parse(s.old.get(start..end))?;
             start = end;
-            let made = decide(n, old).and_then(|change| {
+            let made = decide(n, header.insert_seq, old).and_then(|change| {
                 let new = match &change {
                     Change::Replace(b) | Change::Update(b, _) => {
                         Some(Doc::new(b).ok_or_else(|| error::corrupt("a document to be stored"))?)
@@ -444,7 +465,7 @@ impl Collection {
     }
 }
 
-fn want_entries(
+pub(super) fn want_entries(
     index: &crate::index::Index,
     set: &KeySet,
     entry: &mut Vec<u8>,
@@ -458,7 +479,7 @@ fn want_entries(
 
 impl Scratch {
     /// Gives back what a large document has left behind.
-    fn shrink(&mut self) {
+    pub(super) fn shrink(&mut self) {
         self.batch.shrink(SCRATCH_BYTES_MAX);
         self.old.shrink_to(SCRATCH_BYTES_MAX);
         self.value.shrink_to(SCRATCH_BYTES_MAX);

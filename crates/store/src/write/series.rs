@@ -14,6 +14,7 @@ use crate::format::bucket::{self, BucketKey, KEY_LEN};
 use crate::format::{meta, record};
 use crate::index::KeySet;
 use crate::locks::{KeyId, KeyIds};
+use crate::log::EntryList;
 use crate::view::ReadView;
 use crate::view::bucket_facts::{index_document, indexes_buckets};
 use crate::view::buckets::{ShownBucket, Stored};
@@ -340,13 +341,15 @@ impl Collection {
         };
         let written = docs.iter().copied();
         let Mode::Logged(to) = mode else {
-            let mut rows = self.log_inserts(state, batch, None, &[], written);
+            let mut rows =
+                self.log_inserts(state, batch, &EntryList::default(), None, &[], written);
             let unit = WriteUnit::stamped(batch, &mut rows);
             return self.shared.commit(unit.then(&mut counted));
         };
         let ids = statements_at(to.ids, (0..docs.len()).map(|n| base + n));
         let session = to.record.fields();
-        let mut rows = self.log_inserts(state, batch, session, &ids, written);
+        let mut rows =
+            self.log_inserts(state, batch, &EntryList::default(), session, &ids, written);
         let statement = |n: usize| {
             let id = to.ids.get(base + n)?;
             Some((*id, inserted(to.keep, docs[n])))

@@ -40,7 +40,7 @@ impl Collection {
             let Some(key) = bucket::of(keys[at]) else {
                 // A measurement that is a record of its own.
                 let one = &keys[at..=at];
-                self.modify_records(one, &mut |_, doc| decide(at, doc), mode, &mut |_, m| {
+                self.modify_records(one, &mut |_, _, doc| decide(at, doc), mode, &mut |_, m| {
                     each(at, m)
                 })?;
                 at += 1;

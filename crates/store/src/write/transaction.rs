@@ -169,7 +169,7 @@ impl Transaction {
         if state.dropped {
             return Err(coll.gone());
         }
-        if state.capped {
+        if state.capped.is_some() {
             return Err(MongoError::new(
                 code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
                 format!(

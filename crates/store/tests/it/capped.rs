@@ -18,6 +18,17 @@ fn capped(store: &Store) -> Arc<Collection> {
         .unwrap()
 }
 
+/// Changes the limits; what is too much goes.
+fn limit(c: &Collection, bytes: u64, docs: Option<u64>) {
+    let size = i64::try_from(bytes).unwrap_or(i64::MAX);
+    let mut options = doc! { "capped": true, "size": size };
+    if let Some(docs) = docs {
+        options.put("max", i64::try_from(docs).unwrap());
+    }
+    c.set_options(options, None).unwrap();
+    c.trim().unwrap();
+}
+
 fn insert(c: &Collection, ids: &[i64]) {
     let docs: Vec<_> = ids.iter().map(|i| doc! { "_id": *i }).collect();
     c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
@@ -64,7 +75,7 @@ fn order_survives_restarts_and_trimming() {
     insert(&c, &[0, 7]);
     assert_eq!(ids(&dump(&c, false)), [5, 1, 9, 3, 0, 7]);
     assert_eq!(ids(&dump(&c, true)), [7, 0, 3, 9, 1, 5]);
-    c.trim(u64::MAX, Some(4)).unwrap();
+    limit(&c, u64::MAX, Some(4));
     assert_eq!(
         (ids(&dump(&c, false)), c.count(), entries(&engine)),
         (vec![9, 3, 0, 7], 4, 4)
@@ -85,7 +96,7 @@ fn order_survives_restarts_and_trimming() {
         (vec![9, 3, 7], 3)
     );
     assert!(c.validate().unwrap().errors.is_empty());
-    c.trim(1, None).unwrap();
+    limit(&c, 1, None);
     assert_eq!(
         ids(&dump(&c, false)),
         [7],
@@ -140,7 +151,7 @@ fn overtaken_walks_are_told() {
     };
     assert_eq!(see(&mut tail, 9), (Ok(false), vec![1, 2, 3, 4]));
     insert(&c, &[0]);
-    c.trim(u64::MAX, Some(2)).unwrap();
+    limit(&c, u64::MAX, Some(2));
     let mut late = c.scan(&ReadView::LATEST, false);
     assert_eq!(see(&mut late, 1), (Ok(true), vec![4]));
     assert_eq!(
@@ -149,7 +160,7 @@ fn overtaken_walks_are_told() {
         "its place, 4, is still there"
     );
     insert(&c, &[8]);
-    c.trim(u64::MAX, Some(2)).unwrap();
+    limit(&c, u64::MAX, Some(2));
     assert_eq!(see(&mut late, 9).0, Err(136));
     assert_eq!(see(&mut tail, 9), (Ok(false), vec![8]));
 }
@@ -253,7 +264,6 @@ fn room_is_made_by_few_commits_and_no_more_than_is_needed() {
             .map(|id| doc! { "_id": id, "pad": "x".repeat(width(id)).as_str() })
             .collect();
         let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
-        assert_eq!(c.insert(&views, true).unwrap().count, 200);
         for (n, d) in views.iter().enumerate() {
             kept.push_back((round * 200 + n as i64, d.len_bytes() as u64));
         }
@@ -266,10 +276,11 @@ fn room_is_made_by_few_commits_and_no_more_than_is_needed() {
         while size > bytes || docs.is_some_and(|d| kept.len() as u64 > d) {
             size -= kept.pop_front().unwrap().1;
         }
+        limit(&c, bytes, docs);
         let before = engine.observer().0.load(Ordering::SeqCst);
-        c.trim(bytes, docs).unwrap();
+        assert_eq!(c.insert(&views, true).unwrap().count, 200);
         let commits = engine.observer().0.load(Ordering::SeqCst) - before;
-        assert!(commits <= 5, "{commits} commits in round {round}");
+        assert!(commits <= 3, "{commits} commits in round {round}");
         let left: Vec<i64> = kept.iter().map(|(id, _)| *id).collect();
         assert_eq!(ids(&dump(&c, false)), left, "round {round}");
         assert_eq!((c.count(), c.size_bytes()), (left.len() as u64, size));
@@ -282,6 +293,7 @@ fn room_is_made_by_few_commits_and_no_more_than_is_needed() {
 fn room_is_made_while_others_write() {
     let store = open(&Arc::new(MemoryEngine::new()));
     let c = capped(&store);
+    limit(&c, 100_000, Some(50));
     std::thread::scope(|s| {
         for t in 0..3i64 {
             let c = c.clone();
@@ -289,7 +301,6 @@ fn room_is_made_while_others_write() {
                 for round in 0..40i64 {
                     let first = (t * 40 + round) * 10;
                     insert(&c, &(first..first + 10).collect::<Vec<_>>());
-                    c.trim(u64::MAX, Some(50)).unwrap();
                     let mut key = Vec::new();
                     c.record_key(&model::Value::Int64(first), &mut key);
                     c.modify(&key, &mut |_| {
@@ -302,8 +313,209 @@ fn room_is_made_while_others_write() {
             });
         }
     });
-    c.trim(u64::MAX, Some(50)).unwrap();
     let left = ids(&dump(&c, false));
     assert_eq!((left.len(), c.count()), (50, 50));
+    assert!(c.validate().unwrap().errors.is_empty());
+}
+
+/// Counts looks for the oldest documents.
+#[derive(Default)]
+struct Looks(AtomicUsize);
+
+impl Observer for Looks {
+    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+        let table = Table::Cap;
+        if matches!(call, Call::Cursor { table: t, .. } if *t == table) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
+/// A full collection looked for its oldest document at each insert.
+#[test]
+fn the_oldest_are_looked_for_now_and_then() {
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        Looks::default(),
+    ));
+    let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
+    let c = capped(&store);
+    limit(&c, 100_000, Some(500));
+    for id in 0..2000 {
+        insert(&c, &[id]);
+        assert_eq!(c.count(), 500.min(id as u64 + 1));
+    }
+    let looks = engine.observer().0.load(Ordering::SeqCst);
+    assert!(looks <= 10, "{looks} looks for 1500 documents");
+    assert_eq!(ids(&dump(&c, false)), (1500..2000).collect::<Vec<_>>());
+    assert!(c.validate().unwrap().errors.is_empty());
+}
+
+/// What was read ahead may be deleted by others, and inserted again under a new number, before it
+/// is its turn to go.
+#[test]
+fn a_document_that_was_inserted_again_is_among_the_newest() {
+    let store = open(&Arc::new(MemoryEngine::new()));
+    let c = capped(&store);
+    let mut kept: VecDeque<i64> = (0..100).collect();
+    insert(&c, &(0..100).collect::<Vec<_>>());
+    limit(&c, u64::MAX, Some(99));
+    kept.pop_front();
+    let delete = |id: i64| {
+        let mut key = Vec::new();
+        c.record_key(&model::Value::Int64(id), &mut key);
+        c.modify(&key, &mut |_| Ok(Change::Delete)).unwrap();
+    };
+    // In the middle of those that go next, and behind one that stays.
+    for id in [1, 3, 4, 50, 52] {
+        delete(id);
+        kept.retain(|k| *k != id);
+    }
+    insert(&c, &[3, 4, 1]);
+    kept.extend([3, 4, 1]);
+    limit(&c, 100_000, Some(90));
+    for id in 1000..1300 {
+        insert(&c, &[id]);
+        kept.push_back(id);
+        while kept.len() > 90 {
+            kept.pop_front();
+        }
+        assert_eq!(ids(&dump(&c, false)), Vec::from_iter(kept.iter().copied()));
+    }
+    assert!(c.validate().unwrap().errors.is_empty());
+}
+
+/// A place without its document behind one that stays made readers begin behind that.
+#[test]
+fn a_document_that_stays_is_shown_though_the_next_is_gone() {
+    let store = open(&Arc::new(MemoryEngine::new()));
+    let c = capped(&store);
+    insert(&c, &[0]);
+    let large = doc! { "_id": 1i64, "pad": "x".repeat(300).as_str() };
+    c.insert(&[large.doc()], true).unwrap();
+    insert(&c, &(2..20).collect::<Vec<_>>());
+    // Reads ahead, and deletes one.
+    limit(&c, u64::MAX, Some(19));
+    let mut key = Vec::new();
+    c.record_key(&model::Value::Int64(3), &mut key);
+    c.modify(&key, &mut |_| Ok(Change::Delete)).unwrap();
+    // By the average more would have to go than the large one.
+    limit(&c, c.size_bytes() - 150, None);
+    let left: Vec<i64> = [2].into_iter().chain(4..20).collect();
+    assert_eq!(ids(&dump(&c, false)), left);
+    limit(&c, u64::MAX, Some(16));
+    assert_eq!(ids(&dump(&c, false)), left[1..]);
+    assert!(c.validate().unwrap().errors.is_empty());
+}
+
+/// Old documents went by a commit behind the insert's: readers saw one more than the limit.
+#[test]
+fn readers_see_no_more_than_the_limits() {
+    let store = open(&Arc::new(MemoryEngine::new()));
+    let c = capped(&store);
+    c.create_index(index("a_1", "a", true)).unwrap();
+    limit(&c, 100_000, Some(20));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let reader = s.spawn(|| {
+            let mut most = (0, 0);
+            while !done.load(Ordering::Acquire) {
+                let mut seen = 0;
+                let mut scan = c.scan(&ReadView::LATEST, false);
+                let mut each = |_: store::Row<'_>| {
+                    seen += 1;
+                    true
+                };
+                while let Ok(true) = scan.visit(1000, &mut each) {}
+                most = most.max((seen, c.count()));
+            }
+            most
+        });
+        for round in 0..300i64 {
+            let docs: Vec<_> = (round * 7..round * 7 + 7)
+                .map(|i| doc! { "_id": i, "a": i })
+                .collect();
+            c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
+                .unwrap();
+        }
+        done.store(true, Ordering::Release);
+        let (seen, counted) = reader.join().unwrap();
+        assert!(
+            seen <= 20 && counted == 20,
+            "{seen} seen, {counted} counted"
+        );
+    });
+    // More at once than fit, by number and by bytes.
+    c.drop_index("a_1").unwrap();
+    insert(&c, &(5000..5100).collect::<Vec<_>>());
+    assert_eq!(ids(&dump(&c, false)), (5080..5100).collect::<Vec<_>>());
+    limit(&c, 100, None);
+    insert(&c, &(6000..6100).collect::<Vec<_>>());
+    assert_eq!(ids(&dump(&c, false)), (6095..6100).collect::<Vec<_>>());
+    assert!(c.size_bytes() <= 100, "{}", c.size_bytes());
+    assert!(c.validate().unwrap().errors.is_empty());
+}
+
+/// What was read ahead of a document that has changed since must not say which entries go with it.
+#[test]
+fn a_document_that_has_changed_goes_with_its_new_entries() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine);
+    let c = capped(&store);
+    c.create_index(index("a_1", "a", false)).unwrap();
+    limit(&c, 100_000, Some(10));
+    insert(&c, &(0..11).collect::<Vec<_>>());
+    for id in 2..6i64 {
+        let mut key = Vec::new();
+        c.record_key(&model::Value::Int64(id), &mut key);
+        let new = doc! { "_id": id, "a": id * 100 };
+        c.modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
+            .unwrap();
+    }
+    insert(&c, &(11..30).collect::<Vec<_>>());
+    assert_eq!(ids(&dump(&c, false)), (20..30).collect::<Vec<_>>());
+    let validated = c.validate().unwrap();
+    assert!(validated.errors.is_empty(), "{:?}", validated.errors);
+    assert_eq!(entries(&engine), 10);
+}
+
+/// Counts documents that are read in batches.
+#[derive(Default)]
+struct Read(AtomicUsize);
+
+impl Observer for Read {
+    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+        if let Call::MultiGet { table, keys } = call
+            && *table == Table::Doc
+        {
+            self.0.fetch_add(keys.len(), Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
+/// What was read ahead is stale after each change of a document; little is lost then.
+#[test]
+fn changes_between_inserts_cost_few_reads() {
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        Read::default(),
+    ));
+    let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
+    let c = capped(&store);
+    limit(&c, 100_000, Some(500));
+    insert(&c, &(0..500).collect::<Vec<_>>());
+    for id in 500..1500i64 {
+        insert(&c, &[id]);
+        let mut key = Vec::new();
+        c.record_key(&model::Value::Int64(id), &mut key);
+        let new = doc! { "_id": id, "done": true };
+        c.modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
+            .unwrap();
+    }
+    let read = engine.observer().0.load(Ordering::SeqCst);
+    assert!(read <= 6_000, "{read} documents read for 1000 that go");
+    assert_eq!(ids(&dump(&c, false)), (1000..1500).collect::<Vec<_>>());
     assert!(c.validate().unwrap().errors.is_empty());
 }

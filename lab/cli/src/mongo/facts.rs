@@ -71,6 +71,7 @@ pub(super) async fn gather(connection: &Connection<'_>) -> TargetInfo {
             .map(str::to_owned),
         pid,
         not_watched_because,
+        watched: None,
         data_directory: data.as_ref().map(|path| path.display().to_string()),
         device: None,
         write_concern: connection

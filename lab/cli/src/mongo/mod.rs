@@ -1,5 +1,6 @@
 //! A MongoDB server as target, through the official driver.
 
+mod changes;
 mod facts;
 mod records;
 mod reply;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lab_kit::idle::until_idle;
 use lab_kit::result::Sizes;
-use lab_kit::target::{EXTRA_TABLE, Settled, Table, Target, TargetError, TargetInfo};
+use lab_kit::target::{ChangeReader, EXTRA_TABLE, Settled, Table, Target, TargetError, TargetInfo};
 use lab_kit::template::Tree;
 use lab_kit::workload::{Capability, DocumentKind, Index};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -16,6 +16,7 @@ use mongodb::options::{
 };
 use mongodb::{Client, Collection, Database, IndexModel};
 
+use super::changes;
 use super::facts::{Connection, gather};
 use super::reply::{integer, one_line};
 use super::session::MongoSession;
@@ -39,6 +40,8 @@ pub(crate) struct MongoTarget {
     database: Database,
     may_drop: bool,
     tables: Vec<Table>,
+    /// How many the tables lie in, in turn.
+    databases: u32,
     indexes: Mutex<Vec<Index>>,
     data_dir: Option<PathBuf>,
 }
@@ -55,6 +58,7 @@ impl MongoTarget {
             write_concern: write_concern(arguments)?,
             may_drop: arguments.drop || arguments.db == DEFAULT_DB,
             tables,
+            databases: arguments.databases.unwrap_or(1),
             data_dir: arguments.data_dir.clone(),
             ..connected
         })
@@ -108,6 +112,7 @@ impl MongoTarget {
             database,
             may_drop: false,
             tables: Vec::new(),
+            databases: 1,
             indexes: Mutex::default(),
             data_dir: None,
         })
@@ -118,6 +123,17 @@ impl MongoTarget {
         self.database.client()
     }
 
+    /// Where a table lies: the first database has the name that was given, others a number.
+    fn database_of(&self, table: &str) -> Database {
+        let number = self.tables.iter().position(|one| one.name == table);
+        let number = number.unwrap_or(0) % self.databases.max(1) as usize;
+        if number == 0 {
+            return self.database.clone();
+        }
+        let name = format!("{}_{}", self.database.name(), number + 1);
+        self.database.client().database(&name)
+    }
+
     /// A collection whose writes use the run's write concern; `sync`: each waits for the journal.
     fn collection(&self, name: &str, sync: bool) -> Collection<RawDocumentBuf> {
         let mut options = CollectionOptions::default();
@@ -125,7 +141,8 @@ impl MongoTarget {
         if sync {
             options.write_concern.get_or_insert_default().journal = Some(true);
         }
-        self.database.collection_with_options(name, options)
+        self.database_of(name)
+            .collection_with_options(name, options)
     }
 
     /// What is known of the server's address.
@@ -242,7 +259,8 @@ impl Target for MongoTarget {
                 .drop()
                 .await
                 .map_err(|error| self.refused(format!("to drop {name}"), &error))?;
-            let create = self.database.create_collection(name);
+            let database = self.database_of(name);
+            let create = database.create_collection(name);
             let create = match table.capped_bytes {
                 Some(bytes) => create.capped(true).size(bytes),
                 None => create,
@@ -319,9 +337,15 @@ impl Target for MongoTarget {
     }
 
     async fn run_command(&self, command: Tree) -> Result<(), TargetError> {
-        let command = tree_document(&command);
+        let mut command = tree_document(&command);
+        // As in a message of the protocol.
+        let other = command.remove("$db");
         let what = format!("the command {command}");
-        let done = self.database.run_command(command).await;
+        let database = match other.as_ref().and_then(Bson::as_str) {
+            Some(name) => self.database.client().database(name),
+            None => self.database.clone(),
+        };
+        let done = database.run_command(command).await;
         done.map(drop).map_err(|error| self.refused(what, &error))
     }
 
@@ -348,6 +372,22 @@ impl Target for MongoTarget {
             }
         }
         Ok(out.join(" "))
+    }
+
+    async fn readers(&self, count: u32) -> Result<Vec<Box<dyn ChangeReader>>, TargetError> {
+        let Some(name) = self.names().next() else {
+            return Ok(Vec::new());
+        };
+        let opened = changes::open(&self.fresh, self.database.name(), name, count).await;
+        opened.map_err(|error| self.refused("a change stream".to_owned(), &error))
+    }
+
+    async fn oldest(&self, field: String) -> Result<(Option<i64>, u64), String> {
+        let Some(name) = self.names().next() else {
+            return Ok((None, 0));
+        };
+        let asked = changes::oldest(&self.collection(name, false), &field).await;
+        asked.map_err(|error| one_line(&error))
     }
 
     async fn count(&self) -> Result<u64, String> {
@@ -396,7 +436,9 @@ impl Target for MongoTarget {
             }
         };
         for name in self.names() {
-            let Ok(stats) = self.database.run_command(doc! { "collStats": name }).await else {
+            let database = self.database_of(name);
+            let asked = database.run_command(doc! { "collStats": name });
+            let Ok(stats) = asked.await else {
                 continue;
             };
             add(|sizes| &mut sizes.documents, integer(&stats, "count"));

@@ -157,7 +157,13 @@ fn new_sender(
     Ok(Arc::new(ReplaySender {
         client: target.client().clone(),
         control: Control::new(0),
-        counters: RoleCounters::new(arguments.workers, false, has_schedule, Operation::Mix),
+        counters: RoleCounters::new(
+            arguments.workers,
+            false,
+            has_schedule,
+            Operation::Mix,
+            false,
+        ),
         counts: Mutex::new(ReplayCounts::new(arguments.list)),
         workers: Semaphore::new(arguments.workers as usize),
         call_timeout: Duration::from_secs(arguments.call_timeout_seconds.max(1)),

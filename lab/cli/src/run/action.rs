@@ -86,6 +86,7 @@ impl<T: Target> Run<'_, T> {
             result,
             effect: Effect::default(),
             stopped_because,
+            checks: Vec::new(),
         };
         Ok((end, folder, instruments))
     }

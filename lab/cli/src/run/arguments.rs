@@ -8,6 +8,8 @@ use lab_kit::seed::SeedMode;
 use lab_kit::workload::{Assign, Ids, Overrides, Placement};
 use serde::{Deserialize, Serialize};
 
+use crate::agent::{Agent, AgentProcess};
+use crate::errors::LabError;
 use crate::limit::LimitBy;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -72,6 +74,14 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     #[serde(default)]
     pub(crate) own_memory_mb: u64,
+    /// Agent on the server's machine (quarry-lab agent) that tells what the server uses
+    #[arg(long, value_name = "HOST:PORT", requires = "agent_token_file")]
+    #[serde(default)]
+    pub(crate) agent: Option<String>,
+    /// File with the secret that the agent has too
+    #[arg(long, value_name = "FILE", requires = "agent")]
+    #[serde(default)]
+    pub(crate) agent_token_file: Option<PathBuf>,
     /// Sizes to start from: smoke, laptop, server or paper
     #[arg(long, default_value = "smoke")]
     pub(crate) preset: String,
@@ -107,6 +117,9 @@ pub(crate) struct RunArguments {
     /// Collections
     #[arg(long, value_name = "N", help_heading = "Size")]
     pub(crate) tables: Option<u32>,
+    /// Databases that the collections lie in, in turn, on MongoDB's protocol
+    #[arg(long, value_name = "N", help_heading = "Size")]
+    pub(crate) databases: Option<u32>,
     /// Bytes of the pad or value, for workloads whose documents have one
     #[arg(long, value_name = "BYTES", help_heading = "Size")]
     pub(crate) payload: Option<u32>,
@@ -282,6 +295,16 @@ impl RunArguments {
         Duration::from_secs(self.settle_seconds)
     }
 
+    /// The server's process by the agent on its machine, if one was given.
+    ///
+    /// # Errors
+    /// The agent is not there, does not know the token, or sees no such process.
+    pub(crate) fn agent(&self) -> Result<Option<AgentProcess>, LabError> {
+        let given = self.agent.as_deref().zip(self.agent_token_file.as_deref());
+        let agent = given.map(|(address, file)| Agent::new(address, file, &self.target));
+        agent.transpose()?.map(|agent| agent.open()).transpose()
+    }
+
     /// The settings given on the command line.
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {
@@ -300,6 +323,7 @@ impl RunArguments {
             times_memory: self.times_memory,
             memory_mb: self.memory_mb,
             tables: self.tables,
+            databases: self.databases,
             payload: self.payload,
             rounds: self.rounds,
             hot_rows: self.hot_rows,

@@ -23,6 +23,8 @@ use super::context::Run;
 use super::guarded::{Guarded, TimeLimits};
 use super::state::{RunState, StepEnd};
 use super::summary::{command_line, summary_line};
+use super::watchers::compare_expiry;
+use crate::agent::AgentProcess;
 use crate::credentials::without_password;
 use crate::errors::LabError;
 use crate::limit::Limit;
@@ -162,6 +164,7 @@ impl RunPlan<'_> {
             driver,
         };
         run.can_begin().inspect_err(failed)?;
+        let agent = arguments.agent().inspect_err(failed)?;
         let info = run.target.inspect().await;
         let limit = Limit::apply(
             run.settings.memory_mb,
@@ -192,7 +195,8 @@ impl RunPlan<'_> {
             }
         };
         run.announce(&info);
-        run.measure(folder, (info, limit), about, progress).await
+        run.measure(folder, (info, limit, agent), about, progress)
+            .await
     }
 }
 
@@ -214,6 +218,10 @@ impl<T: Target> Run<'_, T> {
             return Err(LabError::Nothing {
                 lacks: Capability::Capped.name().to_owned(),
             });
+        }
+        if self.settings.databases > 1 && !self.target.takes_documents() {
+            let lacks = "a second database".to_owned();
+            return Err(LabError::Nothing { lacks });
         }
         let measured = || self.workload.steps.iter().filter(|step| step.measured);
         match measured().find_map(|step| self.why_skipped(step)) {
@@ -241,7 +249,8 @@ impl<T: Target> Run<'_, T> {
             self.seed,
             info.facts.name()
         );
-        if let Some(reason) = &info.facts.not_watched_because {
+        let reason = info.facts.not_watched_because.as_ref();
+        if let Some(reason) = reason.filter(|_| self.arguments.agent.is_none()) {
             eprintln!("server process not watched: {reason}");
         }
     }
@@ -250,14 +259,19 @@ impl<T: Target> Run<'_, T> {
     async fn measure(
         &self,
         folder: RunFolder,
-        (info, limit): (TargetInfo, Option<Limit>),
+        (info, limit, agent): (TargetInfo, Option<Limit>, Option<AgentProcess>),
         about: RunFacts,
         done: RunState,
     ) -> Result<(), LabError> {
         let data = info.data.as_deref().unwrap_or(&self.arguments.out);
         let environment = Environment::capture(data, self.driver);
-        let instruments = Instruments::open(info.pid, info.data.clone())?;
+        let mut instruments = Instruments::open(info.pid, info.data.clone())?;
         let mut facts = info.facts;
+        if let Some(process) = agent {
+            facts.watched = Some(process.name());
+            (facts.pid, facts.not_watched_because) = (None, None);
+            instruments.watch_by_agent(process)?;
+        }
         facts.device = instruments.device().map(str::to_owned);
         let mut progress = Measured {
             cpus: environment.cpus,
@@ -388,6 +402,8 @@ impl<T: Target> Run<'_, T> {
         }
         let is_inside = progress.facts.pid == Some(std::process::id());
         self.add_overload(step, &mut end.result, &progress.done.steps);
+        compare_expiry(&mut end.result, &progress.done.steps);
+        progress.done.expected_state.add_checks(end.checks);
         let warnings = of_step(&end.result, progress.cpus, is_inside);
         progress.warnings.extend(warnings);
         println!("{}", summary_line(&end.result));
@@ -396,6 +412,9 @@ impl<T: Target> Run<'_, T> {
                 "{}",
                 report::overload_line(overload, self.settings.memory_mb)
             );
+        }
+        for line in report::watch_lines(&end.result) {
+            println!("{}: {line}", end.result.name);
         }
         progress.stopped_because = end.stopped_because;
         let is_settled = !end.result.more.remark.starts_with("not at rest");

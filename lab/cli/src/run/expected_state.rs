@@ -82,6 +82,11 @@ impl ExpectedState {
         };
     }
 
+    /// What was found beside a step.
+    pub(crate) fn add_checks(&mut self, checks: Vec<Check>) {
+        self.checks.extend(checks);
+    }
+
     /// At the end of the run. A target that stopped answering gets a moment only; otherwise a count
     /// may take as long as it takes.
     pub(crate) async fn check<T: Target>(mut self, run: &Run<'_, T>, stopped: bool) -> Vec<Check> {
@@ -288,7 +293,8 @@ async fn ask<N: Into<i128>>(
     }
 }
 
-fn compare(name: &str, (low, high): (i128, i128), found: Asked) -> Check {
+/// A number within two others.
+pub(super) fn compare(name: &str, (low, high): (i128, i128), found: Asked) -> Check {
     let mut out = Check {
         name: name.to_owned(),
         expected: low.to_string(),

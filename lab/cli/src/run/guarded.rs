@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lab_kit::result::{Sizes, TargetFacts};
-use lab_kit::target::{Settled, Target, TargetError, TargetInfo};
+use lab_kit::target::{ChangeReader, Settled, Target, TargetError, TargetInfo};
 use lab_kit::template::Tree;
 use lab_kit::workload::{Capability, Index};
 use tokio::runtime::Handle;
@@ -172,6 +172,16 @@ impl<T: Target> Target for Guarded<T> {
     ) -> Result<String, String> {
         self.long(|target| async move { target.evaluate(collection, pipeline).await })
             .await?
+    }
+
+    async fn readers(&self, count: u32) -> Result<Vec<Box<dyn ChangeReader>>, TargetError> {
+        let asked = self.long(move |target| async move { target.readers(count).await });
+        asked.await.map_err(gone("to read changes"))?
+    }
+
+    async fn oldest(&self, field: String) -> Result<(Option<i64>, u64), String> {
+        let asked = self.short(|target| async move { target.oldest(field).await });
+        asked.await?
     }
 
     fn can_restart(&self) -> bool {

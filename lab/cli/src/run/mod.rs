@@ -15,6 +15,7 @@ mod role_plan;
 mod state;
 mod step;
 mod summary;
+mod watchers;
 
 pub(crate) use arguments::{DEFAULT_DB, EXAMPLES, RunArguments};
 pub(crate) use checkpoint::{FILE as CHECKPOINT_FILE, LOADED, Resumed};

@@ -56,7 +56,13 @@ impl<'a> RolePlan<'a> {
             },
             rate,
             quota,
-            counters: RoleCounters::new(clients, is_background, rate.is_some(), role.operation),
+            counters: RoleCounters::new(
+                clients,
+                is_background,
+                rate.is_some(),
+                role.operation,
+                step.readers.is_some(),
+            ),
             misses_allowed: removes(&step.work) || step.background.iter().any(removes),
             is_background,
         }

@@ -1,6 +1,6 @@
 //! What a run has done so far.
 
-use lab_kit::result::{Skipped, StepResult};
+use lab_kit::result::{Check, Skipped, StepResult};
 use lab_kit::work::Effect;
 
 use super::expected_state::ExpectedState;
@@ -21,4 +21,6 @@ pub(crate) struct StepEnd {
     pub(crate) effect: Effect,
     /// Why it ended early.
     pub(crate) stopped_because: Option<String>,
+    /// What watchers found right or wrong.
+    pub(crate) checks: Vec<Check>,
 }

@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use super::context::Run;
 use super::role_plan::RolePlan;
 use super::state::StepEnd;
+use super::watchers::Watched;
 use crate::clients::{Client, Control, GRACE};
 use crate::counters::{Limits, RoleCounters, Totals};
 use crate::errors::LabError;
@@ -57,6 +58,11 @@ impl<T: Target> Run<'_, T> {
                 &mut background,
             )
             .await?;
+        let counters: Vec<_> = plans.iter().map(|plan| plan.counters.clone()).collect();
+        let Some(main) = counters.first() else {
+            return Err(without_work());
+        };
+        let watchers = self.begin_watchers(step, &control, main, limits).await?;
         let device = instruments.device().map(str::to_owned);
         let mut sampling = Sampling {
             sampled_roles: plans
@@ -77,7 +83,6 @@ impl<T: Target> Run<'_, T> {
             let control = control.clone();
             move || sampling.run(&control, limits.warmup, &is_done)
         });
-        let counters: Vec<_> = plans.iter().map(|plan| plan.counters.clone()).collect();
         wait_for_clients(&mut measured, &control, &counters, limits.call_timeout).await;
         let interventions = interventions.end(limits.call_timeout).await;
         // Before the last interval is closed, so that it shows what was never answered or sent.
@@ -96,7 +101,9 @@ impl<T: Target> Run<'_, T> {
         if let Some(error) = sampling.failed {
             return Err(error.into());
         }
+        let watched = self.end_watchers(watchers, main, &control, limits).await;
         let more = End {
+            watched,
             plans: &plans,
             control: &control,
             seeds,
@@ -281,9 +288,7 @@ impl<T: Target> Run<'_, T> {
         details.fill_sizes(&mut sizes);
         let mut sampled_roles = sampled_roles.into_iter().zip(end.plans);
         let Some((sampled_role, plan)) = sampled_roles.next() else {
-            return Err(LabError::Machine(std::io::Error::other(
-                "a step without work",
-            )));
+            return Err(without_work());
         };
         let totals = plan.counters.totals();
         let mut effect = totals.effect;
@@ -328,10 +333,12 @@ impl<T: Target> Run<'_, T> {
         let measured = result.ops as f64 / (result.ops + result.warmup_ops).max(1) as f64;
         amplification(&mut result, (effect.bytes as f64 * measured) as u64);
         details.fill_step(&mut result);
+        let checks = end.watched.add_to(&mut result, &mut effect);
         let end = StepEnd {
             result,
             effect,
             stopped_because,
+            checks,
         };
         Ok((end, folder, instruments))
     }
@@ -346,11 +353,17 @@ pub(super) fn window_of(share: [f64; 2], limits: Limits) -> Option<(Duration, Du
 
 /// What the end of a step needs beside its samples.
 struct End<'a, 'b> {
+    watched: Watched,
     plans: &'a [RolePlan<'b>],
     control: &'a Control,
     seeds: Vec<u64>,
     lab_cpu_us_per_op: Option<f64>,
     interventions: String,
+}
+
+/// A mistake of the lab's: each step has a role.
+fn without_work() -> LabError {
+    LabError::Machine(std::io::Error::other("a step without work"))
 }
 
 /// Says that a step has begun; a terminal has the progress bar.
@@ -425,7 +438,7 @@ mod tests {
     fn a_thread_that_hangs_in_a_call_is_given_up_and_counted() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let control = Control::new(1);
-        let counters = RoleCounters::new(1, false, false, Operation::Point);
+        let counters = RoleCounters::new(1, false, false, Operation::Point, false);
         let begun = Instant::now();
         {
             let mut unfinished = lock(&counters.unfinished[0]);

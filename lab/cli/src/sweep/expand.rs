@@ -9,7 +9,7 @@ use super::own::OwnSpec;
 const LISTS_MAX: usize = 2;
 const REPEATS_MAX: u32 = 1_000;
 /// Options that may be lists.
-const OPTIONS: [&str; 13] = [
+const OPTIONS: [&str; 14] = [
     "--clients",
     "--payload",
     "--hot-rows",
@@ -18,6 +18,7 @@ const OPTIONS: [&str; 13] = [
     "--rate",
     "--indexes",
     "--tables",
+    "--databases",
     "--memory-mb",
     "--times-memory",
     "--rounds",

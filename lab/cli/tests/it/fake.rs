@@ -26,6 +26,18 @@ pub(crate) struct Faults {
     pub(crate) overload_every: Option<usize>,
     /// At that update answer nobody for so long.
     pub(crate) freeze_at_update: Option<(usize, Duration)>,
+    /// What becomes of every tenth event of a change stream.
+    pub(crate) events: Option<EventFault>,
+    /// Remove documents of this age, by their field `expires_from`, when they are counted.
+    pub(crate) expire_after: Option<Duration>,
+}
+
+/// What becomes of an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EventFault {
+    Lost,
+    Doubled,
+    Swapped,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +52,9 @@ struct State {
     /// Documents left, by cursor.
     cursors: BTreeMap<i64, Vec<Document>>,
     last_cursor: i64,
+    /// What was inserted while there were change streams, and how far each has read.
+    events: Vec<Document>,
+    streams: BTreeMap<i64, usize>,
 }
 
 /// A server that listens until it is dropped or dies.
@@ -111,6 +126,12 @@ impl Fake {
         out
     }
 
+    /// Names of collections, those of other databases than the first with the database's.
+    pub(crate) fn collections(&self) -> Vec<String> {
+        let state = self.state.lock().unwrap();
+        state.collections.keys().cloned().collect()
+    }
+
     pub(crate) fn indexes(&self) -> Vec<String> {
         self.state.lock().unwrap().indexes.clone()
     }
@@ -135,6 +156,9 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, faults: Faults) {
         let Some(reply) = answer(&command, &mut state.lock().unwrap(), faults) else {
             return;
         };
+        if is_empty_batch(&reply) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         let bytes = reply.to_vec().unwrap();
         let mut out = Vec::new();
         let head: &[u8] = if code == 2_013 {
@@ -247,6 +271,11 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
         .as_str()
         .unwrap_or_default()
         .to_owned();
+    let collection = match command.get_str("$db") {
+        // Other tests name databases of their own and look for plain names.
+        Ok(database @ ("open" | "closed" | "quarry_lab_2")) => format!("{database}.{collection}"),
+        _ => collection,
+    };
     Some(match name.as_str() {
         "hello" | "ismaster" => doc! {
             "isWritablePrimary": true, "ismaster": true, "maxBsonObjectSize": 16_777_216,
@@ -270,7 +299,14 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
         }
         "insert" => return insert(command, &collection, state, faults),
         "count" => {
+            expire(&collection, state, faults);
             doc! { "n": state.collections.get(&collection).map_or(0, Vec::len) as i32, "ok": 1.0 }
+        }
+        "aggregate" if is_change_stream(command) => {
+            state.last_cursor += 1;
+            state.streams.insert(state.last_cursor, state.events.len());
+            doc! { "cursor": { "id": state.last_cursor, "ns": "quarry_lab.c", "firstBatch": [] },
+            "ok": 1.0 }
         }
         "aggregate" => aggregate(command, &collection, state),
         "find"
@@ -284,6 +320,16 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
                 .cloned()
                 .unwrap_or_default();
             batch(command, stored, "firstBatch", state)
+        }
+        "getmore"
+            if state
+                .streams
+                .contains_key(&command.get_i64("getMore").unwrap()) =>
+        {
+            let id = command.get_i64("getMore").unwrap();
+            let from = state.streams.insert(id, state.events.len()).unwrap();
+            let batch = state.events[from..].to_vec();
+            doc! { "cursor": { "id": id, "ns": "quarry_lab.c", "nextBatch": batch }, "ok": 1.0 }
         }
         "getmore" => match state.cursors.remove(&command.get_i64("getMore").unwrap()) {
             Some(left) => batch(command, left, "nextBatch", state),
@@ -313,12 +359,64 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
             doc! { "count": count, "size": count * 130, "storageSize": count * 60,
             "totalIndexSize": count * 20, "ok": 1.0 }
         }
-        "ping" | "endsessions" => doc! { "ok": 1.0 },
+        "ping" | "endsessions" | "setparameter" | "killcursors" => doc! { "ok": 1.0 },
         other => {
             doc! { "ok": 0.0, "code": 59, "codeName": "CommandNotFound",
             "errmsg": format!("no such command: '{other}'") }
         }
     })
+}
+
+fn is_change_stream(command: &Document) -> bool {
+    documents(command, "pipeline")
+        .first()
+        .is_some_and(|stage| stage.contains_key("$changeStream"))
+}
+
+/// A change stream that has nothing to tell.
+fn is_empty_batch(reply: &Document) -> bool {
+    let cursor = reply.get_document("cursor");
+    cursor.is_ok_and(|cursor| {
+        cursor
+            .get_array("nextBatch")
+            .is_ok_and(|batch| batch.is_empty())
+    })
+}
+
+/// An insert as change streams tell of it.
+fn tell(collection: &str, document: &Document, state: &mut State, faults: Faults) {
+    if state.streams.is_empty() {
+        return;
+    }
+    let token = format!("{:08}", state.inserted);
+    let id = document.get("_id").unwrap().clone();
+    let event = doc! {
+        "_id": { "_data": token }, "operationType": "insert",
+        "ns": { "db": "quarry_lab", "coll": collection }, "documentKey": { "_id": id },
+        "fullDocument": document.clone(),
+    };
+    let number = state.events.len();
+    match faults.events.filter(|_| state.inserted.is_multiple_of(10)) {
+        None => state.events.push(event),
+        Some(EventFault::Lost) => {}
+        Some(EventFault::Doubled) => state.events.extend([event.clone(), event]),
+        Some(EventFault::Swapped) => state.events.insert(number.saturating_sub(1), event),
+    }
+}
+
+fn expire(collection: &str, state: &mut State, faults: Faults) {
+    let Some((age, stored)) = faults
+        .expire_after
+        .zip(state.collections.get_mut(collection))
+    else {
+        return;
+    };
+    let now = mongodb::bson::DateTime::now().timestamp_millis();
+    stored.retain(|document| {
+        document.get_datetime("expires_from").map_or(true, |from| {
+            now - from.timestamp_millis() < age.as_millis() as i64
+        })
+    });
 }
 
 fn aggregate(command: &Document, collection: &str, state: &State) -> Document {
@@ -419,6 +517,7 @@ fn insert(
     let count = batch.len();
     for document in batch {
         state.inserted += 1;
+        tell(collection, &document, state, faults);
         if !faults
             .lose_every
             .is_some_and(|every| state.inserted.is_multiple_of(every))

@@ -6,6 +6,7 @@ use lab_kit::row::{DocumentKind, Key, Row, Value};
 use lab_kit::target::{Call, CallOutcome, Session, Table, Target};
 use lab_kit::workload::Index;
 
+use crate::fake::{Fake, Faults};
 use crate::{lab, run};
 
 fn redb(dir: &std::path::Path, ids_in_no_order: bool) -> KvTarget {
@@ -196,4 +197,42 @@ fn settings_of_the_clients_change_what_they_do() {
         "run", "point", "--target", &target, "--out", "unused", "--label", "nothing",
     ]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn collections_lie_in_as_many_databases_as_asked_for() {
+    let fake = Fake::start(Faults::default());
+    let small = ["--rows", "100", "--rounds", "2", "--clients", "4"];
+    let out = tempfile::tempdir().unwrap();
+    let words = [&small[..], &["--databases", "1,2"]].concat();
+    let output = crate::run_into(out.path(), "insert-rounds", &fake.uri(), &words);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    // Of four collections the second and the fourth lie in the second database.
+    let names = fake.collections();
+    let beside = names
+        .iter()
+        .filter(|name| name.starts_with("quarry_lab_2."));
+    assert_eq!(beside.count(), 2, "{names:?}");
+    let folder = std::fs::read_dir(out.path())
+        .unwrap()
+        .flatten()
+        .next()
+        .unwrap();
+    let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(
+        page.contains("databases 2"),
+        "the page does not tell the runs apart"
+    );
+    let refused = run("insert-rounds", "redb:x", &["--databases", "2"]);
+    assert!(
+        refused.complaint().contains("a second database"),
+        "{}",
+        refused.complaint()
+    );
+    let refused = run("insert", &fake.uri(), &["--databases", "2"]);
+    assert!(
+        refused.complaint().contains("--databases"),
+        "{}",
+        refused.complaint()
+    );
 }

@@ -4,6 +4,7 @@
 //! The fake (test code only) answers the few commands that the lab sends and can lose documents,
 //! refuse or die on purpose.
 
+mod agent;
 mod complaints;
 mod fake;
 mod features;
@@ -18,6 +19,7 @@ mod runs;
 mod smoke;
 mod stopped;
 mod sweeps;
+mod watched;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -23,7 +23,9 @@ fn shrunk(words: &[String], dir: &Path) -> Vec<String> {
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap().clone();
         match word.as_str() {
-            "--preset" | "--times-memory" | "--memory-mb" | "--repeats" | "--out" => {
+            // Engines have one database; features.rs tries it on a server.
+            "--preset" | "--databases" | "--times-memory" | "--memory-mb" | "--repeats"
+            | "--out" => {
                 value();
             }
             "--rounds" => {

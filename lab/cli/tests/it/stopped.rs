@@ -1,9 +1,10 @@
 //! Targets that are stopped by a signal at the beginning, in the middle and at the end of an open
 //! and of a closed loop, on every kind of target: the lab shows the true numbers within 5 %.
 //!
-//! The fake server cannot be stopped by itself: it answers nobody for as long, which is the same
-//! to the lab. MariaDB is stopped where it is installed. An engine is in the lab's process, which
-//! is stopped as a whole.
+//! Servers are processes that are stopped under an open and a closed loop at once: the fake one in
+//! any case, Quarry's where it is built beside the lab (or `QUARRY_BIN` names it), MariaDB where it
+//! is installed. An engine is in the lab's process, which is stopped as a whole. At an exact call
+//! only the fake server in this process can stand still, which then answers nobody for as long.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -20,11 +21,11 @@ use crate::run;
 /// Calls per second of an open loop.
 const RATE: f64 = 200.0;
 /// Seconds measured.
-const SECONDS: f64 = 3.0;
+const SECONDS: f64 = 2.0;
 /// For how long a target is stopped.
 const STOP: f64 = 1.0;
 /// When, since the measured step began: at the beginning, in the middle, across the end.
-const AT: [f64; 3] = [0.1, 1.2, 2.5];
+const AT: [f64; 3] = [0.1, 0.6, 1.5];
 
 const COMMON: [&str; 8] = [
     "--rows",
@@ -34,7 +35,7 @@ const COMMON: [&str; 8] = [
     "--warmup-seconds",
     "0",
     "--seconds",
-    "3",
+    "2",
 ];
 
 fn near(found: f64, wanted: f64, slack: f64, what: &str) {
@@ -42,6 +43,18 @@ fn near(found: f64, wanted: f64, slack: f64, what: &str) {
         (found - wanted).abs() <= wanted * 0.05 + slack,
         "{what}: {found} is not {wanted}"
     );
+}
+
+/// Does what may fail on a busy machine up to three times: there a process that goes on waits for a
+/// processor first, which the lab rightly shows. What it misstates, it misstates each time.
+fn despite_a_busy_machine(cell: impl Fn()) {
+    for attempt in 1.. {
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(&cell)) {
+            Ok(()) => return,
+            Err(panic) if attempt == 3 => std::panic::resume_unwind(panic),
+            Err(_) => {}
+        }
+    }
 }
 
 fn mean_s(step: &StepResult) -> f64 {
@@ -97,15 +110,17 @@ fn a_server_that_answers_nobody_for_a_second() {
             if !is_open && at != AT[0] {
                 continue;
             }
-            let fake = Fake::start(Faults {
-                freeze_at_update: Some((number.max(1), Duration::from_secs_f64(STOP))),
-                ..Faults::default()
+            despite_a_busy_machine(|| {
+                let fake = Fake::start(Faults {
+                    freeze_at_update: Some((number.max(1), Duration::from_secs_f64(STOP))),
+                    ..Faults::default()
+                });
+                let rate = RATE.to_string();
+                let more: &[&str] = if is_open { &["--rate", &rate] } else { &[] };
+                let ended = run("hot", &fake.uri(), &[&COMMON[..], more].concat());
+                assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+                judge(measured(&ended.result()), at, STOP, is_open);
             });
-            let rate = RATE.to_string();
-            let more: &[&str] = if is_open { &["--rate", &rate] } else { &[] };
-            let ended = run("hot", &fake.uri(), &[&COMMON[..], more].concat());
-            assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
-            judge(measured(&ended.result()), at, STOP, is_open);
         }
     }
 }
@@ -139,15 +154,19 @@ impl Lab {
 
     /// Waits until the measured step has begun.
     fn wait_for_step(&self) {
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(60) {
-            if let Ok(line) = self.lines.recv_timeout(Duration::from_secs(60))
-                && line == "hot"
-            {
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut said = Vec::new();
+        // Ends at once when the lab has ended.
+        while let Ok(line) = self
+            .lines
+            .recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            if line == "hot" {
                 return;
             }
+            said.push(line);
         }
-        panic!("the step did not begin");
+        panic!("the step did not begin: {said:?}");
     }
 
     fn end(&mut self, timeout: Duration) -> Option<i32> {
@@ -201,135 +220,202 @@ fn judge_gap(result: &RunResult, stopped: f64, what: &str) {
 #[test]
 fn an_engine_that_stands_still_with_the_lab() {
     for is_open in [true, false] {
-        for at in [0.1, 1.2, 2.0] {
-            let dir = tempfile::tempdir().unwrap();
-            let target = format!("redb:{}", dir.path().join("db").display());
-            let rate = RATE.to_string();
-            let mut words = vec!["run", "hot", "--target", &target];
-            words.extend(COMMON);
-            if is_open {
-                words.extend(["--rate", &rate]);
-            }
-            let mut lab = Lab::start(&words);
-            lab.wait_for_step();
-            std::thread::sleep(Duration::from_secs_f64(at));
-            let stopped = stop(lab.child.id(), 0.7);
-            assert_eq!(lab.end(Duration::from_secs(60)), Some(0));
-            let result = lab.result();
-            judge_gap(&result, stopped, &format!("open {is_open}, at {at}"));
-            if is_open {
-                let step = measured(&result);
-                near(step.latency.calls as f64, RATE * SECONDS, 2.0, "calls");
-                // What was due meanwhile waits for the end, and then for one another: the busier
-                // the machine, the longer.
-                let waited = stopped * stopped / 2.0 / SECONDS;
-                let service = step.more.service.as_ref().unwrap();
-                let slow = service.percentile(90.0).unwrap() / 1e6;
-                let busy = (slow * RATE / 2.0).min(0.9);
-                let (low, high) = (waited * 0.95, (waited / (1.0 - busy) + slow) * 1.05);
-                let mean = mean_s(step);
-                assert!(
-                    (low..=high + 0.005).contains(&mean),
-                    "mean latency {mean} is not within {low} to {high}"
-                );
-            }
+        for at in [0.1, 0.6, 1.2] {
+            despite_a_busy_machine(|| {
+                let dir = tempfile::tempdir().unwrap();
+                let target = format!("redb:{}", dir.path().join("db").display());
+                let rate = RATE.to_string();
+                let mut words = vec!["run", "hot", "--target", &target];
+                words.extend(COMMON);
+                if is_open {
+                    words.extend(["--rate", &rate]);
+                }
+                let mut lab = Lab::start(&words);
+                lab.wait_for_step();
+                std::thread::sleep(Duration::from_secs_f64(at));
+                let stopped = stop(lab.child.id(), 0.7);
+                assert_eq!(lab.end(Duration::from_secs(60)), Some(0));
+                let result = lab.result();
+                judge_gap(&result, stopped, &format!("open {is_open}, at {at}"));
+                if is_open {
+                    let step = measured(&result);
+                    near(step.latency.calls as f64, RATE * SECONDS, 2.0, "calls");
+                    // What was due meanwhile waits for the end, and then for one another: the
+                    // busier the machine, the longer.
+                    let waited = stopped * stopped / 2.0 / SECONDS;
+                    let service = step.more.service.as_ref().unwrap();
+                    let slow = service.percentile(90.0).unwrap() / 1e6;
+                    let busy = (slow * RATE / 2.0).min(0.9);
+                    let (low, high) = (waited * 0.95, (waited / (1.0 - busy) + slow) * 1.05);
+                    let mean = mean_s(step);
+                    assert!(
+                        (low..=high + 0.005).contains(&mean),
+                        "mean latency {mean} is not within {low} to {high}"
+                    );
+                }
+            });
         }
     }
 }
 
-/// A private MariaDB, where it is installed.
-struct MariaDb {
-    lab: Lab,
+/// A server of its own in a process that can be stopped.
+struct Server {
+    /// What is told to end, and when it has.
+    child: Child,
     address: String,
     pid: u32,
     _dir: tempfile::TempDir,
 }
 
-impl MariaDb {
-    fn start() -> Option<Self> {
-        let is_there = [
-            "/usr/sbin/mariadbd",
-            "/usr/bin/mariadbd",
-            "/usr/local/bin/mariadbd",
-        ];
-        if !is_there.iter().any(|path| Path::new(path).exists()) {
-            println!("skipped: MariaDB is not installed");
-            return None;
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let data = dir.path().join("data");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
-            .args(["target", "mariadb", "--cache-mb", "32", "--dir"])
-            .arg(&data)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let stdout = child.stdout.take().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        let pid = std::fs::read_to_string(data.join("server.pid")).unwrap();
-        Some(Self {
-            lab: Lab {
-                child,
-                lines: mpsc::channel().1,
-                out: tempfile::tempdir().unwrap(),
-            },
-            address: line.trim().to_owned(),
-            pid: pid.trim().parse().unwrap(),
-            _dir: dir,
-        })
-    }
-}
-
-impl Drop for MariaDb {
+impl Drop for Server {
     fn drop(&mut self) {
         signal(self.pid, Signal::CONT);
-        signal(self.lab.child.id(), Signal::INT);
-        let _ = self.lab.child.wait();
+        signal(self.child.id(), Signal::INT);
+        let _ = self.child.wait();
     }
 }
 
+/// The lines of a server that is starting.
+fn started(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>) {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (child, lines.map_while(Result::ok))
+}
+
+/// What [`the_fake_process`] says before its address.
+const FAKE_AT: &str = "fake at ";
+
+/// The fake server as a process, which the test below starts and stops.
 #[test]
-fn a_stopped_mariadb_shows_the_true_numbers_and_never_hangs_the_lab() {
-    let Some(server) = MariaDb::start() else {
-        return;
-    };
+#[ignore = "the process of another test; it ends with its standard input"]
+fn the_fake_process() {
+    let fake = Fake::start(Faults::default());
+    println!("\n{FAKE_AT}{}", fake.uri());
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+}
+
+fn fake_server() -> Server {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--ignored", "--nocapture", "--exact"])
+        .arg("stopped::the_fake_process")
+        .stdin(Stdio::piped());
+    let (child, mut lines) = started(&mut command);
+    let address = lines.find_map(|line| line.strip_prefix(FAKE_AT).map(str::to_owned));
+    Server {
+        pid: child.id(),
+        child,
+        address: address.unwrap(),
+        _dir: tempfile::tempdir().unwrap(),
+    }
+}
+
+fn quarry() -> Option<Server> {
+    let beside = Path::new(env!("CARGO_BIN_EXE_quarry-lab")).with_file_name("quarry");
+    let binary = std::env::var_os("QUARRY_BIN").map_or(beside, Into::into);
+    if !binary.exists() {
+        println!("skipped: no server beside the lab, and QUARRY_BIN names none");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(binary);
+    command
+        .args([
+            "serve",
+            "--nounixsocket",
+            "--port",
+            "0",
+            "--memory",
+            "256M",
+            "--dbpath",
+        ])
+        .arg(dir.path());
+    let (child, mut lines) = started(&mut command);
+    let address = lines.find_map(|line| {
+        let (_, rest) = line.split_once(": listening on ")?;
+        rest.split_once(',').map(|(address, _)| address.to_owned())
+    });
+    // Whoever writes to a pipe that nobody reads is stopped by it.
+    std::thread::spawn(move || lines.for_each(drop));
+    Some(Server {
+        pid: child.id(),
+        child,
+        address: format!("{}/?directConnection=true", address.unwrap()),
+        _dir: dir,
+    })
+}
+
+fn mariadb() -> Option<Server> {
+    let is_there = [
+        "/usr/sbin/mariadbd",
+        "/usr/bin/mariadbd",
+        "/usr/local/bin/mariadbd",
+    ];
+    if !is_there.iter().any(|path| Path::new(path).exists()) {
+        println!("skipped: MariaDB is not installed");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quarry-lab"));
+    command
+        .args(["target", "mariadb", "--cache-mb", "32", "--dir"])
+        .arg(&data);
+    let (child, mut lines) = started(&mut command);
+    let address = lines.next().unwrap();
+    let pid = std::fs::read_to_string(data.join("server.pid")).unwrap();
+    Some(Server {
+        child,
+        address: address.trim().to_owned(),
+        pid: pid.trim().parse().unwrap(),
+        _dir: dir,
+    })
+}
+
+/// A run on a server, in a database of its own.
+fn lab_on(server: &Server, database: &str, more: &[&str]) -> Lab {
+    let mut words = vec!["run", "hot", "--target", &server.address];
+    words.extend(["--db", database, "--drop"]);
+    words.extend(COMMON.iter().chain(more));
+    Lab::start(&words)
+}
+
+/// Stops a server under an open and a closed loop, at each time.
+fn stop_under_both_loops(server: &Server) {
     let rate = RATE.to_string();
-    let words = |more: &[&'static str]| {
-        let mut out = vec!["run".to_owned(), "hot".to_owned(), "--target".to_owned()];
-        out.push(server.address.clone());
-        out.extend(COMMON.iter().chain(more).map(|word| (*word).to_owned()));
-        out
-    };
-    for is_open in [true, false] {
-        for at in [0.1, 1.3, 2.5] {
-            let mut words = words(&[]);
-            if is_open {
-                words.extend(["--rate".to_owned(), rate.clone()]);
-            }
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let mut lab = Lab::start(&words);
-            lab.wait_for_step();
+    for at in AT {
+        despite_a_busy_machine(|| {
+            let open = lab_on(server, "open", &["--rate", &rate]);
+            let closed = lab_on(server, "closed", &[]);
+            open.wait_for_step();
+            closed.wait_for_step();
             std::thread::sleep(Duration::from_secs_f64(at));
             let stopped = stop(server.pid, STOP);
-            assert_eq!(lab.end(Duration::from_secs(60)), Some(0), "at {at}");
-            let result = lab.result();
-            judge_gap(&result, stopped, &format!("open {is_open}, at {at}"));
-            if is_open {
-                let calls = measured(&result).latency.calls as f64;
-                near(calls, RATE * SECONDS, 2.0, "calls");
+            for (mut lab, is_open) in [(open, true), (closed, false)] {
+                let what = format!("open {is_open}, at {at}");
+                assert_eq!(lab.end(Duration::from_secs(60)), Some(0), "{what}");
+                let result = lab.result();
+                judge_gap(&result, stopped, &what);
+                if is_open {
+                    let calls = measured(&result).latency.calls as f64;
+                    near(calls, RATE * SECONDS, 2.0, "calls");
+                }
             }
-        }
+        });
     }
-    // Stopped for ever: before the run, within the measured step, and after it.
-    for (at, is_before) in [(0.0, true), (1.0, false), (2.9, false)] {
+}
+
+/// Stops a server for ever: before a run, within the measured step, and at its end.
+fn stop_for_ever(server: &Server) {
+    for (at, is_before) in [(0.0, true), (0.6, false), (1.9, false)] {
         if is_before {
             signal(server.pid, Signal::STOP);
         }
-        let words = words(&["--call-timeout-seconds", "2"]);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let mut lab = Lab::start(&words);
+        let mut lab = lab_on(server, "closed", &["--call-timeout-seconds", "1"]);
         if !is_before {
             lab.wait_for_step();
             std::thread::sleep(Duration::from_secs_f64(at));
@@ -338,5 +424,43 @@ fn a_stopped_mariadb_shows_the_true_numbers_and_never_hangs_the_lab() {
         let status = lab.end(Duration::from_secs(60));
         assert!(matches!(status, Some(1 | 3)), "{status:?} at {at}");
         signal(server.pid, Signal::CONT);
+    }
+}
+
+#[test]
+fn a_stopped_fake_server_shows_the_true_numbers() {
+    stop_under_both_loops(&fake_server());
+}
+
+#[test]
+fn a_stopped_quarry_shows_the_true_numbers() {
+    if let Some(server) = quarry() {
+        stop_under_both_loops(&server);
+    }
+}
+
+#[test]
+fn a_stopped_mariadb_shows_the_true_numbers() {
+    if let Some(server) = mariadb() {
+        stop_under_both_loops(&server);
+    }
+}
+
+#[test]
+fn a_fake_server_stopped_for_ever_never_hangs_the_lab() {
+    stop_for_ever(&fake_server());
+}
+
+#[test]
+fn a_quarry_stopped_for_ever_never_hangs_the_lab() {
+    if let Some(server) = quarry() {
+        stop_for_ever(&server);
+    }
+}
+
+#[test]
+fn a_mariadb_stopped_for_ever_never_hangs_the_lab() {
+    if let Some(server) = mariadb() {
+        stop_for_ever(&server);
     }
 }

@@ -198,7 +198,9 @@ fn an_own_server_is_started_for_its_run_and_stopped_with_it() {
         println!("skipped: MariaDB is not installed");
         return;
     }
-    let out = tempfile::tempdir().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    // Longer than the path of a socket may be.
+    let out = scratch.path().join("d".repeat(90));
     let output = crate::lab(&[
         "run",
         "point",
@@ -207,7 +209,7 @@ fn an_own_server_is_started_for_its_run_and_stopped_with_it() {
         "--own-memory-mb",
         "32",
         "--out",
-        out.path().to_str().unwrap(),
+        out.to_str().unwrap(),
         "--rows",
         "100",
         "--tables",
@@ -221,7 +223,7 @@ fn an_own_server_is_started_for_its_run_and_stopped_with_it() {
     ]);
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{told}");
-    let folder = std::fs::read_dir(out.path()).unwrap().flatten().next();
+    let folder = std::fs::read_dir(&out).unwrap().flatten().next();
     let folder = folder.unwrap().path();
     let runs = results(&folder);
     assert_eq!(runs.len(), 2);

@@ -481,6 +481,7 @@ const TOLD_APART: &[&str] = &[
     "clients",
     "hot_rows",
     "payload",
+    "databases",
     "indexes",
     "placement",
     "assign",

@@ -109,6 +109,7 @@ impl Target for KvTarget {
                 storage_engine: None,
                 pid: Some(pid),
                 not_watched_because: None,
+                watched: None,
                 data_directory: path.as_ref().map(|path| path.display().to_string()),
                 device: None,
                 write_concern: self.0.durability.clone(),

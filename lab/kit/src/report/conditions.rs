@@ -172,6 +172,7 @@ fn server_rows(result: &RunResult) -> Vec<(String, String)> {
     optional("storage engine", target.storage_engine.clone());
     optional("process", target.pid.map(|pid| pid.to_string()));
     optional("process not watched", target.not_watched_because.clone());
+    optional("watched", target.watched.clone());
     optional("data directory", target.data_directory.clone());
     optional("device", target.device.clone());
     if let Some(step) = result.steps.last() {

@@ -32,6 +32,7 @@ mod steps_by_configuration;
 #[cfg(test)]
 mod tests;
 mod tiles;
+mod watch_section;
 
 pub use claims_page::claims_page;
 pub use comparison::comparison_page;
@@ -42,3 +43,4 @@ pub use rate_page::rate_page;
 pub use run_page::page;
 pub use runs::{RunsError, runs_page};
 pub use several_workloads::workloads_page;
+pub use watch_section::watch_lines;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::html::{escape, foot, head};
 use super::{
     charts, conditions, notes, overload_section, overview, published_tables, replay, step_numbers,
-    tiles,
+    tiles, watch_section,
 };
 use crate::format;
 use crate::result::{RunResult, StepResult};
@@ -30,6 +30,7 @@ pub fn page(result: &RunResult) -> String {
                 out.push_str("</div>\n");
             }
             overload_section::write(&mut out, result);
+            watch_section::write(&mut out, result);
             notes::write_warnings(&mut out, result);
             overview::write(&mut out, result);
             out.push_str(&replay::section(result));

@@ -10,6 +10,7 @@ mod replay;
 mod resources;
 mod run;
 mod step;
+mod watch;
 
 pub use latency::{BUCKET_BOUNDS_US, LatencySummary, PERCENTILES, PERCENTILES_FAR};
 pub use overload::Overload;
@@ -23,3 +24,4 @@ pub use run::{
     Warning,
 };
 pub use step::{FinishSummary, RateSummary, RoleResult, Stalls, StepMore, StepResult, Stretch};
+pub use watch::{Expiry, FanOut};

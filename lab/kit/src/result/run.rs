@@ -78,6 +78,10 @@ impl RunResult {
             "write concern".to_owned(),
             self.target.write_concern.clone(),
         );
+        if self.settings.databases > 1 {
+            let databases = self.settings.databases.to_string();
+            out.insert("databases".to_owned(), databases);
+        }
         let limit = self.memory_limit.as_ref();
         out.insert(
             "memory limit".to_owned(),
@@ -166,6 +170,9 @@ pub struct TargetFacts {
     pub pid: Option<u32>,
     /// Why its process is not watched, if so.
     pub not_watched_because: Option<String>,
+    /// The agent on another machine that watches it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<String>,
     /// Data directory, when known.
     pub data_directory: Option<String>,
     /// Block device of the data directory, when known.

@@ -8,6 +8,7 @@ use super::latency::LatencySummary;
 use super::overload::Overload;
 use super::replay::ReplayResult;
 use super::resources::{CostSummary, DeviceSummary, HostSummary, Sizes, ThreadGroup};
+use super::watch::{Expiry, FanOut};
 use crate::series::Point;
 use crate::workload::Operation;
 
@@ -130,6 +131,12 @@ pub struct StepMore {
     /// What an overload did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overload: Option<Overload>,
+    /// What readers of changes were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fan_out: Option<FanOut>,
+    /// What the target removed by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expiry: Option<Expiry>,
     /// In words, for steps that are done once.
     pub remark: String,
     /// Replays only.

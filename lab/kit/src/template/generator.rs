@@ -85,6 +85,10 @@ pub enum Generator {
     Time(f64),
     /// The number of the document, from 1.
     Number,
+    /// The number of the client, from 0.
+    Client,
+    /// How many statements the client has drawn in the step, with this one.
+    Sequence,
     /// The id of a document that exists.
     Existing(Draw),
     /// What `let` gave a name.
@@ -103,6 +107,10 @@ pub struct Draws<'a> {
     pub number: u64,
     /// How many there will be.
     pub rows: u64,
+    /// The number of the client; documents of a load have 0.
+    pub client: u32,
+    /// How many statements the client has drawn; in documents of a load their number.
+    pub sequence: u64,
     /// The time.
     pub now_ms: i64,
     /// Names that `let` gave.
@@ -193,6 +201,8 @@ impl Generator {
                 Tree::Date(draws.now_ms.saturating_sub(ago))
             }
             Self::Number => integer(draws.number),
+            Self::Client => integer(u64::from(draws.client)),
+            Self::Sequence => integer(draws.sequence),
             Self::Existing(draw) => (draws.existing)(random, *draw),
             Self::Variable(name) => draws.variables.get(name).cloned().unwrap_or(Tree::Null),
             Self::Repeat(low, high, item) => {
@@ -215,6 +225,8 @@ pub fn drawn_once(template: &Template) -> Tree {
         random: &mut crate::seed::from(0),
         number: 1,
         rows: 1,
+        client: 0,
+        sequence: 1,
         now_ms: 0,
         variables: &Variables::new(),
         existing: &mut |_, _| Tree::Int(1),

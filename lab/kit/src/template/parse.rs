@@ -18,7 +18,8 @@ pub struct TemplateError {
 const GENERATORS: &str = "@int(LOW, HIGH[, uniform|zipf|normal|exponential]), @double(LOW, HIGH[, \
     …]), @choice(VALUE[:WEIGHT], …), @text(LENGTH or LOW..HIGH[, PERCENT random]), @digits(COUNT), \
     @growing(LOW, HIGH), @bool(PERCENT), @now(), @ago(SECONDS), @number(), \
-    @existing([uniform|zipf|latest]), @var(NAME), @repeat(COUNT or LOW..HIGH, GENERATOR or VALUE), \
+    @client(), @sequence(), @existing([uniform|zipf|latest]), @var(NAME), \
+    @repeat(COUNT or LOW..HIGH, GENERATOR or VALUE), \
     @maybe(PERCENT, GENERATOR or VALUE)";
 /// Text of one value.
 const LENGTH_MAX: u32 = 16_000_000;
@@ -245,6 +246,8 @@ fn other_generator(whole: &str, name: &str, given: &[&str]) -> Result<Generator,
             ))
         }
         ("number", []) => Ok(Generator::Number),
+        ("client", []) => Ok(Generator::Client),
+        ("sequence", []) => Ok(Generator::Sequence),
         ("existing", []) => Ok(Generator::Existing(Draw::Uniform)),
         ("existing", [draw]) => match *draw {
             "uniform" => Ok(Generator::Existing(Draw::Uniform)),
@@ -263,7 +266,7 @@ fn other_generator(whole: &str, name: &str, given: &[&str]) -> Result<Generator,
         }
         (
             "int" | "double" | "choice" | "text" | "digits" | "growing" | "bool" | "now" | "ago"
-            | "number" | "existing" | "var" | "repeat" | "maybe",
+            | "number" | "client" | "sequence" | "existing" | "var" | "repeat" | "maybe",
             _,
         ) => {
             let form = GENERATORS
@@ -326,6 +329,8 @@ mod tests {
             random: &mut from(number),
             number,
             rows: 100,
+            client: 3,
+            sequence: 7,
             now_ms: 1_000_000,
             variables: &BTreeMap::from([("a".to_owned(), Tree::Int(7))]),
             existing: &mut |_, _| Tree::Int(3),

@@ -69,6 +69,8 @@ impl Shape {
             random,
             number,
             rows,
+            client: 0,
+            sequence: number,
             now_ms,
             variables: &Variables::new(),
             // While documents are stored, those with lower numbers are there or soon will be.

@@ -433,6 +433,8 @@ fn with<'a>(draws: &'a mut Draws<'_>, variables: &'a Variables) -> Draws<'a> {
         random: draws.random,
         number: draws.number,
         rows: draws.rows,
+        client: draws.client,
+        sequence: draws.sequence,
         now_ms: draws.now_ms,
         variables,
         existing: draws.existing,

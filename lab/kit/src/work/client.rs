@@ -77,6 +77,8 @@ pub struct Work {
     /// A deleter takes nothing above what its step found.
     pub(super) delete_limits: Vec<u64>,
     pub(super) misses_allowed: bool,
+    /// Statements drawn.
+    pub(super) sequence: u64,
 }
 
 impl Work {
@@ -124,6 +126,7 @@ impl Work {
             neighbours: None,
             pending: Pending::default(),
             misses_allowed,
+            sequence: 0,
         }
     }
 
@@ -155,6 +158,11 @@ impl Work {
     /// Whether a row is deleted and waits to be put back: the client should not stop now.
     pub fn must_reinsert(&self) -> bool {
         self.to_reinsert.is_some()
+    }
+
+    /// Statements drawn so far.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     fn draw_operation(&mut self) -> Operation {

@@ -28,12 +28,15 @@ impl Work {
         };
         // Documents that statements make have numbers of their own.
         let fresh = self.random.random_range(1..=i64::MAX as u64);
+        self.sequence += 1;
         let call = statement.draw(
             table,
             &mut Draws {
                 random: &mut self.random,
                 number: fresh,
                 rows,
+                client: self.client,
+                sequence: self.sequence,
                 now_ms: jiff::Timestamp::now().as_millisecond(),
                 variables: &Variables::new(),
                 existing: &mut existing,

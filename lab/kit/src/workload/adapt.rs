@@ -95,6 +95,8 @@ impl Workload {
                 command: None,
                 during: Vec::new(),
                 saturate: false,
+                readers: None,
+                expiry: None,
             };
             self.steps.insert(at + 1, step);
         }

@@ -48,6 +48,8 @@ const FILES: &[&str] = files![
     "analytics",
     "near-sphere",
     "jsonbench",
+    "ttl",
+    "fan-out",
 ];
 
 impl Workload {

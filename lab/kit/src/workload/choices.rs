@@ -49,3 +49,13 @@ pub enum Draw {
     /// Zipf with 0.99, the newest the favourites.
     Latest,
 }
+
+/// Which documents the target removes by itself, and when.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ExpiryRule {
+    /// The date from which they age; documents without it stay.
+    pub field: String,
+    /// The age at which they may go, as the index says.
+    pub after_seconds: u32,
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::choices::{Draw, Ids};
+use super::choices::{Draw, ExpiryRule, Ids};
 use super::overrides::Overrides;
 use crate::pacing::Arrivals;
 use crate::program::Program;
@@ -161,6 +161,12 @@ pub struct Step {
     /// Done with 1, 2, 4 and so on clients until more add little.
     #[serde(default)]
     pub saturate: bool,
+    /// Readers of the changes that its statements make.
+    #[serde(default)]
+    pub readers: Option<u32>,
+    /// Documents that its statements insert and that the target removes by itself.
+    #[serde(default)]
+    pub expiry: Option<ExpiryRule>,
 }
 
 /// A command in the middle of a step, such as one that makes an index.
@@ -450,13 +456,14 @@ pub enum Stop {
 pub const SATURATE_MAX: u32 = 256;
 
 /// Commands that leave the number of documents as it is.
-const KEEPS_COUNT: [&str; 6] = [
+const KEEPS_COUNT: [&str; 7] = [
     "createIndexes",
     "dropIndexes",
     "collMod",
     "compact",
     "validate",
     "analyze",
+    "setParameter",
 ];
 
 /// A template without draws, as commands and pipelines outside of clients are.

@@ -11,6 +11,8 @@ use serde::Deserialize;
 use super::definition::{DocumentKind, Operation, Role, Step, Stop, Workload, WorkloadError};
 use crate::template::{Shape, Statement, Template, TemplateError};
 
+/// More readers of changes than this are not started.
+const READERS_MAX: u32 = 10_000;
 /// What a file of a user's may not be called: results would mix.
 const NAME_LETTERS: &str = "letters, digits, - and _";
 
@@ -130,6 +132,7 @@ impl Step {
             let reason = "between = [FROM, UNTIL] are shares from 0 to 1 of a background's time";
             return Err(wrong("between", reason));
         }
+        self.check_watched()?;
         let is_command = self.work.operation == Operation::Command;
         if is_command != self.command.is_some() {
             let reason = "operation = \"command\" and command = { … } belong together";
@@ -145,6 +148,35 @@ impl Step {
             .any(|one| !(0.0..1e9).contains(&one.after_seconds))
         {
             return Err(wrong("after_seconds", "allowed is 0 or more"));
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    /// What is watched beside a step fits it.
+    fn check_watched(&self) -> Result<(), TemplateError> {
+        let wrong = |words: &str, reason: String| TemplateError {
+            words: words.to_owned(),
+            reason,
+        };
+        let is_timed = self.measured && self.stop == Stop::Seconds;
+        if let Some(readers) = self.readers {
+            let is_alone = self.background.is_empty() && self.work.mix.len() == 1;
+            let allowed = 1..=READERS_MAX;
+            if !(allowed.contains(&readers) && is_timed && is_alone) {
+                let reason = format!(
+                    "allowed are 1 to {READERS_MAX} readers of a measured step that time ends and \
+                    that does one statement, without a background"
+                );
+                return Err(wrong("readers", reason));
+            }
+        }
+        if let Some(rule) = &self.expiry
+            && !(is_timed && (1..=3_600).contains(&rule.after_seconds))
+        {
+            let reason = "allowed are 1 to 3600 seconds, in a measured step that time ends";
+            return Err(wrong("expiry", reason.to_owned()));
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use choices::{Assign, Draw, Ids, Placement};
+pub use choices::{Assign, Draw, ExpiryRule, Ids, Placement};
 pub use definition::{
     Capability, Data, DocumentKind, During, Index, Invariant, Operation, Role, SATURATE_MAX, Step,
     Stop, Workload, WorkloadError,

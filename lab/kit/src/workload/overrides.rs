@@ -44,6 +44,8 @@ settings! {
     arrivals: String,
     /// Collections.
     tables: u32,
+    /// Databases that the collections lie in.
+    databases: u32,
     /// Bytes of the pad or value, for rows that have one.
     payload: u32,
     /// Repetitions of the steps that a workload repeats.

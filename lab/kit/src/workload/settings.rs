@@ -35,6 +35,9 @@ pub struct Settings {
     /// Collections.
     #[serde(default = "one")]
     pub tables: u32,
+    /// Databases that the collections lie in, in turn.
+    #[serde(default = "one")]
+    pub databases: u32,
     /// Bytes of the pad or value, for rows that have one.
     #[serde(default)]
     pub payload: u32,
@@ -151,6 +154,7 @@ impl Workload {
             rate: merged.rate,
             arrivals: merged.arrivals,
             tables: merged.tables.unwrap_or(1),
+            databases: merged.databases.unwrap_or(1),
             payload: merged.payload.unwrap_or(0),
             rounds: merged.rounds.unwrap_or(1),
             hot_rows: merged.hot_rows.unwrap_or(1),
@@ -213,6 +217,8 @@ impl Workload {
         let indexes = self.data.indexes.len() as u64;
         within("--indexes", u64::from(settings.indexes), 0, indexes)?;
         within("--tables", u64::from(settings.tables), 1, 1_000_000)?;
+        let tables = u64::from(settings.tables);
+        within("--databases", u64::from(settings.databases), 1, tables)?;
         within(
             "--extra-tables",
             u64::from(settings.extra_tables),
@@ -298,6 +304,7 @@ impl Workload {
             ("batch", here.batch, there.batch),
             ("indexes", here.indexes, there.indexes),
             ("tables", here.tables, there.tables),
+            ("databases", here.databases, there.databases),
             ("payload bytes", here.payload, there.payload),
             ("rounds", here.rounds, there.rounds),
             ("hot rows", here.hot_rows, there.hot_rows),

@@ -36,7 +36,7 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
         );
     }
     let mut kind = Special::None;
-    let (mut hashed, mut wildcards) = (0, 0);
+    let (mut hashed, mut wildcards, mut plugins) = (0, 0, 0);
     for (field, value) in key.iter() {
         let found = match value {
             Value::String("hashed") => {
@@ -65,6 +65,7 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
                 )));
             }
         };
+        plugins += usize::from(found != Special::None);
         if field == "$**" && found == Special::Text {
             kind = combine(kind, found)?;
         } else if field == "$**" || field.ends_with(".$**") {
@@ -84,6 +85,11 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
     }
     if wildcards > 1 {
         return Err(cannot("an index has at most one wildcard field"));
+    }
+    if wildcards > 0 && plugins > 0 {
+        return Err(cannot(
+            "a wildcard index cannot have fields of other kinds: hashed, text, 2d or 2dsphere",
+        ));
     }
     Ok(kind)
 }

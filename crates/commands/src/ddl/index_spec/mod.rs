@@ -203,6 +203,12 @@ mod tests {
             "partialFilterExpression": { "a": { "$ne": 1i32 } } }),
             67
         );
+        for key in [
+            doc! { "$**": "hashed" },
+            doc! { "a": "2dsphere", "b.$**": 1i32 },
+        ] {
+            assert_eq!(code_of(doc! { "key": &key, "name": "x" }), 67);
+        }
         assert_eq!(
             code_of(doc! { "key": { "_id": 1i32 }, "name": "x", "hidden": true }),
             197

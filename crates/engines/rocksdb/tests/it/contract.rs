@@ -1,87 +1,37 @@
-//! The suite every engine passes.
-
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Weak};
+//! The suite every engine passes, and the comparison with the memory engine.
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::conformance::{self, Factory};
-use storage::{Engine, Table};
+use storage::Table;
+use storage::conformance::{self, Databases};
 
 use crate::encryption::master;
 
-pub(crate) struct Rocks {
-    root: tempfile::TempDir,
-    // Number of the last directory and the engine in it; weak, for the suite decides when it dies.
-    last: Mutex<(u32, Weak<RocksEngine>)>,
-    sealed: bool,
-}
-
-impl Rocks {
-    pub(crate) fn new() -> Self {
-        Self {
-            root: tempfile::tempdir().expect("a temporary directory"),
-            last: Mutex::default(),
-            sealed: false,
-        }
-    }
-
-    /// The same with encrypted data.
-    fn sealed() -> Self {
-        Self {
-            sealed: true,
-            ..Self::new()
-        }
-    }
-
-    fn path(&self, number: u32) -> PathBuf {
-        self.root.path().join(number.to_string())
-    }
-
-    fn open(&self, number: u32) -> Arc<dyn Engine> {
-        let engine = RocksEngine::open(Config {
-            master_key: self.sealed.then(master),
-            ..Config::with_budget(self.path(number), 64 << 20)
-        })
-        .expect("the engine opens");
-        let engine = Arc::new(engine);
-        self.last.lock().unwrap().1 = Arc::downgrade(&engine);
-        engine
-    }
-}
-
-impl Factory for Rocks {
-    fn fresh(&self) -> Arc<dyn Engine> {
-        let number = {
-            let mut last = self.last.lock().unwrap();
-            last.0 += 1;
-            last.0
+fn databases(sealed: bool) -> Databases<RocksEngine> {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let open = move |number: u32| {
+        let path = root.path().join(number.to_string());
+        let config = Config {
+            master_key: sealed.then(master),
+            ..Config::with_budget(path, 64 << 20)
         };
-        self.open(number)
-    }
-
-    fn reopen(&self) -> Option<Arc<dyn Engine>> {
-        let number = self.last.lock().unwrap().0;
-        Some(self.open(number))
-    }
-
-    fn rewrite(&self, _engine: &dyn Engine) {
-        let engine = self
-            .last
-            .lock()
-            .unwrap()
-            .1
-            .upgrade()
-            .expect("the engine is open");
+        RocksEngine::open(config).expect("the engine opens")
+    };
+    Databases::new(open, |engine| {
         engine.compact(Table::Doc).expect("a compaction");
-    }
+    })
 }
 
 #[test]
 fn rocksdb_keeps_the_contract() {
-    conformance::run(&Rocks::new(), 1);
+    conformance::run(&databases(false), 1);
 }
 
 #[test]
 fn rocksdb_keeps_the_contract_with_encrypted_data() {
-    conformance::run(&Rocks::sealed(), 1);
+    conformance::run(&databases(true), 1);
+}
+
+#[test]
+fn rocksdb_answers_as_the_memory_engine_does() {
+    conformance::compare(&databases(false), 4);
 }

@@ -2,16 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use engine_rocksdb::{CacheKind, Config, DISK_FORMAT, RocksEngine};
-use storage::conformance::{self, Factory};
-use storage::{
-    Contract, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Mirror, Observed, Reader,
-    StorageError, Table, WriteBatch,
-};
-
-use crate::contract::Rocks;
+use storage::{CursorOpts, Durability, Engine, KeyRange, Reader, StorageError, Table, WriteBatch};
 
 fn config(path: &Path) -> Config {
     Config::with_budget(path, 64 << 20)
@@ -242,30 +235,5 @@ fn statistics_name_what_operators_need() {
         "admission_rate_bytes_per_s",
     ] {
         assert_eq!(metrics.get(name), Some(&0), "{name}");
-    }
-}
-
-struct Mirrored(Rocks);
-
-impl Factory for Mirrored {
-    fn fresh(&self) -> Arc<dyn Engine> {
-        let mirror = Mirror::new(self.0.fresh(), Arc::new(MemoryEngine::new()));
-        Arc::new(Observed::new(Arc::new(mirror), Contract::default()))
-    }
-
-    fn reopen(&self) -> Option<Arc<dyn Engine>> {
-        None
-    }
-
-    fn rewrite(&self, engine: &dyn Engine) {
-        self.0.rewrite(engine);
-    }
-}
-
-#[test]
-fn mirrors_the_memory_engine() {
-    let factory = Mirrored(Rocks::new());
-    for seed in 100..104 {
-        conformance::random_operations(&factory, seed, 400);
     }
 }

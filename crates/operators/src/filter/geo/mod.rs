@@ -3,6 +3,8 @@
 //! match. Errors: 2 for malformed shapes and operands, 16893-16896 for distances beside a legacy
 //! `$near`, 5626500 where ordering by distance is not possible.
 
+mod cell;
+mod cover;
 mod flat;
 mod near;
 mod parse;
@@ -11,6 +13,7 @@ mod shape;
 mod sphere;
 mod stored;
 
+pub use cover::{Surface, TestCells, is_point_cell, stored_cells};
 pub(super) use near::LegacyDistances;
 pub use near::Near;
 pub use region::Region;

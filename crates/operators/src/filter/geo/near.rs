@@ -3,16 +3,20 @@
 
 use super::shape::{Shape, flat_point, stored_flat_point};
 use super::{flat, sphere};
-use model::{Doc, Result, Value, bail, code};
+use crate::filter::walk;
+use model::{Doc, FieldPath, Result, Value, bail, code};
+use std::ops::ControlFlow;
 
 /// A parsed `$near`.
+#[derive(Clone)]
 pub struct Near {
-    center: Center,
-    min: f64,
-    max: f64,
+    pub(super) center: Center,
+    pub(super) min: f64,
+    pub(super) max: f64,
 }
 
-enum Center {
+#[derive(Clone)]
+pub(super) enum Center {
     Flat(flat::Point),
     /// With the length of one radian.
     Sphere(sphere::Point, f64),
@@ -120,6 +124,24 @@ impl Near {
             Center::Sphere(p, unit) => Shape::stored(v)?.angle_to(*p) * unit,
         };
         (self.min <= d && d <= self.max).then_some(d)
+    }
+
+    /// The least distance of the geometries that a document has at a path, within the limits.
+    pub fn least(&self, path: &FieldPath, doc: Doc<'_>) -> Option<f64> {
+        let mut least: Option<f64> = None;
+        let _ = walk::walk_doc(
+            doc,
+            path.parts(),
+            walk::Leaf::Traverse,
+            None,
+            &mut |v, _| {
+                if let Some(d) = self.distance(&v) {
+                    least = Some(least.map_or(d, |l| l.min(d)));
+                }
+                ControlFlow::Continue(())
+            },
+        );
+        least
     }
 
     /// True when distances are measured on the sphere.

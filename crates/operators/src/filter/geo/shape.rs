@@ -413,6 +413,21 @@ impl Shape {
         })
     }
 
+    /// A cap around the shape, centre and radius, when it is small enough for one to say something.
+    pub(super) fn cap(&self) -> Option<(Point, f64)> {
+        let mut sum = [0.0; 3];
+        for p in self.vertices() {
+            sum.iter_mut().zip(p.vector()).for_each(|(s, n)| *s += n);
+        }
+        if self.polygons.iter().any(|p| p.inverted) || sum.iter().all(|n| n.abs() < 1e-6) {
+            return None;
+        }
+        let center = Point::of_vector(sum);
+        let radius = self.vertices().map(|p| p.angle(center)).fold(0.0, f64::max);
+        // A cap that is less than a hemisphere holds the arcs between its points.
+        (radius < PI / 2.5).then_some((center, radius))
+    }
+
     /// Least angle from a point to the shape.
     pub(super) fn angle_to(&self, p: Point) -> f64 {
         if self.polygons.iter().any(|poly| poly.contains(p)) {

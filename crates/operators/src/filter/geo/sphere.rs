@@ -1,4 +1,6 @@
-//! Geometry of the unit sphere: points are unit vectors, edges the shorter great-circle arcs.
+//! Geometry of the unit sphere: points are unit vectors, edges the shorter great-circle arcs. Gives
+//! the same bits on every machine, for entries of indexes are made with it: nothing here calls the
+//! system's mathematics.
 
 use std::f64::consts::PI;
 
@@ -24,10 +26,24 @@ impl Point {
         }
         let (lng, lat) = (lng.to_radians(), lat.to_radians());
         Some(Point {
-            x: lat.cos() * lng.cos(),
-            y: lat.cos() * lng.sin(),
-            z: lat.sin(),
+            x: libm::cos(lat) * libm::cos(lng),
+            y: libm::cos(lat) * libm::sin(lng),
+            z: libm::sin(lat),
         })
+    }
+
+    /// Of any length but zero.
+    pub(super) fn of_vector([x, y, z]: [f64; 3]) -> Point {
+        let length = (x * x + y * y + z * z).sqrt();
+        Point {
+            x: x / length,
+            y: y / length,
+            z: z / length,
+        }
+    }
+
+    pub(super) fn vector(self) -> [f64; 3] {
+        [self.x, self.y, self.z]
     }
 
     fn dot(self, o: Point) -> f64 {
@@ -48,7 +64,7 @@ impl Point {
 
     /// Angle between two points, exact for small ones too.
     pub(super) fn angle(self, o: Point) -> f64 {
-        self.cross(o).norm().atan2(self.dot(o))
+        libm::atan2(self.cross(o).norm(), self.dot(o))
     }
 
     pub(super) fn is_same(self, o: Point) -> bool {
@@ -79,7 +95,7 @@ pub(super) fn area_to_the_left(ring: &[Point]) -> f64 {
 impl Point {
     /// Angle between vectors of any length.
     fn angle_of_vectors(self, o: Point) -> f64 {
-        self.cross(o).norm().atan2(self.dot(o))
+        libm::atan2(self.cross(o).norm(), self.dot(o))
     }
 }
 
@@ -143,9 +159,7 @@ pub(super) fn angle_to_arc(p: Point, a: Point, b: Point) -> f64 {
     // The foot of the perpendicular lies on the arc when p is between the planes through its ends.
     let between = normal.cross(a).dot(p) >= 0.0 && b.cross(normal).dot(p) >= 0.0;
     if between {
-        (p.dot(normal) / length)
-            .clamp(-1.0, 1.0)
-            .asin()
+        libm::asin((p.dot(normal) / length).clamp(-1.0, 1.0))
             .abs()
             .min(ends)
     } else {

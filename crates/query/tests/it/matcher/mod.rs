@@ -307,6 +307,7 @@ fn access(a: &Access) -> String {
         Access::Index {
             name, intervals, ..
         } => format!("index {name} {intervals:02x?}"),
+        Access::Near(nearness) => format!("near at {}", nearness.path.as_str()),
         Access::Text { terms } => format!("terms {terms:02x?}"),
     }
 }

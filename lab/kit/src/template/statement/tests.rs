@@ -14,6 +14,8 @@ fn draw(statement: &Statement) -> StatementCall {
             random: &mut from(1),
             number: 1,
             rows: 10,
+            client: 3,
+            sequence: 7,
             now_ms: 0,
             variables: &Variables::new(),
             existing: &mut |_, _| Tree::Int(4),

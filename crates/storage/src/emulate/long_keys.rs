@@ -1,17 +1,17 @@
-//! Keys beyond what LMDB takes (511 bytes). All keys that share their first [`PREFIX_BYTES`] bytes
-//! stand in one entry under those bytes, a *bucket*: what is left of each key, and its value, in
-//! key order. Shorter keys have an entry of their own. So the length of a stored key tells which it
-//! is, and the order of all keys is that of the contract.
+//! Keys beyond what an engine takes (LMDB: 511 bytes, TiKV: 8 KiB less its own). All keys that
+//! share their first [`PREFIX_BYTES`] bytes stand in one entry under those bytes, a *bucket*: what
+//! is left of each key, and its value, in key order. Shorter keys have an entry of their own. So
+//! the length of a stored key tells which it is, and the order of all keys is that of the contract.
 //!
-//! Promises: pure functions over bytes. Must not know: LMDB.
+//! Promises: pure functions over bytes. Must not know: any engine.
 
 use std::ops::Bound;
 
 /// Keys of this length and more go into buckets.
-pub(crate) const PREFIX_BYTES: usize = 480;
+pub const PREFIX_BYTES: usize = 480;
 
 /// Where a key is stored: under which stored key, and, in a bucket, with which rest.
-pub(crate) fn place(key: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub fn place(key: &[u8]) -> (&[u8], Option<&[u8]>) {
     match key.split_at_checked(PREFIX_BYTES) {
         Some((prefix, rest)) => (prefix, Some(rest)),
         None => (key, None),
@@ -19,10 +19,7 @@ pub(crate) fn place(key: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 /// The stored keys that may hold keys from `lower` up to but not including `upper`.
-pub(crate) fn stored_range<'a>(
-    lower: &'a [u8],
-    upper: &'a [u8],
-) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
+pub fn stored_range<'a>(lower: &'a [u8], upper: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
     let from = match place(lower).0 {
         [] => Bound::Unbounded,
         key => Bound::Included(key),
@@ -35,18 +32,18 @@ pub(crate) fn stored_range<'a>(
 }
 
 /// The stored key is that of a bucket.
-pub(crate) fn is_bucket(stored: &[u8]) -> bool {
+pub fn is_bucket(stored: &[u8]) -> bool {
     stored.len() == PREFIX_BYTES
 }
 
 /// Rests and values in order; `None` for one that is cut short, which is damage.
-pub(crate) fn entries(bucket: &[u8]) -> Entries<'_> {
+pub fn entries(bucket: &[u8]) -> Entries<'_> {
     Entries(bucket)
 }
 
 /// Walks a bucket.
-#[derive(Clone)]
-pub(crate) struct Entries<'a>(&'a [u8]);
+#[derive(Clone, Debug)]
+pub struct Entries<'a>(&'a [u8]);
 
 impl<'a> Iterator for Entries<'a> {
     type Item = Option<(&'a [u8], &'a [u8])>;
@@ -89,7 +86,7 @@ fn push(out: &mut Vec<u8>, rest: &[u8], value: &[u8]) {
 }
 
 /// The value under `rest`.
-pub(crate) fn find<'a>(bucket: &'a [u8], rest: &[u8]) -> Option<&'a [u8]> {
+pub fn find<'a>(bucket: &'a [u8], rest: &[u8]) -> Option<&'a [u8]> {
     entries(bucket)
         .flatten()
         .find(|(r, _)| *r == rest)
@@ -97,7 +94,7 @@ pub(crate) fn find<'a>(bucket: &'a [u8], rest: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// The bucket with `value` under `rest`, or without `rest`.
-pub(crate) fn with(bucket: &[u8], rest: &[u8], value: Option<&[u8]>) -> Vec<u8> {
+pub fn with(bucket: &[u8], rest: &[u8], value: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::with_capacity(bucket.len() + rest.len() + value.map_or(0, <[u8]>::len) + 8);
     let mut value = value;
     for (r, v) in entries(bucket).flatten() {
@@ -116,7 +113,7 @@ pub(crate) fn with(bucket: &[u8], rest: &[u8], value: Option<&[u8]>) -> Vec<u8> 
 }
 
 /// The bucket with those entries only whose rest is to be kept.
-pub(crate) fn retained(bucket: &[u8], keep: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+pub fn retained(bucket: &[u8], keep: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut out = Vec::new();
     for (r, v) in entries(bucket).flatten().filter(|(r, _)| keep(r)) {
         push(&mut out, r, v);

@@ -1,0 +1,264 @@
+//! The connection: requests as blocking calls, tried again for ten seconds, and counted. The only
+//! place that knows futures.
+//!
+//! Promises: what it returns was answered by the cluster. Must not know: tables, leases.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use storage::Result;
+use tikv_client::transaction::HeartbeatOption;
+use tikv_client::{
+    Backoff, CheckLevel, Config, Error, Key, RetryOptions, Snapshot, Timestamp, TimestampExt,
+    Transaction, TransactionClient, TransactionOptions,
+};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::error::{is_final, unanswered};
+
+/// How long a request is tried again.
+pub(crate) const RETRY_FOR: Duration = Duration::from_secs(10);
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// One request; a store that is gone answers nothing.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
+/// One commit: the client tries its requests again by itself, many times.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
+/// A look at the locks of all regions.
+const COLLECTION_TIMEOUT: Duration = Duration::from_secs(600);
+/// More than a store sends.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Driving sockets takes little; callers wait on threads of their own.
+const THREADS: usize = 2;
+/// Bits of a timestamp that count within one millisecond.
+const LOGICAL_BITS: u32 = 18;
+
+/// A row of the cluster.
+pub(crate) type Row = (Vec<u8>, Vec<u8>);
+/// A key and its new value, or none.
+pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
+
+/// The timestamp so long before another.
+pub(crate) fn before(ts: u64, age: Duration) -> u64 {
+    let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+    millis(ts).saturating_sub(age) << LOGICAL_BITS
+}
+
+/// The time of the oracle in a timestamp.
+pub(crate) fn millis(ts: u64) -> u64 {
+    ts >> LOGICAL_BITS
+}
+
+/// A connected cluster.
+pub(crate) struct Cluster {
+    client: TransactionClient,
+    runtime: Runtime,
+}
+
+impl Cluster {
+    /// Connects to the first of the addresses of PD that answers.
+    ///
+    /// # Errors
+    /// [`storage::StorageError::Io`]
+    pub(crate) fn connect(pd: &[String]) -> Result<Cluster> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("quarry-tikv")
+            .enable_all()
+            .build();
+        let runtime =
+            runtime.map_err(|e| storage::StorageError::io("cannot start threads for TiKV", e))?;
+        let config = Config::default()
+            .with_timeout(REQUEST_TIMEOUT)
+            .with_grpc_max_decoding_message_size(ANSWER_BYTES_MAX);
+        let connect =
+            || async { TransactionClient::new_with_config(pd.to_vec(), config.clone()).await };
+        let client = retry(&runtime, "connecting", connect)?;
+        Ok(Cluster { client, runtime })
+    }
+
+    fn retry<T, F: Future<Output = tikv_client::Result<T>>>(
+        &self,
+        step: &'static str,
+        request: impl Fn() -> F,
+    ) -> Result<T> {
+        retry(&self.runtime, step, request)
+    }
+
+    /// A timestamp later than every one handed out before.
+    pub(crate) fn now(&self) -> Result<u64> {
+        let now = || async { Ok(self.client.current_timestamp().await?.version()) };
+        self.retry("asking for the time", now)
+    }
+
+    fn at(&self, ts: u64) -> Snapshot {
+        self.client.snapshot(Timestamp::from_version(ts), options())
+    }
+
+    /// Lets the cluster drop versions that were overwritten before `ts`, of all databases. Costs
+    /// a request to each region.
+    ///
+    /// # Errors
+    /// [`storage::StorageError::Io`]
+    pub(crate) fn drop_versions_before(&self, ts: u64) -> Result<()> {
+        let drop = self.client.gc(Timestamp::from_version(ts));
+        let dropped = self.runtime.block_on(within(COLLECTION_TIMEOUT, drop));
+        // False says that somebody has moved it further already.
+        dropped
+            .map(|_| ())
+            .map_err(|e| unanswered("moving the safe point", e))
+    }
+
+    /// The value of a key at a time. Nobody stores an empty one: some stores answer so when there
+    /// is none.
+    pub(crate) fn get(&self, ts: u64, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let get = || async { self.at(ts).get(key.to_vec()).await };
+        let value = self.retry("a read", get)?;
+        Ok(value.filter(|value| !value.is_empty()))
+    }
+
+    /// Those of the keys that are there at a time, in no order.
+    pub(crate) fn batch_get(&self, ts: u64, keys: &[Vec<u8>]) -> Result<Vec<Row>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let get = || async {
+            let found = self.at(ts).batch_get(keys.to_vec()).await?;
+            Ok(found.map(|pair| (pair.0.into(), pair.1)).collect())
+        };
+        self.retry("a read", get)
+    }
+
+    /// The first rows of a range at a time.
+    pub(crate) fn scan(
+        &self,
+        ts: u64,
+        range: &Range<Vec<u8>>,
+        rows_max: usize,
+        keys_only: bool,
+        reverse: bool,
+    ) -> Result<Vec<Row>> {
+        let limit = u32::try_from(rows_max).unwrap_or(u32::MAX);
+        let scan = || async {
+            let (mut at, range) = (self.at(ts), range.clone());
+            let keys = |found: Vec<Key>| found.into_iter().map(|key| (key.into(), Vec::new()));
+            Ok(match (keys_only, reverse) {
+                (true, false) => keys(at.scan_keys(range, limit).await?.collect()).collect(),
+                (true, true) => keys(at.scan_keys_reverse(range, limit).await?.collect()).collect(),
+                (false, false) => rows(at.scan(range, limit).await?),
+                (false, true) => rows(at.scan_reverse(range, limit).await?),
+            })
+        };
+        self.retry("a scan", scan)
+    }
+
+    /// Begins a transaction; the second is its time.
+    ///
+    /// # Errors
+    /// [`storage::StorageError::Io`]
+    pub(crate) fn begin(&self, one_phase: bool) -> Result<(Transaction, u64)> {
+        let options = || {
+            if one_phase {
+                options().try_one_pc()
+            } else {
+                options()
+            }
+        };
+        let begin = || async { self.client.begin_with_options(options()).await };
+        let txn = self.retry("beginning a commit", begin)?;
+        let ts = txn.start_timestamp().version();
+        Ok((txn, ts))
+    }
+
+    /// The value of a key at the time of a transaction, tried once.
+    #[expect(clippy::result_large_err, reason = "the client's own error")]
+    pub(crate) fn get_in(
+        &self,
+        txn: &mut Transaction,
+        key: &[u8],
+    ) -> tikv_client::Result<Option<Vec<u8>>> {
+        let get = within(REQUEST_TIMEOUT, txn.get(key.to_vec()));
+        let value = self.runtime.block_on(get)?;
+        Ok(value.filter(|value| !value.is_empty()))
+    }
+
+    /// Writes and commits, tried once. The first change is the one that decides.
+    ///
+    /// # Output
+    /// The time of the commit.
+    #[expect(clippy::result_large_err, reason = "the client's own error")]
+    pub(crate) fn commit(
+        &self,
+        txn: &mut Transaction,
+        changes: &[Change],
+    ) -> tikv_client::Result<u64> {
+        let commit = async {
+            for (key, value) in changes {
+                match value {
+                    Some(value) => txn.put(key.clone(), value.clone()).await?,
+                    None => txn.delete(key.clone()).await?,
+                }
+            }
+            let ts = txn.commit().await?;
+            ts.map(|ts| ts.version())
+                .ok_or_else(|| Error::StringError("a commit of nothing".to_owned()))
+        };
+        self.runtime.block_on(within(COMMIT_TIMEOUT, commit))
+    }
+
+    /// Removes the locks of a transaction of which no commit was asked for.
+    #[expect(clippy::result_large_err, reason = "the client's own error")]
+    pub(crate) fn roll_back(&self, txn: &mut Transaction) -> tikv_client::Result<()> {
+        self.runtime
+            .block_on(within(REQUEST_TIMEOUT, txn.rollback()))
+    }
+}
+
+fn rows(found: impl Iterator<Item = tikv_client::KvPair>) -> Vec<Row> {
+    found.map(|pair| (pair.0.into(), pair.1)).collect()
+}
+
+fn options() -> TransactionOptions {
+    // Nobody waits for the locks of the only server, so they need no sign of life.
+    TransactionOptions::new_optimistic()
+        .drop_check(CheckLevel::None)
+        .heartbeat_option(HeartbeatOption::NoHeartbeat)
+        .retry_options(RetryOptions::new(
+            Backoff::no_jitter_backoff(2, 500, 12),
+            Backoff::no_jitter_backoff(1, 250, 14),
+        ))
+}
+
+/// The answer, or an error when there is none in this time.
+async fn within<T>(
+    time: Duration,
+    answer: impl Future<Output = tikv_client::Result<T>>,
+) -> tikv_client::Result<T> {
+    match tokio::time::timeout(time, answer).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let silence = format!("no answer within {} s", time.as_secs_f32());
+            Err(Error::StringError(silence))
+        }
+    }
+}
+
+fn retry<T, F: Future<Output = tikv_client::Result<T>>>(
+    runtime: &Runtime,
+    step: &'static str,
+    request: impl Fn() -> F,
+) -> Result<T> {
+    let until = Instant::now() + RETRY_FOR;
+    let mut pause = PAUSE_FIRST;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match runtime.block_on(async { within(left.max(REQUEST_TIMEOUT), request()).await }) {
+            Ok(answer) => return Ok(answer),
+            Err(e) if is_final(&e) || Instant::now() + pause >= until => {
+                return Err(unanswered(step, e));
+            }
+            Err(_) => std::thread::sleep(pause),
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}

@@ -1,0 +1,237 @@
+//! The commit path. Batches that come while a transaction is under way wait, and the next one takes
+//! them all: one thread leads, the others sleep. One transaction at a time, so that every snapshot
+//! lies before the transaction under way and never meets its locks.
+//!
+//! Promises: batches become visible in one order, whole, when they are durable; nothing is visible
+//! that the fence did not let pass. Must not know: cursors.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rustc_hash::FxHashMap;
+use storage::emulate::commit_group;
+use storage::{CommitPos, DurableHook, Flushed, Result, StorageError, WriteBatch};
+
+use crate::cluster::Cluster;
+use crate::lane::Lane;
+use crate::layout::Layout;
+use crate::lease::Lease;
+use crate::overlay::{Known, Overlay};
+use crate::view::View;
+
+/// One transaction takes no more from several batches: its cost grows faster than its size.
+const GROUP_BYTES_MAX: usize = 512 << 10;
+const GROUP_BATCHES_MAX: usize = 256;
+
+struct Waiting {
+    ticket: u64,
+    batch: WriteBatch,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<Waiting>,
+    done: FxHashMap<u64, Result<CommitPos>>,
+    next_ticket: u64,
+    leading: bool,
+    transactions: u64,
+    batches: u64,
+    busy_us: u64,
+}
+
+/// Totals for the metrics.
+pub(crate) struct Totals {
+    pub(crate) transactions: u64,
+    pub(crate) batches: u64,
+    pub(crate) busy_us: u64,
+}
+
+/// The writers of an engine.
+pub(crate) struct Commits {
+    cluster: Arc<Cluster>,
+    layout: Layout,
+    lease: Arc<Lease>,
+    // The newest commit that readers see.
+    visible: AtomicU64,
+    queue: Mutex<Queue>,
+    turn: Condvar,
+    lane: Mutex<(Lane, Known)>,
+    hooks: Mutex<Vec<DurableHook>>,
+    /// How long a view may be read.
+    kept: Option<Duration>,
+}
+
+impl Commits {
+    /// After the lease was taken by a commit at `ts`: what an earlier holder has left is finished.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub(crate) fn open(
+        cluster: &Arc<Cluster>,
+        layout: &Layout,
+        lease: &Arc<Lease>,
+        ts: u64,
+        kept: Option<Duration>,
+    ) -> Result<Commits> {
+        let mut lane = Lane::new(cluster, layout, lease);
+        let ts = lane.recover(ts)?;
+        let mut listed = Vec::new();
+        let mut left = layout.all_with_pieces();
+        loop {
+            let rows = cluster.scan(ts, &left, crate::layout::SCAN_ROWS, true, false)?;
+            listed.extend(
+                rows.iter()
+                    .filter_map(|(key, _)| layout.parse_with_pieces(key)),
+            );
+            match rows.into_iter().nth(crate::layout::SCAN_ROWS - 1) {
+                Some((last, _)) => left.start = [&last[..], &[0]].concat(),
+                None => break,
+            }
+        }
+        Ok(Commits {
+            cluster: Arc::clone(cluster),
+            layout: layout.clone(),
+            lease: Arc::clone(lease),
+            visible: AtomicU64::new(ts),
+            queue: Mutex::default(),
+            turn: Condvar::new(),
+            lane: Mutex::new((lane, Known::new(listed.into_iter()))),
+            hooks: Mutex::default(),
+            kept,
+        })
+    }
+
+    pub(crate) fn on_durable(&self, hook: DurableHook) {
+        self.hooks.lock().push(hook);
+    }
+
+    /// The newest commit that readers see.
+    pub(crate) fn visible(&self) -> u64 {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    /// The newest state.
+    pub(crate) fn view(&self) -> View {
+        View::at(&self.cluster, &self.layout, self.visible(), self.kept)
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let queue = self.queue.lock();
+        Totals {
+            transactions: queue.transactions,
+            batches: queue.batches,
+            busy_us: queue.busy_us,
+        }
+    }
+
+    /// Tells everybody who waits that nothing more is committed.
+    pub(crate) fn tell_lost(&self) {
+        self.tell(Flushed::Lost);
+    }
+
+    /// Applies a batch and returns when it is durable and visible.
+    ///
+    /// # Errors
+    /// Those of the cluster; [`StorageError::ReadOnly`] once the lease is lost.
+    pub(crate) fn apply(&self, batch: &WriteBatch) -> Result<CommitPos> {
+        let mut queue = self.queue.lock();
+        let ticket = queue.next_ticket;
+        queue.next_ticket += 1;
+        queue.waiting.push(Waiting {
+            ticket,
+            batch: batch.clone(),
+        });
+        loop {
+            if let Some(result) = queue.done.remove(&ticket) {
+                return result;
+            }
+            if queue.leading {
+                self.turn.wait(&mut queue);
+                continue;
+            }
+            queue.leading = true;
+            let group = take_group(&mut queue.waiting);
+            drop(queue);
+            let began = Instant::now();
+            let results = self.lead(&group);
+            queue = self.queue.lock();
+            queue.transactions += 1;
+            queue.batches += group.len() as u64;
+            let us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            queue.busy_us = queue.busy_us.saturating_add(us);
+            let tickets = group.iter().map(|w| w.ticket);
+            queue.done.extend(tickets.zip(results));
+            queue.leading = false;
+            self.turn.notify_all();
+        }
+    }
+
+    /// The results of a group, after the hooks have been told.
+    fn lead(&self, group: &[Waiting]) -> Vec<Result<CommitPos>> {
+        let results = match commit_group(group, |group| self.transaction(group)) {
+            Ok(results) => results,
+            Err(e) => {
+                if !e.is_clean_refusal() {
+                    self.lease.lose("the outcome of a commit is unknown");
+                }
+                group.iter().map(|_| Err(e.clone())).collect()
+            }
+        };
+        if let Some(pos) = results.iter().filter_map(|r| r.as_ref().ok()).max() {
+            self.tell(Flushed::Durable(*pos));
+        }
+        if self.lease.lost().is_some() {
+            self.tell(Flushed::Lost);
+        }
+        results
+    }
+
+    fn tell(&self, flushed: Flushed) {
+        for hook in self.hooks.lock().iter() {
+            hook(flushed);
+        }
+    }
+
+    fn transaction(&self, group: &[Waiting]) -> Result<CommitPos> {
+        if let Some(context) = self.lease.lost() {
+            return Err(StorageError::ReadOnly { context });
+        }
+        let mut guard = self.lane.lock();
+        let (lane, known) = &mut *guard;
+        let view = self.view();
+        // Nothing has been written yet: a read that fails refuses the batch and harms nothing.
+        let prepare = || {
+            let mut overlay = Overlay::new(&view, known);
+            group.iter().try_for_each(|one| overlay.add(&one.batch))?;
+            if overlay.is_empty() {
+                return Ok(None);
+            }
+            overlay.finish(&self.layout).map(Some)
+        };
+        let prepared = prepare().map_err(|e| match e {
+            StorageError::Io { context, .. } => StorageError::Busy(context),
+            other => other,
+        })?;
+        let Some((changes, learned)) = prepared else {
+            return Ok(CommitPos(self.visible()));
+        };
+        let ts = lane.write(changes)?;
+        learned.apply(known);
+        self.visible.store(ts, Ordering::Release);
+        Ok(CommitPos(ts))
+    }
+}
+
+/// The batches of the next transaction, in the order they came.
+fn take_group(waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
+    let mut bytes = 0;
+    let fits = waiting.iter().take(GROUP_BATCHES_MAX).take_while(|w| {
+        let first = bytes == 0;
+        bytes += w.batch.byte_len();
+        first || bytes <= GROUP_BYTES_MAX
+    });
+    let count = fits.count();
+    waiting.drain(..count).collect()
+}

@@ -1,0 +1,279 @@
+//! One transaction after another, each behind the fence. What is too large for one is written down
+//! in parts first, then decided by one row, then applied in several transactions: who reads at an
+//! earlier timestamp sees none of it, and who takes over after a crash finishes it.
+//!
+//! Promises: a write is whole or not at all, and its outcome is known or the lease is lost. Must
+//! not know: batches, tables.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use storage::{Result, StorageError};
+use tikv_client::{Error, Transaction};
+
+use crate::cluster::{Change, Cluster, RETRY_FOR};
+use crate::error::corrupt;
+use crate::layout::{Layout, PIECE_BYTES, SCAN_ROWS};
+use crate::lease::{Fence, Lease};
+
+/// The client sends requests of so many bytes, each with a copy of all keys.
+const REQUEST_BYTES: usize = 16 << 10;
+/// Requests times keys up to which a write is one transaction.
+const COPIES_MAX: usize = 100_000;
+/// Bytes up to which it is: who clears away the locks of a transaction may do so in one raft entry,
+/// which has at most 8 MB.
+const DIRECT_BYTES_MAX: usize = 4 << 20;
+/// What one transaction applies of a large write.
+const PART_CHANGES: usize = 1_000;
+const PART_BYTES: usize = 512 << 10;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where commits go, one at a time.
+pub(crate) struct Lane {
+    cluster: Arc<Cluster>,
+    layout: Layout,
+    lease: Arc<Lease>,
+    number: u64,
+}
+
+impl Lane {
+    pub(crate) fn new(cluster: &Arc<Cluster>, layout: &Layout, lease: &Arc<Lease>) -> Lane {
+        Lane {
+            cluster: Arc::clone(cluster),
+            layout: layout.clone(),
+            lease: Arc::clone(lease),
+            number: 0,
+        }
+    }
+
+    /// Finishes what an earlier holder has decided. The output is the time from which all of it is
+    /// visible.
+    ///
+    /// # Errors
+    /// Those of the cluster; [`StorageError::Corrupt`]
+    pub(crate) fn recover(&mut self, ts: u64) -> Result<u64> {
+        let Some(count) = self.cluster.get(ts, &self.layout.decided())? else {
+            return Ok(ts);
+        };
+        let count = count
+            .try_into()
+            .map_err(|_| corrupt("the row of a large write"))?;
+        let mut changes = Vec::new();
+        let parts = u32::from_be_bytes(count);
+        for number in 0..parts {
+            let part = self.cluster.get(ts, &self.layout.part(number))?;
+            let part = part.as_deref().and_then(decode);
+            changes.extend(part.ok_or_else(|| corrupt("a part of a large write"))?);
+        }
+        self.apply(changes, parts)
+    }
+
+    /// Makes the changes, all or none. The output is the time from which they are visible.
+    ///
+    /// # Errors
+    /// [`StorageError::ReadOnly`] when another server has taken over, [`StorageError::Busy`] when
+    /// nothing was changed, [`StorageError::Undetermined`]
+    pub(crate) fn write(&mut self, changes: Vec<Change>) -> Result<u64> {
+        let bytes: usize = changes.iter().map(size).sum();
+        let requests = changes.iter().filter(|c| size(c) > REQUEST_BYTES).count()
+            + bytes.min(changes.len() * REQUEST_BYTES) / REQUEST_BYTES;
+        if requests.saturating_mul(changes.len()) <= COPIES_MAX && bytes <= DIRECT_BYTES_MAX {
+            return self.commit(&changes);
+        }
+        let mut parts = 0;
+        for some in split(&changes, usize::MAX, PIECE_BYTES) {
+            let part = (self.layout.part(parts), Some(encode(some)));
+            self.commit(&[part])?;
+            parts += 1;
+        }
+        let decided = (self.layout.decided(), Some(parts.to_be_bytes().to_vec()));
+        self.commit(&[decided])?;
+        // From here on it is decided: who cannot finish it must leave it to the next holder.
+        self.apply(changes, parts)
+            .map_err(|_| StorageError::Undetermined)
+    }
+
+    fn apply(&mut self, changes: Vec<Change>, parts: u32) -> Result<u64> {
+        for some in split(&changes, PART_CHANGES, PART_BYTES) {
+            self.commit(some)?;
+        }
+        let gone = (0..parts).map(|number| (self.layout.part(number), None));
+        let gone: Vec<Change> = gone.chain([(self.layout.decided(), None)]).collect();
+        let mut last = 0;
+        for some in gone.chunks(SCAN_ROWS).rev() {
+            last = self.commit(some)?;
+        }
+        Ok(last)
+    }
+
+    /// One transaction. After a lost answer the next attempt reads the fence first, at a time that
+    /// conflicts with a late arrival of the one before: so at most one of them is committed.
+    fn commit(&mut self, changes: &[Change]) -> Result<u64> {
+        self.number += 1;
+        let number = self.number;
+        let mut all = vec![self.lease.fence(number)];
+        all.extend_from_slice(changes);
+        let until = Instant::now() + RETRY_FOR;
+        let mut one_phase = changes.iter().map(size).sum::<usize>() < REQUEST_BYTES;
+        let mut doubt = false;
+        loop {
+            let given_up = Instant::now() >= until;
+            let Some((mut txn, ts)) = self.begin(one_phase, doubt, given_up)? else {
+                continue;
+            };
+            if doubt {
+                match self.settled(&mut txn, number, given_up)? {
+                    Settled::Committed => return Ok(ts),
+                    Settled::Not => {}
+                    Settled::Unknown => continue,
+                }
+            }
+            match self.cluster.commit(&mut txn, &all) {
+                Ok(at) => return Ok(at),
+                Err(Error::OnePcFailure) => {
+                    // Its locks are ordinary ones, and nobody asks for their commit.
+                    let _ = self.cluster.roll_back(&mut txn);
+                    one_phase = false;
+                }
+                Err(_) if given_up => return Err(StorageError::Undetermined),
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+            doubt = true;
+        }
+    }
+
+    /// Begins at a time that the lease covers; `None` when it has to be tried again.
+    fn begin(
+        &self,
+        one_phase: bool,
+        doubt: bool,
+        last: bool,
+    ) -> Result<Option<(Transaction, u64)>> {
+        let unfinished = |context: String| {
+            if doubt {
+                StorageError::Undetermined
+            } else {
+                StorageError::Busy(context)
+            }
+        };
+        let begun = self.cluster.begin(one_phase);
+        let (txn, ts) = begun.map_err(|e| unfinished(e.to_string()))?;
+        if self.lease.covers(ts) {
+            return Ok(Some((txn, ts)));
+        }
+        let renewed = self.lease.renew();
+        match self.lease.lost() {
+            // An earlier attempt may have been committed before.
+            Some(_) if doubt => return Err(StorageError::Undetermined),
+            Some(context) => return Err(StorageError::ReadOnly { context }),
+            None => {}
+        }
+        if last {
+            let why = renewed.err().map_or_else(String::new, |e| format!(": {e}"));
+            return Err(unfinished(format!("the lease could not be renewed{why}")));
+        }
+        std::thread::sleep(PAUSE);
+        Ok(None)
+    }
+
+    /// What became of an attempt whose answer was lost.
+    fn settled(&self, txn: &mut Transaction, number: u64, last: bool) -> Result<Settled> {
+        match self.cluster.get_in(txn, &self.layout.fence()) {
+            Ok(row) => match self.lease.who(row.as_deref())? {
+                Fence::Own(newest) if newest == number => Ok(Settled::Committed),
+                Fence::Own(_) => Ok(Settled::Not),
+                Fence::Foreign => {
+                    // The attempt was committed before that, or never will be.
+                    self.lease.lose("another server has taken over");
+                    Err(StorageError::Undetermined)
+                }
+            },
+            Err(_) if last => Err(StorageError::Undetermined),
+            Err(_) => {
+                std::thread::sleep(PAUSE);
+                Ok(Settled::Unknown)
+            }
+        }
+    }
+}
+
+enum Settled {
+    Committed,
+    Not,
+    Unknown,
+}
+
+fn size(change: &Change) -> usize {
+    change.0.len() + change.1.as_ref().map_or(0, Vec::len)
+}
+
+/// Neighbours together, up to so many and so many bytes, at least one.
+fn split(
+    changes: &[Change],
+    count_max: usize,
+    bytes_max: usize,
+) -> impl Iterator<Item = &[Change]> {
+    let mut rest = changes;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = rest.iter().take(count_max).take_while(|change| {
+            let first = bytes == 0;
+            bytes += size(change);
+            first || bytes <= bytes_max
+        });
+        let (some, behind) = rest.split_at(fits.count());
+        rest = behind;
+        Some(some).filter(|some| !some.is_empty())
+    })
+}
+
+/// Changes in a row: length of the key, 0 or length of the value and 1, both 4 bytes; key; value.
+fn encode(changes: &[Change]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(changes.iter().map(|c| size(c) + 8).sum());
+    for (key, value) in changes {
+        let len = value.as_ref().map_or(0, |value| value.len() + 1);
+        bytes.extend_from_slice(&(key.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&(len as u32).to_be_bytes());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value.as_deref().unwrap_or_default());
+    }
+    bytes
+}
+
+fn decode(mut bytes: &[u8]) -> Option<Vec<Change>> {
+    let mut changes = Vec::new();
+    while !bytes.is_empty() {
+        let (key_len, rest) = bytes.split_first_chunk::<4>()?;
+        let (value_len, rest) = rest.split_first_chunk::<4>()?;
+        let (key, rest) = rest.split_at_checked(u32::from_be_bytes(*key_len) as usize)?;
+        let (value, rest) = match (u32::from_be_bytes(*value_len) as usize).checked_sub(1) {
+            None => (None, rest),
+            Some(len) => {
+                let (value, rest) = rest.split_at_checked(len)?;
+                (Some(value.to_vec()), rest)
+            }
+        };
+        changes.push((key.to_vec(), value));
+        bytes = rest;
+    }
+    Some(changes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_come_back_in_parts() {
+        let changes: Vec<Change> = (0..100u8)
+            .map(|n| (vec![n; 3], (n % 3 > 0).then(|| vec![n; usize::from(n % 7)])))
+            .collect();
+        assert_eq!(decode(&encode(&changes)), Some(changes.clone()));
+        assert_eq!(decode(&encode(&changes)[..50]), None);
+        for (count, bytes) in [(1, 1), (7, usize::MAX), (usize::MAX, 40), (1000, 1000)] {
+            let parts: Vec<_> = split(&changes, count, bytes).collect();
+            assert!(parts.iter().all(|part| (1..=count).contains(&part.len())));
+            assert_eq!(parts.concat(), changes);
+        }
+    }
+}

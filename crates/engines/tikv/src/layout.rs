@@ -1,0 +1,228 @@
+//! Where things lie in the cluster: everything of a database stands below one prefix. Then one byte
+//! says what follows.
+//!
+//! | byte | rest of the key | value |
+//! |---|---|---|
+//! | `01` | | format of the layout |
+//! | `02` | | lease: who may use the database, and until when |
+//! | `03` | | fence: written by every commit |
+//! | `04` | | a large batch that is decided and perhaps not applied: its number of parts |
+//! | `05` | number of the part, 4 bytes | a part of that batch |
+//! | `06` | table, ident | this ident has had values in pieces |
+//! | `10` + table | stored key | `00` value, or `01` and its length, 4 bytes |
+//! | `20` + table | stored key, number of the piece, 4 bytes | a piece of a value |
+//!
+//! Promises: pure functions over bytes. Must not know: the cluster.
+
+use std::ops::Range;
+
+use storage::{IDENT_BYTES, KeyRange, Table};
+
+/// Longest value that lies in its row. A scan of [`SCAN_ROWS`] of them stays below the 10 MB that a
+/// store sends in one answer.
+pub(crate) const INLINE_BYTES: usize = 32 << 10;
+/// Rows asked for at once.
+pub(crate) const SCAN_ROWS: usize = 256;
+/// A raft entry has at most 8 MB.
+pub(crate) const PIECE_BYTES: usize = 1 << 20;
+const PREFIX_BYTES_MAX: usize = 64;
+
+const INLINE: u8 = 0;
+const PIECES: u8 = 1;
+
+/// A name that may stand before all keys of a database.
+pub fn is_prefix(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    (1..=PREFIX_BYTES_MAX).contains(&name.len()) && name.bytes().all(plain)
+}
+
+/// How a value is stored.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Stored<'a> {
+    /// In the row itself.
+    Inline(&'a [u8]),
+    /// In pieces, so many bytes together.
+    Pieces(usize),
+}
+
+/// Reads what stands in a row; `None` is damage.
+pub(crate) fn stored(row: &[u8]) -> Option<Stored<'_>> {
+    match row.split_first()? {
+        (&INLINE, value) => Some(Stored::Inline(value)),
+        (&PIECES, len) => {
+            let len = u32::from_be_bytes(len.try_into().ok()?);
+            Some(Stored::Pieces(usize::try_from(len).ok()?))
+        }
+        _ => None,
+    }
+}
+
+/// The row of a value that lies in it.
+pub(crate) fn inline(value: &[u8]) -> Vec<u8> {
+    [&[INLINE], value].concat()
+}
+
+/// The row of a value that lies in pieces. Values are below 2^32 bytes by `Caps`.
+pub(crate) fn in_pieces(len: usize) -> Vec<u8> {
+    [&[PIECES][..], &(len as u32).to_be_bytes()].concat()
+}
+
+/// Number of pieces of a value.
+pub(crate) fn pieces(len: usize) -> u32 {
+    len.div_ceil(PIECE_BYTES) as u32
+}
+
+/// The ident a key begins with; 0 in `Meta`, whose keys have none.
+pub(crate) fn ident(table: Table, key: &[u8]) -> u32 {
+    match key.first_chunk::<IDENT_BYTES>() {
+        Some(ident) if table != Table::Meta => u32::from_be_bytes(*ident),
+        _ => 0,
+    }
+}
+
+/// The keys of one database.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    prefix: Vec<u8>,
+}
+
+impl Layout {
+    /// Below a name.
+    pub(crate) fn new(prefix: &str) -> Layout {
+        // No name contains a zero, so no database's keys lie among those of another.
+        Layout {
+            prefix: [prefix.as_bytes(), &[0]].concat(),
+        }
+    }
+
+    fn key(&self, kind: u8, parts: &[&[u8]]) -> Vec<u8> {
+        let mut key = Vec::with_capacity(self.prefix.len() + 1 + 16);
+        key.extend_from_slice(&self.prefix);
+        key.push(kind);
+        parts.iter().for_each(|part| key.extend_from_slice(part));
+        key
+    }
+
+    pub(crate) fn format(&self) -> Vec<u8> {
+        self.key(1, &[])
+    }
+
+    pub(crate) fn lease(&self) -> Vec<u8> {
+        self.key(2, &[])
+    }
+
+    pub(crate) fn fence(&self) -> Vec<u8> {
+        self.key(3, &[])
+    }
+
+    pub(crate) fn decided(&self) -> Vec<u8> {
+        self.key(4, &[])
+    }
+
+    pub(crate) fn part(&self, number: u32) -> Vec<u8> {
+        self.key(5, &[&number.to_be_bytes()])
+    }
+
+    pub(crate) fn with_pieces(&self, table: Table, ident: u32) -> Vec<u8> {
+        self.key(6, &[&[table as u8], &ident.to_be_bytes()])
+    }
+
+    /// Every row of [`Layout::with_pieces`].
+    pub(crate) fn all_with_pieces(&self) -> Range<Vec<u8>> {
+        self.key(6, &[])..self.key(7, &[])
+    }
+
+    /// What [`Layout::with_pieces`] made a key of.
+    pub(crate) fn parse_with_pieces(&self, key: &[u8]) -> Option<(Table, u32)> {
+        let (table, ident) = key.get(self.prefix.len() + 1..)?.split_first()?;
+        let ident = u32::from_be_bytes(ident.try_into().ok()?);
+        Some((Table::from_number(*table)?, ident))
+    }
+
+    pub(crate) fn row(&self, table: Table, stored: &[u8]) -> Vec<u8> {
+        self.key(0x10 + table as u8, &[stored])
+    }
+
+    /// The stored key of a row.
+    pub(crate) fn stored_key<'k>(&self, row: &'k [u8]) -> &'k [u8] {
+        row.get(self.prefix.len() + 1..).unwrap_or_default()
+    }
+
+    pub(crate) fn piece(&self, table: Table, stored: &[u8], number: u32) -> Vec<u8> {
+        self.key(0x20 + table as u8, &[stored, &number.to_be_bytes()])
+    }
+
+    /// All pieces of the values of a table.
+    pub(crate) fn pieces(&self, table: Table) -> Range<Vec<u8>> {
+        self.key(0x20 + table as u8, &[])..self.key(0x21 + table as u8, &[])
+    }
+
+    /// The rows that may hold keys of a range.
+    pub(crate) fn rows(&self, table: Table, range: KeyRange<'_>) -> Range<Vec<u8>> {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let (from, to) = storage::emulate::long_keys::stored_range(range.lower, range.upper);
+        let from = match from {
+            Included(key) | Excluded(key) => self.row(table, key),
+            Unbounded => self.row(table, &[]),
+        };
+        let mut upper = match to {
+            Included(key) | Excluded(key) => self.row(table, key),
+            Unbounded => self.key(0x11 + table as u8, &[]),
+        };
+        if matches!(to, Included(_)) {
+            upper.push(0);
+        }
+        from..upper
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_rows() {
+        for (name, good) in [
+            ("quarry", true),
+            ("a-B_9", true),
+            ("", false),
+            ("a/b", false),
+        ] {
+            assert_eq!(is_prefix(name), good, "{name}");
+        }
+        assert!(!is_prefix(&"x".repeat(65)));
+        for value in [&b""[..], b"value"] {
+            assert_eq!(stored(&inline(value)), Some(Stored::Inline(value)));
+        }
+        assert_eq!(stored(&in_pieces(70_000)), Some(Stored::Pieces(70_000)));
+        for damaged in [&b""[..], b"\x01\0\0", b"\x02"] {
+            assert_eq!(stored(damaged), None);
+        }
+        assert_eq!(
+            (pieces(1), pieces(PIECE_BYTES), pieces(PIECE_BYTES + 1)),
+            (1, 1, 2)
+        );
+    }
+
+    #[test]
+    fn tables_and_databases_lie_apart() {
+        let (one, two) = (Layout::new("a"), Layout::new("a-"));
+        let all = one.rows(Table::Doc, KeyRange::ALL);
+        assert!(all.contains(&one.row(Table::Doc, &[0xFF, 0xFE])));
+        assert!(!all.contains(&one.row(Table::Idx, b"")));
+        assert!(!all.contains(&two.row(Table::Doc, b"k")));
+        assert_eq!(one.stored_key(&one.row(Table::Doc, b"key")), b"key");
+        let listed = one.with_pieces(Table::Cap, 7);
+        assert!(one.all_with_pieces().contains(&listed));
+        assert_eq!(one.parse_with_pieces(&listed), Some((Table::Cap, 7)));
+    }
+
+    #[test]
+    fn a_range_that_ends_in_a_bucket_includes_it() {
+        let layout = Layout::new("a");
+        let long = vec![7u8; 600];
+        let range = layout.rows(Table::Doc, KeyRange::new(b"", &long));
+        assert!(range.contains(&layout.row(Table::Doc, &long[..480])));
+        assert!(!range.contains(&layout.row(Table::Doc, &[8])));
+    }
+}

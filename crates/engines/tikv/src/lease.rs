@@ -1,0 +1,299 @@
+//! One server at a time. The lease row names the holder and the end of its time, in time of the
+//! oracle. A commit begins at a timestamp before that end and writes the fence row; whoever takes
+//! over begins at or after it and writes the fence row, too. So a commit of the old holder either
+//! lies before the new one's beginning, which then sees it, or conflicts. This needs no request of
+//! its own: the timestamp of a commit has to be asked for anyway.
+//!
+//! Promises: two servers never both believe that they may commit at one timestamp; reads are
+//! allowed for as long as nobody else can have taken over, by this machine's monotonic clock. Must
+//! not know: batches, tables.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use storage::{Result, StorageError};
+
+use crate::cluster::{Change, Cluster, RETRY_FOR, millis};
+use crate::error::{corrupt, unanswered};
+use crate::layout::Layout;
+
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What stands in the lease row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    holder: u64,
+    until_ms: u64,
+    name: String,
+}
+
+impl Row {
+    fn encode(&self) -> Vec<u8> {
+        let (holder, until) = (self.holder.to_be_bytes(), self.until_ms.to_be_bytes());
+        [&holder, &until, self.name.as_bytes()].concat()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Row> {
+        let (holder, rest) = bytes.split_first_chunk::<8>()?;
+        let (until, name) = rest.split_first_chunk::<8>()?;
+        Some(Row {
+            holder: u64::from_be_bytes(*holder),
+            until_ms: u64::from_be_bytes(*until),
+            name: String::from_utf8_lossy(name).into_owned(),
+        })
+    }
+}
+
+/// How to take a lease.
+pub(crate) struct Terms<'a> {
+    /// Told to those who are refused.
+    pub(crate) name: &'a str,
+    /// How long it holds without renewal.
+    pub(crate) duration: Duration,
+    /// Wait for as long as another holds it and this is not set.
+    pub(crate) wait: Option<&'a AtomicBool>,
+    /// Written together with it.
+    pub(crate) format: Vec<u8>,
+}
+
+impl Terms<'_> {
+    fn waits(&self) -> bool {
+        self.wait
+            .is_some_and(|ended| !ended.load(Ordering::Relaxed))
+    }
+}
+
+/// What the fence row tells of a commit whose answer was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// Written by the commit with this number of this server.
+    Own(u64),
+    /// Another server has taken over.
+    Foreign,
+}
+
+struct Held {
+    /// Commits begin before this time of the oracle.
+    until_ms: u64,
+    /// The same or earlier, by this machine's clock.
+    until: Instant,
+    /// Why it is over for good.
+    lost: Option<String>,
+}
+
+/// The right to use the database.
+pub(crate) struct Lease {
+    cluster: Arc<Cluster>,
+    layout: Layout,
+    holder: u64,
+    name: String,
+    duration: Duration,
+    held: Mutex<Held>,
+    // One renewal at a time.
+    renewing: Mutex<()>,
+}
+
+impl Lease {
+    /// Takes the lease. The second is the time of its commit: everything that earlier holders have
+    /// committed lies before.
+    ///
+    /// # Errors
+    /// [`StorageError::Locked`], [`StorageError::Io`]
+    pub(crate) fn take(
+        cluster: &Arc<Cluster>,
+        layout: &Layout,
+        terms: &Terms<'_>,
+    ) -> Result<(Lease, u64)> {
+        // Unique in the cluster for ever.
+        let holder = cluster.now()?;
+        let mut until = Instant::now() + RETRY_FOR;
+        loop {
+            let began = Instant::now();
+            let (mut txn, ts) = cluster.begin(false)?;
+            let taken = cluster.get_in(&mut txn, &layout.lease()).map(|found| {
+                let found = found.as_deref().and_then(Row::decode);
+                found.filter(|row| row.holder != holder && row.until_ms > millis(ts))
+            });
+            let row = Row {
+                holder,
+                until_ms: millis(ts) + millis_of(terms.duration),
+                name: terms.name.to_owned(),
+            };
+            let failed = match taken {
+                Ok(Some(other)) if terms.waits() => {
+                    let left = Duration::from_millis(other.until_ms - millis(ts));
+                    std::thread::sleep(left.min(PAUSE));
+                    until = Instant::now() + RETRY_FOR;
+                    continue;
+                }
+                Ok(Some(other)) => return Err(locked(&other, ts)),
+                Ok(None) => {
+                    let changes = [
+                        (layout.lease(), Some(row.encode())),
+                        (layout.fence(), Some(fence_row(holder, 0))),
+                        (layout.format(), Some(terms.format.clone())),
+                    ];
+                    match cluster.commit(&mut txn, &changes) {
+                        Ok(at) => {
+                            let held = Held {
+                                until_ms: row.until_ms,
+                                until: began + terms.duration,
+                                lost: None,
+                            };
+                            let lease = Lease {
+                                cluster: Arc::clone(cluster),
+                                layout: layout.clone(),
+                                holder,
+                                name: row.name,
+                                duration: terms.duration,
+                                held: Mutex::new(held),
+                                renewing: Mutex::default(),
+                            };
+                            return Ok((lease, at));
+                        }
+                        Err(e) => e,
+                    }
+                }
+                Err(e) => e,
+            };
+            if Instant::now() >= until {
+                return Err(unanswered("taking the lease", failed));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// The first change of every commit.
+    pub(crate) fn fence(&self, number: u64) -> Change {
+        (self.layout.fence(), Some(fence_row(self.holder, number)))
+    }
+
+    /// Who has written the fence row.
+    ///
+    /// # Errors
+    /// [`StorageError::Corrupt`]
+    pub(crate) fn who(&self, row: Option<&[u8]>) -> Result<Fence> {
+        let row = row.and_then(|row| Some((row.first_chunk::<8>()?, row.last_chunk::<8>()?)));
+        let (holder, number) = row.ok_or_else(|| corrupt("the fence row"))?;
+        if u64::from_be_bytes(*holder) == self.holder {
+            Ok(Fence::Own(u64::from_be_bytes(*number)))
+        } else {
+            Ok(Fence::Foreign)
+        }
+    }
+
+    /// A commit may begin at this time.
+    pub(crate) fn covers(&self, ts: u64) -> bool {
+        let held = self.held.lock();
+        held.lost.is_none() && millis(ts) < held.until_ms
+    }
+
+    /// Nobody else can have committed yet.
+    ///
+    /// # Errors
+    /// [`StorageError::Busy`]
+    pub(crate) fn check(&self) -> Result<()> {
+        let held = self.held.lock();
+        match &held.lost {
+            Some(why) => Err(StorageError::Busy(why.clone())),
+            None if Instant::now() < held.until => Ok(()),
+            None => Err(StorageError::Busy(
+                "the lease on the database has run out and could not be renewed".to_owned(),
+            )),
+        }
+    }
+
+    /// Why it is over for good.
+    pub(crate) fn lost(&self) -> Option<String> {
+        self.held.lock().lost.clone()
+    }
+
+    /// Ends the right of this server to commit.
+    pub(crate) fn lose(&self, why: &str) {
+        self.held.lock().lost.get_or_insert_with(|| why.to_owned());
+    }
+
+    /// Extends it.
+    ///
+    /// # Errors
+    /// Those of the cluster; [`StorageError::ReadOnly`] when another server has it.
+    pub(crate) fn renew(&self) -> Result<()> {
+        let _one = self.renewing.lock();
+        let began = Instant::now();
+        let (until_ms, row) = self.write(|ts| millis(ts) + millis_of(self.duration))?;
+        let mut held = self.held.lock();
+        held.until_ms = until_ms;
+        held.until = began + self.duration;
+        drop(row);
+        Ok(())
+    }
+
+    /// Gives it up, so that another server need not wait.
+    ///
+    /// # Errors
+    /// As [`Lease::renew`].
+    pub(crate) fn release(&self) -> Result<()> {
+        let _one = self.renewing.lock();
+        self.lose("the lease was given up");
+        self.write(|_| 0).map(|_| ())
+    }
+
+    fn write(&self, until_ms: impl FnOnce(u64) -> u64) -> Result<(u64, Row)> {
+        let step = "renewing the lease";
+        let (mut txn, ts) = self.cluster.begin(false)?;
+        let found = self.cluster.get_in(&mut txn, &self.layout.lease());
+        let found = found.map_err(|e| unanswered(step, e))?;
+        let found = found.as_deref().and_then(Row::decode);
+        let mut row = match found {
+            Some(row) if row.holder == self.holder => row,
+            Some(other) => {
+                let why = format!("another server has taken over: {}", other.name);
+                self.lose(&why);
+                return Err(StorageError::ReadOnly { context: why });
+            }
+            None => return Err(corrupt("the lease row is gone")),
+        };
+        row.until_ms = until_ms(ts);
+        row.name.clone_from(&self.name);
+        let change = [(self.layout.lease(), Some(row.encode()))];
+        let written = self.cluster.commit(&mut txn, &change);
+        written.map_err(|e| unanswered(step, e))?;
+        Ok((row.until_ms, row))
+    }
+}
+
+fn fence_row(holder: u64, number: u64) -> Vec<u8> {
+    [holder.to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+fn millis_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn locked(other: &Row, ts: u64) -> StorageError {
+    let left = other.until_ms.saturating_sub(millis(ts)).div_ceil(1000);
+    StorageError::Locked {
+        path: format!(
+            "on TiKV, held by {} for {left} s unless it renews,",
+            other.name
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back() {
+        let row = Row {
+            holder: 7,
+            until_ms: u64::MAX,
+            name: "host:12".to_owned(),
+        };
+        assert_eq!(Row::decode(&row.encode()), Some(row));
+        assert_eq!(Row::decode(b"short"), None);
+    }
+}

@@ -1,0 +1,31 @@
+//! The storage contract on a TiKV cluster: the data lies on many machines, this server is the only
+//! one that uses it at a time, and another may take over at once when it is gone.
+//!
+//! Promises: the contract of `docs/storage-contract.md`; a commit that returned is on a majority of
+//! the replicas; two servers never write to one database at the same time. Must not know:
+//! documents, BSON, other engines. The only crate with an async runtime; nothing of it is seen
+//! outside. Why it is as it is: `docs/adr/0048-tikv.md`.
+//!
+//! # Traps
+//! - **Time is the oracle's.** The lease, positions and snapshots are timestamps of PD. Whether
+//!   reads are still allowed is judged by this machine's monotonic clock.
+//! - **A transaction's cost grows with the square of its size**: the client copies all keys into
+//!   each request of 16 KiB. Large batches go another way ([`commits`]).
+//! - **A scan asks every region of its range with the full limit** and without a limit of bytes, so
+//!   rows in the tables are short; what is longer lies in pieces elsewhere ([`layout`]).
+//! - **A lost answer is not a failed commit**: the fence row says what became of it ([`lease`]).
+
+mod cluster;
+mod commits;
+mod engine;
+mod error;
+mod lane;
+mod layout;
+mod lease;
+mod overlay;
+mod requests;
+mod versions;
+mod view;
+
+pub use engine::{Config, DISK_FORMAT, TikvEngine};
+pub use layout::is_prefix;

@@ -1,0 +1,261 @@
+//! Batches as puts and deletes of stored rows: what they add to, cut or rewrite is read first.
+//!
+//! Promises: after each batch the state is that of the contract, with all batches before it. Must
+//! not know: how it is committed.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use storage::emulate::long_keys::{is_bucket, place, retained, with};
+use storage::{
+    BatchOp, KeyRange, Result, Table, WriteBatch, counter_add, counter_decode, counter_encode,
+};
+
+use crate::cluster::Change;
+use crate::layout::{
+    INLINE_BYTES, Layout, PIECE_BYTES, Stored, ident, in_pieces, inline, pieces, stored,
+};
+use crate::view::View;
+
+/// What the only writer knows of the newest state without reading it.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// Counters of `Meta` by key.
+    counters: FxHashMap<Vec<u8>, [i64; 2]>,
+    /// Idents with values in pieces; all of them.
+    with_pieces: FxHashSet<(Table, u32)>,
+}
+
+/// Counters kept in memory.
+const COUNTERS_MAX: usize = 100_000;
+
+impl Known {
+    /// With the idents that have values in pieces.
+    pub(crate) fn new(with_pieces: impl Iterator<Item = (Table, u32)>) -> Known {
+        Known {
+            counters: FxHashMap::default(),
+            with_pieces: with_pieces.collect(),
+        }
+    }
+}
+
+/// Changes over a view.
+pub(crate) struct Overlay<'a> {
+    view: &'a View,
+    known: &'a Known,
+    rows: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
+    added: FxHashMap<Vec<u8>, [i64; 2]>,
+    with_pieces: FxHashSet<(Table, u32)>,
+}
+
+/// What is left when the changes are committed.
+pub(crate) struct Learned {
+    forget: Vec<Vec<u8>>,
+    counters: FxHashMap<Vec<u8>, [i64; 2]>,
+    with_pieces: FxHashSet<(Table, u32)>,
+}
+
+impl Learned {
+    /// Brings what is known to the state after the commit.
+    pub(crate) fn apply(self, known: &mut Known) {
+        for key in self.forget {
+            known.counters.remove(&key);
+        }
+        if known.counters.len() > COUNTERS_MAX {
+            known.counters.clear();
+        }
+        known.counters.extend(self.counters);
+        known.with_pieces.extend(self.with_pieces);
+    }
+}
+
+impl<'a> Overlay<'a> {
+    pub(crate) fn new(view: &'a View, known: &'a Known) -> Overlay<'a> {
+        Overlay {
+            view,
+            known,
+            rows: BTreeMap::new(),
+            added: FxHashMap::default(),
+            with_pieces: FxHashSet::default(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Adds the operations of a batch.
+    pub(crate) fn add(&mut self, batch: &WriteBatch) -> Result<()> {
+        batch.iter().try_for_each(|op| self.operate(op))
+    }
+
+    fn operate(&mut self, op: BatchOp<'_>) -> Result<()> {
+        match op {
+            BatchOp::Put { table, key, value } => self.set(table, key, Some(value)),
+            BatchOp::Delete { table, key } => self.set(table, key, None),
+            BatchOp::DeleteRange {
+                table,
+                lower,
+                upper,
+            } => self.delete_range(table, KeyRange::new(lower, upper)),
+            BatchOp::Add { table, key, delta } => {
+                let old = self.counter(table, key)?;
+                let sum = counter_add(old, delta);
+                self.set(table, key, Some(&counter_encode(sum)))?;
+                if table == Table::Meta && place(key).1.is_none() {
+                    self.added.insert(key.to_vec(), sum);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn counter(&self, table: Table, key: &[u8]) -> Result<[i64; 2]> {
+        let (stored, rest) = place(key);
+        if rest.is_some() {
+            let bucket = self.current(table, stored)?.unwrap_or_default();
+            let found = storage::emulate::long_keys::find(&bucket, rest.unwrap_or_default());
+            return Ok(found.map_or([0, 0], counter_decode));
+        }
+        let changed = self.rows.contains_key(&(table, stored.to_vec()));
+        let known = self.known.counters.get(key);
+        if let Some(pair) = known.filter(|_| !changed && table == Table::Meta) {
+            return Ok(*pair);
+        }
+        let value = self.current(table, stored)?;
+        Ok(value.as_deref().map_or([0, 0], counter_decode))
+    }
+
+    fn current(&self, table: Table, stored: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.rows.get(&(table, stored.to_vec())) {
+            Some(value) => Ok(value.clone()),
+            None => self.view.stored(table, stored),
+        }
+    }
+
+    fn set(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let (stored, rest) = place(key);
+        if table == Table::Meta && rest.is_none() {
+            self.added.remove(key);
+        }
+        let value = match rest {
+            None => value.map(<[u8]>::to_vec),
+            Some(rest) => {
+                let bucket = self.current(table, stored)?.unwrap_or_default();
+                Some(with(&bucket, rest, value)).filter(|bucket| !bucket.is_empty())
+            }
+        };
+        self.rows.insert((table, stored.to_vec()), value);
+        Ok(())
+    }
+
+    fn delete_range(&mut self, table: Table, range: KeyRange<'_>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut stored = self.view.stored_keys(table, range)?;
+        let from = place(range.lower).0.to_vec();
+        let here = self.rows.range((table, from)..);
+        let here = here.take_while(|((t, key), _)| *t == table && key.as_slice() < range.upper);
+        stored.extend(here.map(|((_, key), _)| key.clone()));
+        stored.sort_unstable();
+        stored.dedup();
+        for key in stored {
+            let kept = if is_bucket(&key) {
+                let bucket = self.current(table, &key)?.unwrap_or_default();
+                let kept = retained(&bucket, |rest| {
+                    !range.contains(&[key.as_slice(), rest].concat())
+                });
+                Some(kept).filter(|kept| !kept.is_empty())
+            } else if range.contains(&key) {
+                None
+            } else {
+                continue;
+            };
+            if table == Table::Meta {
+                self.added.remove(&key);
+            }
+            self.rows.insert((table, key), kept);
+        }
+        Ok(())
+    }
+
+    /// The changes to commit, and what is known once they are.
+    pub(crate) fn finish(mut self, layout: &Layout) -> Result<(Vec<Change>, Learned)> {
+        let mut changes = Vec::with_capacity(self.rows.len() + 2);
+        let rows = std::mem::take(&mut self.rows);
+        let mut old = self.old_pieces(&rows)?;
+        let mut forget = Vec::new();
+        for ((table, key), value) in rows {
+            if table == Table::Meta && !self.added.contains_key(&key) {
+                forget.push(key.clone());
+            }
+            let before = old.remove(&(table, key.clone())).unwrap_or_default();
+            let count = self.write(layout, &mut changes, table, &key, value);
+            for number in count..before {
+                changes.push((layout.piece(table, &key, number), None));
+            }
+        }
+        for (table, ident) in &self.with_pieces {
+            changes.push((layout.with_pieces(*table, *ident), Some(vec![1])));
+        }
+        let learned = Learned {
+            forget,
+            counters: self.added,
+            with_pieces: self.with_pieces,
+        };
+        Ok((changes, learned))
+    }
+
+    /// Adds the changes of one row. The output is the number of its pieces.
+    fn write(
+        &mut self,
+        layout: &Layout,
+        changes: &mut Vec<Change>,
+        table: Table,
+        key: &[u8],
+        value: Option<Vec<u8>>,
+    ) -> u32 {
+        let row = layout.row(table, key);
+        let Some(value) = value else {
+            changes.push((row, None));
+            return 0;
+        };
+        if value.len() <= INLINE_BYTES {
+            changes.push((row, Some(inline(&value))));
+            return 0;
+        }
+        changes.push((row, Some(in_pieces(value.len()))));
+        for (number, piece) in (0..).zip(value.chunks(PIECE_BYTES)) {
+            changes.push((layout.piece(table, key, number), Some(piece.to_vec())));
+        }
+        let owner = (table, ident(table, key));
+        if !self.known.with_pieces.contains(&owner) {
+            self.with_pieces.insert(owner);
+        }
+        pieces(value.len())
+    }
+
+    /// How many pieces the values have that are replaced.
+    fn old_pieces(
+        &self,
+        rows: &BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
+    ) -> Result<FxHashMap<(Table, Vec<u8>), u32>> {
+        let mut old = FxHashMap::default();
+        if self.known.with_pieces.is_empty() {
+            return Ok(old);
+        }
+        for table in Table::ALL {
+            let of_table = rows.keys().filter(|(t, key)| {
+                *t == table && self.known.with_pieces.contains(&(table, ident(table, key)))
+            });
+            let keys: Vec<&[u8]> = of_table.map(|(_, key)| key.as_slice()).collect();
+            for (key, row) in self.view.rows_of(table, &keys)? {
+                if let Some(Stored::Pieces(len)) = stored(&row) {
+                    old.insert((table, key), pieces(len));
+                }
+            }
+        }
+        Ok(old)
+    }
+}

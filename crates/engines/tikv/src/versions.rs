@@ -1,0 +1,92 @@
+//! Old versions. TiKV keeps what is overwritten until the safe point in PD moves; the server that
+//! holds the lease moves it.
+//!
+//! Promises: the safe point stays behind every view that may still be read, of this database and
+//! of others that keep versions at least as long. Must not know: views, tables.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use storage::Result;
+
+use crate::cluster::{Cluster, before};
+use crate::lease::Lease;
+
+/// A read that was begun in time may be answered so much later.
+const GRACE: Duration = Duration::from_secs(30);
+/// It costs a request to each region, so not too often.
+const EVERY_MIN: Duration = Duration::from_secs(1);
+const EVERY_MAX: Duration = Duration::from_secs(600);
+
+/// Tells the threads of an engine to end.
+#[derive(Default)]
+pub(crate) struct Ending {
+    ended: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Ending {
+    /// Waits so long; true when it has ended.
+    pub(crate) fn wait(&self, duration: Duration) -> bool {
+        let mut ended = self.ended.lock();
+        if !*ended {
+            self.told.wait_for(&mut ended, duration);
+        }
+        *ended
+    }
+
+    pub(crate) fn end(&self) {
+        *self.ended.lock() = true;
+        self.told.notify_all();
+    }
+}
+
+/// How long versions are kept, and how far the safe point was moved.
+pub(crate) struct Versions {
+    cluster: Arc<Cluster>,
+    kept: Duration,
+    safe_point: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl Versions {
+    pub(crate) fn new(cluster: &Arc<Cluster>, kept: Duration) -> Versions {
+        Versions {
+            cluster: Arc::clone(cluster),
+            kept,
+            safe_point: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        }
+    }
+
+    /// Moves the safe point again and again until the engine or its lease has ended.
+    pub(crate) fn run(&self, ending: &Ending, lease: &Lease) {
+        loop {
+            if lease.lost().is_some() {
+                return;
+            }
+            match self.move_safe_point() {
+                Ok(ts) => self.safe_point.store(ts, Ordering::Relaxed),
+                // The next round moves it further.
+                Err(_) => _ = self.failures.fetch_add(1, Ordering::Relaxed),
+            }
+            if ending.wait((self.kept / 2).clamp(EVERY_MIN, EVERY_MAX)) {
+                return;
+            }
+        }
+    }
+
+    fn move_safe_point(&self) -> Result<u64> {
+        let ts = before(self.cluster.now()?, self.kept + GRACE);
+        self.cluster.drop_versions_before(ts)?;
+        Ok(ts)
+    }
+
+    /// The timestamp it was moved to last, 0 before, and how often that failed.
+    pub(crate) fn stats(&self) -> (u64, u64) {
+        let safe_point = self.safe_point.load(Ordering::Relaxed);
+        (safe_point, self.failures.load(Ordering::Relaxed))
+    }
+}

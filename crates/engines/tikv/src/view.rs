@@ -1,0 +1,298 @@
+//! A fixed state of all tables: a timestamp. Values in pieces are put together, keys in buckets
+//! taken out.
+//!
+//! Must not know: commits, leases.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+use storage::emulate::long_keys::{entries, find, is_bucket, place};
+use storage::emulate::{FixedView, RowSource, Wanted};
+use storage::{CommitPos, KeyRange, Result, RowBatch, StorageError, Table};
+
+use crate::cluster::{Cluster, Row};
+use crate::error::corrupt;
+use crate::layout::{Layout, SCAN_ROWS, Stored, pieces, stored};
+
+/// Pieces asked for at once.
+const PIECES_AT_ONCE: usize = 4;
+
+/// The state.
+pub(crate) struct View {
+    cluster: Arc<Cluster>,
+    layout: Layout,
+    ts: u64,
+    taken: Instant,
+    /// How long it may be read.
+    kept: Option<Duration>,
+}
+
+impl View {
+    /// The state at a time.
+    pub(crate) fn at(
+        cluster: &Arc<Cluster>,
+        layout: &Layout,
+        ts: u64,
+        kept: Option<Duration>,
+    ) -> View {
+        View {
+            cluster: Arc::clone(cluster),
+            layout: layout.clone(),
+            ts,
+            taken: Instant::now(),
+            kept,
+        }
+    }
+
+    /// The time to read at.
+    ///
+    /// # Errors
+    /// [`StorageError::SnapshotTooOld`]
+    fn ts(&self) -> Result<u64> {
+        match self.kept {
+            Some(kept) if self.age() > kept => Err(StorageError::SnapshotTooOld {
+                age_s: self.age().as_secs(),
+                kept_s: kept.as_secs(),
+            }),
+            _ => Ok(self.ts),
+        }
+    }
+
+    /// What is stored under a key of a table.
+    pub(crate) fn stored(&self, table: Table, stored: &[u8]) -> Result<Option<Vec<u8>>> {
+        if stored.is_empty() {
+            return Ok(None);
+        }
+        let row = self
+            .cluster
+            .get(self.ts()?, &self.layout.row(table, stored))?;
+        row.map(|row| self.whole(table, stored, row)).transpose()
+    }
+
+    fn whole(&self, table: Table, key: &[u8], mut row: Vec<u8>) -> Result<Vec<u8>> {
+        match stored(&row) {
+            None => Err(corrupt("a row begins with an unknown byte")),
+            Some(Stored::Inline(_)) => {
+                row.remove(0);
+                Ok(row)
+            }
+            Some(Stored::Pieces(len)) => self.pieces(table, key, len),
+        }
+    }
+
+    fn pieces(&self, table: Table, key: &[u8], len: usize) -> Result<Vec<u8>> {
+        let numbers: Vec<u32> = (0..pieces(len)).collect();
+        let mut whole = Vec::with_capacity(len);
+        for some in numbers.chunks(PIECES_AT_ONCE) {
+            let keys: Vec<_> = some
+                .iter()
+                .map(|n| self.layout.piece(table, key, *n))
+                .collect();
+            let mut found = self.cluster.batch_get(self.ts()?, &keys)?;
+            found.sort_unstable();
+            found
+                .iter()
+                .for_each(|(_, piece)| whole.extend_from_slice(piece));
+        }
+        if whole.len() != len {
+            return Err(corrupt("a piece of a value is missing"));
+        }
+        Ok(whole)
+    }
+
+    /// Those of the stored keys that are there.
+    pub(crate) fn rows_of(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+    ) -> Result<FxHashMap<Vec<u8>, Vec<u8>>> {
+        let mut rows = FxHashMap::default();
+        for some in keys.chunks(SCAN_ROWS) {
+            let some: Vec<_> = some.iter().map(|key| self.layout.row(table, key)).collect();
+            for (key, row) in self.cluster.batch_get(self.ts()?, &some)? {
+                rows.insert(self.layout.stored_key(&key).to_vec(), row);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Stored keys of a range, those of buckets included that only touch it.
+    pub(crate) fn stored_keys(&self, table: Table, range: KeyRange<'_>) -> Result<Vec<Vec<u8>>> {
+        let mut keys = Vec::new();
+        let mut left = self.layout.rows(table, range);
+        loop {
+            let rows = self
+                .cluster
+                .scan(self.ts()?, &left, SCAN_ROWS, true, false)?;
+            let stored = |row: &Row| self.layout.stored_key(&row.0).to_vec();
+            keys.extend(rows.iter().map(stored));
+            match rows.into_iter().nth(SCAN_ROWS - 1) {
+                Some((last, _)) => left.start = next(last),
+                None => return Ok(keys),
+            }
+        }
+    }
+
+    /// How many pieces of values a table has.
+    pub(crate) fn pieces_of(&self, table: Table) -> Result<usize> {
+        let mut count = 0;
+        let mut left = self.layout.pieces(table);
+        loop {
+            let rows = self
+                .cluster
+                .scan(self.ts()?, &left, SCAN_ROWS, true, false)?;
+            count += rows.len();
+            match rows.into_iter().nth(SCAN_ROWS - 1) {
+                Some((last, _)) => left.start = next(last),
+                None => return Ok(count),
+            }
+        }
+    }
+
+    /// Rows of a stored range. With `keys_only` values are there for buckets only.
+    fn scan(&self, wanted: &Wanted<'_>, left: &Range<Vec<u8>>, limit: usize) -> Result<Vec<Row>> {
+        let mut rows =
+            self.cluster
+                .scan(self.ts()?, left, limit, wanted.keys_only, wanted.reverse)?;
+        if wanted.keys_only {
+            for (key, row) in &mut rows {
+                if is_bucket(self.layout.stored_key(key)) {
+                    let found = self.cluster.get(self.ts()?, key)?;
+                    *row = found.ok_or_else(|| corrupt("a row is listed and not there"))?;
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Shows the rows of one stored row. False when no more are wanted.
+    fn take(
+        &self,
+        wanted: &Wanted<'_>,
+        key: &[u8],
+        row: Vec<u8>,
+        rows: &mut RowBatch,
+    ) -> Result<bool> {
+        let stored_key = self.layout.stored_key(key);
+        if !is_bucket(stored_key) {
+            if wanted.keys_only {
+                rows.push(stored_key, &[]);
+                return Ok(rows.len() < wanted.rows_max);
+            }
+            if let Some(Stored::Inline(value)) = stored(&row) {
+                rows.push(stored_key, value);
+                // Short rows have been read already: they are shown whatever they add up to.
+                return Ok(rows.len() < wanted.rows_max);
+            }
+            rows.push(stored_key, &self.whole(wanted.table, stored_key, row)?);
+            return Ok(!wanted.is_full(rows));
+        }
+        let bucket = self.whole(wanted.table, stored_key, row)?;
+        let whole: Option<Vec<_>> = entries(&bucket).collect();
+        let mut whole = whole.ok_or_else(|| corrupt("a bucket of long keys is cut short"))?;
+        if wanted.reverse {
+            whole.reverse();
+        }
+        for (rest, value) in whole {
+            let key = [stored_key, rest].concat();
+            if !wanted.range.contains(&key) {
+                continue;
+            }
+            rows.push(&key, if wanted.keys_only { &[] } else { value });
+            if wanted.is_full(rows) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl FixedView for View {
+    fn get(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let (stored, rest) = place(key);
+        let Some(value) = self.stored(table, stored)? else {
+            return Ok(false);
+        };
+        match rest {
+            None => f(&value),
+            Some(rest) => match find(&value, rest) {
+                Some(value) => f(value),
+                None => return Ok(false),
+            },
+        }
+        Ok(true)
+    }
+
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        for (first, some) in keys.chunks(SCAN_ROWS).enumerate() {
+            let mut stored: Vec<_> = some.iter().map(|key| place(key).0).collect();
+            stored.sort_unstable();
+            stored.dedup();
+            stored.retain(|key| !key.is_empty());
+            let mut found = FxHashMap::default();
+            for (key, row) in self.rows_of(table, &stored)? {
+                let value = self.whole(table, &key, row)?;
+                found.insert(key, value);
+            }
+            for (index, key) in some.iter().enumerate() {
+                let (stored, rest) = place(key);
+                let value = found.get(stored).map(Vec::as_slice);
+                let value = match rest {
+                    Some(rest) => value.and_then(|bucket| find(bucket, rest)),
+                    None => value,
+                };
+                each(first * SCAN_ROWS + index, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn pos(&self) -> CommitPos {
+        CommitPos(self.ts)
+    }
+
+    fn age(&self) -> Duration {
+        self.taken.elapsed()
+    }
+}
+
+impl RowSource for View {
+    fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool> {
+        rows.clear();
+        if wanted.range.is_empty() {
+            return Ok(false);
+        }
+        let mut left = self.layout.rows(wanted.table, wanted.range);
+        loop {
+            let limit = (wanted.rows_max - rows.len()).clamp(1, SCAN_ROWS);
+            let found = self.scan(&wanted, &left, limit)?;
+            let full = found.len() == limit;
+            for (key, row) in found {
+                if !self.take(&wanted, &key, row, rows)? {
+                    return Ok(true);
+                }
+                if wanted.reverse {
+                    left.end = key;
+                } else {
+                    left.start = next(key);
+                }
+            }
+            if !full {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// The first key behind.
+fn next(mut key: Vec<u8>) -> Vec<u8> {
+    key.push(0);
+    key
+}

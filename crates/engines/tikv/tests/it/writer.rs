@@ -1,0 +1,155 @@
+//! A process that writes until it is ended, and says what is acknowledged. It is this test binary,
+//! started again.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use engine_tikv::Config;
+use rustix::process::{Pid, Signal, kill_process};
+use storage::{Engine, Flushed, Table};
+
+use crate::large;
+use crate::tools::{get, open, put};
+
+const CHILD: &str = "QUARRY_TIKV_CHILD";
+/// Short, so that the tests are.
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
+/// Longer than any pause of a busy machine.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// What the process does.
+#[test]
+fn writes_until_it_is_ended() {
+    let Ok(arguments) = std::env::var(CHILD) else {
+        return;
+    };
+    let words: Vec<&str> = arguments.split(' ').collect();
+    let [kind, pd, prefix] = words[..] else {
+        panic!("{arguments}");
+    };
+    let engine = open(&Config {
+        lease: LEASE,
+        ..Config::at(vec![pd.to_owned()], prefix)
+    });
+    engine.on_durable(Box::new(|flushed| {
+        if flushed == Flushed::Lost {
+            eprintln!("lost");
+        }
+    }));
+    let first = match kind {
+        "large" => large::written(&engine).map_or(0, |n| n + 1),
+        _ => (0..).find(|n| get(&engine, *n).is_none()).unwrap(),
+    };
+    for n in first.. {
+        if kind == "asked" && std::io::stdin().read_line(&mut String::new()).unwrap() == 0 {
+            return;
+        }
+        let written = match kind {
+            "large" => large::write(&engine, n),
+            _ => put(&engine, n, b"value"),
+        };
+        if let Err(e) = written {
+            eprintln!("refused {e}");
+            return;
+        }
+        eprintln!("acknowledged {n}");
+    }
+}
+
+/// The process.
+pub(crate) struct Writer {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Writer {
+    /// Starts one on a database.
+    pub(crate) fn start(kind: &str, config: &Config) -> Writer {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "writer::writes_until_it_is_ended", "--nocapture"])
+            .env(CHILD, format!("{kind} {} {}", config.pd[0], config.prefix))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (tell, lines) = mpsc::channel();
+        let output = child.stderr.take().unwrap();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                if line.is_err() || tell.send(line.unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        Writer { child, lines }
+    }
+
+    /// Waits until so much is acknowledged; the output is how much that is.
+    pub(crate) fn acknowledged(&self, count: u32) -> u32 {
+        loop {
+            let line = self.lines.recv_timeout(SILENCE_MAX);
+            let number = acknowledged(&line.expect("the writer goes on"));
+            if let Some(number) = number.filter(|n| *n >= count) {
+                return number;
+            }
+        }
+    }
+
+    /// Has one that writes when it is asked do so once.
+    pub(crate) fn ask(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    /// Kills it. The output is the last number it said since it was asked, if it said one.
+    pub(crate) fn kill(mut self) -> Option<u32> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.lines
+            .iter()
+            .filter_map(|line| acknowledged(&line))
+            .last()
+    }
+
+    /// Waits until it ends by itself. The output is the rest of what it said.
+    pub(crate) fn end(mut self) -> Vec<String> {
+        let until = Instant::now() + SILENCE_MAX;
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+                None => {
+                    self.child.kill().unwrap();
+                    panic!("the writer goes on");
+                }
+            }
+        };
+        assert!(status.success());
+        self.lines.iter().collect()
+    }
+}
+
+/// What a line acknowledges.
+pub(crate) fn acknowledged(line: &str) -> Option<u32> {
+    line.strip_prefix("acknowledged ")?.parse().ok()
+}
+
+/// Everything up to a number is there, and the counter agrees.
+pub(crate) fn check(engine: &dyn Engine, acknowledged: u32) {
+    let stored = (0..).take_while(|n| get(engine, *n).is_some()).count();
+    assert!(
+        stored > acknowledged as usize,
+        "{acknowledged} was acknowledged, {stored} are there"
+    );
+    let mut count = Vec::new();
+    engine.get(Table::Meta, b"count", &mut count).unwrap();
+    let count = storage::counter_decode(&count)[0];
+    assert_eq!(count, i64::try_from(stored).unwrap());
+}

@@ -1,0 +1,57 @@
+//! Bounds of a field whose places are cells: the cells that a test of the filter has to look at.
+
+use super::bounds::{Bound, FieldBounds, ValueRange, conjuncts};
+use operators::filter::{Node, Surface, Test, TestCells};
+use store::{FieldKind, Index, encode_cell};
+
+/// The bounds on field number `field`, one of places. With several tests on it that of the first
+/// that says something. `shapes` when documents may have stored more than points.
+pub(super) fn bounds(index: &Index, field: usize, shapes: bool, root: &Node) -> FieldBounds {
+    let mut found = None;
+    let Some(on) = surface(index, field) else {
+        return FieldBounds::all();
+    };
+    conjuncts(root, &mut |n| {
+        if let Node::Field {
+            path,
+            test: Test::Geo(geo),
+        } = n
+            && found.is_none()
+            && index.fields().get(field).is_some_and(|f| f.path == *path)
+        {
+            found = geo.cells(on);
+        }
+    });
+    found.map_or_else(FieldBounds::all, |cells| of_cells(&cells, shapes))
+}
+
+/// What a field's cells lie on.
+fn surface(index: &Index, field: usize) -> Option<Surface> {
+    let path = index.fields().get(field)?.path.as_str();
+    Surface::of(index.spec(), index.key_pattern().field(path).as_str()?)
+}
+
+pub(super) fn of_cells(cells: &TestCells, shapes: bool) -> FieldBounds {
+    let component = |cell: u64| {
+        let mut out = Vec::with_capacity(9);
+        encode_cell(cell, &mut out);
+        Bound::Included(out)
+    };
+    let around = cells.around.iter().filter(|_| shapes).map(|c| (*c, *c));
+    let mut numbers: Vec<(u64, u64)> = cells.inside.iter().copied().chain(around).collect();
+    numbers.sort_unstable();
+    let ranges = numbers.into_iter().map(|(low, high)| ValueRange {
+        low: component(low),
+        high: component(high),
+    });
+    FieldBounds {
+        ranges: Some(ranges.collect()),
+        exact: false,
+    }
+}
+
+/// Every document that the filter wants has a place in one of the fields, and so an entry.
+pub(super) fn demanded(index: &Index, fields: &[FieldBounds]) -> bool {
+    let mut both = index.fields().iter().zip(fields);
+    both.any(|(f, b)| f.kind == FieldKind::Cells && !b.is_all())
+}

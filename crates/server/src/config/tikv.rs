@@ -1,0 +1,153 @@
+//! Options of the storage engine that lies in a cluster. Must not know: the engine.
+
+use crate::engines::Cluster;
+use clap::Args;
+use serde::Deserialize;
+
+/// Longer than a transaction and an idle cursor live by default.
+const KEEP_SECONDS: u64 = 1_200;
+/// A transaction lives for a minute.
+const KEEP_SECONDS_MIN: u64 = 60;
+
+/// Where TiKV is, and what of it is this database's.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TikvArgs {
+    /// Addresses of TiKV's placement drivers, HOST:PORT separated by commas
+    #[arg(long = "tikvPd", value_name = "LIST")]
+    pub tikv_pd: Option<String>,
+    /// Name of the database in the TiKV cluster [default: quarry]
+    #[arg(long = "tikvPrefix", value_name = "NAME")]
+    pub tikv_prefix: Option<String>,
+    /// While another server holds the database in TiKV, wait until it is gone
+    #[arg(long = "tikvStandby")]
+    pub tikv_standby: bool,
+    /// Servers of the database in TiKV as clients reach them, HOST:PORT separated by commas:
+    /// clients try them all when the one that serves is gone
+    #[arg(long = "tikvServers", value_name = "LIST")]
+    pub tikv_servers: Option<String>,
+    /// Seconds that TiKV keeps what was overwritten: older cursors and snapshots end with an error.
+    /// 0 leaves old versions to somebody else, such as TiDB's collector [default: 1200]
+    #[arg(long = "tikvKeepSeconds", value_name = "N")]
+    pub tikv_keep_seconds: Option<u64>,
+}
+
+/// The same in the configuration file.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct TikvSection {
+    pd: Option<String>,
+    prefix: Option<String>,
+    standby: bool,
+    servers: Option<String>,
+    keep_seconds: Option<u64>,
+}
+
+/// What the engine is opened with.
+#[derive(Clone, Debug)]
+pub struct Tikv {
+    /// Addresses of PD.
+    pub pd: Vec<String>,
+    /// Name of the database.
+    pub prefix: String,
+    /// Wait while another server holds it.
+    pub standby: bool,
+    /// The servers that take turns, as clients reach them.
+    pub servers: Vec<String>,
+    /// Seconds that old versions are kept; 0 leaves them to somebody else.
+    pub keep_seconds: u64,
+}
+
+impl Tikv {
+    /// For the engine.
+    pub(super) fn cluster(&self) -> Cluster<'_> {
+        Cluster {
+            pd: &self.pd,
+            prefix: &self.prefix,
+            standby: self.standby,
+            keep_seconds: self.keep_seconds,
+        }
+    }
+
+    /// From both; `engine` is the storage engine that was asked for.
+    ///
+    /// # Errors
+    /// One line that says which option is missing or wrong.
+    pub(super) fn of(engine: &str, args: &TikvArgs, file: TikvSection) -> Result<Tikv, String> {
+        let pd = addresses("tikvPd", args.tikv_pd.as_ref().or(file.pd.as_ref()))?;
+        if engine == "tikv" && pd.is_empty() {
+            return Err("storage engine tikv needs --tikvPd HOST:PORT,...".to_owned());
+        }
+        if engine != "tikv" && !pd.is_empty() {
+            return Err(format!(
+                "tikvPd is for storage engine tikv, and the engine is {engine}"
+            ));
+        }
+        let servers = args.tikv_servers.as_ref().or(file.servers.as_ref());
+        let servers = addresses("tikvServers", servers)?;
+        let prefix = args.tikv_prefix.clone().or(file.prefix);
+        let prefix = prefix.unwrap_or_else(|| "quarry".to_owned());
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        if !(1..=64).contains(&prefix.len()) || !prefix.bytes().all(plain) {
+            return Err(format!(
+                "tikvPrefix takes 1 to 64 letters, digits, - and _, given {prefix}"
+            ));
+        }
+        let keep_seconds = args.tikv_keep_seconds.or(file.keep_seconds);
+        let keep_seconds = keep_seconds.unwrap_or(KEEP_SECONDS);
+        if (1..KEEP_SECONDS_MIN).contains(&keep_seconds) {
+            return Err(format!(
+                "tikvKeepSeconds takes 0 or at least {KEEP_SECONDS_MIN}, given {keep_seconds}"
+            ));
+        }
+        Ok(Tikv {
+            pd,
+            prefix,
+            standby: args.tikv_standby || file.standby,
+            servers,
+            keep_seconds,
+        })
+    }
+}
+
+fn addresses(name: &str, given: Option<&String>) -> Result<Vec<String>, String> {
+    let given = given.map(String::as_str).unwrap_or_default();
+    let all = given.split(',').map(str::trim).filter(|a| !a.is_empty());
+    let all: Vec<String> = all.map(str::to_owned).collect();
+    let has_port = |a: &str| matches!(a.rsplit_once(':'), Some((_, p)) if p.parse::<u16>().is_ok());
+    match all.iter().find(|address| !has_port(address)) {
+        Some(bad) => Err(format!("{name} takes HOST:PORT,..., given {bad}")),
+        None => Ok(all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_names_are_checked() {
+        let of = |engine, pd: Option<&str>, prefix: Option<&str>| {
+            let args = TikvArgs {
+                tikv_pd: pd.map(str::to_owned),
+                tikv_prefix: prefix.map(str::to_owned),
+                tikv_standby: false,
+                tikv_servers: None,
+                tikv_keep_seconds: None,
+            };
+            Tikv::of(engine, &args, TikvSection::default())
+        };
+        let both = of("tikv", Some("a:1, b:2"), None).unwrap();
+        assert_eq!((both.pd.len(), both.prefix.as_str()), (2, "quarry"));
+        assert!(of("rocksdb", None, None).is_ok());
+        for (engine, pd, prefix, named) in [
+            ("tikv", None, None, "needs --tikvPd"),
+            ("rocksdb", Some("a:1"), None, "the engine is rocksdb"),
+            ("tikv", Some("a"), None, "given a"),
+            ("tikv", Some("a:1,b:x"), None, "given b:x"),
+            ("tikv", Some("a:1"), Some("a/b"), "given a/b"),
+        ] {
+            let e = of(engine, pd, prefix).unwrap_err();
+            assert!(e.contains(named), "{e}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The files of `deploy/`: they parse, and the servers in them have options that there are.
+
+use std::fs;
+use std::path::Path;
+
+use clap::Parser;
+use serde::Deserialize;
+use serde_yaml_ng::{Deserializer, Value};
+use server::config::{ServeArgs, Settings};
+use server::engines::NAMES;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: ServeArgs,
+}
+
+/// Lists of words that begin with `serve`.
+fn commands(value: &Value, found: &mut Vec<Vec<String>>) {
+    match value {
+        Value::Sequence(items) => {
+            let words: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+            match words {
+                Some(words) if words.first() == Some(&"serve") => {
+                    found.push(words.iter().map(|w| (*w).to_owned()).collect());
+                }
+                _ => items.iter().for_each(|item| commands(item, found)),
+            }
+        }
+        Value::Mapping(fields) => fields.values().for_each(|v| commands(v, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn servers_have_options_that_there_are() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+    let mut files = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let mut found = Vec::new();
+        for document in Deserializer::from_str(&text) {
+            let document = Value::deserialize(document).unwrap();
+            commands(&document, &mut found);
+        }
+        let name = path.display();
+        assert!(!found.is_empty(), "{name}: no server");
+        for words in &found {
+            let line = Line::try_parse_from(words).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let engine = line.args.storage_engine.as_deref().unwrap_or("rocksdb");
+            if NAMES.contains(&engine) {
+                let settings = Settings::of(&line.args);
+                assert!(settings.is_ok(), "{name}: {:?}", settings.err());
+            }
+        }
+        files += 1;
+    }
+    assert_eq!(files, 4);
+}

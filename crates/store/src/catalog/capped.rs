@@ -1,0 +1,127 @@
+//! What is known in memory of a capped collection: its limits, and its oldest documents as far as
+//! they were read. Must not know: the engine, who inserts.
+
+use model::Doc;
+use parking_lot::Mutex;
+use std::sync::atomic::AtomicU64;
+
+/// What the buffer of old documents may keep when they are gone.
+const KEPT_BYTES: usize = 512 << 10;
+
+/// How large a capped collection may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Bytes of all documents.
+    pub(crate) bytes: u64,
+    /// Documents; `None` without a limit.
+    pub(crate) docs: Option<u64>,
+}
+
+impl Limits {
+    /// Those of a collection's options; `None` when it is not capped.
+    pub(crate) fn of(options: Doc<'_>) -> Option<Limits> {
+        let limit = |name: &str| {
+            let n = options.field(name).as_i64_exact()?;
+            u64::try_from(n).ok().filter(|n| *n > 0)
+        };
+        options.field("capped").truthy().then(|| Limits {
+            bytes: limit("size").unwrap_or(u64::MAX),
+            docs: limit("max"),
+        })
+    }
+
+    /// Whether so much is too much. The newest document stays, however large.
+    pub(crate) fn are_exceeded(self, docs: u64, bytes: u64) -> bool {
+        docs > 1 && (bytes > self.bytes || self.docs.is_some_and(|d| docs > d))
+    }
+}
+
+/// The oldest documents of a capped collection, as far as they were read.
+#[derive(Default)]
+pub(crate) struct Oldest {
+    /// Keys and records, one behind another.
+    bytes: Vec<u8>,
+    /// In the order of their numbers.
+    docs: Vec<OldDoc>,
+    /// How many of them are gone.
+    pub(crate) gone: usize,
+    /// Where to read on.
+    pub(crate) next_seq: u64,
+    /// How many the last read asked for.
+    pub(crate) step: u64,
+    /// [`CappedGuards::changes`] before they were read.
+    pub(crate) changes: u64,
+}
+
+/// One document: where its key begins, where its record begins and ends, the bytes of its BSON.
+#[derive(Clone, Copy)]
+pub(crate) struct OldDoc {
+    key: usize,
+    record: usize,
+    end: usize,
+    pub(crate) len: u64,
+}
+
+impl Oldest {
+    /// Those that are there still.
+    pub(crate) fn left(&self) -> impl Iterator<Item = &OldDoc> {
+        self.docs.iter().skip(self.gone)
+    }
+
+    /// Its key.
+    pub(crate) fn key(&self, doc: &OldDoc) -> &[u8] {
+        self.bytes.get(doc.key..doc.record).unwrap_or_default()
+    }
+
+    /// Its record.
+    pub(crate) fn record(&self, doc: &OldDoc) -> &[u8] {
+        self.bytes.get(doc.record..doc.end).unwrap_or_default()
+    }
+
+    /// Adds one that was read.
+    pub(crate) fn push(&mut self, key: &[u8], record: &[u8], len: u64) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(record);
+        self.docs.push(OldDoc {
+            key: start,
+            record: start + key.len(),
+            end: self.bytes.len(),
+            len,
+        });
+    }
+
+    /// Forgets what is gone; true when nothing is known then.
+    pub(crate) fn compact(&mut self) -> bool {
+        let start = self.left().next().map_or(self.bytes.len(), |d| d.key);
+        self.bytes.drain(..start);
+        self.docs.drain(..self.gone);
+        self.gone = 0;
+        for doc in &mut self.docs {
+            doc.key -= start;
+            doc.record -= start;
+            doc.end -= start;
+        }
+        if self.bytes.capacity() > KEPT_BYTES {
+            self.bytes.shrink_to(KEPT_BYTES);
+        }
+        self.docs.is_empty()
+    }
+
+    /// Forgets all.
+    pub(crate) fn forget(&mut self) {
+        *self = Oldest::default();
+    }
+}
+
+/// What only capped collections have.
+#[derive(Default)]
+pub(crate) struct CappedGuards {
+    /// The next documents to go. Held from before sequence numbers are allocated until they are
+    /// visible; keys are locked under it.
+    pub(crate) oldest_docs: Mutex<Oldest>,
+    /// Counts changes of documents, behind their commits and under their locks.
+    pub(crate) changes: AtomicU64,
+    /// No document is older than this: scans begin here and not among what was deleted.
+    pub(crate) oldest: AtomicU64,
+}

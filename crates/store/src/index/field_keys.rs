@@ -1,0 +1,95 @@
+//! The keys of a document in an index with one component a field, and what arrays do to them.
+
+use super::field::{FieldKind, encode_component};
+use super::key_set::KeySet;
+use super::reach::{Reach, reach};
+use super::{Index, KEYS_BYTES_MAX};
+use model::{Array, Doc, MongoError, Result, Value};
+
+impl Index {
+    /// One key, or one for each distinct element of an array.
+    pub(super) fn field_keys(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
+        let mut states: smallvec::SmallVec<[Reach<'_>; 4]> = self
+            .fields
+            .iter()
+            .map(|f| reach(Value::Document(doc), f.path.parts()))
+            .collect::<Result<_>>()?;
+        if self.sparse
+            && states
+                .iter()
+                .all(|s| matches!(s, Reach::At(Value::Missing)))
+        {
+            return Ok(());
+        }
+        self.expand(&mut states, set)?;
+        set.sort();
+        Ok(())
+    }
+
+    /// Emits one key, or one per element of the array that some fields run into.
+    pub(super) fn expand(&self, states: &mut [Reach<'_>], set: &mut KeySet) -> Result<()> {
+        let mut blocking: Option<Array<'_>> = None;
+        for (i, s) in states.iter().enumerate() {
+            let Reach::Blocked(a, _) = s else { continue };
+            set.multikey |= 1 << i.min(31);
+            match blocking {
+                None => blocking = Some(*a),
+                // The same array is the same bytes at the same address.
+                Some(b) if std::ptr::eq(b.as_bytes(), a.as_bytes()) => {}
+                Some(_) => {
+                    return Err(MongoError::new(
+                        171,
+                        format!(
+                            "cannot index parallel arrays: more than one field of {:?} is an array \
+                                in the same document",
+                            self.key_pattern()
+                        ),
+                    ));
+                }
+            }
+        }
+        let Some(array) = blocking else {
+            let start = set.begin();
+            for (s, f) in states.iter().zip(&self.fields) {
+                if let Reach::At(v) = s {
+                    if f.kind == FieldKind::Hashed && matches!(v, Value::Array(_)) {
+                        return Err(MongoError::new(
+                            16766,
+                            "hashed indexes do not currently support array values",
+                        ));
+                    }
+                    encode_component(f.kind, v, self.collate(), &mut set.bytes);
+                }
+            }
+            set.end(start);
+            if set.bytes.len() > KEYS_BYTES_MAX {
+                return Err(self.keys_too_large());
+            }
+            return Ok(());
+        };
+        if self.fields.iter().any(|f| f.kind == FieldKind::Hashed) {
+            return Err(MongoError::new(
+                16766,
+                "hashed indexes do not currently support array values",
+            ));
+        }
+        let mut step = |element: Option<Value<'_>>| -> Result<()> {
+            let mut next: smallvec::SmallVec<[Reach<'_>; 4]> = states
+                .iter()
+                .map(|s| match s {
+                    Reach::Blocked(_, []) => Ok(Reach::At(element.unwrap_or(Value::Undefined))),
+                    Reach::Blocked(_, rest) => match element {
+                        Some(v @ Value::Document(_)) => reach(v, rest),
+                        _ => Ok(Reach::At(Value::Missing)),
+                    },
+                    Reach::At(v) => Ok(Reach::At(*v)),
+                })
+                .collect::<Result<_>>()?;
+            self.expand(&mut next, set)
+        };
+        if array.is_empty() {
+            return step(None);
+        }
+        array.iter().try_for_each(|v| step(Some(v)))
+    }
+}

@@ -1,0 +1,48 @@
+//! `quarry-lab agent`: tells a lab on another machine what a process here uses.
+//!
+//! Promises: nothing is told to who does not know the token, which is never sent: a fresh number is
+//! proven with it, and compared in constant time. Requests are one short line each, connections
+//! few, and who says nothing is parted with. Figures travel as they are: networks that
+//! others listen on are not for it.
+
+mod client;
+mod server;
+mod wire;
+
+use std::path::{Path, PathBuf};
+
+pub(crate) use client::{Agent, AgentProcess};
+pub(crate) use server::run;
+
+use crate::errors::LabError;
+
+/// What is tried out by guessing is longer than this.
+const TOKEN_MIN: usize = 16;
+/// A token file that is larger is another file.
+const TOKEN_MAX: u64 = 4_096;
+
+/// Options of the agent.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AgentArguments {
+    /// Address to listen on; port 0 takes any free one
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: String,
+    /// File with a secret of at least 16 bytes, the same here and where the lab runs
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+}
+
+/// The secret of a file, without the line's end.
+fn token(path: &Path) -> Result<Vec<u8>, LabError> {
+    let failed = |reason: String| LabError::Agent(format!("{}: {reason}", path.display()));
+    let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
+    if length.len() > TOKEN_MAX {
+        return Err(failed(format!("a token has at most {TOKEN_MAX} bytes")));
+    }
+    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let token = bytes.trim_ascii();
+    if token.len() < TOKEN_MIN {
+        return Err(failed(format!("a token has at least {TOKEN_MIN} bytes")));
+    }
+    Ok(token.to_vec())
+}

@@ -1,0 +1,94 @@
+//! The agent's side: few connections, each with a thread and one process to tell of.
+
+use std::io::{ErrorKind, Result, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use metrics::{ProcessSampler, listening_process};
+
+use super::wire::{self, GREETING, PROCESS, REFUSED, SAMPLE, Wanted};
+use super::{AgentArguments, token};
+use crate::errors::LabError;
+
+/// At once; more are parted with.
+const CONNECTIONS_MAX: usize = 16;
+/// Until a connection has proven that it knows the token.
+const PROVE_MAX: Duration = Duration::from_secs(5);
+/// Between two questions: a step without samples may be long.
+const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Listens until it is ended.
+pub(crate) fn run(arguments: &AgentArguments) -> std::result::Result<(), LabError> {
+    let token: Arc<[u8]> = token(&arguments.token_file)?.into();
+    let failed = |error| LabError::Agent(format!("{}: {error}", arguments.listen));
+    let listener = TcpListener::bind(&arguments.listen).map_err(failed)?;
+    println!("agent at {}", listener.local_addr().map_err(failed)?);
+    let open = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming().flatten() {
+        if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
+            open.fetch_sub(1, Ordering::AcqRel);
+            continue;
+        }
+        let (token, open) = (token.clone(), open.clone());
+        std::thread::spawn(move || {
+            if let Err(error) = serve(&stream, &token) {
+                eprintln!("agent: {error}");
+            }
+            open.fetch_sub(1, Ordering::AcqRel);
+        });
+    }
+    Ok(())
+}
+
+fn read(mut stream: &TcpStream, within: Duration) -> Result<Option<String>> {
+    let deadline = Instant::now() + within;
+    wire::read_line(&mut stream, |stream| {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))
+    })
+}
+
+fn serve(mut stream: &TcpStream, token: &[u8]) -> Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(PROVE_MAX))?;
+    let number = format!("{:032x}", rand::random::<u128>());
+    stream.write_all(format!("{GREETING}{number}\n").as_bytes())?;
+    let Some(line) = read(stream, PROVE_MAX)? else {
+        return Ok(());
+    };
+    let asked = line.split_once(' ');
+    let asked = asked.filter(|(proof, wanted)| wire::is_proven(token, &number, wanted, proof));
+    let mut sampler = match asked.map_or(Err("the token is another"), |(_, wanted)| find(wanted)) {
+        Ok(sampler) => sampler,
+        Err(reason) => return stream.write_all(format!("{REFUSED}{reason}\n").as_bytes()),
+    };
+    stream.write_all(format!("{PROCESS}{}\n", sampler.pid()).as_bytes())?;
+    while let Some(line) = read(stream, IDLE_MAX)? {
+        if line != SAMPLE {
+            return stream.write_all(format!("{REFUSED}no such request\n").as_bytes());
+        }
+        let answer = match sampler.sample() {
+            Ok(sample) => wire::of_sample(&sample),
+            Err(_) => format!("{REFUSED}the process has ended"),
+        };
+        stream.write_all(format!("{answer}\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+fn find(wanted: &str) -> std::result::Result<ProcessSampler, &'static str> {
+    let pid = match Wanted::parse(wanted).ok_or("no such request")? {
+        Wanted::Port(port) => listening_process(port).ok_or("nobody is seen to listen there")?,
+        Wanted::Process(pid) => pid,
+    };
+    let sampler = ProcessSampler::new(pid).map_err(|_| "there is no such process")?;
+    if !sampler.sees_storage() {
+        return Err("the agent may not see the process's storage: run it as the same user or root");
+    }
+    Ok(sampler)
+}

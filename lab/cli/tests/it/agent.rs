@@ -1,0 +1,172 @@
+//! The agent: a lab that is given it shows the figures of the agent's process; who does not know
+//! the token, or sends anything else, is told nothing.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::fake::{Fake, Faults};
+use crate::{Ended, run};
+
+struct Agent {
+    child: Child,
+    address: String,
+    dir: tempfile::TempDir,
+}
+
+impl Agent {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let token = dir.path().join("token");
+        std::fs::write(&token, "a secret of two dozen bytes\n").unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
+            .args(["agent", "--listen", "127.0.0.1:0", "--token-file"])
+            .arg(&token)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("agent at ").unwrap().to_owned();
+        Self {
+            child,
+            address,
+            dir,
+        }
+    }
+
+    fn token(&self) -> PathBuf {
+        self.dir.path().join("token")
+    }
+
+    /// What it answers to bytes after its greeting, until it parts.
+    fn told(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut greeting = String::new();
+        reader.read_line(&mut greeting).unwrap();
+        assert!(greeting.starts_with("quarry-lab agent 1 "), "{greeting}");
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut out = Vec::new();
+        let _ = reader.read_to_end(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn run_with(agent: &str, token: &Path, target: &str) -> Ended {
+    let token = token.to_str().unwrap();
+    let small = ["--rows", "100", "--clients", "2", "--warmup-seconds", "0"];
+    let agent = [
+        "--seconds",
+        "2",
+        "--agent",
+        agent,
+        "--agent-token-file",
+        token,
+    ];
+    run("hot", target, &[&small[..], &agent[..]].concat())
+}
+
+#[test]
+fn a_run_shows_what_the_agent_tells_of_the_server() {
+    let agent = Agent::start();
+    let fake = Fake::start(Faults::default());
+    let ended = run_with(&agent.address, &agent.token(), &fake.uri());
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let result = ended.result();
+    let watched = result.target.watched.clone().unwrap();
+    // The fake server listens in this process.
+    let own = format!(
+        "process {} by the agent at {}",
+        std::process::id(),
+        agent.address
+    );
+    assert_eq!(watched, own);
+    assert_eq!(result.target.pid, None);
+    let server = result.main_step().unwrap().server.clone().unwrap();
+    assert!(server.cpu_us_per_op.unwrap() > 0.0, "{server:?}");
+    assert!(server.rss_bytes_max > 1_000_000, "{server:?}");
+    assert!(server.threads_max > 2, "{server:?}");
+    let page = std::fs::read_to_string(ended.folder().join("report.html")).unwrap();
+    assert!(page.contains(&watched), "the page does not say who watched");
+    let text = std::fs::read_to_string(ended.folder().join("result.json")).unwrap();
+    assert!(!text.contains("a secret of"), "the token is in the result");
+}
+
+#[test]
+fn a_run_with_an_agent_that_it_cannot_use_does_not_begin() {
+    let agent = Agent::start();
+    let fake = Fake::start(Faults::default());
+    let other = agent.dir.path().join("other");
+    std::fs::write(&other, "another secret of many bytes").unwrap();
+    let short = agent.dir.path().join("short");
+    std::fs::write(&short, "short").unwrap();
+    for (address, token, target, reason) in [
+        (
+            agent.address.as_str(),
+            &other,
+            fake.uri(),
+            "the token is another",
+        ),
+        (
+            agent.address.as_str(),
+            &short,
+            fake.uri(),
+            "at least 16 bytes",
+        ),
+        (
+            fake.uri().trim_start_matches("mongodb://"),
+            &agent.token(),
+            fake.uri(),
+            "agent 127",
+        ),
+    ] {
+        let ended = run_with(address, token, &target);
+        assert_eq!(ended.status(), Some(1), "{}", ended.complaint());
+        assert!(ended.complaint().contains(reason), "{}", ended.complaint());
+        let left = std::fs::read_dir(ended.out.path()).unwrap().count();
+        assert_eq!(left, 0, "a folder of a run that never began");
+    }
+}
+
+#[test]
+fn strangers_are_told_nothing_and_the_agent_goes_on() {
+    let agent = Agent::start();
+    let zeros = "0".repeat(64);
+    let refused = "refused: the token is another\n";
+    for bytes in [
+        b"\n".to_vec(),
+        b"sample\n".to_vec(),
+        format!("{zeros} port 27017\n").into_bytes(),
+        format!("{zeros} process 1\n").into_bytes(),
+        format!("{} process 1\n", "é".repeat(32)).into_bytes(),
+    ] {
+        assert_eq!(agent.told(&bytes), refused, "{bytes:?}");
+    }
+    // Too long, not text, cut off: parted with, without an answer.
+    for bytes in [vec![b'a'; 1_000_000], vec![0xff, b'\n'], b"half".to_vec()] {
+        assert_eq!(agent.told(&bytes), "", "{} bytes", bytes.len());
+    }
+    // More than it takes at once are parted with; those that say nothing end by themselves.
+    let held: Vec<TcpStream> = (0..40)
+        .map(|_| TcpStream::connect(&agent.address).unwrap())
+        .collect();
+    std::thread::sleep(Duration::from_secs(6));
+    drop(held);
+    assert_eq!(agent.told(b"sample\n"), refused);
+}

@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# A TiKV cluster for tests on loopback: PD, and unistore as the store, a small program that speaks TiKV's protocol. Both are built
+# by Go (1.24 or newer) from the Go module proxy, once, into the cache of scripts/cache.sh; `make test` never builds them.
+#   scripts/cluster.sh build                 builds both when the cache has none; some minutes of processor time
+#   scripts/cluster.sh hold                  PD and one store in a scratch folder until standard input is closed; prints `ready HOST:PORT PID PID`
+#   scripts/cluster.sh serve QUARRY          PD, three stores, a server and one that stands by; until the end of input or Ctrl-C
+# Real TiKV comes from its makers: docs/tikv.md. Nothing listens outside of 127.0.0.1.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+purpose=${1:-}
+
+pd_version=v1.1.0-beta.0.20240407022249-7179657d129b
+store_version=v0.0.0-20231125025143-65768917ffc9
+tidb_version=v1.1.0-beta.0.20210407104700-3d8084e972d1
+etcd_version=v0.5.0-alpha.5.0.20201117041249-9487a87e2cbd
+# The number counts changes of what is built from these versions.
+folder=$("$root/scripts/cache.sh")/tikv-$pd_version-$store_version-3
+
+say() { echo "cluster: $*" >&2; }
+fail() { say "$*"; exit 1; }
+
+# go_build NAME OUTPUT PACKAGE [FLAG...]: builds in a module of our own, as go.mod on standard input says.
+go_build() {
+  local name=$1 output=$2 package=$3
+  shift 3
+  mkdir -p "$folder/$name"
+  cat >"$folder/$name/go.mod"
+  say "building $output; its messages are in $folder/$name.log"
+  # The linker's check refuses etcd's use of the runtime's clock.
+  (cd "$folder/$name" && GOFLAGS=-mod=mod GOTOOLCHAIN=local go build -ldflags=-checklinkname=0 "$@" -o "$folder/$output.new" "$package") \
+    >"$folder/$name.log" 2>&1 || { tail -n 20 "$folder/$name.log" >&2; fail "$output was not built"; }
+  mv "$folder/$output.new" "$folder/$output"
+  rm -rf "$folder/unistore" "$folder/tidb"
+}
+
+build() {
+  if [ -x "$folder/pd-server" ] && [ -x "$folder/unistore-server" ]; then return; fi
+  PATH=$PATH:/usr/local/go/bin
+  command -v go >/dev/null || fail "there is no go; install Go 1.24 or newer"
+  mkdir -p "$folder"
+  exec 9>"$folder/lock"
+  flock 9
+  [ -x "$folder/pd-server" ] || go_build pd pd-server github.com/tikv/pd/cmd/pd-server -tags without_dashboard <<EOF
+module cluster/pd
+
+go 1.21
+
+require github.com/tikv/pd $pd_version
+EOF
+  store_sources
+  go_build store unistore-server github.com/ngaut/unistore/cmd/unistore-server <<EOF
+module cluster/store
+
+go 1.21
+
+require github.com/ngaut/unistore $store_version
+
+replace github.com/ngaut/unistore => ../unistore
+
+replace github.com/pingcap/tidb => ../tidb
+
+replace google.golang.org/grpc => google.golang.org/grpc v1.26.0
+
+replace go.etcd.io/etcd => github.com/zhangjinpeng1987/etcd $etcd_version
+
+exclude google.golang.org/grpc/examples v0.0.0-20230705174746-11feb0a9afd8
+EOF
+  exec 9>&-
+}
+
+# copy MODULE VERSION NAME: sources of a module in a folder that may be changed.
+copy() {
+  local from
+  from=$(cd "$folder" && GOFLAGS=-mod=mod go mod download -json "$1@$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+  [ -d "$from" ] || fail "$1 $2 cannot be had"
+  rm -rf "${folder:?}/$3"
+  cp -r "$from" "$folder/$3"
+  chmod -R u+w "$folder/$3"
+}
+
+# change FILE SED: what has to match does.
+change() {
+  cp "$folder/$1" "$folder/before"
+  sed -i "$2" "$folder/$1"
+  ! cmp -s "$folder/$1" "$folder/before" || fail "$1 is not as expected"
+  rm "$folder/before"
+}
+
+# Three lines of the store are changed. It listens on every address of the machine: here on the one it is given. A reverse scan makes
+# its iterator before it says at which time it reads, so it shows what was committed later. And it stores the keys of a transaction
+# with each of its locks, which TiKV does only where they are needed (asynchronous commits).
+store_sources() {
+  copy github.com/ngaut/unistore "$store_version" unistore
+  change unistore/cmd/unistore-server/main.go 's/^\tlistenAddr := .*/\tlistenAddr := conf.Server.StoreAddr/'
+  copy github.com/pingcap/tidb "$tidb_version" tidb
+  change tidb/store/mockstore/unistore/tikv/dbreader/db_reader.go 's/^\titer := r.getReverseIter()$/\tr.txn.SetReadTS(startTS)\n&/'
+  change tidb/store/mockstore/unistore/tikv/server.go \
+    's/^func (svr \*Server) KvPrewrite(.*{$/&\n\tif !req.UseAsyncCommit {\n\t\treq.Secondaries = nil\n\t}/'
+}
+
+free_port() {
+  local port
+  while port=$((20000 + RANDOM % 12000)) && (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
+  echo "$port"
+}
+
+# health PORT: PD answers. No client of HTTP is needed for that.
+health() {
+  exec 8<>"/dev/tcp/127.0.0.1/$1" || return 1
+  printf 'GET /pd/api/v1/%s HTTP/1.0\r\n\r\n' "$2" >&8
+  cat <&8
+  exec 8>&-
+}
+
+# wait_for SECONDS COMMAND...: until it succeeds.
+wait_for() {
+  local left=$(($1 * 5))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    left=$((left - 1))
+    if [ $left = 0 ]; then return 1; fi
+    sleep 0.2
+  done
+}
+
+stores_up() { [ "$(health "$pd_port" stores | grep -c '"state_name": "Up"')" = "$1" ]; }
+
+# start STORES: PD and stores in $scratch; sets pd_port and processes.
+start() {
+  local memory=/dev/shm number port
+  [ -d $memory ] && [ -w $memory ] || memory=${TMPDIR:-/tmp}
+  scratch=$(mktemp -d "$memory/quarry-cluster.XXXXXX")
+  trap stop EXIT
+  trap 'exit 1' INT TERM
+  pd_port=$(free_port)
+  peer_port=$(free_port)
+  "$folder/pd-server" --name pd --data-dir "$scratch/pd" --client-urls "http://127.0.0.1:$pd_port" --peer-urls "http://127.0.0.1:$peer_port" \
+    --log-file "$scratch/pd.log" >"$scratch/pd.out" 2>&1 <&- &
+  processes+=($!)
+  wait_for 60 health "$pd_port" health || fail "PD does not answer: $(tail -n 3 "$scratch/pd.log" "$scratch/pd.out")"
+  for number in $(seq "$1"); do
+    start_store "$number" "$(free_port)" "$(free_port)"
+  done
+  wait_for 60 stores_up "$1" || fail "the stores do not come up: $(tail -n 3 "$scratch"/store*.log)"
+}
+
+# start_store NUMBER PORT STATUS_PORT
+start_store() {
+  mkdir -p "$scratch/store$1"
+  GOLANG_PROTOBUF_REGISTRATION_CONFLICT=ignore "$folder/unistore-server" --addr "127.0.0.1:$2" --status-addr "127.0.0.1:$3" \
+    --pd "127.0.0.1:$pd_port" --data-dir "$scratch/store$1" --log-file "$scratch/store$1.log" >"$scratch/store$1.out" 2>&1 <&- &
+  processes+=($!)
+}
+
+processes=()
+stop() {
+  if [ ${#processes[@]} -gt 0 ]; then
+    kill -9 "${processes[@]}" 2>/dev/null || true
+    wait "${processes[@]}" 2>/dev/null || true
+  fi
+  rm -rf "$scratch"
+}
+
+case $purpose in
+  build) build ;;
+  hold)
+    if [ ! -x "$folder/pd-server" ] || [ ! -x "$folder/unistore-server" ]; then
+      echo "there is no TiKV cluster for tests; \`scripts/cluster.sh build\` makes one"
+      exit 0
+    fi
+    start 1
+    echo "ready 127.0.0.1:$pd_port ${processes[*]}"
+    # Until whoever wants it is gone.
+    cat >/dev/null
+    ;;
+  serve)
+    quarry=${2:-}
+    [ -x "$quarry" ] || fail "give the path of quarry"
+    build
+    start 3
+    first=${PORT:-27017}
+    servers=127.0.0.1:$first,127.0.0.1:$((first + 1))
+    for port in "$first" "$((first + 1))"; do
+      "$quarry" serve --storageEngine tikv --tikvPd "127.0.0.1:$pd_port" --tikvStandby --tikvServers "$servers" --port "$port" >"$scratch/server-$port.log" 2>&1 <&- &
+      processes+=($!)
+      if [ "$port" = "$first" ]; then
+        wait_for 60 grep -q "listening on" "$scratch/server-$port.log" || fail "the server does not start: $(tail -n 3 "$scratch/server-$port.log")"
+      fi
+    done
+    say "PD is 127.0.0.1:$pd_port; logs are in $scratch"
+    say "a server is on port $first, another stands by on $((first + 1)): mongodb://$servers/?replicaSet=rs0; Ctrl-C ends all"
+    cat >/dev/null
+    ;;
+  *) fail "'$purpose' is not known; there are: build, hold, serve QUARRY" ;;
+esac

@@ -1,0 +1,265 @@
+"""Servers on a TiKV cluster, one at a time: what an operation costs in requests, a driver that goes on when the server is killed and
+another takes over, transfers of money meanwhile. Usage: tikv.py [SECONDS [KILL_EVERY_S]]. Needs the cluster of scripts/cluster.sh build, or
+QUARRY_TIKV_PD, and a server that was built with TiKV; says `skipped: ...` without."""
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from pymongo import MongoClient, ReturnDocument
+from pymongo.errors import PyMongoError
+
+from harness import LISTENING, SEED, Refused, Scratch, check, fail, say, verify_collection
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+ACCOUNTS = 20
+BALANCE = 100
+CLIENTS = 8
+# A lease is ten seconds, and a start takes a while on a busy machine.
+SELECTION_MS = 90_000
+
+
+class Cluster:
+    """PD and a store; they end when this process does."""
+
+    def __init__(self):
+        self.pd = os.environ.get("QUARRY_TIKV_PD")
+        if self.pd:
+            return
+        self.holder = subprocess.Popen([os.path.join(ROOT, "scripts", "cluster.sh"), "hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        line = self.holder.stdout.readline().strip()
+        if not line.startswith("ready "):
+            say(f"skipped: {line}")
+            sys.exit(0)
+        self.pd = line.split()[1]
+
+
+def free_ports(count):
+    taken = [socket.socket() for _ in range(count)]
+    for one in taken:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in taken]
+    for one in taken:
+        one.close()
+    return ports
+
+
+class Pair:
+    """Two servers that take turns."""
+
+    def __init__(self, scratch, cluster, prefix):
+        ports = free_ports(2)
+        self.addresses = [f"127.0.0.1:{port}" for port in ports]
+        common = ["--storageEngine", "tikv", "--tikvPd", cluster.pd, "--tikvPrefix", prefix, "--tikvServers", ",".join(self.addresses)]
+        self.servers = [scratch.server(f"{prefix}-{n}", *common, "--tikvStandby", "--port", port) for n, port in enumerate(ports)]
+        self.refused = scratch.server(f"{prefix}-refused", *common)
+
+    def client(self, **options):
+        options = {"replicaSet": "rs0", "serverSelectionTimeoutMS": SELECTION_MS, **options}
+        return MongoClient(f"mongodb://{','.join(self.addresses)}/", **options)
+
+    def serving(self):
+        """The one that serves, and the other; waits until there is one."""
+        began = time.monotonic()
+        while time.monotonic() - began < SELECTION_MS / 1000:
+            for one, other in (self.servers, self.servers[::-1]):
+                if one.alive() and LISTENING.search(one.output()):
+                    return one, other
+            time.sleep(0.02)
+        fail("nobody serves")
+
+    def replace(self):
+        """Kills the one that serves; when the other does, starts it again to stand by."""
+        one, other = self.serving()
+        began = time.monotonic()
+        one.kill()
+        now, _ = self.serving()
+        check(now is other, "the one that stood by has not taken over")
+        one.spawn()
+        return time.monotonic() - began
+
+
+def requests_of(client):
+    engine = client.admin.command("serverStatus")["quarry"]["engine"]
+    return {name.removeprefix("requests."): count for name, count in engine.items() if name.startswith("requests.")}
+
+
+def count_requests(client):
+    """Requests to stores by operation; the lease is renewed meanwhile, which makes a few more."""
+    rows = client.get_database("trips").rows
+    for field in ("a", "b", "c"):
+        rows.create_index(field)
+    rows.insert_many([{"_id": n, "a": n, "b": n, "c": n} for n in range(200)])
+    count = 100
+    operations = {
+        "read by _id": lambda n: rows.find_one({"_id": n}),
+        "insert with three indexes": lambda n: rows.insert_one({"_id": 1000 + n, "a": n, "b": n, "c": n}),
+        "update by _id": lambda n: rows.update_one({"_id": n}, {"$set": {"text": "new"}}),
+    }
+    time.sleep(1)
+    for name, operation in operations.items():
+        before = requests_of(client)
+        for n in range(count):
+            operation(n)
+        after = requests_of(client)
+        each = {kind: (after[kind] - before.get(kind, 0)) / count for kind in after}
+        each = {kind: value for kind, value in each.items() if value >= 0.05}
+        say(f"tikv: {name}: " + ", ".join(f"{kind} {value:.2f}" for kind, value in sorted(each.items())))
+        reads = sum(each.get(kind, 0) for kind in ("kv_get", "kv_batch_get", "kv_scan"))
+        commits = each.get("kv_prewrite", 0) + each.get("kv_commit", 0)
+        # What stands in ADR 0048, and the lease.
+        reads_max, commits_max = {"read by _id": (1.3, 0.3), "insert with three indexes": (2.3, 3.3), "update by _id": (1.5, 3.3)}[name]
+        check(reads <= reads_max, f"{name} reads {reads} times")
+        check(commits <= commits_max, f"{name} takes {commits} requests to commit")
+
+
+def failover(pair):
+    """A driver that knows both goes on; what was acknowledged is there."""
+    try:
+        pair.refused.start()
+        fail("a second server was let in")
+    except Refused as refusal:
+        line = refusal.output.strip().splitlines()[-1]
+        check("held by" in line and "--tikvStandby" in line, f"the refusal does not say what to do: {line}")
+    with pair.client() as client:
+        rows = client.get_database("failover").rows
+        rows.create_index("n", unique=True)
+        for round_number in range(2):
+            acknowledged, stop, errors = [], threading.Event(), []
+
+            def write(thread):
+                n = 0
+                try:
+                    while not stop.is_set():
+                        identity = f"{round_number}-{thread}-{n}"
+                        rows.insert_one({"_id": identity, "n": identity})
+                        acknowledged.append(identity)
+                        n += 1
+                except PyMongoError as e:
+                    errors.append(f"{type(e).__name__}: {e}")
+
+            threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
+            for thread in threads:
+                thread.start()
+            time.sleep(2)
+            before = len(acknowledged)
+            took = pair.replace()
+            time.sleep(2)
+            stop.set()
+            for thread in threads:
+                thread.join()
+            check(not errors, f"the application saw {errors}")
+            check(len(acknowledged) > before, "nothing was written after the other had taken over")
+            stored = {row["_id"] for row in rows.find({}, {"_id": 1})}
+            lost = set(acknowledged) - stored
+            check(not lost, f"{len(lost)} of {len(acknowledged)} acknowledged writes are lost: {sorted(lost)[:3]}")
+            say(f"tikv: killed in the middle of writes: the other serves after {took:.1f} s, {len(acknowledged)} acknowledged writes are there, no error seen")
+        verify_collection(rows)
+
+
+def transfer(client, choose, acknowledged):
+    """Moves money in a transaction that leaves a line; the driver tries it again."""
+    bank = client.get_database("bank")
+    source, target = choose.sample(range(ACCOUNTS), 2)
+    identity = f"{choose.random()}"
+    amount = choose.randrange(1, 10)
+
+    def body(session):
+        taken = bank.accounts.find_one_and_update(
+            {"_id": source, "balance": {"$gte": amount}}, {"$inc": {"balance": -amount}}, session=session, return_document=ReturnDocument.AFTER
+        )
+        if taken is not None:
+            bank.accounts.update_one({"_id": target}, {"$inc": {"balance": amount}}, session=session)
+            bank.ledger.insert_one({"_id": identity, "from": source, "to": target, "amount": amount}, session=session)
+        return taken is not None
+
+    with client.start_session() as session:
+        if session.with_transaction(body):
+            acknowledged.append(identity)
+
+
+def bank(pair, seconds, kill_every_s):
+    with pair.client() as client:
+        database = client.get_database("bank")
+        database.accounts.insert_many([{"_id": n, "balance": BALANCE} for n in range(ACCOUNTS)])
+        database.create_collection("ledger")
+        acknowledged, errors, wrong, stop = [], [], [], threading.Event()
+
+        def work(number):
+            choose = random.Random(SEED + number)
+            while not stop.is_set():
+                try:
+                    transfer(client, choose, acknowledged)
+                except PyMongoError as e:
+                    errors.append(f"{type(e).__name__}: {e}")
+                    return
+
+        def watch():
+            while not stop.is_set():
+                with client.start_session(snapshot=False) as session, session.start_transaction():
+                    try:
+                        total = sum(row["balance"] for row in database.accounts.find({}, session=session))
+                        if total != ACCOUNTS * BALANCE:
+                            wrong.append(total)
+                    except PyMongoError:
+                        pass  # It is killed in the middle of reads, too.
+                time.sleep(0.1)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(CLIENTS)]
+        for thread in [*threads, watcher := threading.Thread(target=watch)]:
+            thread.start()
+        began, took = time.monotonic(), []
+        while time.monotonic() - began < seconds:
+            time.sleep(kill_every_s)
+            took.append(pair.replace())
+        time.sleep(2)
+        stop.set()
+        for thread in [*threads, watcher]:
+            thread.join()
+        check(not errors, f"the application saw {errors}")
+        check(not wrong, f"a reader saw sums of {wrong[:5]}")
+        rows = list(database.accounts.find())
+        check(sum(row["balance"] for row in rows) == ACCOUNTS * BALANCE, "money was lost or made")
+        lines = {line["_id"]: line for line in database.ledger.find()}
+        lost = set(acknowledged) - lines.keys()
+        check(not lost, f"{len(lost)} acknowledged transfers are lost")
+        for row in rows:
+            moved = sum(line["amount"] * ((line["to"] == row["_id"]) - (line["from"] == row["_id"])) for line in lines.values())
+            check(row["balance"] == BALANCE + moved, f"account {row['_id']} has {row['balance']}, its lines say {BALANCE + moved}")
+        verify_collection(database.ledger)
+        say(
+            f"tikv: {len(acknowledged)} transfers by {CLIENTS} clients in {time.monotonic() - began:.0f} s, {len(took)} servers killed, the next one"
+            f" served after {max(took):.1f} s at most, the sum is conserved, no error seen"
+        )
+
+
+def main():
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
+    kill_every_s = float(sys.argv[2]) if len(sys.argv) > 2 else 15.0
+    with Scratch() as scratch:
+        cluster = Cluster()
+        pair = Pair(scratch, cluster, f"t{SEED}-{int(time.time())}")
+        try:
+            pair.servers[0].start()
+        except Refused as refusal:
+            if "--features tikv" in refusal.output:
+                say(f"skipped: {refusal.output.strip()}")
+                sys.exit(0)
+            raise
+        pair.servers[1].spawn()
+        with pair.client() as client:
+            count_requests(client)
+        failover(pair)
+        bank(pair, seconds, kill_every_s)
+        one, other = pair.serving()
+        status, _ = other.terminate()
+        check(status != 0, "one that stands by ends when it is told to, and says that it never served")
+        one.stop()
+
+
+if __name__ == "__main__":
+    main()
