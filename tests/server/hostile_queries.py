@@ -245,6 +245,9 @@ class Honest(threading.Thread):
 
     def run(self):
         for line in self.process.stdout:
+            # The last one may be cut off where the process was killed.
+            if not line.endswith("\n"):
+                break
             took, at = line.split()
             self.waits.append((float(took), float(at)))
 

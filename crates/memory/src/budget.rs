@@ -10,6 +10,34 @@ const STAGE_BYTES_MIN: usize = 4 << 20;
 /// After an operation that held this much it is looked whether freed memory should be returned to
 /// the system at once.
 const RECLAIM_BYTES_MIN: usize = 4 << 20;
+/// How much is charged between two looks at what is resident.
+const LOOK_BYTES: usize = 8 << 20;
+
+/// The memory of the process that is resident, whatever it is for. What is charged is not all of
+/// it: the allocator keeps freed memory for the next use, C libraries allocate without telling.
+pub trait Resident: Send + Sync {
+    /// Returns freed memory to the system if much is resident; whether it did.
+    fn trim(&self) -> bool;
+
+    /// What is to be done before operations hold still more.
+    fn pressure(&self) -> Pressure;
+}
+
+/// How near the resident memory is to what the process may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pressure {
+    /// There is room.
+    None,
+    /// There is, after freed memory was returned to the system.
+    Trimmed,
+    /// There is none although freed memory was returned.
+    Over {
+        /// Bytes resident.
+        resident: u64,
+        /// Bytes the process may use.
+        allowed: u64,
+    },
+}
 
 /// The operations' part of the process's memory. Shared by all connections.
 pub struct Budget {
@@ -19,7 +47,9 @@ pub struct Budget {
     most: AtomicUsize,
     refused: AtomicU64,
     reclaimed: AtomicU64,
-    reclaim: Option<Box<dyn Fn() -> bool + Send + Sync>>,
+    resident: Option<Box<dyn Resident>>,
+    /// Bytes charged since the last look at what is resident.
+    unseen: AtomicUsize,
     /// The budget this one is a part of.
     whole: Option<Arc<Budget>>,
 }
@@ -43,7 +73,7 @@ pub struct BudgetStats {
     pub used_bytes_max: usize,
     /// Operations and messages that were refused memory.
     pub refused: u64,
-    /// How often freed memory was returned to the system at the end of a large operation.
+    /// How often freed memory was returned to the system early.
     pub reclaimed: u64,
 }
 
@@ -57,7 +87,8 @@ impl Budget {
             most: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
             reclaimed: AtomicU64::new(0),
-            reclaim: None,
+            resident: None,
+            unseen: AtomicUsize::new(0),
             whole: None,
         }
     }
@@ -75,12 +106,11 @@ impl Budget {
         Budget::new(usize::MAX / 2, usize::MAX / 2)
     }
 
-    /// The same, which calls `f` when an operation that held much has ended: it returns freed
-    /// memory to the system if there is much of it, and says whether it did.
+    /// The same, which looks at the process's `resident` memory, too.
     #[must_use]
-    pub fn reclaiming(self, f: impl Fn() -> bool + Send + Sync + 'static) -> Budget {
+    pub fn watching(self, resident: impl Resident + 'static) -> Budget {
         Budget {
-            reclaim: Some(Box::new(f)),
+            resident: Some(Box::new(resident)),
             ..self
         }
     }
@@ -166,19 +196,45 @@ impl Budget {
         }
     }
 
-    /// To be called before `bytes` are made at once: memory freed by others shall not stay resident
-    /// beside them.
-    pub(crate) fn reclaim_for(&self, bytes: usize) {
-        if bytes >= RECLAIM_BYTES_MIN {
-            self.ended(bytes);
+    /// To be called when `bytes` more are charged, of them `at_once` that are not allocated yet.
+    /// Looks at what is resident when enough came together: memory freed by others shall not stay
+    /// beside what is allocated next.
+    ///
+    /// # Errors
+    /// 146 when the process is beyond its memory although everything freed was returned, and the
+    /// operations hold most of their part. When others hold so much, refusing would help nobody.
+    pub(crate) fn look(&self, bytes: usize, at_once: usize) -> Result<()> {
+        if let Some(whole) = &self.whole {
+            return whole.look(bytes, at_once);
         }
+        let Some(resident) = &self.resident else {
+            return Ok(());
+        };
+        self.ended(at_once);
+        if self.unseen.fetch_add(bytes, Relaxed) + bytes < LOOK_BYTES {
+            return Ok(());
+        }
+        self.unseen.store(0, Relaxed);
+        match resident.pressure() {
+            Pressure::None => return Ok(()),
+            Pressure::Trimmed => {}
+            Pressure::Over { resident, allowed } if self.used.load(Relaxed) > self.limit / 2 => {
+                return Err(refusal(format!(
+                    "the server is short of memory: {resident} bytes are resident, {allowed} are \
+                        allowed; try again later or start it with more --memory",
+                )));
+            }
+            Pressure::Over { .. } => {}
+        }
+        self.reclaimed.fetch_add(1, Relaxed);
+        Ok(())
     }
 
     /// To be called when an operation that held at most `most` bytes has freed them.
     pub(crate) fn ended(&self, most: usize) {
         if most >= RECLAIM_BYTES_MIN
-            && let Some(reclaim) = &self.reclaim
-            && reclaim()
+            && let Some(resident) = &self.resident
+            && resident.trim()
         {
             self.reclaimed.fetch_add(1, Relaxed);
         }
@@ -218,7 +274,11 @@ impl Charge {
     /// # Errors
     /// 146 ExceededMemoryLimit; then nothing has changed.
     pub fn try_set(&self, bytes: usize) -> Result<()> {
-        let allowed = self.budget.allows(0, bytes.saturating_sub(self.bytes()));
+        let more = bytes.saturating_sub(self.bytes());
+        let allowed = self
+            .budget
+            .allows(0, more)
+            .and_then(|()| self.budget.look(more, 0));
         match &allowed {
             Ok(()) => self.set(bytes),
             Err(_) => self.budget.count_refusal(),
@@ -269,6 +329,48 @@ mod tests {
         );
         drop(b);
         assert_eq!((budget.stats().used_bytes, budget.stats().refused), (0, 2));
+    }
+
+    /// A process that has this much resident and may use 1,000 bytes.
+    struct Has(Arc<AtomicU64>);
+
+    impl Resident for Has {
+        fn trim(&self) -> bool {
+            false
+        }
+
+        fn pressure(&self) -> Pressure {
+            match self.0.load(Relaxed) {
+                resident @ 1001.. => Pressure::Over {
+                    resident,
+                    allowed: 1000,
+                },
+                901..=1000 => Pressure::Trimmed,
+                _ => Pressure::None,
+            }
+        }
+    }
+
+    #[test]
+    fn beyond_the_memory_of_the_process_operations_that_hold_most_of_it_are_refused() {
+        let resident = Arc::new(AtomicU64::new(0));
+        let limit = 10 * LOOK_BYTES;
+        let budget = Arc::new(Budget::new(limit, limit).watching(Has(Arc::clone(&resident))));
+        let messages = Arc::new(Budget::part(&budget, limit));
+        let (a, b) = (budget.charge(), messages.charge());
+        resident.store(2000, Relaxed);
+        a.try_set(4 * LOOK_BYTES).expect("others hold it");
+        a.try_set(6 * LOOK_BYTES).unwrap();
+        let refused = b.try_set(LOOK_BYTES).unwrap_err();
+        assert_eq!((refused.code(), b.bytes()), (146, 0), "{refused:?}");
+        b.try_set(LOOK_BYTES / 4)
+            .expect("it is not looked for so little");
+        resident.store(950, Relaxed);
+        b.try_set(2 * LOOK_BYTES).unwrap();
+        assert_eq!(budget.stats().reclaimed, 3);
+        resident.store(10, Relaxed);
+        b.try_set(3 * LOOK_BYTES).unwrap();
+        assert_eq!((budget.stats().reclaimed, budget.stats().refused), (3, 1));
     }
 
     #[test]

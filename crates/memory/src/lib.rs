@@ -13,7 +13,7 @@
 mod budget;
 mod operation;
 
-pub use budget::{Budget, BudgetStats, Charge};
+pub use budget::{Budget, BudgetStats, Charge, Pressure, Resident};
 pub use heap::Counting;
 pub use operation::{Attached, Operation};
 

@@ -119,16 +119,17 @@ impl Operation {
         if SETTLED.get() == DETACHED {
             return Ok(());
         }
-        let grew = self.settle() > 0;
+        let grew = self.settle().max(0).unsigned_abs();
         // A decrease is never refused: it frees memory.
-        if !grew && more == 0 {
+        if grew == 0 && more == 0 {
             return Ok(());
         }
         let ahead = isize::try_from(more).unwrap_or(isize::MAX / 4);
         self.change(ahead);
         let allowed = self
             .budget
-            .allows(usize::try_from(self.held.load(Relaxed)).unwrap_or(0), 0);
+            .allows(usize::try_from(self.held.load(Relaxed)).unwrap_or(0), 0)
+            .and_then(|()| self.budget.look(grew + more, more));
         match &allowed {
             // The thread's count is taken as if they were allocated already.
             Ok(()) => SETTLED.set(SETTLED.get().wrapping_add(ahead)),
@@ -138,9 +139,6 @@ impl Operation {
                     self.budget.count_refusal();
                 }
             }
-        }
-        if allowed.is_ok() {
-            self.budget.reclaim_for(more);
         }
         allowed
     }

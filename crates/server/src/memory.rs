@@ -1,7 +1,7 @@
 //! The memory budget: how much this process may use, how it is divided, how freed memory returns to
 //! the system, and how sizes are written.
 
-use memory::Budget;
+use memory::{Budget, Pressure, Resident};
 use std::path::Path;
 use std::sync::Arc;
 use tikv_jemalloc_ctl::{Access, AsName};
@@ -77,10 +77,8 @@ impl Parts {
 
     /// The operations' part as a budget that keeps the process below `bytes`.
     pub fn budget(self, bytes: u64) -> Budget {
-        let most = bytes / 100 * RESIDENT_PERCENT_MAX;
         let len = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        Budget::new(len(self.operations), len(self.operation))
-            .reclaiming(move || resident_bytes() > most && reclaim())
+        Budget::new(len(self.operations), len(self.operation)).watching(Process { bytes })
     }
 
     /// The messages' part of `operations`.
@@ -94,10 +92,36 @@ impl Parts {
 
 /// Above this share of the budget freed memory is returned at the end of a large operation instead
 /// of a second later.
-const RESIDENT_PERCENT_MAX: u64 = 60;
+const TRIM_PERCENT: u64 = 60;
+/// Above this share it is returned while operations allocate more.
+const PRESSURE_PERCENT: u64 = 80;
 /// How long the allocator keeps freed memory for the next use. Its own default, ten seconds, lets a
 /// few large operations one after the other look like all of them together.
 const DECAY_MS: isize = 1000;
+
+/// This process, which may use so many bytes.
+struct Process {
+    bytes: u64,
+}
+
+impl Resident for Process {
+    fn trim(&self) -> bool {
+        resident_bytes() > self.bytes / 100 * TRIM_PERCENT && reclaim()
+    }
+
+    fn pressure(&self) -> Pressure {
+        if resident_bytes() <= self.bytes / 100 * PRESSURE_PERCENT || !reclaim() {
+            return Pressure::None;
+        }
+        match resident_bytes() {
+            resident if resident > self.bytes => Pressure::Over {
+                resident,
+                allowed: self.bytes,
+            },
+            _ => Pressure::Trimmed,
+        }
+    }
+}
 
 /// Resident memory of this process; 0 where the system does not tell.
 pub fn resident_bytes() -> u64 {
