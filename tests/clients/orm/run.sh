@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Object mappers against the real server binary, each by a script of its own. Usage: run.sh [mongoose]...
+# Object mappers against the real server binary, each by a script of its own. Usage: run.sh [mongoose|mikro-orm]...
 # QUARRY_BIN names the binary; without it the release build is taken. The mappers are pinned here, installed into the cache. The exit
 # status tells whether every one passed and the server ended well.
 set -euo pipefail
@@ -8,7 +8,7 @@ root=$(cd "$here/../../.." && pwd)
 . "$root/tests/clients/lib.sh"
 
 mappers=("$@")
-[ ${#mappers[@]} -gt 0 ] || mappers=(mongoose)
+[ ${#mappers[@]} -gt 0 ] || mappers=(mongoose mikro-orm)
 export PYTHONDONTWRITEBYTECODE=1
 
 # A change that a stream does not tell would be awaited for ever.
@@ -35,9 +35,10 @@ npm_packages() {
 
 
 orm_mongoose() { npm_packages mongoose && bounded "$NODE" "$here/mongoose/check.cjs" "$1"; }
+orm_mikro-orm() { npm_packages mikro-orm && bounded "$NODE" "$here/mikro-orm/check.cjs" "$1"; }
 
 for mapper in "${mappers[@]}"; do
-  declare -F "orm_$mapper" >/dev/null || fail "no mapper named '$mapper'; there are: mongoose"
+  declare -F "orm_$mapper" >/dev/null || fail "no mapper named '$mapper'; there are: mongoose mikro-orm"
 done
 start_server "$scratch/data"
 failed=()
