@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Object mappers against the real server binary, each by a script of its own. Usage: run.sh [mongoose|mikro-orm]...
+# Object mappers against the real server binary, each by a script of its own. Usage: run.sh [mongoose|mikro-orm|django]...
 # QUARRY_BIN names the binary; without it the release build is taken. The mappers are pinned here, installed into the cache. The exit
 # status tells whether every one passed and the server ended well.
 set -euo pipefail
@@ -8,7 +8,7 @@ root=$(cd "$here/../../.." && pwd)
 . "$root/tests/clients/lib.sh"
 
 mappers=("$@")
-[ ${#mappers[@]} -gt 0 ] || mappers=(mongoose mikro-orm)
+[ ${#mappers[@]} -gt 0 ] || mappers=(mongoose mikro-orm django)
 export PYTHONDONTWRITEBYTECODE=1
 
 # A change that a stream does not tell would be awaited for ever.
@@ -33,12 +33,17 @@ npm_packages() {
   export NODE_PATH=$INSTALLED/node_modules
 }
 
+install_django() { python3 -m venv venv && venv/bin/pip install -q --disable-pip-version-check -r "$here/django/requirements.txt"; }
 
 orm_mongoose() { npm_packages mongoose && bounded "$NODE" "$here/mongoose/check.cjs" "$1"; }
 orm_mikro-orm() { npm_packages mikro-orm && bounded "$NODE" "$here/mikro-orm/check.cjs" "$1"; }
+orm_django() {
+  install_once django "$here/django/requirements.txt" -- install_django
+  bounded "$INSTALLED/venv/bin/python" "$here/django/check.py" "$1"
+}
 
 for mapper in "${mappers[@]}"; do
-  declare -F "orm_$mapper" >/dev/null || fail "no mapper named '$mapper'; there are: mongoose mikro-orm"
+  declare -F "orm_$mapper" >/dev/null || fail "no mapper named '$mapper'; there are: mongoose mikro-orm django"
 done
 start_server "$scratch/data"
 failed=()
