@@ -61,7 +61,7 @@ clients-all: build ## the same, and the Go and Java drivers
 debezium: build ## Debezium's engine follows a collection through SIGTERM, kill -9 and a stop of its own (Java 17, Maven)
 	@tests/clients/debezium/run.sh
 
-orms: build ## Mongoose, MikroORM, Django: transactions, rollback, change events
+orms: build ## Mongoose, MikroORM, Django and Spring Data: transactions, rollback, change events (Java 17, Maven)
 	@tests/clients/orm/run.sh
 
 pymongo-suite: build ## pymongo's own tests against the release build (ARGS=--all for more of them)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Object mappers against the real server binary, each by a script of its own. Usage: run.sh [mongoose|mikro-orm|django]...
+# Object mappers against the real server binary, each by a script of its own. Usage: run.sh [mongoose|mikro-orm|django|spring]...
 # QUARRY_BIN names the binary; without it the release build is taken. The mappers are pinned here, installed into the cache. The exit
 # status tells whether every one passed and the server ended well.
 set -euo pipefail
@@ -8,7 +8,7 @@ root=$(cd "$here/../../.." && pwd)
 . "$root/tests/clients/lib.sh"
 
 mappers=("$@")
-[ ${#mappers[@]} -gt 0 ] || mappers=(mongoose mikro-orm django)
+[ ${#mappers[@]} -gt 0 ] || mappers=(mongoose mikro-orm django spring)
 export PYTHONDONTWRITEBYTECODE=1
 
 # A change that a stream does not tell would be awaited for ever.
@@ -34,6 +34,9 @@ npm_packages() {
 }
 
 install_django() { python3 -m venv venv && venv/bin/pip install -q --disable-pip-version-check -r "$here/django/requirements.txt"; }
+install_spring() {
+  mvn -q -B -f "$here/spring/pom.xml" -Dspring.target="$PWD/target" compile dependency:copy-dependencies -DoutputDirectory="$PWD/lib"
+}
 
 orm_mongoose() { npm_packages mongoose && bounded "$NODE" "$here/mongoose/check.cjs" "$1"; }
 orm_mikro-orm() { npm_packages mikro-orm && bounded "$NODE" "$here/mikro-orm/check.cjs" "$1"; }
@@ -41,9 +44,14 @@ orm_django() {
   install_once django "$here/django/requirements.txt" -- install_django
   bounded "$INSTALLED/venv/bin/python" "$here/django/check.py" "$1"
 }
+orm_spring() {
+  command -v mvn >/dev/null || fail "spring: no Maven"
+  install_once spring "$here/spring/pom.xml" "$here/spring/src/main/java/shop/Check.java" -- install_spring
+  bounded java -cp "$INSTALLED/target/classes:$INSTALLED/lib/*" shop.Check "$1"
+}
 
 for mapper in "${mappers[@]}"; do
-  declare -F "orm_$mapper" >/dev/null || fail "no mapper named '$mapper'; there are: mongoose mikro-orm django"
+  declare -F "orm_$mapper" >/dev/null || fail "no mapper named '$mapper'; there are: mongoose mikro-orm django spring"
 done
 start_server "$scratch/data"
 failed=()
