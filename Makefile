@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench cluster clean
+.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -57,6 +57,12 @@ clients: build ## smokes of pymongo, the Node.js driver and mongosh against the 
 
 clients-all: build ## the same, and the Go and Java drivers
 	@tests/clients/run.sh python node mongosh go java
+
+debezium: build ## Debezium's engine follows a collection through SIGTERM, kill -9 and a stop of its own (Java 17, Maven)
+	@tests/clients/debezium/run.sh
+
+orms: build ## Mongoose, MikroORM, Django and Spring Data: transactions, rollback, change events (Java 17, Maven)
+	@tests/clients/orm/run.sh
 
 pymongo-suite: build ## pymongo's own tests against the release build (ARGS=--all for more of them)
 	@tests/clients/pymongo-suite/run.sh $(ARGS)

@@ -1,0 +1,1 @@
+"""The application that check.py installs: its models, and nothing else."""
