@@ -66,7 +66,7 @@ fn answer(cx: &mut Ctx<'_, '_>, legacy: bool) -> Result<Outcome> {
     }
     remember_client(cx)?;
     let mechanisms = mechanisms(cx)?;
-    let speculated = speculate(cx)?;
+    let speculated = speculate(cx, mechanisms.as_deref())?;
     if cx.args.bool("helloOk", false) {
         cx.conn.hello_ok = true;
     }
@@ -207,23 +207,29 @@ fn mechanisms(cx: &Ctx<'_, '_>) -> Result<Option<Vec<&'static str>>> {
 }
 
 /// Begins to log a user in within the greeting, which saves a round trip. What fails here is left
-/// out of the reply; the client then begins by itself.
-fn speculate(cx: &mut Ctx<'_, '_>) -> Result<Option<DocBuf>> {
+/// out of the reply; the client then begins by itself. `told` are the mechanisms that the same
+/// reply names.
+fn speculate(cx: &mut Ctx<'_, '_>, told: Option<&[&'static str]>) -> Result<Option<DocBuf>> {
     let Some(asked) = cx.args.doc("speculativeAuthenticate") else {
         return Ok(None);
     };
-    let db = asked.field("db").as_str().unwrap_or(cx.db);
+    // Certificates are of users of `$external`, and drivers do not name it here.
+    let by_certificate = asked.contains("authenticate");
+    let otherwise = if by_certificate { "$external" } else { cx.db };
+    let db = asked.field("db").as_str().unwrap_or(otherwise);
     let access = &cx.service.access;
     let name = asked.field("mechanism").as_str().unwrap_or("");
+    // A driver that is left to choose begins by SCRAM-SHA-256 before it knows what the user has. It
+    // goes on with any answer, and begins anew by another mechanism only where there is none.
+    if told.is_some_and(|told| !told.contains(&name)) {
+        return Ok(None);
+    }
     let on = cx
         .service
         .state
         .parameters
         .strings("authenticationMechanisms");
-    if asked.contains("authenticate")
-        && name == "MONGODB-X509"
-        && db == "$external"
-        && on.iter().any(|m| m == name)
+    if by_certificate && name == "MONGODB-X509" && db == "$external" && on.iter().any(|m| m == name)
     {
         let claimed = asked.field("user").as_str();
         let entered = x509(access, &mut cx.conn.identity, claimed);

@@ -78,15 +78,17 @@ fn merge(cx: &Ctx<'_, '_>, from: &str, field: &str) -> Result<()> {
     }
     given.retain(|d| wanted(d.doc()));
     let mut ids = BTreeSet::new();
+    let drop = cx.args.bool("drop", false);
     for doc in &given {
         check(field, doc.doc())?;
         let id = doc.doc().field("_id").as_str().unwrap_or("").to_owned();
-        if !kept.change(store, &id, &mut |_| Ok(Some(doc.clone())))? {
+        // Without `drop` who is there stays as it is: mongorestore only inserts.
+        if !drop || !kept.change(store, &id, &mut |_| Ok(Some(doc.clone())))? {
             kept.add(store, doc.doc())?;
         }
         ids.insert(id);
     }
-    if cx.args.bool("drop", false) {
+    if drop {
         for doc in kept.all(store)?.iter().filter(|d| wanted(d.doc())) {
             let id = doc.doc().field("_id").as_str().unwrap_or("");
             if !ids.contains(id) {

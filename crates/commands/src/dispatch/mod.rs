@@ -505,11 +505,10 @@ impl Dispatcher {
         if !self.service.state.failpoints.armed() {
             return Ok(None);
         }
-        let collection = request.body.first().and_then(|(_, v)| v.as_str());
         self.service
             .state
             .failpoints
-            .at(&conn.info, command, generic, collection)
+            .at(&conn.info, command, generic, request.body)
     }
 
     /// Checks a command's arguments.

@@ -196,7 +196,7 @@ impl FailPoints {
         conn: &ConnectionInfo,
         command: &Spec,
         generic: &Generic<'_>,
-        ns: Option<&str>,
+        body: Doc<'_>,
     ) -> Result<Option<Failure>> {
         if generic.max_time_ms > 0 && !command.is(flag::WAITS_FOR_DATA) {
             self.time_out()?;
@@ -215,7 +215,7 @@ impl FailPoints {
             return Ok(None);
         };
         let data = point.data.clone();
-        if !concerns(data.doc(), conn, command, generic.db, ns) || !point.hit() {
+        if !concerns(data.doc(), conn, command, generic.db, body) || !point.hit() {
             return Ok(None);
         }
         Ok(Some(failure(data.doc())))
@@ -272,13 +272,7 @@ fn parse_mode(mode: Value<'_>) -> Result<Option<Mode>> {
     }
 }
 
-fn concerns(
-    data: Doc<'_>,
-    conn: &ConnectionInfo,
-    command: &Spec,
-    db: &str,
-    ns: Option<&str>,
-) -> bool {
+fn concerns(data: Doc<'_>, conn: &ConnectionInfo, command: &Spec, db: &str, body: Doc<'_>) -> bool {
     if command.is(flag::NEVER_FAILS) {
         return false;
     }
@@ -293,12 +287,15 @@ fn concerns(
             return true;
         };
         let client = conn.client.lock();
-        let name = client
-            .as_ref()
-            .and_then(|c| c.doc().field("application").as_doc())
+        // The first greeting of a connection tells who the client is, and is not taken in yet.
+        let told = client.as_ref().map(|c| c.doc());
+        let told = told.or_else(|| body.field("client").as_doc());
+        let name = told
+            .and_then(|c| c.field("application").as_doc())
             .and_then(|a| a.field("name").as_str());
         name == Some(wanted)
     };
+    let ns = body.first().and_then(|(_, v)| v.as_str());
     let namespace = || {
         data.field("namespace")
             .as_str()

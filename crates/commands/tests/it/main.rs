@@ -17,6 +17,7 @@ mod explain;
 mod find_options;
 mod geo;
 mod golden;
+mod greeting;
 mod index_filters;
 mod interrupts;
 mod member;

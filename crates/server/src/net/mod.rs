@@ -34,5 +34,5 @@ mod watermark;
 pub use handler::{Class, ConnHandle, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
 pub use server::{Config, Server};
 pub use stats::NetStats;
-pub use tls::{Tls, TlsMode};
+pub use tls::{Tls, TlsConfig, TlsMode};
 pub use watermark::Watermark;

@@ -8,6 +8,8 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use rustls::pki_types::UnixTime;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{ServerConfig, ServerConnection};
 
 /// Bytes sealed at a time, so that a large reply is not held twice.
@@ -24,18 +26,27 @@ pub enum TlsMode {
     Required,
 }
 
+/// What a connection begins with.
+#[derive(Clone, Debug)]
+pub struct TlsConfig {
+    /// Of the library.
+    pub library: Arc<ServerConfig>,
+    /// Where the library takes any certificate of a client: who says whether it proves anything.
+    pub proof: Option<Arc<dyn ClientCertVerifier>>,
+}
+
 /// TLS as connections begin it. The configuration may be replaced; connections that are open keep
 /// theirs.
 #[derive(Debug)]
 pub struct Tls {
     /// Which connections.
     pub mode: TlsMode,
-    config: RwLock<Arc<ServerConfig>>,
+    config: RwLock<TlsConfig>,
 }
 
 impl Tls {
     /// With this configuration.
-    pub fn new(mode: TlsMode, config: Arc<ServerConfig>) -> Tls {
+    pub fn new(mode: TlsMode, config: TlsConfig) -> Tls {
         Tls {
             mode,
             config: RwLock::new(config),
@@ -43,14 +54,15 @@ impl Tls {
     }
 
     /// Has connections that begin from now on use another configuration.
-    pub fn replace(&self, config: Arc<ServerConfig>) {
+    pub fn replace(&self, config: TlsConfig) {
         *self.config.write() = config;
     }
 
     fn begin(&self) -> Option<Box<Session>> {
-        let connection = ServerConnection::new(Arc::clone(&self.config.read())).ok()?;
+        let TlsConfig { library, proof } = self.config.read().clone();
         Some(Box::new(Session {
-            connection,
+            connection: ServerConnection::new(library).ok()?,
+            proof,
             told: false,
         }))
     }
@@ -69,6 +81,7 @@ pub(super) enum Channel {
 /// One TLS connection.
 pub(super) struct Session {
     connection: ServerConnection,
+    proof: Option<Arc<dyn ClientCertVerifier>>,
     /// The handler was told that the handshake is over.
     told: bool,
 }
@@ -145,14 +158,22 @@ impl Session {
         }
     }
 
-    /// Whether the handshake has just ended: the certificate of the client, if it showed one. Once.
+    /// Whether the handshake has just ended: the certificate of the client, if it showed one that
+    /// proves who it is. Once.
     pub(super) fn entered(&mut self) -> Option<Option<Vec<u8>>> {
         if self.told || self.connection.is_handshaking() {
             return None;
         }
         self.told = true;
         let shown = self.connection.peer_certificates();
-        Some(shown.and_then(|c| Some(c.first()?.to_vec())))
+        Some(shown.and_then(|all| {
+            let (own, between) = all.split_first()?;
+            if let Some(proof) = &self.proof {
+                let now = UnixTime::now();
+                proof.verify_client_cert(own, between, now).ok()?;
+            }
+            Some(own.to_vec())
+        }))
     }
 
     /// Appends the records that want to leave.

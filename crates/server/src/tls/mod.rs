@@ -17,6 +17,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme};
 
+use crate::net::TlsConfig;
+
 pub use subject::subject;
 
 /// The files and switches.
@@ -30,7 +32,7 @@ pub struct TlsFiles {
     pub crl: Option<PathBuf>,
     /// A client need not show a certificate (`--tlsAllowConnectionsWithoutCertificates`).
     pub allow_without: bool,
-    /// Any certificate of a client does (`--tlsAllowInvalidCertificates`).
+    /// Any certificate of a client does (`--tlsAllowInvalidCertificates`), but for logging in.
     pub allow_invalid: bool,
 }
 
@@ -49,7 +51,7 @@ impl TlsFiles {
     ///
     /// # Errors
     /// One line that names the file.
-    pub fn load(&self) -> Result<Arc<ServerConfig>, String> {
+    pub fn load(&self) -> Result<TlsConfig, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let chain: Vec<CertificateDer<'static>> = items(&self.certificate_key, "certificate")?;
         let keys: Vec<PrivateKeyDer<'static>> = items(&self.certificate_key, "private key")?;
@@ -60,14 +62,21 @@ impl TlsFiles {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|e| format!("TLS cannot be used: {e}"))?;
-        let builder = match self.verifier(&provider)? {
-            Some(verifier) => builder.with_client_cert_verifier(verifier),
+        let strict = self.verifier(&provider)?;
+        let builder = match &strict {
+            Some(strict) if self.allow_invalid => {
+                builder.with_client_cert_verifier(Arc::new(Lenient(Arc::clone(strict))))
+            }
+            Some(strict) => builder.with_client_cert_verifier(Arc::clone(strict)),
             None => builder.with_no_client_auth(),
         };
         let config = builder
             .with_single_cert(chain, key)
             .map_err(|e| format!("the certificate and key in {shown} cannot be used: {e}"))?;
-        Ok(Arc::new(config))
+        Ok(TlsConfig {
+            library: Arc::new(config),
+            proof: strict.filter(|_| self.allow_invalid),
+        })
     }
 
     /// Who looks at the certificates of clients; nobody asks for them without a CA.
@@ -97,14 +106,12 @@ impl TlsFiles {
         let strict = builder
             .build()
             .map_err(|e| format!("the certificates in {} cannot be used: {e}", ca.display()))?;
-        Ok(Some(match self.allow_invalid {
-            true => Arc::new(Lenient(strict)),
-            false => strict,
-        }))
+        Ok(Some(strict))
     }
 }
 
-/// Takes any certificate whose owner has its key.
+/// Takes any certificate whose owner has its key. Such a certificate opens a connection, and logs
+/// nobody in ([`TlsConfig::proof`]): anybody can make one with the name of any user.
 #[derive(Debug)]
 struct Lenient(Arc<dyn ClientCertVerifier>);
 

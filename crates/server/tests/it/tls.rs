@@ -167,6 +167,33 @@ fn a_certificate_logs_its_subject_in() {
     let entered = ask(&mut client, "$external", login());
     assert_eq!(entered.doc().field("user").as_str(), Some(SUBJECT));
     assert!(is_ok(&ask(&mut client, "d", doc! { "find": "c" })));
+    // Within the greeting, which names no database.
+    let mut client = Client::over(sealed(&server, true));
+    let hello = doc! { "hello": 1i32, "speculativeAuthenticate": {
+    "authenticate": 1i32, "mechanism": "MONGODB-X509" } };
+    let greeted = ask(&mut client, "admin", hello);
+    let begun = greeted.doc().field("speculativeAuthenticate").as_doc();
+    assert_eq!(begun.unwrap().field("user").as_str(), Some(SUBJECT));
+    assert!(is_ok(&ask(&mut client, "d", doc! { "find": "c" })));
+    server.stop();
+}
+
+#[test]
+fn a_certificate_that_is_let_in_although_it_is_invalid_logs_nobody_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut all = options("requireTLS");
+    // No authority that the server knows has signed the client's certificate.
+    let other = file("server.pem").display().to_string();
+    let ca = all.iter_mut().find(|o| o.ends_with("ca.pem")).unwrap();
+    *ca = other;
+    all.extend(["--auth", "--tlsAllowInvalidCertificates"].map(str::to_owned));
+    let server = serve(dir.path(), &all);
+    let mut client = Client::over(sealed(&server, true));
+    let external = doc! { "createUser": SUBJECT, "roles": [ { "role": "root", "db": "admin" } ] };
+    assert!(is_ok(&ask(&mut client, "$external", external)));
+    let login = doc! { "authenticate": 1i32, "mechanism": "MONGODB-X509" };
+    assert!(!is_ok(&ask(&mut client, "$external", login)));
+    assert!(!is_ok(&ask(&mut client, "d", doc! { "find": "c" })));
     server.stop();
 }
 
