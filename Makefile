@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench cluster clean
+.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all logins pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -57,6 +57,9 @@ clients: build ## smokes of pymongo, the Node.js driver and mongosh against the 
 
 clients-all: build ## the same, and the Go and Java drivers
 	@tests/clients/run.sh python node mongosh go java
+
+logins: build ## the same clients log in over TLS, by SCRAM and by certificate (ARGS="python go" for some of them)
+	@tests/clients/logins/run.sh $(ARGS)
 
 pymongo-suite: build ## pymongo's own tests against the release build (ARGS=--all for more of them)
 	@tests/clients/pymongo-suite/run.sh $(ARGS)
