@@ -64,7 +64,7 @@ logins: build ## the same clients log in over TLS, by SCRAM and by certificate (
 dump-users: build ## mongodump and mongorestore carry users and roles to another server (builds the tools by Go, once)
 	@tests/clients/logins/dump.sh
 
-pymongo-suite: build ## pymongo's own tests against the release build (ARGS=--all for more of them)
+pymongo-suite: build ## pymongo's own tests against the release build (ARGS=--all for more of them, --auth for those about logging in)
 	@tests/clients/pymongo-suite/run.sh $(ARGS)
 
 server-tests: build ## kill -9, SIGTERM, bad starts, a full disk, hostile frames, many collections against the release build
