@@ -21,8 +21,9 @@ login_mongosh() {
   local certificate=()
   [ "$2" != strict ] || certificate=(--tlsCertificateKeyFile "$4/stranger.pem")
   HOME="$scratch/home" CASES=$1 PART=$2 ADDRESS=$3 FOLDER=$4 "$NODE" "$NODE_MODULES/mongosh/bin/mongosh.js" --quiet --norc \
-    "mongodb://$3/?directConnection=true&maxPoolSize=1" --tls --tlsCAFile "$4/both-ca.pem" "${certificate[@]}" --username root --password pass-root \
-    --authenticationDatabase admin --authenticationMechanism SCRAM-SHA-256 --file "$here/node/logins.js"
+    "mongodb://$3/?directConnection=true&maxPoolSize=1" --tls --tlsCAFile "$4/both-ca.pem" "${certificate[@]}" \
+    --username root --password pass-root --authenticationDatabase admin --authenticationMechanism SCRAM-SHA-256 \
+    --file "$here/node/logins.js"
 }
 login_go() { "$scratch/logins-go" "$@"; }
 login_java() {
@@ -40,7 +41,8 @@ prepare_go() {
 prepare_java() {
   command -v mvn >/dev/null || fail "java: no Maven"
   # Once with the network, and from then on without: what Maven says about that is no answer of the server.
-  (cd "$here/java" && mvn -q -B -Dlogins.target="$cache/clients/java-logins" compile exec:java -Dexec.args=--version >/dev/null)
+  (cd "$here/java" && mvn -q -B -Dlogins.target="$cache/clients/java-logins" compile exec:java -Dexec.args=--version) \
+    >"$scratch/maven.log" 2>&1 || { cat "$scratch/maven.log" >&2; fail "java: Maven failed"; }
 }
 
 # part CLIENT PART: every step must have run, and none (with --inverted: every one) have come out wrong.
@@ -88,6 +90,9 @@ fi
 failed=()
 serve --tlsAllowConnectionsWithoutCertificates
 "$PYTHON" "$here/python/users.py" "$ADDRESS" "$certificates"
+"$PYTHON" "$here/python/monitor.py" "$ADDRESS" "$certificates" >"$scratch/monitor.log" 2>&1 \
+  || { cat "$scratch/monitor.log" >&2; failed+=(monitor); }
+echo "logins: $(tail -n 1 "$scratch/monitor.log")"
 for client in "${clients[@]}"; do
   seen=$(wc -l <"$scratch/server.log")
   part "$client" required || failed+=("$client: required")
@@ -104,8 +109,13 @@ for client in "${clients[@]}"; do
   part "$client" strict || failed+=("$client: strict")
 done
 stop_server
+serve --tlsAllowConnectionsWithoutCertificates --tlsAllowInvalidCertificates
+for client in "${clients[@]}"; do
+  part "$client" lenient || failed+=("$client: lenient")
+done
+stop_server
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'logins: FAILED: %s\n' "${failed[@]}" >&2
   exit 1
 fi
-echo "logins: ${#clients[@]} of ${#clients[@]} clients passed${inverted:+ (inverted)}, the server ended with status 0 twice"
+echo "logins: ${#clients[@]} of ${#clients[@]} clients passed${inverted:+ (inverted)}, the server ended with status 0 three times"

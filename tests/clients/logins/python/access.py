@@ -1,9 +1,10 @@
-"""Users and roles for dump.sh: access.py more|first|surplus|one HOST:PORT FOLDER | list HOST:PORT FOLDER FILE | same HOST:PORT FOLDER A B [BEFORE]
+"""Users and roles for dump.sh. Usage: access.py WHAT HOST:PORT FOLDER [FILE...]
 
 `more` makes roles, and users with restrictions and data of their own, beside those of users.py. `first` makes the users by which a new
-server is restored. `list` writes all users with their credentials and all roles with their privileges to a file; `same` compares two
-such files; with a third one, the users of `first` must be as they are there: without --drop a restore changes nobody. `surplus` makes a user and a role that a restore with --drop must
-remove. `one` checks that only users and roles of the database `logins` have come.
+server is restored. `list FILE` writes all users with their credentials and all roles with their privileges. `same A B [BEFORE]`
+compares two such files; with a third one, the users of `first` must be as they are there: without --drop a restore changes nobody.
+`surplus` makes a user and a role that a restore with --drop must remove. `one` checks that only users and roles of the database
+`logins` have come.
 """
 import sys
 from pathlib import Path
