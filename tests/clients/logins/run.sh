@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Official clients log in over TLS, by SCRAM and by certificate. Usage: run.sh [--inverted] [python|node|mongosh|go|java]...
 # QUARRY_BIN names the binary; without it the release build is taken. cases.json says what each client does and what must come
-# of it; the exit status tells whether all of it did. With --inverted every expectation is replaced by another one, and the run
-# passes when every single step of every client says that it came out otherwise: so each of these checks can fail.
+# of it; the exit status tells whether all of it did. With --inverted every expectation is replaced by one that nothing meets, and the
+# run passes when every single step of every client says that it came out otherwise: so each of these checks can fail.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
