@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench cluster clean
+.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all logins dump-users debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -64,7 +64,13 @@ debezium: build ## Debezium's engine follows a collection through SIGTERM, kill 
 orms: build ## Mongoose, MikroORM, Django and Spring Data: transactions, rollback, change events (Java 17, Maven)
 	@tests/clients/orm/run.sh
 
-pymongo-suite: build ## pymongo's own tests against the release build (ARGS=--all for more of them)
+logins: build ## the same clients log in over TLS, by SCRAM and by certificate (ARGS="python go" for some of them)
+	@tests/clients/logins/run.sh $(ARGS)
+
+dump-users: build ## mongodump and mongorestore carry users and roles to another server (builds the tools by Go, once)
+	@tests/clients/logins/dump.sh
+
+pymongo-suite: build ## pymongo's own tests against the release build (ARGS=--all for more of them, --auth for those about logging in)
 	@tests/clients/pymongo-suite/run.sh $(ARGS)
 
 server-tests: build ## kill -9, SIGTERM, bad starts, a full disk, hostile frames, many collections against the release build

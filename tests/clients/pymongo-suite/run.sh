@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# pymongo's own tests against the real server binary. Usage: run.sh [--all] [--write]
+# pymongo's own tests against the real server binary. Usage: run.sh [--all | --auth] [--write] [--list]
+# --auth runs those about logging in, against a server with --auth, and those and the ones about TLS against one with certificates.
 # QUARRY_BIN names the binary; without it the release build is taken. The source distribution is pinned by its digest and kept
 # in the cache, never in the checkout.
 set -euo pipefail
@@ -19,8 +20,23 @@ install_suite() {
 
 command -v python3 >/dev/null || fail "no python3"
 install_once pymongo-suite "$here/requirements.txt" "$here/sdist.sha256" "$here/run.sh" -- install_suite
-start_server "$scratch/data" --setParameter enableTestCommands=1
 status=0
-"$INSTALLED/venv/bin/python" "$here/suite.py" "$INSTALLED/source" "$ADDRESS" "$@" || status=$?
-stop_server
+suite() {
+  "$INSTALLED/venv/bin/python" "$here/suite.py" "$INSTALLED/source" "$ADDRESS" "$@" || status=$?
+  stop_server
+}
+case " $* " in
+  *" --auth "*)
+    certificates=$INSTALLED/source/test/certificates
+    start_server "$scratch/auth" --auth --setParameter enableTestCommands=1
+    suite "$@"
+    start_server "$scratch/tls" --auth --setParameter enableTestCommands=1 --tlsMode requireTLS \
+      --tlsCertificateKeyFile "$certificates/server.pem" --tlsCAFile "$certificates/ca.pem" --tlsAllowConnectionsWithoutCertificates
+    suite "${@/--auth/--tls}"
+    ;;
+  *)
+    start_server "$scratch/data" --setParameter enableTestCommands=1
+    suite "$@"
+    ;;
+esac
 exit "$status"
