@@ -1,9 +1,11 @@
-//! Logging in that begins within the greeting: what drivers do when they are left to choose.
+//! What official clients do around logging in: they begin within the greeting, choose a mechanism by
+//! what it tells, and carry users from one server to another.
 
 use crate::access::{ELSEWHERE, run, with_root};
-use crate::behaviour::send;
+use crate::behaviour::{send, serve, store};
 use auth::scram::{Client, Mechanism};
-use model::{Binary, doc};
+use commands::Config;
+use model::{Binary, Value, doc};
 
 #[test]
 fn it_does_not_begin_by_a_mechanism_that_the_user_lacks() {
@@ -25,4 +27,54 @@ fn it_does_not_begin_by_a_mechanism_that_the_user_lacks() {
         let begun = reply.doc().contains("speculativeAuthenticate");
         assert_eq!(begun, m.name() == "SCRAM-SHA-1", "{}", m.name());
     }
+}
+
+#[test]
+fn a_fail_point_by_the_name_of_the_application_hits_the_greeting_that_tells_it() {
+    let s = serve(Config::default(), store());
+    let parameters = &s.service().state.parameters;
+    parameters
+        .set_at_startup("enableTestCommands", Value::Boolean(true))
+        .unwrap();
+    let mut c = s.connect(ELSEWHERE);
+    let point = doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data":
+    { "failCommands": ["hello"], "errorCode": 91i32, "appName": "it" } };
+    assert_eq!(run(&s, &mut c, "admin", point), 0);
+    for (name, fails) in [("it", 91), ("other", 0)] {
+        let mut c = s.connect(ELSEWHERE);
+        let hello = doc! { "hello": 1i32, "client": { "application": { "name": name },
+        "driver": { "name": "d", "version": "1" },
+        "os": { "type": "Linux" } } };
+        assert_eq!(run(&s, &mut c, "admin", hello), fails, "{name}");
+    }
+}
+
+#[test]
+fn a_restore_without_drop_leaves_the_users_that_are_there() {
+    let (s, mut root) = with_root();
+    let make = |name: &str| doc! { "createUser": name, "pwd": "pw", "roles": ["root"] };
+    assert_eq!(run(&s, &mut root, "admin", make("kept")), 0);
+    // As the tool brings them: both with other roles than the server's.
+    let temp = doc! { "insert": "temp", "documents": [
+        { "_id": "admin.kept", "user": "kept", "db": "admin", "credentials": {}, "roles": [] },
+        { "_id": "admin.new", "user": "new", "db": "admin", "credentials": {}, "roles": [] }
+    ] };
+    assert_eq!(run(&s, &mut root, "admin", temp), 0);
+    let mut roles_after = |drop: bool| {
+        let merge = doc! { "_mergeAuthzCollections": 1i32, "db": "", "drop": drop,
+        "tempUsersCollection": "admin.temp" };
+        assert_eq!(run(&s, &mut root, "admin", merge), 0);
+        let asked = doc! { "usersInfo": ["kept", "new"] };
+        let told = send(&s, &mut root, "admin", asked.doc());
+        let users = told.doc().field("users").as_array().unwrap();
+        users
+            .iter()
+            .map(|u| {
+                let roles = u.as_doc().unwrap().field("roles").as_array().unwrap();
+                roles.iter().count()
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(roles_after(false), [1, 0]);
+    assert_eq!(roles_after(true), [0, 0]);
 }
