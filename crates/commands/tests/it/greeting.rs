@@ -34,7 +34,7 @@ fn a_fail_point_by_the_name_of_the_application_hits_the_greeting_that_tells_it()
     let s = serve(Config::default(), store());
     let parameters = &s.service().state.parameters;
     parameters
-        .set_at_startup("enableTestCommands", Value::Boolean(true))
+        .set_at_startup("enableTestCommands", Value::Bool(true))
         .unwrap();
     let mut c = s.connect(ELSEWHERE);
     let point = doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data":
