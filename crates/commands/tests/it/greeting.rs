@@ -57,7 +57,9 @@ fn a_restore_without_drop_leaves_the_users_that_are_there() {
     // As the tool brings them: both with other roles than the server's.
     let temp = doc! { "insert": "temp", "documents": [
         { "_id": "admin.kept", "user": "kept", "db": "admin", "credentials": {}, "roles": [] },
-        { "_id": "admin.new", "user": "new", "db": "admin", "credentials": {}, "roles": [] }
+        { "_id": "admin.new", "user": "new", "db": "admin", "credentials": {}, "roles": [] },
+        { "_id": "admin.root", "user": "root", "db": "admin", "credentials": {}, "roles": [
+            { "role": "root", "db": "admin" }] }
     ] };
     assert_eq!(run(&s, &mut root, "admin", temp), 0);
     let mut roles_after = |drop: bool| {
@@ -66,7 +68,8 @@ fn a_restore_without_drop_leaves_the_users_that_are_there() {
         assert_eq!(run(&s, &mut root, "admin", merge), 0);
         let asked = doc! { "usersInfo": ["kept", "new"] };
         let told = send(&s, &mut root, "admin", asked.doc());
-        let users = told.doc().field("users").as_array().unwrap();
+        let users = told.doc().field("users").as_array();
+        let users = users.unwrap_or_else(|| panic!("{:?}", told.doc()));
         users
             .iter()
             .map(|u| {
