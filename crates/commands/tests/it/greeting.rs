@@ -52,22 +52,20 @@ fn a_fail_point_by_the_name_of_the_application_hits_the_greeting_that_tells_it()
 #[test]
 fn a_restore_without_drop_leaves_the_users_that_are_there() {
     let (s, mut root) = with_root();
-    let make = |name: &str| doc! { "createUser": name, "pwd": "pw", "roles": ["root"] };
-    assert_eq!(run(&s, &mut root, "admin", make("kept")), 0);
+    let kept = doc! { "createUser": "kept", "pwd": "pw", "roles": ["read"] };
+    assert_eq!(run(&s, &mut root, "d", kept), 0);
     // As the tool brings them: both with other roles than the server's.
     let temp = doc! { "insert": "temp", "documents": [
-        { "_id": "admin.kept", "user": "kept", "db": "admin", "credentials": {}, "roles": [] },
-        { "_id": "admin.new", "user": "new", "db": "admin", "credentials": {}, "roles": [] },
-        { "_id": "admin.root", "user": "root", "db": "admin", "credentials": {}, "roles": [
-            { "role": "root", "db": "admin" }] }
+        { "_id": "d.kept", "user": "kept", "db": "d", "credentials": {}, "roles": [] },
+        { "_id": "d.new", "user": "new", "db": "d", "credentials": {}, "roles": [] }
     ] };
     assert_eq!(run(&s, &mut root, "admin", temp), 0);
     let mut roles_after = |drop: bool| {
-        let merge = doc! { "_mergeAuthzCollections": 1i32, "db": "", "drop": drop,
+        let merge = doc! { "_mergeAuthzCollections": 1i32, "db": "d", "drop": drop,
         "tempUsersCollection": "admin.temp" };
         assert_eq!(run(&s, &mut root, "admin", merge), 0);
         let asked = doc! { "usersInfo": ["kept", "new"] };
-        let told = send(&s, &mut root, "admin", asked.doc());
+        let told = send(&s, &mut root, "d", asked.doc());
         let users = told.doc().field("users").as_array();
         let users = users.unwrap_or_else(|| panic!("{:?}", told.doc()));
         users
