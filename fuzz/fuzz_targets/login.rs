@@ -1,6 +1,7 @@
-//! Everything before a login: any sequence of messages over TCP to a server that checks access, from
-//! a client that has not logged in. Nothing panics, no reply holds what is stored, nothing is
-//! changed, and the server answers others. `cargo +nightly fuzz run login -- -dict=fuzz/login.dict`
+//! Everything before a login: any messages over TCP to a server that checks access, from a client
+//! that has not logged in. Nothing panics, no reply holds what is stored, nothing is changed, and
+//! the server goes on answering. The server's allocator excludes the address sanitizer:
+//! `cargo +nightly fuzz run --sanitizer none login -- -dict=fuzz/login.dict`
 #![no_main]
 
 use clap::Parser;

@@ -1,5 +1,5 @@
-//! What official clients do around logging in: they begin within the greeting, choose a mechanism by
-//! what it tells, and carry users from one server to another.
+//! What official clients do around logging in: they begin within the greeting, choose a mechanism
+//! by what it tells, and carry users from one server to another.
 
 use crate::access::{ELSEWHERE, run, with_root};
 use crate::behaviour::{send, serve, store};
