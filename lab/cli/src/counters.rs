@@ -43,6 +43,8 @@ pub(crate) struct Window {
     pub(crate) lateness: Option<LatencyHistogram>,
     /// Never reset, warm-up left out: calls that were due and never sent.
     pub(crate) unsent: u64,
+    /// Those of them whose connection was free: the lab itself was late.
+    pub(crate) unsent_by_lab: u64,
     /// Never reset: calls that were refused with a wish to come back later.
     pub(crate) refused: u64,
     /// Never reset: operations that were given up after too many of these.
@@ -143,6 +145,8 @@ pub(crate) struct Totals {
     pub(crate) lateness: Option<LatencyHistogram>,
     /// In an open loop, calls that were due and never sent.
     pub(crate) unsent: u64,
+    /// Those of them whose connection was free.
+    pub(crate) unsent_by_lab: u64,
     /// Calls that were refused with a wish to come back later.
     pub(crate) refused: u64,
     /// Operations that were given up after too many of these.
@@ -204,6 +208,7 @@ impl RoleCounters {
                 out.lateness.get_or_insert_default().merge(lateness);
             }
             out.unsent += window.unsent;
+            out.unsent_by_lab += window.unsent_by_lab;
             out.refused += window.refused;
             out.given_up += window.given_up;
             for (operation, latency) in &window.by_operation {
@@ -279,10 +284,12 @@ impl RoleCounters {
             if due >= until {
                 return;
             }
-            if let Some(latency) = queue.waited_unsent(due, now) {
-                window.latency.record(latency);
+            let counts = u64::from(is_measured && due >= limits.warmup);
+            window.unsent += counts;
+            match queue.waited_unsent(due, now) {
+                Some(latency) => window.latency.record(latency),
+                None => window.unsent_by_lab += counts,
             }
-            window.unsent += u64::from(is_measured && due >= limits.warmup);
         }
     }
 

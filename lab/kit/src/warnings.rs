@@ -122,14 +122,25 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
 
 /// What the schedule of an open loop says.
 fn of_schedule(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
-    if step.more.unsent_calls > 0 {
+    let by_lab = step.more.unsent_by_lab;
+    let waited = step.more.unsent_calls.saturating_sub(by_lab);
+    if waited > 0 {
         let text = format!(
             "{} of {} scheduled calls were never sent: the target was still busy with those before \
                 them when the step ended. Their waiting time is in the latency.",
-            format::count(step.more.unsent_calls),
+            format::count(waited),
             format::count(step.calls)
         );
         out.push(warning("calls-unsent", at(text)));
+    }
+    if by_lab > 0 {
+        let text = format!(
+            "{} of {} scheduled calls were never sent because the lab itself was late when the step \
+                ended. They are in no latency.",
+            format::count(by_lab),
+            format::count(step.calls)
+        );
+        out.push(warning("calls-unsent-by-lab", at(text)));
     }
     if let Some(lateness) = &step.more.lateness {
         let late = lateness.percentile(99.0).unwrap_or(0.0);

@@ -308,7 +308,7 @@ impl<T: Target> Run<'_, T> {
         };
         more.service = totals.service.as_ref().map(latency_summary);
         more.lateness = totals.lateness.as_ref().map(latency_summary);
-        more.unsent_calls = totals.unsent;
+        (more.unsent_calls, more.unsent_by_lab) = (totals.unsent, totals.unsent_by_lab);
         (more.refused_calls, more.given_up) = (totals.refused, totals.given_up);
         more.by_operation = self.by_operation(&totals);
         more.seeds = end.seeds;

@@ -155,6 +155,59 @@ fn a_stall_shows_in_latency_from_the_intended_start() {
     // One call in a hundred takes 300 ms; sixty of every hundred have to wait behind it.
     assert!(p90(service) < 20_000.0, "{}", p90(service));
     assert!(p90(&step.latency) > 100_000.0, "{}", p90(&step.latency));
-    assert_eq!(service.calls + step.more.unsent_calls, step.latency.calls);
+    // Every scheduled call was sent or not; who was not sent because of the lab has no latency.
+    let (unsent, by_lab) = (step.more.unsent_calls, step.more.unsent_by_lab);
+    assert_eq!(service.calls + unsent, 3 * 200);
+    assert_eq!(service.calls + unsent, step.latency.calls + by_lab);
     assert!(step.finish.behind_schedule_seconds_max > 0.1);
+}
+
+#[test]
+fn calls_that_only_the_lab_kept_from_being_sent_are_told_apart() {
+    let fake = Fake::start(Faults::default());
+    let directory = tempfile::tempdir().unwrap();
+    let (out, uri) = (directory.path().join("out"), fake.uri());
+    let settings = "--rows 10 --clients 1 --warmup-seconds 0 --seconds 3 --rate 200";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
+        .args(["run", "hot", "--target", &uri, "--out"])
+        .arg(&out)
+        .args(settings.split(' '))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let stored = || {
+        let all = fake.collections();
+        all.iter().map(|c| fake.documents(c)).collect::<Vec<_>>()
+    };
+    let wait = |what: &str, reached: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !reached() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let loaded = || stored().iter().map(Vec::len).sum::<usize>() == 10;
+    wait("the documents never came", &loaded);
+    let before = stored();
+    wait("the updates never came", &|| stored() != before);
+    // The lab stands still until the step should be over; the target was free all the time.
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_millis(3500));
+    kill_process(pid, Signal::CONT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let folder = std::fs::read_dir(&out).unwrap().next().unwrap().unwrap();
+    let result = lab_kit::folder::read_result(&folder.path()).unwrap();
+    let step = result.main_step().unwrap();
+    let (unsent, by_lab) = (step.more.unsent_calls, step.more.unsent_by_lab);
+    assert!((300..600).contains(&by_lab), "{by_lab} of {unsent} unsent");
+    let sent = step.more.service.as_ref().unwrap().calls;
+    assert_eq!((sent + unsent, step.latency.calls + by_lab), (600, 600));
+    let codes: Vec<&str> = result.warnings.iter().map(|w| w.code.as_str()).collect();
+    assert!(codes.contains(&"calls-unsent-by-lab"), "{codes:?}");
+    assert!(
+        unsent > by_lab || !codes.contains(&"calls-unsent"),
+        "{codes:?}"
+    );
 }

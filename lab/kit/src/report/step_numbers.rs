@@ -65,6 +65,8 @@ fn write_more(out: &mut String, step: &StepResult) {
         let mut rows = latency(lateness);
         let unsent = format::count(step.more.unsent_calls);
         rows.push(row("calls due and never sent", unsent));
+        let by_lab = format::count(step.more.unsent_by_lab);
+        rows.push(row("of them because the lab was late", by_lab));
         write_card(out, "Calls sent late by the lab itself", "right", &rows);
     }
     // A replay has a table of its own for them.

@@ -82,6 +82,9 @@ pub struct StepMore {
     /// Open loop only: calls that were due and never sent. Those that waited for calls before
     /// them are in `latency` with the time until the end.
     pub unsent_calls: u64,
+    /// Open loop only: those of them that waited for no call but for the lab itself. They are in no
+    /// latency.
+    pub unsent_by_lab: u64,
     /// Mixes only: latency of each operation.
     #[serde(rename = "by_part")]
     pub by_operation: BTreeMap<String, LatencySummary>,
