@@ -75,7 +75,8 @@ def string(text):
 
 def every_type():
     """One document for every type, and for values at the edges of types."""
-    values = [0.0, -0.0, 1.5, float("inf"), float("-inf"), float("nan"), 5e-324, 1.7976931348623157e308, "", "text", "a\0b", "äöü€😀",
+    values = [0.0, -0.0, 1.5, float("inf"), float("-inf"), float("nan"), 5e-324, 1.7976931348623157e308,
+              "", "text", "a\0b", "äöü€😀",
               {}, {"a": {"b": {"c": 1}}}, {"": 1}, {"a.b": 1, "$c": 2}, {"b": 1, "a": 2}, [], [1, [2, [3, {}]]], [None] * 20,
               Binary(b"", 0), Binary(b"\0\1\2", 0), Binary(b"f", 1), Binary(b"x" * 16, 3), Binary(b"y" * 16, 4), Binary(b"z" * 16, 5),
               Binary(b"u", 128), Binary(b"v", 255), ObjectId("0" * 24), ObjectId("f" * 24), False, True, None,
@@ -103,9 +104,10 @@ def make(client):
         kinds.command("create", name, **options)
     kinds["plain"].insert_many([
         {"_id": n, "a": n % 17, "b": [{"c": n % 5}, {"c": -n}], "u": f"u{n}", "p": n % 100, "when": BEGIN + timedelta(minutes=n),
-         "words": f"Häuser und Wörter {n}", "title": f"Titel {n % 9}", "place": {"type": "Point", "coordinates": [n % 360 - 180, n % 180 - 90]},
-         "flat": [n % 200, -n % 200], "h": {"x": n % 3}, "name": ["Été", "été", "ete", "Zoo"][n % 4] + str(n), "many": list(range(n % 6)),
-         "sub": {"k": n, f"f{n % 7}": "x"}} | ({"s": n} if n % 3 == 0 else {}) for n in range(2000)])
+         "words": f"Häuser und Wörter {n}", "title": f"Titel {n % 9}",
+         "place": {"type": "Point", "coordinates": [n % 360 - 180, n % 180 - 90]},
+         "flat": [n % 200, -n % 200], "h": {"x": n % 3}, "name": ["Été", "été", "ete", "Zoo"][n % 4] + str(n),
+         "many": list(range(n % 6)), "sub": {"k": n, f"f{n % 7}": "x"}} | ({"s": n} if n % 3 == 0 else {}) for n in range(2000)])
     kinds["wild"].insert_many([{"_id": n, "a": n, f"k{n % 11}": {"deep": [n, str(n)]}, "x": n, "y": {"z": n}} for n in range(500)])
     kinds["collated"].insert_many([{"_id": n, "name": f"Straße {n}"} for n in range(50)])
     for n in range(100):
@@ -139,7 +141,8 @@ def make(client):
 
 def measurement(n, step, meta):
     moment = BEGIN + timedelta(seconds=(n * step) if n % 10 else (n * step) // 2)
-    one = {"t": moment, "_id": ObjectId(f"{n:024x}"), "v": [n, n * 0.5, f"s{n % 3}", None, Decimal128(str(n))][n % 5 if n % 50 == 0 else n % 2]}
+    values = [n, n * 0.5, f"s{n % 3}", None, Decimal128(str(n))]
+    one = {"t": moment, "_id": ObjectId(f"{n:024x}"), "v": values[n // 50 % 5 if n % 50 == 0 else n % 2]}
     if n % 4:
         one["w"] = {"x": n, "y": [n % 7]}
     if meta:
@@ -234,7 +237,8 @@ def planted(source, target):
     target[TYPES]["every"].replace_one({"_id": 40}, {"_id": 40, "v": Int64(0), "deep": [{"v": 0}]})
     target[SERIES]["hours"].insert_one({"t": BEGIN, "m": 1, "v": 1, "_id": ObjectId()})
     target[SERIES].command("collMod", "minutes", expireAfterSeconds=1000000001)
-    expected = {("documents", KINDS, "plain"), ("indexes", KINDS, "collated"), ("options", KINDS, "checked"), ("documents", KINDS, "capped"),
+    expected = {("documents", KINDS, "plain"), ("indexes", KINDS, "collated"), ("options", KINDS, "checked"),
+                ("documents", KINDS, "capped"),
                 ("documents", KINDS, "seen"), ("documents", KINDS, "seen twice"), ("options", KINDS, "seen"),
                 ("hash", KINDS, "system.views"), ("hash", KINDS, "plain"), ("hash", KINDS, "capped"), ("hash", KINDS, ""),
                 ("hash", KINDS, "nothing"), ("options", KINDS, "nothing"), ("indexes", KINDS, "nothing"),
@@ -268,8 +272,11 @@ def other(client):
 def main():
     what, *addresses = sys.argv[1:]
     source, target = [pymongo.MongoClient(f"mongodb://{address}/?directConnection=true") for address in (addresses * 2)[:2]]
-    {"make": lambda: make(source), "same": lambda: same(source, target, False), "same-uuids": lambda: same(source, target, True),
-     "planted": lambda: planted(source, target), "changed-uuids": lambda: changed_uuids(source, target), "other": lambda: other(source)}[what]()
+    calls = {"make": lambda: make(source), "same": lambda: same(source, target, False), "same-uuids": lambda: same(source, target, True),
+             "planted": lambda: planted(source, target), "changed-uuids": lambda: changed_uuids(source, target),
+             "other": lambda: other(source)}
+    calls[what]()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,14 @@
 """Writers whose every state is known, and a check that a copy is one of those states. Usage: writers.py WHAT ...
 
-`fill HOST:PORT` writes what a dump needs a while for. `write HOST:PORT JOURNAL gentle|all` runs the writers until SIGTERM; gentle
-ones delete nothing that they updated, for whatever reads it later finds nothing to apply the log's update to. What a writer does in its
-step N depends on N alone; the journal keeps when each step was answered (operationTime). `check HOST:PORT JOURNAL [last|before
-SECONDS:ORDINAL]` demands that the server holds, of every writer, the state after some step, and of all writers states of one and the same
-moment: of the moment of that entry of the log, if it is given, or the one before it. `oplog FILE` prints the last entry of a dumped log
-and fails if the log lacks a kind of entry. `lose FILE KIND` takes one entry out of such a file. `middle FILE SHARE` prints the
-moment of an entry that lies so far behind the beginning of it.
+`fill HOST:PORT` writes what a dump needs a while for. `write HOST:PORT JOURNAL gentle|all` runs the writers until SIGTERM; gentle ones
+delete nothing that they updated, and let no field that has fields become something else: a log applied to what came later meets both.
+What a writer does in its step N depends on N alone; the journal keeps when each step was answered (operationTime).
+
+`check HOST:PORT JOURNAL [last|before SECONDS:ORDINAL]` demands that the server holds, of every writer, the state after some step, and of
+all writers states of one and the same moment: of the moment of that entry of the log, if it is given, or the one before it.
+
+`oplog FILE` prints the moment of the last entry of a dumped log, and fails if the log lacks a kind of entry. `lose FILE KIND` takes one
+entry out of such a file. `middle FILE SHARE` prints the moment of the entry that has this share of them before it.
 
 Writers: A and B, transactions of 1 to 50 writes over two databases, some of them with collections that begin in them, some with more
 than 16 MiB, some aborted between; S, one write after another; M, several writes in a command; D, collections and indexes; T, a time series.
@@ -24,7 +26,6 @@ from pathlib import Path
 
 import bson
 import pymongo
-from bson import Binary, Timestamp
 from pymongo import DeleteOne, InsertOne, UpdateOne
 from pymongo.errors import PyMongoError
 
@@ -36,15 +37,16 @@ LAST = 2**64 - 1
 def steps_of_transactions(name):
     def step(n):
         chance = random.Random(f"{name}{n}")
-        if n % 30 == 25:
-            wide = Binary(bytes([n % 251]) * (5 << 20))
+        if n % 20 == 5:
+            wide = bytes([n % 251]) * (9 << 19)
             return [("insert", side, f"{name}.wide", {"_id": k, "x": wide}) for k, side in enumerate(DATABASES * 2)]
-        if n % 30 == 26:
+        if n % 20 == 6:
             return [("delete", side, f"{name}.wide", k) for k, side in enumerate(DATABASES * 2)]
         ops = [("upsert", "left", f"{name}.seq", "n", {"$set": {"n": n}}), ("upsert", "right", f"{name}.seq", "n", {"$set": {"n": n}})]
         if n % 20 == 10:
-            ops.append(("insert", "left", f"{name}.new.{n}", {"_id": n}))
-        for k in range(chance.randrange(25)):
+            # Fifty writes, and two collections that begin with the transaction.
+            ops = [("insert", side, f"{name}.new.{n}", {"_id": n}) for side in DATABASES]
+        for k in range(chance.randrange(24) if n % 20 != 10 else 24):
             # The same change in both databases, and what is taken from one is added to the other.
             account, sum_, kind = chance.randrange(40), chance.randrange(1000), chance.randrange(5)
             for side, sign in (("left", 1), ("right", -1)):
@@ -60,20 +62,23 @@ def steps_of_transactions(name):
 
 
 def single(n, gentle=False):
-    if gentle and n % 10 == 7:
-        # In place of the deletion of something that was updated.
-        return [("insert", DATABASES[n % 2], "S.items", {"_id": f"gentle {n}"})]
-    at, i = (DATABASES[n % 2], "S.items"), n // 10 // 2 * 2 + n % 2
-    return [[("insert", *at, {"_id": n, "n": 0, "list": [1, {"a": 2}], "sub": {"x": {"y": n}, "z": n}}),
-             ("insert", *at, {"_id": n, "sub": {}, "list": []}),
-             ("upsert", *at, f"u{i}", {"$inc": {"n": 1}, "$push": {"list": n}}),
-             ("upsert", *at, f"u{i - 10}", {"$set": {"sub.x.q": n, "list": [n]}, "$unset": {"n": 1}}),
-             ("upsert", *at, f"u{i}", {"$set": {"list.0": "first", "a long name for a field": {"n": n}}}),
-             ("replace", *at, f"u{i - 4}", {"replaced": n}),
-             ("pipeline", *at, f"u{i}", n),
-             ("delete", *at, f"u{i - 20}"),
-             ("delete", *at, n - 27),
-             ("modify", *at, f"u{i - 6}", {"$set": {"modified": n}})][n % 10]]
+    """In each database every document u0, u1 and so on comes, is changed in many ways, and goes."""
+    at, i = (DATABASES[n // 10 % 2], "S.items"), n // 20
+    ops = [("insert", *at, {"_id": n, "n": 0, "list": [1, {"a": 2}], "sub": {"x": {"y": n}, "z": n}}),
+           ("insert", *at, {"_id": n, "sub": {}, "list": []}),
+           ("upsert", *at, f"u{i}", {"$inc": {"n": 1}, "$push": {"list": n}}),
+           # A field that had fields becomes a number.
+           ("upsert", *at, f"u{i - 10}", {"$set": {"sub": n, "list": n}, "$unset": {"n": 1}}),
+           ("upsert", *at, f"u{i}", {"$set": {"list.0": "first", "a long name for a field": {"n": n}}}),
+           ("replace", *at, f"u{i - 4}", {"replaced": n, "sub": {"x": {"y": 1}}}),
+           ("pipeline", *at, f"u{i}", n),
+           ("delete", *at, f"u{i - 20}"),
+           ("delete", *at, n - 27),
+           ("modify", *at, f"u{i - 6}", {"$set": {"modified": n, "sub.x.q": n}})]
+    if gentle:
+        ops[3] = ("upsert", *at, f"u{i - 10}", {"$set": {"sub.x.q": n, "list": [n]}, "$unset": {"n": 1}})
+        ops[7] = ("insert", *at, {"_id": f"gentle {n}"})
+    return ops[n % 10:n % 10 + 1]
 
 
 def several(n):
@@ -355,8 +360,9 @@ def difference(name, step, held, near, steps):
         (given, indexes), (expected, its) = held.get(at, ({}, None)), model.held.get(at, ({}, None))
         keys = [key for key in given.keys() | expected.keys() if given.get(key) != expected.get(key)]
         lines.append(f"{'.'.join(at)}: {len(keys)} documents differ: " + ", ".join(
-            f"{key!r}: given {given.get(key)!r:.120}, expected {expected.get(key)!r:.120}" for key in keys[:3]) + f"; indexes {indexes}, {its}")
-    return "\n    ".join(lines[:8])
+            f"{key!r}: given {given.get(key)!r:.120}, expected {expected.get(key)!r:.120}" for key in keys[:3])
+            + f"; indexes {indexes}, {its}")
+    return "\n    ".join(line[:400] for line in lines[:12])
 
 
 def entries(path):
@@ -388,8 +394,11 @@ def oplog(path):
 
 def lose(path, kind):
     kept = list(entries(path))
-    # One that is surely not in the dumped data yet: the last.
-    number = max(n for n, entry in enumerate(kept) if kinds_of(entry) == [kind] and entry["ns"].split(".")[0] in DATABASES + ["admin"])
+
+    def on_the_left(entry):
+        return entry["ns"].startswith("left.") and "T.series" not in entry["ns"] or kind == "transaction" and "left." in str(entry)
+    # The last one about the database that is read first: its effect is not in the dumped data yet.
+    number = max(n for n, entry in enumerate(kept) if kinds_of(entry) == [kind] and on_the_left(entry))
     print(f"writers: lost entry {number} of {len(kept)}: {kept[number]!r:.200}")
     del kept[number]
     Path(path).write_bytes(b"".join(bson.encode(entry) for entry in kept))
