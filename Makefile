@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all logins dump-users debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench cluster clean
+.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -69,6 +69,9 @@ logins: build ## the same clients log in over TLS, by SCRAM and by certificate (
 
 dump-users: build ## mongodump and mongorestore carry users and roles to another server (builds the tools by Go, once)
 	@tests/clients/logins/dump.sh
+
+dumps: build ## mongodump, mongorestore and the other database tools, alone and beside writers (ARGS="copies log programs" for some of it)
+	@tests/clients/dump/run.sh $(ARGS)
 
 pymongo-suite: build ## pymongo's own tests against the release build (ARGS=--all for more of them, --auth for those about logging in)
 	@tests/clients/pymongo-suite/run.sh $(ARGS)

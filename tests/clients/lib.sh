@@ -1,19 +1,21 @@
-# Sourced by the scripts that need a server or a client: starts and stops one server, installs clients into the cache.
-# Expects: root. Gives: fail, scratch, cache, start_server, stop_server, python_with_pymongo, node_modules.
+# Sourced by the scripts that need a server or a client: starts and stops servers, installs clients into the cache.
+# Expects: root. Gives: fail, scratch, cache, start_server, stop_server, python_with_pymongo, node_modules, mongo_tools.
 
 fail() { echo "clients: $*" >&2; exit 1; }
 
 cache=$("$root/scripts/cache.sh")
 scratch=$(mktemp -d)
 SERVER_PID=
+running=()
 
 clean_up() {
-  # A subshell inherits this trap but not the server.
+  local pid
+  # A subshell inherits this trap but not the servers.
   [ "$BASHPID" = $$ ] || return 0
-  if [ -n "$SERVER_PID" ]; then
-    kill -KILL "$SERVER_PID" 2>/dev/null || true
-    wait "$SERVER_PID" 2>/dev/null || true
-  fi
+  for pid in "${running[@]}"; do
+    kill -KILL "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
+  done
   rm -rf "$scratch"
 }
 trap clean_up EXIT
@@ -28,13 +30,14 @@ start_server() {
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   "$binary" serve --dbpath "$dbpath" --port "$port" --bind_ip 127.0.0.1 --nounixsocket "$@" </dev/null >>"$scratch/server.log" 2>&1 &
   SERVER_PID=$!
+  running+=("$SERVER_PID")
   for ((waited = 0; waited < 600; waited++)); do
     if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
       ADDRESS=127.0.0.1:$port
       return
     fi
     if ! kill -0 "$SERVER_PID" 2>/dev/null; then
-      SERVER_PID=
+      ended "$SERVER_PID"
       cat "$scratch/server.log" >&2
       fail "the server ended before it accepted connections"
     fi
@@ -43,12 +46,19 @@ start_server() {
   fail "the server did not accept connections on port $port within 60 s"
 }
 
-# stop_server: SIGTERM, and the status must be 0.
+ended() {
+  local pid still=()
+  for pid in "${running[@]}"; do [ "$pid" = "$1" ] || still+=("$pid"); done
+  running=("${still[@]}")
+  [ "$SERVER_PID" != "$1" ] || SERVER_PID=
+}
+
+# stop_server [PID]: SIGTERM to that server or to the one started last, and the status must be 0.
 stop_server() {
-  local status=0 pid=$SERVER_PID
+  local status=0 pid=${1:-$SERVER_PID}
   kill -TERM "$pid" || fail "the server was gone before it was stopped: $(tail -n 5 "$scratch/server.log")"
   wait "$pid" || status=$?
-  SERVER_PID=
+  ended "$pid"
   [ "$status" = 0 ] || { tail -n 20 "$scratch/server.log" >&2; fail "the server ended with status $status after SIGTERM"; }
 }
 
@@ -99,4 +109,18 @@ node_modules() {
   fi
   install_once node "$root/tests/clients/node/package-lock.json" -- install_node
   NODE_MODULES=$INSTALLED/node_modules
+}
+
+build_mongo_tools() {
+  local tool to=$PWD
+  for tool in bsondump mongodump mongoexport mongofiles mongoimport mongorestore mongostat mongotop; do
+    (cd "$root/tests/clients/mongo-tools" && go build -o "$to/$tool" "github.com/mongodb/mongo-tools/$tool/main") || return 1
+  done
+}
+
+# mongo_tools: sets TOOLS, the folder of mongodump and the others, built from their own source (mongo-tools/go.mod pins it).
+mongo_tools() {
+  command -v go >/dev/null || fail "no Go toolchain"
+  install_once mongo-tools "$root/tests/clients/mongo-tools/"go.{mod,sum} -- build_mongo_tools
+  TOOLS=$INSTALLED
 }

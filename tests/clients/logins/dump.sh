@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # mongodump and mongorestore carry users and roles from one server to another, over TLS. Usage: dump.sh
-# QUARRY_BIN names the binary; without it the release build is taken. The tools are built from their own source (tools/go.mod pins
-# it). Afterwards users, roles, privileges and credentials are compared, and pymongo logs in on the new server as cases.json says.
+# QUARRY_BIN names the binary; without it the release build is taken. The tools are built from their own source (mongo_tools in
+# lib.sh). Afterwards users, roles, privileges and credentials are compared, and pymongo logs in on the new server as cases.json says.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
@@ -27,7 +27,7 @@ logs_in() { "$PYTHON" "$here/python/logins.py" "$here/cases.json" required "$ADD
 tool() {
   local name=$1 user=$2
   shift 2
-  "$tools/$name" --uri "mongodb://$user:pass-$user@$ADDRESS/?authSource=admin&tls=true&tlsCAFile=$certificates/ca.pem" "$@" \
+  "$TOOLS/$name" --uri "mongodb://$user:pass-$user@$ADDRESS/?authSource=admin&tls=true&tlsCAFile=$certificates/ca.pem" "$@" \
     >"$scratch/$name.log" 2>&1
 }
 works() { tool "$@" || { cat "$scratch/$1.log" >&2; fail "dump: $1 as $2 failed"; }; }
@@ -38,17 +38,8 @@ refused() {
   grep -qi "$about" "$scratch/$1.log" || { cat "$scratch/$1.log" >&2; fail "dump: $1 as $2 failed otherwise than by '$about'"; }
 }
 
-build_tools() {
-  local name to=$PWD
-  for name in mongodump mongorestore; do
-    (cd "$here/tools" && go build -o "$to/$name" "github.com/mongodb/mongo-tools/$name/main") || return 1
-  done
-}
-
-command -v go >/dev/null || fail "dump: no Go toolchain"
 python_with_pymongo
-install_once mongo-tools "$here/tools/go.mod" "$here/tools/go.sum" -- build_tools
-tools=$INSTALLED
+mongo_tools
 "$here/certificates.sh" "$certificates"
 
 serve first
