@@ -30,7 +30,7 @@ mod write;
 pub use catalog::{CollStats, Collection};
 pub use commit::commits_of_thread;
 pub use ddl::{IndexBuild, SameIndex};
-pub use format::diff::{Paths, Set, Touched, apply as apply_diff};
+pub use format::diff::{Paths, Set, Touched, apply as apply_diff, apply_what_fits};
 pub use format::record::Header;
 pub use gate::{Closed, Closing, Entered, Gate};
 pub use hooks::{Hooks, NoHooks, Places, Predicate, Terms};

@@ -135,8 +135,8 @@ fn of_schedule(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) ->
     }
     if by_lab > 0 {
         let text = format!(
-            "{} of {} scheduled calls were never sent because the lab itself was late when the step \
-                ended. They are in no latency.",
+            "{} of {} scheduled calls were never sent because the lab itself was late when the \
+                step ended. They are in no latency.",
             format::count(by_lab),
             format::count(step.calls)
         );

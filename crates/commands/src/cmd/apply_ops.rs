@@ -139,6 +139,9 @@ impl Steps<'_, '_, '_> {
 struct Operation<'a> {
     op: &'a str,
     ns: &'a str,
+    /// Whether it is an entry of a log, which has a moment. What it changes may be later already than
+    /// it was then: of a document or a collection that has gone since, an entry behind it tells.
+    logged: bool,
     /// Identity of the collection it was made on.
     id: Option<[u8; 16]>,
     o: Doc<'a>,
@@ -183,6 +186,7 @@ impl<'a> Operation<'a> {
         Ok(Operation {
             op,
             ns,
+            logged: matches!(d.field("ts"), Value::Timestamp(_)),
             id: crate::dispatch::generic::uuid(&d.field("ui")).ok(),
             o,
             o2: d.field("o2").as_doc().unwrap_or(Doc::EMPTY),
@@ -200,6 +204,9 @@ impl<'a> Operation<'a> {
     fn document(&self, service: &Service) -> Result<()> {
         let ns = Namespace::parse(self.ns)?;
         let coll = service.store.collection(&ns)?.filter(|c| !c.is_view());
+        if coll.is_none() && self.logged {
+            return Ok(());
+        }
         let coll = coll.ok_or_else(|| {
             MongoError::new(
                 code::NAMESPACE_NOT_FOUND,
@@ -267,9 +274,11 @@ impl<'a> Operation<'a> {
         }
         let made = coll.modify(key, &mut |old| {
             let new = match diff {
-                Some(diff) => store::apply_diff(old, diff).ok_or_else(|| {
-                    MongoError::bad_value("the difference does not fit the document")
-                })?,
+                // A field that has become something else since stays: an entry behind it tells.
+                Some(diff) => match store::apply_what_fits(old, diff) {
+                    (new, fits) if fits || self.logged => new,
+                    _ => bail!(code::BAD_VALUE, "the difference does not fit the document"),
+                },
                 None => self.o.to_buf(),
             };
             Ok(Change::Update(
@@ -277,7 +286,7 @@ impl<'a> Operation<'a> {
                 Arc::new(store::Touched::Anything),
             ))
         })?;
-        if made == Modified::Absent {
+        if made == Modified::Absent && !self.logged {
             bail!(
                 code::UNKNOWN_ERROR,
                 "failed to apply an update: no document with {:?}",
@@ -333,12 +342,12 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Creates the collection, with the identity it had. One that is there under this identity is
-    /// fine.
+    /// Creates the collection, with the identity it had. One that is there is fine when it has this
+    /// identity, or when the entry tells of none.
     fn create(&self, service: &Service, ns: &Namespace) -> Result<()> {
         names::may_create(ns)?;
         let there = service.store.collection(ns)?;
-        if there.is_some_and(|c| self.id == Some(c.uuid())) {
+        if there.is_some_and(|c| self.id.is_none_or(|id| id == c.uuid())) {
             return Ok(());
         }
         let options = DocBuf::build(|w| {

@@ -213,6 +213,13 @@ fn array(old: Doc<'_>, new: Doc<'_>, paths: Option<&Paths>) -> DocBuf {
 
 /// The document after a change: `diff` as the log has it, on `old`. `None` when it does not fit.
 pub fn apply(old: Doc<'_>, diff: Doc<'_>) -> Option<DocBuf> {
+    let (new, fits) = apply_what_fits(old, diff);
+    fits.then_some(new)
+}
+
+/// The same, and whether all of it fits. A field into which a part of the difference goes, and which
+/// is no document or array, stays as it is.
+pub fn apply_what_fits(old: Doc<'_>, diff: Doc<'_>) -> (DocBuf, bool) {
     let section = |name: &str| diff.field(name).as_doc().unwrap_or(Doc::EMPTY);
     let (removed, changed, added) = (section("d"), section("u"), section("i"));
     let mut fits = true;
@@ -235,7 +242,7 @@ pub fn apply(old: Doc<'_>, diff: Doc<'_>) -> Option<DocBuf> {
             w.put_element(&e);
         }
     });
-    fits.then_some(new)
+    (new, fits)
 }
 
 fn apply_within(
@@ -244,16 +251,18 @@ fn apply_within(
     old: &Element<'_>,
     diff: Option<Doc<'_>>,
 ) -> bool {
-    let Some(diff) = diff else { return false };
-    match old.value() {
-        Value::Document(d) => match apply(d, diff) {
-            Some(new) => _ = w.put(name, &new),
-            None => return false,
-        },
-        Value::Array(a) => return apply_array(w, name, a.as_doc(), diff),
-        _ => return false,
+    match (old.value(), diff) {
+        (Value::Document(d), Some(diff)) => {
+            let (new, fits) = apply_what_fits(d, diff);
+            w.put(name, &new);
+            fits
+        }
+        (Value::Array(a), Some(diff)) => apply_array(w, name, a.as_doc(), diff),
+        _ => {
+            put_as(w, name, old);
+            false
+        }
     }
-    true
 }
 
 fn apply_array(w: &mut DocWriter<'_>, name: &str, old: Doc<'_>, diff: Doc<'_>) -> bool {
@@ -268,6 +277,7 @@ fn apply_array(w: &mut DocWriter<'_>, name: &str, old: Doc<'_>, diff: Doc<'_>) -
         None => old.count().max(highest.map_or(0, |h| h.saturating_add(1))),
     };
     if len > old.count().saturating_add(diff.len_bytes()) {
+        w.put(name, old.as_array());
         return false;
     }
     let mut fits = true;
