@@ -1,5 +1,5 @@
-//! Entries of a log played into a copy that was read while they were made, as mongorestore does with
-//! `--oplogReplay`: what an entry changes may be later already than it was then.
+//! Entries of a log played into a copy that was read while they were made, as mongorestore does
+//! with `--oplogReplay`: what an entry changes may be later already than it was then.
 
 use crate::behaviour::{send, serve, store};
 use commands::{Config, Connection, Dispatcher};

@@ -217,8 +217,8 @@ pub fn apply(old: Doc<'_>, diff: Doc<'_>) -> Option<DocBuf> {
     fits.then_some(new)
 }
 
-/// The same, and whether all of it fits. A field into which a part of the difference goes, and which
-/// is no document or array, stays as it is.
+/// The same, and whether all of it fits. A field into which a part of the difference goes, and
+/// which is no document or array, stays as it is.
 pub fn apply_what_fits(old: Doc<'_>, diff: Doc<'_>) -> (DocBuf, bool) {
     let section = |name: &str| diff.field(name).as_doc().unwrap_or(Doc::EMPTY);
     let (removed, changed, added) = (section("d"), section("u"), section("i"));
