@@ -139,8 +139,9 @@ impl Steps<'_, '_, '_> {
 struct Operation<'a> {
     op: &'a str,
     ns: &'a str,
-    /// Whether it is an entry of a log, which has a moment. What it changes may be later already than
-    /// it was then: of a document or a collection that has gone since, an entry behind it tells.
+    /// Whether it is an entry of a log, which has a moment. What it changes may be later already
+    /// than it was then: of a document or a collection that has gone since, an entry behind it
+    /// tells.
     logged: bool,
     /// Identity of the collection it was made on.
     id: Option<[u8; 16]>,
