@@ -266,10 +266,15 @@ fn replies(stream: &mut TcpStream) -> Vec<u8> {
     }
 }
 
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|w| w == part)
+}
+
 /// Every whole reply is a message, and none of a command that needs rights is a success.
-fn judge(target: &Target, mut bytes: &[u8]) {
-    for secret in &target.secrets {
-        let found = bytes.windows(secret.len()).any(|w| w == secret);
+fn judge(target: &Target, input: &[u8], mut bytes: &[u8]) {
+    // The fuzzer learns the words that it is compared with; what was sent may come back.
+    for secret in target.secrets.iter().filter(|s| !contains(input, s)) {
+        let found = contains(bytes, secret);
         assert!(!found, "a reply holds {}", String::from_utf8_lossy(secret));
     }
     let all = [
@@ -361,7 +366,7 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     let _ = stream.shutdown(Shutdown::Write);
-    judge(target, &replies(&mut stream));
+    judge(target, input, &replies(&mut stream));
     if RUNS.fetch_add(1, Relaxed).is_multiple_of(LOOK) {
         look(target);
     }

@@ -150,6 +150,11 @@ def measurement(n, step, meta):
     return one
 
 
+def plain(value):
+    """Documents without the order of their fields: mongorestore writes the options of an index in any order."""
+    return {name: plain(inner) for name, inner in value.items()} if isinstance(value, dict) else value
+
+
 def described(client, database):
     """Everything of a database by which two servers are compared: a description for each label."""
     found = {}
@@ -167,8 +172,8 @@ def described(client, database):
         if name.startswith("system."):
             # How measurements lie in buckets is the server's own affair; the measurements are compared.
             continue
-        found["indexes", database, name] = sorted((dict(index) | {"key": list(index["key"].items())} for index in
-                                                   client[database][name].list_indexes()), key=lambda index: index["name"])
+        indexes = [plain(index) | {"key": list(index["key"].items())} for index in client[database][name].list_indexes()]
+        found["indexes", database, name] = sorted(indexes, key=lambda index: index["name"])
         documents = [bytes(doc.raw) for doc in db[name].find().sort("$natural", 1)]
         found["documents", database, name] = documents if info["options"].get("capped") else sorted(documents)
         checked = client[database].command("validate", name)
