@@ -166,6 +166,8 @@ impl Drop for Mark {
     fn drop(&mut self) {
         // SAFETY: mapped once by `open`, unmapped once.
         unsafe { libc::munmap(self.page.cast(), PAGE) };
+        // Closing the file is not enough while a child that was just forked still has it open.
+        let _ = self.file.unlock();
     }
 }
 
@@ -201,6 +203,21 @@ fn boot_id() -> [u8; BOOT_LEN] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lock_ends_with_the_mark_although_a_child_has_the_file_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mark, _) = Mark::open(dir.path()).unwrap();
+        // As a child has it between fork and exec.
+        let inherited = mark.file.try_clone().unwrap();
+        assert!(matches!(
+            Mark::open(dir.path()),
+            Err(StorageError::Locked { .. })
+        ));
+        drop(mark);
+        assert!(Mark::open(dir.path()).is_ok());
+        drop(inherited);
+    }
 
     #[test]
     fn claims_survive_and_damage_claims_less() {
