@@ -115,6 +115,18 @@ impl HeldBack {
 /// Batches may write this much at least between two looks at the device.
 const LOOK_BYTES_MIN: u64 = 256 << 10;
 
+/// How many bytes of the device a byte of a batch takes at most until the next look: one in the
+/// journal, one in a table file, and as much again for a batch that was admitted at the same time
+/// by another thread, for filters, indexes and the engine's own files.
+const BYTES_FOR_A_BYTE: u64 = 4;
+
+/// Bytes of batches that may be admitted before the device is looked at again, with `room` bytes
+/// neither used nor promised nor reserved; none when they could take the reserve.
+fn look_after(room: u64) -> Option<u64> {
+    let bytes = room / BYTES_FOR_A_BYTE;
+    (bytes >= LOOK_BYTES_MIN).then_some(bytes.min(1 << 30))
+}
+
 /// Refuses growing writes before the device is full, and releases the reserve when it is needed.
 pub(crate) struct Guard {
     path: PathBuf,
@@ -220,11 +232,10 @@ impl Guard {
             .free_bytes
             .saturating_sub(promised)
             .saturating_sub(reserve);
-        let full = room == 0;
-        // A quarter of it: background work may take as much again, and one writer more may be
-        // on its way.
+        let look_after = look_after(room);
+        let full = look_after.is_none();
         self.look_after_bytes
-            .store((room / 4).clamp(LOOK_BYTES_MIN, 1 << 30), Ordering::Relaxed);
+            .store(look_after.unwrap_or(LOOK_BYTES_MIN), Ordering::Relaxed);
         self.unseen_bytes.store(0, Ordering::Relaxed);
         self.free_bytes.store(space.free_bytes, Ordering::Relaxed);
         self.reserve_bytes.store(reserve, Ordering::Relaxed);
