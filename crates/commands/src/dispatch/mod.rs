@@ -271,10 +271,6 @@ impl Dispatcher {
             Admission::End(outcome) => return Ok(outcome),
         };
         let numbered = transaction::check(command, &generic, &self.service.config)?;
-        if numbered != Numbered::Transaction {
-            // It holds nothing when it has ended: others may look at once.
-            conn.woken_by = None;
-        }
         let asking = (command, kind, numbered);
         let _ticket = match turn::take(&self.service, conn, &interrupt, asking)? {
             Turn::Run(ticket) => ticket,
