@@ -184,6 +184,7 @@ codes! {
     QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED = 292
         "QueryExceededMemoryLimitNoDiskUseAllowed";
     MECHANISM_UNAVAILABLE = 334 "MechanismUnavailable";
+    REAUTHENTICATION_REQUIRED = 391 "ReauthenticationRequired";
     SEARCH_NOT_ENABLED = 31082 "SearchNotEnabled";
     IDL_FAILED_TO_PARSE = 40415 "IDLFailedToParse";
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";

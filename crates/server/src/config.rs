@@ -2,13 +2,20 @@
 //! wherever it has one.
 
 mod audit;
+mod document;
+mod identity;
+mod ldap;
 mod logging;
+mod parameters;
 mod security;
 mod tikv;
 mod tls;
 
 pub use audit::{AuditArgs, Auditing};
+pub use identity::Elsewhere;
+pub use ldap::LdapArgs;
 pub use logging::{LogArgs, Logging};
+pub use parameters::list_of;
 pub use security::SecurityArgs;
 pub use tikv::{Tikv, TikvArgs};
 
@@ -17,8 +24,10 @@ use crate::net::TlsMode;
 use crate::tls::TlsFiles;
 use audit::AuditSection;
 use clap::Args;
+use ldap::OwnLdap;
 use logging::{OperationProfiling, ProcessManagement, Sections, SystemLog};
 use model::DocBuf;
+use parameters::parameters;
 use security::{Security, checks_access, encryption};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -95,6 +104,9 @@ pub struct ServeArgs {
     /// Access, and encryption of the data.
     #[command(flatten)]
     pub security: SecurityArgs,
+    /// The directory that checks passwords.
+    #[command(flatten)]
+    pub ldap: LdapArgs,
     /// TLS.
     #[command(flatten)]
     pub tls: TlsArgs,
@@ -214,6 +226,7 @@ struct Own {
     memory: Option<String>,
     standalone: bool,
     allow_open_access: bool,
+    ldap: OwnLdap,
     metrics_port: Option<u16>,
     metrics_bind_ip: Option<IpAddr>,
     #[serde(rename = "wiredTigerLibrary")]
@@ -251,6 +264,8 @@ pub struct Settings {
     pub allow_open_access: bool,
     /// File of the master key; the data is encrypted.
     pub encryption_key_file: Option<PathBuf>,
+    /// Who vouches for users besides this server.
+    pub elsewhere: Elsewhere,
     /// `None` without TLS.
     pub tls: Option<(TlsMode, TlsFiles)>,
     /// Server parameters, name and value as they were written.
@@ -311,6 +326,7 @@ impl Settings {
             profiling: file.operation_profiling,
             redact: file.security.redact_client_log_data,
         };
+        let parameters = parameters(&file.set_parameter, &args.set_parameter)?;
         let log = Logging::of(&args.log, sections, &mut without_effect)?;
         Ok(Settings {
             without_effect,
@@ -325,7 +341,13 @@ impl Settings {
             auth,
             allow_open_access,
             encryption_key_file,
-            parameters: parameters(&file.set_parameter, &args.set_parameter)?,
+            elsewhere: Elsewhere::of(
+                &parameters,
+                &args.ldap,
+                file.security.ldap,
+                file.quarry.ldap,
+            )?,
+            parameters,
             dbpath: path.unwrap_or_else(|| PathBuf::from("data")),
             port: args.port.or(file.net.port).unwrap_or(27017),
             bind_ip: list(addresses.as_deref().unwrap_or("127.0.0.1")),
@@ -488,26 +510,6 @@ fn known_engine(given: Option<String>) -> Result<String, String> {
         ));
     }
     Ok(engine)
-}
-
-/// Server parameters of the file, then those of the command line.
-fn parameters(
-    file: &BTreeMap<String, serde_yaml_ng::Value>,
-    args: &[String],
-) -> Result<Vec<(String, String)>, String> {
-    let mut parameters = Vec::new();
-    for (name, value) in file {
-        let text = serde_yaml_ng::to_string(value)
-            .map_err(|e| format!("setParameter {name} is wrong: {e}"))?;
-        parameters.push((name.clone(), text.trim().to_owned()));
-    }
-    for given in args {
-        let Some((name, value)) = given.split_once('=') else {
-            return Err(format!("setParameter takes NAME=VALUE, given {given}"));
-        };
-        parameters.push((name.to_owned(), value.to_owned()));
-    }
-    Ok(parameters)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `quarry serve`: opens the engine, starts the network, waits for a signal, closes without loss.
 
 use crate::command_handler::CommandHandler;
-use crate::config::{ServeArgs, Settings, oplog_bytes_default};
+use crate::config::{ServeArgs, Settings, list_of, oplog_bytes_default};
 use crate::memory::Parts;
 use crate::metrics_page::Endpoint;
 use crate::net::{NetStats, Server, Tls, Watermark};
@@ -228,7 +228,14 @@ fn open_store(
 /// Gives the service the parameters of the start and what an earlier run has stored.
 fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeError> {
     for (name, value) in &settings.parameters {
-        let set = service.state.parameters.set_at_startup_text(name, value);
+        let parameters = &service.state.parameters;
+        let set = match name.as_str() {
+            "oidcIdentityProviders" => {
+                let list = list_of(name, value).map_err(fail(CODE_OPTIONS))?;
+                parameters.set_at_startup(name, list.doc().field(""))
+            }
+            _ => parameters.set_at_startup_text(name, value),
+        };
         set.map_err(|e| fail(CODE_OPTIONS)(e.message().to_owned()))?;
     }
     let verbosity = settings.log.verbosity.to_string();
@@ -441,6 +448,9 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
         connections_max: settings.connections_max,
         log,
         auth: settings.auth,
+        oidc: settings.elsewhere.oidc.clone(),
+        ldap: settings.elsewhere.ldap.clone(),
+        plain_without_tls: settings.elsewhere.plain_without_tls,
         memory,
         seals_files: settings.encryption_key_file.is_some(),
         scripting: settings.scripting,

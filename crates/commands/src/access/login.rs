@@ -1,11 +1,11 @@
 //! Logging in. Promises: a client that is not who it claims to be learns nothing but that: neither
 //! whether the user exists nor what was wrong; attempts that follow failures wait their turn.
 
-use super::identity::{Identity, Pending, failed};
+use super::identity::{Identity, Pending, Scram, failed};
 use super::service::Access;
 use super::user::User;
 use auth::scram::{ClientFirst, Conversation, Credentials, Mechanism};
-use auth::{Turn, UserName};
+use auth::{RoleName, Turn, UserName};
 use model::{DocBuf, MongoError, Result, bail, code};
 
 /// What a step of logging in comes to.
@@ -18,13 +18,30 @@ pub(crate) enum Login {
     Wait(u64),
 }
 
-/// The SCRAM mechanism of a name, where it is among those that are on.
-///
-/// # Errors
-/// 334 MechanismUnavailable.
-pub(crate) fn mechanism(on: &[String], name: &str) -> Result<Mechanism> {
-    let found = Mechanism::parse(name).filter(|_| on.iter().any(|m| m == name));
-    found.ok_or_else(|| no_mechanism(name))
+/// How `saslStart` logs in.
+pub(crate) enum Way {
+    /// By a password that never leaves the client.
+    Scram(Mechanism),
+    /// By a token of an identity provider.
+    Token,
+    /// By a password that a directory checks. It blocks the thread.
+    Directory,
+}
+
+impl Way {
+    /// The way of a mechanism's name, where it is among those that are on.
+    ///
+    /// # Errors
+    /// 334 MechanismUnavailable.
+    pub(crate) fn of(on: &[String], name: &str) -> Result<Way> {
+        let found = match name {
+            super::token::OIDC => Some(Way::Token),
+            super::plain::PLAIN => Some(Way::Directory),
+            _ => Mechanism::parse(name).map(Way::Scram),
+        };
+        let found = found.filter(|_| on.iter().any(|m| m == name));
+        found.ok_or_else(|| no_mechanism(name))
+    }
 }
 
 /// 334 MechanismUnavailable.
@@ -96,11 +113,11 @@ pub(crate) fn sasl_start(
     identity.tries(&name, mechanism.name());
     let kept = credentials(access, mechanism, &name, rounds)?;
     let (conversation, reply) = Conversation::begin(mechanism, first, kept, &rand::random());
-    identity.pending = Some(Pending {
+    identity.pending = Some(Pending::Scram(Box::new(Scram {
         conversation,
         name,
         skips_empty,
-    });
+    })));
     Ok(reply)
 }
 
@@ -119,10 +136,10 @@ pub(crate) fn sasl_continue(
         identity.acknowledges = false;
         return Ok(Login::Done(Vec::new()));
     }
-    let Some(pending) = identity.pending.as_ref() else {
-        bail!(code::PROTOCOL_ERROR, "No SASL session state found");
+    let whole = match &identity.pending {
+        Some(Pending::Scram(pending)) => pending.name.to_string(),
+        _ => bail!(code::PROTOCOL_ERROR, "No SASL session state found"),
     };
-    let whole = pending.name.to_string();
     if !waited {
         match access.throttle.lock().turn(&whole, identity.client, now_us) {
             Turn::Now => {}
@@ -133,9 +150,10 @@ pub(crate) fn sasl_continue(
             }
         }
     }
-    let Some(pending) = identity.pending.take() else {
+    let Some(Pending::Scram(pending)) = identity.pending.take() else {
         return Err(failed());
     };
+    let pending = *pending;
     let proved = pending.conversation.finish(payload).ok();
     let entered = match proved {
         Some(reply) => enter(access, identity, &pending.name)?.then_some(reply),
@@ -156,15 +174,33 @@ pub(crate) fn sasl_continue(
 
 /// Lets a user in that has proved who it is. False when it may not come from where it does.
 fn enter(access: &Access, identity: &mut Identity, name: &UserName) -> Result<bool> {
+    Ok(let_in(access, identity, name, (None, None))?.is_ok())
+}
+
+/// Lets a user in, with the roles that whoever vouches for it has named, or else those of its
+/// document, and until the end of what it has logged in by. Otherwise says why not.
+pub(super) fn let_in(
+    access: &Access,
+    identity: &mut Identity,
+    name: &UserName,
+    (roles, ends_ms): (Option<Vec<String>>, Option<i64>),
+) -> Result<std::result::Result<(), &'static str>> {
     let generation = access.generation();
-    let Some(user) = access.user(name)? else {
-        return Ok(false);
+    let user = match roles {
+        Some(roles) => {
+            let roles = roles.iter().map(|r| RoleName::new(r, "admin")).collect();
+            Some(access.granted(name, roles)?)
+        }
+        None => access.user(name)?,
+    };
+    let Some(user) = user else {
+        return Ok(Err("the user has no document"));
     };
     if !may_come(&user, identity) {
-        return Ok(false);
+        return Ok(Err("the user may not come from this address"));
     }
-    identity.log_in(user, generation)?;
-    Ok(true)
+    identity.log_in(user, generation, ends_ms)?;
+    Ok(Ok(()))
 }
 
 fn may_come(user: &User, identity: &Identity) -> bool {

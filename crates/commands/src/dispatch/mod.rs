@@ -335,6 +335,10 @@ impl Dispatcher {
     ) -> Result<()> {
         let access = &self.service.access;
         if access.enabled() {
+            let identity = &conn.identity;
+            if !command.is(flag::NO_AUTH) && identity.has_ended(|| self.service.clock.now_ms()) {
+                return Err(authorize::needs_login_again(command));
+            }
             let commands = (access, &self.commands);
             let checked = authorize::authorize(commands, conn, request, command, generic.db);
             self.audit_check(conn, request, (command, generic.db), checked.as_ref().err());

@@ -178,12 +178,19 @@ impl Service {
                 .put("user", attempt.name.name.as_str())
                 .put("db", attempt.name.db.as_str());
             if let Err(e) = result {
-                w.put("error", named(e).as_str());
+                let error = match &attempt.reason {
+                    Some(reason) => format!("{}: {reason}", e.code_name()),
+                    None => named(e),
+                };
+                w.put("error", error.as_str());
             }
             w.put("result", result.err().map_or(0, MongoError::code));
             w.doc("extraInfo");
         });
         self.tell(&entry);
+        if let Some(trouble) = &attempt.trouble {
+            self.log('W', component::ACCESS, trouble);
+        }
         let code = result.err().map_or(0, MongoError::code);
         self.audit_client(info, ("authenticate", code), |w| {
             attempt.name.write(w);

@@ -174,6 +174,8 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Int(300),
     ),
     p("notablescan", SetAt::Both, Default::Bool(false)),
+    // Read by whoever starts the server; kept to be shown.
+    p("oidcIdentityProviders", SetAt::Startup, Default::Strs(&[])),
     p("periodicNoopIntervalSecs", SetAt::Both, Default::Int(10)),
     p(
         "profileOperationResourceConsumptionMetrics",
@@ -539,6 +541,17 @@ impl Default {
                 Value::String(_) => *value,
                 _ => return Err(wrong_type(name, value, &[Tag::STRING])),
             },
+            // A command line separates them by commas.
+            Default::Strs(_) if value.as_str().is_some() => {
+                let text = value.as_str().unwrap_or_default();
+                let list = DocBuf::build(|w| {
+                    let mut list = w.array("");
+                    for one in text.split(',') {
+                        list.push(one.trim());
+                    }
+                });
+                return Ok(list.doc().field("").to_owned_value());
+            }
             Default::Strs(_) | Default::Computed => match value {
                 Value::Array(_) => *value,
                 _ => return Err(wrong_type(name, value, &[Tag::ARRAY])),

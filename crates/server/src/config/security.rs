@@ -1,5 +1,6 @@
 //! Options of `security`: whether access is checked, whether data is encrypted.
 
+use super::ldap::LdapSection;
 use clap::Args;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ pub(super) struct Security {
     pub(super) enable_encryption: bool,
     pub(super) encryption_key_file: Option<PathBuf>,
     pub(super) encryption_cipher_mode: Option<String>,
+    pub(super) ldap: LdapSection,
 }
 
 /// Whether access is checked. A key file says so, too; it must be one that mongod takes.
