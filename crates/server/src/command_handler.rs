@@ -248,6 +248,11 @@ impl Handler for CommandHandler {
         self.dispatcher.service().disconnected(&info);
     }
 
+    fn broken(&self, client: &Client, why: &str) {
+        let service = self.dispatcher.service();
+        service.connection_broken(&client.connection.info, why);
+    }
+
     fn refused(&self, peer: &PeerAddr) {
         self.dispatcher.service().turned_away(&peer.to_string());
     }

@@ -523,6 +523,7 @@ fn housekeeping(
                 service.expire();
                 let found = trouble.look(service.store.engine().as_ref());
                 found.iter().for_each(|e| service.tell(e));
+                service.tell_left_out();
                 std::thread::park_timeout(Duration::from_secs(1));
             }
         })

@@ -11,6 +11,7 @@ use super::context::Context;
 use super::driver_state::DriverState;
 use super::handler::Handler;
 use super::inbox::{Token, bits};
+use super::receive::tell;
 use super::set::{PollSet, Polled};
 use super::state::{Phase, State, Step};
 use super::stats::add;
@@ -306,7 +307,10 @@ impl<H: Handler> Conn<H> {
         if !matches!(state.channel, Channel::Plain) {
             match self.sealed(state, bytes) {
                 Ok(sealed) => bytes = sealed,
-                Err(_) => return Some(Step::Close),
+                Err(broken) => {
+                    tell(env, state, &broken);
+                    return Some(Step::Close);
+                }
             }
         }
         if !bytes.is_empty() {

@@ -8,6 +8,7 @@ use wire::{Recovery, ReplyContext, Reserved, WireError};
 
 use super::conn::{Conn, DriveContext};
 use super::handler::{Class, Handler, Next};
+use super::receive::tell;
 use super::set::Polled;
 use super::state::{PendingReply, Phase, State, Step};
 use super::stats::add;
@@ -252,7 +253,10 @@ impl<H: Handler> Conn<H> {
         }
         let held = match self.sealed(state, held) {
             Ok(held) => held,
-            Err(_) => return Step::Close,
+            Err(broken) => {
+                tell(env, state, &broken);
+                return Step::Close;
+            }
         };
         if state.output.is_empty() {
             state.output = held;

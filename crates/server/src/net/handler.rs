@@ -67,6 +67,11 @@ pub trait Handler: Send + Sync + 'static {
     /// The connection is gone. Called exactly once per [`Handler::connect`].
     fn disconnect(&self, conn: Self::Conn);
 
+    /// The connection ends because its TLS failed, or because it should have been TLS.
+    fn broken(&self, conn: &Self::Conn, why: &str) {
+        let _ = (conn, why);
+    }
+
     /// A client was not let in, because there are too many.
     fn refused(&self, peer: &PeerAddr) {
         let _ = peer;
