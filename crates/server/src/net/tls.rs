@@ -59,11 +59,13 @@ impl Tls {
         *self.config.write() = config;
     }
 
-    fn begin(&self) -> Result<Box<Session>, Broken> {
+    fn begin(&self, first: &[u8]) -> Result<Box<Session>, Broken> {
         let TlsConfig { library, proof } = self.config.read().clone();
         Ok(Box::new(Session {
-            connection: ServerConnection::new(library).map_err(|e| Broken::of_library(&e))?,
+            connection: ServerConnection::new(library)
+                .map_err(|e| Broken::of_library(&e, false))?,
             proof,
+            is_old: is_old(first),
             told: false,
         }))
     }
@@ -83,8 +85,17 @@ pub(super) enum Channel {
 pub(super) struct Session {
     connection: ServerConnection,
     proof: Option<Arc<dyn ClientCertVerifier>>,
+    /// What it began with is of an old version.
+    is_old: bool,
     /// The handler was told that the handshake is over.
     told: bool,
+}
+
+const TOO_OLD: &str = "the client offers no version of TLS that is allowed: 1.2 and 1.3";
+
+/// Whether the first record says that its client knows no version from 1.2 on.
+fn is_old(first: &[u8]) -> bool {
+    matches!(first.get(9..11), Some([3, minor]) if *minor < 3)
 }
 
 /// Why a connection ends that is, or should have been, TLS.
@@ -97,8 +108,10 @@ impl Broken {
     }
 
     /// In words that mongod has, too, where it has any; nothing of them is the client's text.
-    fn of_library(e: &Error) -> Broken {
+    fn of_library(e: &Error, is_old: bool) -> Broken {
         let words = match e {
+            // The library looks for other things of later versions first.
+            Error::PeerIncompatible(_) if is_old => TOO_OLD.to_owned(),
             Error::NoCertificatesPresented => {
                 "no SSL certificate provided by peer; connection rejected".to_owned()
             }
@@ -113,7 +126,7 @@ impl Broken {
                 | PeerIncompatible::Tls12NotOfferedOrEnabled
                 | PeerIncompatible::ServerDoesNotSupportTls12Or13
                 | PeerIncompatible::SupportedVersionsExtensionRequired,
-            ) => "the client offers no version of TLS that is allowed: 1.2 and 1.3".to_owned(),
+            ) => TOO_OLD.to_owned(),
             Error::AlertReceived(alert) => {
                 format!("the client ended the handshake with the alert {alert:?}")
             }
@@ -173,7 +186,7 @@ impl Channel {
         };
         let handshake = is_handshake(first);
         *self = match (handshake, tls) {
-            (true, Some(tls)) => Channel::Sealed(tls.begin()?),
+            (true, Some(tls)) => Channel::Sealed(tls.begin(first)?),
             (true, None) => {
                 let why = "SSL handshake received but server is started without SSL support";
                 return Err(Broken(why.to_owned()));
@@ -212,7 +225,7 @@ impl Session {
                 Err(e) => return Err(Broken::of_io(&e)),
             }
             let taken = self.connection.process_new_packets();
-            taken.map_err(|e| Broken::of_library(&e))?;
+            taken.map_err(|e| Broken::of_library(&e, self.is_old))?;
         }
         Ok(())
     }
