@@ -79,6 +79,7 @@ impl CommandHandler {
             Outcome::Durable(pos) => {
                 let pos = CommitPos(pos);
                 if self.engine.durable_pos() >= pos {
+                    self.dispatcher.released(&mut client.connection);
                     return Next::Reply;
                 }
                 // The thread flushes when it has no other request.
@@ -242,7 +243,13 @@ impl Handler for CommandHandler {
         }
     }
 
-    fn disconnect(&self, client: Client) {
+    fn released(&self, client: &mut Client) {
+        self.dispatcher.released(&mut client.connection);
+    }
+
+    fn disconnect(&self, mut client: Client) {
+        // Whose reply could not leave was waited for, too.
+        self.dispatcher.released(&mut client.connection);
         let info = Arc::clone(&client.connection.info);
         drop(client);
         self.dispatcher.service().disconnected(&info);

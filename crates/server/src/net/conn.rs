@@ -144,7 +144,7 @@ impl<H: Handler> Conn<H> {
     fn step(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         if let Phase::Durable(position) = state.phase {
             match env.server.watermark.verdict(position) {
-                Verdict::Send => {}
+                Verdict::Send => released(env, state),
                 Verdict::Wait => return Step::Idle,
                 Verdict::GiveUp => return Step::Close,
             }
@@ -408,5 +408,12 @@ impl<H: Handler> Conn<H> {
         if let Some(user) = state.user.take() {
             env.server.disconnected(user);
         }
+    }
+}
+
+/// Nothing holds the reply back any more, or nobody waits for it.
+pub(super) fn released<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<H::Conn>) {
+    if let Some(user) = &mut state.user {
+        env.server.handler.released(user);
     }
 }

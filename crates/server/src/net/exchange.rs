@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use memory::Charge;
 use wire::{Recovery, ReplyContext, Reserved, WireError};
 
-use super::conn::{Conn, DriveContext};
+use super::conn::{Conn, DriveContext, released};
 use super::handler::{Class, Handler, Next};
 use super::receive::tell;
 use super::set::Polled;
@@ -226,6 +226,10 @@ impl<H: Handler> Conn<H> {
             Next::Durable(position) if env.server.watermark.position() < position => {
                 self.hold_back(env, state, start, position)
             }
+            Next::Durable(_) => {
+                released(env, state);
+                Step::Idle
+            }
             _ => Step::Idle,
         }
     }
@@ -246,6 +250,7 @@ impl<H: Handler> Conn<H> {
             .split_off(start.min(env.buffers.out.bytes.len()));
         if held.is_empty() {
             // Nobody is told about this one, so nobody needs to wait for it.
+            released(env, state);
             return Step::Idle;
         }
         if let Some(broken) = self.send_out(env, state) {

@@ -64,6 +64,12 @@ pub trait Handler: Send + Sync + 'static {
         FlushTurn::Idle
     }
 
+    /// The wait of [`Next::Durable`] is over: the reply may leave. May be called more than once for
+    /// one wait, and is not when the connection ends before.
+    fn released(&self, conn: &mut Self::Conn) {
+        let _ = conn;
+    }
+
     /// The connection is gone. Called exactly once per [`Handler::connect`].
     fn disconnect(&self, conn: Self::Conn);
 

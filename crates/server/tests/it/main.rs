@@ -7,6 +7,7 @@ mod driver;
 mod encryption;
 mod engines;
 mod hostile;
+mod journal_wait;
 mod lifecycle;
 mod logging;
 mod memory;
