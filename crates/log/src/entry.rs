@@ -104,6 +104,8 @@ pub mod id {
     pub const STALL: u32 = 90_000_004;
     pub const OPEN_TO_ALL: u32 = 90_000_005;
     pub const LEFT_OUT: u32 = 90_000_007;
+    pub const EXPORT_FAILS: u32 = 90_000_008;
+    pub const EXPORT_WORKS: u32 = 90_000_009;
 }
 
 /// Longest document of attributes; a longer one is left out, which `truncated` says.

@@ -11,6 +11,7 @@ mod journal_wait;
 mod lifecycle;
 mod logging;
 mod memory;
+mod otlp;
 mod process;
 mod retry;
 mod schedules;
