@@ -150,6 +150,7 @@ codes! {
     KEY_NOT_FOUND = 211 "KeyNotFound";
     JSON_SCHEMA_NOT_ALLOWED = 214 "JSONSchemaNotAllowed";
     TRANSACTION_TOO_OLD = 225 "TransactionTooOld";
+    SSL_HANDSHAKE_FAILED = 141 "SSLHandshakeFailed";
     EXCEEDED_MEMORY_LIMIT = 146 "ExceededMemoryLimit";
     QUERY_FEATURE_NOT_ALLOWED = 224 "QueryFeatureNotAllowed";
     MAX_SUB_PIPELINE_DEPTH_EXCEEDED = 232 "MaxSubPipelineDepthExceeded";

@@ -79,6 +79,7 @@ impl CommandHandler {
             Outcome::Durable(pos) => {
                 let pos = CommitPos(pos);
                 if self.engine.durable_pos() >= pos {
+                    self.dispatcher.released(&mut client.connection);
                     return Next::Reply;
                 }
                 // The thread flushes when it has no other request.
@@ -255,10 +256,21 @@ impl Handler for CommandHandler {
         }
     }
 
-    fn disconnect(&self, client: Client) {
+    fn released(&self, client: &mut Client) {
+        self.dispatcher.released(&mut client.connection);
+    }
+
+    fn disconnect(&self, mut client: Client) {
+        // Whose reply could not leave was waited for, too.
+        self.dispatcher.released(&mut client.connection);
         let info = Arc::clone(&client.connection.info);
         drop(client);
         self.dispatcher.service().disconnected(&info);
+    }
+
+    fn broken(&self, client: &Client, why: &str) {
+        let service = self.dispatcher.service();
+        service.connection_broken(&client.connection.info, why);
     }
 
     fn refused(&self, peer: &PeerAddr) {

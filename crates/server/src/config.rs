@@ -6,6 +6,7 @@ mod document;
 mod identity;
 mod ldap;
 mod logging;
+mod otlp;
 mod parameters;
 mod security;
 mod tikv;
@@ -15,6 +16,7 @@ pub use audit::{AuditArgs, Auditing};
 pub use identity::Elsewhere;
 pub use ldap::LdapArgs;
 pub use logging::{LogArgs, Logging};
+pub use otlp::{Otlp, OtlpArgs};
 pub use parameters::list_of;
 pub use security::SecurityArgs;
 pub use tikv::{Tikv, TikvArgs};
@@ -123,6 +125,9 @@ pub struct ServeArgs {
     /// 127.0.0.1]
     #[arg(long = "metricsBindIp", value_name = "A", requires = "metrics_port")]
     pub metrics_bind_ip: Option<IpAddr>,
+    /// Metrics for a collector.
+    #[command(flatten)]
+    pub otlp: OtlpArgs,
     /// The log, the process, what is slow.
     #[command(flatten)]
     pub log: LogArgs,
@@ -229,6 +234,7 @@ struct Own {
     ldap: OwnLdap,
     metrics_port: Option<u16>,
     metrics_bind_ip: Option<IpAddr>,
+    otlp: otlp::OtlpSection,
     #[serde(rename = "wiredTigerLibrary")]
     wiredtiger_library: Option<String>,
     #[serde(rename = "wiredTigerInclude")]
@@ -275,6 +281,8 @@ pub struct Settings {
     /// Port of metrics over HTTP.
     pub metrics_port: Option<u16>,
     pub metrics_bind_ip: IpAddr,
+    /// Where metrics are sent; `None` sends none.
+    pub otlp: Option<Otlp>,
     /// The log, the process, what is slow.
     pub log: Logging,
     /// `None` without an audit.
@@ -336,6 +344,7 @@ impl Settings {
                 .metrics_bind_ip
                 .or(file.quarry.metrics_bind_ip)
                 .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            otlp: Otlp::of(&args.otlp, file.quarry.otlp)?,
             log,
             tls: tls(&args.tls, file.net.tls)?,
             auth,

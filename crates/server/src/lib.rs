@@ -12,6 +12,7 @@ pub mod engines;
 pub mod memory;
 pub mod metrics_page;
 pub mod net;
+pub mod otlp;
 pub mod process;
 mod protect;
 pub mod report;

@@ -5,6 +5,7 @@ use crate::config::{ServeArgs, Settings, list_of, oplog_bytes_default};
 use crate::memory::Parts;
 use crate::metrics_page::Endpoint;
 use crate::net::{NetStats, Server, Tls, Watermark};
+use crate::otlp::Exporter;
 use crate::process::{self, PidFile};
 use crate::protect::{self, CODE_JOURNAL, LOG_FLUSH};
 use crate::report::{self, Trouble};
@@ -167,7 +168,15 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         let disk = move || disk_bytes(&path);
         let _ = service.state.disk_bytes.set(Box::new(disk));
     }
+    let exported = Arc::clone(&dispatcher);
     let endpoint = metrics(settings, dispatcher).inspect_err(|_| {
+        let _ = store.close();
+    })?;
+    let exporter = settings.otlp.clone().map(|otlp| {
+        let exporter = Exporter::start(otlp, settings.port, &exported);
+        exporter.map_err(|e| fail(CODE_OPTIONS)(format!("otlpEndpoint has no thread: {e}")))
+    });
+    let exporter = exporter.transpose().inspect_err(|_| {
         let _ = store.close();
     })?;
     announce(settings, &server, opened.remark.as_deref(), log);
@@ -179,7 +188,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         process::let_go_of_streams();
     }
     let clean = serve_until_signal(&service, server, &mut signals);
-    drop(endpoint);
+    drop((endpoint, exporter));
     store
         .close()
         .map_err(|e| fail(CODE_DATA)(format!("closing the data failed: {e}")))?;
@@ -533,6 +542,7 @@ fn housekeeping(
                 service.expire();
                 let found = trouble.look(service.store.engine().as_ref());
                 found.iter().for_each(|e| service.tell(e));
+                service.tell_left_out();
                 std::thread::park_timeout(Duration::from_secs(1));
             }
         })

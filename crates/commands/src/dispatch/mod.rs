@@ -15,6 +15,7 @@ pub mod connection;
 pub mod ctx;
 mod durability;
 pub mod generic;
+mod held;
 pub mod interrupt;
 pub(crate) mod observe;
 mod operation;
@@ -157,6 +158,8 @@ impl Dispatcher {
         if !request.validated {
             validate(request)?;
         }
+        // Nobody has said that its reply has left.
+        self.released(conn);
         let (row, run) = self.find(request.body)?;
         let set_aside = conn.set_aside.take();
         if !request.waited {
@@ -205,24 +208,32 @@ impl Dispatcher {
         conn.place = None;
         // The buffers go back, so that noting an operation costs two copies and no allocation.
         let op = conn.info.op.lock().take();
-        if let Some(op) = op {
-            let error = result.as_ref().err();
-            if !error.is_some_and(|refused| refused.again) {
+        match (op, result.as_ref().err()) {
+            (None, _) => {}
+            (Some(op), Some(refused)) if refused.again => {
+                *conn.info.spare.lock() = (op.db, op.body);
+            }
+            (Some(op), error) => {
                 let ended = Ended {
                     request,
                     row,
-                    op: &op,
+                    op,
                     error: error.map(|refused| &refused.error),
                     reply: match error {
                         Some(_) => &[],
                         None => reply.get(start..).unwrap_or_default(),
                     },
                 };
-                ended.told(&self.service, conn);
+                let awaited = self.is_awaited(request, &result);
+                ended.told(&self.service, conn, awaited);
             }
-            *conn.info.spare.lock() = (op.db, op.body);
         }
         result
+    }
+
+    /// A command by its name.
+    fn row(&self, name: &str) -> Option<&Counted> {
+        self.commands.at(self.commands.position(name)?)
     }
 
     fn find(&self, body: Doc<'_>) -> Result<(&Counted, Run)> {

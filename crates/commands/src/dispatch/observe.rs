@@ -2,11 +2,13 @@
 //! it is told of in the log and in `system.profile`.
 //!
 //! Promises: an operation that is neither slow nor profiled costs a look at the clock and a few
-//! additions; no lock, no allocation. A profile that cannot be written fails no operation.
+//! additions; no lock, no allocation. One whose reply waits for the journal is told of when that
+//! wait is over, and the wait counts. A profile that cannot be written fails no operation.
 //! Must not know: which commands there are, but for how MongoDB calls their kinds.
 
 use super::connection::Connection;
-use super::request::Request;
+use super::held::Held;
+use super::request::{Request, Sequence};
 use super::spec::{Counted, OpClass, flag};
 use crate::ddl::names;
 use crate::read::stats::signed;
@@ -16,7 +18,7 @@ use crate::state::operations::kind;
 use crate::state::service::Service;
 use logs::{Entry, component, id, redacted};
 use model::{Doc, DocBuf, DocWriter, MongoError, Namespace, Result, Tag, Value, doc};
-use query::examined;
+use query::examined::{self, Examined, Paths};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -29,19 +31,18 @@ const PROFILE_BYTES: i32 = 1024 * 1024;
 pub(super) struct Ended<'e> {
     pub(super) request: &'e Request<'e>,
     pub(super) row: &'e Counted,
-    pub(super) op: &'e CurrentOp,
+    pub(super) op: CurrentOp,
     pub(super) error: Option<&'e MongoError>,
     /// The reply; empty after an error.
     pub(super) reply: &'e [u8],
 }
 
 impl Ended<'_> {
-    /// Counts the operation and records it where that is wanted.
-    pub(super) fn told(&self, service: &Service, conn: &mut Connection) {
-        let all_us = service
-            .clock
-            .monotonic_us()
-            .saturating_sub(self.op.start_us);
+    /// Counts the operation and records it where that is wanted: now, or when its reply leaves if
+    /// that is `awaited`.
+    pub(super) fn told(self, service: &Service, conn: &mut Connection, awaited: bool) {
+        let now_us = service.clock.monotonic_us();
+        let all_us = now_us.saturating_sub(self.op.start_us);
         // The time a getMore waited for data is not work.
         let took_us = all_us.saturating_sub(std::mem::take(&mut conn.idle_us));
         self.row.latency.record(took_us);
@@ -57,10 +58,43 @@ impl Ended<'_> {
             }
         }
         self.count_documents(&service.counters.documents, scanned);
-        if service.state.profile.concerns(took_us) {
-            self.record(service, conn, took_us);
+        let is_shown = !self.row.command.is(flag::SECRET);
+        if awaited && is_shown {
+            let seen = self.seen(conn, took_us);
+            conn.held = Some(Box::new(Held::of(self, seen, now_us)));
+        } else {
+            if is_shown && service.state.profile.concerns(took_us) {
+                let seen = self.seen(conn, took_us);
+                self.with(&seen).record(service, conn);
+            }
+            *conn.info.spare.lock() = (self.op.db, self.op.body);
         }
         conn.queued_us = None;
+    }
+
+    fn seen(&self, conn: &Connection, took_us: u64) -> Seen {
+        Seen {
+            examined: examined::so_far(),
+            plan: examined::take_paths(),
+            effects: Effects::of(self.row.command.name, Doc::from_prefix(self.reply)),
+            reply_len: self.reply.len(),
+            queued_us: conn.queued_us,
+            locked_us: conn.locked_us,
+            took_us,
+            journal_us: None,
+        }
+    }
+
+    fn with<'t>(&'t self, seen: &'t Seen) -> Told<'t> {
+        Told {
+            row: self.row,
+            op: &self.op,
+            body: self.request.body,
+            sequences: self.request.sequences,
+            is_legacy: self.request.legacy_db.is_some(),
+            error: self.error,
+            seen,
+        }
     }
 
     fn count_documents(&self, counts: &Documents, scanned: bool) {
@@ -86,32 +120,64 @@ impl Ended<'_> {
         }
     }
 
-    /// The collection the operation works on, for those that work on one.
-    fn collection(&self) -> Option<&str> {
-        self.collection_bytes()
-            .and_then(|name| std::str::from_utf8(name).ok())
-    }
-
-    /// The same without a look at whether it is text: every operation asks.
+    /// The collection the operation works on.
     fn collection_bytes(&self) -> Option<&[u8]> {
-        let mut fields = self.request.body.elements();
-        let named = match self.row.command.class {
-            OpClass::GetMore => fields.find(|e| e.name == b"collection")?,
-            _ if self.row.names_collection() => fields.next()?,
-            _ => return None,
-        };
-        // Four bytes of length before it, a null byte behind.
-        let text = named.payload.get(4..named.payload.len().checked_sub(1)?)?;
-        (named.tag == Tag::STRING && !text.is_empty()).then_some(text)
+        collection(self.row, self.request.body)
     }
+}
 
+/// The collection an operation works on, for those that work on one. Without a look at whether it
+/// is text: every operation asks.
+fn collection<'b>(row: &Counted, body: Doc<'b>) -> Option<&'b [u8]> {
+    let mut fields = body.elements();
+    let named = match row.command.class {
+        OpClass::GetMore => fields.find(|e| e.name == b"collection")?,
+        _ if row.names_collection() => fields.next()?,
+        _ => return None,
+    };
+    // Four bytes of length before it, a null byte behind.
+    let text = named.payload.get(4..named.payload.len().checked_sub(1)?)?;
+    (named.tag == Tag::STRING && !text.is_empty()).then_some(text)
+}
+
+/// What has been counted and measured of an operation.
+pub(super) struct Seen {
+    examined: Examined,
+    plan: Paths,
+    effects: Effects,
+    reply_len: usize,
+    queued_us: Option<u64>,
+    locked_us: u64,
+    /// Without what it waited for the journal.
+    took_us: u64,
+    /// What its reply waited for the journal, for those that had to.
+    pub(super) journal_us: Option<u64>,
+}
+
+impl Seen {
+    /// How long its client waited for it.
+    pub(super) fn all_us(&self) -> u64 {
+        self.took_us.saturating_add(self.journal_us.unwrap_or(0))
+    }
+}
+
+/// An operation as it is told of.
+pub(super) struct Told<'t> {
+    pub(super) row: &'t Counted,
+    pub(super) op: &'t CurrentOp,
+    pub(super) body: Doc<'t>,
+    pub(super) sequences: &'t [Sequence<'t>],
+    pub(super) is_legacy: bool,
+    pub(super) error: Option<&'t MongoError>,
+    pub(super) seen: &'t Seen,
+}
+
+impl Told<'_> {
+    /// Writes it to the log and to the profile, where that is wanted.
     #[cold]
-    fn record(&self, service: &Service, conn: &Connection, took_us: u64) {
-        if self.row.command.is(flag::SECRET) {
-            return;
-        }
+    pub(super) fn record(&self, service: &Service, conn: &Connection) {
         let (profile, slow) = service.state.profile.of(&self.op.db);
-        let took_ms = i64::try_from(took_us / 1000).unwrap_or(i64::MAX);
+        let took_ms = i64::try_from(self.seen.all_us() / 1000).unwrap_or(i64::MAX);
         let is_slow = took_ms > i64::from(slow.ms);
         let facts = || self.facts(service, conn, took_ms);
         let (logs, records) = match &profile.filter {
@@ -188,8 +254,10 @@ impl Ended<'_> {
 
     /// What is known of the operation, under the names of `system.profile`.
     fn facts(&self, service: &Service, conn: &Connection, took_ms: i64) -> DocBuf {
-        let (op, examined) = (self.op, examined::so_far());
-        let coll = self.collection().unwrap_or(self.row.command.no_collection);
+        let (op, seen, examined) = (self.op, self.seen, self.seen.examined);
+        let coll = collection(self.row, self.body);
+        let coll = coll.and_then(|name| std::str::from_utf8(name).ok());
+        let coll = coll.unwrap_or(self.row.command.no_collection);
         let count = |n: u64| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX));
         DocBuf::build(|w| {
             w.put("op", kind(self.row.command.class))
@@ -198,12 +266,12 @@ impl Ended<'_> {
             if let Some(id) = op.cursor {
                 w.put("cursorid", id);
             }
-            let plan = examined::plan_summary();
+            let plan = seen.plan.summary();
             if self.row.is_of_kind() || plan.is_some() {
                 w.put("keysExamined", count(examined.keys))
                     .put("docsExamined", count(examined.docs));
             }
-            effects(self.row.command.name, Doc::from_prefix(self.reply), w);
+            seen.effects.write(signed(examined.returned), w);
             if let Some(e) = self.error {
                 w.put("ok", 0.0)
                     .put("errMsg", e.message())
@@ -212,18 +280,17 @@ impl Ended<'_> {
             }
             w.put(
                 "responseLength",
-                i32::try_from(self.reply.len()).unwrap_or(i32::MAX),
+                i32::try_from(seen.reply_len).unwrap_or(i32::MAX),
             )
             .put(
                 "protocol",
-                if self.request.legacy_db.is_some() {
-                    "op_query"
-                } else {
-                    "op_msg"
-                },
+                if self.is_legacy { "op_query" } else { "op_msg" },
             )
             .put("millis", took_ms);
-            if let Some(us) = conn.queued_us {
+            if let Some(us) = seen.journal_us {
+                w.put("waitForWriteConcernDurationMillis", signed(us / 1000));
+            }
+            if let Some(us) = seen.queued_us {
                 let us = signed(us);
                 let mut queues = w.doc("queues");
                 queues
@@ -231,8 +298,8 @@ impl Ended<'_> {
                     .put("admissions", 1i64)
                     .put("totalTimeQueuedMicros", us);
             }
-            if conn.locked_us > 0 {
-                let us = signed(conn.locked_us);
+            if seen.locked_us > 0 {
+                let us = signed(seen.locked_us);
                 let mut locks = w.doc("locks");
                 let mut document = locks.doc("Document");
                 document.doc("timeAcquiringMicros").put("w", us);
@@ -258,13 +325,9 @@ impl Ended<'_> {
 
     /// The command as it came, without the documents of an insert.
     fn command(&self) -> DocBuf {
-        let body = self.request.body;
+        let body = self.body;
         if body.len_bytes() > COMMAND_BYTES_MAX {
-            let name = self.row.command.name;
-            return doc! { name: body.first().map_or(Value::Missing, |(_, v)| match v {
-                Value::String(s) => Value::String(s),
-                _ => Value::Int32(1),
-            }), "$truncated": true };
+            return shortened(self.row, body);
         }
         let is_insert = self.row.command.class == OpClass::Insert;
         let mut left = COMMAND_BYTES_MAX;
@@ -275,7 +338,7 @@ impl Ended<'_> {
             {
                 w.put(name, v);
             }
-            for sequence in self.request.sequences.iter().filter(|_| !is_insert) {
+            for sequence in self.sequences.iter().filter(|_| !is_insert) {
                 let mut items = w.array(sequence.name);
                 for d in sequence.iter() {
                     left = left.saturating_sub(d.len_bytes());
@@ -293,38 +356,86 @@ fn client_host(peer: &str) -> &str {
     peer.rsplit_once(':').map_or(peer, |(host, _)| host)
 }
 
+/// The command document; of a long one, its name and what it is for.
+pub(super) fn shortened(row: &Counted, body: Doc<'_>) -> DocBuf {
+    if body.len_bytes() <= COMMAND_BYTES_MAX {
+        return body.to_buf();
+    }
+    let name = row.command.name;
+    doc! { name: body.first().map_or(Value::Missing, |(_, v)| match v {
+        Value::String(s) => Value::String(s),
+        _ => Value::Int32(1),
+    }), "$truncated": true }
+}
+
 /// What the reply says that the command did.
-fn effects(command: &str, reply: Doc<'_>, w: &mut DocWriter<'_>) {
-    let number = |name: &str| reply.field(name).as_i64_exact();
-    let n = number("n").unwrap_or(0);
-    match command {
-        "find" | "aggregate" | "getMore" => {
-            let Some(cursor) = reply.field("cursor").as_doc() else {
-                return;
-            };
-            w.put("nreturned", signed(examined::so_far().returned));
-            match cursor.field("id").as_i64_exact() {
-                Some(0) => w.put("cursorExhausted", true),
-                Some(id) if command != "getMore" => w.put("cursorid", id),
-                _ => w,
-            };
+#[derive(Clone, Copy)]
+enum Effects {
+    Nothing,
+    /// Gave documents of a cursor.
+    Gave {
+        id: Option<i64>,
+        opens: bool,
+    },
+    Inserted(i64),
+    Updated {
+        matched: i64,
+        modified: i64,
+        upserted: i64,
+    },
+    Deleted(i64),
+}
+
+impl Effects {
+    fn of(command: &str, reply: Doc<'_>) -> Effects {
+        let number = |name: &str| reply.field(name).as_i64_exact().unwrap_or(0);
+        match command {
+            "find" | "aggregate" | "getMore" => match reply.field("cursor").as_doc() {
+                Some(cursor) => Effects::Gave {
+                    id: cursor.field("id").as_i64_exact(),
+                    opens: command != "getMore",
+                },
+                None => Effects::Nothing,
+            },
+            "insert" => Effects::Inserted(number("n")),
+            "update" => {
+                let upserted = match reply.field("upserted") {
+                    Value::Array(a) => i64::try_from(a.iter().count()).unwrap_or(0),
+                    _ => 0,
+                };
+                Effects::Updated {
+                    matched: number("n") - upserted,
+                    modified: number("nModified"),
+                    upserted,
+                }
+            }
+            "delete" => Effects::Deleted(number("n")),
+            _ => Effects::Nothing,
         }
-        "insert" => {
-            w.put("ninserted", n);
-        }
-        "update" => {
-            let upserted = match reply.field("upserted") {
-                Value::Array(a) => i64::try_from(a.iter().count()).unwrap_or(0),
-                _ => 0,
-            };
-            w.put("nMatched", n - upserted)
-                .put("nModified", number("nModified").unwrap_or(0))
-                .put("nUpserted", upserted);
-        }
-        "delete" => {
-            w.put("ndeleted", n);
-        }
-        _ => {}
+    }
+
+    fn write(self, returned: i64, w: &mut DocWriter<'_>) {
+        match self {
+            Effects::Nothing => w,
+            Effects::Gave { id, opens } => {
+                w.put("nreturned", returned);
+                match id {
+                    Some(0) => w.put("cursorExhausted", true),
+                    Some(id) if opens => w.put("cursorid", id),
+                    _ => w,
+                }
+            }
+            Effects::Inserted(n) => w.put("ninserted", n),
+            Effects::Updated {
+                matched,
+                modified,
+                upserted,
+            } => w
+                .put("nMatched", matched)
+                .put("nModified", modified)
+                .put("nUpserted", upserted),
+            Effects::Deleted(n) => w.put("ndeleted", n),
+        };
     }
 }
 

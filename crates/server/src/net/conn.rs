@@ -11,6 +11,7 @@ use super::context::Context;
 use super::driver_state::DriverState;
 use super::handler::Handler;
 use super::inbox::{Token, bits};
+use super::receive::tell;
 use super::set::{PollSet, Polled};
 use super::state::{Phase, State, Step};
 use super::stats::add;
@@ -143,7 +144,7 @@ impl<H: Handler> Conn<H> {
     fn step(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         if let Phase::Durable(position) = state.phase {
             match env.server.watermark.verdict(position) {
-                Verdict::Send => {}
+                Verdict::Send => released(env, state),
                 Verdict::Wait => return Step::Idle,
                 Verdict::GiveUp => return Step::Close,
             }
@@ -306,7 +307,10 @@ impl<H: Handler> Conn<H> {
         if !matches!(state.channel, Channel::Plain) {
             match self.sealed(state, bytes) {
                 Ok(sealed) => bytes = sealed,
-                Err(_) => return Some(Step::Close),
+                Err(broken) => {
+                    tell(env, state, &broken);
+                    return Some(Step::Close);
+                }
             }
         }
         if !bytes.is_empty() {
@@ -404,5 +408,12 @@ impl<H: Handler> Conn<H> {
         if let Some(user) = state.user.take() {
             env.server.disconnected(user);
         }
+    }
+}
+
+/// Nothing holds the reply back any more, or nobody waits for it.
+pub(super) fn released<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<H::Conn>) {
+    if let Some(user) = &mut state.user {
+        env.server.handler.released(user);
     }
 }
