@@ -16,6 +16,7 @@ pub mod ctx;
 mod durability;
 pub mod generic;
 mod held;
+mod hold_back;
 pub mod interrupt;
 pub(crate) mod observe;
 mod operation;
@@ -30,16 +31,15 @@ mod transaction;
 mod turn;
 
 use crate::state::events;
-use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::SessionWrites;
 use args::{Args, check_value, duplicate_field, unknown_field};
-use auth::{Action, Target};
 use body::{check_admin, database, validate};
 use command::{Command, Run};
 use connection::Connection;
 use ctx::Ctx;
 use generic::{Generic, Lsid};
+use hold_back::Admission;
 use interrupt::Link;
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
 use observe::Ended;
@@ -50,13 +50,9 @@ use request::{Outcome, Request, WaitFor};
 use retry::Retry;
 use spec::{CommandTable, Counted, Kinds, Spec, flag};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use store::Transaction;
 use transaction::Numbered;
 use turn::Turn;
-
-/// Interval at which a write blocked by `fsync` tries again.
-const UNLOCK_POLL_US: u64 = 20_000;
 
 /// Answers the requests of all connections over one service, by the table of commands it was given.
 pub struct Dispatcher {
@@ -386,24 +382,6 @@ impl Dispatcher {
         }
     }
 
-    /// Whether a block of user writes is not for this request: by what it says of itself, as
-    /// internal users may, or by the rights of its user.
-    fn passes_block(&self, conn: &Connection, generic: &Generic<'_>) -> Result<bool> {
-        let access = &self.service.access;
-        let may = |action| {
-            let rights = conn.identity.rights(access);
-            rights.allows(Target::Cluster, &[action])
-        };
-        match generic.may_bypass_block {
-            Some(_) if !may(Action::Internal) => bail!(
-                6_317_500,
-                "Client is not properly authorized to propagate mayBypassWriteBlocking"
-            ),
-            Some(yes) => Ok(yes),
-            None => Ok(access.enabled() && may(Action::BypassWriteBlockingMode)),
-        }
-    }
-
     /// Begins or continues what the session's number names.
     fn join<'w>(
         &self,
@@ -463,76 +441,6 @@ impl Dispatcher {
         })
     }
 
-    /// Whether the command may run now: not under a lock against writes nor with a failing fail
-    /// point.
-    fn hold_back(
-        &self,
-        conn: &mut Connection,
-        request: &Request<'_>,
-        command: &Spec,
-        generic: &Generic<'_>,
-    ) -> Result<Admission> {
-        let now_us = || self.service.clock.monotonic_us();
-        if self.service.state.user_writes.are_blocked() && self.passes_block(conn, generic)? {
-            conn.interrupt.pass_block();
-        }
-        if command.is(flag::WRITE) && self.service.state.fsync_locks.load(Ordering::Acquire) > 0 {
-            let until_us = now_us().saturating_add(UNLOCK_POLL_US);
-            return Ok(Admission::End(Outcome::Wait {
-                until_us,
-                on: WaitFor::Unlock,
-            }));
-        }
-        // An operation that continues after a wait was checked when it came.
-        let failure = if conn.awaits.is_some() {
-            None
-        } else {
-            self.failure(conn, request, command, generic)?
-        };
-        let Some(f) = &failure else {
-            return Ok(Admission::Run(None));
-        };
-        if f.block_ms > 0 {
-            let until_us = now_us()
-                .saturating_add(u64::try_from(f.block_ms).unwrap_or(0).saturating_mul(1000));
-            conn.failing = Some(Failure {
-                block_ms: 0,
-                ..f.clone()
-            });
-            return Ok(Admission::End(Outcome::Wait {
-                until_us,
-                on: WaitFor::Time,
-            }));
-        }
-        if f.close {
-            return Ok(Admission::End(Outcome::Close));
-        }
-        match f.error(generic, command.is(flag::ENDS_TRANSACTION)) {
-            Some(e) => Err(e),
-            None => Ok(Admission::Run(failure)),
-        }
-    }
-
-    /// The failure that a fail point asks for, if any.
-    fn failure(
-        &self,
-        conn: &mut Connection,
-        request: &Request<'_>,
-        command: &Spec,
-        generic: &Generic<'_>,
-    ) -> Result<Option<Failure>> {
-        if let Some(f) = conn.failing.take() {
-            return Ok(Some(f));
-        }
-        if !self.service.state.failpoints.armed() {
-            return Ok(None);
-        }
-        self.service
-            .state
-            .failpoints
-            .at(&conn.info, command, generic, request.body)
-    }
-
     /// Checks a command's arguments.
     fn check<'a>(
         &self,
@@ -578,14 +486,6 @@ struct SessionPart<'w> {
     transaction: Option<Arc<Transaction>>,
     /// For every command of a transaction.
     session: Option<&'w mut SessionWrites>,
-}
-
-/// Whether a command may run now.
-enum Admission {
-    /// It runs; a fail point may change its reply.
-    Run(Option<Failure>),
-    /// It does not: this is the outcome.
-    End(Outcome),
 }
 
 impl<'a> Args<'a> {
