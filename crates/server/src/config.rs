@@ -26,6 +26,7 @@ use crate::net::TlsMode;
 use crate::tls::TlsFiles;
 use audit::AuditSection;
 use clap::Args;
+use document::list;
 use ldap::OwnLdap;
 use logging::{OperationProfiling, ProcessManagement, Sections, SystemLog};
 use model::DocBuf;
@@ -485,13 +486,6 @@ pub fn oplog_bytes_default(free_bytes: u64) -> u64 {
         .clamp(min << 20, max << 20)
         .min(free_bytes / 4)
         .max(OPLOG_MB_MIN << 20)
-}
-
-fn list(text: &str) -> Vec<String> {
-    text.split(',')
-        .map(|s| s.trim().to_owned())
-        .filter(|s| !s.is_empty())
-        .collect()
 }
 
 fn known_compressors(given: Option<&str>) -> Result<Vec<String>, String> {

@@ -1,22 +1,12 @@
 //! Logging in. Promises: a client that is not who it claims to be learns nothing but that: neither
 //! whether the user exists nor what was wrong; attempts that follow failures wait their turn.
 
+use super::entry::{EXTERNAL, Login, let_in};
 use super::identity::{Identity, Pending, Scram, failed};
 use super::service::Access;
-use super::user::User;
 use auth::scram::{ClientFirst, Conversation, Credentials, Mechanism};
-use auth::{RoleName, Turn, UserName};
+use auth::{Turn, UserName};
 use model::{DocBuf, MongoError, Result, bail, code};
-
-/// What a step of logging in comes to.
-pub(crate) enum Login {
-    /// Send this; more is to come.
-    More(Vec<u8>),
-    /// Send this; the user is logged in.
-    Done(Vec<u8>),
-    /// Not before this monotonic microsecond.
-    Wait(u64),
-}
 
 /// How `saslStart` logs in.
 pub(crate) enum Way {
@@ -177,39 +167,6 @@ fn enter(access: &Access, identity: &mut Identity, name: &UserName) -> Result<bo
     Ok(let_in(access, identity, name, (None, None))?.is_ok())
 }
 
-/// Lets a user in, with the roles that whoever vouches for it has named, or else those of its
-/// document, and until the end of what it has logged in by. Otherwise says why not.
-pub(super) fn let_in(
-    access: &Access,
-    identity: &mut Identity,
-    name: &UserName,
-    (roles, ends_ms): (Option<Vec<String>>, Option<i64>),
-) -> Result<std::result::Result<(), &'static str>> {
-    let generation = access.generation();
-    let user = match roles {
-        Some(roles) => {
-            let roles = roles.iter().map(|r| RoleName::new(r, "admin")).collect();
-            Some(access.granted(name, roles)?)
-        }
-        None => access.user(name)?,
-    };
-    let Some(user) = user else {
-        return Ok(Err("the user has no document"));
-    };
-    if !may_come(&user, identity) {
-        return Ok(Err("the user may not come from this address"));
-    }
-    identity.log_in(user, generation, ends_ms)?;
-    Ok(Ok(()))
-}
-
-fn may_come(user: &User, identity: &Identity) -> bool {
-    let roles = user.resolved.restrictions.iter();
-    std::iter::once(&user.restrictions)
-        .chain(roles)
-        .all(|r| r.allow(identity.client, identity.server))
-}
-
 /// Logs in by the certificate that the client has shown: the user of its subject on `$external`.
 /// `claimed` is the user it says it is, if it says so.
 ///
@@ -232,7 +189,7 @@ pub(crate) fn x509(
             "There is no x.509 client certificate matching the user.",
         ));
     }
-    let name = UserName::new(&subject, "$external");
+    let name = UserName::new(&subject, EXTERNAL);
     identity.tries(&name, "MONGODB-X509");
     if !enter(access, identity, &name)? {
         return Err(failed());

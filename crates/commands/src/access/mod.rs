@@ -6,6 +6,7 @@
 //! docs/adr/0023-access.md says why it is built this way.
 
 mod catalog;
+mod entry;
 mod identity;
 mod login;
 pub(crate) mod needs;
@@ -16,13 +17,14 @@ mod token;
 pub(crate) mod user;
 
 pub(crate) use catalog::{ROLES, USERS, VERSION};
+pub(crate) use entry::{Login, Moment};
 pub(crate) use identity::Attempt;
 pub use identity::Identity;
 pub(crate) use login::{
-    Login, Way, from_base64, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start, x509,
+    Way, from_base64, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start, x509,
 };
 pub(crate) use plain::plain_start;
 pub(crate) use rights::{Rights, refused, without_secrets};
 pub use service::Access;
-pub(crate) use token::{Moment, expects_token, token_continue, token_start};
+pub(crate) use token::{expects_token, token_continue, token_start};
 pub use user::User;

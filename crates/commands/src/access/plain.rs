@@ -2,10 +2,9 @@
 //! taken only where nobody can read along, unless the administrator has said otherwise; it is
 //! handed to the directory and kept nowhere. Must not know: how a directory is asked.
 
+use super::entry::{EXTERNAL, Login, Moment, let_in};
 use super::identity::{Identity, failed};
-use super::login::{Login, let_in};
 use super::service::Access;
-use super::token::{EXTERNAL, Moment};
 use auth::{Turn, UserName};
 use identity_ldap::Failed;
 use model::{MongoError, Result, bail, code};

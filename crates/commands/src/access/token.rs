@@ -2,26 +2,14 @@
 //! it. Promises: a client learns of a token that is not believed only that; the log says why, and
 //! never the token. Must not know: how tokens are verified.
 
+use super::entry::{EXTERNAL, Login, Moment, let_in};
 use super::identity::{Identity, Pending, failed};
-use super::login::{Login, let_in};
 use super::service::Access;
 use auth::{Turn, UserName};
-use identity_oidc::Now;
 use model::{Doc, DocBuf, Result, Value, bail, code};
 
 /// The name of the mechanism.
 pub(super) const OIDC: &str = "MONGODB-OIDC";
-/// The database of users that somebody else vouches for.
-pub(super) const EXTERNAL: &str = "$external";
-
-/// When a step of logging in comes, and whether its turn was waited for.
-#[derive(Clone, Copy)]
-pub(crate) struct Moment {
-    /// Wall clock and monotonic clock.
-    pub(crate) now: Now,
-    /// It was set aside before, until its turn.
-    pub(crate) waited: bool,
-}
 
 /// What a client has said: a document within the payload.
 fn said(payload: &[u8]) -> Result<Doc<'_>> {

@@ -26,6 +26,7 @@ mod reply;
 pub mod reported;
 pub mod request;
 pub mod retry;
+mod seen;
 pub mod spec;
 mod transaction;
 mod turn;
@@ -220,11 +221,17 @@ impl Dispatcher {
                         None => reply.get(start..).unwrap_or_default(),
                     },
                 };
-                let awaited = self.is_awaited(request, &result);
+                let awaited = perform::is_awaited(&self.service, request, &result);
                 ended.told(&self.service, conn, awaited);
             }
         }
         result
+    }
+
+    /// The reply to [`Outcome::Durable`] may leave now, or nobody waits for it any more: the
+    /// operation is told of where it has to be. Costs a look when there is none.
+    pub fn released(&self, conn: &mut Connection) {
+        observe::released(&self.service, conn, |name| self.row(name));
     }
 
     /// A command by its name.
@@ -273,7 +280,7 @@ impl Dispatcher {
         let args = self.check(request, command, &mut generic)?;
         self.admit(conn, request, command, &generic)?;
         let interrupt = operation::begin(&self.service, conn, request, command, &generic);
-        let failure = match self.hold_back(conn, request, command, &generic)? {
+        let failure = match hold_back::hold_back(&self.service, conn, request, command, &generic)? {
             Admission::Run(failure) => failure,
             Admission::End(outcome) => return Ok(outcome),
         };

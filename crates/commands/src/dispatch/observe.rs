@@ -7,18 +7,20 @@
 //! Must not know: which commands there are, but for how MongoDB calls their kinds.
 
 use super::connection::Connection;
-use super::held::Held;
+use super::held::{Held, Sequences};
 use super::request::{Request, Sequence};
+use super::seen::{Effects, Seen};
 use super::spec::{Counted, OpClass, flag};
 use crate::ddl::names;
 use crate::read::stats::signed;
 use crate::state::connections::CurrentOp;
 use crate::state::counters::Documents;
+use crate::state::events;
 use crate::state::operations::kind;
 use crate::state::service::Service;
 use logs::{Entry, component, id, redacted};
-use model::{Doc, DocBuf, DocWriter, MongoError, Namespace, Result, Tag, Value, doc};
-use query::examined::{self, Examined, Paths};
+use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, doc};
+use query::examined;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -61,7 +63,7 @@ impl Ended<'_> {
         let is_shown = !self.row.command.is(flag::SECRET);
         if awaited && is_shown {
             let seen = self.seen(conn, took_us);
-            conn.held = Some(Box::new(Held::of(self, seen, now_us)));
+            conn.held = Some(Box::new(self.held(seen, now_us)));
         } else {
             if is_shown && service.state.profile.concerns(took_us) {
                 let seen = self.seen(conn, took_us);
@@ -82,6 +84,32 @@ impl Ended<'_> {
             locked_us: conn.locked_us,
             took_us,
             journal_us: None,
+        }
+    }
+
+    /// Keeps what has ended now until its reply leaves.
+    fn held(self, seen: Seen, ended_us: u64) -> Held {
+        let Ended {
+            request,
+            row,
+            op,
+            error,
+            ..
+        } = self;
+        let body = op.body.is_empty().then(|| shortened(row, request.body));
+        let sequences = match row.command.class {
+            // Their documents are not shown.
+            OpClass::Insert => Sequences::default(),
+            _ => Sequences::of(request),
+        };
+        Held {
+            body,
+            sequences,
+            is_legacy: request.legacy_db.is_some(),
+            error: error.cloned(),
+            seen,
+            ended_us,
+            op,
         }
     }
 
@@ -140,25 +168,45 @@ fn collection<'b>(row: &Counted, body: Doc<'b>) -> Option<&'b [u8]> {
     (named.tag == Tag::STRING && !text.is_empty()).then_some(text)
 }
 
-/// What has been counted and measured of an operation.
-pub(super) struct Seen {
-    examined: Examined,
-    plan: Paths,
-    effects: Effects,
-    reply_len: usize,
-    queued_us: Option<u64>,
-    locked_us: u64,
-    /// Without what it waited for the journal.
-    took_us: u64,
-    /// What its reply waited for the journal, for those that had to.
-    pub(super) journal_us: Option<u64>,
-}
-
-impl Seen {
-    /// How long its client waited for it.
-    pub(super) fn all_us(&self) -> u64 {
-        self.took_us.saturating_add(self.journal_us.unwrap_or(0))
+/// The reply that waited for the journal may leave now, or nobody waits for it any more: the
+/// operation is told of where it has to be.
+pub(super) fn released<'r>(
+    service: &Service,
+    conn: &mut Connection,
+    row_of: impl FnOnce(&str) -> Option<&'r Counted>,
+) {
+    let Some(held) = conn.held.take() else {
+        return;
+    };
+    let _entered = events::enter(conn.info.id);
+    let Held {
+        op,
+        body,
+        sequences,
+        is_legacy,
+        error,
+        mut seen,
+        ended_us,
+    } = *held;
+    let now_us = service.clock.monotonic_us();
+    seen.journal_us = Some(now_us.saturating_sub(ended_us));
+    if service.state.profile.concerns(seen.all_us())
+        && let Some(row) = row_of(op.command.name)
+    {
+        let told = Told {
+            row,
+            op: &op,
+            body: body
+                .as_ref()
+                .map_or_else(|| Doc::from_prefix(&op.body), DocBuf::doc),
+            sequences: &sequences.shown(),
+            is_legacy,
+            error: error.as_ref(),
+            seen: &seen,
+        };
+        told.record(service, conn);
     }
+    *conn.info.spare.lock() = (op.db, op.body);
 }
 
 /// An operation as it is told of.
@@ -357,7 +405,7 @@ fn client_host(peer: &str) -> &str {
 }
 
 /// The command document; of a long one, its name and what it is for.
-pub(super) fn shortened(row: &Counted, body: Doc<'_>) -> DocBuf {
+fn shortened(row: &Counted, body: Doc<'_>) -> DocBuf {
     if body.len_bytes() <= COMMAND_BYTES_MAX {
         return body.to_buf();
     }
@@ -366,77 +414,6 @@ pub(super) fn shortened(row: &Counted, body: Doc<'_>) -> DocBuf {
         Value::String(s) => Value::String(s),
         _ => Value::Int32(1),
     }), "$truncated": true }
-}
-
-/// What the reply says that the command did.
-#[derive(Clone, Copy)]
-enum Effects {
-    Nothing,
-    /// Gave documents of a cursor.
-    Gave {
-        id: Option<i64>,
-        opens: bool,
-    },
-    Inserted(i64),
-    Updated {
-        matched: i64,
-        modified: i64,
-        upserted: i64,
-    },
-    Deleted(i64),
-}
-
-impl Effects {
-    fn of(command: &str, reply: Doc<'_>) -> Effects {
-        let number = |name: &str| reply.field(name).as_i64_exact().unwrap_or(0);
-        match command {
-            "find" | "aggregate" | "getMore" => match reply.field("cursor").as_doc() {
-                Some(cursor) => Effects::Gave {
-                    id: cursor.field("id").as_i64_exact(),
-                    opens: command != "getMore",
-                },
-                None => Effects::Nothing,
-            },
-            "insert" => Effects::Inserted(number("n")),
-            "update" => {
-                let upserted = match reply.field("upserted") {
-                    Value::Array(a) => i64::try_from(a.iter().count()).unwrap_or(0),
-                    _ => 0,
-                };
-                Effects::Updated {
-                    matched: number("n") - upserted,
-                    modified: number("nModified"),
-                    upserted,
-                }
-            }
-            "delete" => Effects::Deleted(number("n")),
-            _ => Effects::Nothing,
-        }
-    }
-
-    fn write(self, returned: i64, w: &mut DocWriter<'_>) {
-        match self {
-            Effects::Nothing => w,
-            Effects::Gave { id, opens } => {
-                w.put("nreturned", returned);
-                match id {
-                    Some(0) => w.put("cursorExhausted", true),
-                    Some(id) if opens => w.put("cursorid", id),
-                    _ => w,
-                }
-            }
-            Effects::Inserted(n) => w.put("ninserted", n),
-            Effects::Updated {
-                matched,
-                modified,
-                upserted,
-            } => w
-                .put("nMatched", matched)
-                .put("nModified", modified)
-                .put("nUpserted", upserted),
-            Effects::Deleted(n) => w.put("ndeleted", n),
-        };
-    }
 }
 
 /// The profile of a database, made when it is not there.

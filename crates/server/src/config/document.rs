@@ -1,11 +1,19 @@
 //! Values of a configuration file as BSON. Promises: what BSON does not have is refused, and so is
-//! what is nested too deeply.
+//! what is nested too deeply. And lists of names with commas between.
 
 use model::{ArrayWriter, DocWriter};
 use serde_yaml_ng::{Mapping, Value};
 
 /// Deepest nesting.
 const DEPTH_MAX: usize = 100;
+
+/// Names with commas between.
+pub(super) fn list(text: &str) -> Vec<String> {
+    text.split(',')
+        .map(|s| s.trim().to_owned())
+        .filter(|s| !s.is_empty())
+        .collect()
+}
 
 /// Writes the fields of a mapping; `what` is the option it is of.
 pub(super) fn put_fields(

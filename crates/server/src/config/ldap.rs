@@ -1,6 +1,7 @@
 //! Options of the directory: `security.ldap`. Promises: an option of mongod's works as there or is
 //! refused by name; the password is in the file alone, because command lines are seen by others.
 
+use super::document::list;
 use crate::tls::client;
 use clap::Args;
 use identity_ldap::{Directory, Security, Settings};
@@ -148,7 +149,7 @@ pub(super) fn ldap(
         ));
     }
     let directory = Directory::new(Settings {
-        servers: super::list(&servers),
+        servers: list(&servers),
         security,
         searcher,
         mapping,

@@ -11,11 +11,10 @@ use super::context::Context;
 use super::driver_state::DriverState;
 use super::handler::Handler;
 use super::inbox::{Token, bits};
-use super::receive::tell;
 use super::set::{PollSet, Polled};
 use super::state::{Phase, State, Step};
 use super::stats::add;
-use super::tls::Channel;
+use super::tls::{Broken, Channel};
 use super::watermark::Verdict;
 use memory::Charge;
 use parking_lot::Mutex;
@@ -415,5 +414,12 @@ impl<H: Handler> Conn<H> {
 pub(super) fn released<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<H::Conn>) {
     if let Some(user) = &mut state.user {
         env.server.handler.released(user);
+    }
+}
+
+/// Tells the handler why the connection ends.
+pub(super) fn tell<H: Handler>(env: &DriveContext<'_, H>, state: &State<H::Conn>, broken: &Broken) {
+    if let Some(user) = &state.user {
+        env.server.handler.broken(user, &broken.0);
     }
 }

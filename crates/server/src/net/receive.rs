@@ -5,7 +5,7 @@
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::conn::{Conn, DriveContext};
+use super::conn::{Conn, DriveContext, tell};
 use super::handler::Handler;
 use super::state::{State, Step};
 use super::stats::add;
@@ -153,13 +153,6 @@ impl<H: Handler> Conn<H> {
         }
         sealed.extend_from_slice(&state.channel.seal(bytes)?);
         Ok(sealed)
-    }
-}
-
-/// Tells the handler why the connection ends.
-pub(super) fn tell<H: Handler>(env: &DriveContext<'_, H>, state: &State<H::Conn>, broken: &Broken) {
-    if let Some(user) = &state.user {
-        env.server.handler.broken(user, &broken.0);
     }
 }
 
