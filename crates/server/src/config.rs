@@ -302,15 +302,8 @@ impl Settings {
             Some(text) => crate::memory::parse(text)?,
             None => crate::memory::available_bytes() / 2,
         };
-        let interval = args
-            .journal_commit_interval
-            .or(file.storage.journal.commit_interval_ms)
-            .unwrap_or(100);
-        if !(1..=500).contains(&interval) {
-            return Err(format!(
-                "journalCommitInterval must be from 1 to 500 milliseconds, given {interval}"
-            ));
-        }
+        let interval = args.journal_commit_interval;
+        let interval = commit_interval(interval.or(file.storage.journal.commit_interval_ms))?;
         let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
         let prefix = args
             .unix_socket_prefix
@@ -461,6 +454,15 @@ impl File {
         }
         serde_yaml_ng::from_str(&text)
             .map_err(|e| format!("the configuration file {} is wrong: {e}", path.display()))
+    }
+}
+
+fn commit_interval(given: Option<u64>) -> Result<u64, String> {
+    match given.unwrap_or(100) {
+        interval @ 1..=500 => Ok(interval),
+        other => Err(format!(
+            "journalCommitInterval must be from 1 to 500 milliseconds, given {other}"
+        )),
     }
 }
 
