@@ -451,7 +451,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
         log,
         auth: settings.auth,
         memory,
-        seals_files: settings.encryption_key_file.is_some(),
+        seals_files: settings.encryption_key.is_some(),
         scripting: settings.scripting,
         optimize_pipelines: true,
     }
