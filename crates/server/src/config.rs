@@ -11,6 +11,7 @@ mod parameters;
 mod security;
 mod tikv;
 mod tls;
+mod vault;
 
 pub use audit::{AuditArgs, Auditing};
 pub use identity::Elsewhere;
@@ -40,6 +41,7 @@ use tikv::TikvSection;
 use tls::{TlsSection, tls};
 
 pub use tls::TlsArgs;
+pub use vault::{KeySource, VaultArgs, VaultSection};
 
 /// Options of `quarry serve`.
 #[derive(Args, Clone, Debug, Default)]
@@ -269,10 +271,10 @@ pub struct Settings {
     /// Access is checked.
     pub auth: bool,
     pub allow_open_access: bool,
-    /// File of the master key; the data is encrypted.
-    pub encryption_key_file: Option<PathBuf>,
     /// Who vouches for users besides this server.
     pub elsewhere: Elsewhere,
+    /// Where the master key is; the data is encrypted.
+    pub encryption_key: Option<KeySource>,
     /// `None` without TLS.
     pub tls: Option<(TlsMode, TlsFiles)>,
     /// Server parameters, name and value as they were written.
@@ -319,7 +321,7 @@ impl Settings {
         let set = args.repl_set.clone().or(file.replication.repl_set_name);
         let standalone = args.standalone || file.quarry.standalone;
         let auth = checks_access(&args.security, &file.security)?;
-        let encryption_key_file = encryption(&args.security, &file.security)?;
+        let encryption_key = encryption(&args.security, &file.security)?;
         let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
         let mut without_effect = Vec::new();
         let sections = Sections {
@@ -343,7 +345,6 @@ impl Settings {
             tls: tls(&args.tls, file.net.tls)?,
             auth,
             allow_open_access,
-            encryption_key_file,
             elsewhere: Elsewhere::of(
                 &parameters,
                 &args.ldap,
@@ -351,6 +352,7 @@ impl Settings {
                 file.quarry.ldap,
             )?,
             parameters,
+            encryption_key,
             dbpath: path.unwrap_or_else(|| PathBuf::from("data")),
             port: args.port.or(file.net.port).unwrap_or(27017),
             bind_ip: list(addresses.as_deref().unwrap_or("127.0.0.1")),
@@ -384,7 +386,7 @@ impl Settings {
             bytes: crate::memory::Parts::of(self.memory_bytes).engine,
             journal_commit_interval_ms: self.journal_commit_interval_ms,
             repair: self.repair,
-            key_file: self.encryption_key_file.as_deref(),
+            key: self.encryption_key.as_ref(),
             wiredtiger_library: self.wiredtiger.wiredtiger_library.as_deref(),
             wiredtiger_include: self.wiredtiger.wiredtiger_include.as_deref(),
             tikv: Some(self.tikv.cluster()),
@@ -404,18 +406,14 @@ impl Settings {
             "net": { "bindIp": bind.as_str(), "port": i32::from(self.port) },
             "storage": { "dbPath": path.as_str(), "engine": self.storage_engine.as_str() }
         };
-        if self.auth || self.encryption_key_file.is_some() {
-            let file = self.encryption_key_file.as_ref();
-            let file = file.map(|f| f.display().to_string());
+        if self.auth || self.encryption_key.is_some() {
             d.append(|w| {
                 let mut security = w.doc("security");
                 if self.auth {
                     security.put("authorization", "enabled");
                 }
-                if let Some(file) = &file {
-                    security
-                        .put("enableEncryption", true)
-                        .put("encryptionKeyFile", file.as_str());
+                if let Some(key) = &self.encryption_key {
+                    key.parsed(&mut security);
                 }
             });
         }

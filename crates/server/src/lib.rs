@@ -19,3 +19,4 @@ pub mod report;
 
 pub mod serve;
 pub mod tls;
+pub mod vault;

@@ -461,7 +461,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
         ldap: settings.elsewhere.ldap.clone(),
         plain_without_tls: settings.elsewhere.plain_without_tls,
         memory,
-        seals_files: settings.encryption_key_file.is_some(),
+        seals_files: settings.encryption_key.is_some(),
         scripting: settings.scripting,
         optimize_pipelines: true,
     }

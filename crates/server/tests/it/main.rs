@@ -19,4 +19,5 @@ mod scripting;
 mod tailing;
 mod tls;
 mod toy;
+mod vault;
 mod waiting;
