@@ -299,11 +299,7 @@ impl Settings {
     /// One line that says which option is wrong and what is allowed.
     pub fn of(args: &ServeArgs) -> Result<Settings, String> {
         let file = File::read(args.config.as_deref())?;
-        let memory = args.memory.clone().or(file.quarry.memory);
-        let memory_bytes = match &memory {
-            Some(text) => crate::memory::parse(text)?,
-            None => crate::memory::available_bytes() / 2,
-        };
+        let memory_bytes = memory_bytes(args.memory.clone().or(file.quarry.memory).as_deref())?;
         let interval = args.journal_commit_interval;
         let interval = commit_interval(interval.or(file.storage.journal.commit_interval_ms))?;
         let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
@@ -311,10 +307,8 @@ impl Settings {
             .unix_socket_prefix
             .clone()
             .or(file.net.unix_domain_socket.path_prefix);
-        let compressors = args
-            .network_message_compressors
-            .clone()
-            .or(file.net.compression.compressors);
+        let compressors = args.network_message_compressors.clone();
+        let compressors = compressors.or(file.net.compression.compressors);
         let engine = known_engine(args.storage_engine.clone().or(file.storage.engine))?;
         let path = args.dbpath.clone().or(file.storage.db_path);
         let addresses = args.bind_ip.clone().or(file.net.bind_ip);
@@ -486,6 +480,14 @@ pub fn oplog_bytes_default(free_bytes: u64) -> u64 {
         .clamp(min << 20, max << 20)
         .min(free_bytes / 4)
         .max(OPLOG_MB_MIN << 20)
+}
+
+/// Bytes of memory that are given, or else half of what there is.
+fn memory_bytes(given: Option<&str>) -> Result<u64, String> {
+    match given {
+        Some(text) => crate::memory::parse(text),
+        None => Ok(crate::memory::available_bytes() / 2),
+    }
 }
 
 fn known_compressors(given: Option<&str>) -> Result<Vec<String>, String> {

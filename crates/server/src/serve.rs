@@ -117,6 +117,16 @@ fn open_log(settings: &Settings) -> Result<(Arc<Log>, Release), String> {
 }
 
 /// Runs with a log until a signal comes.
+/// Begins to send metrics to a collector, when there is one.
+fn exporter(
+    settings: &Settings,
+    dispatcher: &Arc<Dispatcher>,
+) -> Result<Option<Exporter>, ServeError> {
+    let start = |otlp| Exporter::start(otlp, settings.port, dispatcher);
+    let started = settings.otlp.clone().map(start).transpose();
+    started.map_err(|e| fail(CODE_OPTIONS)(format!("otlpEndpoint has no thread: {e}")))
+}
+
 fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), ServeError> {
     if process::is_in_background() {
         process::leave_terminal();
@@ -172,11 +182,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     let endpoint = metrics(settings, dispatcher).inspect_err(|_| {
         let _ = store.close();
     })?;
-    let exporter = settings.otlp.clone().map(|otlp| {
-        let exporter = Exporter::start(otlp, settings.port, &exported);
-        exporter.map_err(|e| fail(CODE_OPTIONS)(format!("otlpEndpoint has no thread: {e}")))
-    });
-    let exporter = exporter.transpose().inspect_err(|_| {
+    let exporter = exporter(settings, &exported).inspect_err(|_| {
         let _ = store.close();
     })?;
     announce(settings, &server, opened.remark.as_deref(), log);

@@ -1,5 +1,5 @@
-//! The end of every way to log in: a user that has proved who it is is let in, or not. Must not know:
-//! how it has proved that.
+//! The end of every way to log in: a user that has proved who it is is let in, or not. Must not
+//! know: how it has proved that.
 
 use super::identity::Identity;
 use super::service::Access;

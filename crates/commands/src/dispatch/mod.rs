@@ -216,10 +216,7 @@ impl Dispatcher {
                     row,
                     op,
                     error: error.map(|refused| &refused.error),
-                    reply: match error {
-                        Some(_) => &[],
-                        None => reply.get(start..).unwrap_or_default(),
-                    },
+                    reply: error.map_or_else(|| reply.get(start..).unwrap_or_default(), |_| &[]),
                 };
                 let awaited = perform::is_awaited(&self.service, request, &result);
                 ended.told(&self.service, conn, awaited);

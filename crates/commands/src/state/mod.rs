@@ -26,6 +26,7 @@ pub mod snapshots;
 pub mod transactions;
 pub mod ttl;
 pub mod user_writes;
+mod verbosity;
 mod version;
 pub mod waiters;
 

@@ -125,7 +125,8 @@ fn request(stream: &mut TcpStream) -> Option<Value> {
 fn answer(stream: &mut TcpStream, manner: Manner, stopping: &AtomicBool) -> bool {
     let whole = |status: &str, body: &str| {
         format!(
-            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n\
+             {body}",
             body.len()
         )
     };
