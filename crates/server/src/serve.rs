@@ -198,14 +198,12 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     store
         .close()
         .map_err(|e| fail(CODE_DATA)(format!("closing the data failed: {e}")))?;
-    println!(
-        "quarry: stopped{}",
-        if clean {
-            ""
-        } else {
-            ", some requests did not end in time"
-        }
-    );
+    let late = if clean {
+        ""
+    } else {
+        ", some requests did not end in time"
+    };
+    println!("quarry: stopped{late}");
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! Components of the log and what a setting of their verbosity says. Must not know: where it is kept.
+//! Components of the log and what a setting of their verbosity says. Must not know: where it is
+//! kept.
 
 use crate::dispatch::args::to_i64;
 use model::{Doc, Result, Value, bail, code};
