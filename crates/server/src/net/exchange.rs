@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use memory::Charge;
 use wire::{Recovery, ReplyContext, Reserved, WireError};
 
+use super::conn::tell;
 use super::conn::{Conn, DriveContext, released};
 use super::handler::{Class, Handler, Next};
-use super::receive::tell;
 use super::set::Polled;
 use super::state::{PendingReply, Phase, State, Step};
 use super::stats::add;
