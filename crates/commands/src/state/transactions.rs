@@ -318,7 +318,9 @@ impl SessionWrites {
     /// # Errors
     /// Those of [`SessionWrites::resume`].
     pub fn abort(&mut self, store: &Store, number: i64, counts: &TransactionCounts) -> Result<()> {
-        self.resume(store, number)?;
+        if !self.is_set_aside(number) {
+            self.resume(store, number)?;
+        }
         self.abort_open(counts);
         Ok(())
     }

@@ -178,3 +178,18 @@ fn a_hot_document_has_no_conflicts_while_there_is_time() {
     let all = i64::from(clients) * times;
     assert_eq!(pairs(&s.client(100).run(FIND)), vec![(0, all)]);
 }
+
+#[test]
+fn an_abort_ends_the_wait_for_good() {
+    let s = Server::with(2);
+    let mut holder = holding(&s, 1);
+    let (mut client, inc) = (Linked::new(&s), first(INC, 2));
+    assert_eq!(client.run(&s, &inc, false), None);
+    // As a driver does that has given up the first connection.
+    let r = Linked::new(&s).run(&s, &end("abortTransaction", 2), false);
+    assert_eq!(code(&r.expect("a reply")), 0);
+    assert_eq!(code(&holder.commit()), 0);
+    let r = client.run(&s, &inc, true).expect("a reply");
+    assert_ne!(code(&r), 0, "it must not begin again: {r:?}");
+    assert_eq!(pairs(&s.client(3).run(FIND)), vec![(0, 100), (1, 1)]);
+}

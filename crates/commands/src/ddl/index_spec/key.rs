@@ -91,12 +91,12 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
             "a wildcard index cannot have fields of other kinds: hashed, text, 2d or 2dsphere",
         ));
     }
-    overlap(key)?;
+    check_overlap(key)?;
     Ok(kind)
 }
 
 /// Refuses a field that the wildcard of the same index covers, or that contains what it covers.
-fn overlap(key: Doc<'_>) -> Result<()> {
+fn check_overlap(key: Doc<'_>) -> Result<()> {
     let Some(path) = key.iter().find_map(|(f, _)| f.strip_suffix(".$**")) else {
         return Ok(());
     };
