@@ -51,14 +51,30 @@ impl MasterKey {
                 "the encryption key file {shown} may be read by others than its owner; chmod 600 it"
             ));
         }
-        let bytes = STANDARD.decode(text.trim()).unwrap_or_default();
-        match bytes.try_into() {
-            Ok(key) => Ok(MasterKey(key)),
-            Err(_) => fail(format!(
+        MasterKey::parse(&text).ok_or_else(|| {
+            KeyError(format!(
                 "the encryption key file {shown} must hold 32 bytes in base64, as \
                  'openssl rand -base64 32' makes them"
-            )),
-        }
+            ))
+        })
+    }
+
+    /// From 32 bytes in base64.
+    pub fn parse(text: &str) -> Option<MasterKey> {
+        let bytes = STANDARD.decode(text.trim()).unwrap_or_default();
+        bytes.try_into().ok().map(MasterKey)
+    }
+
+    /// A new one, and how it is written.
+    pub fn make() -> (MasterKey, String) {
+        let mut key = [0; KEY];
+        fill_random(&mut key);
+        (MasterKey(key), STANDARD.encode(key))
+    }
+
+    /// Whether both are one key.
+    pub fn is(&self, other: &MasterKey) -> bool {
+        self.0 == other.0
     }
 
     #[cfg(test)]

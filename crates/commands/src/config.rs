@@ -1,5 +1,7 @@
 //! Configuration of the command layer.
 
+use identity_ldap::Directory;
+use identity_oidc::Providers;
 use logs::Log;
 use memory::Budget;
 use model::DocBuf;
@@ -28,6 +30,12 @@ pub struct Config {
     pub memory: Arc<Budget>,
     /// Access is checked: users log in and do what their roles allow.
     pub auth: bool,
+    /// Identity providers whose tokens log users in.
+    pub oidc: Option<Arc<Providers>>,
+    /// The directory that is asked for passwords.
+    pub ldap: Option<Arc<Directory>>,
+    /// Passwords for the directory may come over connections that are not encrypted.
+    pub plain_without_tls: bool,
     /// Temporary files are encrypted.
     pub seals_files: bool,
     /// JavaScript runs; mongod's `--noscripting` otherwise.
@@ -49,6 +57,9 @@ impl Default for Config {
             log: Arc::new(Log::new()),
             memory: Arc::new(Budget::unlimited()),
             auth: false,
+            oidc: None,
+            ldap: None,
+            plain_without_tls: false,
             seals_files: false,
             scripting: true,
             optimize_pipelines: true,

@@ -73,6 +73,7 @@ pub mod id {
     pub const CONNECTION_ACCEPTED: u32 = 22_943;
     pub const CONNECTION_ENDED: u32 = 22_944;
     pub const CONNECTION_REFUSED: u32 = 22_942;
+    pub const CONNECTION_BROKEN: u32 = 22_988;
     pub const CLIENT_METADATA: u32 = 51_800;
     pub const SLOW_QUERY: u32 = 51_803;
     pub const AUTHENTICATED: u32 = 5_286_306;
@@ -102,6 +103,9 @@ pub mod id {
     pub const PANIC: u32 = 90_000_003;
     pub const STALL: u32 = 90_000_004;
     pub const OPEN_TO_ALL: u32 = 90_000_005;
+    pub const LEFT_OUT: u32 = 90_000_007;
+    pub const EXPORT_FAILS: u32 = 90_000_008;
+    pub const EXPORT_WORKS: u32 = 90_000_009;
 }
 
 /// Longest document of attributes; a longer one is left out, which `truncated` says.

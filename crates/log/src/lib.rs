@@ -12,6 +12,7 @@ mod files;
 mod json;
 mod lines;
 mod log;
+mod pace;
 mod sink;
 
 pub use audit::{Audit, AuditTarget};
@@ -20,4 +21,5 @@ pub use files::Rotate;
 pub use json::append_document;
 pub use lines::LINES_MAX;
 pub use log::{Log, REDACTED, redacted};
+pub use pace::Pace;
 pub use sink::{Form, Release, Sink, Target};

@@ -150,6 +150,7 @@ codes! {
     KEY_NOT_FOUND = 211 "KeyNotFound";
     JSON_SCHEMA_NOT_ALLOWED = 214 "JSONSchemaNotAllowed";
     TRANSACTION_TOO_OLD = 225 "TransactionTooOld";
+    SSL_HANDSHAKE_FAILED = 141 "SSLHandshakeFailed";
     EXCEEDED_MEMORY_LIMIT = 146 "ExceededMemoryLimit";
     QUERY_FEATURE_NOT_ALLOWED = 224 "QueryFeatureNotAllowed";
     MAX_SUB_PIPELINE_DEPTH_EXCEEDED = 232 "MaxSubPipelineDepthExceeded";
@@ -184,6 +185,7 @@ codes! {
     QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED = 292
         "QueryExceededMemoryLimitNoDiskUseAllowed";
     MECHANISM_UNAVAILABLE = 334 "MechanismUnavailable";
+    REAUTHENTICATION_REQUIRED = 391 "ReauthenticationRequired";
     SEARCH_NOT_ENABLED = 31082 "SearchNotEnabled";
     IDL_FAILED_TO_PARSE = 40415 "IDLFailedToParse";
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";

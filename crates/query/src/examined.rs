@@ -22,11 +22,15 @@ enum Path {
     Nothing,
 }
 
+/// The access paths of an operation.
+#[derive(Default)]
+pub struct Paths(SmallVec<[Path; 2]>);
+
 thread_local! {
     static KEYS: Cell<u64> = const { Cell::new(0) };
     static DOCS: Cell<u64> = const { Cell::new(0) };
     static RETURNED: Cell<u64> = const { Cell::new(0) };
-    static PATHS: RefCell<SmallVec<[Path; 2]>> = RefCell::new(SmallVec::new());
+    static PATHS: RefCell<Paths> = RefCell::default();
 }
 
 /// What an operation has looked at.
@@ -45,7 +49,7 @@ pub fn begin() {
     KEYS.set(0);
     DOCS.set(0);
     RETURNED.set(0);
-    PATHS.with_borrow_mut(SmallVec::clear);
+    PATHS.with_borrow_mut(|paths| paths.0.clear());
 }
 
 /// What was looked at since [`begin`].
@@ -82,22 +86,26 @@ pub fn by_id(found: bool) {
 
 /// Whether the operation has read a whole collection.
 pub fn scanned_collection() -> bool {
-    PATHS.with_borrow(|paths| paths.iter().any(|p| matches!(p, Path::Collection)))
+    PATHS.with_borrow(|paths| paths.0.iter().any(|p| matches!(p, Path::Collection)))
 }
 
-/// The access paths of the operation, as MongoDB's `planSummary` writes them; `None` when nothing
-/// was planned.
-pub fn plan_summary() -> Option<String> {
-    PATHS.with_borrow(|paths| {
-        let mut shown: Vec<String> = Vec::with_capacity(paths.len());
-        for path in paths {
+/// Takes the access paths of the operation, which has ended.
+pub fn take_paths() -> Paths {
+    PATHS.take()
+}
+
+impl Paths {
+    /// As MongoDB's `planSummary` writes them; `None` when nothing was planned.
+    pub fn summary(&self) -> Option<String> {
+        let mut shown: Vec<String> = Vec::with_capacity(self.0.len());
+        for path in &self.0 {
             let one = path.to_string();
             if !shown.contains(&one) {
                 shown.push(one);
             }
         }
         (!shown.is_empty()).then(|| shown.join(", "))
-    })
+    }
 }
 
 impl std::fmt::Display for Path {
@@ -115,8 +123,8 @@ impl std::fmt::Display for Path {
 
 fn path(path: Path) {
     PATHS.with_borrow_mut(|paths| {
-        if paths.len() < PATHS_MAX {
-            paths.push(path);
+        if paths.0.len() < PATHS_MAX {
+            paths.0.push(path);
         }
     });
 }

@@ -26,7 +26,7 @@ fn main() {
         bytes: 64 << 20,
         journal_commit_interval_ms: 100,
         repair: false,
-        key_file: None,
+        key: None,
         wiredtiger_library: None,
         wiredtiger_include: None,
         tikv: None,

@@ -79,6 +79,7 @@ impl CommandHandler {
             Outcome::Durable(pos) => {
                 let pos = CommitPos(pos);
                 if self.engine.durable_pos() >= pos {
+                    self.dispatcher.released(&mut client.connection);
                     return Next::Reply;
                 }
                 // The thread flushes when it has no other request.
@@ -91,6 +92,7 @@ impl CommandHandler {
             Outcome::Wait { until_us, on } => {
                 let class = match on {
                     WaitFor::Release => self.class_of(request),
+                    WaitFor::Time if Self::asks_directory(request.body) => Class::Long,
                     _ => Class::Short,
                 };
                 client.again = Some(store(true, class));
@@ -120,6 +122,12 @@ impl CommandHandler {
         } else {
             Class::Short
         }
+    }
+
+    /// Whether a login asks a directory, which takes as long as that likes.
+    fn asks_directory(body: Doc<'_>) -> bool {
+        let begins = body.first().is_some_and(|(name, _)| name == "saslStart");
+        begins && body.field("mechanism").as_str() == Some("PLAIN")
     }
 
     /// Whether a request may run a script: those do not share a thread with other connections.
@@ -163,6 +171,12 @@ impl Handler for CommandHandler {
         match self.dispatcher.commands().find(request.command_name()) {
             Some(row) if row.command.is(flag::LONG) => Class::Long,
             Some(row) if self.runs_scripts(row.command.name, request) => Class::Long,
+            Some(row)
+                if row.command.name == "saslStart"
+                    && Self::asks_directory(Doc::from_prefix(request.body)) =>
+            {
+                Class::Long
+            }
             _ => Class::Short,
         }
     }
@@ -242,10 +256,21 @@ impl Handler for CommandHandler {
         }
     }
 
-    fn disconnect(&self, client: Client) {
+    fn released(&self, client: &mut Client) {
+        self.dispatcher.released(&mut client.connection);
+    }
+
+    fn disconnect(&self, mut client: Client) {
+        // Whose reply could not leave was waited for, too.
+        self.dispatcher.released(&mut client.connection);
         let info = Arc::clone(&client.connection.info);
         drop(client);
         self.dispatcher.service().disconnected(&info);
+    }
+
+    fn broken(&self, client: &Client, why: &str) {
+        let service = self.dispatcher.service();
+        service.connection_broken(&client.connection.info, why);
     }
 
     fn refused(&self, peer: &PeerAddr) {

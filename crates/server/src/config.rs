@@ -2,13 +2,23 @@
 //! wherever it has one.
 
 mod audit;
+mod document;
+mod identity;
+mod ldap;
 mod logging;
+mod otlp;
+mod parameters;
 mod security;
 mod tikv;
 mod tls;
+mod vault;
 
 pub use audit::{AuditArgs, Auditing};
+pub use identity::Elsewhere;
+pub use ldap::LdapArgs;
 pub use logging::{LogArgs, Logging};
+pub use otlp::{Otlp, OtlpArgs};
+pub use parameters::list_of;
 pub use security::SecurityArgs;
 pub use tikv::{Tikv, TikvArgs};
 
@@ -17,8 +27,11 @@ use crate::net::TlsMode;
 use crate::tls::TlsFiles;
 use audit::AuditSection;
 use clap::Args;
+use document::list;
+use ldap::OwnLdap;
 use logging::{OperationProfiling, ProcessManagement, Sections, SystemLog};
 use model::DocBuf;
+use parameters::parameters;
 use security::{Security, checks_access, encryption};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -28,6 +41,7 @@ use tikv::TikvSection;
 use tls::{TlsSection, tls};
 
 pub use tls::TlsArgs;
+pub use vault::{KeySource, VaultArgs, VaultSection};
 
 /// Options of `quarry serve`.
 #[derive(Args, Clone, Debug, Default)]
@@ -95,6 +109,9 @@ pub struct ServeArgs {
     /// Access, and encryption of the data.
     #[command(flatten)]
     pub security: SecurityArgs,
+    /// The directory that checks passwords.
+    #[command(flatten)]
+    pub ldap: LdapArgs,
     /// TLS.
     #[command(flatten)]
     pub tls: TlsArgs,
@@ -111,6 +128,9 @@ pub struct ServeArgs {
     /// 127.0.0.1]
     #[arg(long = "metricsBindIp", value_name = "A", requires = "metrics_port")]
     pub metrics_bind_ip: Option<IpAddr>,
+    /// Metrics for a collector.
+    #[command(flatten)]
+    pub otlp: OtlpArgs,
     /// The log, the process, what is slow.
     #[command(flatten)]
     pub log: LogArgs,
@@ -214,8 +234,10 @@ struct Own {
     memory: Option<String>,
     standalone: bool,
     allow_open_access: bool,
+    ldap: OwnLdap,
     metrics_port: Option<u16>,
     metrics_bind_ip: Option<IpAddr>,
+    otlp: otlp::OtlpSection,
     #[serde(rename = "wiredTigerLibrary")]
     wiredtiger_library: Option<String>,
     #[serde(rename = "wiredTigerInclude")]
@@ -249,8 +271,10 @@ pub struct Settings {
     /// Access is checked.
     pub auth: bool,
     pub allow_open_access: bool,
-    /// File of the master key; the data is encrypted.
-    pub encryption_key_file: Option<PathBuf>,
+    /// Who vouches for users besides this server.
+    pub elsewhere: Elsewhere,
+    /// Where the master key is; the data is encrypted.
+    pub encryption_key: Option<KeySource>,
     /// `None` without TLS.
     pub tls: Option<(TlsMode, TlsFiles)>,
     /// Server parameters, name and value as they were written.
@@ -260,6 +284,8 @@ pub struct Settings {
     /// Port of metrics over HTTP.
     pub metrics_port: Option<u16>,
     pub metrics_bind_ip: IpAddr,
+    /// Where metrics are sent; `None` sends none.
+    pub otlp: Option<Otlp>,
     /// The log, the process, what is slow.
     pub log: Logging,
     /// `None` without an audit.
@@ -273,36 +299,23 @@ impl Settings {
     /// One line that says which option is wrong and what is allowed.
     pub fn of(args: &ServeArgs) -> Result<Settings, String> {
         let file = File::read(args.config.as_deref())?;
-        let memory = args.memory.clone().or(file.quarry.memory);
-        let memory_bytes = match &memory {
-            Some(text) => crate::memory::parse(text)?,
-            None => crate::memory::available_bytes() / 2,
-        };
-        let interval = args
-            .journal_commit_interval
-            .or(file.storage.journal.commit_interval_ms)
-            .unwrap_or(100);
-        if !(1..=500).contains(&interval) {
-            return Err(format!(
-                "journalCommitInterval must be from 1 to 500 milliseconds, given {interval}"
-            ));
-        }
+        let memory_bytes = memory_bytes(args.memory.clone().or(file.quarry.memory).as_deref())?;
+        let interval = args.journal_commit_interval;
+        let interval = commit_interval(interval.or(file.storage.journal.commit_interval_ms))?;
         let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
         let prefix = args
             .unix_socket_prefix
             .clone()
             .or(file.net.unix_domain_socket.path_prefix);
-        let compressors = args
-            .network_message_compressors
-            .clone()
-            .or(file.net.compression.compressors);
+        let compressors = args.network_message_compressors.clone();
+        let compressors = compressors.or(file.net.compression.compressors);
         let engine = known_engine(args.storage_engine.clone().or(file.storage.engine))?;
         let path = args.dbpath.clone().or(file.storage.db_path);
         let addresses = args.bind_ip.clone().or(file.net.bind_ip);
         let set = args.repl_set.clone().or(file.replication.repl_set_name);
         let standalone = args.standalone || file.quarry.standalone;
         let auth = checks_access(&args.security, &file.security)?;
-        let encryption_key_file = encryption(&args.security, &file.security)?;
+        let encryption_key = encryption(&args.security, &file.security)?;
         let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
         let mut without_effect = Vec::new();
         let sections = Sections {
@@ -311,6 +324,7 @@ impl Settings {
             profiling: file.operation_profiling,
             redact: file.security.redact_client_log_data,
         };
+        let parameters = parameters(&file.set_parameter, &args.set_parameter)?;
         let log = Logging::of(&args.log, sections, &mut without_effect)?;
         Ok(Settings {
             without_effect,
@@ -320,12 +334,19 @@ impl Settings {
                 .metrics_bind_ip
                 .or(file.quarry.metrics_bind_ip)
                 .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            otlp: Otlp::of(&args.otlp, file.quarry.otlp)?,
             log,
             tls: tls(&args.tls, file.net.tls)?,
             auth,
             allow_open_access,
-            encryption_key_file,
-            parameters: parameters(&file.set_parameter, &args.set_parameter)?,
+            elsewhere: Elsewhere::of(
+                &parameters,
+                &args.ldap,
+                file.security.ldap,
+                file.quarry.ldap,
+            )?,
+            parameters,
+            encryption_key,
             dbpath: path.unwrap_or_else(|| PathBuf::from("data")),
             port: args.port.or(file.net.port).unwrap_or(27017),
             bind_ip: list(addresses.as_deref().unwrap_or("127.0.0.1")),
@@ -359,7 +380,7 @@ impl Settings {
             bytes: crate::memory::Parts::of(self.memory_bytes).engine,
             journal_commit_interval_ms: self.journal_commit_interval_ms,
             repair: self.repair,
-            key_file: self.encryption_key_file.as_deref(),
+            key: self.encryption_key.as_ref(),
             wiredtiger_library: self.wiredtiger.wiredtiger_library.as_deref(),
             wiredtiger_include: self.wiredtiger.wiredtiger_include.as_deref(),
             tikv: Some(self.tikv.cluster()),
@@ -379,18 +400,14 @@ impl Settings {
             "net": { "bindIp": bind.as_str(), "port": i32::from(self.port) },
             "storage": { "dbPath": path.as_str(), "engine": self.storage_engine.as_str() }
         };
-        if self.auth || self.encryption_key_file.is_some() {
-            let file = self.encryption_key_file.as_ref();
-            let file = file.map(|f| f.display().to_string());
+        if self.auth || self.encryption_key.is_some() {
             d.append(|w| {
                 let mut security = w.doc("security");
                 if self.auth {
                     security.put("authorization", "enabled");
                 }
-                if let Some(file) = &file {
-                    security
-                        .put("enableEncryption", true)
-                        .put("encryptionKeyFile", file.as_str());
+                if let Some(key) = &self.encryption_key {
+                    key.parsed(&mut security);
                 }
             });
         }
@@ -432,6 +449,15 @@ impl File {
     }
 }
 
+fn commit_interval(given: Option<u64>) -> Result<u64, String> {
+    match given.unwrap_or(100) {
+        interval @ 1..=500 => Ok(interval),
+        other => Err(format!(
+            "journalCommitInterval must be from 1 to 500 milliseconds, given {other}"
+        )),
+    }
+}
+
 /// The least size of a log, in megabytes.
 const OPLOG_MB_MIN: u64 = 1;
 /// The bounds of the default size, in megabytes.
@@ -456,11 +482,12 @@ pub fn oplog_bytes_default(free_bytes: u64) -> u64 {
         .max(OPLOG_MB_MIN << 20)
 }
 
-fn list(text: &str) -> Vec<String> {
-    text.split(',')
-        .map(|s| s.trim().to_owned())
-        .filter(|s| !s.is_empty())
-        .collect()
+/// Bytes of memory that are given, or else half of what there is.
+fn memory_bytes(given: Option<&str>) -> Result<u64, String> {
+    match given {
+        Some(text) => crate::memory::parse(text),
+        None => Ok(crate::memory::available_bytes() / 2),
+    }
 }
 
 fn known_compressors(given: Option<&str>) -> Result<Vec<String>, String> {
@@ -488,26 +515,6 @@ fn known_engine(given: Option<String>) -> Result<String, String> {
         ));
     }
     Ok(engine)
-}
-
-/// Server parameters of the file, then those of the command line.
-fn parameters(
-    file: &BTreeMap<String, serde_yaml_ng::Value>,
-    args: &[String],
-) -> Result<Vec<(String, String)>, String> {
-    let mut parameters = Vec::new();
-    for (name, value) in file {
-        let text = serde_yaml_ng::to_string(value)
-            .map_err(|e| format!("setParameter {name} is wrong: {e}"))?;
-        parameters.push((name.clone(), text.trim().to_owned()));
-    }
-    for given in args {
-        let Some((name, value)) = given.split_once('=') else {
-            return Err(format!("setParameter takes NAME=VALUE, given {given}"));
-        };
-        parameters.push((name.to_owned(), value.to_owned()));
-    }
-    Ok(parameters)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! The engine factory. A new engine is one arm here.
 
+use crate::config::KeySource;
 use cipher::DataKey;
-#[cfg(feature = "rocksdb")]
-use cipher::MasterKey;
 use std::path::Path;
 use std::sync::Arc;
 #[cfg(any(
@@ -40,8 +39,8 @@ pub struct EngineOptions<'a> {
     pub journal_commit_interval_ms: u64,
     /// Open a damaged journal with the commits before the damage.
     pub repair: bool,
-    /// File of the master key; the data is encrypted.
-    pub key_file: Option<&'a Path>,
+    /// Where the master key is; the data is encrypted.
+    pub key: Option<&'a KeySource>,
     /// WiredTiger's shared library; the system's when it is not named.
     pub wiredtiger_library: Option<&'a str>,
     /// Directory of its header; the compiler's own places when it is not named.
@@ -88,7 +87,7 @@ impl Opened {
 /// # Errors
 /// One line that says what to do.
 pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
-    if options.key_file.is_some() && options.name != "rocksdb" {
+    if options.key.is_some() && options.name != "rocksdb" {
         return Err(format!(
             "data is encrypted by --storageEngine rocksdb only, given {}",
             options.name
@@ -184,9 +183,8 @@ fn rocksdb_config(options: &EngineOptions<'_>) -> Result<engine_rocksdb::Config,
     let mut config = engine_rocksdb::Config::with_budget(options.path, bytes);
     config.journal_commit_interval_ms = options.journal_commit_interval_ms;
     config.repair = options.repair;
-    if let Some(file) = options.key_file {
-        let key = MasterKey::read(file).map_err(|e| e.to_string())?;
-        config.master_key = Some(Arc::new(key));
+    if let Some(source) = options.key {
+        config.master_key = Some(Arc::new(source.key_of(options.path)?));
     }
     Ok(config)
 }

@@ -12,9 +12,11 @@ pub mod engines;
 pub mod memory;
 pub mod metrics_page;
 pub mod net;
+pub mod otlp;
 pub mod process;
 mod protect;
 pub mod report;
 
 pub mod serve;
 pub mod tls;
+pub mod vault;

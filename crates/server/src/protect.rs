@@ -1,7 +1,7 @@
 //! What guards the data besides access: the audit, and the key that the data is encrypted with.
 
 use crate::config::Settings;
-use cipher::{DataKey, MasterKey};
+use cipher::DataKey;
 use commands::Service;
 use commands::state::audit::AuditSettings;
 use logs::{Audit, Entry, Log, Severity, component, id};
@@ -13,16 +13,16 @@ pub(crate) const CODE_JOURNAL: u8 = 14;
 /// How long the last lines of the log may take.
 pub(crate) const LOG_FLUSH: Duration = Duration::from_secs(2);
 
-/// Has `rotateEncryptionKey` seal the data key by what the key file holds then.
+/// Has `rotateEncryptionKey` seal the data key by what the key file holds then, or by a new key in
+/// Vault.
 pub(crate) fn let_keys_rotate(settings: &Settings, service: &Service, data: Option<Arc<DataKey>>) {
-    let (Some(data), Some(file)) = (data, settings.encryption_key_file.clone()) else {
+    let (Some(data), Some(source)) = (data, settings.encryption_key.clone()) else {
         return;
     };
     let directory = settings.dbpath.clone();
     let rotate = move || {
-        MasterKey::read(&file)
-            .and_then(|master| cipher::reseal(&directory, &data, &master))
-            .map_err(|e| e.to_string())
+        let master = source.next_key()?;
+        cipher::reseal(&directory, &data, &master).map_err(|e| e.to_string())
     };
     // Nobody else sets it.
     let _ = service.state.rotate_encryption_key.set(Box::new(rotate));

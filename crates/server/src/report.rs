@@ -75,6 +75,13 @@ pub fn warnings(settings: &Settings) -> Vec<Entry> {
             all.push(of_start(id::OPEN_TO_ALL, &message));
         }
     }
+    if settings.elsewhere.plain_without_tls {
+        all.push(of_start(
+            id::OPTIONS,
+            "Passwords of PLAIN are taken over connections without TLS: everybody between a \
+             client and this server can read them",
+        ));
+    }
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     // Raised to the hard limit once the engine is open.
     if let Some(most) = files.maximum.filter(|n| *n < FILES_MIN) {

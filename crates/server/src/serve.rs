@@ -1,10 +1,11 @@
 //! `quarry serve`: opens the engine, starts the network, waits for a signal, closes without loss.
 
 use crate::command_handler::CommandHandler;
-use crate::config::{ServeArgs, Settings, oplog_bytes_default};
+use crate::config::{ServeArgs, Settings, list_of, oplog_bytes_default};
 use crate::memory::Parts;
 use crate::metrics_page::Endpoint;
 use crate::net::{NetStats, Server, Tls, Watermark};
+use crate::otlp::Exporter;
 use crate::process::{self, PidFile};
 use crate::protect::{self, CODE_JOURNAL, LOG_FLUSH};
 use crate::report::{self, Trouble};
@@ -116,6 +117,16 @@ fn open_log(settings: &Settings) -> Result<(Arc<Log>, Release), String> {
 }
 
 /// Runs with a log until a signal comes.
+/// Begins to send metrics to a collector, when there is one.
+fn exporter(
+    settings: &Settings,
+    dispatcher: &Arc<Dispatcher>,
+) -> Result<Option<Exporter>, ServeError> {
+    let start = |otlp| Exporter::start(otlp, settings.port, dispatcher);
+    let started = settings.otlp.clone().map(start).transpose();
+    started.map_err(|e| fail(CODE_OPTIONS)(format!("otlpEndpoint has no thread: {e}")))
+}
+
 fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), ServeError> {
     if process::is_in_background() {
         process::leave_terminal();
@@ -167,7 +178,11 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         let disk = move || disk_bytes(&path);
         let _ = service.state.disk_bytes.set(Box::new(disk));
     }
+    let exported = Arc::clone(&dispatcher);
     let endpoint = metrics(settings, dispatcher).inspect_err(|_| {
+        let _ = store.close();
+    })?;
+    let exporter = exporter(settings, &exported).inspect_err(|_| {
         let _ = store.close();
     })?;
     announce(settings, &server, opened.remark.as_deref(), log);
@@ -179,18 +194,16 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         process::let_go_of_streams();
     }
     let clean = serve_until_signal(&service, server, &mut signals);
-    drop(endpoint);
+    drop((endpoint, exporter));
     store
         .close()
         .map_err(|e| fail(CODE_DATA)(format!("closing the data failed: {e}")))?;
-    println!(
-        "quarry: stopped{}",
-        if clean {
-            ""
-        } else {
-            ", some requests did not end in time"
-        }
-    );
+    let late = if clean {
+        ""
+    } else {
+        ", some requests did not end in time"
+    };
+    println!("quarry: stopped{late}");
     Ok(())
 }
 
@@ -228,7 +241,14 @@ fn open_store(
 /// Gives the service the parameters of the start and what an earlier run has stored.
 fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeError> {
     for (name, value) in &settings.parameters {
-        let set = service.state.parameters.set_at_startup_text(name, value);
+        let parameters = &service.state.parameters;
+        let set = match name.as_str() {
+            "oidcIdentityProviders" => {
+                let list = list_of(name, value).map_err(fail(CODE_OPTIONS))?;
+                parameters.set_at_startup(name, list.doc().field(""))
+            }
+            _ => parameters.set_at_startup_text(name, value),
+        };
         set.map_err(|e| fail(CODE_OPTIONS)(e.message().to_owned()))?;
     }
     let verbosity = settings.log.verbosity.to_string();
@@ -441,8 +461,11 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
         connections_max: settings.connections_max,
         log,
         auth: settings.auth,
+        oidc: settings.elsewhere.oidc.clone(),
+        ldap: settings.elsewhere.ldap.clone(),
+        plain_without_tls: settings.elsewhere.plain_without_tls,
         memory,
-        seals_files: settings.encryption_key_file.is_some(),
+        seals_files: settings.encryption_key.is_some(),
         scripting: settings.scripting,
         optimize_pipelines: true,
     }
@@ -523,6 +546,7 @@ fn housekeeping(
                 service.expire();
                 let found = trouble.look(service.store.engine().as_ref());
                 found.iter().for_each(|e| service.tell(e));
+                service.tell_left_out();
                 std::thread::park_timeout(Duration::from_secs(1));
             }
         })

@@ -11,7 +11,16 @@ use std::sync::Arc;
 
 /// An authentication that has begun on a connection.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) enum Pending {
+    /// The client's proof is to come.
+    Scram(Box<Scram>),
+    /// A token is to come.
+    Token,
+}
+
+/// SCRAM between its two messages.
+#[derive(Debug)]
+pub(super) struct Scram {
     pub(super) conversation: Conversation,
     pub(super) name: UserName,
     /// The client does without an empty last exchange.
@@ -24,6 +33,10 @@ pub(crate) struct Attempt {
     pub(crate) name: UserName,
     pub(crate) mechanism: &'static str,
     pub(crate) speculative: bool,
+    /// Why it failed, for the log alone.
+    pub(crate) reason: Option<String>,
+    /// What went wrong on our side meanwhile.
+    pub(crate) trouble: Option<String>,
 }
 
 /// Who a connection is, and where it comes from.
@@ -32,6 +45,8 @@ pub struct Identity {
     user: Option<Arc<User>>,
     /// Generation of users and roles that `user` is of.
     generation: u64,
+    /// What the user has logged in by says nothing from here on, milliseconds since the epoch.
+    ends_ms: Option<i64>,
     pub(super) pending: Option<Pending>,
     /// Who it says it is, by which mechanism, and whether within the greeting.
     attempt: Option<Attempt>,
@@ -41,6 +56,10 @@ pub struct Identity {
     pub(super) server: Option<IpAddr>,
     /// It comes from this machine.
     local: bool,
+    /// Its connection is encrypted.
+    secured: bool,
+    /// Since when its login waits for the directory, monotonic microseconds.
+    pub(super) waits_since_us: Option<u64>,
     /// The subject of the certificate that the client has shown and TLS has verified.
     pub(super) subject: Option<String>,
 }
@@ -71,8 +90,15 @@ impl Identity {
         self.server = server;
     }
 
-    /// Notes what TLS has verified of the client: the subject of its certificate.
+    /// Whether nobody between the client and us can read along: by TLS, or on a unix socket.
+    pub(super) fn is_private(&self) -> bool {
+        self.secured || self.client.is_none()
+    }
+
+    /// Notes that the connection is encrypted by TLS, and what that has verified of the client: the
+    /// subject of its certificate.
     pub fn verified(&mut self, subject: Option<String>) {
+        self.secured = true;
         self.subject = subject;
     }
 
@@ -114,18 +140,26 @@ impl Identity {
     fn renew(&mut self, access: &Access) -> Result<()> {
         let generation = access.generation();
         let Some(old) = &self.user else { return Ok(()) };
-        let now = access.user(&old.name)?;
+        let now = match &old.granted {
+            Some(roles) => Some(access.granted(&old.name, roles.clone())?),
+            None => access.user(&old.name)?,
+        };
         // A user of the same name that was made after this one was dropped is another user.
         self.user = now.filter(|now| now.id == old.id);
         self.generation = generation;
         Ok(())
     }
 
-    /// Logs a user in.
+    /// Logs a user in, until `ends_ms` where that is bounded.
     ///
     /// # Errors
     /// 5626701 when another user is logged in.
-    pub(super) fn log_in(&mut self, user: Arc<User>, generation: u64) -> Result<()> {
+    pub(super) fn log_in(
+        &mut self,
+        user: Arc<User>,
+        generation: u64,
+        ends_ms: Option<i64>,
+    ) -> Result<()> {
         if let Some(old) = self.user.as_ref().filter(|old| old.name != user.name) {
             bail!(
                 5_626_701,
@@ -136,7 +170,16 @@ impl Identity {
         }
         self.user = Some(user);
         self.generation = generation;
+        self.ends_ms = ends_ms;
         Ok(())
+    }
+
+    /// Whether the user has to log in anew, because its token has expired.
+    ///
+    /// # Cost
+    /// A comparison for users that have none.
+    pub(crate) fn has_ended(&self, now_ms: impl FnOnce() -> i64) -> bool {
+        self.ends_ms.is_some_and(|ends| now_ms() >= ends)
     }
 
     /// Notes who tries to log in.
@@ -145,7 +188,17 @@ impl Identity {
             name: name.clone(),
             mechanism,
             speculative: false,
+            reason: None,
+            trouble: None,
         });
+    }
+
+    /// Notes of the attempt, for the log, why it fails and what went wrong on our side.
+    pub(super) fn notes(&mut self, reason: Option<String>, trouble: Option<String>) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.reason = reason;
+            attempt.trouble = trouble;
+        }
     }
 
     /// The attempt that was begun last came within the greeting.
@@ -163,6 +216,7 @@ impl Identity {
     /// Logs the user out.
     pub(crate) fn log_out(&mut self) {
         self.user = None;
+        self.ends_ms = None;
         self.pending = None;
         self.acknowledges = false;
     }

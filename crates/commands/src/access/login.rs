@@ -1,30 +1,37 @@
 //! Logging in. Promises: a client that is not who it claims to be learns nothing but that: neither
 //! whether the user exists nor what was wrong; attempts that follow failures wait their turn.
 
-use super::identity::{Identity, Pending, failed};
+use super::entry::{EXTERNAL, Login, let_in};
+use super::identity::{Identity, Pending, Scram, failed};
 use super::service::Access;
-use super::user::User;
 use auth::scram::{ClientFirst, Conversation, Credentials, Mechanism};
 use auth::{Turn, UserName};
 use model::{DocBuf, MongoError, Result, bail, code};
 
-/// What a step of logging in comes to.
-pub(crate) enum Login {
-    /// Send this; more is to come.
-    More(Vec<u8>),
-    /// Send this; the user is logged in.
-    Done(Vec<u8>),
-    /// Not before this monotonic microsecond.
-    Wait(u64),
+/// How `saslStart` logs in.
+pub(crate) enum Way {
+    /// By a password that never leaves the client.
+    Scram(Mechanism),
+    /// By a token of an identity provider.
+    Token,
+    /// By a password that a directory checks. It blocks the thread.
+    Directory,
 }
 
-/// The SCRAM mechanism of a name, where it is among those that are on.
-///
-/// # Errors
-/// 334 MechanismUnavailable.
-pub(crate) fn mechanism(on: &[String], name: &str) -> Result<Mechanism> {
-    let found = Mechanism::parse(name).filter(|_| on.iter().any(|m| m == name));
-    found.ok_or_else(|| no_mechanism(name))
+impl Way {
+    /// The way of a mechanism's name, where it is among those that are on.
+    ///
+    /// # Errors
+    /// 334 MechanismUnavailable.
+    pub(crate) fn of(on: &[String], name: &str) -> Result<Way> {
+        let found = match name {
+            super::token::OIDC => Some(Way::Token),
+            super::plain::PLAIN => Some(Way::Directory),
+            _ => Mechanism::parse(name).map(Way::Scram),
+        };
+        let found = found.filter(|_| on.iter().any(|m| m == name));
+        found.ok_or_else(|| no_mechanism(name))
+    }
 }
 
 /// 334 MechanismUnavailable.
@@ -96,11 +103,11 @@ pub(crate) fn sasl_start(
     identity.tries(&name, mechanism.name());
     let kept = credentials(access, mechanism, &name, rounds)?;
     let (conversation, reply) = Conversation::begin(mechanism, first, kept, &rand::random());
-    identity.pending = Some(Pending {
+    identity.pending = Some(Pending::Scram(Box::new(Scram {
         conversation,
         name,
         skips_empty,
-    });
+    })));
     Ok(reply)
 }
 
@@ -119,10 +126,10 @@ pub(crate) fn sasl_continue(
         identity.acknowledges = false;
         return Ok(Login::Done(Vec::new()));
     }
-    let Some(pending) = identity.pending.as_ref() else {
-        bail!(code::PROTOCOL_ERROR, "No SASL session state found");
+    let whole = match &identity.pending {
+        Some(Pending::Scram(pending)) => pending.name.to_string(),
+        _ => bail!(code::PROTOCOL_ERROR, "No SASL session state found"),
     };
-    let whole = pending.name.to_string();
     if !waited {
         match access.throttle.lock().turn(&whole, identity.client, now_us) {
             Turn::Now => {}
@@ -133,9 +140,10 @@ pub(crate) fn sasl_continue(
             }
         }
     }
-    let Some(pending) = identity.pending.take() else {
+    let Some(Pending::Scram(pending)) = identity.pending.take() else {
         return Err(failed());
     };
+    let pending = *pending;
     let proved = pending.conversation.finish(payload).ok();
     let entered = match proved {
         Some(reply) => enter(access, identity, &pending.name)?.then_some(reply),
@@ -156,22 +164,7 @@ pub(crate) fn sasl_continue(
 
 /// Lets a user in that has proved who it is. False when it may not come from where it does.
 fn enter(access: &Access, identity: &mut Identity, name: &UserName) -> Result<bool> {
-    let generation = access.generation();
-    let Some(user) = access.user(name)? else {
-        return Ok(false);
-    };
-    if !may_come(&user, identity) {
-        return Ok(false);
-    }
-    identity.log_in(user, generation)?;
-    Ok(true)
-}
-
-fn may_come(user: &User, identity: &Identity) -> bool {
-    let roles = user.resolved.restrictions.iter();
-    std::iter::once(&user.restrictions)
-        .chain(roles)
-        .all(|r| r.allow(identity.client, identity.server))
+    Ok(let_in(access, identity, name, (None, None))?.is_ok())
 }
 
 /// Logs in by the certificate that the client has shown: the user of its subject on `$external`.
@@ -196,7 +189,7 @@ pub(crate) fn x509(
             "There is no x.509 client certificate matching the user.",
         ));
     }
-    let name = UserName::new(&subject, "$external");
+    let name = UserName::new(&subject, EXTERNAL);
     identity.tries(&name, "MONGODB-X509");
     if !enter(access, identity, &name)? {
         return Err(failed());

@@ -6,20 +6,25 @@
 //! docs/adr/0023-access.md says why it is built this way.
 
 mod catalog;
+mod entry;
 mod identity;
 mod login;
 pub(crate) mod needs;
+mod plain;
 mod rights;
 mod service;
+mod token;
 pub(crate) mod user;
 
 pub(crate) use catalog::{ROLES, USERS, VERSION};
+pub(crate) use entry::{Login, Moment};
 pub(crate) use identity::Attempt;
 pub use identity::Identity;
 pub(crate) use login::{
-    Login, from_base64, mechanism, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start,
-    x509,
+    Way, from_base64, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start, x509,
 };
+pub(crate) use plain::plain_start;
 pub(crate) use rights::{Rights, refused, without_secrets};
 pub use service::Access;
+pub(crate) use token::{expects_token, token_continue, token_start};
 pub use user::User;

@@ -3,7 +3,12 @@
 
 use super::catalog::{ROLES, USERS, VERSION};
 use super::user::{User, digest};
-use auth::{RoleName, StoredRole, Throttle, UserName, parse_restrictions, resolve, role_list};
+use crate::config::Config;
+use auth::{
+    Restrictions, RoleName, StoredRole, Throttle, UserName, parse_restrictions, resolve, role_list,
+};
+use identity_ldap::Directory;
+use identity_oidc::Providers;
 use model::{Array, Binary, Doc, DocBuf, Result, Value, doc};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -28,19 +33,28 @@ pub struct Access {
     /// There is a user or a role, so that the localhost exception is over for good.
     populated: AtomicBool,
     pub(super) throttle: Mutex<Throttle>,
+    /// Identity providers whose tokens log users in.
+    pub(super) oidc: Option<Arc<Providers>>,
+    /// The directory that is asked for passwords.
+    pub(super) ldap: Option<Arc<Directory>>,
+    /// They may come over connections that are not encrypted.
+    pub(super) plain_without_tls: bool,
 }
 
 impl Access {
-    /// Over the store that keeps the users. With `enabled`, rights are checked.
-    pub(crate) fn new(store: Arc<Store>, enabled: bool) -> Access {
+    /// Over the store that keeps the users.
+    pub(crate) fn new(store: Arc<Store>, config: &Config) -> Access {
         Access {
-            enabled,
+            enabled: config.auth,
             store,
             secret: OnceLock::new(),
             generation: AtomicU64::new(0),
             users: Mutex::default(),
             populated: AtomicBool::new(false),
             throttle: Mutex::default(),
+            oidc: config.oidc.clone(),
+            ldap: config.ldap.clone(),
+            plain_without_tls: config.plain_without_tls,
         }
     }
 
@@ -158,12 +172,25 @@ impl Access {
         Ok(Some(user))
     }
 
+    /// A user with the roles that whoever vouches for it has named; it needs no document.
+    pub(super) fn granted(&self, name: &UserName, roles: Vec<RoleName>) -> Result<Arc<User>> {
+        Ok(Arc::new(User {
+            name: name.clone(),
+            id: None,
+            digest: digest(name),
+            resolved: self.resolve(&roles)?,
+            restrictions: Restrictions::default(),
+            granted: Some(roles),
+        }))
+    }
+
     fn user_of(&self, name: &UserName, doc: Doc<'_>) -> Result<User> {
         let array = |field: &str| doc.field(field).as_array().unwrap_or(Array::EMPTY);
         let roles = role_list(array("roles"), &name.db)?;
         Ok(User {
             name: name.clone(),
             id: id_of(doc),
+            granted: None,
             digest: digest(name),
             resolved: self.resolve(&roles)?,
             restrictions: parse_restrictions(array("authenticationRestrictions"))?,

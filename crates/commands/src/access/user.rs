@@ -1,6 +1,6 @@
 //! A user that is logged in, as everything else sees it.
 
-use auth::{Resolved, Restrictions, UserName};
+use auth::{Resolved, Restrictions, RoleName, UserName};
 use sha2::{Digest, Sha256};
 
 /// A user with all it may do.
@@ -10,6 +10,8 @@ pub struct User {
     pub name: UserName,
     /// `userId`: another user of the same name has another.
     pub(crate) id: Option<[u8; 16]>,
+    /// Its roles, where whoever vouched for it has named them; otherwise its document does.
+    pub(crate) granted: Option<Vec<RoleName>>,
     /// What its sessions carry.
     pub digest: [u8; 32],
     /// What they come to.

@@ -1,7 +1,8 @@
 //! `hello` and its legacy aliases `isMaster`, `ismaster`: the server's role and limits. By this
 //! reply clients decide whether there are transactions, sessions, change streams and compression.
 
-use crate::access::{mechanism, mechanisms_of, rounds, sasl_start, x509};
+use super::sasl::{First, begin, mechanisms_on, told};
+use crate::access::{Login, Way, mechanisms_of, x509};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -198,18 +199,14 @@ fn mechanisms(cx: &Ctx<'_, '_>) -> Result<Option<Vec<&'static str>>> {
             ));
         }
     };
-    let on = cx
-        .service
-        .state
-        .parameters
-        .strings("authenticationMechanisms");
+    let on = mechanisms_on(cx);
     mechanisms_of(&cx.service.access, &name, &on).map(Some)
 }
 
 /// Begins to log a user in within the greeting, which saves a round trip. What fails here is left
-/// out of the reply; the client then begins by itself. `told` are the mechanisms that the same
-/// reply names.
-fn speculate(cx: &mut Ctx<'_, '_>, told: Option<&[&'static str]>) -> Result<Option<DocBuf>> {
+/// out of the reply; the client then begins by itself. `named` are the mechanisms that the
+/// same reply names.
+fn speculate(cx: &mut Ctx<'_, '_>, named: Option<&[&'static str]>) -> Result<Option<DocBuf>> {
     let Some(asked) = cx.args.doc("speculativeAuthenticate") else {
         return Ok(None);
     };
@@ -217,52 +214,52 @@ fn speculate(cx: &mut Ctx<'_, '_>, told: Option<&[&'static str]>) -> Result<Opti
     let by_certificate = asked.contains("authenticate");
     let otherwise = if by_certificate { "$external" } else { cx.db };
     let db = asked.field("db").as_str().unwrap_or(otherwise);
-    let access = &cx.service.access;
     let name = asked.field("mechanism").as_str().unwrap_or("");
     // A driver that is left to choose begins by SCRAM-SHA-256 before it knows what the user has. It
     // goes on with any answer, and begins anew by another mechanism only where there is none.
-    if told.is_some_and(|told| !told.contains(&name)) {
+    if named.is_some_and(|named| !named.contains(&name)) {
         return Ok(None);
     }
-    let on = cx
-        .service
-        .state
-        .parameters
-        .strings("authenticationMechanisms");
+    let on = mechanisms_on(cx);
     if by_certificate && name == "MONGODB-X509" && db == "$external" && on.iter().any(|m| m == name)
     {
         let claimed = asked.field("user").as_str();
-        let entered = x509(access, &mut cx.conn.identity, claimed);
+        let entered = x509(&cx.service.access, &mut cx.conn.identity, claimed);
         cx.conn.identity.speculates();
-        super::sasl::told(cx, entered.as_ref().map(|_| ()));
+        told(cx, entered.as_ref().map(|_| ()));
         let entered = entered.ok();
         return Ok(entered.map(|s| model::doc! { "dbname": "$external", "user": s.as_str() }));
     }
-    let (Ok(mechanism), Value::Binary(first)) = (mechanism(&on, name), asked.field("payload"))
-    else {
+    let (Ok(way), Value::Binary(payload)) = (Way::of(&on, name), asked.field("payload")) else {
         return Ok(None);
     };
-    let skips = asked
+    // A greeting is answered on a thread that serves others, too.
+    if matches!(way, Way::Directory) {
+        return Ok(None);
+    }
+    let skips_empty = asked
         .field("options")
         .as_doc()
         .is_some_and(|o| o.field("skipEmptyExchange").truthy());
-    let rounds = rounds(|name| cx.service.state.parameters.int(name));
-    let identity = &mut cx.conn.identity;
-    let answer = sasl_start(
-        access,
-        identity,
-        (mechanism, db),
-        (first.bytes, skips),
-        rounds,
-    );
-    cx.conn.identity.speculates();
-    Ok(answer.ok().map(|bytes| {
-        let payload = Binary {
-            subtype: 0,
-            bytes: &bytes,
-        };
-        model::doc! { "conversationId": 1i32, "done": false, "payload": payload }
-    }))
+    let first = First {
+        db,
+        payload: payload.bytes,
+        skips_empty,
+        speculative: true,
+    };
+    let (done, bytes) = match begin(cx, &way, &first) {
+        Ok(Login::More(bytes)) => (false, bytes),
+        Ok(Login::Done(bytes)) => (true, bytes),
+        // Its turn comes when it begins by itself.
+        Ok(Login::Wait(_)) | Err(_) => return Ok(None),
+    };
+    let payload = Binary {
+        subtype: 0,
+        bytes: &bytes,
+    };
+    Ok(Some(
+        model::doc! { "conversationId": 1i32, "done": done, "payload": payload },
+    ))
 }
 
 fn topology_version(cx: &mut Ctx<'_, '_>) {

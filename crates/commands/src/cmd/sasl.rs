@@ -1,11 +1,15 @@
 //! `saslStart`, `saslContinue`, `authenticate`, `logout`.
 
-use crate::access::{Login, mechanism, rounds, sasl_continue, sasl_start, x509};
+use crate::access::{
+    Login, Moment, Way, expects_token, plain_start, rounds, sasl_continue, sasl_start,
+    token_continue, token_start, x509,
+};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::{Outcome, WaitFor};
 use crate::dispatch::spec::{Privilege, flag};
+use identity_oidc::Now;
 use model::{Binary, MongoError, Result, Tag, Value, bail, code};
 
 /// Conversations are numbered within their connection, which has one at a time.
@@ -99,32 +103,87 @@ pub(super) fn told(cx: &mut Ctx<'_, '_>, result: std::result::Result<(), &MongoE
     cx.service.authenticated(&cx.conn.info, attempt, result);
 }
 
+/// What comes of a step as the outcome of its command.
+fn outcome(cx: &mut Ctx<'_, '_>, login: Login) -> Outcome {
+    match login {
+        Login::More(answer) => reply(cx, false, &answer),
+        Login::Done(answer) => reply(cx, true, &answer),
+        Login::Wait(until_us) => Outcome::Wait {
+            until_us,
+            on: WaitFor::Time,
+        },
+    }
+}
+
+/// The mechanisms that are on.
+pub(super) fn mechanisms_on(cx: &Ctx<'_, '_>) -> Vec<String> {
+    let parameters = &cx.service.state.parameters;
+    parameters.strings("authenticationMechanisms")
+}
+
+fn moment(cx: &Ctx<'_, '_>) -> Moment {
+    let clock = &cx.service.clock;
+    Moment {
+        now: Now {
+            wall_ms: clock.now_ms(),
+            monotonic_us: clock.monotonic_us(),
+        },
+        waited: cx.request.waited,
+    }
+}
+
+/// The first message of a client, to the database that it names.
+pub(super) struct First<'a> {
+    pub(super) db: &'a str,
+    pub(super) payload: &'a [u8],
+    /// It does without an empty last exchange.
+    pub(super) skips_empty: bool,
+    /// It came within the greeting.
+    pub(super) speculative: bool,
+}
+
+/// Begins to log in. An attempt that has ended is told of.
+pub(super) fn begin(cx: &mut Ctx<'_, '_>, way: &Way, first: &First<'_>) -> Result<Login> {
+    let moment = moment(cx);
+    let access = &cx.service.access;
+    let identity = &mut cx.conn.identity;
+    let login = match way {
+        Way::Scram(mechanism) => {
+            let rounds = rounds(|name| cx.service.state.parameters.int(name));
+            let said = (first.payload, first.skips_empty);
+            sasl_start(access, identity, (*mechanism, first.db), said, rounds).map(Login::More)
+        }
+        Way::Token => token_start(access, identity, (first.db, first.payload), moment),
+        Way::Directory => plain_start(access, identity, (first.db, first.payload), moment),
+    };
+    if first.speculative {
+        cx.conn.identity.speculates();
+    }
+    // SCRAM ends with a later message.
+    let ended = !matches!(login, Ok(Login::More(_) | Login::Wait(_)));
+    if ended && !matches!(way, Way::Scram(_)) {
+        told(cx, login.as_ref().map(|_| ()));
+    }
+    login
+}
+
 fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name = cx.args.str("mechanism").unwrap_or("");
-    let mechanism = mechanism(
-        &cx.service
-            .state
-            .parameters
-            .strings("authenticationMechanisms"),
-        name,
-    )?;
+    let way = Way::of(&mechanisms_on(cx), name)?;
     static OPTIONS: &[Arg] = &[arg("skipEmptyExchange", Kind::Bool)];
     let skips = match cx.args.doc("options") {
         Some(d) => check_doc("options", OPTIONS, d)?.bool("skipEmptyExchange", false),
         None => false,
     };
-    let first = payload(&cx.args.value("payload"))?;
-    let rounds = rounds(|name| cx.service.state.parameters.int(name));
-    let access = &cx.service.access;
-    let identity = &mut cx.conn.identity;
-    let answer = sasl_start(
-        access,
-        identity,
-        (mechanism, cx.db),
-        (&first, skips),
-        rounds,
-    )?;
-    Ok(reply(cx, false, &answer))
+    let payload = payload(&cx.args.value("payload"))?;
+    let first = First {
+        db: cx.db,
+        payload: &payload,
+        skips_empty: skips,
+        speculative: false,
+    };
+    let login = begin(cx, &way, &first)?;
+    Ok(outcome(cx, login))
 }
 
 fn go_on(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -132,37 +191,25 @@ fn go_on(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::PROTOCOL_ERROR, "sasl: Mismatched conversation id");
     }
     let next = payload(&cx.args.value("payload"))?;
-    let now_us = cx.service.clock.monotonic_us();
-    let waited = cx.request.waited;
-    let login = sasl_continue(
-        &cx.service.access,
-        &mut cx.conn.identity,
-        &next,
-        now_us,
-        waited,
-    );
+    let moment = moment(cx);
+    let (access, identity) = (&cx.service.access, &mut cx.conn.identity);
+    let login = if expects_token(identity) {
+        token_continue(access, identity, &next, moment)
+    } else {
+        let now_us = moment.now.monotonic_us;
+        sasl_continue(access, identity, &next, now_us, moment.waited)
+    };
     match &login {
         Ok(Login::Wait(_)) => {}
         ended => told(cx, ended.as_ref().map(|_| ())),
     }
     let login = login?;
-    Ok(match login {
-        Login::More(answer) => reply(cx, false, &answer),
-        Login::Done(answer) => reply(cx, true, &answer),
-        Login::Wait(until_us) => Outcome::Wait {
-            until_us,
-            on: WaitFor::Time,
-        },
-    })
+    Ok(outcome(cx, login))
 }
 
 fn authenticate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name = cx.args.str("mechanism").unwrap_or("MONGODB-CR");
-    let on = cx
-        .service
-        .state
-        .parameters
-        .strings("authenticationMechanisms");
+    let on = mechanisms_on(cx);
     if name != "MONGODB-X509" || !on.iter().any(|m| m == name) {
         return Err(crate::access::no_mechanism(name));
     }

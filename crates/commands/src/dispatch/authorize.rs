@@ -69,6 +69,18 @@ fn needs_login(command: &Spec) -> MongoError {
     )
 }
 
+/// What a user is told whose token has expired; drivers log in anew on the same connection.
+pub(super) fn needs_login_again(command: &Spec) -> MongoError {
+    MongoError::new(
+        code::REAUTHENTICATION_REQUIRED,
+        format!(
+            "Command {} requires reauthentication since the current authorization session has \
+             expired. Please re-auth.",
+            command.name
+        ),
+    )
+}
+
 type Who<'a> = (
     &'a [super::request::Sequence<'a>],
     Rights<'a>,

@@ -1,5 +1,6 @@
 //! State of one connection between its requests.
 
+use super::held::Held;
 use super::interrupt::{Interrupt, Link};
 use super::progress::Progress;
 use crate::access::Identity;
@@ -50,6 +51,8 @@ pub struct Connection {
     pub(super) idle_since_us: Option<u64>,
     /// How long its operation has waited for data.
     pub(super) idle_us: u64,
+    /// The operation whose reply waits for the journal.
+    pub(super) held: Option<Box<Held>>,
     all: Arc<Connections>,
 }
 
@@ -79,6 +82,7 @@ impl Connection {
             last_used: LastUsed::default(),
             idle_since_us: None,
             idle_us: 0,
+            held: None,
             all: Arc::clone(&service.connections),
         }
     }

@@ -15,6 +15,8 @@ pub mod connection;
 pub mod ctx;
 mod durability;
 pub mod generic;
+mod held;
+mod hold_back;
 pub mod interrupt;
 pub(crate) mod observe;
 mod operation;
@@ -24,21 +26,21 @@ mod reply;
 pub mod reported;
 pub mod request;
 pub mod retry;
+mod seen;
 pub mod spec;
 mod transaction;
 mod turn;
 
 use crate::state::events;
-use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::SessionWrites;
 use args::{Args, check_value, duplicate_field, unknown_field};
-use auth::{Action, Target};
 use body::{check_admin, database, validate};
 use command::{Command, Run};
 use connection::Connection;
 use ctx::Ctx;
 use generic::{Generic, Lsid};
+use hold_back::Admission;
 use interrupt::Link;
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
 use observe::Ended;
@@ -49,13 +51,9 @@ use request::{Outcome, Request, WaitFor};
 use retry::Retry;
 use spec::{CommandTable, Counted, Kinds, Spec, flag};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use store::Transaction;
 use transaction::Numbered;
 use turn::Turn;
-
-/// Interval at which a write blocked by `fsync` tries again.
-const UNLOCK_POLL_US: u64 = 20_000;
 
 /// Answers the requests of all connections over one service, by the table of commands it was given.
 pub struct Dispatcher {
@@ -157,6 +155,8 @@ impl Dispatcher {
         if !request.validated {
             validate(request)?;
         }
+        // Nobody has said that its reply has left.
+        self.released(conn);
         let (row, run) = self.find(request.body)?;
         let set_aside = conn.set_aside.take();
         if !request.waited {
@@ -205,24 +205,35 @@ impl Dispatcher {
         conn.place = None;
         // The buffers go back, so that noting an operation costs two copies and no allocation.
         let op = conn.info.op.lock().take();
-        if let Some(op) = op {
-            let error = result.as_ref().err();
-            if !error.is_some_and(|refused| refused.again) {
+        match (op, result.as_ref().err()) {
+            (None, _) => {}
+            (Some(op), Some(refused)) if refused.again => {
+                *conn.info.spare.lock() = (op.db, op.body);
+            }
+            (Some(op), error) => {
                 let ended = Ended {
                     request,
                     row,
-                    op: &op,
+                    op,
                     error: error.map(|refused| &refused.error),
-                    reply: match error {
-                        Some(_) => &[],
-                        None => reply.get(start..).unwrap_or_default(),
-                    },
+                    reply: error.map_or_else(|| reply.get(start..).unwrap_or_default(), |_| &[]),
                 };
-                ended.told(&self.service, conn);
+                let awaited = perform::is_awaited(&self.service, request, &result);
+                ended.told(&self.service, conn, awaited);
             }
-            *conn.info.spare.lock() = (op.db, op.body);
         }
         result
+    }
+
+    /// The reply to [`Outcome::Durable`] may leave now, or nobody waits for it any more: the
+    /// operation is told of where it has to be. Costs a look when there is none.
+    pub fn released(&self, conn: &mut Connection) {
+        observe::released(&self.service, conn, |name| self.row(name));
+    }
+
+    /// A command by its name.
+    fn row(&self, name: &str) -> Option<&Counted> {
+        self.commands.at(self.commands.position(name)?)
     }
 
     fn find(&self, body: Doc<'_>) -> Result<(&Counted, Run)> {
@@ -266,7 +277,7 @@ impl Dispatcher {
         let args = self.check(request, command, &mut generic)?;
         self.admit(conn, request, command, &generic)?;
         let interrupt = operation::begin(&self.service, conn, request, command, &generic);
-        let failure = match self.hold_back(conn, request, command, &generic)? {
+        let failure = match hold_back::hold_back(&self.service, conn, request, command, &generic)? {
             Admission::Run(failure) => failure,
             Admission::End(outcome) => return Ok(outcome),
         };
@@ -335,6 +346,10 @@ impl Dispatcher {
     ) -> Result<()> {
         let access = &self.service.access;
         if access.enabled() {
+            let identity = &conn.identity;
+            if !command.is(flag::NO_AUTH) && identity.has_ended(|| self.service.clock.now_ms()) {
+                return Err(authorize::needs_login_again(command));
+            }
             let commands = (access, &self.commands);
             let checked = authorize::authorize(commands, conn, request, command, generic.db);
             self.audit_check(conn, request, (command, generic.db), checked.as_ref().err());
@@ -368,24 +383,6 @@ impl Dispatcher {
         let code = refused.map_or(0, MongoError::code);
         if code == code::UNAUTHORIZED || code == 0 && audit.wants_success() {
             audited::check(&self.service, conn, request, (command, db), code);
-        }
-    }
-
-    /// Whether a block of user writes is not for this request: by what it says of itself, as
-    /// internal users may, or by the rights of its user.
-    fn passes_block(&self, conn: &Connection, generic: &Generic<'_>) -> Result<bool> {
-        let access = &self.service.access;
-        let may = |action| {
-            let rights = conn.identity.rights(access);
-            rights.allows(Target::Cluster, &[action])
-        };
-        match generic.may_bypass_block {
-            Some(_) if !may(Action::Internal) => bail!(
-                6_317_500,
-                "Client is not properly authorized to propagate mayBypassWriteBlocking"
-            ),
-            Some(yes) => Ok(yes),
-            None => Ok(access.enabled() && may(Action::BypassWriteBlockingMode)),
         }
     }
 
@@ -448,76 +445,6 @@ impl Dispatcher {
         })
     }
 
-    /// Whether the command may run now: not under a lock against writes nor with a failing fail
-    /// point.
-    fn hold_back(
-        &self,
-        conn: &mut Connection,
-        request: &Request<'_>,
-        command: &Spec,
-        generic: &Generic<'_>,
-    ) -> Result<Admission> {
-        let now_us = || self.service.clock.monotonic_us();
-        if self.service.state.user_writes.are_blocked() && self.passes_block(conn, generic)? {
-            conn.interrupt.pass_block();
-        }
-        if command.is(flag::WRITE) && self.service.state.fsync_locks.load(Ordering::Acquire) > 0 {
-            let until_us = now_us().saturating_add(UNLOCK_POLL_US);
-            return Ok(Admission::End(Outcome::Wait {
-                until_us,
-                on: WaitFor::Unlock,
-            }));
-        }
-        // An operation that continues after a wait was checked when it came.
-        let failure = if conn.awaits.is_some() {
-            None
-        } else {
-            self.failure(conn, request, command, generic)?
-        };
-        let Some(f) = &failure else {
-            return Ok(Admission::Run(None));
-        };
-        if f.block_ms > 0 {
-            let until_us = now_us()
-                .saturating_add(u64::try_from(f.block_ms).unwrap_or(0).saturating_mul(1000));
-            conn.failing = Some(Failure {
-                block_ms: 0,
-                ..f.clone()
-            });
-            return Ok(Admission::End(Outcome::Wait {
-                until_us,
-                on: WaitFor::Time,
-            }));
-        }
-        if f.close {
-            return Ok(Admission::End(Outcome::Close));
-        }
-        match f.error(generic, command.is(flag::ENDS_TRANSACTION)) {
-            Some(e) => Err(e),
-            None => Ok(Admission::Run(failure)),
-        }
-    }
-
-    /// The failure that a fail point asks for, if any.
-    fn failure(
-        &self,
-        conn: &mut Connection,
-        request: &Request<'_>,
-        command: &Spec,
-        generic: &Generic<'_>,
-    ) -> Result<Option<Failure>> {
-        if let Some(f) = conn.failing.take() {
-            return Ok(Some(f));
-        }
-        if !self.service.state.failpoints.armed() {
-            return Ok(None);
-        }
-        self.service
-            .state
-            .failpoints
-            .at(&conn.info, command, generic, request.body)
-    }
-
     /// Checks a command's arguments.
     fn check<'a>(
         &self,
@@ -563,14 +490,6 @@ struct SessionPart<'w> {
     transaction: Option<Arc<Transaction>>,
     /// For every command of a transaction.
     session: Option<&'w mut SessionWrites>,
-}
-
-/// Whether a command may run now.
-enum Admission {
-    /// It runs; a fail point may change its reply.
-    Run(Option<Failure>),
-    /// It does not: this is the outcome.
-    End(Outcome),
 }
 
 impl<'a> Args<'a> {

@@ -2,20 +2,24 @@
 //! it is told of in the log and in `system.profile`.
 //!
 //! Promises: an operation that is neither slow nor profiled costs a look at the clock and a few
-//! additions; no lock, no allocation. A profile that cannot be written fails no operation.
+//! additions; no lock, no allocation. One whose reply waits for the journal is told of when that
+//! wait is over, and the wait counts. A profile that cannot be written fails no operation.
 //! Must not know: which commands there are, but for how MongoDB calls their kinds.
 
 use super::connection::Connection;
-use super::request::Request;
+use super::held::{Held, Sequences};
+use super::request::{Request, Sequence};
+use super::seen::{Effects, Seen};
 use super::spec::{Counted, OpClass, flag};
 use crate::ddl::names;
 use crate::read::stats::signed;
 use crate::state::connections::CurrentOp;
 use crate::state::counters::Documents;
+use crate::state::events;
 use crate::state::operations::kind;
 use crate::state::service::Service;
 use logs::{Entry, component, id, redacted};
-use model::{Doc, DocBuf, DocWriter, MongoError, Namespace, Result, Tag, Value, doc};
+use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, doc};
 use query::examined;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -29,19 +33,18 @@ const PROFILE_BYTES: i32 = 1024 * 1024;
 pub(super) struct Ended<'e> {
     pub(super) request: &'e Request<'e>,
     pub(super) row: &'e Counted,
-    pub(super) op: &'e CurrentOp,
+    pub(super) op: CurrentOp,
     pub(super) error: Option<&'e MongoError>,
     /// The reply; empty after an error.
     pub(super) reply: &'e [u8],
 }
 
 impl Ended<'_> {
-    /// Counts the operation and records it where that is wanted.
-    pub(super) fn told(&self, service: &Service, conn: &mut Connection) {
-        let all_us = service
-            .clock
-            .monotonic_us()
-            .saturating_sub(self.op.start_us);
+    /// Counts the operation and records it where that is wanted: now, or when its reply leaves if
+    /// that is `awaited`.
+    pub(super) fn told(self, service: &Service, conn: &mut Connection, awaited: bool) {
+        let now_us = service.clock.monotonic_us();
+        let all_us = now_us.saturating_sub(self.op.start_us);
         // The time a getMore waited for data is not work.
         let took_us = all_us.saturating_sub(std::mem::take(&mut conn.idle_us));
         self.row.latency.record(took_us);
@@ -57,10 +60,69 @@ impl Ended<'_> {
             }
         }
         self.count_documents(&service.counters.documents, scanned);
-        if service.state.profile.concerns(took_us) {
-            self.record(service, conn, took_us);
+        let is_shown = !self.row.command.is(flag::SECRET);
+        if awaited && is_shown {
+            let seen = self.seen(conn, took_us);
+            conn.held = Some(Box::new(self.held(seen, now_us)));
+        } else {
+            if is_shown && service.state.profile.concerns(took_us) {
+                let seen = self.seen(conn, took_us);
+                self.with(&seen).record(service, conn);
+            }
+            *conn.info.spare.lock() = (self.op.db, self.op.body);
         }
         conn.queued_us = None;
+    }
+
+    fn seen(&self, conn: &Connection, took_us: u64) -> Seen {
+        Seen {
+            examined: examined::so_far(),
+            plan: examined::take_paths(),
+            effects: Effects::of(self.row.command.name, Doc::from_prefix(self.reply)),
+            reply_len: self.reply.len(),
+            queued_us: conn.queued_us,
+            locked_us: conn.locked_us,
+            took_us,
+            journal_us: None,
+        }
+    }
+
+    /// Keeps what has ended now until its reply leaves.
+    fn held(self, seen: Seen, ended_us: u64) -> Held {
+        let Ended {
+            request,
+            row,
+            op,
+            error,
+            ..
+        } = self;
+        let body = op.body.is_empty().then(|| shortened(row, request.body));
+        let sequences = match row.command.class {
+            // Their documents are not shown.
+            OpClass::Insert => Sequences::default(),
+            _ => Sequences::of(request),
+        };
+        Held {
+            body,
+            sequences,
+            is_legacy: request.legacy_db.is_some(),
+            error: error.cloned(),
+            seen,
+            ended_us,
+            op,
+        }
+    }
+
+    fn with<'t>(&'t self, seen: &'t Seen) -> Told<'t> {
+        Told {
+            row: self.row,
+            op: &self.op,
+            body: self.request.body,
+            sequences: self.request.sequences,
+            is_legacy: self.request.legacy_db.is_some(),
+            error: self.error,
+            seen,
+        }
     }
 
     fn count_documents(&self, counts: &Documents, scanned: bool) {
@@ -86,32 +148,84 @@ impl Ended<'_> {
         }
     }
 
-    /// The collection the operation works on, for those that work on one.
-    fn collection(&self) -> Option<&str> {
-        self.collection_bytes()
-            .and_then(|name| std::str::from_utf8(name).ok())
-    }
-
-    /// The same without a look at whether it is text: every operation asks.
+    /// The collection the operation works on.
     fn collection_bytes(&self) -> Option<&[u8]> {
-        let mut fields = self.request.body.elements();
-        let named = match self.row.command.class {
-            OpClass::GetMore => fields.find(|e| e.name == b"collection")?,
-            _ if self.row.names_collection() => fields.next()?,
-            _ => return None,
-        };
-        // Four bytes of length before it, a null byte behind.
-        let text = named.payload.get(4..named.payload.len().checked_sub(1)?)?;
-        (named.tag == Tag::STRING && !text.is_empty()).then_some(text)
+        collection(self.row, self.request.body)
     }
+}
 
+/// The collection an operation works on, for those that work on one. Without a look at whether it
+/// is text: every operation asks.
+fn collection<'b>(row: &Counted, body: Doc<'b>) -> Option<&'b [u8]> {
+    let mut fields = body.elements();
+    let named = match row.command.class {
+        OpClass::GetMore => fields.find(|e| e.name == b"collection")?,
+        _ if row.names_collection() => fields.next()?,
+        _ => return None,
+    };
+    // Four bytes of length before it, a null byte behind.
+    let text = named.payload.get(4..named.payload.len().checked_sub(1)?)?;
+    (named.tag == Tag::STRING && !text.is_empty()).then_some(text)
+}
+
+/// The reply that waited for the journal may leave now, or nobody waits for it any more: the
+/// operation is told of where it has to be.
+pub(super) fn released<'r>(
+    service: &Service,
+    conn: &mut Connection,
+    row_of: impl FnOnce(&str) -> Option<&'r Counted>,
+) {
+    let Some(held) = conn.held.take() else {
+        return;
+    };
+    let _entered = events::enter(conn.info.id);
+    let Held {
+        op,
+        body,
+        sequences,
+        is_legacy,
+        error,
+        mut seen,
+        ended_us,
+    } = *held;
+    let now_us = service.clock.monotonic_us();
+    seen.journal_us = Some(now_us.saturating_sub(ended_us));
+    if service.state.profile.concerns(seen.all_us())
+        && let Some(row) = row_of(op.command.name)
+    {
+        let told = Told {
+            row,
+            op: &op,
+            body: body
+                .as_ref()
+                .map_or_else(|| Doc::from_prefix(&op.body), DocBuf::doc),
+            sequences: &sequences.shown(),
+            is_legacy,
+            error: error.as_ref(),
+            seen: &seen,
+        };
+        told.record(service, conn);
+    }
+    *conn.info.spare.lock() = (op.db, op.body);
+}
+
+/// An operation as it is told of.
+pub(super) struct Told<'t> {
+    pub(super) row: &'t Counted,
+    pub(super) op: &'t CurrentOp,
+    pub(super) body: Doc<'t>,
+    pub(super) sequences: &'t [Sequence<'t>],
+    pub(super) is_legacy: bool,
+    pub(super) error: Option<&'t MongoError>,
+    pub(super) seen: &'t Seen,
+}
+
+impl Told<'_> {
+    /// Writes it to the log and to the profile, where that is wanted.
     #[cold]
-    fn record(&self, service: &Service, conn: &Connection, took_us: u64) {
-        if self.row.command.is(flag::SECRET) {
-            return;
-        }
+    pub(super) fn record(&self, service: &Service, conn: &Connection) {
         let (profile, slow) = service.state.profile.of(&self.op.db);
-        let took_ms = i64::try_from(took_us / 1000).unwrap_or(i64::MAX);
+        let took_ms = i64::try_from(self.seen.all_us() / 1000).unwrap_or(i64::MAX);
         let is_slow = took_ms > i64::from(slow.ms);
         let facts = || self.facts(service, conn, took_ms);
         let (logs, records) = match &profile.filter {
@@ -188,8 +302,10 @@ impl Ended<'_> {
 
     /// What is known of the operation, under the names of `system.profile`.
     fn facts(&self, service: &Service, conn: &Connection, took_ms: i64) -> DocBuf {
-        let (op, examined) = (self.op, examined::so_far());
-        let coll = self.collection().unwrap_or(self.row.command.no_collection);
+        let (op, seen, examined) = (self.op, self.seen, self.seen.examined);
+        let coll = collection(self.row, self.body);
+        let coll = coll.and_then(|name| std::str::from_utf8(name).ok());
+        let coll = coll.unwrap_or(self.row.command.no_collection);
         let count = |n: u64| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX));
         DocBuf::build(|w| {
             w.put("op", kind(self.row.command.class))
@@ -198,12 +314,12 @@ impl Ended<'_> {
             if let Some(id) = op.cursor {
                 w.put("cursorid", id);
             }
-            let plan = examined::plan_summary();
+            let plan = seen.plan.summary();
             if self.row.is_of_kind() || plan.is_some() {
                 w.put("keysExamined", count(examined.keys))
                     .put("docsExamined", count(examined.docs));
             }
-            effects(self.row.command.name, Doc::from_prefix(self.reply), w);
+            seen.effects.write(signed(examined.returned), w);
             if let Some(e) = self.error {
                 w.put("ok", 0.0)
                     .put("errMsg", e.message())
@@ -212,18 +328,17 @@ impl Ended<'_> {
             }
             w.put(
                 "responseLength",
-                i32::try_from(self.reply.len()).unwrap_or(i32::MAX),
+                i32::try_from(seen.reply_len).unwrap_or(i32::MAX),
             )
             .put(
                 "protocol",
-                if self.request.legacy_db.is_some() {
-                    "op_query"
-                } else {
-                    "op_msg"
-                },
+                if self.is_legacy { "op_query" } else { "op_msg" },
             )
             .put("millis", took_ms);
-            if let Some(us) = conn.queued_us {
+            if let Some(us) = seen.journal_us {
+                w.put("waitForWriteConcernDurationMillis", signed(us / 1000));
+            }
+            if let Some(us) = seen.queued_us {
                 let us = signed(us);
                 let mut queues = w.doc("queues");
                 queues
@@ -231,8 +346,8 @@ impl Ended<'_> {
                     .put("admissions", 1i64)
                     .put("totalTimeQueuedMicros", us);
             }
-            if conn.locked_us > 0 {
-                let us = signed(conn.locked_us);
+            if seen.locked_us > 0 {
+                let us = signed(seen.locked_us);
                 let mut locks = w.doc("locks");
                 let mut document = locks.doc("Document");
                 document.doc("timeAcquiringMicros").put("w", us);
@@ -258,13 +373,9 @@ impl Ended<'_> {
 
     /// The command as it came, without the documents of an insert.
     fn command(&self) -> DocBuf {
-        let body = self.request.body;
+        let body = self.body;
         if body.len_bytes() > COMMAND_BYTES_MAX {
-            let name = self.row.command.name;
-            return doc! { name: body.first().map_or(Value::Missing, |(_, v)| match v {
-                Value::String(s) => Value::String(s),
-                _ => Value::Int32(1),
-            }), "$truncated": true };
+            return shortened(self.row, body);
         }
         let is_insert = self.row.command.class == OpClass::Insert;
         let mut left = COMMAND_BYTES_MAX;
@@ -275,7 +386,7 @@ impl Ended<'_> {
             {
                 w.put(name, v);
             }
-            for sequence in self.request.sequences.iter().filter(|_| !is_insert) {
+            for sequence in self.sequences.iter().filter(|_| !is_insert) {
                 let mut items = w.array(sequence.name);
                 for d in sequence.iter() {
                     left = left.saturating_sub(d.len_bytes());
@@ -293,39 +404,16 @@ fn client_host(peer: &str) -> &str {
     peer.rsplit_once(':').map_or(peer, |(host, _)| host)
 }
 
-/// What the reply says that the command did.
-fn effects(command: &str, reply: Doc<'_>, w: &mut DocWriter<'_>) {
-    let number = |name: &str| reply.field(name).as_i64_exact();
-    let n = number("n").unwrap_or(0);
-    match command {
-        "find" | "aggregate" | "getMore" => {
-            let Some(cursor) = reply.field("cursor").as_doc() else {
-                return;
-            };
-            w.put("nreturned", signed(examined::so_far().returned));
-            match cursor.field("id").as_i64_exact() {
-                Some(0) => w.put("cursorExhausted", true),
-                Some(id) if command != "getMore" => w.put("cursorid", id),
-                _ => w,
-            };
-        }
-        "insert" => {
-            w.put("ninserted", n);
-        }
-        "update" => {
-            let upserted = match reply.field("upserted") {
-                Value::Array(a) => i64::try_from(a.iter().count()).unwrap_or(0),
-                _ => 0,
-            };
-            w.put("nMatched", n - upserted)
-                .put("nModified", number("nModified").unwrap_or(0))
-                .put("nUpserted", upserted);
-        }
-        "delete" => {
-            w.put("ndeleted", n);
-        }
-        _ => {}
+/// The command document; of a long one, its name and what it is for.
+fn shortened(row: &Counted, body: Doc<'_>) -> DocBuf {
+    if body.len_bytes() <= COMMAND_BYTES_MAX {
+        return body.to_buf();
     }
+    let name = row.command.name;
+    doc! { name: body.first().map_or(Value::Missing, |(_, v)| match v {
+        Value::String(s) => Value::String(s),
+        _ => Value::Int32(1),
+    }), "$truncated": true }
 }
 
 /// The profile of a database, made when it is not there.

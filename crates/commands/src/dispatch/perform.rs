@@ -6,10 +6,11 @@ use super::connection::SetAside;
 use super::ctx::Ctx;
 use super::interrupt::Running;
 use super::progress::Progress;
-use super::request::{Outcome, WaitFor};
+use super::request::{Outcome, Request, WaitFor};
 use super::spec::flag;
 use super::transaction::Numbered;
 use super::{durability, reply};
+use crate::state::service::Service;
 use model::{ErrorKind, MongoError};
 use store::CommitPos;
 
@@ -125,6 +126,17 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
     };
     reply::finish(cx.service, cx.ok_int, time, &mut cx.reply);
     Ok(outcome)
+}
+
+/// Whether the reply has to wait for the journal, and somebody for the reply.
+pub(super) fn is_awaited(service: &Service, request: &Request<'_>, answer: &Answer) -> bool {
+    let due = match answer {
+        Ok(Outcome::Durable(pos)) => Some(CommitPos(*pos)),
+        Ok(_) => None,
+        Err(refused) => refused.due,
+    };
+    let durable = || service.store.engine().durable_pos();
+    !request.more_to_come && due.is_some_and(|pos| durable() < pos)
 }
 
 /// Whether a fail point closes the connection after the write.

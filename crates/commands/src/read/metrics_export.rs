@@ -1,11 +1,11 @@
-//! The metrics of the server for those who do not speak the protocol: as text for Prometheus, as
-//! one document for a page. They are those of `serverStatus` and `top`, asked of the same
-//! functions.
+//! The metrics of the server for those who do not speak the protocol: as a list for any exporter,
+//! as text for Prometheus, as one document for a page. They are those of `serverStatus` and `top`,
+//! asked of the same functions.
 //! Must not know: who asks, and over what.
 
 use crate::cmd::server_status::status;
 use crate::dispatch::Dispatcher;
-use crate::dispatch::spec::{Kinds, OpClass};
+use crate::dispatch::spec::{Counted, Kinds, OpClass};
 use metrics::{BUCKETS, LatencyCounts, bucket_us};
 use model::{Doc, DocBuf, DocWriter, Value};
 use std::fmt::Write as _;
@@ -27,18 +27,135 @@ const CLASSES: [(&str, OpClass); 6] = [
 /// Sections of `serverStatus` that are told of in another form.
 const OTHERWISE: [&str; 3] = ["commands", "opLatencies", "pid"];
 
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number of `serverStatus`; whether it only grows is not said there.
+    Untyped,
+    /// Only grows.
+    Counter,
+    /// How long something took.
+    Histogram,
+}
+
+/// A metric and all its values at one moment.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// Name, as Prometheus wants them.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Values.
+    pub samples: Vec<Sample>,
+}
+
+/// A value.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// What it is of.
+    pub labels: Vec<(&'static str, String)>,
+    /// The value.
+    pub value: Measured,
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub enum Measured {
+    /// A number.
+    Number(f64),
+    /// Latencies.
+    Latency(Box<LatencyCounts>),
+}
+
+/// All metrics at this moment: what every exporter exports.
+pub fn families(server: &Dispatcher) -> Vec<Family> {
+    let mut all = Vec::with_capacity(512);
+    let status = status(server.service(), server.commands());
+    numbers("quarry", status.doc(), &mut all);
+    commands(server, &mut all);
+    collections(server, &mut all);
+    all
+}
+
 /// Everything in the text format of Prometheus.
 pub fn prometheus(server: &Dispatcher) -> String {
     let mut out = String::with_capacity(64 * 1024);
-    let status = status(server.service(), server.commands());
-    numbers("quarry", status.doc(), &mut out);
-    commands(server, &mut out);
-    collections(server, &mut out);
+    for family in families(server) {
+        let kind = match family.kind {
+            Kind::Untyped => "untyped",
+            Kind::Counter => "counter",
+            Kind::Histogram => "histogram",
+        };
+        let name = &family.name;
+        let _ = writeln!(out, "# TYPE {name} {kind}");
+        for sample in &family.samples {
+            match &sample.value {
+                Measured::Number(n) => line(&mut out, name, (&sample.labels, None), *n),
+                Measured::Latency(counts) => histogram(&mut out, name, &sample.labels, counts),
+            }
+        }
+    }
     out
 }
 
+type Labels = [(&'static str, String)];
+
+fn line(out: &mut String, name: &str, (labels, le): (&Labels, Option<&str>), value: f64) {
+    let more = le.map(|le| ("le", le));
+    let all = labels.iter().map(|(l, v)| (*l, v.as_str())).chain(more);
+    out.push_str(name);
+    for (i, (label, text)) in all.enumerate() {
+        let text = text
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n");
+        let before = if i == 0 { '{' } else { ',' };
+        let _ = write!(out, "{before}{label}=\"{text}\"");
+    }
+    if le.is_some() || !labels.is_empty() {
+        out.push('}');
+    }
+    let _ = writeln!(out, " {value}");
+}
+
+fn histogram(out: &mut String, name: &str, labels: &Labels, counts: &LatencyCounts) {
+    let bucket = format!("{name}_bucket");
+    let mut below = 0;
+    for (le, n) in bounds().zip(&counts.buckets) {
+        below += n;
+        line(
+            out,
+            &bucket,
+            (labels, Some(le.to_string().as_str())),
+            below as f64,
+        );
+    }
+    let count = counts.count() as f64;
+    line(out, &bucket, (labels, Some("+Inf")), count);
+    let sum = counts.sum_us as f64 / 1e6;
+    line(out, &format!("{name}_sum"), (labels, None), sum);
+    line(out, &format!("{name}_count"), (labels, None), count);
+}
+
+/// Upper bounds in seconds of all buckets of latencies but the last, which has none.
+pub fn bounds() -> impl Iterator<Item = f64> {
+    (1..BUCKETS).map(|i| bucket_us(i) as f64 / 1e6)
+}
+
+fn single(name: &str, n: f64) -> Family {
+    let value = Measured::Number(n);
+    Family {
+        name: name.to_owned(),
+        kind: Kind::Untyped,
+        samples: vec![Sample {
+            labels: Vec::new(),
+            value,
+        }],
+    }
+}
+
 /// Each number by its path.
-fn numbers(prefix: &str, d: Doc<'_>, out: &mut String) {
+fn numbers(prefix: &str, d: Doc<'_>, out: &mut Vec<Family>) {
     for (name, v) in d.iter().filter(|(name, _)| !OTHERWISE.contains(name)) {
         let mut path = format!("{prefix}_");
         for c in name.chars() {
@@ -54,56 +171,38 @@ fn numbers(prefix: &str, d: Doc<'_>, out: &mut String) {
         let path = path.replace("__", "_");
         match v {
             Value::Document(d) => numbers(&path, d, out),
-            Value::Bool(b) => sample(out, &path, i64::from(b) as f64),
+            Value::Bool(b) => out.push(single(&path, i64::from(b) as f64)),
             Value::Int32(_) | Value::Int64(_) | Value::Double(_) => {
-                sample(out, &path, v.as_f64().unwrap_or(0.0));
+                out.push(single(&path, v.as_f64().unwrap_or(0.0)));
             }
             _ => {}
         }
     }
 }
 
-fn sample(out: &mut String, name: &str, value: f64) {
-    let _ = writeln!(out, "# TYPE {name} untyped\n{name} {value}");
-}
-
 /// Runs, failures and latencies of each command that was run.
-fn commands(server: &Dispatcher, out: &mut String) {
+fn commands(server: &Dispatcher, out: &mut Vec<Family>) {
     let rows: Vec<_> = server.commands().all().filter(|r| r.total() > 0).collect();
-    out.push_str("# TYPE quarry_commands_total counter\n");
-    for row in &rows {
-        let (name, n) = (row.command.name, row.total());
-        let _ = writeln!(out, "quarry_commands_total{{command=\"{name}\"}} {n}");
-    }
-    out.push_str("# TYPE quarry_commands_failed_total counter\n");
-    for row in &rows {
-        let (name, n) = (row.command.name, row.failed());
-        let _ = writeln!(
-            out,
-            "quarry_commands_failed_total{{command=\"{name}\"}} {n}"
-        );
-    }
-    let metric = "quarry_command_duration_seconds";
-    let _ = writeln!(out, "# TYPE {metric} histogram");
-    for row in &rows {
-        let (name, counts) = (row.command.name, row.latency.counts());
-        let mut below = 0;
-        for (i, n) in counts.buckets.iter().enumerate().take(BUCKETS - 1) {
-            below += n;
-            let le = bucket_us(i + 1) as f64 / 1e6;
-            let _ = writeln!(
-                out,
-                "{metric}_bucket{{command=\"{name}\",le=\"{le}\"}} {below}"
-            );
-        }
-        let (count, sum) = (counts.count(), counts.sum_us as f64 / 1e6);
-        let _ = writeln!(
-            out,
-            "{metric}_bucket{{command=\"{name}\",le=\"+Inf\"}} {count}\n\
-             {metric}_sum{{command=\"{name}\"}} {sum}\n\
-             {metric}_count{{command=\"{name}\"}} {count}"
-        );
-    }
+    let mut add = |name: &str, kind, value: &dyn Fn(&Counted) -> Measured| {
+        let samples = rows.iter().map(|&row| Sample {
+            labels: vec![("command", row.command.name.to_owned())],
+            value: value(row),
+        });
+        out.push(Family {
+            name: name.to_owned(),
+            kind,
+            samples: samples.collect(),
+        });
+    };
+    add("quarry_commands_total", Kind::Counter, &|row| {
+        Measured::Number(row.total() as f64)
+    });
+    add("quarry_commands_failed_total", Kind::Counter, &|row| {
+        Measured::Number(row.failed() as f64)
+    });
+    add("quarry_command_duration_seconds", Kind::Histogram, &|row| {
+        Measured::Latency(Box::new(row.latency.counts()))
+    });
 }
 
 /// Number and time of operations on each collection, those with the most time first.
@@ -119,27 +218,33 @@ fn busiest(server: &Dispatcher) -> Vec<(String, [(i64, i64); 6])> {
     all
 }
 
-fn collections(server: &Dispatcher, out: &mut String) {
+fn collections(server: &Dispatcher, out: &mut Vec<Family>) {
     let all = busiest(server);
     for (metric, is_time) in [
         ("quarry_collection_operations_total", false),
         ("quarry_collection_seconds_total", true),
     ] {
-        let _ = writeln!(out, "# TYPE {metric} counter");
+        let mut samples = Vec::with_capacity(all.len() * CLASSES.len());
         for (ns, tallies) in &all {
-            let ns = ns
-                .replace('\\', "\\\\")
-                .replace('"', "\\\"")
-                .replace('\n', "\\n");
             for ((class, _), (time_us, count)) in CLASSES.iter().zip(tallies) {
                 let value = match is_time {
                     true => *time_us as f64 / 1e6,
                     false => *count as f64,
                 };
-                let labels = format!("namespace=\"{ns}\",operation=\"{class}\"");
-                let _ = writeln!(out, "{metric}{{{labels}}} {value}");
+                samples.push(Sample {
+                    labels: vec![
+                        ("namespace", ns.clone()),
+                        ("operation", (*class).to_owned()),
+                    ],
+                    value: Measured::Number(value),
+                });
             }
         }
+        out.push(Family {
+            name: metric.to_owned(),
+            kind: Kind::Counter,
+            samples,
+        });
     }
 }
 

@@ -136,6 +136,44 @@ impl Service {
         }));
     }
 
+    /// A connection ends because its TLS failed, or because it should have been TLS. Who connects
+    /// decides how often, so not every one has a line.
+    pub fn connection_broken(&self, info: &ConnectionInfo, why: &str) {
+        let Some(left_out) = self.state.refusals.may(self.clock.monotonic_us()) else {
+            return;
+        };
+        let message = "Error receiving request from client. Ending connection from remote";
+        let entry = Entry::info(
+            id::CONNECTION_BROKEN,
+            component::NETWORK,
+            &info.name(),
+            message,
+        );
+        let error = MongoError::new(code::SSL_HANDSHAKE_FAILED, why);
+        self.tell(&entry.attr(|w| {
+            w.doc("error")
+                .put("code", error.code())
+                .put("codeName", error.code_name().as_str())
+                .put("errmsg", error.message());
+            w.put("remote", &info.peer).put("connectionId", info.id);
+            if left_out > 0 {
+                w.put("leftOut", i64::try_from(left_out).unwrap_or(i64::MAX));
+            }
+        }));
+    }
+
+    /// Says of how many such connections there was no line, once some time has passed.
+    pub fn tell_left_out(&self) {
+        let Some(left_out) = self.state.refusals.owed(self.clock.monotonic_us()) else {
+            return;
+        };
+        let message = "Connections were ended of which no line tells, because there were too many";
+        let entry = Entry::info(id::LEFT_OUT, component::NETWORK, "housekeeping", message);
+        self.tell(&entry.attr(|w| {
+            w.put("leftOut", i64::try_from(left_out).unwrap_or(i64::MAX));
+        }));
+    }
+
     /// A client has said what it is.
     pub(crate) fn client_metadata(&self, info: &ConnectionInfo, client: Doc<'_>) {
         self.audit_client(info, ("clientMetadata", 0), |w| {
@@ -178,12 +216,19 @@ impl Service {
                 .put("user", attempt.name.name.as_str())
                 .put("db", attempt.name.db.as_str());
             if let Err(e) = result {
-                w.put("error", named(e).as_str());
+                let error = match &attempt.reason {
+                    Some(reason) => format!("{}: {reason}", e.code_name()),
+                    None => named(e),
+                };
+                w.put("error", error.as_str());
             }
             w.put("result", result.err().map_or(0, MongoError::code));
             w.doc("extraInfo");
         });
         self.tell(&entry);
+        if let Some(trouble) = &attempt.trouble {
+            self.log('W', component::ACCESS, trouble);
+        }
         let code = result.err().map_or(0, MongoError::code);
         self.audit_client(info, ("authenticate", code), |w| {
             attempt.name.write(w);

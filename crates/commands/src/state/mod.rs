@@ -26,6 +26,7 @@ pub mod snapshots;
 pub mod transactions;
 pub mod ttl;
 pub mod user_writes;
+mod verbosity;
 mod version;
 pub mod waiters;
 
@@ -59,6 +60,10 @@ pub struct Network {
     pub open_connections: u64,
 }
 
+/// Lines about connections that could not be begun, at most, in each stretch of time.
+const REFUSALS_MAX: u32 = 20;
+const REFUSALS_STRETCH_US: u64 = 10_000_000;
+
 /// Asks the network.
 pub type NetworkMetrics = Box<dyn Fn() -> Network + Send + Sync>;
 
@@ -71,6 +76,8 @@ pub struct State {
     pub shut_down: OnceLock<ShutDown>,
     /// Who may run now.
     pub admission: Arc<admission::Admission>,
+    /// How often the log tells of connections that could not be begun.
+    pub refusals: logs::Pace,
     /// What operators are told of who did what.
     pub audit: audit::Audit,
     /// What `rotateCertificates` does; nothing without TLS.
@@ -130,6 +137,7 @@ impl Default for State {
         State {
             shut_down: OnceLock::new(),
             admission: Arc::default(),
+            refusals: logs::Pace::new(REFUSALS_MAX, REFUSALS_STRETCH_US),
             audit: audit::Audit::default(),
             rotate_certificates: OnceLock::new(),
             rotate_encryption_key: OnceLock::new(),

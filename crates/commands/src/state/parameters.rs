@@ -1,5 +1,6 @@
 //! Server parameters: one declarative table, values kept in memory.
 
+use super::verbosity::{COMPONENTS, collect_verbosity};
 use crate::dispatch::args::{to_i64, wrong_type};
 use model::{Doc, DocBuf, OwnedValue, Result, Tag, Value, bail, code};
 use parking_lot::Mutex;
@@ -174,6 +175,8 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Int(300),
     ),
     p("notablescan", SetAt::Both, Default::Bool(false)),
+    // Read by whoever starts the server; kept to be shown.
+    p("oidcIdentityProviders", SetAt::Startup, Default::Strs(&[])),
     p("periodicNoopIntervalSecs", SetAt::Both, Default::Int(10)),
     p(
         "profileOperationResourceConsumptionMetrics",
@@ -226,45 +229,6 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Int(128),
     )
     .at_least(1),
-];
-
-/// Log components and their children; each has a verbosity of its own, -1 inherits.
-const COMPONENTS: &[(&str, &[&str])] = &[
-    ("accessControl", &[]),
-    ("command", &[]),
-    ("control", &[]),
-    ("executor", &[]),
-    ("geo", &[]),
-    ("globalIndex", &[]),
-    ("index", &[]),
-    ("network", &["asio", "bridge", "connectionPool", "grpc"]),
-    ("processHealth", &[]),
-    ("query", &["algorithm", "optimizer", "rejected"]),
-    ("queryStats", &[]),
-    (
-        "replication",
-        &["election", "heartbeats", "initialSync", "rollback"],
-    ),
-    (
-        "sharding",
-        &[
-            "shardingCatalogRefresh",
-            "migration",
-            "migrationPerf",
-            "rangeDeleter",
-            "shardMigrationPerf",
-        ],
-    ),
-    ("storage", &["recovery", "journal", "wt"]),
-    ("write", &[]),
-    ("ftdc", &[]),
-    ("tracking", &[]),
-    ("transaction", &[]),
-    ("tenantMigration", &[]),
-    ("test", &[]),
-    ("resharding", &[]),
-    ("migration", &[]),
-    ("assert", &[]),
 ];
 
 /// Values that differ from the built-in ones.
@@ -443,52 +407,6 @@ impl Parameters {
     }
 }
 
-fn collect_verbosity(path: &str, doc: Doc<'_>, out: &mut Vec<(String, i32)>) -> Result<()> {
-    for (name, value) in doc.iter() {
-        if name == "verbosity" {
-            out.push((path.to_owned(), level(path, &value)?));
-            continue;
-        }
-        let full = if path.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{path}.{name}")
-        };
-        let known = match path {
-            "" => COMPONENTS.iter().any(|(c, _)| *c == name),
-            parent => COMPONENTS
-                .iter()
-                .any(|(c, children)| *c == parent && children.contains(&name)),
-        };
-        if !known {
-            bail!(
-                code::BAD_VALUE,
-                "Invalid component name '{full}' in log component verbosity settings"
-            );
-        }
-        match value {
-            Value::Document(d) => collect_verbosity(&full, d, out)?,
-            v => out.push((full.clone(), level(&full, &v)?)),
-        }
-    }
-    Ok(())
-}
-
-fn level(path: &str, value: &Value<'_>) -> Result<i32> {
-    match to_i64(value) {
-        Some(n) if n < i64::from(i32::MAX) => Ok(n.max(-1) as i32),
-        Some(n) => bail!(
-            code::BAD_VALUE,
-            "Expected a verbosity of -1 or more for component '{path}', given {n}"
-        ),
-        None => bail!(
-            code::BAD_VALUE,
-            "Expected a number as the verbosity of component '{path}', given {}",
-            value.type_name()
-        ),
-    }
-}
-
 fn owned(doc: &DocBuf) -> OwnedValue {
     Value::from(doc).to_owned_value()
 }
@@ -539,6 +457,17 @@ impl Default {
                 Value::String(_) => *value,
                 _ => return Err(wrong_type(name, value, &[Tag::STRING])),
             },
+            // A command line separates them by commas.
+            Default::Strs(_) if value.as_str().is_some() => {
+                let text = value.as_str().unwrap_or_default();
+                let list = DocBuf::build(|w| {
+                    let mut list = w.array("");
+                    for one in text.split(',') {
+                        list.push(one.trim());
+                    }
+                });
+                return Ok(list.doc().field("").to_owned_value());
+            }
             Default::Strs(_) | Default::Computed => match value {
                 Value::Array(_) => *value,
                 _ => return Err(wrong_type(name, value, &[Tag::ARRAY])),

@@ -77,7 +77,7 @@ impl Service {
         election_id[0] = 0x7f;
         election_id[1..4].copy_from_slice(&[0xff; 3]);
         election_id[11] = 1;
-        let access = Access::new(Arc::clone(&store), config.auth);
+        let access = Access::new(Arc::clone(&store), &config);
         Service {
             access,
             started_us: clock.monotonic_us(),

@@ -3,7 +3,7 @@
 //! back, so that a write is visible and not durable.
 
 use crate::behaviour::serve;
-use commands::{Config, Connection, Dispatcher, Outcome, Request, SystemClock};
+use commands::{Config, Connection, Dispatcher, Outcome, Request, Sequence, SystemClock};
 use model::{Binary, DocBuf, Value, doc};
 use std::sync::Arc;
 use storage::{Engine, MemoryEngine};
@@ -444,4 +444,124 @@ fn default_concerns_apply_to_commands_that_bring_none() {
     let given = given.as_doc().unwrap();
     assert_eq!(given.field("w").as_i64_exact(), Some(3));
     assert_eq!(given.field("provenance").as_str(), Some("customDefault"));
+}
+
+/// Rows of the profile, as another client reads them.
+fn profiled(s: &Held, comment: &str) -> Vec<DocBuf> {
+    let mut other = s.service.connect("127.0.0.1:2");
+    let find = doc! {
+        "find": "system.profile", "filter": { "command.comment": comment }, "$db": "db"
+    };
+    let mut reply = Vec::new();
+    s.service
+        .handle(&mut other, &Request::new(find.doc()), &mut reply);
+    let reply = DocBuf::from_bytes(reply).expect("one document");
+    let cursor = reply.doc().field("cursor").as_doc().expect("a cursor");
+    let rows = cursor.field("firstBatch").as_array().expect("a batch");
+    rows.iter()
+        .filter_map(|v| Some(v.as_doc()?.to_buf()))
+        .collect()
+}
+
+const WAITED: &str = "waitForWriteConcernDurationMillis";
+
+#[test]
+fn an_operation_is_told_of_when_its_wait_for_the_journal_is_over() {
+    let mut s = Held::new(&[insert(1), doc! { "profile": 2i32 }]);
+    let commands = [
+        ("inserts", insert(2), "ninserted"),
+        (
+            "changes",
+            update(doc! { "_id": 1i32 }, doc! { "$set": { "n": 5i32 } }, false),
+            "nModified",
+        ),
+        ("is refused in part", insert(1), "ninserted"),
+        (
+            "is refused",
+            doc! { "findAndModify": "c", "query": { "_id": 1i32 },
+            "update": { "$set": { "_id": 5i32 } } },
+            "errCode",
+        ),
+    ];
+    for (comment, mut command, effect) in commands {
+        command.put("comment", comment);
+        s.write(&command);
+        assert!(profiled(&s, comment).is_empty(), "{comment}: not over yet");
+        let waits = std::time::Duration::from_millis(30);
+        std::thread::sleep(waits);
+        s.service.released(&mut s.conn);
+        s.service.released(&mut s.conn);
+        let rows = profiled(&s, comment);
+        let [row] = &rows[..] else {
+            panic!("once: {rows:?}")
+        };
+        assert!((30..10_000).contains(&n(row, WAITED)), "{row:?}");
+        assert!(n(row, "millis") >= n(row, WAITED), "{row:?}");
+        assert!(row.doc().contains(effect), "{row:?}");
+        assert_eq!(row.doc().field("ns").as_str(), Some("db.c"), "{row:?}");
+    }
+    // Whose reply does not wait is told of at once, and has not waited.
+    let mut command = with(insert(3), "writeConcern", doc! { "w": 1i32, "j": false });
+    command.put("comment", "does not wait");
+    s.at_once(&command);
+    let rows = profiled(&s, "does not wait");
+    assert!(
+        rows.len() == 1 && !rows[0].doc().contains(WAITED),
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn the_command_is_shown_whole_although_its_bytes_are_gone() {
+    let mut s = Held::new(&[insert(1), doc! { "profile": 2i32 }]);
+    let filler = "x".repeat(2000);
+    let statement = doc! { "q": { "_id": 1i32 }, "u": { "$set": { "n": 5i32 } } };
+    for (comment, more) in [("short", ""), ("long", filler.as_str())] {
+        let body = doc! { "update": "c", "comment": comment, "let": { "x": more }, "$db": "db" };
+        let statements = statement.as_bytes().to_vec();
+        let sequences = [Sequence {
+            name: "updates",
+            documents: &statements,
+        }];
+        let request = Request {
+            sequences: &sequences,
+            ..Request::new(body.doc())
+        };
+        let mut reply = Vec::new();
+        let outcome = s.service.handle(&mut s.conn, &request, &mut reply);
+        assert!(matches!(outcome, Outcome::Durable(_)), "{outcome:?}");
+        drop((body, statements));
+        s.service.released(&mut s.conn);
+        let rows = profiled(&s, comment);
+        let [row] = &rows[..] else {
+            panic!("once: {rows:?}")
+        };
+        let command = row.doc().field("command").as_doc().expect("a command");
+        let variables = command.field("let").as_doc().expect("variables");
+        assert_eq!(variables.field("x").as_str(), Some(more));
+        let shown = command.field("updates").as_array().expect("statements");
+        let first = shown.get(0).and_then(|v| v.as_doc()).expect("one");
+        assert_eq!(first.as_bytes(), statement.as_bytes());
+    }
+}
+
+#[test]
+fn an_operation_is_slow_when_its_wait_makes_it_slow() {
+    let mut s = Held::new(&[insert(1), doc! { "profile": 1i32, "slowms": 20i32 }]);
+    for (comment, id, ms) in [("quick", 2, 0), ("slow", 3, 40)] {
+        let mut command = insert(id);
+        command.put("comment", comment);
+        s.write(&command);
+        std::thread::sleep(std::time::Duration::from_millis(ms));
+        s.service.released(&mut s.conn);
+        let slow = profiled(&s, comment).len();
+        assert!(ms == 0 || slow == 1, "{comment}");
+    }
+    // A client that is gone, or sends the next command, waits no longer.
+    let mut command = insert(4);
+    command.put("comment", "gone");
+    s.write(&command);
+    std::thread::sleep(std::time::Duration::from_millis(40));
+    s.run(&doc! { "ping": 1i32 });
+    assert_eq!(profiled(&s, "gone").len(), 1);
 }

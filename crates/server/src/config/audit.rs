@@ -1,16 +1,15 @@
 //! Options of the audit. Promises: an option of mongod's works as there or is refused by name.
 
+use super::document::put_fields;
 use clap::Args;
 use logs::{AuditTarget, Rotate};
-use model::{ArrayWriter, DocBuf, DocWriter};
+use model::DocBuf;
 use serde::Deserialize;
-use serde_yaml_ng::{Mapping, Value};
+use serde_yaml_ng::Value;
 use std::path::PathBuf;
 
 /// Where the system's logger listens.
 const SYSLOG: &str = "/dev/log";
-/// Nesting beyond this is refused.
-const DEPTH_MAX: usize = 100;
 
 /// Options of the command line.
 #[derive(Args, Clone, Debug, Default)]
@@ -163,56 +162,8 @@ fn query(given: &Value) -> Result<DocBuf, String> {
         return Err("auditFilter is no document".to_owned());
     };
     let mut failed = None;
-    let doc = DocBuf::build(|w| failed = put_fields(w, fields, 0).err());
+    let doc = DocBuf::build(|w| failed = put_fields(w, fields, ("auditFilter", 0)).err());
     failed.map_or(Ok(doc), Err)
-}
-
-fn put_fields(w: &mut DocWriter<'_>, fields: &Mapping, depth: usize) -> Result<(), String> {
-    if depth > DEPTH_MAX {
-        return Err("auditFilter is nested too deeply".to_owned());
-    }
-    for (name, value) in fields {
-        let Some(name) = name.as_str() else {
-            return Err(format!(
-                "auditFilter has a name that is no string: {name:?}"
-            ));
-        };
-        match value {
-            Value::Null => _ = w.put(name, model::Value::Null),
-            Value::Bool(b) => _ = w.put(name, *b),
-            Value::String(s) => _ = w.put(name, s.as_str()),
-            Value::Number(n) => _ = w.put(name, number(n)),
-            Value::Mapping(m) => put_fields(&mut w.doc(name), m, depth + 1)?,
-            Value::Sequence(s) => put_items(&mut w.array(name), s, depth + 1)?,
-            Value::Tagged(_) => return Err(format!("auditFilter has a YAML tag at {name}")),
-        }
-    }
-    Ok(())
-}
-
-fn put_items(w: &mut ArrayWriter<'_>, items: &[Value], depth: usize) -> Result<(), String> {
-    if depth > DEPTH_MAX {
-        return Err("auditFilter is nested too deeply".to_owned());
-    }
-    for value in items {
-        match value {
-            Value::Null => _ = w.push(model::Value::Null),
-            Value::Bool(b) => _ = w.push(*b),
-            Value::String(s) => _ = w.push(s.as_str()),
-            Value::Number(n) => _ = w.push(number(n)),
-            Value::Mapping(m) => put_fields(&mut w.doc(), m, depth + 1)?,
-            Value::Sequence(s) => put_items(&mut w.array(), s, depth + 1)?,
-            Value::Tagged(_) => return Err("auditFilter has a YAML tag".to_owned()),
-        }
-    }
-    Ok(())
-}
-
-fn number(n: &serde_yaml_ng::Number) -> model::Value<'static> {
-    match (n.as_i64(), n.as_f64()) {
-        (Some(n), _) => i32::try_from(n).map_or(model::Value::Int64(n), model::Value::Int32),
-        (None, f) => model::Value::Double(f.unwrap_or(f64::NAN)),
-    }
 }
 
 #[cfg(test)]

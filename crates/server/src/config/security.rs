@@ -1,5 +1,7 @@
 //! Options of `security`: whether access is checked, whether data is encrypted.
 
+use super::ldap::LdapSection;
+use super::vault::{KeySource, VaultArgs, VaultSection};
 use clap::Args;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -17,12 +19,15 @@ pub struct SecurityArgs {
     /// besides: access is checked
     #[arg(long = "keyFile", value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// Encrypt the data; needs --encryptionKeyFile
+    /// Encrypt the data; needs --encryptionKeyFile or --vaultServerName
     #[arg(long = "enableEncryption")]
     pub enable_encryption: bool,
     /// File of the master key: 32 bytes in base64, readable by its owner alone
     #[arg(long = "encryptionKeyFile", value_name = "FILE")]
     pub encryption_key_file: Option<PathBuf>,
+    /// The master key in Vault.
+    #[command(flatten)]
+    pub vault: VaultArgs,
     /// Cipher of the data: AES256-GCM, which is the only one
     #[arg(long = "encryptionCipherMode", value_name = "MODE", hide = true)]
     pub encryption_cipher_mode: Option<String>,
@@ -39,6 +44,8 @@ pub(super) struct Security {
     pub(super) enable_encryption: bool,
     pub(super) encryption_key_file: Option<PathBuf>,
     pub(super) encryption_cipher_mode: Option<String>,
+    pub(super) ldap: LdapSection,
+    pub(super) vault: VaultSection,
 }
 
 /// Whether access is checked. A key file says so, too; it must be one that mongod takes.
@@ -66,10 +73,14 @@ pub(super) fn checks_access(args: &SecurityArgs, file: &Security) -> Result<bool
     Ok(args.auth || named.unwrap_or(key_file.is_some()))
 }
 
-/// The file of the master key, where data is to be encrypted.
-pub(super) fn encryption(args: &SecurityArgs, file: &Security) -> Result<Option<PathBuf>, String> {
-    let key = args.encryption_key_file.as_ref();
-    let key = key.or(file.encryption_key_file.as_ref());
+/// Where the master key is, where data is to be encrypted.
+pub(super) fn encryption(
+    args: &SecurityArgs,
+    file: &Security,
+) -> Result<Option<KeySource>, String> {
+    let key = args.encryption_key_file.clone();
+    let key = key.or(file.encryption_key_file.clone());
+    let key = KeySource::of(key, &args.vault, &file.vault)?;
     let mode = args.encryption_cipher_mode.as_ref();
     let mode = mode.or(file.encryption_cipher_mode.as_ref());
     if let Some(other) = mode.filter(|m| *m != "AES256-GCM") {
@@ -78,9 +89,16 @@ pub(super) fn encryption(args: &SecurityArgs, file: &Security) -> Result<Option<
         ));
     }
     match (args.enable_encryption || file.enable_encryption, key) {
-        (true, Some(key)) => Ok(Some(key.clone())),
-        (true, None) => Err("enableEncryption needs encryptionKeyFile".to_owned()),
-        (false, Some(_)) => Err("encryptionKeyFile needs enableEncryption".to_owned()),
+        (true, Some(key)) => Ok(Some(key)),
+        (true, None) => {
+            Err("enableEncryption needs encryptionKeyFile or vaultServerName".to_owned())
+        }
+        (false, Some(KeySource::File(_))) => {
+            Err("encryptionKeyFile needs enableEncryption".to_owned())
+        }
+        (false, Some(KeySource::Vault(_))) => {
+            Err("vaultServerName needs enableEncryption".to_owned())
+        }
         (false, None) => Ok(None),
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use storage::{Engine, StorageError, Table};
 
-use crate::config::WiredTigerArgs;
+use crate::config::{KeySource, VaultArgs, VaultSection, WiredTigerArgs};
 use crate::engines::{self, EngineOptions, NAMES};
 use place::{Phase, Place};
 use rows::{Position, Progress};
@@ -32,6 +32,9 @@ pub struct ConvertArgs {
     /// Master key: an encrypted source is read by it, and a copy in rocksdb is encrypted by it
     #[arg(long = "encryptionKeyFile", value_name = "FILE")]
     pub encryption_key_file: Option<PathBuf>,
+    /// Master key in Vault: the same.
+    #[command(flatten)]
+    pub vault: VaultArgs,
     /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
@@ -90,7 +93,10 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
     let bytes = crate::memory::Parts::of(bytes).engine / 2;
     let (from, of) = source_of(&args.from)?;
     let is_encrypted = cipher::is_encrypted(&from);
-    if args.encryption_key_file.is_some() && name != "rocksdb" {
+    let key = args.encryption_key_file.clone();
+    let key = KeySource::of(key, &args.vault, &VaultSection::default());
+    let key = key.map_err(ConvertError::options)?;
+    if key.is_some() && name != "rocksdb" {
         return Err(ConvertError::options(format!(
             "data is encrypted by --storageEngine rocksdb only, given {name}: the copy would lie \
              in the clear"
@@ -108,14 +114,14 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
     }
     let job = format!("of {} ({of}) into {name}", from.display());
     let place = Place::take(&to, &job).map_err(ConvertError::data)?;
-    let key = args.encryption_key_file.as_deref();
-    let options = |name, key_file| EngineOptions {
+    let key = key.as_ref();
+    let options = |name, key| EngineOptions {
         name,
         path: &from,
         bytes,
         journal_commit_interval_ms: 100,
         repair: false,
-        key_file,
+        key,
         wiredtiger_library: args.wiredtiger.wiredtiger_library.as_deref(),
         wiredtiger_include: args.wiredtiger.wiredtiger_include.as_deref(),
         tikv: None,

@@ -14,7 +14,7 @@ use super::inbox::{Token, bits};
 use super::set::{PollSet, Polled};
 use super::state::{Phase, State, Step};
 use super::stats::add;
-use super::tls::Channel;
+use super::tls::{Broken, Channel};
 use super::watermark::Verdict;
 use memory::Charge;
 use parking_lot::Mutex;
@@ -143,7 +143,7 @@ impl<H: Handler> Conn<H> {
     fn step(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         if let Phase::Durable(position) = state.phase {
             match env.server.watermark.verdict(position) {
-                Verdict::Send => {}
+                Verdict::Send => released(env, state),
                 Verdict::Wait => return Step::Idle,
                 Verdict::GiveUp => return Step::Close,
             }
@@ -306,7 +306,10 @@ impl<H: Handler> Conn<H> {
         if !matches!(state.channel, Channel::Plain) {
             match self.sealed(state, bytes) {
                 Ok(sealed) => bytes = sealed,
-                Err(_) => return Some(Step::Close),
+                Err(broken) => {
+                    tell(env, state, &broken);
+                    return Some(Step::Close);
+                }
             }
         }
         if !bytes.is_empty() {
@@ -404,5 +407,19 @@ impl<H: Handler> Conn<H> {
         if let Some(user) = state.user.take() {
             env.server.disconnected(user);
         }
+    }
+}
+
+/// Nothing holds the reply back any more, or nobody waits for it.
+pub(super) fn released<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<H::Conn>) {
+    if let Some(user) = &mut state.user {
+        env.server.handler.released(user);
+    }
+}
+
+/// Tells the handler why the connection ends.
+pub(super) fn tell<H: Handler>(env: &DriveContext<'_, H>, state: &State<H::Conn>, broken: &Broken) {
+    if let Some(user) = &state.user {
+        env.server.handler.broken(user, &broken.0);
     }
 }

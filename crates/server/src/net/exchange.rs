@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use memory::Charge;
 use wire::{Recovery, ReplyContext, Reserved, WireError};
 
-use super::conn::{Conn, DriveContext};
+use super::conn::tell;
+use super::conn::{Conn, DriveContext, released};
 use super::handler::{Class, Handler, Next};
 use super::set::Polled;
 use super::state::{PendingReply, Phase, State, Step};
@@ -225,6 +226,10 @@ impl<H: Handler> Conn<H> {
             Next::Durable(position) if env.server.watermark.position() < position => {
                 self.hold_back(env, state, start, position)
             }
+            Next::Durable(_) => {
+                released(env, state);
+                Step::Idle
+            }
             _ => Step::Idle,
         }
     }
@@ -245,6 +250,7 @@ impl<H: Handler> Conn<H> {
             .split_off(start.min(env.buffers.out.bytes.len()));
         if held.is_empty() {
             // Nobody is told about this one, so nobody needs to wait for it.
+            released(env, state);
             return Step::Idle;
         }
         if let Some(broken) = self.send_out(env, state) {
@@ -252,7 +258,10 @@ impl<H: Handler> Conn<H> {
         }
         let held = match self.sealed(state, held) {
             Ok(held) => held,
-            Err(_) => return Step::Close,
+            Err(broken) => {
+                tell(env, state, &broken);
+                return Step::Close;
+            }
         };
         if state.output.is_empty() {
             state.output = held;

@@ -64,8 +64,19 @@ pub trait Handler: Send + Sync + 'static {
         FlushTurn::Idle
     }
 
+    /// The wait of [`Next::Durable`] is over: the reply may leave. May be called more than once for
+    /// one wait, and is not when the connection ends before.
+    fn released(&self, conn: &mut Self::Conn) {
+        let _ = conn;
+    }
+
     /// The connection is gone. Called exactly once per [`Handler::connect`].
     fn disconnect(&self, conn: Self::Conn);
+
+    /// The connection ends because its TLS failed, or because it should have been TLS.
+    fn broken(&self, conn: &Self::Conn, why: &str) {
+        let _ = (conn, why);
+    }
 
     /// A client was not let in, because there are too many.
     fn refused(&self, peer: &PeerAddr) {

@@ -1,10 +1,11 @@
 //! Receiving, through TLS where the connection has it. Promises: what is given on is what the
-//! client sent inside the records, and nothing else.
+//! client sent inside the records, and nothing else; a connection that ends because of TLS is told
+//! of once, with the reason.
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::conn::{Conn, DriveContext};
+use super::conn::{Conn, DriveContext, tell};
 use super::handler::Handler;
 use super::state::{State, Step};
 use super::stats::add;
@@ -19,12 +20,19 @@ impl<H: Handler> Conn<H> {
         state: &mut State<H::Conn>,
         into: &mut [u8],
     ) -> Result<usize, Errno> {
-        if matches!(state.channel, Channel::Plain) {
+        if matches!(state.channel, Channel::Plain | Channel::Undecided(None)) {
             let (received, _) = recv(&self.stream, &mut *into, RecvFlags::empty())?;
             if received > 0 {
                 self.note_received(env, state, received, into.len());
             }
-            return Ok(received);
+            let bytes = into.get(..received).unwrap_or_default();
+            return match state.channel.decide(bytes) {
+                Ok(_) => Ok(received),
+                Err(broken) => {
+                    tell(env, state, &broken);
+                    Ok(0)
+                }
+            };
         }
         let mut records = std::mem::take(&mut env.buffers.records);
         records.resize(RECORD_LEN, 0);
@@ -46,14 +54,25 @@ impl<H: Handler> Conn<H> {
                 state.readable = true;
                 return Ok(n);
             }
-            let (received, _) = recv(&self.stream, &mut *records, RecvFlags::empty())?;
+            let received = match recv(&self.stream, &mut *records, RecvFlags::empty()) {
+                Ok((received, _)) => received,
+                Err(e @ (Errno::AGAIN | Errno::INTR)) => return Err(e),
+                Err(e) => {
+                    tell_of_end(env, state);
+                    return Err(e);
+                }
+            };
             let bytes = records.get(..received).unwrap_or_default();
             if bytes.is_empty() {
+                tell_of_end(env, state);
                 return Ok(0);
             }
             add(&env.set.counters.bytes_in, received);
             match state.channel.decide(bytes) {
-                Err(Broken) => return Ok(0),
+                Err(broken) => {
+                    tell(env, state, &broken);
+                    return Ok(0);
+                }
                 Ok(true) => {}
                 Ok(false) => {
                     // Plain after all. `into` is longer than a record.
@@ -83,13 +102,14 @@ impl<H: Handler> Conn<H> {
         let Some(session) = state.channel.session() else {
             return false;
         };
-        let sound = session.open(bytes).is_ok();
+        let opened = session.open(bytes);
         let entered = session.entered();
-        if !sound {
+        if let Err(broken) = opened {
             let mut alert = Vec::new();
             if session.drain(&mut alert).is_ok() && state.output.is_empty() {
                 let _ = self.send(env, &alert);
             }
+            tell(env, state, &broken);
             return false;
         }
         if let (Some(certificate), Some(user)) = (entered, state.user.as_mut()) {
@@ -133,5 +153,14 @@ impl<H: Handler> Conn<H> {
         }
         sealed.extend_from_slice(&state.channel.seal(bytes)?);
         Ok(sealed)
+    }
+}
+
+/// The client has gone: that is worth a word when it had begun a handshake.
+fn tell_of_end<H: Handler>(env: &DriveContext<'_, H>, state: &mut State<H::Conn>) {
+    let session = state.channel.session();
+    if session.is_some_and(|s| s.is_in_handshake()) {
+        let why = "the client ended the connection within the handshake";
+        tell(env, state, &Broken(why.to_owned()));
     }
 }

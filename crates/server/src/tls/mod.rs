@@ -15,7 +15,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
+};
 
 use crate::net::TlsConfig;
 
@@ -44,6 +46,25 @@ fn items<T: PemObject>(path: &Path, what: &str) -> Result<Vec<T>, String> {
         Ok(all) => Ok(all),
         Err(e) => Err(format!("cannot read the {what} in {shown}: {e}")),
     }
+}
+
+/// How a server that has a certificate signed by one of these is connected to.
+///
+/// # Errors
+/// One line that names the file.
+pub fn client(ca: &Path) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    for root in items::<CertificateDer<'static>>(ca, "certificate")? {
+        roots
+            .add(root)
+            .map_err(|e| format!("a certificate in {} is wrong: {e}", ca.display()))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| format!("TLS cannot be used: {e}"))?;
+    let config = builder.with_root_certificates(roots).with_no_client_auth();
+    Ok(Arc::new(config))
 }
 
 impl TlsFiles {

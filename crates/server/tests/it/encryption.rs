@@ -13,7 +13,7 @@ use crate::process::listening;
 /// Twelve bytes of it are searched.
 const CANARY: &str = "Zq8vK2xW-canary-of-the-encryption-test";
 
-fn serve(data: &Path, options: &[&str]) -> Command {
+pub(crate) fn serve(data: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
     command
         .args(["serve", "--nounixsocket", "--memory", "128M", "--port", "0"])
@@ -26,13 +26,13 @@ fn serve(data: &Path, options: &[&str]) -> Command {
     command
 }
 
-struct Running {
+pub(crate) struct Running {
     child: Child,
     client: Client,
 }
 
 impl Running {
-    fn start(data: &Path, options: &[&str]) -> Running {
+    pub(crate) fn start(data: &Path, options: &[&str]) -> Running {
         let (child, address) = listening(&mut serve(data, options));
         let stream = std::net::TcpStream::connect(address).unwrap();
         Running {
@@ -41,13 +41,18 @@ impl Running {
         }
     }
 
-    fn ok(&mut self, command: &DocBuf) -> DocBuf {
+    pub(crate) fn ok(&mut self, command: &DocBuf) -> DocBuf {
         let answer = self.client.call(command.as_bytes());
         assert!(answer.is_ok(), "{:?}", Doc::new(&answer.body));
         Doc::new(&answer.body).unwrap().to_buf()
     }
 
-    fn kill(mut self) {
+    /// Whether it was done.
+    pub(crate) fn try_run(&mut self, command: &DocBuf) -> bool {
+        self.client.call(command.as_bytes()).is_ok()
+    }
+
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -110,7 +115,7 @@ fn showing(folder: &Path) -> Vec<PathBuf> {
     entries.map(|e| e.unwrap().path()).filter(shows).collect()
 }
 
-fn refused(data: &Path, options: &[&str]) -> String {
+pub(crate) fn refused(data: &Path, options: &[&str]) -> String {
     let output: Output = serve(data, options).output().unwrap();
     assert!(!output.status.success());
     let errors = String::from_utf8(output.stderr).unwrap();

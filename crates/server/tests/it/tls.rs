@@ -51,18 +51,23 @@ fn tcp(server: &Process) -> TcpStream {
 
 /// A TLS stream, with the certificate of the client or without.
 fn sealed(server: &Process, shows: bool) -> Box<dyn Stream> {
+    showing(server, shows.then_some("client.pem"), "ca.pem")
+}
+
+/// A TLS stream with this certificate, to a server whom this authority has to have signed.
+fn showing(server: &Process, shows: Option<&str>, authority: &str) -> Box<dyn Stream> {
     let mut roots = RootCertStore::empty();
     roots
-        .add(CertificateDer::from_pem_file(file("ca.pem")).unwrap())
+        .add(CertificateDer::from_pem_file(file(authority)).unwrap())
         .unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);
-    let config = if shows {
-        let chain = vec![CertificateDer::from_pem_file(file("client.pem")).unwrap()];
-        let key = PrivateKeyDer::from_pem_file(file("client.pem")).unwrap();
+    let config = if let Some(own) = shows {
+        let chain = vec![CertificateDer::from_pem_file(file(own)).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(file(own)).unwrap();
         builder.with_client_auth_cert(chain, key).unwrap()
     } else {
         builder.with_no_client_auth()
@@ -223,4 +228,205 @@ fn who_has_not_logged_in_sends_short_messages() {
     let hello = doc! { "hello": 1i32, "comment": long.as_str() };
     assert!(is_ok(&ask(&mut client, "admin", hello)));
     server.stop();
+}
+
+/// A message that greets, of this length.
+fn hello(len: usize) -> Vec<u8> {
+    let build = |comment: &str| {
+        let body = doc! { "hello": 1i32, "comment": comment, "$db": "admin" };
+        wire::MessageBuilder::new(1)
+            .flags(0)
+            .body(body.as_bytes())
+            .build()
+    };
+    let empty = build("").len();
+    build(&"x".repeat(len.saturating_sub(empty)))
+}
+
+/// The greeting of a client that knows TLS up to this version, without extensions.
+fn client_hello(version: [u8; 2]) -> Vec<u8> {
+    let mut body = version.to_vec();
+    body.extend([7; 32]);
+    // No session, two suites that all versions have, no compression.
+    body.extend([0, 0, 4, 0xc0, 0x13, 0, 0x2f, 1, 0]);
+    let len = |n: usize| u16::try_from(n).unwrap().to_be_bytes();
+    let mut out = vec![0x16, version[0], version[1]];
+    out.extend(len(body.len() + 4));
+    out.extend([1, 0]);
+    out.extend(len(body.len()));
+    out.extend(body);
+    out
+}
+
+/// A server whose log is a file.
+struct Logged {
+    server: Process,
+    path: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Logged {
+    fn serve(options: &[String]) -> Logged {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut all = options.to_vec();
+        all.extend(["--logpath".to_owned(), path.display().to_string()]);
+        let server = serve(&dir.path().join("data"), &all);
+        Logged {
+            server,
+            path,
+            _dir: dir,
+        }
+    }
+
+    fn lines(&self, id: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.path).unwrap();
+        let wanted = format!("\"id\":{id},");
+        let found = text.lines().filter(|l| l.contains(&wanted));
+        found.map(str::to_owned).collect()
+    }
+
+    /// The server ends this connection, and the log says why, with these words.
+    fn refuses(&self, stream: Box<dyn Stream>, bytes: &[u8], words: &str) {
+        let before = self.lines("22988").len();
+        assert!(is_closed_after(stream, bytes), "{words}");
+        let line = self.line_after(before, words);
+        for part in [
+            "\"c\":\"NETWORK\"",
+            "\"msg\":\"Error receiving request from client. Ending connection from remote\"",
+            "\"error\":{\"code\":141,\"codeName\":\"SSLHandshakeFailed\",\"errmsg\":",
+            "\"remote\":\"127.0.0.1:",
+            "\"connectionId\":",
+            words,
+        ] {
+            assert!(line.contains(part), "{part} is not in {line}");
+        }
+    }
+
+    fn line_after(&self, before: usize, words: &str) -> String {
+        let until = std::time::Instant::now() + Duration::from_secs(10);
+        loop {
+            let all = self.lines("22988");
+            assert!(all.len() <= before + 1, "told twice: {all:?}");
+            match all.get(before) {
+                Some(line) => return line.clone(),
+                None => assert!(std::time::Instant::now() < until, "no line says: {words}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn the_log_says_why_a_connection_was_refused() {
+    let log = Logged::serve(&options("requireTLS"));
+    let (server, hello) = (&log.server, hello(100));
+    let no_certificate = "no SSL certificate provided by peer; connection rejected";
+    log.refuses(sealed(server, false), &hello, no_certificate);
+    let unknown = "SSL peer certificate validation failed: no known authority has signed it";
+    let stream = showing(server, Some("revoked.pem"), "ca.pem");
+    log.refuses(stream, &hello, unknown);
+    let distrusts = "the client ended the handshake with the alert UnknownCA";
+    let stream = showing(server, Some("client.pem"), "other-ca.pem");
+    log.refuses(stream, &hello, distrusts);
+    let plain = "The server is configured to only allow SSL connections";
+    log.refuses(Box::new(tcp(server)), &hello, plain);
+    let old = "the client offers no version of TLS that is allowed: 1.2 and 1.3";
+    log.refuses(Box::new(tcp(server)), &client_hello([3, 2]), old);
+    log.refuses(Box::new(tcp(server)), &client_hello([3, 0]), old);
+    let garbage = "what the client sent is no record of TLS";
+    let bytes = [0x16, 3, 1, 0xff, 0xff, 0, 0];
+    log.refuses(Box::new(tcp(server)), &bytes, garbage);
+    let cut = tcp(server);
+    (&cut).write_all(&client_hello([3, 3])[..20]).unwrap();
+    cut.shutdown(std::net::Shutdown::Write).unwrap();
+    let gone = "the client ended the connection within the handshake";
+    log.refuses(Box::new(cut), &[], gone);
+    // Who says nothing at all, and who is served, is no reason for a line.
+    drop(tcp(server));
+    let mut client = Client::over(sealed(server, true));
+    assert!(is_ok(&ask(&mut client, "admin", doc! { "ping": 1i32 })));
+    drop(client);
+    assert_eq!(log.lines("22988").len(), 8);
+    log.server.stop();
+}
+
+#[test]
+fn expired_and_revoked_certificates_are_told_apart() {
+    let mut all = options("requireTLS");
+    let ca = all.iter_mut().find(|o| o.ends_with("ca.pem")).unwrap();
+    *ca = file("other-ca.pem").display().to_string();
+    let crl = file("other-crl.pem").display().to_string();
+    all.extend(["--tlsCRLFile".to_owned(), crl]);
+    let log = Logged::serve(&all);
+    let hello = hello(100);
+    for (name, words) in [
+        ("expired.pem", "certificate has expired, "),
+        ("revoked.pem", "certificate revoked"),
+        ("client.pem", "no known authority has signed it"),
+    ] {
+        let words = format!("\"errmsg\":\"SSL peer certificate validation failed: {words}");
+        let stream = showing(&log.server, Some(name), "ca.pem");
+        log.refuses(stream, &hello, &words);
+    }
+    log.server.stop();
+}
+
+#[test]
+fn a_handshake_with_a_server_without_tls_is_told_of_and_ends_at_once() {
+    let log = Logged::serve(&[]);
+    let words = "SSL handshake received but server is started without SSL support";
+    log.refuses(Box::new(tcp(&log.server)), &client_hello([3, 3]), words);
+    log.refuses(sealed(&log.server, true), &hello(100), words);
+    log.server.stop();
+}
+
+#[test]
+fn a_greeting_that_begins_like_a_handshake_is_answered() {
+    // The length of this message, 790, is what a record of TLS begins with.
+    let hello = hello(0x316);
+    assert_eq!(hello[..4], [0x16, 3, 0, 0]);
+    for options in [Vec::new(), options("preferTLS")] {
+        let dir = tempfile::tempdir().unwrap();
+        let server = serve(dir.path(), &options);
+        let mut stream = tcp(&server);
+        stream.write_all(&hello).unwrap();
+        let mut head = [0; 16];
+        stream.read_exact(&mut head).unwrap();
+        assert_eq!(head[12..], 2013i32.to_le_bytes());
+        server.stop();
+    }
+}
+
+#[test]
+fn an_attacker_does_not_fill_the_log_with_refusals() {
+    let log = Logged::serve(&options("requireTLS"));
+    let attack = || {
+        for _ in 0..100 {
+            assert!(is_closed_after(Box::new(tcp(&log.server)), &hello(100)));
+        }
+    };
+    attack();
+    let told = |lines: &[String]| -> u64 {
+        let after = |l: &String| Some(l.split_once("\"leftOut\":")?.1.to_owned());
+        let numbers = lines.iter().filter_map(after).map(|rest| {
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse::<u64>().unwrap()
+        });
+        numbers.sum()
+    };
+    // Those without a line are counted, in the end, although nothing more happens.
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    loop {
+        let (each, rest) = (log.lines("22988"), log.lines("90000007"));
+        let lines = u64::try_from(each.len()).unwrap();
+        // A slow machine may need two stretches of ten seconds.
+        assert!(lines <= 60, "{lines}");
+        if lines + told(&each) + told(&rest) == 100 && lines + told(&each) < 100 {
+            break;
+        }
+        assert!(std::time::Instant::now() < until, "{each:?} {rest:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    log.server.stop();
 }

@@ -1,0 +1,116 @@
+//! Logging in by a password that a directory checks: PLAIN (RFC 4616). Promises: a password is
+//! taken only where nobody can read along, unless the administrator has said otherwise; it is
+//! handed to the directory and kept nowhere. Must not know: how a directory is asked.
+
+use super::entry::{EXTERNAL, Login, Moment, let_in};
+use super::identity::{Identity, failed};
+use super::service::Access;
+use auth::{Turn, UserName};
+use identity_ldap::Failed;
+use model::{MongoError, Result, bail, code};
+
+/// The name of the mechanism.
+pub(super) const PLAIN: &str = "PLAIN";
+/// A login that finds the directory busy tries again after this.
+const AGAIN_US: u64 = 50_000;
+/// And not for longer than this.
+const PATIENCE_US: u64 = 10_000_000;
+
+/// Name and password of a payload. Acting for another user is not supported.
+fn parse(payload: &[u8]) -> Option<(&str, &str)> {
+    let text = std::str::from_utf8(payload).ok()?;
+    let mut parts = text.split('\0');
+    let (acts_as, user, password) = (parts.next()?, parts.next()?, parts.next()?);
+    let fits = parts.next().is_none() && (acts_as.is_empty() || acts_as == user);
+    fits.then_some((user, password))
+}
+
+/// Logs in, in one step. Blocks while the directory is asked.
+///
+/// # Errors
+/// 17 for another database, 18 AuthenticationFailed.
+pub(crate) fn plain_start(
+    access: &Access,
+    identity: &mut Identity,
+    (db, payload): (&str, &[u8]),
+    moment: Moment,
+) -> Result<Login> {
+    identity.pending = None;
+    identity.acknowledges = false;
+    if db != EXTERNAL {
+        bail!(
+            code::PROTOCOL_ERROR,
+            "{PLAIN} authentication must always use the {EXTERNAL} database, given {db}"
+        );
+    }
+    let (Some((user, password)), Some(directory)) = (parse(payload), &access.ldap) else {
+        return Err(failed());
+    };
+    let name = UserName::new(user, EXTERNAL);
+    let whole = name.to_string();
+    identity.tries(&name, PLAIN);
+    if !identity.is_private() && !access.plain_without_tls {
+        return Err(MongoError::new(
+            code::AUTHENTICATION_FAILED,
+            "PLAIN sends the password as it is: it is taken over TLS only",
+        ));
+    }
+    let now_us = moment.now.monotonic_us;
+    if !moment.waited {
+        identity.waits_since_us = None;
+        match access.throttle.lock().turn(&whole, identity.client, now_us) {
+            Turn::Now => {}
+            Turn::At(at) => return Ok(Login::Wait(at)),
+            Turn::Refused => return Err(failed()),
+        }
+    }
+    let entered = match directory.log_in(user, password) {
+        Ok(known) => let_in(access, identity, &name, (known.groups, None))?
+            .map_err(|why| Failed::Refused(why.to_owned())),
+        Err(Failed::Busy) => {
+            let since = *identity.waits_since_us.get_or_insert(now_us);
+            if now_us.saturating_sub(since) < PATIENCE_US {
+                return Ok(Login::Wait(now_us.saturating_add(AGAIN_US)));
+            }
+            Err(Failed::Busy)
+        }
+        Err(why) => Err(why),
+    };
+    let mut throttle = access.throttle.lock();
+    let (reason, trouble) = match entered {
+        Ok(()) => {
+            throttle.succeeded(&whole, identity.client);
+            return Ok(Login::Done(Vec::new()));
+        }
+        Err(Failed::Refused(why)) => {
+            throttle.failed(&whole, identity.client, now_us);
+            (why, None)
+        }
+        // Nobody has guessed anything.
+        Err(Failed::Trouble(what)) => ("the directory cannot be asked".to_owned(), Some(what)),
+        Err(Failed::Busy) => ("the directory has too much to do".to_owned(), None),
+    };
+    identity.notes(Some(reason), trouble);
+    Err(failed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn a_payload_has_three_parts_and_acts_for_nobody_else() {
+        assert_eq!(parse(b"\0ann\0pw"), Some(("ann", "pw")));
+        assert_eq!(parse(b"ann\0ann\0pw"), Some(("ann", "pw")));
+        assert_eq!(parse(b"\0ann\0"), Some(("ann", "")));
+        for wrong in [
+            &b"root\0ann\0pw"[..],
+            b"\0ann",
+            b"",
+            b"\0a\0b\0c",
+            b"\0\xff\0pw",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong:?}");
+        }
+    }
+}

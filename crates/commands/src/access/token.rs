@@ -1,0 +1,145 @@
+//! Logging in by a token of an identity provider: MONGODB-OIDC, as the drivers' specification has
+//! it. Promises: a client learns of a token that is not believed only that; the log says why, and
+//! never the token. Must not know: how tokens are verified.
+
+use super::entry::{EXTERNAL, Login, Moment, let_in};
+use super::identity::{Identity, Pending, failed};
+use super::service::Access;
+use auth::{Turn, UserName};
+use model::{Doc, DocBuf, Result, Value, bail, code};
+
+/// The name of the mechanism.
+pub(super) const OIDC: &str = "MONGODB-OIDC";
+
+/// What a client has said: a document within the payload.
+fn said(payload: &[u8]) -> Result<Doc<'_>> {
+    match model::validate(payload) {
+        Ok(doc) => Ok(doc),
+        Err(_) => bail!(
+            code::BAD_VALUE,
+            "the payload of {OIDC} must be a document in BSON"
+        ),
+    }
+}
+
+/// Begins: a client with a token is logged in; one without is told where it gets one.
+///
+/// # Errors
+/// 2 for a payload that is none, 18 AuthenticationFailed.
+pub(crate) fn token_start(
+    access: &Access,
+    identity: &mut Identity,
+    (db, payload): (&str, &[u8]),
+    moment: Moment,
+) -> Result<Login> {
+    identity.pending = None;
+    identity.acknowledges = false;
+    if db != EXTERNAL {
+        bail!(
+            code::PROTOCOL_ERROR,
+            "{OIDC} authentication must always use the {EXTERNAL} database, given {db}"
+        );
+    }
+    let said = said(payload)?;
+    if said.contains("jwt") {
+        return by_token(access, identity, said, moment);
+    }
+    let name = match said.field("n") {
+        Value::String(name) => Some(name),
+        Value::Missing => None,
+        other => bail!(
+            code::TYPE_MISMATCH,
+            "'n' in the payload of {OIDC} must be a string, given {}",
+            other.type_name()
+        ),
+    };
+    identity.tries(&UserName::new(name.unwrap_or_default(), EXTERNAL), OIDC);
+    let providers = access.oidc.as_ref();
+    let Some(provider) = providers.and_then(|all| all.of_person(name)) else {
+        let reason = "no identity provider with supportsHumanFlows is for this user";
+        identity.notes(Some(reason.to_owned()), None);
+        return Err(failed());
+    };
+    identity.pending = Some(Pending::Token);
+    let told = DocBuf::build(|w| {
+        w.put("issuer", provider.issuer())
+            .put("clientId", provider.client_id());
+        if !provider.request_scopes().is_empty() {
+            let mut scopes = w.array("requestScopes");
+            for scope in provider.request_scopes() {
+                scopes.push(scope.as_str());
+            }
+        }
+    });
+    Ok(Login::More(told.into_bytes()))
+}
+
+/// Whether a token is to come on this connection.
+pub(crate) fn expects_token(identity: &Identity) -> bool {
+    matches!(identity.pending, Some(Pending::Token))
+}
+
+/// Goes on with the token that was to come.
+///
+/// # Errors
+/// As [`token_start`].
+pub(crate) fn token_continue(
+    access: &Access,
+    identity: &mut Identity,
+    payload: &[u8],
+    moment: Moment,
+) -> Result<Login> {
+    let login = said(payload).and_then(|said| by_token(access, identity, said, moment));
+    if !matches!(login, Ok(Login::Wait(_))) {
+        identity.pending = None;
+    }
+    login
+}
+
+fn by_token(
+    access: &Access,
+    identity: &mut Identity,
+    said: Doc<'_>,
+    moment: Moment,
+) -> Result<Login> {
+    let (Some(token), Some(providers)) = (said.field("jwt").as_str(), &access.oidc) else {
+        bail!(
+            code::BAD_VALUE,
+            "the payload of {OIDC} must have the string 'jwt', given {}",
+            said.field("jwt").type_name()
+        );
+    };
+    let claimed = UserName::new(&providers.claimed(token), EXTERNAL);
+    let whole = claimed.to_string();
+    identity.tries(&claimed, OIDC);
+    let now_us = moment.now.monotonic_us;
+    if !moment.waited {
+        match access.throttle.lock().turn(&whole, identity.client, now_us) {
+            Turn::Now => {}
+            Turn::At(at) => return Ok(Login::Wait(at)),
+            Turn::Refused => return Err(failed()),
+        }
+    }
+    let (verified, trouble) = providers.verify(token, moment.now);
+    let entered = match verified {
+        Ok(verified) => {
+            let name = UserName::new(&verified.user, EXTERNAL);
+            let granted = (verified.roles, Some(verified.ends_ms));
+            let_in(access, identity, &name, granted)?.map_err(str::to_owned)
+        }
+        Err(refused) => Err(refused.0),
+    };
+    let mut throttle = access.throttle.lock();
+    match entered {
+        Ok(()) => {
+            throttle.succeeded(&whole, identity.client);
+            identity.notes(None, trouble);
+            Ok(Login::Done(Vec::new()))
+        }
+        Err(reason) => {
+            throttle.failed(&whole, identity.client, now_us);
+            identity.notes(Some(reason), trouble);
+            Err(failed())
+        }
+    }
+}

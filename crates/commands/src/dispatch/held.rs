@@ -1,0 +1,67 @@
+//! An operation whose reply waits for the journal: what the log and the profile tell of it is kept
+//! until the wait is over, because super::request::{Request, Sequence};
+use super::request::{Request, Sequence};
+use super::seen::Seen;
+use crate::state::connections::CurrentOp;
+use model::{DocBuf, MongoError};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Bytes of sequences kept, as many as are shown.
+const SEQUENCE_BYTES_MAX: usize = 16 * 1024;
+
+/// An operation that has ended and whose reply has not left.
+pub(super) struct Held {
+    pub(super) op: CurrentOp,
+    /// The command where the operation does not hold it itself.
+    pub(super) body: Option<DocBuf>,
+    pub(super) sequences: Sequences,
+    pub(super) is_legacy: bool,
+    pub(super) error: Option<MongoError>,
+    pub(super) seen: Seen,
+    pub(super) ended_us: u64,
+}
+
+/// Sequences of a request, as far as they are shown: the bytes of names and documents, and where
+/// each lies.
+#[derive(Default)]
+pub(super) struct Sequences {
+    bytes: Vec<u8>,
+    parts: SmallVec<[(Range<usize>, Range<usize>); 2]>,
+}
+
+impl Sequences {
+    pub(super) fn of(request: &Request<'_>) -> Sequences {
+        let mut kept = Sequences::default();
+        for sequence in request.sequences {
+            let room = SEQUENCE_BYTES_MAX.saturating_sub(kept.bytes.len());
+            let mut len = 0;
+            for document in sequence.iter() {
+                let more = len + document.len_bytes();
+                if more > room {
+                    break;
+                }
+                len = more;
+            }
+            let name = kept.add(sequence.name.as_bytes());
+            let documents = kept.add(sequence.documents.get(..len).unwrap_or_default());
+            kept.parts.push((name, documents));
+        }
+        kept
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    pub(super) fn shown(&self) -> SmallVec<[Sequence<'_>; 2]> {
+        let at = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
+        let parts = self.parts.iter().map(|(name, documents)| Sequence {
+            name: std::str::from_utf8(at(name)).unwrap_or_default(),
+            documents: at(documents),
+        });
+        parts.collect()
+    }
+}

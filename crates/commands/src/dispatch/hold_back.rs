@@ -1,0 +1,111 @@
+//! Whether a command may run now: a lock against writes, a block of user writes, a fail point. Must
+//! not know: what commands do.
+
+use super::connection::Connection;
+use super::generic::Generic;
+use super::request::{Outcome, Request, WaitFor};
+use super::spec::{Spec, flag};
+use crate::state::failpoints::Failure;
+use crate::state::service::Service;
+use auth::{Action, Target};
+use model::{Result, bail};
+use std::sync::atomic::Ordering;
+
+/// Interval at which a write blocked by `fsync` tries again.
+const UNLOCK_POLL_US: u64 = 20_000;
+
+/// Whether a command may run now.
+pub(super) enum Admission {
+    /// It runs; a fail point may change its reply.
+    Run(Option<Failure>),
+    /// It does not: this is the outcome.
+    End(Outcome),
+}
+
+/// Whether a block of user writes is not for this request: by what it says of itself, as
+/// internal users may, or by the rights of its user.
+fn passes_block(service: &Service, conn: &Connection, generic: &Generic<'_>) -> Result<bool> {
+    let access = &service.access;
+    let may = |action| {
+        let rights = conn.identity.rights(access);
+        rights.allows(Target::Cluster, &[action])
+    };
+    match generic.may_bypass_block {
+        Some(_) if !may(Action::Internal) => bail!(
+            6_317_500,
+            "Client is not properly authorized to propagate mayBypassWriteBlocking"
+        ),
+        Some(yes) => Ok(yes),
+        None => Ok(access.enabled() && may(Action::BypassWriteBlockingMode)),
+    }
+}
+
+/// Whether the command may run now: not under a lock against writes nor with a failing fail
+/// point.
+pub(super) fn hold_back(
+    service: &Service,
+    conn: &mut Connection,
+    request: &Request<'_>,
+    command: &Spec,
+    generic: &Generic<'_>,
+) -> Result<Admission> {
+    let now_us = || service.clock.monotonic_us();
+    if service.state.user_writes.are_blocked() && passes_block(service, conn, generic)? {
+        conn.interrupt.pass_block();
+    }
+    if command.is(flag::WRITE) && service.state.fsync_locks.load(Ordering::Acquire) > 0 {
+        let until_us = now_us().saturating_add(UNLOCK_POLL_US);
+        return Ok(Admission::End(Outcome::Wait {
+            until_us,
+            on: WaitFor::Unlock,
+        }));
+    }
+    // An operation that continues after a wait was checked when it came.
+    let failure = if conn.awaits.is_some() {
+        None
+    } else {
+        failure(service, conn, request, command, generic)?
+    };
+    let Some(f) = &failure else {
+        return Ok(Admission::Run(None));
+    };
+    if f.block_ms > 0 {
+        let until_us =
+            now_us().saturating_add(u64::try_from(f.block_ms).unwrap_or(0).saturating_mul(1000));
+        conn.failing = Some(Failure {
+            block_ms: 0,
+            ..f.clone()
+        });
+        return Ok(Admission::End(Outcome::Wait {
+            until_us,
+            on: WaitFor::Time,
+        }));
+    }
+    if f.close {
+        return Ok(Admission::End(Outcome::Close));
+    }
+    match f.error(generic, command.is(flag::ENDS_TRANSACTION)) {
+        Some(e) => Err(e),
+        None => Ok(Admission::Run(failure)),
+    }
+}
+
+/// The failure that a fail point asks for, if any.
+fn failure(
+    service: &Service,
+    conn: &mut Connection,
+    request: &Request<'_>,
+    command: &Spec,
+    generic: &Generic<'_>,
+) -> Result<Option<Failure>> {
+    if let Some(f) = conn.failing.take() {
+        return Ok(Some(f));
+    }
+    if !service.state.failpoints.armed() {
+        return Ok(None);
+    }
+    service
+        .state
+        .failpoints
+        .at(&conn.info, command, generic, request.body)
+}

@@ -1,0 +1,97 @@
+//! What has been counted and measured of an operation that has ended. Must not know: connections,
+//! where it is told of.
+
+use model::{Doc, DocWriter, Value};
+use query::examined::{Examined, Paths};
+
+/// What has been counted and measured of an operation.
+pub(super) struct Seen {
+    pub(super) examined: Examined,
+    pub(super) plan: Paths,
+    pub(super) effects: Effects,
+    pub(super) reply_len: usize,
+    pub(super) queued_us: Option<u64>,
+    pub(super) locked_us: u64,
+    /// Without what it waited for the journal.
+    pub(super) took_us: u64,
+    /// What its reply waited for the journal, for those that had to.
+    pub(super) journal_us: Option<u64>,
+}
+
+impl Seen {
+    /// How long its client waited for it.
+    pub(super) fn all_us(&self) -> u64 {
+        self.took_us.saturating_add(self.journal_us.unwrap_or(0))
+    }
+}
+
+/// What the reply says that the command did.
+#[derive(Clone, Copy)]
+pub(super) enum Effects {
+    Nothing,
+    /// Gave documents of a cursor.
+    Gave {
+        id: Option<i64>,
+        opens: bool,
+    },
+    Inserted(i64),
+    Updated {
+        matched: i64,
+        modified: i64,
+        upserted: i64,
+    },
+    Deleted(i64),
+}
+
+impl Effects {
+    pub(super) fn of(command: &str, reply: Doc<'_>) -> Effects {
+        let number = |name: &str| reply.field(name).as_i64_exact().unwrap_or(0);
+        match command {
+            "find" | "aggregate" | "getMore" => match reply.field("cursor").as_doc() {
+                Some(cursor) => Effects::Gave {
+                    id: cursor.field("id").as_i64_exact(),
+                    opens: command != "getMore",
+                },
+                None => Effects::Nothing,
+            },
+            "insert" => Effects::Inserted(number("n")),
+            "update" => {
+                let upserted = match reply.field("upserted") {
+                    Value::Array(a) => i64::try_from(a.iter().count()).unwrap_or(0),
+                    _ => 0,
+                };
+                Effects::Updated {
+                    matched: number("n") - upserted,
+                    modified: number("nModified"),
+                    upserted,
+                }
+            }
+            "delete" => Effects::Deleted(number("n")),
+            _ => Effects::Nothing,
+        }
+    }
+
+    pub(super) fn write(self, returned: i64, w: &mut DocWriter<'_>) {
+        match self {
+            Effects::Nothing => w,
+            Effects::Gave { id, opens } => {
+                w.put("nreturned", returned);
+                match id {
+                    Some(0) => w.put("cursorExhausted", true),
+                    Some(id) if opens => w.put("cursorid", id),
+                    _ => w,
+                }
+            }
+            Effects::Inserted(n) => w.put("ninserted", n),
+            Effects::Updated {
+                matched,
+                modified,
+                upserted,
+            } => w
+                .put("nMatched", matched)
+                .put("nModified", modified)
+                .put("nUpserted", upserted),
+            Effects::Deleted(n) => w.put("ndeleted", n),
+        };
+    }
+}

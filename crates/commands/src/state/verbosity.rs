@@ -1,0 +1,98 @@
+//! Components of the log and what a setting of their verbosity says. Must not know: where it is
+//! kept.
+
+use crate::dispatch::args::to_i64;
+use model::{Doc, Result, Value, bail, code};
+
+/// Log components and their children; each has a verbosity of its own, -1 inherits.
+pub(super) const COMPONENTS: &[(&str, &[&str])] = &[
+    ("accessControl", &[]),
+    ("command", &[]),
+    ("control", &[]),
+    ("executor", &[]),
+    ("geo", &[]),
+    ("globalIndex", &[]),
+    ("index", &[]),
+    ("network", &["asio", "bridge", "connectionPool", "grpc"]),
+    ("processHealth", &[]),
+    ("query", &["algorithm", "optimizer", "rejected"]),
+    ("queryStats", &[]),
+    (
+        "replication",
+        &["election", "heartbeats", "initialSync", "rollback"],
+    ),
+    (
+        "sharding",
+        &[
+            "shardingCatalogRefresh",
+            "migration",
+            "migrationPerf",
+            "rangeDeleter",
+            "shardMigrationPerf",
+        ],
+    ),
+    ("storage", &["recovery", "journal", "wt"]),
+    ("write", &[]),
+    ("ftdc", &[]),
+    ("tracking", &[]),
+    ("transaction", &[]),
+    ("tenantMigration", &[]),
+    ("test", &[]),
+    ("resharding", &[]),
+    ("migration", &[]),
+    ("assert", &[]),
+];
+
+/// The verbosities that a setting names, by component.
+///
+/// # Errors
+/// 2 for a component that there is not, or a verbosity that is none.
+pub(super) fn collect_verbosity(
+    path: &str,
+    doc: Doc<'_>,
+    out: &mut Vec<(String, i32)>,
+) -> Result<()> {
+    for (name, value) in doc.iter() {
+        if name == "verbosity" {
+            out.push((path.to_owned(), level(path, &value)?));
+            continue;
+        }
+        let full = if path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{path}.{name}")
+        };
+        let known = match path {
+            "" => COMPONENTS.iter().any(|(c, _)| *c == name),
+            parent => COMPONENTS
+                .iter()
+                .any(|(c, children)| *c == parent && children.contains(&name)),
+        };
+        if !known {
+            bail!(
+                code::BAD_VALUE,
+                "Invalid component name '{full}' in log component verbosity settings"
+            );
+        }
+        match value {
+            Value::Document(d) => collect_verbosity(&full, d, out)?,
+            v => out.push((full.clone(), level(&full, &v)?)),
+        }
+    }
+    Ok(())
+}
+
+fn level(path: &str, value: &Value<'_>) -> Result<i32> {
+    match to_i64(value) {
+        Some(n) if n < i64::from(i32::MAX) => Ok(n.max(-1) as i32),
+        Some(n) => bail!(
+            code::BAD_VALUE,
+            "Expected a verbosity of -1 or more for component '{path}', given {n}"
+        ),
+        None => bail!(
+            code::BAD_VALUE,
+            "Expected a number as the verbosity of component '{path}', given {}",
+            value.type_name()
+        ),
+    }
+}

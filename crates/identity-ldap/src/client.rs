@@ -1,0 +1,214 @@
+//! The two things that a directory is asked: to check a password (bind), and to search. Promises:
+//! an answer that is too long, cut off or not one to the question ends the conversation.
+
+use crate::ber::{
+    ENUMERATED, INTEGER, OCTETS, SEQUENCE, SET, Values, put, put_number, whole, within,
+};
+use crate::query::{ENTRIES_MAX, Query};
+use crate::stream::Stream;
+use crate::template::Names;
+use std::io::{Read, Write};
+
+/// Longest message of a directory.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// Most bytes of all messages that answer one search.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+const BIND: u8 = 0x60;
+const BOUND: u8 = 0x61;
+const ENTRY: u8 = 0x64;
+const SEARCHED: u8 = 0x65;
+const REFERENCE: u8 = 0x73;
+const INTERMEDIATE: u8 = 0x79;
+
+const SUCCESS: i32 = 0;
+const NO_SUCH_OBJECT: i32 = 32;
+/// What a directory says of a password that is wrong, a name that it does not know or one that may
+/// not log in: no such object, a name that is none, inappropriate, wrong, no rights, unwilling.
+const REFUSALS: &[i32] = &[NO_SUCH_OBJECT, 34, 48, 49, 50, 53];
+
+/// A directory did not answer as it should. Holds nothing that a client has sent.
+#[derive(Debug)]
+pub(crate) struct Trouble(pub(crate) String);
+
+fn trouble<T>(what: &str) -> Result<T, Trouble> {
+    Err(Trouble(what.to_owned()))
+}
+
+/// An entry that was found.
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    /// Values of the attribute that was asked for.
+    pub(crate) values: Vec<String>,
+}
+
+/// A conversation with a directory.
+pub(crate) struct Client {
+    stream: Stream,
+    /// What was read beyond the last message.
+    ahead: Vec<u8>,
+    last: u32,
+}
+
+impl Client {
+    pub(crate) fn over(stream: Stream) -> Client {
+        Client {
+            stream,
+            ahead: Vec::new(),
+            last: 0,
+        }
+    }
+
+    /// Whether this is the password of that name. Neither is empty: a directory takes a bind
+    /// without a name or without a password as one of nobody, and answers that it has succeeded.
+    pub(crate) fn bind(&mut self, name: &str, password: &str) -> Result<bool, Trouble> {
+        if name.is_empty() || password.is_empty() {
+            return Ok(false);
+        }
+        self.ask(|out| {
+            within(out, BIND, |out| {
+                put_number(out, INTEGER, 3);
+                put(out, OCTETS, name.as_bytes());
+                put(out, 0x80, password.as_bytes());
+            });
+        })?;
+        let message = self.answer()?;
+        let (tag, content) = self.operation(&message)?;
+        if tag != BOUND {
+            return trouble("it answered a bind with something else");
+        }
+        match Values(content).number(ENUMERATED) {
+            Some(SUCCESS) => Ok(true),
+            Some(code) if REFUSALS.contains(&code) => Ok(false),
+            Some(code) => trouble(&format!("it answered a bind with the result {code}")),
+            None => trouble("it answered a bind without a result"),
+        }
+    }
+
+    /// What a query finds.
+    pub(crate) fn search(
+        &mut self,
+        query: &Query,
+        names: &Names,
+        seconds: u32,
+    ) -> Result<Vec<Entry>, Trouble> {
+        self.ask(|out| query.write(names, seconds, out))?;
+        let mut entries = Vec::new();
+        let mut bytes = 0;
+        loop {
+            let message = self.answer()?;
+            bytes += message.len();
+            if bytes > ANSWER_BYTES_MAX || entries.len() > ENTRIES_MAX as usize {
+                return trouble("it found more than was asked for");
+            }
+            let (tag, content) = self.operation(&message)?;
+            match tag {
+                ENTRY => match entry(content) {
+                    Some(entry) => entries.push(entry),
+                    None => return trouble("it sent an entry that is none"),
+                },
+                REFERENCE | INTERMEDIATE => {}
+                SEARCHED => {
+                    return match Values(content).number(ENUMERATED) {
+                        Some(SUCCESS) => Ok(entries),
+                        Some(NO_SUCH_OBJECT) => Ok(Vec::new()),
+                        Some(code) => {
+                            trouble(&format!("it answered a search with the result {code}"))
+                        }
+                        None => trouble("it answered a search without a result"),
+                    };
+                }
+                _ => return trouble("it answered a search with something else"),
+            }
+        }
+    }
+
+    /// Says that nothing more is asked.
+    pub(crate) fn close(mut self) {
+        // It closes the connection, too, and there is nobody to tell of a failure.
+        let _ = self.ask(|out| put(out, 0x42, &[]));
+        if let Stream::Tls(tls) = &mut self.stream {
+            tls.conn.send_close_notify();
+            let _ = tls.flush();
+        }
+    }
+
+    fn ask(&mut self, operation: impl FnOnce(&mut Vec<u8>)) -> Result<(), Trouble> {
+        self.last += 1;
+        let mut message = Vec::new();
+        within(&mut message, SEQUENCE, |out| {
+            put_number(out, INTEGER, self.last);
+            operation(out);
+        });
+        let sent = self
+            .stream
+            .write_all(&message)
+            .and_then(|()| self.stream.flush());
+        sent.map_err(|e| Trouble(format!("it cannot be asked: {e}")))
+    }
+
+    /// The next message, whole.
+    fn answer(&mut self) -> Result<Vec<u8>, Trouble> {
+        loop {
+            match whole(&self.ahead) {
+                Err(()) => return trouble("it sent what is no message"),
+                Ok(Some(len)) if len > MESSAGE_BYTES_MAX => {
+                    return trouble("it sent a message that is too long");
+                }
+                Ok(Some(len)) if self.ahead.len() >= len => {
+                    let rest = self.ahead.split_off(len);
+                    return Ok(std::mem::replace(&mut self.ahead, rest));
+                }
+                Ok(_) => {}
+            }
+            let mut chunk = [0; 8192];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return trouble("it has closed the connection"),
+                Ok(n) => self
+                    .ahead
+                    .extend_from_slice(chunk.get(..n).unwrap_or_default()),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Trouble(format!("it did not answer: {e}"))),
+            }
+        }
+    }
+
+    /// The operation in a message that answers what was asked last.
+    fn operation<'m>(&self, message: &'m [u8]) -> Result<(u8, &'m [u8]), Trouble> {
+        let mut values = Values(message);
+        let Some(content) = values.expect(SEQUENCE) else {
+            return trouble("it sent what is no message");
+        };
+        let mut content = Values(content);
+        match content.number(INTEGER) {
+            Some(id) if u32::try_from(id) == Ok(self.last) => {}
+            Some(0) => return trouble("it gave notice that it ends the connection"),
+            _ => return trouble("it answered something that was not asked"),
+        }
+        match content.next() {
+            Some(operation) => Ok(operation),
+            None => trouble("it sent a message without an operation"),
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    String::from_utf8(bytes.to_vec()).ok()
+}
+
+/// An entry; values that are no text are left out.
+fn entry(content: &[u8]) -> Option<Entry> {
+    let mut parts = Values(content);
+    let name = text(parts.expect(OCTETS)?)?;
+    let mut attributes = Values(parts.expect(SEQUENCE)?);
+    let mut values = Vec::new();
+    while !attributes.0.is_empty() {
+        let mut attribute = Values(attributes.expect(SEQUENCE)?);
+        attribute.expect(OCTETS)?;
+        let mut of_it = Values(attribute.expect(SET)?);
+        while !of_it.0.is_empty() {
+            values.extend(text(of_it.expect(OCTETS)?));
+        }
+    }
+    Some(Entry { name, values })
+}

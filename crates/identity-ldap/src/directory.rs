@@ -1,0 +1,204 @@
+//! The directory as a login asks it. Promises: at most so many logins ask at a time, so that one
+//! that does not answer cannot take all threads; each ends within its time.
+
+use crate::client::{Client, Entry, Trouble};
+use crate::mapping::Becomes;
+use crate::settings::{Read, Settings};
+use crate::stream::Stream;
+use crate::template::Names;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Most logins at a time.
+const LOGINS_MAX: usize = 16;
+/// Longest name of a user, and longest password.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// A user that the directory knows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// Its groups; `None` when the directory is not asked for them.
+    pub groups: Option<Vec<String>>,
+}
+
+/// Why nobody is logged in. For the log: it holds no password.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Failed {
+    /// The directory does not know this user, or not by this password.
+    Refused(String),
+    /// The directory could not be asked.
+    Trouble(String),
+    /// Too many ask at the moment.
+    Busy,
+}
+
+/// A directory.
+pub struct Directory {
+    settings: Read,
+    asking: AtomicUsize,
+}
+
+impl std::fmt::Debug for Directory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.settings.servers).finish()
+    }
+}
+
+/// One that asks, until dropped.
+struct Asking<'a>(&'a AtomicUsize);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn refused<T>(why: &str) -> Result<T, Failed> {
+    Err(Failed::Refused(why.to_owned()))
+}
+
+impl From<Trouble> for Failed {
+    fn from(trouble: Trouble) -> Failed {
+        Failed::Trouble(trouble.0)
+    }
+}
+
+impl Directory {
+    /// By its settings. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// One line that names what is wrong.
+    pub fn new(settings: Settings) -> Result<Directory, String> {
+        Ok(Directory {
+            settings: settings.read()?,
+            asking: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whether the directory is asked for the groups of users.
+    pub fn has_groups(&self) -> bool {
+        self.settings.groups.is_some()
+    }
+
+    /// Asks whether this is the password of that user. Blocks, at most as long as the settings say.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn log_in(&self, user: &str, password: &str) -> Result<Known, Failed> {
+        for (what, text) in [("name", user), ("password", password)] {
+            // With an empty password a directory logs nobody in and says that it has succeeded.
+            if text.is_empty() {
+                return refused(&format!("the {what} is empty"));
+            }
+            if text.len() > TEXT_BYTES_MAX || text.contains('\0') {
+                return refused(&format!("the {what} is too long or has a NUL"));
+            }
+        }
+        let before = self.asking.fetch_add(1, Ordering::Relaxed);
+        let _asking = Asking(&self.asking);
+        if before >= LOGINS_MAX {
+            return Err(Failed::Busy);
+        }
+        let until = Instant::now() + self.settings.timeout;
+        let mut troubles = Vec::new();
+        for server in &self.settings.servers {
+            match self.ask(server, until, user, password) {
+                Err(Failed::Trouble(what)) => {
+                    troubles.push(format!("the LDAP server {}:{}: {what}", server.0, server.1));
+                }
+                ended => return ended,
+            }
+        }
+        Err(Failed::Trouble(troubles.join("; ")))
+    }
+
+    fn ask(
+        &self,
+        server: &(String, u16),
+        until: Instant,
+        user: &str,
+        password: &str,
+    ) -> Result<Known, Failed> {
+        let stream = Stream::open(server, &self.settings.security, until)
+            .map_err(|e| Failed::Trouble(format!("it cannot be reached: {e}")))?;
+        let mut client = Client::over(stream);
+        let known = self.conversation(&mut client, user, password);
+        if matches!(known, Ok(_) | Err(Failed::Refused(_))) {
+            client.close();
+        }
+        known
+    }
+
+    fn conversation(
+        &self,
+        client: &mut Client,
+        user: &str,
+        password: &str,
+    ) -> Result<Known, Failed> {
+        let mut names = self.names(client, user)?;
+        if names.user.is_empty() {
+            return refused("the name of the user in the directory is empty");
+        }
+        if !client.bind(&names.user, password)? {
+            return refused("the directory refuses the name or the password");
+        }
+        let Some(query) = &self.settings.groups else {
+            return Ok(Known { groups: None });
+        };
+        self.become_searcher(client)?;
+        names.groups.clear();
+        let entries = client.search(query, &names, self.seconds())?;
+        let groups = match &query.attribute {
+            Some(_) => entries.into_iter().flat_map(|e| e.values).collect(),
+            None => entries.into_iter().map(|e| e.name).collect(),
+        };
+        Ok(Known {
+            groups: Some(groups),
+        })
+    }
+
+    /// The names of a user, by the first rule that finds it.
+    fn names(&self, client: &mut Client, user: &str) -> Result<Names, Failed> {
+        let mut searches = false;
+        for (becomes, mut names) in self.settings.mapping.of(user) {
+            match becomes {
+                Becomes::Name(name) => {
+                    names.user = name.name(&names);
+                    return Ok(names);
+                }
+                Becomes::Found(query) => {
+                    if !searches {
+                        self.become_searcher(client)?;
+                        searches = true;
+                    }
+                    let found = client.search(query, &names, self.seconds())?;
+                    match found.as_slice() {
+                        [] => {}
+                        [Entry { name, .. }] => {
+                            names.user = name.clone();
+                            return Ok(names);
+                        }
+                        _ => return refused("several entries are found for the name"),
+                    }
+                }
+            }
+        }
+        refused("no rule of userToDNMapping finds the name")
+    }
+
+    fn become_searcher(&self, client: &mut Client) -> Result<(), Failed> {
+        let Some((name, password)) = &self.settings.searcher else {
+            return Ok(());
+        };
+        match client.bind(name, password)? {
+            true => Ok(()),
+            false => Err(Failed::Trouble(
+                "it refuses security.ldap.bind.queryUser or its password".to_owned(),
+            )),
+        }
+    }
+
+    fn seconds(&self) -> u32 {
+        u32::try_from(self.settings.timeout.as_secs()).map_or(u32::MAX >> 1, |s| s.max(1))
+    }
+}

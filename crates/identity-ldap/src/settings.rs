@@ -1,0 +1,133 @@
+//! A directory as `security.ldap` names it. Promises: what cannot be meant is refused by name.
+
+use crate::mapping::Mapping;
+use crate::query::Query;
+use crate::template::Places;
+use rustls::ClientConfig;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How messages to the directory are protected.
+#[derive(Clone)]
+pub enum Security {
+    /// TLS from the first byte on, with certificates that this accepts.
+    Tls(Arc<ClientConfig>),
+    /// Not at all.
+    None,
+}
+
+/// What is asked for, as it is written.
+pub struct Settings {
+    /// `HOST` or `HOST:PORT`, in the order in which they are tried.
+    pub servers: Vec<String>,
+    /// How messages are protected.
+    pub security: Security,
+    /// Who searches: name and password.
+    pub searcher: Option<(String, String)>,
+    /// `userToDNMapping`, JSON; without it a name is taken as it is.
+    pub mapping: Option<String>,
+    /// `authz.queryTemplate`: finds the groups of a user.
+    pub groups: Option<String>,
+    /// Longest time of one login.
+    pub timeout: Duration,
+}
+
+/// The same, read.
+pub(crate) struct Read {
+    pub(crate) servers: Vec<(String, u16)>,
+    pub(crate) security: Security,
+    pub(crate) searcher: Option<(String, String)>,
+    pub(crate) mapping: Mapping,
+    pub(crate) groups: Option<Query>,
+    pub(crate) timeout: Duration,
+}
+
+impl Settings {
+    pub(crate) fn read(self) -> Result<Read, String> {
+        let port = match self.security {
+            Security::Tls(_) => 636,
+            Security::None => 389,
+        };
+        let servers: Vec<(String, u16)> = self
+            .servers
+            .iter()
+            .map(|s| address(s, port))
+            .collect::<Result<_, _>>()?;
+        if servers.is_empty() {
+            return Err("security.ldap.servers names no server".to_owned());
+        }
+        let mapping = self.mapping.as_deref();
+        let mapping = mapping.unwrap_or(r#"[{"match": "(.+)", "substitution": "{0}"}]"#);
+        let mapping = Mapping::parse(mapping)
+            .map_err(|e| format!("security.ldap.userToDNMapping is wrong: {e}"))?;
+        let groups = self.groups.map(|q| {
+            Query::parse(&q, Places::Users)
+                .map_err(|e| format!("security.ldap.authz.queryTemplate is wrong: {e}"))
+        });
+        let groups = groups.transpose()?;
+        if let Some((name, password)) = &self.searcher {
+            if name.is_empty() || password.is_empty() {
+                return Err(
+                    "security.ldap.bind needs queryUser and queryPassword, neither of them empty"
+                        .to_owned(),
+                );
+            }
+        } else if mapping.asks() || groups.is_some() {
+            return Err(
+                "ldapQuery in security.ldap.userToDNMapping and security.ldap.authz.queryTemplate \
+                 need security.ldap.bind.queryUser and queryPassword"
+                    .to_owned(),
+            );
+        }
+        Ok(Read {
+            servers,
+            security: self.security,
+            searcher: self.searcher,
+            mapping,
+            groups,
+            timeout: self.timeout,
+        })
+    }
+}
+
+/// `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`.
+fn address(text: &str, port: u16) -> Result<(String, u16), String> {
+    let wrong = || format!("security.ldap.servers must be HOST or HOST:PORT, given '{text}'");
+    let (host, rest) = match text.strip_prefix('[') {
+        Some(v6) => v6.split_once(']').ok_or_else(wrong)?,
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let port = match rest.strip_prefix(':') {
+        Some(port) => port.parse().map_err(|_| wrong())?,
+        None if rest.is_empty() => port,
+        None => return Err(wrong()),
+    };
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    match !host.is_empty() && host.chars().all(allowed) {
+        true => Ok((host.to_owned(), port)),
+        false => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_hosts_with_ports() {
+        for (text, wanted) in [
+            ("a.b", Some(("a.b", 636))),
+            ("a:1", Some(("a", 1))),
+            ("[::1]", Some(("::1", 636))),
+            ("[::1]:2", Some(("::1", 2))),
+            ("", None),
+            ("ldap://a", None),
+            ("a:b", None),
+            ("[::1", None),
+            ("a b", None),
+        ] {
+            let got = address(text, 636).ok();
+            assert_eq!(got, wanted.map(|(h, p)| (h.to_owned(), p)), "{text}");
+        }
+    }
+}

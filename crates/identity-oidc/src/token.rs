@@ -1,0 +1,196 @@
+//! Tokens (JWT, RFC 7519). Promises: nothing of a token is believed before its signature is; an
+//! algorithm is used only with a key that is for it.
+
+use crate::provider::{Provider, Providers};
+use jsonwebtoken::dangerous::insecure_decode_claims;
+use jsonwebtoken::{Validation, decode, decode_header};
+use serde_json::{Map, Value};
+
+/// Longest token.
+const TOKEN_BYTES_MAX: usize = 16 * 1024;
+/// How far the clocks of provider and server may be apart, seconds.
+const SKEW_S: f64 = 60.0;
+/// Longest name of a user or a group.
+const NAME_BYTES_MAX: usize = 1024;
+
+/// The time.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Milliseconds since the epoch.
+    pub wall_ms: i64,
+    /// Monotonic microseconds.
+    pub monotonic_us: u64,
+}
+
+/// Who the bearer of a token is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verified {
+    /// Its name in `$external`.
+    pub user: String,
+    /// Its roles in `admin`; `None` when the user's document says them.
+    pub roles: Option<Vec<String>>,
+    /// From here on the token says nothing, milliseconds since the epoch.
+    pub ends_ms: i64,
+}
+
+/// Why a token is not believed. For the log: it holds nothing of the token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refused(pub String);
+
+fn no<T>(why: &str) -> Result<T, Refused> {
+    Err(Refused(why.to_owned()))
+}
+
+type Claims = Map<String, Value>;
+
+fn text<'a>(claims: &'a Claims, name: &str) -> Option<&'a str> {
+    claims.get(name).and_then(Value::as_str)
+}
+
+fn is_for(claims: &Claims, audience: &str) -> bool {
+    match claims.get("aud") {
+        Some(Value::String(one)) => one == audience,
+        Some(Value::Array(all)) => all.iter().any(|a| a.as_str() == Some(audience)),
+        _ => false,
+    }
+}
+
+fn unverified(token: &str) -> Option<Claims> {
+    (token.len() <= TOKEN_BYTES_MAX)
+        .then(|| insecure_decode_claims(token).ok())
+        .flatten()
+}
+
+impl Providers {
+    /// Who a token claims that its bearer is: for the pace of attempts, not to be believed.
+    pub fn claimed(&self, token: &str) -> String {
+        let claims = unverified(token).unwrap_or_default();
+        self.of_token(&claims)
+            .and_then(|p| p.user(&claims).ok())
+            .unwrap_or_default()
+    }
+
+    /// The provider that a token says it is from.
+    fn of_token(&self, claims: &Claims) -> Option<&Provider> {
+        let issuer = text(claims, "iss")?;
+        let mut of_issuer = self.all.iter().filter(|p| p.issuer == issuer);
+        of_issuer.find(|p| is_for(claims, &p.audience))
+    }
+
+    /// Verifies a token. The second part says that keys could not be read, if it was tried.
+    ///
+    /// # Errors
+    /// Why the token is not believed.
+    pub fn verify(&self, token: &str, now: Now) -> (Result<Verified, Refused>, Option<String>) {
+        let mut trouble = None;
+        let verified = self.verified(token, now, &mut trouble);
+        (verified, trouble)
+    }
+
+    fn verified(
+        &self,
+        token: &str,
+        now: Now,
+        trouble: &mut Option<String>,
+    ) -> Result<Verified, Refused> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return no("the token is too long");
+        }
+        let Ok(header) = decode_header(token) else {
+            return no("the token has no header that can be used");
+        };
+        if header.crit.is_some() || header.enc.is_some() || header.zip.is_some() {
+            return no("the header of the token asks for more than a signature");
+        }
+        let Some(claims) = unverified(token) else {
+            return no("the token has no claims");
+        };
+        let Some(provider) = self.of_token(&claims) else {
+            return no("no provider has the issuer and the audience of the token");
+        };
+        let Some(id) = header.kid.as_deref().filter(|id| !id.is_empty()) else {
+            return no("the header of the token names no key");
+        };
+        let found = provider.keys.find(id, header.alg, now.monotonic_us);
+        *trouble = found.1;
+        let Some(key) = found.0 else {
+            return no("no key of the provider has the name and the algorithm of the token");
+        };
+        let mut asked = Validation::new(header.alg);
+        asked.set_required_spec_claims(&["iss", "aud", "exp"]);
+        asked.set_issuer(&[&provider.issuer]);
+        asked.set_audience(&[&provider.audience]);
+        // By the server's clock, below.
+        asked.validate_exp = false;
+        let Ok(decoded) = decode::<Claims>(token, &key, &asked) else {
+            return no("the signature of the token or one of its claims is wrong");
+        };
+        let claims = decoded.claims;
+        let ends_ms = times(&claims, now.wall_ms)?;
+        Ok(Verified {
+            user: provider.user(&claims)?,
+            roles: provider.roles_of(&claims)?,
+            ends_ms,
+        })
+    }
+}
+
+/// Until when the token is good.
+fn times(claims: &Claims, now_ms: i64) -> Result<i64, Refused> {
+    let number = |name: &str| match claims.get(name) {
+        None => Ok(None),
+        Some(value) => match value.as_f64() {
+            Some(s) if s.is_finite() && s >= 0.0 => Ok(Some(s)),
+            _ => Err(Refused(format!("'{name}' of the token is no time"))),
+        },
+    };
+    // Exact to milliseconds until long after any token; out of range it saturates.
+    let ms = |seconds: f64| (seconds * 1000.0) as i64;
+    let Some(expires) = number("exp")? else {
+        return no("the token has no time at which it expires");
+    };
+    let ends_ms = ms(expires + SKEW_S);
+    if now_ms >= ends_ms {
+        return no("the token has expired");
+    }
+    if number("nbf")?.is_some_and(|from| now_ms < ms(from - SKEW_S)) {
+        return no("the token is not valid yet");
+    }
+    Ok(ends_ms)
+}
+
+impl Provider {
+    fn user(&self, claims: &Claims) -> Result<String, Refused> {
+        let Some(name) = text(claims, &self.principal) else {
+            return Err(Refused(format!(
+                "the token has no string in the claim '{}'",
+                self.principal
+            )));
+        };
+        self.prefixed(name)
+    }
+
+    fn prefixed(&self, name: &str) -> Result<String, Refused> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
+            return no("a name in the token is empty, too long or has a NUL");
+        }
+        Ok(format!("{}/{name}", self.prefix))
+    }
+
+    fn roles_of(&self, claims: &Claims) -> Result<Option<Vec<String>>, Refused> {
+        let Some(claim) = &self.roles else {
+            return Ok(None);
+        };
+        let wrong = || Refused(format!("the token has no array of strings in '{claim}'"));
+        let groups = match claims.get(claim) {
+            Some(Value::Array(groups)) => groups,
+            _ => return Err(wrong()),
+        };
+        let prefixed = |group: &Value| self.prefixed(group.as_str().ok_or_else(wrong)?);
+        groups
+            .iter()
+            .map(prefixed)
+            .collect::<Result<_, _>>()
+            .map(Some)
+    }
+}
