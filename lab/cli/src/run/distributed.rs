@@ -5,9 +5,8 @@
 //! and what it had told; the run never waits longer for it than its limits say. Neighbours:
 //! `gather` listens, `generator` is the other side.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lab_kit::folder::RunFolder;
 use lab_kit::pacing::Arrivals;
