@@ -1,8 +1,9 @@
-//! Gathers what the generators of a step tell, until all have ended or are lost, and makes intervals
-//! of it beside what is sampled here.
+//! Gathers what the generators of a step tell, until all have ended or are lost, and makes
+//! intervals of it beside what is sampled here.
 //!
 //! Promises: no generator is waited for longer than its limits say; an interval is the same stretch
-//! of time at all of them. Must not know: targets. Neighbours: `distributed` begins it, `merge` sums.
+//! of time at all of them. Must not know: targets. Neighbours: `distributed` begins it, `merge`
+//! sums.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,9 +1,9 @@
 //! Brings together what the generators of a step tell: one schedule of ticks, one series of
 //! intervals, one sum.
 //!
-//! Promises: a tick counts once, when all generators have told of it; an interval is closed when all
-//! have told of its last tick; the totals of a generator that has ended are the sum of its ticks, or
-//! the step has failed. Must not know: targets, sockets.
+//! Promises: a tick counts once, when all generators have told of it; an interval is closed when
+//! all have told of its last tick; the totals of a generator that has ended are the sum of its
+//! ticks, or the step has failed. Must not know: targets, sockets.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
