@@ -1,5 +1,5 @@
 # Sourced by the scripts that need a server or a client: starts and stops servers, installs clients into the cache.
-# Expects: root. Gives: fail, scratch, cache, start_server, stop_server, python_with_pymongo, node_modules, mongo_tools.
+# Expects: root. Gives: fail, scratch, cache, start_server, stop_server, stop_and_judge, python_with_pymongo, node_modules, mongo_tools.
 
 fail() { echo "clients: $*" >&2; exit 1; }
 
@@ -60,6 +60,19 @@ stop_server() {
   wait "$pid" || status=$?
   ended "$pid"
   [ "$status" = 0 ] || { tail -n 20 "$scratch/server.log" >&2; fail "the server ended with status $status after SIGTERM"; }
+}
+
+# stop_and_judge COUNT KIND [FAILED...]: stops the server, and fails with its last lines when some of so many failed.
+stop_and_judge() {
+  local count=$1 kind=$2
+  shift 2
+  stop_server
+  if [ $# -gt 0 ]; then
+    echo "clients: the server said, last:" >&2
+    tail -n 20 "$scratch/server.log" >&2
+    fail "failed: $*"
+  fi
+  echo "clients: $count of $count $kind passed, the server ended with status 0"
 }
 
 # install_once KIND KEY_FILE... -- COMMAND: runs the command in a new folder of the cache, once per content of the key files.

@@ -36,10 +36,4 @@ for smoke in "${smokes[@]}"; do
     echo "clients: $smoke FAILED" >&2
   fi
 done
-stop_server
-if [ ${#failed[@]} -gt 0 ]; then
-  echo "clients: the server said, last:" >&2
-  tail -n 20 "$scratch/server.log" >&2
-  fail "failed: ${failed[*]}"
-fi
-echo "clients: ${#smokes[@]} of ${#smokes[@]} smokes passed, the server ended with status 0"
+stop_and_judge "${#smokes[@]}" "smokes" "${failed[@]}"

@@ -1,6 +1,6 @@
 //! From storage errors to MongoDB's. The only place where engine failures get a number.
 
-use model::{MongoError, code};
+use model::{ErrorKind, MongoError, code};
 use storage::StorageError;
 
 /// Translates an engine failure.
@@ -37,6 +37,12 @@ pub fn key_too_long(index: &str, bytes: usize, bytes_max: usize) -> MongoError {
         17_280,
         format!("the entry of index {index} has {bytes} bytes, at most {bytes_max} are allowed"),
     )
+}
+
+/// The operation of this thread ends here and is run again.
+pub(crate) fn set_aside() -> MongoError {
+    let waits = MongoError::new(code::INTERRUPTED, "the operation waits to be run again");
+    waits.kind(ErrorKind::SetAside)
 }
 
 /// A stored row that cannot be read.

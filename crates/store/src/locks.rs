@@ -57,7 +57,7 @@ struct Stripe {
 
 /// All locks of one store.
 pub struct LockTable {
-    stripes: Box<[Stripe]>,
+    stripes: Arc<[Stripe]>,
     /// A key's stripe is what remains of its hash after this shift, so ascending keys have
     /// ascending stripes.
     shift: u32,
@@ -164,18 +164,24 @@ impl LockTable {
             if claims.len() != before {
                 stripe.released.notify_all();
                 drop(claims);
-                self.waiters.released(key.0);
+                self.waiters.released_to_one(key.0);
             }
         }
     }
 
     /// Has `waker` called when the claim of a key is given up; `None` when it has been already.
+    /// Of several, one is called; the next, when what the first was given is dropped and the key is
+    /// free.
     pub fn when_released(&self, key: KeyId, waker: Waker) -> Option<Registered> {
-        let registered = self.waiters.register(key.0, waker);
-        let claims = self.stripes[self.stripe_of(key)].claims.lock();
-        let held = claims.iter().any(|(k, _)| *k == key);
-        drop(claims);
-        held.then_some(registered)
+        let (stripes, at) = (Arc::clone(&self.stripes), self.stripe_of(key));
+        let is_held = move || {
+            let claims = stripes[at].claims.lock();
+            claims.iter().any(|(k, _)| *k == key)
+        };
+        let registered = self
+            .waiters
+            .register_alone(key.0, waker, Box::new(is_held.clone()));
+        is_held().then_some(registered)
     }
 
     fn lock_stripes(&self, keys: &KeyIds) -> Held<'_> {

@@ -1,5 +1,6 @@
 //! Operations that were set aside until something is released: a claim of a transaction, a gate.
-//! Promises: who registers and then finds the thing still held is called after its release.
+//! Promises: who registers and then finds the thing still held is called after its release; where
+//! only one of them can have it, they are called one after the other.
 //! Must not know: what is released, what an operation does when called.
 
 use crate::log::Waker;
@@ -37,14 +38,27 @@ pub(crate) struct Waiters {
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// Registration, what it waits for, whom to call.
-    all: Vec<(u64, u64, Waker)>,
+    /// In the order of their registration.
+    all: Vec<Entry>,
 }
 
-/// A registered operation, until dropped.
+struct Entry {
+    number: u64,
+    /// What it waits for.
+    what: u64,
+    waker: Waker,
+    called: bool,
+}
+
+/// Whether what was waited for is held again.
+type IsHeld = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// A registered operation, until dropped. One that was called alone and is dropped while the thing
+/// is free has the next one called.
 pub struct Registered {
     waiters: Arc<Waiters>,
     number: u64,
+    alone: Option<IsHeld>,
 }
 
 impl Waiters {
@@ -55,17 +69,60 @@ impl Waiters {
             let mut waiting = self.waiting.lock();
             waiting.next += 1;
             let number = waiting.next;
-            waiting.all.push((number, what, waker));
+            waiting.all.push(Entry {
+                number,
+                what,
+                waker,
+                called: false,
+            });
             number
         };
         self.count.fetch_add(1, Ordering::SeqCst);
         Registered {
             waiters: Arc::clone(self),
             number,
+            alone: None,
         }
     }
 
-    /// Calls who waits for `what`; to be called after its release.
+    /// As [`Waiters::register`] for what only one can have: [`Waiters::released_to_one`] calls one
+    /// operation, and the next is called when that one is dropped and `is_held` is false.
+    pub(crate) fn register_alone(
+        self: &Arc<Waiters>,
+        what: u64,
+        waker: Waker,
+        is_held: IsHeld,
+    ) -> Registered {
+        let mut registered = self.register(what, waker);
+        registered.alone = Some(is_held);
+        registered
+    }
+
+    /// Calls the first who waits for `what`, unless one that was called has not been dropped yet;
+    /// to be called after its release.
+    ///
+    /// # Cost
+    /// One load when nobody waits.
+    pub(crate) fn released_to_one(&self, what: u64) {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let waker = {
+            let mut waiting = self.waiting.lock();
+            let mut concerned = waiting.all.iter_mut().filter(|e| e.what == what);
+            let first = concerned.next();
+            // The first that was called stands before all that were not.
+            first.filter(|e| !e.called).map(|e| {
+                e.called = true;
+                Arc::clone(&e.waker)
+            })
+        };
+        if let Some(wake) = waker {
+            wake();
+        }
+    }
+
+    /// Calls all who wait for `what`; to be called after its release.
     ///
     /// # Cost
     /// One load when nobody waits.
@@ -75,8 +132,8 @@ impl Waiters {
         }
         let wakers: Vec<Waker> = {
             let waiting = self.waiting.lock();
-            let concerned = waiting.all.iter().filter(|(_, its, _)| *its == what);
-            concerned.map(|(_, _, waker)| Arc::clone(waker)).collect()
+            let concerned = waiting.all.iter().filter(|e| e.what == what);
+            concerned.map(|e| Arc::clone(&e.waker)).collect()
         };
         wakers.iter().for_each(|wake| wake());
     }
@@ -85,8 +142,16 @@ impl Waiters {
 impl Drop for Registered {
     fn drop(&mut self) {
         let mut waiting = self.waiters.waiting.lock();
-        waiting.all.retain(|(number, _, _)| *number != self.number);
+        let at = waiting.all.iter().position(|e| e.number == self.number);
+        let entry = at.map(|at| waiting.all.remove(at));
         drop(waiting);
         self.waiters.count.fetch_sub(1, Ordering::SeqCst);
+        let (Some(entry), Some(is_held)) = (entry, &self.alone) else {
+            return;
+        };
+        // Looked at behind the removal: whoever released it before met this one as called.
+        if entry.called && !is_held() {
+            self.waiters.released_to_one(entry.what);
+        }
     }
 }

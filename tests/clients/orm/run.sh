@@ -58,10 +58,4 @@ failed=()
 for mapper in "${mappers[@]}"; do
   ("orm_$mapper" "$ADDRESS") || { failed+=("$mapper"); echo "clients: $mapper FAILED" >&2; }
 done
-stop_server
-if [ ${#failed[@]} -gt 0 ]; then
-  echo "clients: the server said, last:" >&2
-  tail -n 20 "$scratch/server.log" >&2
-  fail "failed: ${failed[*]}"
-fi
-echo "clients: ${#mappers[@]} of ${#mappers[@]} object mappers passed, the server ended with status 0"
+stop_and_judge "${#mappers[@]}" "object mappers" "${failed[@]}"

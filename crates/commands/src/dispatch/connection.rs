@@ -40,6 +40,8 @@ pub struct Connection {
     pub(super) locked_us: u64,
     /// What its operation was set aside for.
     pub(super) set_aside: Option<SetAside>,
+    /// What woke the operation that runs again: who waits behind it is called when this goes.
+    pub(super) woken_by: Option<Registered>,
     /// What its operation had done when it was set aside.
     pub(super) progress: Progress,
     /// The namespace used last.
@@ -72,6 +74,7 @@ impl Connection {
             queued_us: None,
             locked_us: 0,
             set_aside: None,
+            woken_by: None,
             progress: Progress::default(),
             last_used: LastUsed::default(),
             idle_since_us: None,
@@ -105,7 +108,7 @@ impl Drop for Connection {
 
 /// What an operation was set aside for; it counts as queued until dropped.
 pub(super) struct SetAside {
-    _registered: Option<Registered>,
+    pub(super) registered: Option<Registered>,
     queued: Arc<AtomicI64>,
     /// Since when, monotonic microseconds.
     pub(super) since_us: u64,
@@ -119,7 +122,7 @@ impl SetAside {
     ) -> SetAside {
         queued.fetch_add(1, Relaxed);
         SetAside {
-            _registered: registered,
+            registered,
             queued: Arc::clone(queued),
             since_us,
         }

@@ -162,9 +162,10 @@ impl Dispatcher {
         if !request.waited {
             conn.progress = Progress::default();
             conn.locked_us = 0;
-        } else if let Some(set_aside) = set_aside {
+        } else if let Some(mut set_aside) = set_aside {
             let now_us = self.service.clock.monotonic_us();
             conn.locked_us += now_us.saturating_sub(set_aside.since_us);
+            conn.woken_by = set_aside.registered.take();
         }
         let counters = &self.service.counters;
         if request.waited {
@@ -185,6 +186,7 @@ impl Dispatcher {
         examined::begin();
         let start = reply.len();
         let result = self.run(conn, request, (row.command, row.kind), run, reply);
+        conn.woken_by = None;
         counters.end(result.is_err());
         conn.locked_us += store::take_waited_us();
         if let Ok(Outcome::Wait { on, .. }) = &result {
@@ -430,6 +432,11 @@ impl Dispatcher {
         let aborts = !ends && (failed || outcome.is_err());
         if aborts {
             writes.abort_open(&self.service.state.transactions);
+        }
+        if let Ok(Outcome::Wait { on, .. }) = &outcome
+            && matches!(on, WaitFor::Release)
+        {
+            writes.set_aside();
         }
         if let Some(lsid) = lsid.filter(|_| aborts || ends) {
             self.service.cursors.kill_transaction(&lsid.id, number);

@@ -5,6 +5,7 @@ use super::command::Run;
 use super::connection::SetAside;
 use super::ctx::Ctx;
 use super::interrupt::Running;
+use super::progress::Progress;
 use super::request::{Outcome, WaitFor};
 use super::spec::flag;
 use super::transaction::Numbered;
@@ -14,6 +15,8 @@ use store::CommitPos;
 
 /// An operation that was set aside looks this often whether it was woken without a wake-up.
 const SET_ASIDE_US: u64 = 5_000_000;
+/// The first statement of a transaction waits so long for others before it is a conflict.
+const FIRST_STATEMENT_US: u64 = 50_000;
 
 /// A command that ended in an error.
 pub(super) struct Refused {
@@ -36,11 +39,24 @@ impl From<MongoError> for Refused {
     }
 }
 
+/// Whether the command may be set aside. Of the statements of a transaction only the first: nobody
+/// has seen its state yet, so it may run again in a transaction that begins later.
+fn runs_again(cx: &Ctx<'_, '_>, numbered: Numbered) -> bool {
+    let in_time = |until_us| cx.service.clock.monotonic_us() < until_us;
+    let fixed = cx.generic.read_concern.as_ref().and_then(|c| c.at);
+    cx.command.is(flag::SET_ASIDE)
+        && (numbered != Numbered::Transaction
+            || cx.generic.start_transaction
+                && fixed.is_none()
+                && cx.progress.waits_until_us.is_none_or(in_time))
+}
+
 /// Runs the command; where it was set aside, it waits without a thread.
 pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Answer {
+    // Until this run ends: a transaction may hold then what it was woken for.
+    let _woken_by = cx.conn.woken_by.take();
     // Only writers wait for something below the command, and what takes long may end in a write.
-    // A statement of a transaction does not wait.
-    let runs_again = cx.command.is(flag::SET_ASIDE) && numbered != Numbered::Transaction;
+    let runs_again = runs_again(cx, numbered);
     let kept = cx.progress.kept.take();
     let running = (cx.command.is(flag::WRITE) || cx.command.is(flag::LONG))
         .then(|| Running::new(&cx.interrupt, runs_again, kept));
@@ -49,18 +65,27 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
     if !matches!(&outcome, Err(refused) if refused.error.is(ErrorKind::SetAside)) {
         return outcome;
     }
+    let now_us = cx.service.clock.monotonic_us();
+    let mut left_us = cx.interrupt.left_us().unwrap_or(SET_ASIDE_US);
+    if numbered == Numbered::Transaction {
+        // What it has done goes with its transaction.
+        let until_us = cx.progress.waits_until_us;
+        let until_us = until_us.unwrap_or(now_us.saturating_add(FIRST_STATEMENT_US));
+        left_us = left_us.min(until_us.saturating_sub(now_us));
+        cx.progress = Progress::default();
+        cx.progress.waits_until_us = Some(until_us);
+    } else {
+        cx.progress.kept = kept;
+        cx.progress.reported = cx.reported;
+        cx.progress.retried = cx
+            .retry
+            .as_ref()
+            .map_or_else(Vec::new, |r| r.not_run_again().to_vec());
+    }
     cx.progress.begun = true;
-    cx.progress.kept = kept;
-    cx.progress.reported = cx.reported;
-    cx.progress.retried = cx
-        .retry
-        .as_ref()
-        .map_or_else(Vec::new, |r| r.not_run_again().to_vec());
     cx.conn.progress = std::mem::take(&mut cx.progress);
     let queued = &cx.service.state.queued_writers;
-    let now_us = cx.service.clock.monotonic_us();
     cx.conn.set_aside = Some(SetAside::new(registered, queued, now_us));
-    let left_us = cx.interrupt.left_us().unwrap_or(SET_ASIDE_US);
     Ok(Outcome::Wait {
         until_us: now_us.saturating_add(left_us.min(SET_ASIDE_US)),
         on: WaitFor::Release,

@@ -27,6 +27,8 @@ pub(crate) struct Progress {
     pub(super) reported: Reported,
     /// Statements that were not run again.
     pub(super) retried: Vec<i32>,
+    /// Until when the first statement of a transaction may be set aside, monotonic microseconds.
+    pub(super) waits_until_us: Option<u64>,
     /// Of the store.
     pub(super) kept: Option<Kept>,
 }

@@ -38,6 +38,10 @@ pub(super) fn take<'s>(
     interrupt: &Interrupt,
     (command, kind, numbered): (&Spec, Kinds, Numbered),
 ) -> Result<Turn<'s>> {
+    if numbered != Numbered::Transaction {
+        // It holds nothing when it has ended: who waits behind it may look at once.
+        conn.woken_by = None;
+    }
     let gate = match kind {
         Kinds::Read => READS,
         Kinds::Write => WRITES,

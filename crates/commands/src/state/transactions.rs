@@ -33,7 +33,8 @@ enum State {
 }
 
 struct Open {
-    transaction: Arc<Transaction>,
+    /// None while its first statement waits for others, to begin it again.
+    transaction: Option<Arc<Transaction>>,
     expires_ms: i64,
     began: Instant,
     /// The read concern promised durable data.
@@ -152,6 +153,7 @@ impl SessionWrites {
     ) -> Result<Arc<Transaction>> {
         match store.begin_retryable(&mut self.record, number)? {
             Begun::Old(last) => return Err(too_old(number, last)),
+            Begun::Again if self.is_set_aside(number) => return self.begin_again(store),
             Begun::Again => bail!(
                 code::CONFLICTING_OPERATION_IN_PROGRESS,
                 "Only servers in a sharded cluster can start a new transaction at the active \
@@ -163,7 +165,7 @@ impl SessionWrites {
         let transaction = Arc::new(store.begin_transaction(how.view)?);
         counts.started.fetch_add(1, Relaxed);
         let open = Open {
-            transaction: Arc::clone(&transaction),
+            transaction: Some(Arc::clone(&transaction)),
             expires_ms: how.expires_ms,
             began: Instant::now(),
             durable_reads: how.durable_reads,
@@ -173,14 +175,47 @@ impl SessionWrites {
         Ok(transaction)
     }
 
+    /// Gives up what the open transaction has done: its first statement waits for others and then
+    /// starts it again.
+    pub fn set_aside(&mut self) {
+        if let State::Open(_, open) = &mut self.transaction {
+            open.transaction = None;
+        }
+    }
+
+    fn is_set_aside(&self, number: i64) -> bool {
+        matches!(&self.transaction, State::Open(n, open)
+            if *n == number && open.transaction.is_none())
+    }
+
+    fn begin_again(&mut self, store: &Store) -> Result<Arc<Transaction>> {
+        let transaction = Arc::new(store.begin_transaction(None)?);
+        if let State::Open(_, open) = &mut self.transaction {
+            open.transaction = Some(Arc::clone(&transaction));
+        }
+        Ok(transaction)
+    }
+
+    /// The transaction that is open and runs.
+    fn running(&self) -> Option<(i64, &Arc<Transaction>)> {
+        match &self.transaction {
+            State::Open(number, open) => Some((*number, open.transaction.as_ref()?)),
+            _ => None,
+        }
+    }
+
     /// The open transaction with this number, for its next statement.
     ///
     /// # Errors
     /// 251 NoSuchTransaction, 256 TransactionCommitted, 225 TransactionTooOld.
     pub fn resume(&mut self, store: &Store, number: i64) -> Result<Arc<Transaction>> {
         self.check(store, number)?;
+        if let Some((n, transaction)) = self.running()
+            && n == number
+        {
+            return Ok(Arc::clone(transaction));
+        }
         match &self.transaction {
-            State::Open(n, open) if *n == number => Ok(Arc::clone(&open.transaction)),
             State::Committed(n, _) if *n == number => Err(committed(number)),
             State::Aborted(n) if *n == number => Err(aborted(number)),
             _ if self.record.is_committed() => Err(committed(number)),
@@ -205,15 +240,12 @@ impl SessionWrites {
 
     /// True when the open transaction has changed something.
     pub fn has_written(&self) -> bool {
-        matches!(&self.transaction, State::Open(_, open) if open.transaction.has_written())
+        self.running().is_some_and(|(_, t)| t.has_written())
     }
 
     /// Collections that the open transaction has made.
     pub fn made(&self) -> Vec<Arc<Collection>> {
-        match &self.transaction {
-            State::Open(_, open) => open.transaction.made(),
-            _ => Vec::new(),
-        }
+        self.running().map_or_else(Vec::new, |(_, t)| t.made())
     }
 
     /// Charges the memory of the open transaction after a statement.
@@ -222,7 +254,10 @@ impl SessionWrites {
     /// 146 when the budget has not so much.
     pub fn charge(&self) -> Result<()> {
         match &self.transaction {
-            State::Open(_, open) => open.memory.try_set(open.transaction.bytes()),
+            State::Open(_, open) => {
+                let bytes = open.transaction.as_ref().map_or(0, |t| t.bytes());
+                open.memory.try_set(bytes)
+            }
             _ => Ok(()),
         }
     }
@@ -250,11 +285,16 @@ impl SessionWrites {
             _ if self.record.is_committed() => return Ok(self.record.pos()),
             _ => return Err(no_such(number, self.record.number())),
         }
-        let State::Open(_, open) = std::mem::take(&mut self.transaction) else {
+        let State::Open(_, mut open) = std::mem::take(&mut self.transaction) else {
             return Err(no_such(number, self.record.number()));
         };
+        let Some(transaction) = open.transaction.take() else {
+            // Its first statement waits and goes on waiting.
+            self.transaction = State::Open(number, open);
+            return Err(no_such(number, Some(number)));
+        };
         // Also without writes: a retry after a crash has to find it.
-        match store.commit(&open.transaction, &mut self.record) {
+        match store.commit(&transaction, &mut self.record) {
             Ok(pos) => {
                 counts.ended(&open, &counts.committed);
                 self.transaction = State::Committed(number, pos);
@@ -278,7 +318,9 @@ impl SessionWrites {
     /// # Errors
     /// Those of [`SessionWrites::resume`].
     pub fn abort(&mut self, store: &Store, number: i64, counts: &TransactionCounts) -> Result<()> {
-        self.resume(store, number)?;
+        if !self.is_set_aside(number) {
+            self.resume(store, number)?;
+        }
         self.abort_open(counts);
         Ok(())
     }

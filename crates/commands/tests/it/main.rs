@@ -16,6 +16,7 @@ mod durability;
 mod expected;
 mod explain;
 mod find_options;
+mod first_statement;
 mod geo;
 mod golden;
 mod greeting;

@@ -161,13 +161,15 @@ fn filter(g: &mut Dice) -> Json {
 
 fn spec(g: &mut Dice) -> Json {
     let sign = if g.roll(2) == 0 { 1 } else { -1 };
-    let (key, projection) = match g.roll(8) {
+    let (key, projection) = match g.roll(10) {
         0 => (json!({ "a.$**": sign }), None),
         1 => (json!({ "a.x.$**": sign }), None),
         2 => (json!({ "$**": sign }), Some(json!({ "a.x": 1, "b": 1 }))),
         3 => (json!({ "$**": sign }), Some(json!({ "a.x": 0, "_id": 1 }))),
         4 => (json!({ "t": 1, "$**": sign }), Some(json!({ "t": 0 }))),
         5 => (json!({ "$**": 1, "t": sign }), Some(json!({ "t": 0 }))),
+        6 => (json!({ "t": 1, "a.$**": sign }), None),
+        7 => (json!({ "a.x.$**": 1, "t": sign, "b": 1 }), None),
         _ => (json!({ "$**": sign }), None),
     };
     let mut spec = json!({ "key": key, "name": "wild" });
@@ -427,4 +429,27 @@ fn the_index_is_kept_hidden_dropped_and_counted() {
     assert!(matches!(ops, Ok(Some(n)) if n >= 2), "{ops:?}");
     s.ok(json!({ "dropIndexes": "c", "index": "wild" }));
     assert_eq!(s.winning(find.clone())["stage"], json!("COLLSCAN"));
+}
+
+#[test]
+fn a_path_with_other_fields_needs_no_projection_and_must_not_overlap_them() {
+    let mut s = Server::new();
+    s.index(json!({ "key": { "t": 1, "a.$**": 1 }, "name": "wild" }));
+    s.ok(json!({ "insert": "c", "documents": [
+        { "_id": 1, "t": 1, "a": { "x": 1 } }, { "_id": 2, "t": 1, "a": { "x": 2, "y": 1 } },
+        { "_id": 3, "t": 2, "a": { "x": 1 } }, { "_id": 4, "t": 1 }] }));
+    let find = json!({ "find": "c", "filter": { "t": 1, "a.x": 1 }, "hint": "wild" });
+    let found = s.find(&find).expect("found");
+    assert_eq!(found, [json!({ "_id": 1, "t": 1, "a": { "x": 1 } })]);
+    for key in [
+        json!({ "a": 1, "a.$**": 1 }),
+        json!({ "a.x": 1, "a.$**": 1 }),
+        json!({ "a.x.$**": 1, "a": 1 }),
+        json!({ "t": 1, "$**": 1 }),
+    ] {
+        let create = json!({ "createIndexes": "c", "indexes": [{ "key": key, "name": "no" }] });
+        assert_eq!(s.send(&create)["code"], json!(67), "{create}");
+    }
+    // A name that only begins alike is another field.
+    s.index(json!({ "key": { "ab": 1, "a.$**": 1 }, "name": "alike" }));
 }

@@ -24,7 +24,7 @@ pub(crate) struct Events {
     background_error: Mutex<Option<String>>,
     write_failed: AtomicBool,
     // Bytes that each running compaction reads, by its job.
-    compacting: Mutex<BTreeMap<i32, u64>>,
+    pub(crate) compacting: Mutex<BTreeMap<i32, u64>>,
     journal_broken: AtomicBool,
     sealed: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }

@@ -115,6 +115,18 @@ impl HeldBack {
 /// Batches may write this much at least between two looks at the device.
 const LOOK_BYTES_MIN: u64 = 256 << 10;
 
+/// How many bytes of the device a byte of a batch takes at most until the next look: one in the
+/// journal, one in a table file, and as much again for a batch that was admitted at the same time
+/// by another thread, for filters, indexes and the engine's own files.
+const BYTES_FOR_A_BYTE: u64 = 4;
+
+/// Bytes of batches that may be admitted before the device is looked at again, with `room` bytes
+/// neither used nor promised nor reserved; none when they could take the reserve.
+fn look_after(room: u64) -> Option<u64> {
+    let bytes = room / BYTES_FOR_A_BYTE;
+    (bytes >= LOOK_BYTES_MIN).then_some(bytes.min(1 << 30))
+}
+
 /// Refuses growing writes before the device is full, and releases the reserve when it is needed.
 pub(crate) struct Guard {
     path: PathBuf,
@@ -196,35 +208,48 @@ impl Guard {
 
     /// Asks the device how much is free and decides anew.
     pub(crate) fn measure(&self) {
+        self.measure_by(&|| Space::of(&self.path));
+    }
+
+    /// Bytes that memtables and running compactions will take on the device.
+    fn background_bytes(&self) -> (u64, u64) {
+        let memtables = self.memtables.get_usage() as u64;
+        (memtables, self.events.compacting_bytes())
+    }
+
+    fn measure_by(&self, device: &dyn Fn() -> std::io::Result<Space>) {
         // One at a time, so that a later verdict is never overwritten by an earlier one.
         let mut held_back = self.held_back.lock();
-        let Ok(mut space) = Space::of(&self.path) else {
+        // Before the device is asked and after it: a flush that ends in between is in neither what
+        // is free nor what is in memory then.
+        let before = self.background_bytes();
+        let Ok(mut space) = device() else {
             return;
         };
         let reserve = space.reserve_bytes(self.bytes_min, self.percent_min);
         if held_back.keep(space.free_bytes, reserve)
-            && let Ok(after) = Space::of(&self.path)
+            && let Ok(after) = device()
         {
             space = after;
         }
+        let after = self.background_bytes();
         // What is in memory has its place in the journal already and needs another one in table
         // files; the next sealed memtable takes a journal file; a compaction writes as much as it
         // reads before what it read goes.
         let journal = Some(self.journal_extent_bytes)
             .filter(|bytes| space.allows_extent(*bytes))
             .unwrap_or(0);
-        let promised = (self.memtables.get_usage() as u64)
+        let promised = (before.0.max(after.0))
             .saturating_add(journal)
-            .saturating_add(self.events.compacting_bytes());
+            .saturating_add(before.1.max(after.1));
         let room = space
             .free_bytes
             .saturating_sub(promised)
             .saturating_sub(reserve);
-        let full = room == 0;
-        // A quarter of it: background work may take as much again, and one writer more may be
-        // on its way.
+        let look_after = look_after(room);
+        let full = look_after.is_none();
         self.look_after_bytes
-            .store((room / 4).clamp(LOOK_BYTES_MIN, 1 << 30), Ordering::Relaxed);
+            .store(look_after.unwrap_or(LOOK_BYTES_MIN), Ordering::Relaxed);
         self.unseen_bytes.store(0, Ordering::Relaxed);
         self.free_bytes.store(space.free_bytes, Ordering::Relaxed);
         self.reserve_bytes.store(reserve, Ordering::Relaxed);
@@ -332,6 +357,36 @@ mod tests {
             "looked again after {bytes} bytes"
         );
         assert!(!guard.is_full());
+    }
+
+    #[test]
+    fn what_ends_while_the_device_is_asked_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let guard = guard(root.path());
+        let space = |free_bytes| Space {
+            free_bytes,
+            total_bytes: 100 << 30,
+        };
+        let reserve = space(0).reserve_bytes(guard.bytes_min, guard.percent_min);
+        let ends = || {
+            guard.events.compacting.lock().clear();
+            Ok(space(reserve + (256 << 20)))
+        };
+        guard.measure_by(&ends);
+        assert!(!guard.is_full());
+        guard.events.compacting.lock().insert(1, 300 << 20);
+        guard.measure_by(&ends);
+        assert!(guard.is_full());
+    }
+
+    #[test]
+    fn the_next_look_comes_before_the_reserve_is_taken() {
+        for room in (0..4 << 20).step_by(10_000) {
+            match look_after(room) {
+                Some(bytes) => assert!(bytes * BYTES_FOR_A_BYTE <= room),
+                None => assert!(room < 1 << 20, "refused with {room} bytes left"),
+            }
+        }
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl Server {
     /// `driver.rs`: requests as they come, then what was released, then one turn, then sleep.
     fn drive(&self, commits: &Commits<Journal>, requests: u32) {
         self.inbox.serve();
-        let (mut left, mut owes) = (requests, false);
+        let (mut left, mut flush_again) = (requests, false);
         loop {
             while let Some(Token(pos)) = self.inbox.pop() {
                 self.look(pos);
@@ -182,15 +182,15 @@ impl Server {
             }
             let position = match self.waiters.furthest() {
                 Some(position) => Some(position),
-                None => owes.then_some(0),
+                None => flush_again.then_some(0),
             };
             if let Some(position) = position
                 && let Offer::Flushed { more } = commits.offer(position)
             {
-                owes = more;
+                flush_again = more;
                 continue;
             }
-            owes = false;
+            flush_again = false;
             if left == 0 && !self.inbox.wait() {
                 return;
             }

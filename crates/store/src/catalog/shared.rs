@@ -14,7 +14,7 @@ use crate::hooks::Hooks;
 use crate::locks::{Claimed, Held, KeyIds, LockTable, Owner};
 use crate::log::{Log, Waker};
 use crate::released::{LOOK, Registered, add_waited};
-use model::{ErrorKind, MongoError, Namespace, Result, code};
+use model::{MongoError, Namespace, Result};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -104,8 +104,7 @@ impl Shared {
             return Ok(());
         };
         self.hooks.set_aside(registered);
-        let waits = MongoError::new(code::INTERRUPTED, "the operation waits to be run again");
-        Err(waits.kind(ErrorKind::SetAside))
+        Err(error::set_aside())
     }
 
     /// Over an engine whose layout version was checked.

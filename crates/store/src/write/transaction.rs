@@ -1,14 +1,15 @@
 //! Multi-document transactions: uncommitted writes in an overlay over a fixed view, claims on every
 //! key that is written, one commit. Promises: snapshot isolation; the first writer of a key wins,
-//! the other transaction gets 112 WriteConflict at once, a writer outside waits; what was not
-//! committed leaves nothing on disk. Must not know: sessions, commands.
+//! the other transaction gets 112 WriteConflict at once, a writer outside waits, and so does the
+//! statement of a transaction that may be run again in a new one, because it is the first; what was
+//! not committed leaves nothing on disk. Must not know: sessions, commands.
 
 use crate::catalog::{Collection, Shared, State};
 use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
 use crate::format::log::LINK;
 use crate::format::meta;
-use crate::locks::{KeyId, KeyIds, Owner};
+use crate::locks::{Claimed, KeyId, KeyIds, Owner};
 use crate::log::{EntryList, LogRows, SessionFields};
 use crate::view::scan::NATURAL_ORDER_DOCS;
 use crate::view::{Overlay, ReadView};
@@ -184,14 +185,30 @@ impl Transaction {
     /// Claims keys until the end of the transaction.
     ///
     /// # Errors
-    /// 112 when another transaction has one of them.
+    /// 112 when another transaction has one of them; [`model::ErrorKind::SetAside`] then for a
+    /// statement that may be run again.
     pub(crate) fn claim(&self, keys: &mut KeyIds) -> Result<()> {
-        self.shared
-            .locks
-            .claim(keys, self.owner)
-            .map_err(|_| write_conflict())?;
+        let shared = &self.shared;
+        while let Err(Claimed(key)) = shared.locks.claim(keys, self.owner) {
+            if shared.hooks.waker().is_none() {
+                return Err(write_conflict());
+            }
+            shared.wait_on_thread(&|waker| shared.locks.when_released(key, waker))?;
+        }
         self.writes.lock().claims.extend_from_slice(keys);
         Ok(())
+    }
+
+    /// What a key that has changed since the transaction began means: the statement is run again at
+    /// once in a transaction that sees it, or this is a conflict.
+    fn changed_since(&self) -> MongoError {
+        match self.shared.hooks.waker() {
+            Some(wake) => {
+                wake();
+                error::set_aside()
+            }
+            None => write_conflict(),
+        }
     }
 
     /// Reads a key that is claimed and will be written.
@@ -200,7 +217,8 @@ impl Transaction {
     /// False when there is no value; otherwise it was appended to `out`.
     ///
     /// # Errors
-    /// 112 when the key was changed after the transaction began; engine failures.
+    /// 112 when the key was changed after the transaction began, or
+    /// [`model::ErrorKind::SetAside`] for a statement that may be run again; engine failures.
     pub(crate) fn read_claimed(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let own = self.overlay.get(table, key, |value| {
             out.extend_from_slice(value.unwrap_or_default());
@@ -220,7 +238,7 @@ impl Transaction {
             .get_with(table, key, &mut |value| same = value == seen)
             .map_err(error::storage)?;
         if exists != found || !same {
-            return Err(write_conflict());
+            return Err(self.changed_since());
         }
         Ok(found)
     }

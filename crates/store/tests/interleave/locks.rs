@@ -1,6 +1,7 @@
 //! `LockTable` under every order of its steps that the scheduler tries.
 
 use crate::{interleave, others_run};
+use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -196,4 +197,56 @@ fn a_limited_wait_gives_up_or_has_all_the_locks() {
         }));
         all(tasks);
     });
+}
+
+/// Tasks that wait for a claim without a thread: each runs when it is called, and claims the key or
+/// does not want it any more.
+#[test]
+fn who_waits_without_a_thread_is_called_however_the_others_end() {
+    interleave(400, || {
+        let g = Guarded::new();
+        g.table.claim(&mut keys(&[0]), Owner(1)).unwrap();
+        let mut tasks: Vec<_> = (2..5u64)
+            .map(|n| {
+                let g = g.clone();
+                thread::spawn(move || waits_for_the_key(&g, Owner(n)))
+            })
+            .collect();
+        tasks.push(thread::spawn(move || {
+            others_run();
+            g.table.release(&keys(&[0]), Owner(1));
+        }));
+        all(tasks);
+    });
+}
+
+fn waits_for_the_key(g: &Guarded, owner: Owner) {
+    let key = keys(&[0])[0];
+    loop {
+        let called = Arc::new((Mutex::new(false), Condvar::new()));
+        let bell = called.clone();
+        let waker = Arc::new(move || {
+            *bell.0.lock().unwrap() = true;
+            bell.1.notify_all();
+        });
+        let Some(registered) = g.table.when_released(key, waker) else {
+            return;
+        };
+        let mut rung = called.0.lock().unwrap();
+        while !*rung {
+            rung = called.1.wait(rung).unwrap();
+        }
+        drop(rung);
+        // The second owner goes without taking it.
+        if owner == Owner(2) {
+            return;
+        }
+        let has = g.table.claim(&mut keys(&[0]), owner).is_ok();
+        drop(registered);
+        if has {
+            g.write(&[0]);
+            g.table.release(&keys(&[0]), owner);
+            return;
+        }
+    }
 }

@@ -192,7 +192,7 @@ fn large_changes_are_admitted_with_the_next_write() {
     insert(&c, 3);
     assert!(
         engine.observer().0.load(Ordering::Relaxed) - before < 1024,
-        "owed once"
+        "the debt of admission is paid once"
     );
 }
 

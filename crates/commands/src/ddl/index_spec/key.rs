@@ -91,7 +91,28 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
             "a wildcard index cannot have fields of other kinds: hashed, text, 2d or 2dsphere",
         ));
     }
+    check_overlap(key)?;
     Ok(kind)
+}
+
+/// Refuses a field that the wildcard of the same index covers, or that contains what it covers.
+fn check_overlap(key: Doc<'_>) -> Result<()> {
+    let Some(path) = key.iter().find_map(|(f, _)| f.strip_suffix(".$**")) else {
+        return Ok(());
+    };
+    let within = |inner: &str, outer: &str| {
+        let rest = inner.strip_prefix(outer);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let others = key.iter().filter(|(f, _)| !f.ends_with(".$**"));
+    for (field, _) in others {
+        if within(field, path) || within(path, field) {
+            return Err(cannot(format!(
+                "the field '{field}' and the wildcard '{path}.$**' of one index overlap"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn combine(kind: Special, found: Special) -> Result<Special> {

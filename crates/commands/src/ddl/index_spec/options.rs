@@ -169,7 +169,10 @@ pub(super) fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<
             ));
         }
         Special::Wildcard
-            if spec.field("key").as_doc().is_some_and(|k| k.count() > 1)
+            if spec
+                .field("key")
+                .as_doc()
+                .is_some_and(|k| k.count() > 1 && k.contains("$**"))
                 && !spec.contains("wildcardProjection") =>
         {
             return Err(cannot(
