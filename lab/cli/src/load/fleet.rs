@@ -112,7 +112,7 @@ impl Fleet {
         out.measure_clocks()?;
         for number in 0..out.generators.len() {
             let job = job(u32::try_from(number).unwrap_or(u32::MAX));
-            out.tell(number, &ToAgent::Job(Box::new(job)))?;
+            out.send(number, &ToAgent::Job(Box::new(job)))?;
         }
         let ready = out.gather(|said| match said {
             FromAgent::Ready { cpus } => Some(*cpus),
@@ -125,7 +125,7 @@ impl Fleet {
     }
 
     /// Says something to one generator.
-    pub(crate) fn tell(&self, number: usize, what: &ToAgent) -> std::result::Result<(), LabError> {
+    pub(crate) fn send(&self, number: usize, what: &ToAgent) -> std::result::Result<(), LabError> {
         let Some(generator) = self.generators.get(number) else {
             return Ok(());
         };
@@ -181,7 +181,7 @@ impl Fleet {
             let mut answers = Vec::new();
             for _ in 0..QUESTIONS {
                 let (asked, asked_us) = (Instant::now(), wall_us());
-                self.tell(number, &ToAgent::Ask)?;
+                self.send(number, &ToAgent::Ask)?;
                 let (own_ns, agent_wall_us, came) = self.time_of(number)?;
                 let took = came.saturating_duration_since(asked);
                 let half = i64::try_from(took.as_micros() / 2).unwrap_or(i64::MAX);
@@ -240,7 +240,7 @@ impl Fleet {
         order: impl Fn() -> StepOrder,
     ) -> std::result::Result<(), LabError> {
         for number in 0..self.generators.len() {
-            self.tell(number, &ToAgent::Step(Box::new(order())))?;
+            self.send(number, &ToAgent::Step(Box::new(order())))?;
         }
         self.gather(|said| matches!(said, FromAgent::Prepared).then_some(()))?;
         // Clocks drift apart while data are loaded.
@@ -258,7 +258,7 @@ impl Fleet {
         for (number, generator) in self.generators.iter().enumerate() {
             let at = generator.clock.at(moment).as_micros();
             let at_us = u64::try_from(at).unwrap_or(u64::MAX);
-            self.tell(number, &ToAgent::Start { at_us })?;
+            self.send(number, &ToAgent::Start { at_us })?;
         }
         Ok(moment)
     }

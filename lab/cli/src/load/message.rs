@@ -188,7 +188,7 @@ pub(crate) struct RoleEnd {
     /// Failed calls by kind.
     pub(crate) errors: BTreeMap<String, u64>,
     /// What each client did.
-    pub(crate) clients: Vec<ClientTold>,
+    pub(crate) clients: Vec<ClientReport>,
     /// Open loop: latency from sending.
     pub(crate) service: Option<Buckets>,
     /// Open loop: how late the generator sent.
@@ -207,7 +207,7 @@ pub(crate) struct RoleEnd {
 
 /// What one client did.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ClientTold {
+pub(crate) struct ClientReport {
     /// Operations after the warm-up.
     pub(crate) ops: u64,
     /// Time after the warm-up until it finished.

@@ -13,10 +13,10 @@ mod server;
 
 pub(crate) use fleet::{Event, Fleet, SILENT_MAX};
 pub(crate) use message::{
-    Buckets, ClientTold, Ended, FromAgent, Job, RoleEnd, RoleTick, StepOrder, TICK,
+    Buckets, ClientReport, Ended, FromAgent, Job, RoleEnd, RoleTick, StepOrder, TICK,
     TICKS_PER_INTERVAL, Tick, ToAgent,
 };
-pub(crate) use server::{Link, LoadService};
+pub(crate) use server::{Link, LoadService, ToLab};
 
 /// What must be equal on both sides: the version, and that of these messages.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");

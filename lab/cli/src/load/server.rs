@@ -53,11 +53,11 @@ pub(crate) struct Link {
 
 /// Tells the lab, from any thread.
 #[derive(Clone)]
-pub(crate) struct Teller(Arc<Mutex<Sender>>);
+pub(crate) struct ToLab(Arc<Mutex<Sender>>);
 
-impl Teller {
+impl ToLab {
     /// Says something.
-    pub(crate) fn tell(&self, what: &FromAgent) -> std::result::Result<(), String> {
+    pub(crate) fn send(&self, what: &FromAgent) -> std::result::Result<(), String> {
         let sent = lock(&self.0).send(what);
         sent.map_err(|error| format!("the lab cannot be told: {error}"))
     }
@@ -65,8 +65,8 @@ impl Teller {
 
 impl Link {
     /// Who tells the lab.
-    pub(crate) fn teller(&self) -> Teller {
-        Teller(self.sender.clone())
+    pub(crate) fn to_lab(&self) -> ToLab {
+        ToLab(self.sender.clone())
     }
 
     /// The next order.
@@ -166,15 +166,15 @@ fn converse(sender: Sender, receiver: Receiver) -> Result<()> {
     let sender = Arc::new(Mutex::new(sender));
     let (orders, inbox) = inbox(ORDERS_MAX);
     let reader = std::thread::spawn({
-        let teller = Teller(sender.clone());
-        move || read(receiver, &teller, &orders, clock)
+        let to_lab = ToLab(sender.clone());
+        move || read(receiver, &to_lab, &orders, clock)
     });
     let (alive, ended) = channel::<()>();
     let heart = std::thread::spawn({
-        let teller = Teller(sender.clone());
+        let to_lab = ToLab(sender.clone());
         move || {
             let silent = |wait| matches!(wait, Err(RecvTimeoutError::Timeout));
-            while silent(ended.recv_timeout(ALIVE_EVERY)) && teller.tell(&FromAgent::Alive).is_ok()
+            while silent(ended.recv_timeout(ALIVE_EVERY)) && to_lab.send(&FromAgent::Alive).is_ok()
             {
             }
         }
@@ -191,7 +191,7 @@ fn converse(sender: Sender, receiver: Receiver) -> Result<()> {
     let done = runtime.block_on(take_job(&mut link));
     if let Err(error) = &done {
         let reason = error.to_string();
-        let _ = link.teller().tell(&FromAgent::Refused { reason });
+        let _ = link.to_lab().send(&FromAgent::Refused { reason });
     }
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     drop(alive);
@@ -213,7 +213,7 @@ async fn take_job(link: &mut Link) -> std::result::Result<(), LabError> {
 }
 
 /// Reads until the end of the connection; questions for the time are answered at once.
-fn read(mut receiver: Receiver, teller: &Teller, orders: &Outbox<Order>, clock: Instant) {
+fn read(mut receiver: Receiver, to_lab: &ToLab, orders: &Outbox<Order>, clock: Instant) {
     loop {
         let order = match receiver.receive(LAB_SILENT_MAX) {
             Ok(Some(ToAgent::Alive)) => continue,
@@ -222,7 +222,7 @@ fn read(mut receiver: Receiver, teller: &Teller, orders: &Outbox<Order>, clock: 
                     own_ns: u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX),
                     wall_us: wall_us(),
                 };
-                match teller.tell(&time) {
+                match to_lab.send(&time) {
                     Ok(()) => continue,
                     Err(reason) => Err(reason),
                 }

@@ -16,7 +16,7 @@ use lab_kit::workload::{Role, Step};
 
 use super::context::Run;
 use super::gather::{Gathering, LOOK, Merging};
-use super::merge::Told;
+use super::merge::GeneratorState;
 use super::role_plan::RolePlan;
 use super::state::StepEnd;
 use super::step::{End, announce, without_work};
@@ -147,11 +147,12 @@ impl<T: Target> Run<'_, T> {
 
     /// What the generators left in the tables becomes known here.
     fn take_tables(&self, merging: &Merging) {
-        let marks: Vec<Vec<TableCheckpoint>> = merging.told.iter().map(Told::marks).collect();
+        let marks: Vec<Vec<TableCheckpoint>> =
+            merging.states.iter().map(GeneratorState::marks).collect();
         self.dataset.merge_lanes(&marks);
         if let Some(program) = &self.dataset.program {
-            for told in &merging.told {
-                program.add_told(&told.program());
+            for state in &merging.states {
+                program.add_told(&state.program());
             }
         }
     }

@@ -17,7 +17,7 @@ use lab_kit::workload::Step;
 use metrics::Interval;
 
 use super::context::Share;
-use super::merge::{COLUMNS, Merge, Stage, Sum, Told, completed, lines};
+use super::merge::{COLUMNS, GeneratorState, Merge, Stage, Sum, completed, lines};
 use super::role_plan::RolePlan;
 use super::shared::operations;
 use crate::clients::{Control, GRACE};
@@ -33,32 +33,32 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// Beside the limits of calls: replies that are late, totals on their way.
 const END_SLACK: Duration = Duration::from_secs(10);
 
-/// The generators of a step and what they have told.
+/// The generators of a step and what they have reported.
 pub(super) struct Merging {
     pub(super) step: String,
     pub(super) fleet: Fleet,
     pub(super) merge: Merge,
-    pub(super) told: Vec<Told>,
+    pub(super) states: Vec<GeneratorState>,
     pub(super) limits: Limits,
     pub(super) file: Option<File>,
-    pub(super) is_over_told: bool,
-    /// When the others were told to stop.
+    pub(super) is_over_sent: bool,
+    /// When the others were asked to stop.
     pub(super) stopped: Option<Instant>,
 }
 
 impl Merging {
     pub(super) fn new(step: &Step, roles: usize, fleet: Fleet, limits: Limits) -> Self {
-        let told = fleet.generators.iter();
+        let all = fleet.generators.iter();
         Self {
             step: step.name.clone(),
             merge: Merge::new(roles, limits.warmup),
-            told: told
-                .map(|one| Told::new(one.address.clone(), roles))
+            states: all
+                .map(|one| GeneratorState::new(one.address.clone(), roles))
                 .collect(),
             fleet,
             limits,
             file: None,
-            is_over_told: false,
+            is_over_sent: false,
             stopped: None,
         }
     }
@@ -79,35 +79,35 @@ impl Merging {
 
     /// Takes what a generator said.
     fn take(&mut self, number: usize, event: Event, control: &Control) {
-        let Some(told) = self.told.get_mut(number).filter(|told| told.is_there()) else {
+        let Some(state) = self.states.get_mut(number).filter(|state| state.is_there()) else {
             return;
         };
         let lost = match event {
             Event::Lost(reason) | Event::Said(FromAgent::Refused { reason }) => Some(reason),
             Event::Said(FromAgent::Tick(tick)) => {
                 if let Some(reason) = &tick.stopping {
-                    control.stop(&format!("the load generator {}: {reason}", told.address));
+                    control.stop(&format!("the load generator {}: {reason}", state.address));
                 }
-                self.merge.take(number, told, *tick).err()
+                self.merge.take(number, state, *tick).err()
             }
             Event::Said(FromAgent::Begun { late_us }) => {
-                told.late_us = late_us;
+                state.late_us = late_us;
                 None
             }
             Event::Said(FromAgent::Done { at_us }) => {
-                (told.stage, told.done_us) = (Stage::Done, at_us);
+                (state.stage, state.done_us) = (Stage::Done, at_us);
                 None
             }
             Event::Said(FromAgent::Ended(ended)) => {
                 if let Some(reason) = &ended.reason {
-                    control.stop(&format!("the load generator {}: {reason}", told.address));
+                    control.stop(&format!("the load generator {}: {reason}", state.address));
                 }
-                told.end(*ended).err()
+                state.end(*ended).err()
             }
             Event::Said(_) => None,
         };
         if let Some(reason) = lost {
-            control.stop(&told.lose(&reason));
+            control.stop(&state.lose(&reason));
         }
     }
 
@@ -120,13 +120,13 @@ impl Merging {
             .into_iter()
             .flatten()
             .any(|end| Instant::now() > end);
-        for told in self.told.iter_mut().filter(|told| told.is_there()) {
-            let silent = told.heard.max(begun).elapsed();
+        for state in self.states.iter_mut().filter(|state| state.is_there()) {
+            let silent = state.heard.max(begun).elapsed();
             if silent > SILENT_MAX {
                 let reason = format!("no tick came for {} s", SILENT_MAX.as_secs());
-                control.stop(&told.lose(&reason));
+                control.stop(&state.lose(&reason));
             } else if is_late {
-                control.stop(&told.lose("it did not end"));
+                control.stop(&state.lose("it did not end"));
             }
         }
     }
@@ -140,49 +140,49 @@ impl Merging {
                 reason: reason.clone(),
             });
         }
-        let works = self.told.iter().any(|told| told.stage == Stage::Works);
-        if !works && !self.is_over_told {
-            self.is_over_told = true;
+        let works = self.states.iter().any(|state| state.stage == Stage::Works);
+        if !works && !self.is_over_sent {
+            self.is_over_sent = true;
             control.measured_work_is_over();
             self.tell_all(&|| ToAgent::Over);
         }
     }
 
     fn tell_all(&self, what: &dyn Fn() -> ToAgent) {
-        for (number, told) in self.told.iter().enumerate() {
-            if told.is_there() {
-                // Who cannot be told is lost, which its reader says.
-                let _ = self.fleet.tell(number, &what());
+        for (number, state) in self.states.iter().enumerate() {
+            if state.is_there() {
+                // Who cannot be reached is lost, which its reader says.
+                let _ = self.fleet.send(number, &what());
             }
         }
     }
 
     fn is_ended(&self) -> bool {
-        !self.told.iter().any(Told::is_there)
+        !self.states.iter().any(GeneratorState::is_there)
     }
 
-    /// The last tick that all have told who are there.
+    /// The last tick that all have sent who are there.
     fn reached(&self) -> u64 {
-        let there = self.told.iter().filter(|told| told.is_there());
-        let last = there.map(|told| told.last.number);
+        let there = self.states.iter().filter(|state| state.is_there());
+        let last = there.map(|state| state.last.number);
         last.min().unwrap_or(u64::MAX)
     }
 
     /// When the measured work of all had ended.
     fn end(&self) -> Duration {
-        let ends = self.told.iter().map(|told| match told.stage {
-            Stage::Lost(_) => told.last.at_us,
-            _ => told.done_us,
+        let ends = self.states.iter().map(|state| match state.stage {
+            Stage::Lost(_) => state.last.at_us,
+            _ => state.done_us,
         });
         Duration::from_micros(ends.max().unwrap_or(0))
     }
 
     pub(super) fn results(&self, clients: u32, seconds: f64) -> Vec<GeneratorResult> {
-        let of = u32::try_from(self.told.len()).unwrap_or(1);
-        let all = self.told.iter().zip(&self.fleet.generators).zip(0..);
-        all.map(|((told, generator), number)| {
+        let of = u32::try_from(self.states.len()).unwrap_or(1);
+        let all = self.states.iter().zip(&self.fleet.generators).zip(0..);
+        all.map(|((state, generator), number)| {
             let clients = Share { number, of }.count(clients);
-            let mut out = told.result(clients, seconds);
+            let mut out = state.result(clients, seconds);
             out.cpus = generator.cpus;
             out.clock_ahead_ms = generator.clock.ahead_us as f64 / 1e3;
             out.start_error_us = generator.clock.error.as_secs_f64() * 1e6;
@@ -196,8 +196,8 @@ impl Merging {
         let of_role = |(number, plan): (usize, &RolePlan<'_>)| {
             let mut out = Totals::default();
             let operations = operations(plan.role);
-            for told in &self.told {
-                told.add_to(&mut out, number, &operations);
+            for state in &self.states {
+                state.add_to(&mut out, number, &operations);
             }
             out
         };
@@ -205,7 +205,7 @@ impl Merging {
     }
 }
 
-/// Makes intervals of what is told, beside what is sampled here.
+/// Makes intervals of what is reported, beside what is sampled here.
 pub(super) struct Gathering {
     pub(super) merging: Merging,
     pub(super) sampled_roles: Vec<SampledRole>,
@@ -234,7 +234,7 @@ impl Gathering {
             self.merging.look_at_time(control, begun);
             self.merging.pass_on(control);
             let samples = u32::try_from(self.samples.len()).unwrap_or(u32::MAX);
-            if !self.merging.is_over_told && begun.elapsed() >= INTERVAL * (samples + 1) {
+            if !self.merging.is_over_sent && begun.elapsed() >= INTERVAL * (samples + 1) {
                 self.sample();
             }
             let warmup = self.merging.limits.warmup;
@@ -253,7 +253,7 @@ impl Gathering {
             }
             while reached >= (self.closed + 1) * TICKS_PER_INTERVAL
                 && self.samples.len() as u64 > self.closed
-                && !self.merging.is_over_told
+                && !self.merging.is_over_sent
             {
                 self.close(None, control);
             }
@@ -284,8 +284,8 @@ impl Gathering {
                     .gaps
                     .completed(done.count, done.first_s, done.last_s);
             }
-            let Merging { step, told, .. } = &self.merging;
-            lines(step, told, tick, &parts, &mut text);
+            let Merging { step, states, .. } = &self.merging;
+            lines(step, states, tick, &parts, &mut text);
         }
         let file = self.merging.file.as_mut();
         let written = file.map_or(Ok(()), |file| file.write_all(text.as_bytes()));

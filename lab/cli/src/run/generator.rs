@@ -26,8 +26,8 @@ use crate::clients::Control;
 use crate::counters::{RoleCounters, lock};
 use crate::errors::LabError;
 use crate::load::{
-    Buckets, ClientTold, Ended, FromAgent, Job, Link, RoleEnd, RoleTick, StepOrder, TICK,
-    TICKS_PER_INTERVAL, Teller, Tick, ToAgent,
+    Buckets, ClientReport, Ended, FromAgent, Job, Link, RoleEnd, RoleTick, StepOrder, TICK,
+    TICKS_PER_INTERVAL, Tick, ToAgent, ToLab,
 };
 use crate::sampler::Gaps;
 
@@ -117,7 +117,7 @@ impl RunPlan<'_> {
         };
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
-        tell(link, &FromAgent::Ready { cpus })?;
+        send(link, &FromAgent::Ready { cpus })?;
         loop {
             match link.next().await.map_err(LabError::Agent)? {
                 ToAgent::Step(order) => {
@@ -132,8 +132,8 @@ impl RunPlan<'_> {
     }
 }
 
-fn tell(link: &Link, what: &FromAgent) -> Result<(), LabError> {
-    link.teller().tell(what).map_err(LabError::Agent)
+fn send(link: &Link, what: &FromAgent) -> Result<(), LabError> {
+    link.to_lab().send(what).map_err(LabError::Agent)
 }
 
 impl<T: Target> Run<'_, T> {
@@ -201,13 +201,13 @@ impl<T: Target> Run<'_, T> {
             &mut background,
         )
         .await?;
-        tell(link, &FromAgent::Prepared)?;
+        send(link, &FromAgent::Prepared)?;
         let Some(at) = begin(link, &control).await else {
             return Ok(());
         };
         let late = control.begun().saturating_duration_since(at);
         let late_us = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
-        let begun = tell(link, &FromAgent::Begun { late_us });
+        let begun = send(link, &FromAgent::Begun { late_us });
         if let Err(error) = begun {
             control.stop(&error.to_string());
         }
@@ -215,7 +215,7 @@ impl<T: Target> Run<'_, T> {
         let ticker = Ticker {
             counters: counters.clone(),
             control: control.clone(),
-            teller: link.teller(),
+            to_lab: link.to_lab(),
             at,
             warmup: limits.warmup,
             number: 0,
@@ -226,7 +226,7 @@ impl<T: Target> Run<'_, T> {
         let waiting = wait_for_clients(&mut measured, &control, &counters, limits.call_timeout);
         heard.while_waiting(link, &control, waiting).await;
         let at_us = us(at.elapsed());
-        let _ = tell(link, &FromAgent::Done { at_us });
+        let _ = send(link, &FromAgent::Done { at_us });
         heard.until_over(link, &control).await;
         for counters in &counters {
             counters.account_unfinished(&limits);
@@ -245,7 +245,7 @@ impl<T: Target> Run<'_, T> {
             program: program.map(|state| state.told()).unwrap_or_default(),
             host_busy_percent,
         };
-        tell(link, &FromAgent::Ended(Box::new(ended)))
+        send(link, &FromAgent::Ended(Box::new(ended)))
     }
 }
 
@@ -325,7 +325,7 @@ impl Heard {
 struct Ticker {
     counters: Vec<Arc<RoleCounters>>,
     control: Arc<Control>,
-    teller: Teller,
+    to_lab: ToLab,
     at: Instant,
     warmup: Duration,
     /// The last tick that was told.
@@ -348,7 +348,7 @@ impl Ticker {
             let used = own.as_mut().ok().and_then(|own| own.sample().ok());
             let used = used.map(|sample| wire::of_sample(&sample));
             let tick = self.tick(since, is_last, used.unwrap_or_default());
-            if let Err(reason) = self.teller.tell(&FromAgent::Tick(Box::new(tick))) {
+            if let Err(reason) = self.to_lab.send(&FromAgent::Tick(Box::new(tick))) {
                 self.control.stop(&reason);
             }
             if is_last {
@@ -416,7 +416,7 @@ fn role_tick(counters: &RoleCounters, at: Instant, with_latency: bool) -> RoleTi
 
 fn role_end(plan: &RolePlan<'_>) -> RoleEnd {
     let totals = plan.counters.totals();
-    let clients = totals.client_summaries.iter().map(|client| ClientTold {
+    let clients = totals.client_summaries.iter().map(|client| ClientReport {
         ops: client.ops,
         active_us: us(client.active),
         behind_us: us(client.behind),

@@ -16,7 +16,9 @@ use metrics::{LatencyHistogram, ProcessSample, ProcessUse};
 
 use crate::agent::wire;
 use crate::counters::Totals;
-use crate::load::{Buckets, ClientTold, Ended, RoleEnd, RoleTick, TICK, TICKS_PER_INTERVAL, Tick};
+use crate::load::{
+    Buckets, ClientReport, Ended, RoleEnd, RoleTick, TICK, TICKS_PER_INTERVAL, Tick,
+};
 use crate::sampler::common;
 
 /// Kinds of errors of all generators that are told apart.
@@ -39,7 +41,7 @@ pub(super) enum Stage {
 
 /// One generator of a step.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct GeneratorState {
     pub(super) address: String,
     pub(super) stage: Stage,
     /// The last tick, and when it was heard.
@@ -57,7 +59,7 @@ pub(super) struct Told {
     ended: Option<Ended>,
 }
 
-impl Told {
+impl GeneratorState {
     pub(super) fn new(address: String, roles: usize) -> Self {
         Self {
             address,
@@ -83,10 +85,10 @@ impl Told {
 
     /// It is lost; the words of it.
     pub(super) fn lose(&mut self, why: &str) -> String {
-        let told: u64 = self.ops.iter().fold(0, |sum, ops| sum.saturating_add(*ops));
+        let operations: u64 = self.ops.iter().fold(0, |sum, ops| sum.saturating_add(*ops));
         let words = format!(
             "the load generator {} was lost: {why}; until {:.1} s after the start it had told of \
-                {told} operations and {} failed calls",
+                {operations} operations and {} failed calls",
             self.address,
             self.last.at_us as f64 / 1e6,
             self.errors
@@ -97,10 +99,10 @@ impl Told {
 
     /// Its totals, which must be the sum of its ticks.
     pub(super) fn end(&mut self, ended: Ended) -> Result<(), String> {
-        let told: Vec<u64> = ended.roles.iter().map(|role| role.acknowledged).collect();
-        if told != self.ops {
+        let acknowledged: Vec<u64> = ended.roles.iter().map(|role| role.acknowledged).collect();
+        if acknowledged != self.ops {
             return Err(format!(
-                "its ticks told of {:?} operations, its end of {told:?}",
+                "its ticks told of {:?} operations, its end of {acknowledged:?}",
                 self.ops
             ));
         }
@@ -224,11 +226,14 @@ fn add_end(totals: &mut Totals, end: &RoleEnd, operations: &[Operation]) {
         let kind = if is_known { kind.as_str() } else { "other" };
         sum(errors.entry(kind.to_owned()).or_insert(0), *count);
     }
-    let clients = end.clients.iter().map(|client: &ClientTold| ClientSummary {
-        ops: client.ops,
-        active: Duration::from_micros(client.active_us),
-        behind: Duration::from_micros(client.behind_us),
-    });
+    let clients = end
+        .clients
+        .iter()
+        .map(|client: &ClientReport| ClientSummary {
+            ops: client.ops,
+            active: Duration::from_micros(client.active_us),
+            behind: Duration::from_micros(client.behind_us),
+        });
     totals.client_summaries.extend(clients);
     for (one, more) in [
         (&mut totals.service, &end.service),
@@ -307,14 +312,14 @@ impl Merge {
     pub(super) fn take(
         &mut self,
         number: usize,
-        told: &mut Told,
+        state: &mut GeneratorState,
         tick: Tick,
     ) -> Result<(), String> {
-        if tick.number <= told.last.number || tick.roles.len() != self.roles {
+        if tick.number <= state.last.number || tick.roles.len() != self.roles {
             return Err("a tick that does not follow the one before".to_owned());
         }
-        told.heard = Instant::now();
-        told.last = Tick {
+        state.heard = Instant::now();
+        state.last = Tick {
             roles: tick
                 .roles
                 .iter()
@@ -328,26 +333,26 @@ impl Merge {
             ..tick
         };
         let is_measured = interval_of(tick.number) as f64 + 0.5 >= self.warmup.as_secs_f64();
-        for (sum, role) in told.ops.iter_mut().zip(&tick.roles) {
+        for (sum, role) in state.ops.iter_mut().zip(&tick.roles) {
             *sum = sum.saturating_add(role.ops);
-            told.errors = told.errors.saturating_add(role.errors);
+            state.errors = state.errors.saturating_add(role.errors);
         }
         if let Some(main) = tick.roles.first().filter(|_| is_measured) {
-            told.measured_ops = told.measured_ops.saturating_add(main.ops);
+            state.measured_ops = state.measured_ops.saturating_add(main.ops);
             if let Some(latency) = &main.latency {
-                told.latency.merge(&latency.histogram());
+                state.latency.merge(&latency.histogram());
             }
         }
         let used = wire::to_sample(&tick.used);
         let sum = self.sum_of(tick.number);
-        if let (Some(now), Some(before)) = (&used, &told.used_before) {
+        if let (Some(now), Some(before)) = (&used, &state.used_before) {
             let since = now.since(before);
             sum.used.merge(&since);
             if is_measured {
-                told.used.merge(&since);
+                state.used.merge(&since);
             }
         }
-        told.used_before = used.or(told.used_before.take());
+        state.used_before = used.or(state.used_before.take());
         self.waiting
             .entry(tick.number)
             .or_default()
@@ -449,7 +454,7 @@ pub(super) const COLUMNS: &str = "step,generator,role,start_s,seconds,ops,errors
 /// The lines of a tick.
 pub(super) fn lines(
     step: &str,
-    told: &[Told],
+    states: &[GeneratorState],
     tick: u64,
     parts: &[(usize, Tick)],
     out: &mut String,
@@ -457,7 +462,9 @@ pub(super) fn lines(
     use std::fmt::Write;
     let start = TICK.as_secs_f64() * (tick.saturating_sub(1)) as f64;
     for (number, part) in parts {
-        let address = told.get(*number).map_or("", |told| told.address.as_str());
+        let address = states
+            .get(*number)
+            .map_or("", |state| state.address.as_str());
         let seconds = part.at_us as f64 / 1e6 - start;
         for (role, counts) in part.roles.iter().enumerate() {
             let RoleTick {

@@ -25,14 +25,14 @@ fn tick(number: u64, ops: u64) -> Tick {
     }
 }
 
-fn told(address: &str) -> Told {
-    Told::new(address.to_owned(), 1)
+fn generator(address: &str) -> GeneratorState {
+    GeneratorState::new(address.to_owned(), 1)
 }
 
 #[test]
 fn a_tick_counts_when_all_have_told_of_it_and_an_interval_has_ten() {
     let mut merge = Merge::new(1, Duration::ZERO);
-    let mut all = [told("a:1"), told("b:1")];
+    let mut all = [generator("a:1"), generator("b:1")];
     for number in 1..=10 {
         merge.take(0, &mut all[0], tick(number, 2)).unwrap();
     }
@@ -71,7 +71,7 @@ fn a_tick_counts_when_all_have_told_of_it_and_an_interval_has_ten() {
 #[test]
 fn the_end_of_a_generator_must_be_the_sum_of_its_ticks() {
     let mut merge = Merge::new(1, Duration::ZERO);
-    let mut own = told("a:1");
+    let mut own = generator("a:1");
     merge.take(0, &mut own, tick(1, 3)).unwrap();
     merge.take(0, &mut own, tick(2, 4)).unwrap();
     let ended = |acknowledged| Ended {
@@ -91,7 +91,7 @@ fn the_end_of_a_generator_must_be_the_sum_of_its_ticks() {
 #[test]
 fn what_a_lost_generator_may_have_done_is_unknown_and_not_nothing() {
     let mut merge = Merge::new(1, Duration::ZERO);
-    let mut own = told("a:1");
+    let mut own = generator("a:1");
     merge.take(0, &mut own, tick(1, 3)).unwrap();
     merge.take(0, &mut own, tick(2, 4)).unwrap();
     let words = own.lose("it has ended the connection");
