@@ -301,7 +301,21 @@ pub(crate) struct Sampling {
     pub(crate) failed: Option<FolderError>,
 }
 
+/// What samples were taken of, back when a step has ended.
+pub(crate) type Sampled = (Vec<SampledRole>, RunFolder, Instruments);
+
 impl Sampling {
+    /// Its parts, when a step has ended.
+    ///
+    /// # Errors
+    /// A row could not be written.
+    pub(crate) fn into_parts(self) -> Result<Sampled, FolderError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => Ok((self.sampled_roles, self.folder, self.instruments)),
+        }
+    }
+
     /// Samples from the start of the clients, before which the instruments were restarted, until
     /// `done` says that the clients have finished.
     pub(crate) fn run(

@@ -11,7 +11,8 @@ use metrics::{ProcessSampler, listening_process};
 use super::wire::{self, GREETING, LOAD, PROCESS, REFUSED, SAMPLE, Wanted};
 use super::{AgentArguments, token};
 use crate::errors::LabError;
-use crate::load::LoadService;
+use crate::load::{LoadService, MakeLoad};
+use crate::run::make_load;
 
 /// At once; more are parted with.
 const CONNECTIONS_MAX: usize = 16;
@@ -26,7 +27,8 @@ pub(crate) fn run(arguments: &AgentArguments) -> std::result::Result<(), LabErro
     let failed = |error| LabError::Agent(format!("{}: {error}", arguments.listen));
     let listener = TcpListener::bind(&arguments.listen).map_err(failed)?;
     println!("agent at {}", listener.local_addr().map_err(failed)?);
-    let load = LoadService::new(arguments.load);
+    let make_load: MakeLoad = |job, link| Box::pin(make_load(job, link));
+    let load = LoadService::new(arguments.load.then_some(make_load));
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming().flatten() {
         if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {

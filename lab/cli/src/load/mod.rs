@@ -16,7 +16,7 @@ pub(crate) use message::{
     Buckets, ClientReport, Ended, FromAgent, Job, RoleEnd, RoleTick, StepOrder, TICK,
     TICKS_PER_INTERVAL, Tick, ToAgent,
 };
-pub(crate) use server::{Link, LoadService, ToLab};
+pub(crate) use server::{Link, LoadService, MakeLoad, ToLab};
 
 /// What must be equal on both sides: the version, and that of these messages.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");

@@ -1,10 +1,12 @@
 //! The agent's side: one run at a time, whose orders come on a sealed connection.
 //!
 //! Promises: load is made only where the agent was started for it, and never longer than the lab
-//! is heard. Neighbours: `agent` has proven who asks, `run` makes the load.
+//! is heard. Neighbours: `agent` has proven who asks and gives what makes
+//! the load.
 
 use std::io::{Result, Write};
 use std::net::TcpStream;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
@@ -14,7 +16,7 @@ use tokio::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel as inbox};
 
 use super::VERSION;
 use super::channel::{Receiver, Sender, Side, sealed};
-use super::message::{FromAgent, ToAgent};
+use super::message::{FromAgent, Job, ToAgent};
 use crate::agent::wire::REFUSED;
 use crate::counters::lock;
 use crate::errors::LabError;
@@ -34,10 +36,16 @@ const ORDERS_MAX: usize = 64;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 const THREADS_MAX: usize = 8_192;
 
+/// Makes the load of a run until the lab ends it.
+pub(crate) type MakeLoad = for<'a> fn(Job, &'a mut Link) -> Made<'a>;
+/// What [`MakeLoad`] comes to.
+pub(crate) type Made<'a> = Pin<Box<dyn Future<Output = std::result::Result<(), LabError>> + 'a>>;
+
 /// Whether an agent makes load, and whether it does so now.
 #[derive(Debug)]
 pub(crate) struct LoadService {
-    is_allowed: bool,
+    /// By what, if it does.
+    make_load: Option<MakeLoad>,
     is_busy: AtomicBool,
 }
 
@@ -86,12 +94,12 @@ impl Link {
 
 impl LoadService {
     /// An agent's.
-    pub(crate) fn new(is_allowed: bool) -> Arc<Self> {
+    pub(crate) fn new(make_load: Option<MakeLoad>) -> Arc<Self> {
         let out = Arc::new(Self {
-            is_allowed,
+            make_load,
             is_busy: AtomicBool::new(false),
         });
-        if is_allowed {
+        if make_load.is_some() {
             let service = out.clone();
             std::thread::spawn(move || service.end_when_asked());
         }
@@ -124,9 +132,11 @@ impl LoadService {
         asked: &str,
     ) -> Result<()> {
         let (lab_number, version) = asked.split_once(' ').unwrap_or_default();
-        let refused = if !self.is_allowed {
-            Some("it makes no load: start it with --load".to_owned())
-        } else if version != VERSION {
+        let Some(make_load) = self.make_load else {
+            let reason = "it makes no load: start it with --load";
+            return stream.write_all(format!("{REFUSED}{reason}\n").as_bytes());
+        };
+        let refused = if version != VERSION {
             let version: String = version.chars().take(40).collect();
             Some(format!(
                 "it is of version {VERSION}, the lab of version {version}: both must be the same"
@@ -142,7 +152,7 @@ impl LoadService {
         let done = stream
             .write_all(b"load\n")
             .and_then(|()| sealed(stream, token, (number, lab_number), Side::Agent))
-            .and_then(|(sender, receiver)| converse(sender, receiver));
+            .and_then(|(sender, receiver)| converse(sender, receiver, make_load));
         self.is_busy.store(false, Ordering::Release);
         done
     }
@@ -161,7 +171,7 @@ impl LoadService {
     }
 }
 
-fn converse(sender: Sender, receiver: Receiver) -> Result<()> {
+fn converse(sender: Sender, receiver: Receiver, make_load: MakeLoad) -> Result<()> {
     let clock = Instant::now();
     let sender = Arc::new(Mutex::new(sender));
     let (orders, inbox) = inbox(ORDERS_MAX);
@@ -188,7 +198,7 @@ fn converse(sender: Sender, receiver: Receiver) -> Result<()> {
         .enable_all()
         .max_blocking_threads(THREADS_MAX)
         .build()?;
-    let done = runtime.block_on(take_job(&mut link));
+    let done = runtime.block_on(take_job(&mut link, make_load));
     if let Err(error) = &done {
         let reason = error.to_string();
         let _ = link.to_lab().send(&FromAgent::Refused { reason });
@@ -203,9 +213,9 @@ fn converse(sender: Sender, receiver: Receiver) -> Result<()> {
     done.map_err(std::io::Error::other)
 }
 
-async fn take_job(link: &mut Link) -> std::result::Result<(), LabError> {
+async fn take_job(link: &mut Link, make_load: MakeLoad) -> std::result::Result<(), LabError> {
     match link.next().await {
-        Ok(ToAgent::Job(job)) => crate::run::make_load(*job, link).await,
+        Ok(ToAgent::Job(job)) => make_load(*job, link).await,
         Ok(ToAgent::End) => Ok(()),
         Ok(_) => Err(LabError::Agent("the run comes first".to_owned())),
         Err(reason) => Err(LabError::Agent(reason)),

@@ -6,7 +6,7 @@
 //! `gather` listens, `generator` is the other side.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::thread::JoinHandle;
 
 use lab_kit::folder::RunFolder;
 use lab_kit::pacing::Arrivals;
@@ -74,23 +74,12 @@ impl<T: Target> Run<'_, T> {
         })?;
         let device = instruments.device().map(str::to_owned);
         let sampled = plans.iter();
-        let mut merging = Merging::new(step, plans.len(), fleet, limits);
-        merging.open_file(folder.path())?;
-        let begun = merging.fleet.start()?;
-        let mut gathering = Gathering {
-            merging,
-            sampled_roles: sampled
-                .map(|plan| plan.sampled_role(step, device.as_deref()))
-                .collect(),
-            folder,
-            instruments,
-            progress: Progress::new(&step.name, step.work.operation.unit(), goal),
-            samples: Vec::new(),
-            sampled: begun,
-            closed: 0,
-            ended_at: Duration::ZERO,
-            failed: None,
-        };
+        let sampled = sampled.map(|plan| plan.sampled_role(step, device.as_deref()));
+        let sampled = (sampled.collect(), folder, instruments);
+        let progress = Progress::new(&step.name, step.work.operation.unit(), goal);
+        let merging = Merging::new(step, plans.len(), fleet, limits);
+        let mut gathering = Gathering::start(merging, sampled, progress)?;
+        let begun = gathering.sampled;
         let control = Control::new(0);
         tokio::time::sleep_until(begun.into()).await;
         gathering.instruments.restart();
@@ -101,30 +90,13 @@ impl<T: Target> Run<'_, T> {
             let control = control.clone();
             move || gathering.run(&control, begun)
         });
-        let interrupt = interrupted();
-        tokio::pin!(interrupt);
-        while !gatherer.is_finished() {
-            tokio::select! {
-                () = &mut interrupt, if !control.is_stopping() => control.stop("interrupted"),
-                () = tokio::time::sleep(LOOK) => {}
-            }
-        }
+        wait_for(&gatherer, &control).await;
         let interventions = interventions.end(limits.call_timeout).await;
         let gathering = gatherer
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let Gathering {
-            merging,
-            sampled_roles,
-            folder,
-            instruments,
-            ended_at,
-            failed,
-            ..
-        } = gathering;
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
+        let ended_at = gathering.ended_at;
+        let (merging, sampled) = gathering.into_parts()?;
         let seconds = ended_at.saturating_sub(limits.warmup).as_secs_f64();
         let generators = merging.results(main.clients, seconds);
         self.take_tables(&merging);
@@ -141,8 +113,7 @@ impl<T: Target> Run<'_, T> {
             lab_cpu_us_per_op,
             interventions,
         };
-        self.conclude_step(step, (sampled_roles, folder, instruments), more)
-            .await
+        self.conclude_step(step, sampled, more).await
     }
 
     /// What the generators left in the tables becomes known here.
@@ -154,6 +125,18 @@ impl<T: Target> Run<'_, T> {
             for state in &merging.states {
                 program.add_told(&state.program());
             }
+        }
+    }
+}
+
+/// Waits until all generators have ended; an interrupt stops them.
+async fn wait_for<T>(gatherer: &JoinHandle<T>, control: &Control) {
+    let interrupt = interrupted();
+    tokio::pin!(interrupt);
+    while !gatherer.is_finished() {
+        tokio::select! {
+            () = &mut interrupt, if !control.is_stopping() => control.stop("interrupted"),
+            () = tokio::time::sleep(LOOK) => {}
         }
     }
 }

@@ -22,9 +22,10 @@ use super::role_plan::RolePlan;
 use super::shared::operations;
 use crate::clients::{Control, GRACE};
 use crate::counters::{Limits, Totals};
+use crate::errors::LabError;
 use crate::load::{Event, Fleet, FromAgent, SILENT_MAX, TICKS_PER_INTERVAL, ToAgent};
 use crate::progress::Progress;
-use crate::sampler::{INTERVAL, Instruments, SampledRole};
+use crate::sampler::{INTERVAL, Instruments, Sampled, SampledRole};
 
 /// The file with every tick of every generator.
 const FILE: &str = "generators.csv";
@@ -63,7 +64,7 @@ impl Merging {
         }
     }
 
-    pub(super) fn open_file(&mut self, folder: &Path) -> Result<(), FolderError> {
+    fn open_file(&mut self, folder: &Path) -> Result<(), FolderError> {
         let path = folder.join(FILE);
         let is_new = !path.exists();
         let opened = File::options().create(true).append(true).open(&path);
@@ -207,23 +208,62 @@ impl Merging {
 
 /// Makes intervals of what is reported, beside what is sampled here.
 pub(super) struct Gathering {
-    pub(super) merging: Merging,
-    pub(super) sampled_roles: Vec<SampledRole>,
-    pub(super) folder: RunFolder,
+    merging: Merging,
+    sampled_roles: Vec<SampledRole>,
+    folder: RunFolder,
     pub(super) instruments: Instruments,
-    pub(super) progress: Progress,
+    progress: Progress,
     /// What the instruments showed in each interval.
-    pub(super) samples: Vec<Interval>,
+    samples: Vec<Interval>,
     /// When the last of them was taken.
     pub(super) sampled: Instant,
     /// Intervals that are closed.
-    pub(super) closed: u64,
+    closed: u64,
     /// The end of the last one.
     pub(super) ended_at: Duration,
-    pub(super) failed: Option<FolderError>,
+    failed: Option<FolderError>,
 }
 
 impl Gathering {
+    /// Lets the generators begin a moment from now.
+    ///
+    /// # Errors
+    /// The file of ticks cannot be opened, or a generator cannot be reached.
+    pub(super) fn start(
+        mut merging: Merging,
+        (sampled_roles, folder, instruments): Sampled,
+        progress: Progress,
+    ) -> Result<Self, LabError> {
+        merging.open_file(folder.path())?;
+        let sampled = merging.fleet.start()?;
+        Ok(Self {
+            merging,
+            sampled_roles,
+            folder,
+            instruments,
+            progress,
+            samples: Vec::new(),
+            sampled,
+            closed: 0,
+            ended_at: Duration::ZERO,
+            failed: None,
+        })
+    }
+
+    /// Its parts, when all generators have ended.
+    ///
+    /// # Errors
+    /// A row could not be written.
+    pub(super) fn into_parts(self) -> Result<(Merging, Sampled), FolderError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => {
+                let sampled = (self.sampled_roles, self.folder, self.instruments);
+                Ok((self.merging, sampled))
+            }
+        }
+    }
+
     /// Gathers until all generators have ended or are lost.
     pub(super) fn run(mut self, control: &Arc<Control>, begun: Instant) -> Self {
         let mut is_measuring = false;

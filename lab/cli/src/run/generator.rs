@@ -469,7 +469,7 @@ mod tests {
     fn an_address_that_names_files_is_refused() {
         for target in [
             "mongodb://h:1/?tls=true&tlsCAFile=/etc/passwd",
-            "mongodb://h:1/?tlscertificatekeyfile=/root/key",
+            "mongodb://h:1/?tlscertificatekeyfile=/etc/key",
             "mongodb://h:1/?tls%43AFile=/etc/passwd",
         ] {
             let refused = arguments_of(&job(target)).unwrap_err().to_string();

@@ -26,7 +26,7 @@ use crate::counters::{Limits, RoleCounters, Totals};
 use crate::errors::LabError;
 use crate::interrupt::interrupted;
 use crate::progress::{Goal, Progress};
-use crate::sampler::{Instruments, SampledRole, Sampling};
+use crate::sampler::{Instruments, Sampled, Sampling};
 
 /// A client that can give up a call does so itself; this much later the step is stopped for it.
 const WATCH_SLACK: Duration = Duration::from_millis(500);
@@ -98,9 +98,7 @@ impl<T: Target> Run<'_, T> {
         let sampling = sampler
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        if let Some(error) = sampling.failed {
-            return Err(error.into());
-        }
+        let sampled = sampling.into_parts()?;
         let watched = self.end_watchers(watchers, main, &control, limits).await;
         let more = End {
             watched,
@@ -112,13 +110,6 @@ impl<T: Target> Run<'_, T> {
             lab_cpu_us_per_op,
             interventions,
         };
-        let Sampling {
-            sampled_roles,
-            folder,
-            instruments,
-            ..
-        } = sampling;
-        let sampled = (sampled_roles, folder, instruments);
         self.conclude_step(step, sampled, more).await
     }
 
@@ -274,7 +265,7 @@ impl<T: Target> Run<'_, T> {
     pub(super) async fn conclude_step(
         &self,
         step: &Step,
-        (sampled_roles, folder, instruments): (Vec<SampledRole>, RunFolder, Instruments),
+        (sampled_roles, folder, instruments): Sampled,
         mut end: End<'_, '_>,
     ) -> Result<(StepEnd, RunFolder, Instruments), LabError> {
         let stopped_because = end.control.reason();
