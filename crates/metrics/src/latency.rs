@@ -77,6 +77,33 @@ impl LatencyHistogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
+    /// The values as lengths in nanoseconds and how often each was recorded, within the resolution
+    /// of a bucket: with [`Self::max_ns`] and [`Self::clamped`] all that is known.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        let recorded = self.histogram.iter_recorded();
+        recorded.map(|step| (step.value_iterated_to(), step.count_at_value()))
+    }
+
+    /// The exact longest latency in nanoseconds, 0 when empty.
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// Puts together what [`Self::buckets`], [`Self::max_ns`] and [`Self::clamped`] told: equal in
+    /// every count and percentile. Counts beyond 64 bits stay at the most.
+    pub fn of_buckets(
+        buckets: impl IntoIterator<Item = (u64, u64)>,
+        max_ns: u64,
+        clamped: u64,
+    ) -> Self {
+        let mut out = Self::new();
+        for (ns, count) in buckets {
+            out.histogram.saturating_record_n(ns, count);
+        }
+        (out.max_ns, out.clamped) = (max_ns, clamped);
+        out
+    }
+
     /// Forgets every value and keeps the memory.
     pub fn clear(&mut self) {
         self.histogram.reset();
@@ -261,6 +288,39 @@ mod tests {
             );
         }
         assert_eq!(left.max_us(), whole.max_us());
+    }
+
+    #[test]
+    fn buckets_of_several_put_together_are_what_one_would_have_recorded() {
+        let (mut parts, mut whole) = (vec![LatencyHistogram::new(); 3], LatencyHistogram::new());
+        for step in 0..9_000_u64 {
+            let latency = Duration::from_nanos(step * step * 53 + step);
+            whole.record(latency);
+            parts[(step % 3) as usize].record(latency);
+        }
+        let endless = Duration::from_secs(7_200);
+        whole.record(endless);
+        parts[1].record(endless);
+        let mut together = LatencyHistogram::new();
+        for part in &parts {
+            let sent: Vec<(u64, u64)> = part.buckets().collect();
+            together.merge(&LatencyHistogram::of_buckets(
+                sent,
+                part.max_ns(),
+                part.clamped(),
+            ));
+        }
+        assert_eq!((together.count(), together.clamped()), (9_001, 1));
+        assert_eq!(together.max_ns(), whole.max_ns());
+        let lists = [&together, &whole].map(|one| one.buckets().collect::<Vec<_>>());
+        assert_eq!(lists[0], lists[1]);
+        for thousandth in 0..=1_000 {
+            let percentile = f64::from(thousandth) / 10.0;
+            let found = [&together, &whole].map(|one| one.percentile_us(percentile));
+            assert_eq!(found[0], found[1], "p{percentile}");
+        }
+        let most = LatencyHistogram::of_buckets([(1, u64::MAX), (2, 7)], 2, 0);
+        assert!(most.percentile_us(50.0) <= 0.002);
     }
 
     #[test]

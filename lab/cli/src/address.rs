@@ -6,6 +6,7 @@ use lab_kit::target::TargetError;
 
 use crate::credentials::without_password;
 use crate::errors::LabError;
+use crate::load::{Job, Link};
 use crate::mongo::MongoTarget;
 use crate::run::RunPlan;
 
@@ -36,6 +37,25 @@ pub(crate) async fn run(plan: RunPlan<'_>) -> Result<(), LabError> {
     }
 }
 
+/// Makes the load of a run that a lab elsewhere has sent.
+pub(crate) async fn make_load(
+    plan: RunPlan<'_>,
+    job: &Job,
+    link: &mut Link,
+) -> Result<(), LabError> {
+    let given = plan.arguments.target.clone();
+    match given.split(':').next().unwrap_or_default() {
+        "mongodb" | "mongodb+srv" => {
+            let clients = plan.clients_max();
+            let tables = plan.tables(true);
+            let target = MongoTarget::open(plan.arguments, tables, clients).await?;
+            plan.make_load(target, job, link).await
+        }
+        "mysql" | "mariadb" => make_load_mysql(plan, job, link).await,
+        _ => Err(wrong(&given, "agents make load against servers")),
+    }
+}
+
 fn wrong(given: &str, reason: &str) -> LabError {
     TargetError::Address {
         given: without_password(given),
@@ -45,25 +65,39 @@ fn wrong(given: &str, reason: &str) -> LabError {
 }
 
 #[cfg(feature = "mysql")]
-async fn run_mysql(plan: RunPlan<'_>) -> Result<(), LabError> {
-    let open = async |plan: &RunPlan<'_>| {
-        let arguments = plan.arguments;
-        let options = lab_sql::Options {
-            address: arguments.target.clone(),
-            shown: without_password(&arguments.target),
-            may_drop: arguments.drop || arguments.db == crate::run::DEFAULT_DB,
-            database: arguments.db.clone(),
-            data_dir: arguments.data_dir.clone(),
-        };
-        let tables = plan.tables(false);
-        // The driver blocks its thread: a server that accepts and says nothing would hold it.
-        let opened = tokio::task::spawn_blocking(|| lab_sql::SqlTarget::open(options, tables));
-        let target = opened
-            .await
-            .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-        Ok(target)
+async fn open_mysql(plan: &RunPlan<'_>) -> Result<lab_sql::SqlTarget, LabError> {
+    let arguments = plan.arguments;
+    let options = lab_sql::Options {
+        address: arguments.target.clone(),
+        shown: without_password(&arguments.target),
+        may_drop: arguments.drop || arguments.db == crate::run::DEFAULT_DB,
+        database: arguments.db.clone(),
+        data_dir: arguments.data_dir.clone(),
     };
+    let tables = plan.tables(false);
+    // The driver blocks its thread: a server that accepts and says nothing would hold it.
+    let opened = tokio::task::spawn_blocking(|| lab_sql::SqlTarget::open(options, tables));
+    let target = opened
+        .await
+        .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    Ok(target)
+}
+
+#[cfg(feature = "mysql")]
+async fn run_mysql(plan: RunPlan<'_>) -> Result<(), LabError> {
+    let open = async |plan: &RunPlan<'_>| open_mysql(plan).await;
     plan.run("mysql 28 (Rust)", open).await
+}
+
+#[cfg(feature = "mysql")]
+async fn make_load_mysql(plan: RunPlan<'_>, job: &Job, link: &mut Link) -> Result<(), LabError> {
+    let target = open_mysql(&plan).await?;
+    plan.make_load(target, job, link).await
+}
+
+#[cfg(not(feature = "mysql"))]
+async fn make_load_mysql(plan: RunPlan<'_>, _: &Job, _: &mut Link) -> Result<(), LabError> {
+    Err(absent(&plan.arguments.target, "mysql"))
 }
 
 #[cfg(not(feature = "mysql"))]

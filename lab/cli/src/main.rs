@@ -17,6 +17,7 @@ mod history;
 mod interrupt;
 mod limit;
 mod list;
+mod load;
 mod mongo;
 mod output;
 mod profile;

@@ -17,7 +17,7 @@ use metrics::{
 
 use crate::agent::{Agent, AgentProcess};
 use crate::clients::Control;
-use crate::counters::{Completions, RoleCounters, lock};
+use crate::counters::{Completions, RoleCounters, Window, lock};
 use crate::progress::Progress;
 use crate::slow_sampler::SlowSampler;
 
@@ -224,22 +224,13 @@ pub(crate) struct SampledRole {
 impl SampledRole {
     fn look_for_gaps(&mut self, begun: Instant) {
         let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
-        let mut all: Option<Completions> = None;
-        // Where no client completed anything, of those looked at so far.
-        let mut free = vec![(f64::NEG_INFINITY, f64::INFINITY)];
+        let mut found = Gaps::default();
         for window in &self.counters.windows {
-            let mut window = lock(window);
-            let gaps = std::mem::take(&mut window.gaps);
-            if let Some(completions) = window.completions.take() {
-                all = Some(completions.with(all));
-                let mut own = vec![(f64::NEG_INFINITY, since(completions.first))];
-                own.extend(gaps.iter().map(|(from, to)| (since(*from), since(*to))));
-                own.push((since(completions.last), f64::INFINITY));
-                free = common(&free, &own);
-            }
+            found.take(&mut lock(window), begun);
         }
-        if let Some(all) = all {
-            for (from, to) in free
+        if let Some(all) = found.all {
+            for (from, to) in found
+                .free
                 .iter()
                 .filter(|(from, to)| from.is_finite() && to.is_finite())
             {
@@ -251,8 +242,41 @@ impl SampledRole {
     }
 }
 
+/// Where no client completed anything, of those that were looked at.
+#[derive(Debug)]
+pub(crate) struct Gaps {
+    /// Calls answered.
+    pub(crate) all: Option<Completions>,
+    /// In seconds since the step began; the first and the last stretch have one end only.
+    pub(crate) free: Vec<(f64, f64)>,
+}
+
+impl Default for Gaps {
+    fn default() -> Self {
+        Self {
+            all: None,
+            free: vec![(f64::NEG_INFINITY, f64::INFINITY)],
+        }
+    }
+}
+
+impl Gaps {
+    /// Looks at a window, which forgets what it tells.
+    pub(crate) fn take(&mut self, window: &mut Window, begun: Instant) {
+        let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
+        let gaps = std::mem::take(&mut window.gaps);
+        if let Some(completions) = window.completions.take() {
+            self.all = Some(completions.with(self.all));
+            let mut own = vec![(f64::NEG_INFINITY, since(completions.first))];
+            own.extend(gaps.iter().map(|(from, to)| (since(*from), since(*to))));
+            own.push((since(completions.last), f64::INFINITY));
+            self.free = common(&self.free, &own);
+        }
+    }
+}
+
 /// What two lists of stretches have in common.
-fn common(one: &[(f64, f64)], other: &[(f64, f64)]) -> Vec<(f64, f64)> {
+pub(crate) fn common(one: &[(f64, f64)], other: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let pairs = one
         .iter()
         .flat_map(|left| other.iter().map(move |right| (left, right)));
@@ -277,7 +301,21 @@ pub(crate) struct Sampling {
     pub(crate) failed: Option<FolderError>,
 }
 
+/// What samples were taken of, back when a step has ended.
+pub(crate) type Sampled = (Vec<SampledRole>, RunFolder, Instruments);
+
 impl Sampling {
+    /// Its parts, when a step has ended.
+    ///
+    /// # Errors
+    /// A row could not be written.
+    pub(crate) fn into_parts(self) -> Result<Sampled, FolderError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => Ok((self.sampled_roles, self.folder, self.instruments)),
+        }
+    }
+
     /// Samples from the start of the clients, before which the instruments were restarted, until
     /// `done` says that the clients have finished.
     pub(crate) fn run(

@@ -72,14 +72,17 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
         .map_or(0.0, |server| server.cpu_cores);
     let others =
         step.host.busy_percent / 100.0 * cpus as f64 - server_cores - step.client.cpu_cores;
-    if step.server.is_some() && others > 0.25 {
+    // With generators elsewhere the lab's CPU is not this machine's.
+    let is_here = step.more.generators.is_empty();
+    if is_here && step.server.is_some() && others > 0.25 {
         let text = format!(
             "other programs used {} CPUs meanwhile. Repeat on an idle machine.",
             format::number(others)
         );
         out.push(warning("others-busy", at(text)));
     }
-    if !is_inside && step.host.busy_percent > 90.0 && step.client.cpu_cores > 0.33 * cpus as f64 {
+    let is_full = step.host.busy_percent > 90.0;
+    if is_here && !is_inside && is_full && step.client.cpu_cores > 0.33 * cpus as f64 {
         let text = format!(
             "the machine is full and the lab itself took {} of {cpus} CPUs. The rate shows both \
                 together; trust CPU per operation \
@@ -117,7 +120,46 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
         ));
     }
     of_schedule(&mut out, step, &at);
+    of_generators(&mut out, step, &at);
     out
+}
+
+/// What generators on other machines lacked.
+fn of_generators(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
+    for generator in &step.more.generators {
+        let own = generator.cpu_cores > 0.33 * f64::from(generator.cpus);
+        if own && generator.host_busy_percent > 90.0 {
+            let text = format!(
+                "the generator {} was short of processors: its machine was {} % busy and the lab \
+                    took {} of its {} CPUs. Latency holds its waiting; add a generator.",
+                generator.address,
+                format::number(generator.host_busy_percent),
+                format::number(generator.cpu_cores),
+                generator.cpus
+            );
+            out.push(warning("generator-cpu-saturated", at(text)));
+        }
+        let late = generator.lateness.as_ref();
+        let late = late.and_then(|late| late.percentile(99.0)).unwrap_or(0.0);
+        let p99 = generator.latency.percentile(99.0).unwrap_or(0.0);
+        let began = generator.start_late_us + generator.start_error_us;
+        if late > LATENESS_US_MIN && late > p99 {
+            let text = format!(
+                "the generator {} sent one call in a hundred {} late or later, more than the \
+                    target took. Give it more CPU or less of the rate.",
+                generator.address,
+                format::seconds(late / 1e6)
+            );
+            out.push(warning("generator-late", at(text)));
+        } else if began > STANDSTILL_US_MIN {
+            let text = format!(
+                "the generator {} began up to {} after the common start.",
+                generator.address,
+                format::seconds(began / 1e6)
+            );
+            out.push(warning("generator-late", at(text)));
+        }
+    }
 }
 
 /// What the schedule of an open loop says.
@@ -241,6 +283,61 @@ mod tests {
                 .collect()
         };
         assert!(codes.iter().any(|code| code == "others-io"), "{codes:?}");
+    }
+
+    #[test]
+    fn generators_that_are_late_or_short_of_processors_are_named() {
+        let run: crate::result::RunResult =
+            serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
+        let mut step = run.main_step().unwrap().clone();
+        let latency = |p99: f64| crate::result::LatencySummary {
+            percentiles_us: vec![(99.0, p99)],
+            ..Default::default()
+        };
+        let good = crate::result::GeneratorResult {
+            address: "good:1".to_owned(),
+            cpu_cores: 3.5,
+            cpus: 4,
+            host_busy_percent: 89.0,
+            latency: latency(900.0),
+            lateness: Some(latency(800.0)),
+            ..Default::default()
+        };
+        let full = crate::result::GeneratorResult {
+            address: "full:1".to_owned(),
+            host_busy_percent: 97.0,
+            ..good.clone()
+        };
+        let late = crate::result::GeneratorResult {
+            address: "late:1".to_owned(),
+            lateness: Some(latency(20_000.0)),
+            ..good.clone()
+        };
+        let began = crate::result::GeneratorResult {
+            address: "began:1".to_owned(),
+            start_late_us: 300_000.0,
+            ..good.clone()
+        };
+        // The coordinator's machine is full of other things.
+        (step.host.busy_percent, step.client.cpu_cores) = (99.0, 14.0);
+        step.more.generators = vec![good, full, late, began];
+        let told = of_step(&step, 2, false);
+        let of = |code: &str| -> Vec<&str> {
+            let with = told.iter().filter(|one| one.code == code);
+            with.map(|one| one.text.as_str()).collect()
+        };
+        let saturated = of("generator-cpu-saturated");
+        assert!(
+            matches!(saturated[..], [one] if one.contains("full:1")),
+            "{told:?}"
+        );
+        let late = of("generator-late");
+        assert!(
+            late[0].contains("late:1") && late[1].contains("began:1"),
+            "{told:?}"
+        );
+        assert_eq!(late.len(), 2);
+        assert!(of("client-cpu-saturated").is_empty() && of("others-busy").is_empty());
     }
 
     #[test]

@@ -1,13 +1,14 @@
-//! `quarry-lab agent`: tells a lab on another machine what a process here uses.
+//! `quarry-lab agent`: tells a lab on another machine what a process here uses, and makes load for
+//! it (`load`) where it was started with `--load`.
 //!
 //! Promises: nothing is told to who does not know the token, which is never sent: a fresh number is
 //! proven with it, and compared in constant time. Requests are one short line each, connections
 //! few, and who says nothing is parted with. Figures travel as they are: networks that
-//! others listen on are not for it.
+//! others listen on are not for them. What belongs to load is sealed.
 
 mod client;
 mod server;
-mod wire;
+pub(crate) mod wire;
 
 use std::path::{Path, PathBuf};
 
@@ -30,10 +31,13 @@ pub(crate) struct AgentArguments {
     /// File with a secret of at least 16 bytes, the same here and where the lab runs
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    /// Make load too, against targets that a lab names: run --load-agent
+    #[arg(long)]
+    load: bool,
 }
 
 /// The secret of a file, without the line's end.
-fn token(path: &Path) -> Result<Vec<u8>, LabError> {
+pub(crate) fn token(path: &Path) -> Result<Vec<u8>, LabError> {
     let failed = |reason: String| LabError::Agent(format!("{}: {reason}", path.display()));
     let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
     if length.len() > TOKEN_MAX {

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use metrics::{ProcessSampler, listening_process};
 
-use super::wire::{self, GREETING, PROCESS, REFUSED, SAMPLE, Wanted};
+use super::wire::{self, GREETING, LOAD, PROCESS, REFUSED, SAMPLE, Wanted};
 use super::{AgentArguments, token};
 use crate::errors::LabError;
+use crate::load::{LoadService, MakeLoad};
+use crate::run::make_load;
 
 /// At once; more are parted with.
 const CONNECTIONS_MAX: usize = 16;
@@ -25,15 +27,17 @@ pub(crate) fn run(arguments: &AgentArguments) -> std::result::Result<(), LabErro
     let failed = |error| LabError::Agent(format!("{}: {error}", arguments.listen));
     let listener = TcpListener::bind(&arguments.listen).map_err(failed)?;
     println!("agent at {}", listener.local_addr().map_err(failed)?);
+    let make_load: MakeLoad = |job, link| Box::pin(make_load(job, link));
+    let load = LoadService::new(arguments.load.then_some(make_load));
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming().flatten() {
         if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
             open.fetch_sub(1, Ordering::AcqRel);
             continue;
         }
-        let (token, open) = (token.clone(), open.clone());
+        let (token, open, load) = (token.clone(), open.clone(), load.clone());
         std::thread::spawn(move || {
-            if let Err(error) = serve(&stream, &token) {
+            if let Err(error) = serve(&stream, &token, &load) {
                 eprintln!("agent: {error}");
             }
             open.fetch_sub(1, Ordering::AcqRel);
@@ -53,7 +57,7 @@ fn read(mut stream: &TcpStream, within: Duration) -> Result<Option<String>> {
     })
 }
 
-fn serve(mut stream: &TcpStream, token: &[u8]) -> Result<()> {
+fn serve(mut stream: &TcpStream, token: &[u8], load: &LoadService) -> Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(PROVE_MAX))?;
     let number = format!("{:032x}", rand::random::<u128>());
@@ -63,6 +67,9 @@ fn serve(mut stream: &TcpStream, token: &[u8]) -> Result<()> {
     };
     let asked = line.split_once(' ');
     let asked = asked.filter(|(proof, wanted)| wire::is_proven(token, &number, wanted, proof));
+    if let Some(asked) = asked.and_then(|(_, wanted)| wanted.strip_prefix(LOAD)) {
+        return load.serve(stream, token, &number, asked);
+    }
     let mut sampler = match asked.map_or(Err("the token is another"), |(_, wanted)| find(wanted)) {
         Ok(sampler) => sampler,
         Err(reason) => return stream.write_all(format!("{REFUSED}{reason}\n").as_bytes()),

@@ -15,13 +15,15 @@ use sha2::Sha256;
 /// Bytes of a line, its end not counted.
 pub(super) const LINE_MAX: usize = 512;
 /// What the agent says first; a number follows that is never used twice.
-pub(super) const GREETING: &str = "quarry-lab agent 1 ";
+pub(crate) const GREETING: &str = "quarry-lab agent 1 ";
 /// What the process is told as, before its number.
 pub(super) const PROCESS: &str = "process ";
 /// What asks for the counters.
 pub(super) const SAMPLE: &str = "sample";
+/// What begins the request for load: a fresh number and the version follow.
+pub(crate) const LOAD: &str = "load ";
 /// What is answered instead, before the reason.
-pub(super) const REFUSED: &str = "refused: ";
+pub(crate) const REFUSED: &str = "refused: ";
 
 /// The process that a lab wants to know of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +61,13 @@ fn mac(token: &[u8], number: &str, wanted: &str) -> Result<Hmac<Sha256>> {
     Ok(out)
 }
 
+/// A key that only those can make who know the token, for a label that no proof has.
+pub(crate) fn derived(token: &[u8], number: &str, label: &str) -> Result<[u8; 32]> {
+    Ok(mac(token, number, label)?.finalize().into_bytes().into())
+}
+
 /// That who asks knows the token.
-pub(super) fn proof(token: &[u8], number: &str, wanted: &str) -> Result<String> {
+pub(crate) fn proof(token: &[u8], number: &str, wanted: &str) -> Result<String> {
     let bytes = mac(token, number, wanted)?.finalize().into_bytes();
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -79,7 +86,7 @@ pub(super) fn is_proven(token: &[u8], number: &str, wanted: &str, proof: &str) -
 }
 
 /// The next line; none at the end. `wait` is called before each byte, for the time that is left.
-pub(super) fn read_line<R: Read>(
+pub(crate) fn read_line<R: Read>(
     from: &mut R,
     mut wait: impl FnMut(&R) -> Result<()>,
 ) -> Result<Option<String>> {
@@ -102,7 +109,7 @@ pub(super) fn read_line<R: Read>(
 }
 
 /// The counters as numbers, times in microseconds.
-pub(super) fn of_sample(sample: &ProcessSample) -> String {
+pub(crate) fn of_sample(sample: &ProcessSample) -> String {
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let numbers = [
         us(sample.cpu_user),
@@ -123,7 +130,7 @@ pub(super) fn of_sample(sample: &ProcessSample) -> String {
 }
 
 /// The counters from numbers.
-pub(super) fn to_sample(text: &str) -> Option<ProcessSample> {
+pub(crate) fn to_sample(text: &str) -> Option<ProcessSample> {
     let numbers: Option<Vec<u64>> = text.split(' ').map(|one| one.parse().ok()).collect();
     let numbers: [u64; 13] = numbers?.try_into().ok()?;
     let [

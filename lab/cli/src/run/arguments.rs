@@ -35,6 +35,7 @@ report; 4 a check failed.";
 /// Options of `run`.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]
+#[command(group(clap::ArgGroup::new("agents").multiple(true)))]
 pub(crate) struct RunArguments {
     /// Workload; `quarry-lab list` shows them, or a file of your own such as ./mine.toml; several
     /// with commas between, `ycsb` for A to F, are one page
@@ -75,11 +76,28 @@ pub(crate) struct RunArguments {
     #[serde(default)]
     pub(crate) own_memory_mb: u64,
     /// Agent on the server's machine (quarry-lab agent) that tells what the server uses
-    #[arg(long, value_name = "HOST:PORT", requires = "agent_token_file")]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        requires = "agent_token_file",
+        group = "agents"
+    )]
     #[serde(default)]
     pub(crate) agent: Option<String>,
-    /// File with the secret that the agent has too
-    #[arg(long, value_name = "FILE", requires = "agent")]
+    /// Agents on other machines (quarry-lab agent --load) that make the load of measured steps, a
+    /// share of the clients each; with commas between
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        value_delimiter = ',',
+        requires = "agent_token_file",
+        group = "agents",
+        help_heading = "Load"
+    )]
+    #[serde(default)]
+    pub(crate) load_agent: Vec<String>,
+    /// File with the secret that the agents have too
+    #[arg(long, value_name = "FILE", requires = "agents")]
     #[serde(default)]
     pub(crate) agent_token_file: Option<PathBuf>,
     /// Sizes to start from: smoke, laptop, server or paper

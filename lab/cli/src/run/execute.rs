@@ -19,7 +19,7 @@ use lab_kit::workload::{
 
 use super::arguments::RunArguments;
 use super::checkpoint::{Checkpoint, Resumed};
-use super::context::Run;
+use super::context::{Run, Share};
 use super::guarded::{Guarded, TimeLimits};
 use super::state::{RunState, StepEnd};
 use super::summary::{command_line, summary_line};
@@ -115,6 +115,7 @@ impl RunPlan<'_> {
             id,
             started_at: started,
             labels: self.arguments.labels.iter().cloned().collect(),
+            load_agents: self.arguments.load_agent.clone(),
             ..RunFacts::default()
         };
         Ok((folder, about))
@@ -162,8 +163,11 @@ impl RunPlan<'_> {
             target,
             dataset,
             driver,
+            share: Share::ALL,
+            fleet: None.into(),
         };
         run.can_begin().inspect_err(failed)?;
+        tokio::task::block_in_place(|| run.open_fleet()).inspect_err(failed)?;
         let agent = arguments.agent().inspect_err(failed)?;
         let info = run.target.inspect().await;
         let limit = Limit::apply(
@@ -358,6 +362,8 @@ impl<T: Target> Run<'_, T> {
             progress.done.expected_state.begin(self, step).await;
             let ended = if step.work.operation.is_action() {
                 self.run_action(step, folder, instruments).await?
+            } else if self.is_elsewhere(step) {
+                self.run_step_elsewhere(step, folder, instruments).await?
             } else {
                 self.run_step(step, folder, instruments).await?
             };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lab_kit::folder::RunFolder;
 use lab_kit::pacing::Schedule;
 use lab_kit::recorder::latency_summary;
-use lab_kit::result::{LatencySummary, Sizes};
+use lab_kit::result::{GeneratorResult, LatencySummary, Sizes};
 use lab_kit::seed::{self, SeedMode};
 use lab_kit::target::{Session, Target};
 use lab_kit::usage::{CLIENT_THREAD, amplification};
@@ -26,7 +26,7 @@ use crate::counters::{Limits, RoleCounters, Totals};
 use crate::errors::LabError;
 use crate::interrupt::interrupted;
 use crate::progress::{Goal, Progress};
-use crate::sampler::{Instruments, Sampling};
+use crate::sampler::{Instruments, Sampled, Sampling};
 
 /// A client that can give up a call does so itself; this much later the step is stopped for it.
 const WATCH_SLACK: Duration = Duration::from_millis(500);
@@ -98,23 +98,23 @@ impl<T: Target> Run<'_, T> {
         let sampling = sampler
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        if let Some(error) = sampling.failed {
-            return Err(error.into());
-        }
+        let sampled = sampling.into_parts()?;
         let watched = self.end_watchers(watchers, main, &control, limits).await;
         let more = End {
             watched,
             plans: &plans,
+            totals: plans.iter().map(|plan| plan.counters.totals()).collect(),
+            generators: Vec::new(),
             control: &control,
             seeds,
             lab_cpu_us_per_op,
             interventions,
         };
-        self.conclude_step(step, sampling, more).await
+        self.conclude_step(step, sampled, more).await
     }
 
     /// The measured role of a step, then those beside it.
-    fn plans<'a>(&self, step: &'a Step, quota: Quota) -> Vec<RolePlan<'a>> {
+    pub(super) fn plans<'a>(&self, step: &'a Step, quota: Quota) -> Vec<RolePlan<'a>> {
         let settings = &self.settings;
         let rate = settings.rate.filter(|_| step.measured);
         let beside = step.background.iter();
@@ -151,7 +151,7 @@ impl<T: Target> Run<'_, T> {
 
     /// The seed of a client. Rows are never drawn twice by two clients, whatever the mode: they
     /// would be duplicates.
-    fn seed_of(&self, step: &Step, plan: &RolePlan<'_>, role: &str, client: u32) -> u64 {
+    pub(super) fn seed_of(&self, step: &Step, plan: &RolePlan<'_>, role: &str, client: u32) -> u64 {
         let mode = if plan.role.operation == Operation::Insert {
             SeedMode::Fresh
         } else {
@@ -161,7 +161,7 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// Starts the clients of all roles, which wait for one another; the seeds of the first role's.
-    async fn spawn_all(
+    pub(super) async fn spawn_all(
         &self,
         step: &Step,
         plans: &[RolePlan<'_>],
@@ -180,7 +180,7 @@ impl<T: Target> Run<'_, T> {
                 0 => "client".to_owned(),
                 number => format!("client{number}"),
             };
-            for client in 0..plan.clients {
+            for client in self.share.clients(plan.clients) {
                 if number == 0 {
                     seeds.push(self.seed_of(step, plan, &role, client));
                 }
@@ -262,18 +262,12 @@ impl<T: Target> Run<'_, T> {
         .collect()
     }
 
-    async fn conclude_step(
+    pub(super) async fn conclude_step(
         &self,
         step: &Step,
-        sampling: Sampling,
-        end: End<'_, '_>,
+        (sampled_roles, folder, instruments): Sampled,
+        mut end: End<'_, '_>,
     ) -> Result<(StepEnd, RunFolder, Instruments), LabError> {
-        let Sampling {
-            sampled_roles,
-            folder,
-            instruments,
-            ..
-        } = sampling;
         let stopped_because = end.control.reason();
         // Before the target is asked: some engines read all their data to answer.
         let details = instruments.details();
@@ -286,11 +280,11 @@ impl<T: Target> Run<'_, T> {
             statistics = serde_json::Value::Null;
         }
         details.fill_sizes(&mut sizes);
-        let mut sampled_roles = sampled_roles.into_iter().zip(end.plans);
-        let Some((sampled_role, plan)) = sampled_roles.next() else {
+        let plans = end.plans.iter().zip(std::mem::take(&mut end.totals));
+        let mut sampled_roles = sampled_roles.into_iter().zip(plans);
+        let Some((sampled_role, (_, totals))) = sampled_roles.next() else {
             return Err(without_work());
         };
-        let totals = plan.counters.totals();
         let mut effect = totals.effect;
         let rows = sampled_role.rows;
         let mut result = sampled_role.recorder.finish(
@@ -316,8 +310,8 @@ impl<T: Target> Run<'_, T> {
         more.statistics = statistics;
         more.debt_bytes = debt_bytes;
         more.remark = end.interventions;
-        for (sampled_role, plan) in sampled_roles {
-            let totals = plan.counters.totals();
+        more.generators = end.generators;
+        for (sampled_role, (plan, totals)) in sampled_roles {
             effect.add(&totals.effect);
             let recorder = sampled_role.recorder;
             let mut role = recorder.finish_background(totals.errors, plan.rate);
@@ -352,29 +346,32 @@ pub(super) fn window_of(share: [f64; 2], limits: Limits) -> Option<(Duration, Du
 }
 
 /// What the end of a step needs beside its samples.
-struct End<'a, 'b> {
-    watched: Watched,
-    plans: &'a [RolePlan<'b>],
-    control: &'a Control,
-    seeds: Vec<u64>,
-    lab_cpu_us_per_op: Option<f64>,
-    interventions: String,
+pub(super) struct End<'a, 'b> {
+    pub(super) watched: Watched,
+    pub(super) plans: &'a [RolePlan<'b>],
+    /// Of each plan.
+    pub(super) totals: Vec<Totals>,
+    pub(super) generators: Vec<GeneratorResult>,
+    pub(super) control: &'a Control,
+    pub(super) seeds: Vec<u64>,
+    pub(super) lab_cpu_us_per_op: Option<f64>,
+    pub(super) interventions: String,
 }
 
 /// A mistake of the lab's: each step has a role.
-fn without_work() -> LabError {
+pub(super) fn without_work() -> LabError {
     LabError::Machine(std::io::Error::other("a step without work"))
 }
 
 /// Says that a step has begun; a terminal has the progress bar.
-fn announce(step: &Step) {
+pub(super) fn announce(step: &Step) {
     if !std::io::stderr().is_terminal() {
         eprintln!("{}", step.name);
     }
 }
 
 /// Whether deletes without a rate of their own follow the inserts.
-fn is_paired(step: &Step) -> bool {
+pub(super) fn is_paired(step: &Step) -> bool {
     let deletes = |role: &Role| role.operation == Operation::DeleteOldest && role.rate.is_none();
     step.work.operation == Operation::Insert && step.background.iter().any(deletes)
 }
@@ -382,7 +379,7 @@ fn is_paired(step: &Step) -> bool {
 /// Waits for all clients; on an interrupt or an early stop, calls under way get a moment and are
 /// then abandoned. A call without a reply for longer than `call_timeout` stops the step, also
 /// when it holds a thread that cannot give it up itself.
-async fn wait_for_clients(
+pub(super) async fn wait_for_clients(
     tasks: &mut JoinSet<()>,
     control: &Control,
     counters: &[Arc<RoleCounters>],

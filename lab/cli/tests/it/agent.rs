@@ -10,20 +10,28 @@ use std::time::Duration;
 use crate::fake::{Fake, Faults};
 use crate::{Ended, run};
 
-struct Agent {
+pub(crate) const TOKEN: &str = "a secret of two dozen bytes";
+
+pub(crate) struct Agent {
     child: Child,
-    address: String,
+    pub(crate) address: String,
     dir: tempfile::TempDir,
 }
 
 impl Agent {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub(crate) fn start_with(more: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let token = dir.path().join("token");
-        std::fs::write(&token, "a secret of two dozen bytes\n").unwrap();
+        std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
             .args(["agent", "--listen", "127.0.0.1:0", "--token-file"])
             .arg(&token)
+            .args(more)
+            .current_dir(dir.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -39,8 +47,12 @@ impl Agent {
         }
     }
 
-    fn token(&self) -> PathBuf {
+    pub(crate) fn token(&self) -> PathBuf {
         self.dir.path().join("token")
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it answers to bytes after its greeting, until it parts.

@@ -132,6 +132,11 @@ impl Fake {
         state.collections.keys().cloned().collect()
     }
 
+    /// Updates that came.
+    pub(crate) fn updates(&self) -> u64 {
+        self.state.lock().unwrap().updates as u64
+    }
+
     pub(crate) fn indexes(&self) -> Vec<String> {
         self.state.lock().unwrap().indexes.clone()
     }

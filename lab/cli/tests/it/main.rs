@@ -11,6 +11,7 @@ mod features;
 mod frozen;
 mod history;
 mod interrupted;
+mod load;
 mod map;
 mod pages;
 mod reading;

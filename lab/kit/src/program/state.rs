@@ -116,6 +116,25 @@ impl ProgramState {
         self.again.load(Ordering::Relaxed)
     }
 
+    /// What was counted so far, for [`Self::add_told`] of another process.
+    pub fn told(&self) -> Vec<i64> {
+        let own = [&self.begun, &self.ended, &self.again];
+        let own = own.map(|one| i64::try_from(one.load(Ordering::Relaxed)).unwrap_or(i64::MAX));
+        let figures = (0..COUNTERS).map(|number| self.counted(number));
+        own.into_iter().chain(figures).collect()
+    }
+
+    /// Adds what another process, whose clients worked on the same records, has counted.
+    pub fn add_told(&self, told: &[i64]) {
+        let (own, figures) = told.split_at(told.len().min(3));
+        for (counter, count) in [&self.begun, &self.ended, &self.again].into_iter().zip(own) {
+            counter.fetch_add(u64::try_from(*count).unwrap_or(0), Ordering::Relaxed);
+        }
+        for (counter, count) in self.counters.iter().zip(figures) {
+            counter.fetch_add(*count, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn count(&self, counts: &[(usize, i64)]) {
         for (number, count) in counts {
             if let Some(counter) = self.counters.get(*number) {

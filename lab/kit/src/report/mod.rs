@@ -12,6 +12,7 @@ mod charts;
 mod claims_page;
 mod comparison;
 mod conditions;
+mod generators_section;
 mod history_page;
 mod html;
 mod notes;

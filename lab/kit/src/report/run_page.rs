@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::html::{escape, foot, head};
 use super::{
-    charts, conditions, notes, overload_section, overview, published_tables, replay, step_numbers,
-    tiles, watch_section,
+    charts, conditions, generators_section, notes, overload_section, overview, published_tables,
+    replay, step_numbers, tiles, watch_section,
 };
 use crate::format;
 use crate::result::{RunResult, StepResult};
@@ -31,6 +31,7 @@ pub fn page(result: &RunResult) -> String {
             }
             overload_section::write(&mut out, result);
             watch_section::write(&mut out, result);
+            generators_section::write(&mut out, result);
             notes::write_warnings(&mut out, result);
             overview::write(&mut out, result);
             out.push_str(&replay::section(result));

@@ -4,6 +4,7 @@
 //! appear without that. Ratios are absent (null) where their divisor is zero or their source could
 //! not be seen; never a made-up zero.
 
+mod generator;
 mod latency;
 mod overload;
 mod replay;
@@ -12,6 +13,7 @@ mod run;
 mod step;
 mod watch;
 
+pub use generator::GeneratorResult;
 pub use latency::{BUCKET_BOUNDS_US, LatencySummary, PERCENTILES, PERCENTILES_FAR};
 pub use overload::Overload;
 pub use replay::{

@@ -82,6 +82,10 @@ impl RunResult {
             let databases = self.settings.databases.to_string();
             out.insert("databases".to_owned(), databases);
         }
+        if !self.run.load_agents.is_empty() {
+            let generators = self.run.load_agents.len().to_string();
+            out.insert("load generators".to_owned(), generators);
+        }
         let limit = self.memory_limit.as_ref();
         out.insert(
             "memory limit".to_owned(),
@@ -150,6 +154,9 @@ pub struct RunFacts {
     /// When an interrupted run was taken up again, each time.
     #[serde(default)]
     pub resumed_at: Vec<String>,
+    /// Agents that made the load, if it was not the lab itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load_agents: Vec<String>,
     /// What tells it from other runs with the same settings, as its user says.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,

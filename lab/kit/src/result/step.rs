@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::generator::GeneratorResult;
 use super::latency::LatencySummary;
 use super::overload::Overload;
 use super::replay::ReplayResult;
@@ -140,6 +141,9 @@ pub struct StepMore {
     /// What the target removed by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry: Option<Expiry>,
+    /// The machines that made the load, if it was not the lab's own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub generators: Vec<GeneratorResult>,
     /// In words, for steps that are done once.
     pub remark: String,
     /// Replays only.

@@ -296,7 +296,8 @@ impl Work {
             None => (table, self.draw_number(table), batch),
         };
         let (first, count) = self.existing(table);
-        if left > 1 && number + 1 < first + count {
+        let end = self.dataset.without_gaps(table, first + count - 1);
+        if left > 1 && number < end {
             self.neighbours = Some((table, number + 1, left - 1));
         }
         let id = self.dataset.key(number);
@@ -350,12 +351,13 @@ impl Work {
 
     pub(super) fn draw_number(&mut self, table: usize) -> u64 {
         let (first, count) = self.existing(table);
-        first
+        let row = first
             + match self.role.draw {
                 Draw::Uniform => self.random.random_range(0..count),
                 Draw::Zipf => draw::scatter(self.zipf.draw(&mut self.random, count), count),
                 Draw::Latest => count - 1 - self.zipf.draw(&mut self.random, count),
-            }
+            };
+        self.dataset.number(table, row)
     }
 
     /// A row that no other client of this role takes.
@@ -363,7 +365,8 @@ impl Work {
         let (first, count) = self.existing(table);
         let (client, clients) = (u64::from(self.client), u64::from(self.clients.max(1)));
         let own = (count + clients - 1 - client % clients) / clients;
-        first + (self.random.random_range(0..own.max(1)) * clients + client).min(count - 1)
+        let at = self.random.random_range(0..own.max(1)) * clients + client;
+        self.dataset.number(table, first + at.min(count - 1))
     }
 
     fn draw_hot(&mut self) -> (usize, u64) {
@@ -382,6 +385,8 @@ impl Work {
     fn scan(&mut self, limit: u32) -> Call {
         let table = self.draw_table();
         let (first, count) = self.existing(table);
+        let end = self.dataset.without_gaps(table, first + count - 1);
+        let count = (end + 1).saturating_sub(first).max(1);
         let length = u64::from(limit).min(count);
         let from = first + self.random.random_range(0..=count - length);
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);

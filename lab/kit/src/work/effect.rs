@@ -1,7 +1,9 @@
 //! What the outcome of a call means for the tables.
 
+use serde::{Deserialize, Serialize};
+
 /// What an outcome means for the tables.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
     /// Rows that are there now and were not before.
     pub inserted: u64,

@@ -33,11 +33,11 @@ impl Work {
         if paired && ahead > INSERT_LEAD_BATCHES * i64::try_from(self.batch).unwrap_or(1) {
             return Next::Wait;
         }
-        let (table, first, count) = if self.rows > 0 {
-            let Some(span) = self.take_share() else {
+        let (table, numbers) = if self.rows > 0 {
+            let Some((table, first, count)) = self.take_share() else {
                 return Next::End;
             };
-            span
+            (table, (first..first + count).collect::<Vec<u64>>())
         } else {
             let table = self.draw_table();
             let count = if self.role.operation == Operation::Mix {
@@ -50,10 +50,12 @@ impl Work {
             };
             let first = state.give(count);
             self.pending.given = Some((table, first, count));
-            (table, first, count)
+            let rows = first..first + count;
+            let numbers = rows.map(|row| self.dataset.number(table, row));
+            (table, numbers.collect())
         };
-        let mut rows = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
-        for number in first..first + count {
+        let mut rows = Vec::with_capacity(numbers.len());
+        for number in numbers {
             let row = self.row(table, number);
             self.pending.ks.extend(row.k());
             rows.push(row);

@@ -20,11 +20,12 @@ impl Work {
         let table_number = u32::try_from(table).unwrap_or(u32::MAX);
         let rows = self.dataset.settings.rows_of(table_number);
         let (dataset, zipf) = (self.dataset.clone(), &mut self.zipf);
-        let mut existing = |random: &mut Stream, draw: Draw| match dataset
-            .key(draw_existing(random, draw, zipf, place))
-        {
-            Key::Number(number) => Tree::Long(number),
-            Key::Text(text) => Tree::Text(text),
+        let mut existing = |random: &mut Stream, draw: Draw| {
+            let row = draw_existing(random, draw, zipf, place);
+            match dataset.key(dataset.number(table, row)) {
+                Key::Number(number) => Tree::Long(number),
+                Key::Text(text) => Tree::Text(text),
+            }
         };
         // Documents that statements make have numbers of their own.
         let fresh = self.random.random_range(1..=i64::MAX as u64);

@@ -38,6 +38,9 @@ pub struct TableCheckpoint {
     pub visible: u64,
     /// Rows up to here have been deleted.
     pub deleted: u64,
+    /// Rows given away, where some of them may not be stored.
+    #[serde(default)]
+    pub given: u64,
 }
 
 impl TableState {
@@ -115,6 +118,17 @@ pub struct Dataset {
     pub(super) paired: AtomicBool,
     /// What clients of a program share.
     pub program: Option<Arc<ProgramState>>,
+    /// Which generator of how many this is, where several work on the same tables.
+    lane: Option<Lane>,
+}
+
+/// A generator's share of the numbers that inserts take.
+#[derive(Clone, Debug)]
+struct Lane {
+    generator: u64,
+    generators: u64,
+    /// Of each table: the rows that were there, and the highest number that was ever given away.
+    before: Vec<(u64, u64)>,
 }
 
 impl Dataset {
@@ -132,6 +146,91 @@ impl Dataset {
             ahead: AtomicI64::new(0),
             paired: AtomicBool::new(false),
             program: None,
+            lane: None,
+        }
+    }
+
+    /// The tables as generator `generator` of `generators` has them: the numbers above those that
+    /// `marks` say were given away are dealt in turn, so that no two generators insert the same.
+    /// Within the lane rows count on from those that were there; [`Self::number`] tells which they
+    /// are.
+    #[must_use]
+    pub fn in_lane(
+        mut self,
+        (generator, generators): (u32, u32),
+        marks: &[TableCheckpoint],
+    ) -> Self {
+        self.restore(marks);
+        for (table, mark) in self.tables.iter().zip(marks) {
+            table.given.store(mark.visible, Ordering::Release);
+        }
+        self.lane = Some(Lane {
+            generator: generator.into(),
+            generators: generators.max(1).into(),
+            before: marks
+                .iter()
+                .map(|mark| (mark.visible, mark.given.max(mark.visible)))
+                .collect(),
+        });
+        self
+    }
+
+    /// The number of a table's row that counts as `row` here.
+    pub(super) fn number(&self, table: usize, row: u64) -> u64 {
+        let lane = self.lane.as_ref();
+        match lane.and_then(|lane| Some((lane, lane.before.get(table)?))) {
+            Some((lane, (there, given))) if row > *there => {
+                given + (row - there - 1) * lane.generators + lane.generator + 1
+            }
+            _ => row,
+        }
+    }
+
+    /// Of the rows up to `row`, those whose numbers have no gaps.
+    pub(super) fn without_gaps(&self, table: usize, row: u64) -> u64 {
+        let lane = self.lane.as_ref();
+        let there = lane.and_then(|lane| lane.before.get(table));
+        there.map_or(row, |(there, _)| row.min(*there))
+    }
+
+    /// After a step of several generators, which counted so many rows each (their own numbering):
+    /// all numbers that were given away count as stored. If there are gaps, reads may find nothing.
+    pub fn merge_lanes(&self, generators: &[Vec<TableCheckpoint>]) {
+        let lanes = generators.len() as u64;
+        for (number, table) in self.tables.iter().enumerate() {
+            let (there, given) = (table.visible(), table.given.load(Ordering::Acquire));
+            // Deletes of the oldest are one generator's.
+            let deleted = generators.iter().filter_map(|marks| marks.get(number));
+            if let Some(deleted) = deleted.map(|mark| mark.deleted).max() {
+                table.deleted.fetch_max(deleted, Ordering::AcqRel);
+            }
+            let ends = generators.iter().zip(0_u64..).map(|(marks, generator)| {
+                let end = marks.get(number).map_or(there, |mark| mark.given);
+                let own = end.saturating_sub(there);
+                let last = own
+                    .checked_sub(1)
+                    .map(|last| given + last * lanes + generator + 1);
+                (own, last)
+            });
+            let ends: Vec<(u64, Option<u64>)> = ends.collect();
+            let Some(last) = ends.iter().filter_map(|(_, last)| *last).max() else {
+                continue;
+            };
+            let all: u64 = ends.iter().map(|(own, _)| own).sum();
+            table.visible.store(last, Ordering::Release);
+            table.given.store(last, Ordering::Release);
+            table
+                .beyond
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clear();
+            let is_whole = |marks: &Vec<TableCheckpoint>| {
+                let mark = marks.get(number).copied().unwrap_or_default();
+                mark.visible >= mark.given
+            };
+            if there + all < last || !generators.iter().all(is_whole) {
+                self.sparse.store(true, Ordering::Release);
+            }
         }
     }
 
@@ -210,6 +309,7 @@ impl Dataset {
         let mark = |table: &TableState| TableCheckpoint {
             visible: table.visible(),
             deleted: table.oldest() - 1,
+            given: table.given.load(Ordering::Acquire),
         };
         self.tables.iter().map(mark).collect()
     }
@@ -218,7 +318,8 @@ impl Dataset {
     pub fn restore(&self, table_checkpoints: &[TableCheckpoint]) {
         for (table, mark) in self.tables.iter().zip(table_checkpoints) {
             table.visible.store(mark.visible, Ordering::Release);
-            table.given.store(mark.visible, Ordering::Release);
+            let given = mark.given.max(mark.visible);
+            table.given.store(given, Ordering::Release);
             table.deleted.store(mark.deleted, Ordering::Release);
         }
     }
@@ -243,6 +344,43 @@ mod tests {
         );
         assert!(table.take_oldest(1, 5).is_empty());
         assert_eq!(table.oldest(), 6);
+    }
+
+    #[test]
+    fn generators_never_give_the_same_number_and_nothing_is_given_twice_afterwards() {
+        let workload = crate::workload::Workload::named("ycsb-d").unwrap();
+        let settings = workload.settings("smoke", Default::default()).unwrap();
+        let kind = workload.data.documents;
+        let new = || Dataset::new(kind, Ids::Lab, settings.clone());
+        let all = new();
+        all.restore(&[TableCheckpoint {
+            visible: 10,
+            deleted: 0,
+            given: 12,
+        }]);
+        let before = all.table_checkpoints();
+        assert_eq!((before[0].visible, before[0].given), (10, 12));
+        let mut seen: BTreeSet<u64> = (1..=12).collect();
+        let mut ends = Vec::new();
+        for (generator, rows) in [(0, 5), (1, 0), (2, 3)] {
+            let own = new().in_lane((generator, 3), &before);
+            for _ in 0..rows {
+                let row = own.tables[0].give(1);
+                own.tables[0].acknowledge(row, 1);
+                let number = own.number(0, row);
+                assert!(seen.insert(number), "{number} was given before");
+            }
+            assert_eq!(own.tables[0].visible(), 10 + rows);
+            assert_eq!(own.number(0, 7), 7, "what was there stays what it was");
+            assert_eq!(own.without_gaps(0, 12), 10);
+            ends.push(own.table_checkpoints());
+        }
+        all.merge_lanes(&ends);
+        let last = all.table_checkpoints()[0];
+        assert_eq!(last.visible, *seen.iter().max().unwrap());
+        assert_eq!((last.visible, last.given), (25, 25));
+        assert!(all.sparse.load(Ordering::Acquire), "there are gaps");
+        assert!(seen.insert(all.tables[0].give(1)));
     }
 
     #[test]

@@ -69,6 +69,20 @@ impl Workload {
             .collect()
     }
 
+    /// The text of the workload of the lab's own called `name`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn built_in(name: &str) -> Result<&'static str, WorkloadError> {
+        let own = Self::named(name)?.name;
+        let at = Self::all()?.iter().position(|one| one.name == own);
+        let text = at.and_then(|at| FILES.get(at)).copied();
+        text.ok_or_else(|| WorkloadError::UnknownWorkload {
+            given: name.to_owned(),
+            known: own,
+        })
+    }
+
     /// The workload called `name`, or of the file of that name where it ends in `.toml`.
     ///
     /// # Errors

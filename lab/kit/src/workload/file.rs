@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::definition::{DocumentKind, Operation, Role, Step, Stop, Workload, WorkloadError};
+use super::settings::Settings;
 use crate::template::{Shape, Statement, Template, TemplateError};
 
 /// More readers of changes than this are not started.
@@ -30,6 +31,42 @@ impl Workload {
         Self::parse(&text, &stem.unwrap_or_default()).map_err(|(line, reason)| {
             WorkloadError::File(format!("{}:{line}: {reason}", path.display()))
         })
+    }
+
+    /// The text of the workload called `name`, a file of the user's included.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn text(name: &str) -> Result<String, WorkloadError> {
+        if name.ends_with(".toml") {
+            let failed = |error| WorkloadError::File(format!("{name}: {error}"));
+            return std::fs::read_to_string(name).map_err(failed);
+        }
+        Self::built_in(name).map(str::to_owned)
+    }
+
+    /// The workload of a text that another machine sent, with the settings of its run: whatever
+    /// they say, no file is read. Recorded arrivals are left out; who sent the text sends them.
+    ///
+    /// # Errors
+    /// Text or settings are wrong.
+    pub fn sent(text: &str, name: &str, settings: &Settings) -> Result<Self, WorkloadError> {
+        let wrong = |reason: String| WorkloadError::File(format!("sent by the lab: {reason}"));
+        let mut table: toml::Table =
+            toml::from_str(text).map_err(|error| wrong(error.message().to_owned()))?;
+        table
+            .iter_mut()
+            .for_each(|(_, value)| forget_recordings(value));
+        let mut out: Self = table
+            .try_into()
+            .map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+        out.complete(name)
+            .map_err(|error| wrong(format!("{}: {}", error.words, error.reason)))?;
+        if settings.arrivals.as_deref().is_some_and(is_recording) {
+            return Err(wrong("arrivals that name a file".to_owned()));
+        }
+        out.check(settings)?;
+        Ok(out.adapted(settings))
     }
 
     /// The same from text; `stem` is the name where the file gives none. An error has its line.
@@ -229,6 +266,28 @@ impl Role {
     }
 }
 
+/// Whether arrivals are those of a file.
+fn is_recording(arrivals: &str) -> bool {
+    arrivals.starts_with("recorded:")
+}
+
+/// Removes arrivals of files, wherever they stand.
+fn forget_recordings(value: &mut toml::Value) {
+    match value {
+        toml::Value::Table(table) => {
+            let named = table.get("arrivals").and_then(toml::Value::as_str);
+            if named.is_some_and(is_recording) {
+                table.remove("arrivals");
+            }
+            table
+                .iter_mut()
+                .for_each(|(_, value)| forget_recordings(value));
+        }
+        toml::Value::Array(items) => items.iter_mut().for_each(forget_recordings),
+        _ => {}
+    }
+}
+
 /// An operation of the lab by its name.
 fn operation(name: &str) -> Option<Operation> {
     let word = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(name);
@@ -291,6 +350,35 @@ seconds = 2
         let settings = workload.settings("smoke", Overrides::default()).unwrap();
         assert_eq!((settings.rows, settings.seconds), (1_000, Some(2)));
         assert!(workload.row_bytes(0) >= 8);
+    }
+
+    #[test]
+    fn a_text_that_was_sent_reads_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let times = dir.path().join("times");
+        std::fs::write(&times, "0.5\n").unwrap();
+        let recorded = format!("arrivals = \"recorded:{}\", statements", times.display());
+        let text = GOOD.replace("statements", &recorded);
+        let read = Workload::parse(&text, "mine").unwrap();
+        assert!(read.steps[1].work.arrivals.is_some());
+        let mut settings = read.settings("smoke", Overrides::default()).unwrap();
+        let sent = Workload::sent(&text, "mine", &settings).unwrap();
+        assert_eq!((sent.name.as_str(), sent.steps.len()), ("mine", 2));
+        assert!(sent.steps[1].work.arrivals.is_none(), "the file was read");
+        settings.arrivals = Some(format!("recorded:{}", times.display()));
+        let refused = Workload::sent(&text, "mine", &settings).unwrap_err();
+        assert!(refused.to_string().contains("name a file"), "{refused}");
+        (settings.arrivals, settings.clients) = (None, 5_000);
+        let refused = Workload::sent(&text, "mine", &settings).unwrap_err();
+        assert!(refused.to_string().contains("1 to 4096"), "{refused}");
+        assert!(Workload::sent("[data", "mine", &settings).is_err());
+        for workload in Workload::all().unwrap() {
+            let text = Workload::text(&workload.name).unwrap();
+            let (preset, settings) = workload.presets().remove(0);
+            let sent = Workload::sent(&text, "", &settings);
+            assert!(sent.is_ok(), "{} {preset}: {sent:?}", workload.name);
+        }
+        assert!(Workload::text("lunch").is_err());
     }
 
     #[test]

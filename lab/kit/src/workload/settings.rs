@@ -200,7 +200,8 @@ impl Workload {
         (total / SAMPLE).max(1)
     }
 
-    fn check(&self, settings: &Settings) -> Result<(), WorkloadError> {
+    /// Whether these settings are within their ranges.
+    pub(super) fn check(&self, settings: &Settings) -> Result<(), WorkloadError> {
         let within = |name, given: u64, low: u64, high: u64| {
             if (low..=high).contains(&given) {
                 return Ok(());

@@ -1,0 +1,140 @@
+//! How an agent's clocks lie against the lab's, from questions and answers.
+//!
+//! Promises: the error of what is found is half of the shortest round trip. Must not know: how
+//! questions travel.
+
+use std::time::{Duration, Instant};
+
+/// Half of the shortest round trip may be so long: it is how well the common start is known.
+pub(super) const START_ERROR_MAX: Duration = Duration::from_millis(50);
+/// Clocks that tell the time may differ so much: documents hold times.
+pub(super) const AHEAD_MAX: Duration = Duration::from_secs(1);
+
+/// One question and its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    /// When the lab asked.
+    pub(super) asked: Instant,
+    /// When the answer came.
+    pub(super) came: Instant,
+    /// The time in the middle, in microseconds since 1970.
+    pub(super) wall_us: i64,
+    /// The agent's own clock, in nanoseconds since its beginning.
+    pub(super) agent_ns: u64,
+    /// The agent's time in microseconds since 1970.
+    pub(super) agent_wall_us: i64,
+}
+
+/// An agent's clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// A moment here, and the same of the agent's own clock.
+    here: Instant,
+    there: Duration,
+    /// By how much either may be wrong.
+    pub(crate) error: Duration,
+    /// By how many microseconds the agent's time is ahead.
+    pub(crate) ahead_us: i64,
+}
+
+impl Clock {
+    /// The lab's own, until the agent was asked.
+    pub(super) fn here() -> Self {
+        Self {
+            here: Instant::now(),
+            there: Duration::ZERO,
+            error: Duration::ZERO,
+            ahead_us: 0,
+        }
+    }
+
+    /// From the answer that took least.
+    pub(super) fn of(answers: &[Answer]) -> Option<Self> {
+        let took = |answer: &&Answer| answer.came.saturating_duration_since(answer.asked);
+        let best = answers.iter().min_by_key(took)?;
+        let half = took(&best) / 2;
+        Some(Self {
+            here: best.asked + half,
+            there: Duration::from_nanos(best.agent_ns),
+            error: half,
+            ahead_us: best.agent_wall_us.saturating_sub(best.wall_us),
+        })
+    }
+
+    /// Whether the lab and the agent can begin together.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.error > START_ERROR_MAX {
+            return Err(format!(
+                "it cannot begin together with the lab: half of the shortest round trip is {} ms; \
+                    allowed is {} ms",
+                self.error.as_millis(),
+                START_ERROR_MAX.as_millis()
+            ));
+        }
+        let most = i64::try_from(AHEAD_MAX.as_micros()).unwrap_or(i64::MAX);
+        if !(-most..=most).contains(&self.ahead_us) {
+            return Err(format!(
+                "its clock is {:.3} s ahead of the lab's; allowed is {} s either way: set both by \
+                    the same server of time",
+                self.ahead_us as f64 / 1e6,
+                AHEAD_MAX.as_secs()
+            ));
+        }
+        Ok(())
+    }
+
+    /// A moment by the agent's own clock.
+    pub(super) fn at(&self, moment: Instant) -> Duration {
+        let later = moment.saturating_duration_since(self.here);
+        let earlier = self.here.saturating_duration_since(moment);
+        (self.there + later).saturating_sub(earlier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(begun: Instant, asked_ms: u64, took_ms: u64, agent_ms: u64, ahead_us: i64) -> Answer {
+        let asked = begun + Duration::from_millis(asked_ms);
+        Answer {
+            asked,
+            came: asked + Duration::from_millis(took_ms),
+            wall_us: 1_000_000,
+            agent_ns: agent_ms * 1_000_000,
+            agent_wall_us: 1_000_000 + ahead_us,
+        }
+    }
+
+    #[test]
+    fn the_shortest_round_trip_tells_the_clock() {
+        let begun = Instant::now();
+        let answers = [
+            answer(begun, 0, 90, 1_080, 40_000),
+            answer(begun, 100, 10, 1_105, 7_000),
+            answer(begun, 200, 60, 1_201, 90_000),
+        ];
+        let clock = Clock::of(&answers).unwrap();
+        assert_eq!(clock.error, Duration::from_millis(5));
+        assert_eq!(clock.ahead_us, 7_000);
+        assert!(clock.check().is_ok());
+        // At 105 ms here it was 1,105 ms there.
+        assert_eq!(clock.at(begun), Duration::from_millis(1_000));
+        let later = begun + Duration::from_millis(500);
+        assert_eq!(clock.at(later), Duration::from_millis(1_500));
+        assert!(Clock::of(&[]).is_none());
+    }
+
+    #[test]
+    fn clocks_that_differ_and_long_ways_are_refused() {
+        let begun = Instant::now();
+        let of = |took_ms, ahead_us| {
+            let clock = Clock::of(&[answer(begun, 0, took_ms, 5, ahead_us)]).unwrap();
+            clock.check().err().unwrap_or_default()
+        };
+        assert_eq!(of(99, 900_000), "");
+        assert!(of(104, 0).contains("round trip is 52 ms; allowed is 50 ms"));
+        assert!(of(1, 3_250_000).contains("3.250 s ahead"));
+        assert!(of(1, -1_000_001).contains("-1.000 s ahead"));
+    }
+}

@@ -1,0 +1,273 @@
+//! What lab and agent say to each other about a step.
+//!
+//! Promises: histograms lose nothing on their way; counts that come from elsewhere never overflow.
+//! Must not know: sockets, clients.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lab_kit::work::{Effect, TableCheckpoint};
+use lab_kit::workload::Settings;
+use metrics::LatencyHistogram;
+use serde::{Deserialize, Serialize};
+
+/// So often a generator tells what it did.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+/// Ticks of an interval: with the last of them comes the histogram.
+pub(crate) const TICKS_PER_INTERVAL: u64 = 10;
+
+/// What the lab says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToAgent {
+    /// What time is it there?
+    Ask,
+    /// The run, once.
+    Job(Box<Job>),
+    /// Connect the clients of a step.
+    Step(Box<StepOrder>),
+    /// Begin when the agent's own clock shows this.
+    Start {
+        /// Microseconds.
+        at_us: u64,
+    },
+    /// The measured work of all generators has ended.
+    Over,
+    /// End the step early.
+    Stop {
+        /// Why.
+        reason: String,
+    },
+    /// The lab is there.
+    Alive,
+    /// The run has ended.
+    End,
+}
+
+/// What an agent says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromAgent {
+    /// Its clocks.
+    Time {
+        /// Nanoseconds of its own clock, which only counts.
+        own_ns: u64,
+        /// Microseconds since 1970.
+        wall_us: i64,
+    },
+    /// The target answers; steps may come.
+    Ready {
+        /// CPUs.
+        cpus: u32,
+    },
+    /// The clients of the step are connected.
+    Prepared,
+    /// They have begun.
+    Begun {
+        /// After the common start.
+        late_us: u64,
+    },
+    /// What they did since the tick before.
+    Tick(Box<Tick>),
+    /// Its measured work has ended.
+    Done {
+        /// Since the common start.
+        at_us: u64,
+    },
+    /// The step has ended.
+    Ended(Box<Ended>),
+    /// It cannot.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// The agent is there.
+    Alive,
+}
+
+/// A run, as far as a generator must know it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    /// The text of the workload's file.
+    pub(crate) workload: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// The settings, without arrivals that are recorded in a file.
+    pub(crate) settings: Settings,
+    /// The seed of the run.
+    pub(crate) seed: u64,
+    /// The address of the target.
+    pub(crate) target: String,
+    /// The database.
+    pub(crate) db: String,
+    /// Databases that the collections lie in.
+    pub(crate) databases: Option<u32>,
+    /// Write concern.
+    pub(crate) write_concern: Option<String>,
+    /// Whether each write waits for the journal.
+    pub(crate) journal: Option<bool>,
+    /// Longest wait for a reply.
+    pub(crate) call_timeout_seconds: u64,
+    /// Which generator it is.
+    pub(crate) generator: u32,
+    /// Of how many.
+    pub(crate) generators: u32,
+}
+
+/// A step.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct StepOrder {
+    /// Its name.
+    pub(crate) step: String,
+    /// Clients of all generators together, of the measured work and of each role beside it.
+    pub(crate) clients: Vec<u32>,
+    /// Recorded arrivals of the same.
+    pub(crate) arrivals: Vec<Option<Vec<f64>>>,
+    /// The tables.
+    pub(crate) marks: Vec<TableCheckpoint>,
+    /// Whether the secondary indexes exist.
+    pub(crate) has_indexes: bool,
+    /// Whether numbers have gaps.
+    pub(crate) is_sparse: bool,
+}
+
+/// What a generator's clients did since its tick before.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Tick {
+    /// Ticks since the common start, with this one.
+    pub(crate) number: u64,
+    /// When it was taken, since the common start.
+    pub(crate) at_us: u64,
+    /// The measured work first.
+    pub(crate) roles: Vec<RoleTick>,
+    /// What its process used since it began.
+    pub(crate) used: String,
+    /// Why it ends early.
+    pub(crate) stopping: Option<String>,
+}
+
+/// The same of one role.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RoleTick {
+    /// Operations acknowledged.
+    pub(crate) ops: u64,
+    /// Failed calls.
+    pub(crate) errors: u64,
+    /// Rows that reads returned.
+    pub(crate) rows: u64,
+    /// What was done in the whole step so far.
+    pub(crate) effect: Effect,
+    /// Calls answered: how many, the first and the last, in microseconds since the common start.
+    pub(crate) completions: Option<(u64, u64, u64)>,
+    /// Where nothing was, in between.
+    pub(crate) free: Vec<(u64, u64)>,
+    /// Latencies since the histogram before.
+    pub(crate) latency: Option<Buckets>,
+}
+
+/// The totals of a generator's step.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    /// Why it ended early.
+    pub(crate) reason: Option<String>,
+    /// The measured work first.
+    pub(crate) roles: Vec<RoleEnd>,
+    /// The tables, by the generator's own numbering.
+    pub(crate) marks: Vec<TableCheckpoint>,
+    /// What a program counted.
+    pub(crate) program: Vec<i64>,
+    /// How busy the machine was in the measured time.
+    pub(crate) host_busy_percent: f64,
+}
+
+/// The same of one role.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RoleEnd {
+    /// Operations acknowledged.
+    pub(crate) acknowledged: u64,
+    /// What they mean for the tables, calls without a reply included.
+    pub(crate) effect: Effect,
+    /// Failed calls by kind.
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// What each client did.
+    pub(crate) clients: Vec<ClientReport>,
+    /// Open loop: latency from sending.
+    pub(crate) service: Option<Buckets>,
+    /// Open loop: how late the generator sent.
+    pub(crate) lateness: Option<Buckets>,
+    /// Open loop: calls that were due and never sent.
+    pub(crate) unsent: u64,
+    /// Those of them that waited for the generator only.
+    pub(crate) unsent_by_lab: u64,
+    /// Calls refused with a wish to come back later.
+    pub(crate) refused: u64,
+    /// Operations given up after too many of these.
+    pub(crate) given_up: u64,
+    /// Mixes: latency by the number of the part.
+    pub(crate) by_part: Vec<(usize, Buckets)>,
+}
+
+/// What one client did.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ClientReport {
+    /// Operations after the warm-up.
+    pub(crate) ops: u64,
+    /// Time after the warm-up until it finished.
+    pub(crate) active_us: u64,
+    /// Longest time that a call waited for those before it.
+    pub(crate) behind_us: u64,
+}
+
+/// A histogram.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Buckets {
+    /// Nanoseconds and how often.
+    counts: Vec<(u64, u64)>,
+    max_ns: u64,
+    clamped: u64,
+}
+
+impl Buckets {
+    /// All of a histogram.
+    pub(crate) fn of(latency: &LatencyHistogram) -> Self {
+        Self {
+            counts: latency.buckets().collect(),
+            max_ns: latency.max_ns(),
+            clamped: latency.clamped(),
+        }
+    }
+
+    /// The same histogram.
+    pub(crate) fn histogram(&self) -> LatencyHistogram {
+        LatencyHistogram::of_buckets(self.counts.iter().copied(), self.max_ns, self.clamped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_of_generators_are_those_of_all_their_samples() {
+        let (mut whole, mut merged) = (LatencyHistogram::new(), LatencyHistogram::new());
+        for generator in 0..3_u64 {
+            let mut own = LatencyHistogram::new();
+            for sample in 0..4_000_u64 {
+                // Three generators of very different targets.
+                let ns = (sample * 7_919 + generator) % 100_003 * 10_u64.pow(generator as u32 * 2);
+                own.record(Duration::from_nanos(ns));
+                whole.record(Duration::from_nanos(ns));
+            }
+            let text = serde_json::to_string(&Buckets::of(&own)).unwrap();
+            let came: Buckets = serde_json::from_str(&text).unwrap();
+            merged.merge(&came.histogram());
+        }
+        assert_eq!(merged.count(), 12_000);
+        assert_eq!(merged.max_us(), whole.max_us());
+        for percentile in [0.0, 1.0, 25.0, 50.0, 90.0, 99.0, 99.9, 99.99, 100.0] {
+            let (found, wanted) = (
+                merged.percentile_us(percentile),
+                whole.percentile_us(percentile),
+            );
+            assert_eq!(found, wanted, "p{percentile}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The agent's side: one run at a time, whose orders come on a sealed connection.
+//!
+//! Promises: load is made only where the agent was started for it, and never longer than the lab
+//! is heard. Neighbours: `agent` has proven who asks and gives what makes
+//! the load.
+
+use std::io::{Result, Write};
+use std::net::TcpStream;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel as inbox};
+
+use super::VERSION;
+use super::channel::{Receiver, Sender, Side, sealed};
+use super::message::{FromAgent, Job, ToAgent};
+use crate::agent::wire::REFUSED;
+use crate::counters::lock;
+use crate::errors::LabError;
+use crate::interrupt::interrupted;
+
+/// A lab that says nothing for so long is gone.
+const LAB_SILENT_MAX: Duration = Duration::from_secs(15);
+/// Either side says this often that it is there.
+pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// The run before may be about to end.
+const BUSY_WAIT: Duration = Duration::from_secs(3);
+/// When the agent is ended, a step under way gets this long to tell why it ends.
+const LAST_WORDS: Duration = Duration::from_secs(8);
+/// Orders that wait; the lab sends the next when the one before was done.
+const ORDERS_MAX: usize = 64;
+/// A run that has ended does not wait longer for clients that are stuck in a driver.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+const THREADS_MAX: usize = 8_192;
+
+/// Makes the load of a run until the lab ends it.
+pub(crate) type MakeLoad = for<'a> fn(Job, &'a mut Link) -> Made<'a>;
+/// What [`MakeLoad`] comes to.
+pub(crate) type Made<'a> = Pin<Box<dyn Future<Output = std::result::Result<(), LabError>> + 'a>>;
+
+/// Whether an agent makes load, and whether it does so now.
+#[derive(Debug)]
+pub(crate) struct LoadService {
+    /// By what, if it does.
+    make_load: Option<MakeLoad>,
+    is_busy: AtomicBool,
+}
+
+/// What comes on the connection.
+type Order = std::result::Result<ToAgent, String>;
+
+/// The connection to the lab, as the run on the agent sees it.
+pub(crate) struct Link {
+    sender: Arc<Mutex<Sender>>,
+    inbox: Inbox<Order>,
+    clock: Instant,
+}
+
+/// Tells the lab, from any thread.
+#[derive(Clone)]
+pub(crate) struct ToLab(Arc<Mutex<Sender>>);
+
+impl ToLab {
+    /// Says something.
+    pub(crate) fn send(&self, what: &FromAgent) -> std::result::Result<(), String> {
+        let sent = lock(&self.0).send(what);
+        sent.map_err(|error| format!("the lab cannot be told: {error}"))
+    }
+}
+
+impl Link {
+    /// Who tells the lab.
+    pub(crate) fn to_lab(&self) -> ToLab {
+        ToLab(self.sender.clone())
+    }
+
+    /// The next order.
+    ///
+    /// # Errors
+    /// There will be none: why.
+    pub(crate) async fn next(&mut self) -> Order {
+        let ended = || Err("the lab has ended the connection".to_owned());
+        self.inbox.recv().await.unwrap_or_else(ended)
+    }
+
+    /// A moment of the agent's own clock.
+    pub(crate) fn moment(&self, at_us: u64) -> Instant {
+        self.clock + Duration::from_micros(at_us)
+    }
+}
+
+impl LoadService {
+    /// An agent's.
+    pub(crate) fn new(make_load: Option<MakeLoad>) -> Arc<Self> {
+        let out = Arc::new(Self {
+            make_load,
+            is_busy: AtomicBool::new(false),
+        });
+        if make_load.is_some() {
+            let service = out.clone();
+            std::thread::spawn(move || service.end_when_asked());
+        }
+        out
+    }
+
+    /// A run's watch for signals takes them from the whole process: this gives them back their
+    /// meaning.
+    fn end_when_asked(&self) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let Ok(runtime) = runtime else {
+            return;
+        };
+        runtime.block_on(interrupted());
+        let asked = Instant::now();
+        while self.is_busy.load(Ordering::Acquire) && asked.elapsed() < LAST_WORDS {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::process::exit(0);
+    }
+
+    /// Serves a lab that has proven to know the token; `asked` is its fresh number and version.
+    pub(crate) fn serve(
+        &self,
+        mut stream: &TcpStream,
+        token: &[u8],
+        number: &str,
+        asked: &str,
+    ) -> Result<()> {
+        let (lab_number, version) = asked.split_once(' ').unwrap_or_default();
+        let Some(make_load) = self.make_load else {
+            let reason = "it makes no load: start it with --load";
+            return stream.write_all(format!("{REFUSED}{reason}\n").as_bytes());
+        };
+        let refused = if version != VERSION {
+            let version: String = version.chars().take(40).collect();
+            Some(format!(
+                "it is of version {VERSION}, the lab of version {version}: both must be the same"
+            ))
+        } else if !self.begin() {
+            Some("it makes load for another run".to_owned())
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
+            return stream.write_all(format!("{REFUSED}{reason}\n").as_bytes());
+        }
+        let done = stream
+            .write_all(b"load\n")
+            .and_then(|()| sealed(stream, token, (number, lab_number), Side::Agent))
+            .and_then(|(sender, receiver)| converse(sender, receiver, make_load));
+        self.is_busy.store(false, Ordering::Release);
+        done
+    }
+
+    fn begin(&self) -> bool {
+        let asked = Instant::now();
+        loop {
+            let free =
+                self.is_busy
+                    .compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire);
+            if free.is_ok() || asked.elapsed() > BUSY_WAIT {
+                return free.is_ok();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn converse(sender: Sender, receiver: Receiver, make_load: MakeLoad) -> Result<()> {
+    let clock = Instant::now();
+    let sender = Arc::new(Mutex::new(sender));
+    let (orders, inbox) = inbox(ORDERS_MAX);
+    let reader = std::thread::spawn({
+        let to_lab = ToLab(sender.clone());
+        move || read(receiver, &to_lab, &orders, clock)
+    });
+    let (alive, ended) = channel::<()>();
+    let heart = std::thread::spawn({
+        let to_lab = ToLab(sender.clone());
+        move || {
+            let silent = |wait| matches!(wait, Err(RecvTimeoutError::Timeout));
+            while silent(ended.recv_timeout(ALIVE_EVERY)) && to_lab.send(&FromAgent::Alive).is_ok()
+            {
+            }
+        }
+    });
+    let mut link = Link {
+        sender: sender.clone(),
+        inbox,
+        clock,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(THREADS_MAX)
+        .build()?;
+    let done = runtime.block_on(take_job(&mut link, make_load));
+    if let Err(error) = &done {
+        let reason = error.to_string();
+        let _ = link.to_lab().send(&FromAgent::Refused { reason });
+    }
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    drop(alive);
+    let _ = heart.join();
+    lock(&sender).close();
+    // So that the reader, which may wait to hand over an order, ends too.
+    drop(link);
+    let _ = reader.join();
+    done.map_err(std::io::Error::other)
+}
+
+async fn take_job(link: &mut Link, make_load: MakeLoad) -> std::result::Result<(), LabError> {
+    match link.next().await {
+        Ok(ToAgent::Job(job)) => make_load(*job, link).await,
+        Ok(ToAgent::End) => Ok(()),
+        Ok(_) => Err(LabError::Agent("the run comes first".to_owned())),
+        Err(reason) => Err(LabError::Agent(reason)),
+    }
+}
+
+/// Reads until the end of the connection; questions for the time are answered at once.
+fn read(mut receiver: Receiver, to_lab: &ToLab, orders: &Outbox<Order>, clock: Instant) {
+    loop {
+        let order = match receiver.receive(LAB_SILENT_MAX) {
+            Ok(Some(ToAgent::Alive)) => continue,
+            Ok(Some(ToAgent::Ask)) => {
+                let time = FromAgent::Time {
+                    own_ns: u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX),
+                    wall_us: wall_us(),
+                };
+                match to_lab.send(&time) {
+                    Ok(()) => continue,
+                    Err(reason) => Err(reason),
+                }
+            }
+            Ok(Some(order)) => Ok(order),
+            Ok(None) => Err("the lab has ended the connection".to_owned()),
+            Err(error) => Err(format!("the lab is not heard any more: {error}")),
+        };
+        let is_last = order.is_err();
+        if orders.blocking_send(order).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// The time, in microseconds since 1970.
+pub(super) fn wall_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    })
+}
