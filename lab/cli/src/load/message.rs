@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// Ticks of an interval: with the last of them comes the histogram.
 pub(crate) const TICKS_PER_INTERVAL: u64 = 10;
+/// Values of one histogram, so that those of a long run together fit in 64 bits.
+const VALUES_MAX: u64 = 1 << 40;
 
 /// What the lab says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -218,11 +220,40 @@ pub(crate) struct ClientReport {
 
 /// A histogram.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "UncheckedBuckets")]
 pub(crate) struct Buckets {
     /// Nanoseconds and how often.
     counts: Vec<(u64, u64)>,
     max_ns: u64,
     clamped: u64,
+}
+
+/// [`Buckets`] as they come.
+#[derive(Deserialize)]
+struct UncheckedBuckets {
+    counts: Vec<(u64, u64)>,
+    max_ns: u64,
+    clamped: u64,
+}
+
+impl TryFrom<UncheckedBuckets> for Buckets {
+    type Error = String;
+
+    fn try_from(came: UncheckedBuckets) -> Result<Self, String> {
+        let mut counts = came.counts.iter().map(|(_, count)| *count);
+        let sum = counts.try_fold(0_u64, u64::checked_add);
+        if sum.is_none_or(|sum| sum > VALUES_MAX || came.clamped > sum) {
+            return Err(format!(
+                "a histogram has at most {VALUES_MAX} values, and {} are too long of these",
+                came.clamped
+            ));
+        }
+        Ok(Self {
+            counts: came.counts,
+            max_ns: came.max_ns,
+            clamped: came.clamped,
+        })
+    }
 }
 
 impl Buckets {
@@ -268,6 +299,23 @@ mod tests {
                 whole.percentile_us(percentile),
             );
             assert_eq!(found, wanted, "p{percentile}");
+        }
+    }
+    #[test]
+    fn histograms_that_cannot_be_are_refused() {
+        let read = |counts: &str, clamped: u64| {
+            let text = format!(r#"{{"counts":{counts},"max_ns":9,"clamped":{clamped}}}"#);
+            serde_json::from_str::<Buckets>(&text).map(|came| came.histogram().count())
+        };
+        assert_eq!(read("[[5,2],[9,3]]", 5).unwrap(), 5);
+        let most = u64::MAX;
+        for (counts, clamped) in [
+            (format!("[[1,{most}],[2,7]]"), 0),
+            (format!("[[1,{VALUES_MAX}],[2,1]]"), 0),
+            ("[[1,1]]".to_owned(), 2),
+        ] {
+            let refused = read(&counts, clamped).unwrap_err().to_string();
+            assert!(refused.contains("a histogram has at most"), "{refused}");
         }
     }
 }
