@@ -25,7 +25,7 @@ enum Command {
     /// Serve a data directory to MongoDB clients
     Serve(Box<ServeArgs>),
     /// Copy a database into a directory of another storage engine, and verify the copy
-    Convert(ConvertArgs),
+    Convert(Box<ConvertArgs>),
 }
 
 fn main() -> ExitCode {

@@ -198,6 +198,7 @@ impl Target for SqlTarget {
                     "commits flushed later"
                 }
                 .to_owned(),
+                is_flushed: Some(self.is_sync),
                 build_info: serde_json::Value::Null,
             },
             data,

@@ -38,6 +38,7 @@ pub(super) async fn gather(connection: &Connection<'_>) -> TargetInfo {
     let build = ask(doc! { "buildInfo": 1 }).await;
     let status = ask(doc! { "serverStatus": 1 }).await;
     let options = ask(doc! { "getCmdLineOpts": 1 }).await;
+    let defaults = ask(doc! { "getDefaultRWConcern": 1 }).await;
     let (pid, not_watched_because) = match server_process(connection.address, &status) {
         Ok(pid) => (Some(pid), None),
         Err(reason) => (None, Some(reason)),
@@ -60,9 +61,11 @@ pub(super) async fn gather(connection: &Connection<'_>) -> TargetInfo {
             .canonicalize()
             .ok()
     });
+    let product = product(&build, &status);
+    let is_flushed = is_flushed(connection.write_concern, &defaults, &product);
     let facts = TargetFacts {
         uri: connection.uri.to_owned(),
-        product: product(&build, &status),
+        product,
         version: build.get_str("version").unwrap_or("unknown").to_owned(),
         storage_engine: status
             .get_document("storageEngine")
@@ -77,9 +80,31 @@ pub(super) async fn gather(connection: &Connection<'_>) -> TargetInfo {
         write_concern: connection
             .write_concern
             .map_or_else(|| "server default".to_owned(), in_words),
+        is_flushed,
         build_info: serde_json::to_value(&build).unwrap_or_default(),
     };
     TargetInfo { facts, pid, data }
+}
+
+/// Whether an acknowledged write is on the device: what was asked for, else what the server does by
+/// default. MongoDB and Quarry without a replica set have no default to tell and wait for nothing.
+fn is_flushed(asked: Option<&WriteConcern>, defaults: &Document, product: &str) -> Option<bool> {
+    if let Some(journal) = asked.and_then(|concern| concern.journal) {
+        return Some(journal);
+    }
+    let default = defaults.get_document("defaultWriteConcern");
+    match (asked.and_then(|concern| concern.w.as_ref()), default) {
+        (Some(mongodb::options::Acknowledgment::Majority), _) => Some(true),
+        (Some(mongodb::options::Acknowledgment::Nodes(_)), _) => Some(false),
+        (Some(_), _) => None,
+        (None, Ok(default)) => match (default.get_bool("j"), default.get_str("w")) {
+            (Ok(journal), _) => Some(journal),
+            (Err(_), Ok(w)) => (w == "majority").then_some(true),
+            (Err(_), Err(_)) => Some(false),
+        },
+        (None, Err(_)) if product == "mongod" || product.starts_with("Quarry") => Some(false),
+        (None, Err(_)) => None,
+    }
 }
 
 fn in_words(concern: &WriteConcern) -> String {
@@ -177,6 +202,25 @@ mod tests {
             server_process(&address, &doc! { "pid": 1 }),
             Err("not local".to_owned())
         );
+    }
+
+    #[test]
+    fn what_an_acknowledged_write_has_waited_for_is_known() {
+        let majority = doc! { "defaultWriteConcern": { "w": "majority", "wtimeout": 0 } };
+        let one = doc! { "defaultWriteConcern": { "w": 1, "wtimeout": 0 } };
+        let journal = doc! { "defaultWriteConcern": { "w": 1, "j": true } };
+        let nothing = doc! {};
+        let by_default = |defaults, product| is_flushed(None, defaults, product);
+        assert_eq!(by_default(&majority, "mongod"), Some(true));
+        assert_eq!(by_default(&one, "mongod"), Some(false));
+        assert_eq!(by_default(&journal, "mongod"), Some(true));
+        assert_eq!(by_default(&nothing, "Quarry 0.1.0"), Some(false));
+        assert_eq!(by_default(&nothing, "FerretDB v2"), None);
+        let asked = |concern: WriteConcern| is_flushed(Some(&concern), &majority, "mongod");
+        assert_eq!(asked(WriteConcern::nodes(1)), Some(false));
+        assert_eq!(asked(WriteConcern::majority()), Some(true));
+        let journal = WriteConcern::builder().journal(true).build();
+        assert_eq!(asked(journal), Some(true));
     }
 
     #[test]

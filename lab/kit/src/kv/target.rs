@@ -113,6 +113,7 @@ impl Target for KvTarget {
                 data_directory: path.as_ref().map(|path| path.display().to_string()),
                 device: None,
                 write_concern: self.0.durability.clone(),
+                is_flushed: Some(self.0.durability == "sync"),
                 build_info: configured(&self.0.engine.configuration()),
             },
             pid: Some(pid),

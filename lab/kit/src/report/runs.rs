@@ -79,7 +79,7 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
         escape(&first.run.about),
         escape(&first.run.source)
     );
-    write_notes(&mut out, runs);
+    write_notes(&mut out, runs, &groups);
     out.push_str(&super::replay::side_by_side(runs));
     let steps: Vec<&StepResult> = first.steps.iter().filter(|step| step.measured).collect();
     out.push_str(&steps_by_configuration::section(&steps, &groups));
@@ -116,7 +116,7 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
     Ok(out)
 }
 
-fn write_notes(out: &mut String, runs: &[RunResult]) {
+fn write_notes(out: &mut String, runs: &[RunResult], groups: &[Configuration<'_>]) {
     let mut notes: Vec<String> = Vec::new();
     for run in runs {
         if let Some(reason) = &run.run.stopped_because {
@@ -136,6 +136,7 @@ fn write_notes(out: &mut String, runs: &[RunResult]) {
     if machines.len() > 1 {
         notes.push("The runs come from machines of different kinds.".to_owned());
     }
+    notes.extend(durability_that_differs(groups));
     if notes.is_empty() {
         return;
     }
@@ -144,6 +145,25 @@ fn write_notes(out: &mut String, runs: &[RunResult]) {
         let _ = writeln!(out, "<li>{}</li>", escape(&note));
     }
     out.push_str("</ul>\n");
+}
+
+/// Says so when some targets flush a write before they acknowledge it and others do not.
+fn durability_that_differs(groups: &[Configuration<'_>]) -> Option<String> {
+    let of = |wanted: bool| {
+        let first = |group: &&Configuration<'_>| {
+            let run = group.runs.first();
+            run.is_some_and(|run| run.target.is_flushed == Some(wanted))
+        };
+        let names = groups.iter().filter(first);
+        let names: Vec<&str> = names.map(|group| group.name.as_str()).collect();
+        (!names.is_empty()).then(|| names.join("; "))
+    };
+    let (flushed, later) = (of(true)?, of(false)?);
+    Some(format!(
+        "Durability differs: {flushed}: a write is on the device when it is acknowledged; {later}: \
+            it is not. Rates and latencies of writes do not compare; --journal true, or \
+            durability=sync of --own innodb and of engines, makes them equal."
+    ))
 }
 
 /// Groups runs by target and by those settings, other than clients, in which they differ.

@@ -174,6 +174,21 @@ fn runs_against_other_targets_are_no_repeats() {
         let text = runs_page(&[same(), same(), other]).unwrap();
         assert!(text.contains(shown), "{shown}");
     }
+    // What one flushes before it acknowledges and another does not is no fair pair.
+    let flushed = |is_flushed| {
+        let mut one = run("flushed", 1.0);
+        one.target.product = format!("{is_flushed:?}");
+        one.target.is_flushed = is_flushed;
+        one
+    };
+    for (a, b, differs) in [
+        (Some(true), Some(false), true),
+        (Some(true), Some(true), false),
+        (Some(true), None, false),
+    ] {
+        let text = runs_page(&[flushed(a), flushed(b)]).unwrap();
+        assert_eq!(text.contains("Durability differs"), differs, "{a:?}, {b:?}");
+    }
     // The lab's own servers listen on another port each time.
     let own = |port: u32| {
         let mut own = run("own", 1.0);

@@ -186,6 +186,9 @@ pub struct TargetFacts {
     pub device: Option<String>,
     /// Write concern in words.
     pub write_concern: String,
+    /// Whether a write that was acknowledged is on the device, when that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_flushed: Option<bool>,
     /// Raw `buildInfo`.
     pub build_info: serde_json::Value,
 }
