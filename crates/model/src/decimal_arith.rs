@@ -271,15 +271,25 @@ impl Decimal128 {
             }
             .unwrap_or(Decimal128::INFINITY);
         }
-        self.wide_function(|cx, w| cx.exp(w))
+        self.wide_function(|cx, w| cx.exp(w)).without_zeros()
     }
     /// Natural logarithm; NaN below zero, minus infinity at zero.
     pub fn ln(self) -> Decimal128 {
-        self.wide_function(|cx, w| cx.ln(w))
+        self.wide_function(|cx, w| cx.ln(w)).without_zeros()
     }
     /// Decimal logarithm; NaN below zero, minus infinity at zero.
     pub fn log10(self) -> Decimal128 {
-        self.wide_function(|cx, w| cx.log10(w))
+        self.wide_function(|cx, w| cx.log10(w)).without_zeros()
+    }
+    /// A result that is a whole number has no digits behind the point, also where it was rounded to
+    /// one: MongoDB's library goes through binary numbers.
+    fn without_zeros(self) -> Decimal128 {
+        match self.parts() {
+            Parts::Finite { exponent, .. } if exponent < 0 && self.is_integer() => {
+                self.to_integral(Rounding::Trunc)
+            }
+            _ => self,
+        }
     }
     /// `self` to the power `exponent`, with all 34 digits. NaN for a negative base and a fractional
     /// exponent. As in MongoDB, whose power function overflows a little early, the largest number
@@ -449,6 +459,14 @@ mod tests {
             "2.718281828459045235360287471352662"
         );
         assert_eq!(d("-0").exp().to_string(), "1");
+        // Rounded to whole numbers.
+        assert_eq!(d("1E-6143").exp().to_string(), "1");
+        assert_eq!(
+            d("9.999999999999999999999999999999999E+6144")
+                .log10()
+                .to_string(),
+            "6145"
+        );
         assert_eq!(d("1E+6000").exp().to_string(), "Infinity");
         assert_eq!(d("-Infinity").exp().to_string(), "0");
         assert_eq!(

@@ -286,7 +286,8 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .put("slowms", before.ms)
         .put("sampleRate", before.sample_rate);
     if let Some(filter) = &was.filter {
-        cx.reply.put("filter", filter).put(
+        let filter = query::explain::canonical(filter.doc());
+        cx.reply.put("filter", &filter).put(
             "note",
             "When a filter expression is set, slowms and \
             sampleRate are not used for profiling and slow-query log lines.",

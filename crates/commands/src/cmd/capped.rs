@@ -1,6 +1,6 @@
 //! `convertToCapped` and `cloneCollectionAsCapped`.
 
-use crate::ddl::names;
+use crate::ddl::{names, system_views};
 use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -65,7 +65,7 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "Cannot convert a time-series buckets collection to capped: {ns}"
         );
     }
-    if names::is_views(cx.service, &ns)? {
+    if system_views::is_there(cx.service, &ns)? {
         bail!(
             code::BAD_VALUE,
             "Cannot convert a system collection to capped: {ns}"

@@ -1,6 +1,6 @@
 //! `validate`, `dbHash`, `compact`, `validateDBMetadata`.
 
-use crate::ddl::names;
+use crate::ddl::{names, system_views};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -227,11 +227,17 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for (name, c) in &found {
         sums.push((name.as_str(), hash(c, &|| cx.interrupt.check())?, c.uuid()));
     }
-    let views = Namespace::new(cx.db, "system.views")?;
-    if chosen.as_ref().is_none_or(|l| l.contains(&"system.views"))
-        && names::is_views(cx.service, &views)?
+    let views = Namespace::new(cx.db, system_views::NAME)?;
+    if chosen
+        .as_ref()
+        .is_none_or(|l| l.contains(&system_views::NAME))
+        && system_views::is_there(cx.service, &views)?
     {
-        sums.push(views_sum(cx)?);
+        sums.push((
+            system_views::NAME,
+            views_sum(cx)?,
+            system_views::uuid(cx.db),
+        ));
     }
     sums.sort();
     let mut whole = Md5::new();
@@ -267,17 +273,13 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Name, checksum and UUID of `system.views`. The UUID is made from its content: none is stored.
-fn views_sum(cx: &Ctx<'_, '_>) -> Result<(&'static str, String, [u8; 16])> {
+/// Checksum of `system.views`.
+fn views_sum(cx: &Ctx<'_, '_>) -> Result<String> {
     let mut md5 = Md5::new();
-    for e in cx.service.store.list_collections(cx.db)? {
-        if names::is_view_row(&e.row) {
-            md5.update(e.name.as_bytes());
-            md5.update(e.row.options.doc().as_bytes());
-        }
+    for view in system_views::documents(cx.service, cx.db)? {
+        md5.update(view.doc().as_bytes());
     }
-    let sum = md5.finalize();
-    Ok(("system.views", hex(&sum), sum.into()))
+    Ok(hex(&md5.finalize()))
 }
 
 /// MD5 over the documents in order of `_id`.

@@ -3,7 +3,7 @@
 
 use super::create::{expire_seconds, pre_images, validation_words};
 use crate::ddl::identity::check_uuid;
-use crate::ddl::{index_spec, names, timeseries, view};
+use crate::ddl::{index_spec, names, system_views, timeseries, view};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -74,7 +74,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .map(|d| check_doc("collMod.index", INDEX, d))
         .transpose()?;
     let images = pre_images(&cx.args)?;
-    if names::is_views(cx.service, &ns)? {
+    if system_views::is_there(cx.service, &ns)? {
         bail!(code::INVALID_OPTIONS, "collMod is not allowed on {ns}");
     }
     let c = names::existing(cx, &ns)?;

@@ -3,7 +3,7 @@
 use crate::crud::args::CountArgs;
 use crate::crud::args::read::COUNT;
 use crate::ddl::identity::check_uuid;
-use crate::ddl::names;
+use crate::ddl::{names, system_views};
 use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -43,7 +43,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut found = 0u64;
     let (view, _) = cx.read_view()?;
     let by_pipeline = match &coll {
-        None => names::series_of_buckets(cx.service, &ns)?.is_some(),
+        None => system_views::is_read_by_pipeline(cx.service, &ns)?,
         Some(c) => c.is_view(),
     };
     match coll {

@@ -3,7 +3,7 @@
 use crate::crud::args::FindArgs;
 use crate::crud::args::read::FIND;
 use crate::ddl::identity::check_uuid;
-use crate::ddl::names;
+use crate::ddl::{names, system_views};
 use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
 use crate::dispatch::concern::ReadLevel;
@@ -314,7 +314,7 @@ fn open(
         ..parse(args, env, collation)?
     });
     let by_pipeline = match &coll {
-        None => names::series_of_buckets(cx.service, ns)?.is_some(),
+        None => system_views::is_read_by_pipeline(cx.service, ns)?,
         Some(c) => c.is_view(),
     };
     let docs: Box<dyn BatchStream> = match coll {

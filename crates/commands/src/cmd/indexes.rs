@@ -2,7 +2,7 @@
 
 use super::list::batch_size;
 use crate::ddl::describe::id_index;
-use crate::ddl::{index_spec, names, timeseries};
+use crate::ddl::{index_spec, names, system_views, timeseries};
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -369,6 +369,10 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::of_buckets(cx.service, listed(cx)?)?;
     names::not_raw(cx, &ns)?;
     let size = batch_size(cx)?;
+    if system_views::is_there(cx.service, &ns)? {
+        let specs = vec![id_index(Doc::EMPTY)];
+        return answer(cx, &ns, specs, size);
+    }
     let c = names::existing(cx, &ns).map_err(|_| {
         MongoError::new(
             code::NAMESPACE_NOT_FOUND,
@@ -395,6 +399,8 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             d.put("clustered", true);
             specs.push(d);
         }
+        // The profiler's collection has no index, as no capped one had once.
+        _ if ns.coll() == "system.profile" => {}
         _ if names::is_timeseries(&c) => specs.extend(timeseries::shown_index(&c)),
         _ => specs.push(id_index(options.doc())),
     }
@@ -407,6 +413,15 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if cx.args.bool("includeIndexBuildInfo", false) {
         specs = specs.iter().map(|s| model::doc! { "spec": s }).collect();
     }
+    answer(cx, &ns, specs, size)
+}
+
+fn answer(
+    cx: &mut Ctx<'_, '_>,
+    ns: &Namespace,
+    specs: Vec<DocBuf>,
+    size: Option<i64>,
+) -> Result<Outcome> {
     let info = CursorInfo {
         ns: ns.to_string(),
         ..cx.cursor_info()

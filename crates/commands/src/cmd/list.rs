@@ -1,6 +1,7 @@
 //! `listDatabases` and `listCollections`.
 
 use crate::ddl::describe::{describe, describe_buckets};
+use crate::ddl::system_views;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -109,7 +110,11 @@ fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .transpose()?;
     let mut found = Vec::new();
     let only = cx.args.bool("authorizedCollections", false) && name_only;
-    for e in cx.service.store.list_collections(cx.db)? {
+    let all = cx.service.store.list_collections(cx.db)?;
+    let may_see_views = !only || cx.rights().any_on(cx.db, system_views::NAME);
+    let views = (may_see_views && system_views::is_among(&all))
+        .then(|| system_views::entry(cx.db, name_only));
+    for e in all {
         if only && !cx.rights().any_on(cx.db, &e.name) {
             continue;
         }
@@ -122,6 +127,11 @@ fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 _ => {}
             }
         }
+    }
+    if let Some(views) = views
+        && wanted(cx, matches.as_ref(), &views)?
+    {
+        found.push(views);
     }
     let info = CursorInfo {
         ns: format!("{}.$cmd.listCollections", cx.db),

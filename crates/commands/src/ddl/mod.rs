@@ -6,6 +6,7 @@ pub(crate) mod encrypted;
 pub(crate) mod identity;
 pub(crate) mod index_spec;
 pub(crate) mod names;
+pub(crate) mod system_views;
 pub(crate) mod temporary;
 mod text_index;
 pub(crate) mod timeseries;

@@ -120,20 +120,6 @@ pub(crate) fn not_view(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collectio
     Ok(c)
 }
 
-/// True for `system.views` of a database that has views: their definitions stand in the catalog,
-/// and commands that look for the collection are told of it.
-///
-/// # Errors
-/// Those of the catalog.
-pub(crate) fn is_views(service: &Service, ns: &Namespace) -> Result<bool> {
-    Ok(ns.coll() == "system.views"
-        && service
-            .store
-            .list_collections(ns.db())?
-            .iter()
-            .any(|e| is_view_row(&e.row)))
-}
-
 /// True for what MongoDB keeps as a view: views, and time-series collections over their buckets.
 pub(crate) fn is_view_row(row: &store::catalog::CatalogRow) -> bool {
     row.kind == store::catalog::Kind::View || row.options.doc().contains("timeseries")

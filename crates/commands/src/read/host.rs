@@ -5,7 +5,7 @@ use crate::access::user::NO_USER;
 use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
-use crate::ddl::names;
+use crate::ddl::{names, system_views};
 use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::progress::is_set_aside;
 use crate::state::service::Service;
@@ -13,8 +13,8 @@ use cipher::Scratch;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{
-    BatchStream, ChangeHost, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch,
-    OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
+    BatchStream, ChangeHost, DocBatch, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite,
+    OnMatch, OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
 use query::plan::AllowedIndexes;
 use query::plan::{
@@ -261,6 +261,9 @@ impl StoreHost {
 impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
         let Some(c) = self.collection(ns)? else {
+            if system_views::is_there(&self.service, ns)? {
+                return Ok(Resolved::Collection);
+            }
             let series = names::series_of_buckets(&self.service, ns)?;
             return Ok(series.map_or(Resolved::Missing, |c| Resolved::Buckets {
                 on: c.ns().clone(),
@@ -293,8 +296,14 @@ impl Host for StoreHost {
 
     fn open(&self, _: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead> {
         let Some(coll) = self.collection(read.ns)? else {
+            let mut views = DocBatch::new();
+            if system_views::is_there(&self.service, read.ns)? {
+                for view in system_views::documents(&self.service, read.ns.db())? {
+                    views.push(view.doc());
+                }
+            }
             return Ok(OpenedRead {
-                docs: Box::new(query::exec::EmptyStream),
+                docs: Box::new(query::exec::ReadyBatch(views)),
                 filtered: false,
                 sorted: false,
                 limited: false,

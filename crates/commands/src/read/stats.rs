@@ -1,6 +1,6 @@
 //! Sizes of collections, for `collStats`, `dbStats` and `$collStats`.
 
-use crate::ddl::names;
+use crate::ddl::{names, system_views};
 use crate::dispatch::spec::Kinds;
 use crate::state::service::Service;
 use metrics::LatencyCounts;
@@ -155,7 +155,7 @@ fn put_bucket_stats(c: &Collection, w: &mut DocWriter<'_>) -> Result<()> {
 /// 26 NamespaceNotFound and 166 where a part needs a collection; engine failures.
 pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
     let coll = service.store.collection(ns)?;
-    if coll.is_none() && names::is_views(service, ns)? {
+    if coll.is_none() && system_views::is_there(service, ns)? {
         return Ok(vec![of_views(service, ns, spec)?]);
     }
     let needs = ["storageStats", "count", "queryExecStats"]
@@ -226,14 +226,9 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
 
 /// The same of `system.views`, which is made from the catalog.
 fn of_views(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<DocBuf> {
-    let views: Vec<_> = service
-        .store
-        .list_collections(ns.db())?
-        .into_iter()
-        .filter(|e| names::is_view_row(&e.row))
-        .collect();
-    let bytes = views.iter().fold(0i64, |n, e| {
-        n.saturating_add_unsigned(e.row.options.doc().len_bytes() as u64)
+    let views = system_views::documents(service, ns.db())?;
+    let bytes = views.iter().fold(0i64, |n, view| {
+        n.saturating_add_unsigned(view.doc().len_bytes() as u64)
     });
     let count = signed(views.len() as u64);
     Ok(DocBuf::build(|w| {

@@ -357,6 +357,25 @@ fn the_nearest_come_first_and_the_others_are_not_read() {
 }
 
 #[test]
+fn nearness_beside_a_hint_at_another_index_has_no_plan() {
+    let mut s = Server::new();
+    s.index("c", json!({ "g": "2dsphere" }));
+    let made = json!({ "createIndexes": "c", "indexes": [{ "key": { "k": 1 }, "name": "k" }] });
+    s.ok(&made);
+    let point = json!({ "type": "Point", "coordinates": [0, 0] });
+    let filter = json!({ "g": { "$near": { "$geometry": point } } });
+    for (hint, code) in [("k", 291), ("nothing", 2)] {
+        let find = json!({ "find": "c", "filter": filter, "hint": hint });
+        let explain = json!({ "explain": find, "verbosity": "queryPlanner" });
+        for command in [&find, &explain] {
+            let reply = s.ask(command);
+            assert_eq!(reply["code"], code, "{command} {reply}");
+        }
+    }
+    s.ok(&json!({ "find": "c", "filter": filter, "hint": "g" }));
+}
+
+#[test]
 fn the_nearest_of_many_are_found_by_few_and_changed_once() {
     let mut s = Server::new();
     let docs: Vec<Json> = (0..20_000)

@@ -38,6 +38,7 @@ mod retries;
 mod scripts;
 mod series;
 mod snapshots;
+mod system_views;
 mod tail_races;
 mod tails;
 mod text;

@@ -28,7 +28,7 @@ static ALL: Node = Node::AlwaysTrue;
 ///
 /// # Errors
 /// 2 BadValue for a hint that names no index; 27, 2 and 291 for a `$text` that cannot be answered;
-/// 51174 and 51175 for bounds that do not suit the hinted index.
+/// 291 for `$near` without an index for it, or beside a hint at another; 51174 and 51175 for bounds that do not suit the hinted index.
 pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     let text = request.filter.and_then(|f| f.filter.text());
     let bounded = request.min.is_some() || request.max.is_some();
@@ -40,6 +40,9 @@ pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
         let anyhow = || choose(coll, request);
         near::plan(coll, request, root.unwrap_or(&ALL), anyhow)?
     };
+    if let Some(filter) = request.filter {
+        near::check_index(filter, coll, request.hint)?;
+    }
     Ok(Plan {
         view: request.view.cloned().unwrap_or_default(),
         times: root.filter(|_| coll.is_log()).map(log_times::of),

@@ -4,7 +4,7 @@ use super::access::{Access, NearBy, Nearness, Plan};
 use super::bounds::FieldBounds;
 use super::index_bounds::{collation_fits, field_bounds};
 use super::partial::implied;
-use super::request::PlanRequest;
+use super::request::{Hint, PlanRequest};
 use super::rings::Rings;
 use crate::exec::MatchFilter;
 use model::{FieldPath, Result, Value, bail};
@@ -12,21 +12,31 @@ use operators::filter::{Near, Node, Surface};
 use std::sync::Arc;
 use store::{Collection, Index};
 
-/// Checks that an index on the field can answer the filter's nearness.
+/// Checks that an index on the field, the hinted one if there is a hint, can answer the filter's
+/// nearness.
 ///
 /// # Errors
 /// 291 NoQueryExecutionPlans.
-pub(super) fn check_index(filter: &MatchFilter, coll: &Collection) -> Result<()> {
+pub(super) fn check_index(
+    filter: &MatchFilter,
+    coll: &Collection,
+    hint: Option<&Hint>,
+) -> Result<()> {
     let Some((path, near)) = filter.filter.near() else {
         return Ok(());
     };
     let fits = |field: &str, v: Value<'_>| {
         field == path.as_str() && v.as_str().is_some_and(|kind| near.can_use(kind))
     };
+    let hinted = |i: &Index| match hint {
+        None | Some(Hint::Natural { .. }) => true,
+        Some(hint) => hint.names(i),
+    };
     let indexes = coll.indexes();
-    let found = indexes
-        .iter()
-        .any(|i| i.is_ready() && !i.is_hidden() && i.key_pattern().iter().any(|(f, v)| fits(f, v)));
+    let found = indexes.iter().any(|i| {
+        let usable = i.is_ready() && !i.is_hidden() && hinted(i);
+        usable && i.key_pattern().iter().any(|(f, v)| fits(f, v))
+    });
     if !found {
         bail!(
             291,

@@ -4,7 +4,6 @@
 use super::access::Access;
 use super::choose::plan_read;
 use super::distinct::{DistinctStream, distinct_plan};
-use super::near;
 use super::read::PlanStream;
 use super::request::{AllowedIndexes, Hint, PlanRequest};
 use super::series::columns;
@@ -52,7 +51,7 @@ impl<'r> PlanRequest<'r> {
 /// Opens a read. The filter is always applied; order and limit as [`OpenedRead`] says.
 ///
 /// # Errors
-/// Those of the planner; 291 for `$near` without an index for it.
+/// Those of the planner.
 pub fn open_read(
     coll: Arc<Collection>,
     read: &ReadRequest<'_>,
@@ -75,9 +74,6 @@ pub fn open_read(
             limited: false,
             near: false,
         });
-    }
-    if let Some(filter) = read.filter.filter(|f| f.filter.near().is_some()) {
-        near::check_index(filter, &coll)?;
     }
     let sorted = plan.sorted && read.sort.is_some();
     let limit = read.limit.filter(|_| sorted || read.sort.is_none());

@@ -1,0 +1,95 @@
+//! `system.views`: MongoDB keeps the definitions of a database's views in a collection of that
+//! name. Here they stand in the catalog, and who lists or reads that name gets them from there.
+//!
+//! Promises: it is there exactly as long as the database has a view or a time series; documents have
+//! MongoDB's form, in the order of `_id`. Must not know: commands, how views are read.
+
+use crate::ddl::{describe, names};
+use crate::state::service::Service;
+use md5::{Digest, Md5};
+use model::{Binary, Doc, DocBuf, Namespace, Result};
+use store::CollectionEntry;
+use store::catalog::CatalogRow;
+
+/// Its name.
+pub(crate) const NAME: &str = "system.views";
+
+/// Whether the namespace is that of a database with views.
+///
+/// # Errors
+/// Those of the catalog.
+pub(crate) fn is_there(service: &Service, ns: &Namespace) -> Result<bool> {
+    Ok(ns.coll() == NAME && is_among(&service.store.list_collections(ns.db())?))
+}
+
+/// Whether a database with these collections and views has it, and no other of that name.
+pub(crate) fn is_among(all: &[CollectionEntry]) -> bool {
+    all.iter().any(|e| names::is_view_row(&e.row)) && all.iter().all(|e| e.name != NAME)
+}
+
+/// Whether a name without a collection is read by a pipeline: buckets of a time series, and
+/// `system.views`.
+///
+/// # Errors
+/// Those of the catalog.
+pub(crate) fn is_read_by_pipeline(service: &Service, ns: &Namespace) -> Result<bool> {
+    Ok(names::series_of_buckets(service, ns)?.is_some() || is_there(service, ns)?)
+}
+
+/// `{_id, viewOn, pipeline, collation}` of each view.
+///
+/// # Errors
+/// Those of the catalog.
+pub(crate) fn documents(service: &Service, db: &str) -> Result<Vec<DocBuf>> {
+    let mut views = service.store.list_collections(db)?;
+    views.retain(|e| names::is_view_row(&e.row));
+    views.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(views
+        .iter()
+        .map(|e| document(db, &e.name, &e.row))
+        .collect())
+}
+
+fn document(db: &str, name: &str, row: &CatalogRow) -> DocBuf {
+    let options = row.options.doc();
+    DocBuf::build(|w| {
+        w.put("_id", format!("{db}.{name}").as_str());
+        if let Some(series) = options.field("timeseries").as_doc() {
+            w.put("viewOn", format!("system.buckets.{name}").as_str());
+            let mut pipeline = w.array("pipeline");
+            let mut stage = pipeline.doc();
+            let mut unpack = stage.doc("$_internalUnpackBucket");
+            for field in ["timeField", "metaField", "bucketMaxSpanSeconds"] {
+                unpack.put(field, series.field(field));
+            }
+        } else {
+            w.put("viewOn", options.field("viewOn"));
+            w.put("pipeline", options.field("pipeline"));
+        }
+        w.put("collation", options.field("collation"));
+    })
+}
+
+/// Its UUID: none is stored, so it is made from the database's name.
+pub(crate) fn uuid(db: &str) -> [u8; 16] {
+    Md5::digest(format!("{db}.{NAME}")).into()
+}
+
+/// Its entry in `listCollections`.
+pub(crate) fn entry(db: &str, name_only: bool) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("name", NAME).put("type", "collection");
+        if name_only {
+            return;
+        }
+        w.doc("options");
+        w.doc("info").put("readOnly", false).put(
+            "uuid",
+            Binary {
+                subtype: 4,
+                bytes: &uuid(db),
+            },
+        );
+        w.put("idIndex", &describe::id_index(Doc::EMPTY));
+    })
+}
