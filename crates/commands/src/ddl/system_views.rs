@@ -1,8 +1,8 @@
 //! `system.views`: MongoDB keeps the definitions of a database's views in a collection of that
 //! name. Here they stand in the catalog, and who lists or reads that name gets them from there.
 //!
-//! Promises: it is there exactly as long as the database has a view or a time series; documents have
-//! MongoDB's form, in the order of `_id`. Must not know: commands, how views are read.
+//! Promises: it is there exactly as long as the database has a view or a time series; documents
+//! have MongoDB's form, in the order of `_id`. Must not know: commands, how views are read.
 
 use crate::ddl::{describe, names};
 use crate::state::service::Service;
