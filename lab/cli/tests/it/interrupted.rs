@@ -167,7 +167,8 @@ fn calls_that_only_the_lab_kept_from_being_sent_are_told_apart() {
     let fake = Fake::start(Faults::default());
     let directory = tempfile::tempdir().unwrap();
     let (out, uri) = (directory.path().join("out"), fake.uri());
-    let settings = "--rows 10 --clients 1 --warmup-seconds 0 --seconds 3 --rate 200";
+    // One call in 200 ms, so that none is under way in the middle between two of them.
+    let settings = "--rows 10 --clients 1 --warmup-seconds 0 --seconds 3 --rate 5";
     let mut child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
         .args(["run", "hot", "--target", &uri, "--out"])
         .arg(&out)
@@ -191,7 +192,9 @@ fn calls_that_only_the_lab_kept_from_being_sent_are_told_apart() {
     wait("the documents never came", &loaded);
     let before = stored();
     wait("the updates never came", &|| stored() != before);
-    // The lab stands still until the step should be over; the target was free all the time.
+    // The lab stands still until the step should be over; the target was free all the time. Of a call
+    // that is under way the lab could not tell who kept it waiting.
+    std::thread::sleep(Duration::from_millis(100));
     let pid = Pid::from_child(&child);
     kill_process(pid, Signal::STOP).unwrap();
     std::thread::sleep(Duration::from_millis(3500));
@@ -201,9 +204,9 @@ fn calls_that_only_the_lab_kept_from_being_sent_are_told_apart() {
     let result = lab_kit::folder::read_result(&folder.path()).unwrap();
     let step = result.main_step().unwrap();
     let (unsent, by_lab) = (step.more.unsent_calls, step.more.unsent_by_lab);
-    assert!((300..600).contains(&by_lab), "{by_lab} of {unsent} unsent");
+    assert!((8..15).contains(&by_lab), "{by_lab} of {unsent} unsent");
     let sent = step.more.service.as_ref().unwrap().calls;
-    assert_eq!((sent + unsent, step.latency.calls + by_lab), (600, 600));
+    assert_eq!((sent + unsent, step.latency.calls + by_lab), (15, 15));
     let codes: Vec<&str> = result.warnings.iter().map(|w| w.code.as_str()).collect();
     assert!(codes.contains(&"calls-unsent-by-lab"), "{codes:?}");
     assert!(
