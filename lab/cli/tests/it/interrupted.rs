@@ -192,8 +192,8 @@ fn calls_that_only_the_lab_kept_from_being_sent_are_told_apart() {
     wait("the documents never came", &loaded);
     let before = stored();
     wait("the updates never came", &|| stored() != before);
-    // The lab stands still until the step should be over; the target was free all the time. Of a call
-    // that is under way the lab could not tell who kept it waiting.
+    // The lab stands still until the step should be over; the target was free all the time. Of a
+    // call that is under way the lab could not tell who kept it waiting.
     std::thread::sleep(Duration::from_millis(100));
     let pid = Pid::from_child(&child);
     kill_process(pid, Signal::STOP).unwrap();
