@@ -4,8 +4,8 @@
     suite.py SOURCE HOST:PORT [--all | --auth | --tls] [--write] [--list]
 
 SOURCE is the unpacked source distribution. expected-failures.txt names the tests that fail and why, one section per reason; every
-other test must pass or be skipped, and a test that passes although it is named fails the run, too. --all adds the slower
-modules; --write prints the failures that are not named, for the file. --auth runs what is about logging in, against a server with
+other test must pass or be skipped, and a test that passes although it is named fails the run, too. Tests in which the client itself must
+wake within 50 ms (TIMED) are run again when they fail, twice at most, and named. --all adds the slower modules; --write prints the failures that are not named, for the file. --auth runs what is about logging in, against a server with
 access control; --tls runs that and what is about TLS, against one with certificates of the distribution (test/certificates), too.
 --list prints every test and what came of it.
 """
@@ -47,6 +47,9 @@ NEED_SECONDARY = [
     "test_transactions_unified.py::TestUnifiedRunCommand::test_run_command_fails_with_secondary_read_preference_from_transaction_options",
     "test_transactions_unified.py::TestUnifiedReadPref::test_secondary_readPreference",
 ]
+# The client waits 100 ms for an answer that comes after 150: a client that gets no processor in between finds the answer and no error.
+TIMED = ("BlockConnection",)
+TRIES = 3
 
 
 def expected(file):
@@ -109,6 +112,15 @@ def main():
     if args.list:
         for name, (verdict, why) in sorted(results.items()):
             print(f"  {verdict}: {name}{': ' if why else ''}{why}")
+    timed = sorted(name for name, (verdict, _) in results.items() if verdict == "failed" and any(t in name for t in TIMED))
+    for name in timed:
+        file, *rest = name.split("::")
+        for _ in range(TRIES - 1):
+            again = run(args.source, args.address, ["::".join([file.replace(".", "/") + ".py", *rest])], [])
+            if again.get(name, ("missing",))[0] == "passed":
+                print(f"  passed when it was run again: {name}: {results[name][1]}")
+                results[name] = again[name]
+                break
     failed = {name: why for name, (verdict, why) in results.items() if verdict == "failed"}
     passed = sum(verdict == "passed" for verdict, _ in results.values())
     skipped = sum(verdict == "skipped" for verdict, _ in results.values())

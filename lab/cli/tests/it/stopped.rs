@@ -412,18 +412,21 @@ fn stop_under_both_loops(server: &Server) {
 /// Stops a server for ever: before a run, within the measured step, and at its end.
 fn stop_for_ever(server: &Server) {
     for (at, is_before) in [(0.0, true), (0.6, false), (1.9, false)] {
-        if is_before {
-            signal(server.pid, Signal::STOP);
-        }
-        let mut lab = lab_on(server, "closed", &["--call-timeout-seconds", "1"]);
-        if !is_before {
-            lab.wait_for_step();
-            std::thread::sleep(Duration::from_secs_f64(at));
-            signal(server.pid, Signal::STOP);
-        }
-        let status = lab.end(Duration::from_secs(60));
-        assert!(matches!(status, Some(1 | 3)), "{status:?} at {at}");
-        signal(server.pid, Signal::CONT);
+        // The last stop is 0.1 s before the end: on a busy machine it may come after the run.
+        despite_a_busy_machine(|| {
+            if is_before {
+                signal(server.pid, Signal::STOP);
+            }
+            let mut lab = lab_on(server, "closed", &["--call-timeout-seconds", "1"]);
+            if !is_before {
+                lab.wait_for_step();
+                std::thread::sleep(Duration::from_secs_f64(at));
+                signal(server.pid, Signal::STOP);
+            }
+            let status = lab.end(Duration::from_secs(60));
+            signal(server.pid, Signal::CONT);
+            assert!(matches!(status, Some(1 | 3)), "{status:?} at {at}");
+        });
     }
 }
 
