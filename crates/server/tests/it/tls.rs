@@ -288,7 +288,11 @@ impl Logged {
 
     /// The server ends this connection, and the log says why, with these words.
     fn refuses(&self, stream: Box<dyn Stream>, bytes: &[u8], words: &str) {
-        let before = self.lines("22988").len();
+        self.refuses_after(self.lines("22988").len(), stream, bytes, words);
+    }
+
+    /// The same; there were `before` such lines when the connection was made.
+    fn refuses_after(&self, before: usize, stream: Box<dyn Stream>, bytes: &[u8], words: &str) {
         assert!(is_closed_after(stream, bytes), "{words}");
         let line = self.line_after(before, words);
         for part in [
@@ -337,11 +341,12 @@ fn the_log_says_why_a_connection_was_refused() {
     let garbage = "what the client sent is no record of TLS";
     let bytes = [0x16, 3, 1, 0xff, 0xff, 0, 0];
     log.refuses(Box::new(tcp(server)), &bytes, garbage);
+    let before = log.lines("22988").len();
     let cut = tcp(server);
     (&cut).write_all(&client_hello([3, 3])[..20]).unwrap();
     cut.shutdown(std::net::Shutdown::Write).unwrap();
     let gone = "the client ended the connection within the handshake";
-    log.refuses(Box::new(cut), &[], gone);
+    log.refuses_after(before, Box::new(cut), &[], gone);
     // Who says nothing at all, and who is served, is no reason for a line.
     drop(tcp(server));
     let mut client = Client::over(sealed(server, true));
