@@ -399,7 +399,7 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             d.put("clustered", true);
             specs.push(d);
         }
-        // The profiler's collection has no index, as no capped one had once.
+        // MongoDB makes it without `_id_`.
         _ if ns.coll() == "system.profile" => {}
         _ if names::is_timeseries(&c) => specs.extend(timeseries::shown_index(&c)),
         _ => specs.push(id_index(options.doc())),

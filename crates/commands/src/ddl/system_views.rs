@@ -36,7 +36,7 @@ pub(crate) fn is_read_by_pipeline(service: &Service, ns: &Namespace) -> Result<b
     Ok(names::series_of_buckets(service, ns)?.is_some() || is_there(service, ns)?)
 }
 
-/// `{_id, viewOn, pipeline, collation}` of each view.
+/// `{_id, viewOn, pipeline, collation}` of each view; none where there are no views.
 ///
 /// # Errors
 /// Those of the catalog.

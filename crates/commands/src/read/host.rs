@@ -297,7 +297,7 @@ impl Host for StoreHost {
     fn open(&self, _: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead> {
         let Some(coll) = self.collection(read.ns)? else {
             let mut views = DocBatch::new();
-            if system_views::is_there(&self.service, read.ns)? {
+            if read.ns.coll() == system_views::NAME {
                 for view in system_views::documents(&self.service, read.ns.db())? {
                     views.push(view.doc());
                 }

@@ -55,15 +55,21 @@ impl Agent {
         self.child.id()
     }
 
-    /// What it answers to bytes after its greeting, until it parts.
-    fn told(&self, bytes: &[u8]) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
+    /// A connection and the agent's greeting.
+    pub(crate) fn greeted(&self) -> (TcpStream, BufReader<TcpStream>, String) {
+        let stream = TcpStream::connect(&self.address).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut greeting = String::new();
         reader.read_line(&mut greeting).unwrap();
+        (stream, reader, greeting)
+    }
+
+    /// What it answers to bytes after its greeting, until it parts.
+    fn told(&self, bytes: &[u8]) -> String {
+        let (mut stream, mut reader, greeting) = self.greeted();
         assert!(greeting.starts_with("quarry-lab agent 1 "), "{greeting}");
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);

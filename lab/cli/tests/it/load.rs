@@ -1,7 +1,7 @@
 //! Agents that make load: several do together what one lab would have done, and nothing of what one
 //! of them did is lost when it is.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -126,23 +126,12 @@ fn two_generators_of_a_closed_loop_are_one_run() {
 #[test]
 fn a_schedule_is_split_evenly_and_its_sum_is_the_schedule() {
     let (agents, fake) = (agents(3), Fake::start(Faults::default()));
-    let load = [
-        "--rate",
-        "200",
-        "--clients",
-        "6",
-        "--seconds",
-        "3",
-        "--rows",
-        "100",
-    ];
-    let ended = by(
-        &agents,
-        "update-inc",
-        &fake.uri(),
-        &[&load[..], &["--warmup-seconds", "0"]].concat(),
-    );
-    let result = whole(&ended);
+    let run = |schedule: &[&str]| {
+        let common = "--clients 6 --rows 100 --warmup-seconds 0";
+        let words: Vec<&str> = common.split(' ').chain(schedule.iter().copied()).collect();
+        whole(&by(&agents, "update-inc", &fake.uri(), &words))
+    };
+    let result = run(&["--rate", "200", "--seconds", "3"]);
     let step = result.main_step().unwrap();
     assert_eq!(step.pacing, "open");
     assert_eq!(
@@ -177,23 +166,7 @@ fn a_schedule_is_split_evenly_and_its_sum_is_the_schedule() {
     std::fs::write(&times, text).unwrap();
     let before = fake.updates();
     let arrivals = format!("recorded:{}", times.display());
-    let load = [
-        "--arrivals",
-        &arrivals,
-        "--clients",
-        "6",
-        "--seconds",
-        "2",
-        "--rows",
-        "100",
-    ];
-    let ended = by(
-        &agents,
-        "update-inc",
-        &fake.uri(),
-        &[&load[..], &["--warmup-seconds", "0"]].concat(),
-    );
-    let result = whole(&ended);
+    let result = run(&["--arrivals", &arrivals, "--seconds", "2"]);
     let step = result.main_step().unwrap();
     assert_eq!(fake.updates() - before + step.more.unsent_calls, 90);
     let each: Vec<u64> = step.more.generators.iter().map(|one| one.ops).collect();
@@ -499,13 +472,7 @@ fn what_cannot_be_shared_by_machines_is_refused_before_anything_is_done() {
 /// What an agent answers to who knows the token and asks for load with this version, and what comes
 /// after some bytes more.
 fn asked(agent: &Agent, version: &str, bytes: &[u8]) -> (String, usize) {
-    let mut stream = TcpStream::connect(&agent.address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut greeting = String::new();
-    reader.read_line(&mut greeting).unwrap();
+    let (mut stream, mut reader, greeting) = agent.greeted();
     let number = greeting.trim_end().rsplit(' ').next().unwrap();
     let wanted = format!("load 17 {version}");
     let mut mac = Hmac::<sha2::Sha256>::new_from_slice(TOKEN.as_bytes()).unwrap();
