@@ -17,7 +17,9 @@ const INPUTS: [&str; 7] = [
 
 fn main() {
     // Two levels up: this crate exists only inside the repository.
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Asked at run time: a folder of build output may be shared by clones at other places.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    let root = Path::new(&here).join("../..");
     let script = root.join("scripts/natives.sh");
     for input in INPUTS {
         println!("cargo::rerun-if-changed={}", root.join(input).display());

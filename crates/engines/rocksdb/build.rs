@@ -6,7 +6,8 @@ use std::process::{Command, Stdio, exit};
 const SOURCE: &str = "shim/encrypted_fs.cc";
 
 fn main() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Asked at run time: a folder of build output may be shared by clones at other places.
+    let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     println!("cargo::rerun-if-changed={}", here.join(SOURCE).display());
     let script = here.join("../../../scripts/natives.sh");
     println!("cargo::rerun-if-changed={}", script.display());

@@ -12,7 +12,7 @@ use crate::run::RunPlan;
 
 pub(crate) const DRIVER_MONGO: &str = "mongodb 3.9 (Rust)";
 const FORMS: &str = "mongodb://HOST:PORT, mysql://USER@HOST:PORT/DB, or ENGINE:DIRECTORY with \
-    rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft";
+    rocksdb, rocksdb-library, lmdb, fjall, redb, wiredtiger, forestdb or perconaft";
 
 /// Runs a plan against whatever its target names.
 pub(crate) async fn run(plan: RunPlan<'_>) -> Result<(), LabError> {
@@ -29,7 +29,8 @@ pub(crate) async fn run(plan: RunPlan<'_>) -> Result<(), LabError> {
             plan.run(DRIVER_MONGO, open).await
         }
         "mysql" | "mariadb" => run_mysql(plan).await,
-        "rocksdb" | "lmdb" | "fjall" | "redb" | "forestdb" | "wiredtiger" | "perconaft" => {
+        "rocksdb" | "rocksdb-library" | "lmdb" | "fjall" | "redb" | "forestdb" | "wiredtiger"
+        | "perconaft" => {
             let open = async |plan: &RunPlan<'_>| open_engine(plan, scheme);
             plan.run("none: the engine is called directly", open).await
         }
@@ -146,6 +147,8 @@ fn opener(scheme: &str) -> Option<Opener> {
         "fjall" => Some(lab_fjall::open),
         #[cfg(feature = "rocksdb")]
         "rocksdb" => Some(lab_rocksdb::open),
+        #[cfg(feature = "rocksdb-library")]
+        "rocksdb-library" => Some(lab_rocksdb_library::open),
         #[cfg(feature = "lmdb")]
         "lmdb" => Some(lab_lmdb::open),
         #[cfg(feature = "forestdb")]

@@ -41,7 +41,7 @@ pub(crate) struct RunArguments {
     /// with commas between, `ycsb` for A to F, are one page
     pub(crate) workload: String,
     /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with
-    /// rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft
+    /// rocksdb, rocksdb-library, lmdb, fjall, redb, wiredtiger, forestdb or perconaft
     /// (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own);
     /// several times: one page for all
     #[arg(long, value_name = "ADDRESS")]
@@ -52,9 +52,9 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "SERVER")]
     #[serde(default)]
     pub(crate) own: Option<String>,
-    /// Options of the engine's own under a name, for rocksdb: and wiredtiger: targets: a string in
-    /// its words, or @FILE (RocksDB's OPTIONS files); several times: a run for each, whose page has
-    /// the settings that differ
+    /// Options of the engine's own under a name, for rocksdb:, rocksdb-library: and wiredtiger:
+    /// targets: a string in its words, or @FILE (rocksdb:, its OPTIONS files); several times: a run
+    /// for each, whose page has the settings that differ
     #[arg(long = "engine-options", value_name = "NAME=STRING")]
     #[serde(default)]
     pub(crate) engine_options: Vec<String>,

@@ -49,7 +49,7 @@ struct Dimensions {
 /// The option that names options of an engine's own.
 pub(super) const ENGINE_OPTIONS: &str = "--engine-options";
 /// Targets that take them.
-const WITH_OPTIONS: [&str; 2] = ["rocksdb:", "wiredtiger:"];
+const WITH_OPTIONS: [&str; 3] = ["rocksdb:", "rocksdb-library:", "wiredtiger:"];
 
 /// A target with each of the options, and the label that tells them apart; without options the
 /// target alone.

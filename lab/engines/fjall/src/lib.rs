@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
 use lab_kit::engine::{
-    Counters, Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine, Visit,
-    wait_until_idle,
+    BackgroundFlush, Counters, Durability, EngineError, EngineOptions, EngineSession, KeyChange,
+    LabEngine, Visit, wait_until_idle,
 };
 use lab_kit::target::Settled;
 use lab_kit::workload::Capability;
@@ -37,7 +37,15 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineErro
     let rows = database
         .keyspace(KEYSPACE, create)
         .map_err(EngineError::of)?;
+    let lazy = database.clone();
+    let flush = (options.durability == Durability::Lazy).then(|| {
+        BackgroundFlush::start(move || {
+            // A flush that fails shows in the next synced write.
+            let _ = lazy.persist(PersistMode::SyncData);
+        })
+    });
     Ok(Box::new(Fjall {
+        _flush: flush,
         database,
         rows,
         durability: options.durability,
@@ -50,6 +58,8 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineErro
 }
 
 struct Fjall {
+    /// Before the database, so that its last flush comes first.
+    _flush: Option<BackgroundFlush>,
     database: Database,
     rows: Keyspace,
     durability: Durability,

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lab_kit::engine::{
-    Counters, Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine, Visit,
-    wait_until_idle,
+    BackgroundFlush, Counters, Durability, EngineError, EngineOptions, EngineSession, KeyChange,
+    LabEngine, Visit, wait_until_idle,
 };
 use lab_kit::kv::add_to_row;
 use lab_kit::target::Settled;
@@ -49,9 +49,17 @@ pub fn open(given: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
         None => (None, options),
     };
     options.set_merge_operator("quarry-lab.add", merge_full, merge_partial);
-    let db = DB::open(&options, &path).map_err(EngineError::of)?;
+    let db = Arc::new(DB::open(&options, &path).map_err(EngineError::of)?);
+    let lazy = db.clone();
+    let flush = (durability == Durability::Lazy).then(|| {
+        BackgroundFlush::start(move || {
+            // A flush that fails shows in the next synced write.
+            let _ = lazy.flush_wal(true);
+        })
+    });
     Ok(Box::new(Rocks {
-        db: Arc::new(db),
+        _flush: flush,
+        db,
         options,
         _base: base,
         durability,
@@ -79,6 +87,8 @@ fn merge_partial(_: &[u8], _: Option<&[u8]>, operands: &MergeOperands) -> Option
 }
 
 struct Rocks {
+    /// Before the database, so that its last flush comes first.
+    _flush: Option<BackgroundFlush>,
     db: Arc<DB>,
     options: Options,
     _base: Option<Options>,
@@ -326,6 +336,25 @@ mod tests {
             "{}",
             engine.name()
         );
+    }
+
+    /// As the documents say of `durability=lazy`.
+    #[test]
+    fn what_was_written_without_waiting_is_on_storage_after_a_second() {
+        for (durability, is_flushed) in [("lazy", true), ("none", false)] {
+            let directory = tempfile::tempdir().unwrap();
+            let address = format!("{}?durability={durability}", directory.path().display());
+            let engine = super::open(EngineOptions::parse(&address).unwrap()).unwrap();
+            let row = [KeyChange::Put(vec![1], vec![2; 100])];
+            engine.session().unwrap().write(&row, false).unwrap();
+            let synced = || engine.statistics()["wal.synced"].as_u64().unwrap();
+            let until =
+                std::time::Instant::now() + Duration::from_secs(if is_flushed { 30 } else { 2 });
+            while synced() == 0 && std::time::Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            assert_eq!(synced() > 0, is_flushed, "{durability}");
+        }
     }
 
     #[test]
