@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, stream, start, journal, disk, hostile, queries, collections, waiting, transactions, soak-ddl, engines, tikv. QUARRY_BIN names the binary; without it the release build is taken.
+# Names: kill, power, term, stream, start, journal, disk, hostile, queries, collections, waiting, transactions, soak-ddl, engines, tikv, equals. QUARRY_BIN names the binary; without it the release build is taken.
 # QUARRY_SEED repeats a run's choices. QUARRY_IDENTS names the server's example `idents`, for soak-ddl to look for leaked keys.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -55,7 +55,8 @@ run() {
     soak-ddl) "$PYTHON" "$here/soak_ddl.py" "${1:-20}" ;;
     engines) engines "$@" ;;
     tikv) "$PYTHON" "$here/tikv.py" "$@" ;;
-    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines tikv" ;;
+    equals) "$PYTHON" "$here/equals.py" "$@" ;;
+    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines tikv equals" ;;
   esac
 }
 
@@ -63,7 +64,7 @@ if [ $# -gt 0 ]; then
   run "$@"
   exit
 fi
-for name in kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines tikv; do
+for name in kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines tikv equals; do
   began=$SECONDS
   # A process of its own: under `||` bash goes on after a failing command.
   bash "$here/run.sh" "$name" || fail "server test '$name' FAILED"

@@ -16,6 +16,9 @@ pub struct Config {
     pub host: String,
     /// Other servers that clients should try when this one is gone, `host:port`.
     pub successors: Vec<String>,
+    /// One of several servers that clients may use at once, as routers of a sharded cluster: what
+    /// one answers, each does.
+    pub is_one_of_equals: bool,
     /// Command line, for `getCmdLineOpts`.
     pub argv: Vec<String>,
     /// Parsed options, for `getCmdLineOpts`.
@@ -50,6 +53,7 @@ impl Default for Config {
             replica_set: Some("rs0".to_owned()),
             host: "localhost:27017".to_owned(),
             successors: Vec::new(),
+            is_one_of_equals: false,
             argv: vec!["quarry".to_owned()],
             parsed: DocBuf::new(),
             compressors: vec!["zstd", "zlib", "snappy"],

@@ -4,8 +4,10 @@ use crate::cmd;
 use crate::ddl::temporary;
 use crate::dispatch::Dispatcher;
 use crate::dispatch::command::Command;
+use crate::dispatch::spec::flag;
 use crate::state::replica_set;
 use crate::state::service::Service;
+use model::{Doc, Value};
 use std::sync::Arc;
 
 /// All commands, family by family.
@@ -86,6 +88,29 @@ pub fn all() -> impl Iterator<Item = &'static Command> + Clone {
     FAMILIES.iter().flat_map(|f| f.iter())
 }
 
+/// Whether a command that may or may not have been done can be sent once more, to this server or
+/// to one that has taken over: it changes nothing, or a number says that it is the same.
+pub fn may_be_sent_again(name: &str, body: Doc<'_>) -> bool {
+    let named = |c: &&Command| c.spec.name == name || c.spec.aliases.contains(&name);
+    let Some(spec) = all().find(named).map(|c| &c.spec) else {
+        return false;
+    };
+    if body.contains("txnNumber") {
+        return match body.contains("autocommit") {
+            true => spec.is(flag::ENDS_TRANSACTION),
+            false => spec.is(flag::RETRYABLE),
+        };
+    }
+    let reads = spec.is(flag::ENDS_WITH_CLIENT | flag::NO_AUTH);
+    let writes = |stage: Value<'_>| {
+        let stage = stage.as_doc();
+        stage.is_some_and(|stage| stage.contains("$out") || stage.contains("$merge"))
+    };
+    let stages = body.field("pipeline").as_array();
+    let stores = body.contains("out") || stages.is_some_and(|all| all.iter().any(writes));
+    reads && !spec.is(flag::WRITE | flag::OF_CURSOR) && !stores
+}
+
 /// A dispatcher of all commands over a service. Drops the temporary collections that an earlier
 /// process has left behind.
 pub fn dispatcher(service: Arc<Service>) -> Dispatcher {
@@ -108,7 +133,7 @@ pub fn dispatcher(service: Arc<Service>) -> Dispatcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::spec::{Durability, Privilege, flag};
+    use crate::dispatch::spec::{Durability, Privilege};
 
     #[test]
     fn names_are_unique_and_disjoint_from_what_is_not_built() {
@@ -118,6 +143,47 @@ mod tests {
             .flat_map(|c| std::iter::once(c.name).chain(c.aliases.iter().copied()));
         for name in built.chain(NOT_BUILT.iter().copied()) {
             assert!(seen.insert(name), "{name} stands twice");
+        }
+    }
+
+    #[test]
+    fn what_may_be_sent_again_changes_nothing_or_has_a_number() {
+        for (again, body) in [
+            (true, model::doc! { "find": "c" }),
+            (true, model::doc! { "hello": 1i32 }),
+            (
+                true,
+                model::doc! { "aggregate": "c", "pipeline": [{ "$match": {} }] },
+            ),
+            (true, model::doc! { "insert": "c", "txnNumber": 1i64 }),
+            (
+                true,
+                model::doc! { "commitTransaction": 1i32, "txnNumber": 1i64, "autocommit": false },
+            ),
+            (false, model::doc! { "insert": "c" }),
+            (
+                false,
+                model::doc! { "find": "c", "txnNumber": 1i64, "autocommit": false },
+            ),
+            (
+                false,
+                model::doc! { "insert": "c", "txnNumber": 1i64, "autocommit": false },
+            ),
+            (
+                false,
+                model::doc! { "aggregate": "c", "pipeline": [{ "$out": "d" }] },
+            ),
+            (
+                false,
+                model::doc! { "aggregate": "c", "pipeline": [{ "$merge": "d" }] },
+            ),
+            (false, model::doc! { "mapReduce": "c", "out": "d" }),
+            (false, model::doc! { "getMore": 1i64, "collection": "c" }),
+            (false, model::doc! { "drop": "c" }),
+            (false, model::doc! { "nothing": 1i32 }),
+        ] {
+            let (name, _) = body.doc().first().unwrap();
+            assert_eq!(may_be_sent_again(name, body.doc()), again, "{body:?}");
         }
     }
 

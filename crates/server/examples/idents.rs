@@ -30,6 +30,7 @@ fn main() {
         wiredtiger_library: None,
         wiredtiger_include: None,
         tikv: None,
+        awaited: None,
     };
     let scratch = format!("{path}.idents");
     let source = open_source(&options, Path::new(&scratch)).expect("the engine opens");

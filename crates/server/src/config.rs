@@ -384,6 +384,7 @@ impl Settings {
             wiredtiger_library: self.wiredtiger.wiredtiger_library.as_deref(),
             wiredtiger_include: self.wiredtiger.wiredtiger_include.as_deref(),
             tikv: Some(self.tikv.cluster()),
+            awaited: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The engine factory. A new engine is one arm here.
 
 use crate::config::KeySource;
+use crate::forward::Holder;
 use cipher::DataKey;
 use std::path::Path;
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub struct EngineOptions<'a> {
     pub wiredtiger_include: Option<&'a str>,
     /// The cluster, for the engine that lies in one.
     pub tikv: Option<Cluster<'a>>,
+    /// Gets the address of the server that is waited for.
+    pub awaited: Option<&'a Holder>,
 }
 
 /// A database in a cluster.
@@ -58,6 +61,8 @@ pub struct Cluster<'a> {
     pub prefix: &'a str,
     /// Wait while another server holds it.
     pub standby: bool,
+    /// Where other servers reach this one.
+    pub address: Option<&'a str>,
     /// Seconds that old versions are kept; 0 leaves them to somebody else.
     pub keep_seconds: u64,
 }
@@ -277,6 +282,8 @@ fn open_tikv(options: &EngineOptions<'_>) -> Result<Opened, String> {
     let host = host.nodename().to_string_lossy();
     config.name = format!("process {} of {host}", std::process::id());
     let seconds = Some(tikv.keep_seconds).filter(|s| *s > 0);
+    config.address = tikv.address.unwrap_or_default().to_owned();
+    config.awaited = options.awaited.cloned();
     config.keep_versions = seconds.map(std::time::Duration::from_secs);
     if tikv.standby {
         let told = Arc::new(AtomicBool::new(false));
@@ -295,10 +302,14 @@ fn open_tikv(options: &EngineOptions<'_>) -> Result<Opened, String> {
     match engine_tikv::TikvEngine::open(&config) {
         Ok(engine) => Ok(Opened {
             remark: Some(format!(
-                "tikv is {} of the cluster at {}; this server is the only one on it, and every \
-                 commit is durable, whatever write concern asks for",
+                "tikv is {} of the cluster at {}; this server {}, and every commit is durable, \
+                 whatever write concern asks for",
                 tikv.prefix,
-                tikv.pd.join(",")
+                tikv.pd.join(","),
+                match tikv.address {
+                    Some(_) => "holds it, and others hand it their connections",
+                    None => "is the only one on it",
+                }
             )),
             ..Opened::plain(engine)
         }),

@@ -9,6 +9,7 @@ pub mod command_handler;
 pub mod config;
 pub mod convert;
 pub mod engines;
+pub mod forward;
 pub mod memory;
 pub mod metrics_page;
 pub mod net;

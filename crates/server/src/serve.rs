@@ -2,6 +2,8 @@
 
 use crate::command_handler::CommandHandler;
 use crate::config::{ServeArgs, Settings, list_of, oplog_bytes_default};
+use crate::engines::EngineOptions;
+use crate::forward::{Forwarder, Holder, Rules};
 use crate::memory::Parts;
 use crate::metrics_page::Endpoint;
 use crate::net::{NetStats, Server, Tls, Watermark};
@@ -80,7 +82,12 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
 
 /// In front of the server in the background: ends as that begins.
 fn fork() -> Result<(), ServeError> {
-    match process::start_in_background(|line| line.contains(": listening on ")) {
+    let is_reached = |line: &str| {
+        [": listening on ", ": handing "]
+            .iter()
+            .any(|w| line.contains(w))
+    };
+    match process::start_in_background(is_reached) {
         Ok(()) => Ok(()),
         Err(status) => {
             let code = status
@@ -135,7 +142,16 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     if settings.has_directory() {
         prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
     }
-    let opened = engines::open(&settings.engine()).map_err(fail(CODE_DATA))?;
+    let forwarding = Forwarding::start(settings, release)?;
+    let opened = engines::open(&EngineOptions {
+        awaited: forwarding.as_ref().map(|f| &f.holder),
+        ..settings.engine()
+    });
+    if opened.is_err() && forwarding.is_some() && signals.pending().next().is_some() {
+        println!("quarry: stopped");
+        return Ok(());
+    }
+    let opened = opened.map_err(fail(CODE_DATA))?;
     let engine = opened.engine;
     let clock = Arc::new(SystemClock::default());
     let store = open_store(settings, &engine, &clock)?;
@@ -164,7 +180,10 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         tls,
         ..net_config(settings, messages)
     };
-    let started = Server::start(&network, handler, watermark);
+    let started = match forwarding {
+        Some(forwarding) => forwarding.serve(settings, &network, handler, watermark),
+        None => Server::start(&network, handler, watermark),
+    };
     let server = started.map_err(|e| {
         let _ = store.close();
         cannot_listen(settings, &e)
@@ -205,6 +224,73 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     };
     println!("quarry: stopped{late}");
     Ok(())
+}
+
+/// A server that is not alone on its database, before it holds that: clients reach it at once, and
+/// it hands their connections to the server that holds the database.
+struct Forwarding {
+    forwarder: Forwarder,
+    holder: Holder,
+}
+
+/// Whether a message is a command that may be sent once more.
+fn may_be_sent_again(message: &[u8]) -> bool {
+    let mut scratch = Vec::new();
+    let options = wire::DecodeOptions::default();
+    let Ok(request) = wire::decode(message, &options, &mut scratch) else {
+        return false;
+    };
+    let body = model::Doc::from_prefix(request.body);
+    registry::may_be_sent_again(request.command_name(), body)
+}
+
+impl Forwarding {
+    /// None for a server that is alone, or that nobody reaches before it holds the database.
+    fn start(settings: &Settings, release: &Release) -> Result<Option<Self>, ServeError> {
+        if settings.tikv.address.is_none() {
+            return Ok(None);
+        }
+        let network = net_config(settings, Arc::new(Budget::unlimited()));
+        let refused = |e: std::io::Error| cannot_listen(settings, &e);
+        let listeners = net::Listeners::bind(&network).map_err(refused)?;
+        let addresses: Vec<String> = listeners
+            .tcp_addresses()
+            .iter()
+            .map(|a| format!("mongodb://{a}"))
+            .collect();
+        let holder = Holder::default();
+        let rules = Rules {
+            connections_max: network.max_connections,
+            is_stateless: !settings.auth && settings.tls.is_none(),
+            may_repeat: may_be_sent_again,
+        };
+        let forwarder = Forwarder::start(listeners, Arc::clone(&holder), rules);
+        let forwarder = forwarder.map_err(refused)?;
+        release.release();
+        println!(
+            "quarry {}: handing connections on {} to the server that holds {} until this one does",
+            env!("CARGO_PKG_VERSION"),
+            addresses.join(" "),
+            settings.tikv.prefix,
+        );
+        Ok(Some(Self { forwarder, holder }))
+    }
+
+    /// Serves on the same sockets; connections that were handed on come to this server, too.
+    fn serve(
+        self,
+        settings: &Settings,
+        network: &net::Config,
+        handler: CommandHandler,
+        watermark: Arc<Watermark>,
+    ) -> std::io::Result<Server<CommandHandler>> {
+        let listeners = self.forwarder.give_listeners();
+        let listeners = listeners.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let server = Server::start_on(listeners, network, handler, watermark)?;
+        let address = settings.tikv.address.clone();
+        *self.holder.lock() = address.unwrap_or_default();
+        Ok(server)
+    }
 }
 
 /// From here on a signal does not end the process: a start that is interrupted still closes what it
@@ -269,7 +355,9 @@ fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeErr
     let (slow_ms, share) = (settings.log.slow_ms, settings.log.slow_sample_rate);
     let profile = &service.state.profile;
     profile.set_default(settings.log.profile, slow_ms, share);
-    if !service.state.parameters.bool("enableLocalhostAuthBypass") {
+    // A connection that another server on this machine hands over comes from this machine.
+    let is_handed_over = settings.tikv.address.is_some() && settings.listens_beyond_localhost();
+    if is_handed_over || !service.state.parameters.bool("enableLocalhostAuthBypass") {
         service.access.without_localhost_exception();
     }
     let loaded = service.state.load(&service.store);
@@ -452,6 +540,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
             settings.port
         ),
         successors: settings.tikv.servers.clone(),
+        is_one_of_equals: settings.tikv.address.is_some(),
         argv: std::env::args().collect(),
         parsed: settings.parsed(),
         compressors: known

@@ -275,6 +275,10 @@ fn role(cx: &mut Ctx<'_, '_>, legacy: bool) {
         "isWritablePrimary"
     };
     let service = cx.service;
+    if service.config.is_one_of_equals {
+        cx.reply.put(writable, true).put("msg", "isdbgrid");
+        return;
+    }
     let Some(set) = service.config.replica_set.as_deref() else {
         cx.reply.put(writable, true);
         return;

@@ -201,3 +201,19 @@ fn hello_names_those_who_take_over() {
     assert_eq!(hosts, ["a:1", "b:2"]);
     assert_eq!(reply.doc().field("primary").as_str(), Some("a:1"));
 }
+
+#[test]
+fn one_of_several_that_serve_at_once_greets_as_a_router() {
+    let config = Config {
+        is_one_of_equals: true,
+        ..Config::default()
+    };
+    let service = serve(config, logging_store());
+    let mut conn = service.connect("127.0.0.1:1");
+    let command = json(r#"{"hello": 1}"#);
+    let reply = send(&service, &mut conn, "d", command.doc());
+    let reply = reply.doc();
+    assert_eq!(reply.field("msg").as_str(), Some("isdbgrid"));
+    assert!(reply.field("isWritablePrimary").truthy() && !reply.contains("setName"));
+    assert!(reply.contains("logicalSessionTimeoutMinutes"));
+}

@@ -40,6 +40,11 @@ pub struct Config {
     pub prefix: String,
     /// Told to servers that are refused because this one holds the lease.
     pub name: String,
+    /// Where other servers reach this one, told to those that wait for it; may be empty.
+    pub address: String,
+    /// Where the server is that this one waits for, for as long as it waits; empty before the
+    /// first answer and when that server does not say.
+    pub awaited: Option<Arc<Mutex<String>>>,
     /// Wait while another server holds the lease, until this is set, instead of failing.
     pub standby: Option<Arc<AtomicBool>>,
     /// How long the lease holds when it is not renewed.
@@ -56,6 +61,8 @@ impl Config {
             pd,
             prefix: prefix.into(),
             name: format!("process {}", std::process::id()),
+            address: String::new(),
+            awaited: None,
             standby: None,
             lease: Duration::from_secs(10),
             keep_versions: Some(Duration::from_secs(1_200)),
@@ -107,6 +114,8 @@ impl TikvEngine {
         check_format(&cluster, &layout, &config.prefix)?;
         let terms = Terms {
             name: &config.name,
+            address: &config.address,
+            awaited: config.awaited.as_deref(),
             duration: config.lease,
             wait: config.standby.as_deref(),
             format: format_row(),

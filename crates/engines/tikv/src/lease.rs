@@ -27,21 +27,34 @@ struct Row {
     holder: u64,
     until_ms: u64,
     name: String,
+    /// Where other servers reach the holder; empty when it did not say.
+    address: String,
 }
+
+/// Between the name and the address in a row.
+const SEPARATOR: u8 = 0;
 
 impl Row {
     fn encode(&self) -> Vec<u8> {
         let (holder, until) = (self.holder.to_be_bytes(), self.until_ms.to_be_bytes());
-        [&holder, &until, self.name.as_bytes()].concat()
+        let mut row = [&holder, &until, self.name.as_bytes()].concat();
+        if !self.address.is_empty() {
+            row.push(SEPARATOR);
+            row.extend(self.address.as_bytes());
+        }
+        row
     }
 
     fn decode(bytes: &[u8]) -> Option<Row> {
         let (holder, rest) = bytes.split_first_chunk::<8>()?;
-        let (until, name) = rest.split_first_chunk::<8>()?;
+        let (until, rest) = rest.split_first_chunk::<8>()?;
+        let mut texts = rest.splitn(2, |byte| *byte == SEPARATOR);
+        let mut text = || String::from_utf8_lossy(texts.next().unwrap_or_default()).into_owned();
         Some(Row {
             holder: u64::from_be_bytes(*holder),
             until_ms: u64::from_be_bytes(*until),
-            name: String::from_utf8_lossy(name).into_owned(),
+            name: text(),
+            address: text(),
         })
     }
 }
@@ -50,6 +63,10 @@ impl Row {
 pub(crate) struct Terms<'a> {
     /// Told to those who are refused.
     pub(crate) name: &'a str,
+    /// Told to those who wait.
+    pub(crate) address: &'a str,
+    /// Gets the address of the server that is waited for.
+    pub(crate) awaited: Option<&'a Mutex<String>>,
     /// How long it holds without renewal.
     pub(crate) duration: Duration,
     /// Wait for as long as another holds it and this is not set.
@@ -120,9 +137,13 @@ impl Lease {
                 holder,
                 until_ms: millis(ts) + millis_of(terms.duration),
                 name: terms.name.to_owned(),
+                address: terms.address.to_owned(),
             };
             let failed = match taken {
                 Ok(Some(other)) if terms.waits() => {
+                    if let Some(awaited) = terms.awaited {
+                        awaited.lock().clone_from(&other.address);
+                    }
                     let left = Duration::from_millis(other.until_ms - millis(ts));
                     std::thread::sleep(left.min(PAUSE));
                     until = Instant::now() + RETRY_FOR;
@@ -291,7 +312,13 @@ mod tests {
         let row = Row {
             holder: 7,
             until_ms: u64::MAX,
-            name: "host:12".to_owned(),
+            name: "process 12".to_owned(),
+            address: String::new(),
+        };
+        assert_eq!(Row::decode(&row.encode()).as_ref(), Some(&row));
+        let row = Row {
+            address: "host:12".to_owned(),
+            ..row
         };
         assert_eq!(Row::decode(&row.encode()), Some(row));
         assert_eq!(Row::decode(b"short"), None);

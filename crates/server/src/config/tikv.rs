@@ -25,6 +25,11 @@ pub struct TikvArgs {
     /// clients try them all when the one that serves is gone
     #[arg(long = "tikvServers", value_name = "LIST")]
     pub tikv_servers: Option<String>,
+    /// This server as the others on the database in TiKV reach it, HOST:PORT. All servers that are
+    /// given one listen at once, as mongos do, and hand connections to the one that holds the
+    /// database; when it is gone, another takes over
+    #[arg(long = "tikvAddress", value_name = "HOST:PORT")]
+    pub tikv_address: Option<String>,
     /// Seconds that TiKV keeps what was overwritten: older cursors and snapshots end with an error.
     /// 0 leaves old versions to somebody else, such as TiDB's collector [default: 1200]
     #[arg(long = "tikvKeepSeconds", value_name = "N")]
@@ -39,6 +44,7 @@ pub(super) struct TikvSection {
     prefix: Option<String>,
     standby: bool,
     servers: Option<String>,
+    address: Option<String>,
     keep_seconds: Option<u64>,
 }
 
@@ -53,6 +59,9 @@ pub struct Tikv {
     pub standby: bool,
     /// The servers that take turns, as clients reach them.
     pub servers: Vec<String>,
+    /// This server as the others reach it; it hands its connections to the one that holds the
+    /// database.
+    pub address: Option<String>,
     /// Seconds that old versions are kept; 0 leaves them to somebody else.
     pub keep_seconds: u64,
 }
@@ -64,6 +73,7 @@ impl Tikv {
             pd: &self.pd,
             prefix: &self.prefix,
             standby: self.standby,
+            address: self.address.as_deref(),
             keep_seconds: self.keep_seconds,
         }
     }
@@ -84,6 +94,25 @@ impl Tikv {
         }
         let servers = args.tikv_servers.as_ref().or(file.servers.as_ref());
         let servers = addresses("tikvServers", servers)?;
+        let address = args.tikv_address.as_ref().or(file.address.as_ref());
+        let address = match addresses("tikvAddress", address)?.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            more => {
+                return Err(format!(
+                    "tikvAddress takes one HOST:PORT, given {}",
+                    more.join(",")
+                ));
+            }
+        };
+        if address.is_some() && (engine != "tikv" || !servers.is_empty()) {
+            return Err(match engine {
+                "tikv" => "tikvServers names servers that take turns, tikvAddress one of those \
+                    that serve at once; give one of the two"
+                    .to_owned(),
+                _ => format!("tikvAddress is for storage engine tikv, and the engine is {engine}"),
+            });
+        }
         let prefix = args.tikv_prefix.clone().or(file.prefix);
         let prefix = prefix.unwrap_or_else(|| "quarry".to_owned());
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -102,8 +131,9 @@ impl Tikv {
         Ok(Tikv {
             pd,
             prefix,
-            standby: args.tikv_standby || file.standby,
+            standby: args.tikv_standby || file.standby || address.is_some(),
             servers,
+            address,
             keep_seconds,
         })
     }
@@ -132,6 +162,7 @@ mod tests {
                 tikv_prefix: prefix.map(str::to_owned),
                 tikv_standby: false,
                 tikv_servers: None,
+                tikv_address: None,
                 tikv_keep_seconds: None,
             };
             Tikv::of(engine, &args, TikvSection::default())
@@ -147,6 +178,35 @@ mod tests {
             ("tikv", Some("a:1"), Some("a/b"), "given a/b"),
         ] {
             let e = of(engine, pd, prefix).unwrap_err();
+            assert!(e.contains(named), "{e}");
+        }
+    }
+
+    #[test]
+    fn servers_that_serve_at_once_have_one_address_each() {
+        let of = |engine, address: &str, servers: Option<&str>| {
+            let args = TikvArgs {
+                tikv_pd: (engine == "tikv").then(|| "a:1".to_owned()),
+                tikv_address: Some(address.to_owned()),
+                tikv_servers: servers.map(str::to_owned),
+                ..TikvArgs::default()
+            };
+            Tikv::of(engine, &args, TikvSection::default())
+        };
+        let one = of("tikv", "a:1", None).unwrap();
+        assert!(one.standby && one.address.as_deref() == Some("a:1"));
+        for (engine, address, servers, named) in [
+            ("tikv", "a", None, "given a"),
+            (
+                "tikv",
+                "a:1,b:2",
+                None,
+                "takes one HOST:PORT, given a:1,b:2",
+            ),
+            ("tikv", "a:1", Some("a:1,b:2"), "give one of the two"),
+            ("rocksdb", "a:1", None, "the engine is rocksdb"),
+        ] {
+            let e = of(engine, address, servers).unwrap_err();
             assert!(e.contains(named), "{e}");
         }
     }

@@ -10,17 +10,18 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use super::config::Config;
 use super::handler::PeerAddr;
 
 const BACKLOG: i32 = 4096;
 
-pub(super) enum Listener {
+enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
 }
 
 impl Listener {
-    pub(super) fn tcp(address: SocketAddr) -> std::io::Result<Self> {
+    fn tcp(address: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         // std has already called listen with a short backlog; calling it again only raises that.
         rustix::net::listen(&listener, BACKLOG)?;
@@ -30,7 +31,7 @@ impl Listener {
 
     /// `PREFIX/mongodb-PORT.sock`, mode 0700. Replaces what an earlier process left: whoever calls
     /// this owns the port.
-    pub(super) fn unix(prefix: &Path, port: u16) -> std::io::Result<Self> {
+    fn unix(prefix: &Path, port: u16) -> std::io::Result<Self> {
         let path = prefix.join(format!("mongodb-{port}.sock"));
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -46,7 +47,7 @@ impl Listener {
         Ok(Self::Unix(socket.into(), path))
     }
 
-    pub(super) fn tcp_address(&self) -> Option<SocketAddr> {
+    fn tcp_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr().ok(),
             Self::Unix(..) => None,
@@ -54,7 +55,7 @@ impl Listener {
     }
 
     /// The path of a unix socket.
-    pub(super) fn path(&self) -> Option<&Path> {
+    fn path(&self) -> Option<&Path> {
         match self {
             Self::Tcp(_) => None,
             Self::Unix(_, path) => Some(path),
@@ -88,7 +89,7 @@ impl Listener {
 }
 
 /// The addresses a `--bind_ip` entry stands for.
-pub(super) fn resolve(host: &str, ipv6: bool) -> std::io::Result<Vec<IpAddr>> {
+fn resolve(host: &str, ipv6: bool) -> std::io::Result<Vec<IpAddr>> {
     let all: Vec<IpAddr> = (host, 0)
         .to_socket_addrs()?
         .map(|a| a.ip())
@@ -113,12 +114,50 @@ impl Drop for Listener {
     }
 }
 
+/// Sockets that clients can connect to. Dropping them closes them.
+pub struct Listeners(Vec<Listener>);
+
+impl Listeners {
+    /// Binds all addresses of a configuration.
+    ///
+    /// # Errors
+    /// An address cannot be bound.
+    pub fn bind(config: &Config) -> std::io::Result<Self> {
+        let mut all = Vec::new();
+        let mut port = config.port;
+        for host in &config.bind_ip {
+            for address in resolve(host, config.ipv6)? {
+                let listener = Listener::tcp(SocketAddr::new(address, port))?;
+                // Port 0 is decided by the first bind; the others follow it.
+                port = listener.tcp_address().map_or(port, |a| a.port());
+                all.push(listener);
+            }
+        }
+        if let Some(prefix) = &config.unix_socket_prefix {
+            all.push(Listener::unix(prefix, port)?);
+        }
+        Ok(Self(all))
+    }
+
+    /// The TCP addresses really bound.
+    pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
+        self.0.iter().filter_map(Listener::tcp_address).collect()
+    }
+
+    /// The path of the unix socket, if there is one.
+    pub(super) fn unix_path(&self) -> Option<PathBuf> {
+        let path = self.0.iter().find_map(Listener::path);
+        path.map(Path::to_path_buf)
+    }
+}
+
 /// Hands every new client to `accepted` until `stop` becomes readable.
-pub(super) fn accept_until(
+pub fn accept_until(
     stop: &OwnedFd,
-    listeners: &[Listener],
+    listeners: &Listeners,
     mut accepted: impl FnMut(OwnedFd, PeerAddr),
 ) {
+    let listeners = &listeners.0;
     loop {
         let fds = listeners.iter().map(Listener::fd).chain([stop.as_fd()]);
         let mut waiting: Vec<PollFd<'_>> = fds

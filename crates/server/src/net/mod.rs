@@ -10,6 +10,7 @@
 //! others move to a [`pool`] thread.
 
 mod buffers;
+mod config;
 mod conn;
 mod context;
 mod driver;
@@ -31,8 +32,10 @@ mod sync;
 mod tls;
 mod watermark;
 
+pub use config::Config;
 pub use handler::{Class, ConnHandle, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
-pub use server::{Config, Server};
+pub use listen::{Listeners, accept_until};
+pub use server::Server;
 pub use stats::NetStats;
 pub use tls::{Tls, TlsConfig, TlsMode};
 pub use watermark::Watermark;

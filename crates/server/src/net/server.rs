@@ -9,68 +9,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use memory::Budget;
 use rustix::event::{EventfdFlags, eventfd};
-use wire::{CompressorSet, DecodeOptions};
+use wire::DecodeOptions;
 
+use super::config::Config;
 use super::context::Context;
 use super::driver;
 use super::driver_state::DriverState;
 use super::handler::Handler;
 use super::inbox::bits;
-use super::listen::{Listener, accept_until, resolve};
+use super::listen::{Listeners, accept_until};
 use super::pool::Pool;
 use super::set::PollSet;
 use super::shared::Shared;
 use super::stats::NetStats;
-use super::tls::Tls;
 use super::watermark::Watermark;
 
 /// Threads that share one poll set. Sharing balances by itself; beyond a few, the kernel's lock on
 /// the set is felt.
 const DRIVERS_PER_SET: usize = 4;
-
-/// How to listen and with how much.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Addresses to listen on (`--bind_ip`).
-    pub bind_ip: Vec<String>,
-    /// Also listen on the IPv6 addresses among them (`--ipv6`).
-    pub ipv6: bool,
-    /// TCP port, also in the name of the unix socket; 0 takes any free one.
-    pub port: u16,
-    /// Folder of the unix socket (`--unixSocketPrefix`); `None` for `--nounixsocket`.
-    pub unix_socket_prefix: Option<PathBuf>,
-    /// Connections beyond this are closed at once (`--maxConns`).
-    pub max_connections: u64,
-    /// Threads that serve sockets and run short requests; 0 takes one per processor.
-    pub drivers: usize,
-    /// Threads that long requests may use at the same time.
-    pub max_long_threads: usize,
-    /// What clients may compress with (`--networkMessageCompressors`).
-    pub compressors: CompressorSet,
-    /// Memory of messages being received and sent.
-    pub memory: Arc<Budget>,
-    /// TLS; `None` serves plain connections only.
-    pub tls: Option<Arc<Tls>>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            bind_ip: vec!["127.0.0.1".to_owned()],
-            ipv6: false,
-            port: 27017,
-            unix_socket_prefix: Some(std::env::temp_dir()),
-            max_connections: 1_000_000,
-            drivers: 0,
-            max_long_threads: 512,
-            compressors: CompressorSet::default(),
-            memory: Arc::new(Budget::unlimited()),
-            tls: None,
-        }
-    }
-}
 
 /// A running server. Dropping it stops it without grace.
 pub struct Server<H: Handler> {
@@ -103,19 +60,19 @@ impl<H: Handler> Server<H> {
     /// # Errors
     /// When an address cannot be bound or threads cannot be started.
     pub fn start(config: &Config, handler: H, watermark: Arc<Watermark>) -> std::io::Result<Self> {
-        let mut listeners = Vec::new();
-        let mut port = config.port;
-        for host in &config.bind_ip {
-            for address in resolve(host, config.ipv6)? {
-                let listener = Listener::tcp(SocketAddr::new(address, port))?;
-                // Port 0 is decided by the first bind; the others follow it.
-                port = listener.tcp_address().map_or(port, |a| a.port());
-                listeners.push(listener);
-            }
-        }
-        if let Some(prefix) = &config.unix_socket_prefix {
-            listeners.push(Listener::unix(prefix, port)?);
-        }
+        Self::start_on(Listeners::bind(config)?, config, handler, watermark)
+    }
+
+    /// Starts serving on sockets that are bound already; the addresses of `config` are not used.
+    ///
+    /// # Errors
+    /// When threads cannot be started.
+    pub fn start_on(
+        listeners: Listeners,
+        config: &Config,
+        handler: H,
+        watermark: Arc<Watermark>,
+    ) -> std::io::Result<Self> {
         let drivers = match config.drivers {
             0 => std::thread::available_parallelism().map_or(2, usize::from),
             n => n,
@@ -149,11 +106,8 @@ impl<H: Handler> Server<H> {
         });
         let mut server = Self {
             shared,
-            tcp_addresses: listeners.iter().filter_map(Listener::tcp_address).collect(),
-            unix_path: listeners
-                .iter()
-                .find_map(Listener::path)
-                .map(Path::to_path_buf),
+            tcp_addresses: listeners.tcp_addresses(),
+            unix_path: listeners.unix_path(),
             stop_accepting: eventfd(0, EventfdFlags::CLOEXEC)?,
             acceptor: None,
             threads: Vec::new(),
@@ -162,7 +116,7 @@ impl<H: Handler> Server<H> {
         Ok(server)
     }
 
-    fn spawn_threads(&mut self, drivers: usize, listeners: Vec<Listener>) -> std::io::Result<()> {
+    fn spawn_threads(&mut self, drivers: usize, listeners: Listeners) -> std::io::Result<()> {
         for at in 0..drivers {
             let at = at % self.shared.sets.len().max(1);
             let driver = Arc::new(DriverState::default());
