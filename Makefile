@@ -95,7 +95,7 @@ soak-ddl: build ## DDL beside reads and writes, kill -9, late and failing flushe
 soak-transactions: build ## concurrent transactions, kill -9 every 30 s, a check of isolation and of a change stream (MINUTES=10)
 	@tests/server/run.sh transactions "$$(( $(or $(MINUTES),10) * 60 ))" 30
 
-cluster: build ## PD, three stores, a server and one that stands by on loopback (builds PD and a store for tests by Go, once)
+cluster: build ## PD, three stores and three servers on loopback (builds PD and a store for tests by Go, once)
 	@scripts/cluster.sh build && PORT="$(PORT)" scripts/cluster.sh serve "$(target)/release/quarry"
 
 example: build ## load this machine's Debian package index and check every answer

@@ -3,7 +3,7 @@
 # by Go (1.24 or newer) from the Go module proxy, once, into the cache of scripts/cache.sh; `make test` never builds them.
 #   scripts/cluster.sh build                 builds both when the cache has none; some minutes of processor time
 #   scripts/cluster.sh hold                  PD and one store in a scratch folder until standard input is closed; prints `ready HOST:PORT PID PID`
-#   scripts/cluster.sh serve QUARRY          PD, three stores, a server and one that stands by; until the end of input or Ctrl-C
+#   scripts/cluster.sh serve QUARRY          PD, three stores and three servers; until the end of input or Ctrl-C
 # Real TiKV comes from its makers: docs/tikv.md. Nothing listens outside of 127.0.0.1.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -179,16 +179,16 @@ case $purpose in
     build
     start 3
     first=${PORT:-27017}
-    servers=127.0.0.1:$first,127.0.0.1:$((first + 1))
-    for port in "$first" "$((first + 1))"; do
-      "$quarry" serve --storageEngine tikv --tikvPd "127.0.0.1:$pd_port" --tikvStandby --tikvServers "$servers" --port "$port" >"$scratch/server-$port.log" 2>&1 <&- &
+    servers=127.0.0.1:$first,127.0.0.1:$((first + 1)),127.0.0.1:$((first + 2))
+    for port in "$first" "$((first + 1))" "$((first + 2))"; do
+      "$quarry" serve --storageEngine tikv --tikvPd "127.0.0.1:$pd_port" --tikvAddress "127.0.0.1:$port" --port "$port" >"$scratch/server-$port.log" 2>&1 <&- &
       processes+=($!)
       if [ "$port" = "$first" ]; then
         wait_for 60 grep -q "listening on" "$scratch/server-$port.log" || fail "the server does not start: $(tail -n 3 "$scratch/server-$port.log")"
       fi
     done
     say "PD is 127.0.0.1:$pd_port; logs are in $scratch"
-    say "a server is on port $first, another stands by on $((first + 1)): mongodb://$servers/?replicaSet=rs0; Ctrl-C ends all"
+    say "three servers: mongodb://$servers/; the one on port $first holds the database, the others hand it their clients; Ctrl-C ends all"
     cat >/dev/null
     ;;
   *) fail "'$purpose' is not known; there are: build, hold, serve QUARRY" ;;

@@ -33,7 +33,6 @@ TESTS = ["fillseq", "overwrite", "readrandom"]
 # Name, clients that read, cache in MiB, options in RocksDB's words.
 CASES = [
     ("cached", 1, 2048, ""),
-    ("cached", 2, 2048, ""),
     ("past the cache", 1, 32, "use_direct_reads=true"),
     ("past the cache", 4, 32, "use_direct_reads=true"),
 ]
