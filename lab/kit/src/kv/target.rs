@@ -70,16 +70,22 @@ impl KvTarget {
             reason: error.to_string(),
         };
         let mut session = self.engine_session()?;
+        // Behind what is deleted already: merge trees walk over their tombstones.
+        let mut from = from.to_vec();
         loop {
             let mut batch = Vec::with_capacity(CHUNK);
             session
-                .scan(from, end, false, &mut |key, _| {
+                .scan(&from, end, false, &mut |key, _| {
                     batch.push(KeyChange::Delete(key.to_vec()));
                     batch.len() < CHUNK
                 })
                 .map_err(refused)?;
             if batch.is_empty() {
                 return Ok(());
+            }
+            if let Some(KeyChange::Delete(last)) = batch.last() {
+                from.clone_from(last);
+                from.push(0);
             }
             session.write(&batch, false).map_err(refused)?;
         }
