@@ -10,6 +10,7 @@ pub mod config;
 pub mod convert;
 pub mod engines;
 pub mod forward;
+mod handover;
 pub mod memory;
 pub mod metrics_page;
 pub mod net;
@@ -19,5 +20,6 @@ mod protect;
 pub mod report;
 
 pub mod serve;
+mod space;
 pub mod tls;
 pub mod vault;

@@ -14,6 +14,19 @@ pub fn is_in_background() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
+/// A port that is free now on the first host to listen on. Chosen before anything is opened,
+/// because the server tells clients its own address.
+///
+/// # Errors
+/// One line.
+pub(crate) fn free_port(host: Option<&String>) -> Result<u16, String> {
+    let host = host.map_or("127.0.0.1", String::as_str);
+    std::net::TcpListener::bind((host, 0))
+        .and_then(|l| l.local_addr())
+        .map(|a| a.port())
+        .map_err(|e| format!("cannot find a free port on {host}: {e}"))
+}
+
 /// Starts this program again in the background and waits until it listens or ends. `ready` knows
 /// the line that says so.
 ///

@@ -2,8 +2,8 @@
 
 use crate::command_handler::CommandHandler;
 use crate::config::{ServeArgs, Settings, list_of, oplog_bytes_default};
-use crate::engines::EngineOptions;
-use crate::forward::{Forwarder, Holder, Rules};
+use crate::engines::{EngineOptions, Opened};
+use crate::handover::Forwarding;
 use crate::memory::Parts;
 use crate::metrics_page::Endpoint;
 use crate::net::{NetStats, Server, Tls, Watermark};
@@ -11,13 +11,13 @@ use crate::otlp::Exporter;
 use crate::process::{self, PidFile};
 use crate::protect::{self, CODE_JOURNAL, LOG_FLUSH};
 use crate::report::{self, Trouble};
+use crate::space::{disk_bytes, free_bytes, prepare_directory};
 use crate::{engines, net};
 use ::memory::Budget;
 use commands::state::Network;
 use commands::{Config, Dispatcher, Service, StoreHooks, SystemClock, registry};
 use logs::{Entry, Form, Log, Release, Severity, Sink, component, id};
 use std::io::IsTerminal;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -54,7 +54,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     let mut settings = Settings::of(args).map_err(fail(CODE_OPTIONS))?;
     if settings.port == 0 {
-        settings.port = free_port(&settings).map_err(fail(CODE_NETWORK))?;
+        settings.port = process::free_port(settings.bind_ip.first()).map_err(fail(CODE_NETWORK))?;
     }
     if !settings.auth && settings.listens_beyond_localhost() && !settings.allow_open_access {
         return Err(fail(CODE_OPTIONS)(format!(
@@ -123,7 +123,6 @@ fn open_log(settings: &Settings) -> Result<(Arc<Log>, Release), String> {
     Ok((log, release))
 }
 
-/// Runs with a log until a signal comes.
 /// Begins to send metrics to a collector, when there is one.
 fn exporter(
     settings: &Settings,
@@ -134,6 +133,7 @@ fn exporter(
     started.map_err(|e| fail(CODE_OPTIONS)(format!("otlpEndpoint has no thread: {e}")))
 }
 
+/// Runs with a log until a signal comes.
 fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), ServeError> {
     if process::is_in_background() {
         process::leave_terminal();
@@ -142,16 +142,10 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     if settings.has_directory() {
         prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
     }
-    let forwarding = Forwarding::start(settings, release)?;
-    let opened = engines::open(&EngineOptions {
-        awaited: forwarding.as_ref().map(|f| &f.holder),
-        ..settings.engine()
-    });
-    if opened.is_err() && forwarding.is_some() && signals.pending().next().is_some() {
+    let Some((forwarding, opened)) = open(settings, release, &mut signals)? else {
         println!("quarry: stopped");
         return Ok(());
-    }
-    let opened = opened.map_err(fail(CODE_DATA))?;
+    };
     let engine = opened.engine;
     let clock = Arc::new(SystemClock::default());
     let store = open_store(settings, &engine, &clock)?;
@@ -188,15 +182,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         let _ = store.close();
         cannot_listen(settings, &e)
     })?;
-    let asked = server.metrics();
-    let network = move || asked().map(shown).unwrap_or_default();
-    // Nobody else sets it.
-    let _ = service.state.network.set(Box::new(network));
-    if settings.has_directory() {
-        let path = settings.dbpath.clone();
-        let disk = move || disk_bytes(&path);
-        let _ = service.state.disk_bytes.set(Box::new(disk));
-    }
+    let_service_ask(settings, &service, &server);
     let exported = Arc::clone(&dispatcher);
     let endpoint = metrics(settings, dispatcher).inspect_err(|_| {
         let _ = store.close();
@@ -226,70 +212,36 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     Ok(())
 }
 
-/// A server that is not alone on its database, before it holds that: clients reach it at once, and
-/// it hands their connections to the server that holds the database.
-struct Forwarding {
-    forwarder: Forwarder,
-    holder: Holder,
-}
-
-/// Whether a message is a command that may be sent once more.
-fn may_be_sent_again(message: &[u8]) -> bool {
-    let mut scratch = Vec::new();
-    let options = wire::DecodeOptions::default();
-    let Ok(request) = wire::decode(message, &options, &mut scratch) else {
-        return false;
-    };
-    let body = model::Doc::from_prefix(request.body);
-    registry::may_be_sent_again(request.command_name(), body)
-}
-
-impl Forwarding {
-    /// None for a server that is alone, or that nobody reaches before it holds the database.
-    fn start(settings: &Settings, release: &Release) -> Result<Option<Self>, ServeError> {
-        if settings.tikv.address.is_none() {
-            return Ok(None);
-        }
-        let network = net_config(settings, Arc::new(Budget::unlimited()));
-        let refused = |e: std::io::Error| cannot_listen(settings, &e);
-        let listeners = net::Listeners::bind(&network).map_err(refused)?;
-        let addresses: Vec<String> = listeners
-            .tcp_addresses()
-            .iter()
-            .map(|a| format!("mongodb://{a}"))
-            .collect();
-        let holder = Holder::default();
-        let rules = Rules {
-            connections_max: network.max_connections,
-            is_stateless: !settings.auth && settings.tls.is_none(),
-            may_repeat: may_be_sent_again,
-        };
-        let forwarder = Forwarder::start(listeners, Arc::clone(&holder), rules);
-        let forwarder = forwarder.map_err(refused)?;
-        release.release();
-        println!(
-            "quarry {}: handing connections on {} to the server that holds {} until this one does",
-            env!("CARGO_PKG_VERSION"),
-            addresses.join(" "),
-            settings.tikv.prefix,
-        );
-        Ok(Some(Self { forwarder, holder }))
+/// Opens the engine. None when a server that hands its connections over was told to end before it
+/// held the database.
+fn open(
+    settings: &Settings,
+    release: &Release,
+    signals: &mut signal_hook::iterator::Signals,
+) -> Result<Option<(Option<Forwarding>, Opened)>, ServeError> {
+    let network = net_config(settings, Arc::new(Budget::unlimited()));
+    let forwarding = Forwarding::start(settings, &network, release);
+    let forwarding = forwarding.map_err(|e| cannot_listen(settings, &e))?;
+    let opened = engines::open(&EngineOptions {
+        awaited: forwarding.as_ref().map(Forwarding::holder),
+        ..settings.engine()
+    });
+    match opened {
+        Err(_) if forwarding.is_some() && signals.pending().next().is_some() => Ok(None),
+        opened => Ok(Some((forwarding, opened.map_err(fail(CODE_DATA))?))),
     }
+}
 
-    /// Serves on the same sockets; connections that were handed on come to this server, too.
-    fn serve(
-        self,
-        settings: &Settings,
-        network: &net::Config,
-        handler: CommandHandler,
-        watermark: Arc<Watermark>,
-    ) -> std::io::Result<Server<CommandHandler>> {
-        let listeners = self.forwarder.give_listeners();
-        let listeners = listeners.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let server = Server::start_on(listeners, network, handler, watermark)?;
-        let address = settings.tikv.address.clone();
-        *self.holder.lock() = address.unwrap_or_default();
-        Ok(server)
+/// Lets commands tell of the network and of the device.
+fn let_service_ask(settings: &Settings, service: &Service, server: &Server<CommandHandler>) {
+    let asked = server.metrics();
+    let network = move || asked().map(shown).unwrap_or_default();
+    // Nobody else sets it.
+    let _ = service.state.network.set(Box::new(network));
+    if settings.has_directory() {
+        let path = settings.dbpath.clone();
+        let disk = move || disk_bytes(&path);
+        let _ = service.state.disk_bytes.set(Box::new(disk));
     }
 }
 
@@ -435,27 +387,6 @@ fn shown(n: NetStats) -> Network {
     }
 }
 
-/// Bytes used and all bytes of the file system of a path.
-fn disk_bytes(path: &Path) -> Option<(u64, u64)> {
-    let stat = rustix::fs::statvfs(path).ok()?;
-    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-    Some((
-        bytes(stat.f_blocks.saturating_sub(stat.f_bfree)),
-        bytes(stat.f_blocks),
-    ))
-}
-
-/// Bytes the engine may still fill; one that keeps data in memory knows of no device.
-fn free_bytes(engine: &dyn Engine, memory_bytes: u64) -> u64 {
-    let mut free = None;
-    engine.stats(&mut |name, value| {
-        if name == "free_bytes" {
-            free = u64::try_from(value).ok();
-        }
-    });
-    free.unwrap_or(memory_bytes / 4)
-}
-
 fn cannot_listen(settings: &Settings, e: &std::io::Error) -> ServeError {
     let listen = format!("{}:{}", settings.bind_ip.join(","), settings.port);
     let advice = match e.kind() {
@@ -500,30 +431,6 @@ fn whole(error: &StorageError) -> String {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     }
-}
-
-/// A port that is free now. Chosen before anything is opened, because the server tells clients its
-/// own address.
-fn free_port(settings: &Settings) -> Result<u16, String> {
-    let host = settings.bind_ip.first().map_or("127.0.0.1", String::as_str);
-    std::net::TcpListener::bind((host, 0))
-        .and_then(|l| l.local_addr())
-        .map(|a| a.port())
-        .map_err(|e| format!("cannot find a free port on {host}: {e}"))
-}
-
-/// Makes the data directory; refuses what cannot be one.
-fn prepare_directory(path: &Path) -> Result<(), String> {
-    let shown = path.display();
-    std::fs::create_dir_all(path).map_err(|e| {
-        format!("cannot make the data directory {shown}: {e}; choose another --dbpath")
-    })?;
-    let probe = path.join(".quarry-probe");
-    std::fs::write(&probe, b"").map_err(|e| {
-        format!("cannot write into the data directory {shown}: {e}; check its owner and space")
-    })?;
-    std::fs::remove_file(&probe)
-        .map_err(|e| format!("cannot write into the data directory {shown}: {e}"))
 }
 
 fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Config {

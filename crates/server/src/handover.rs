@@ -1,0 +1,88 @@
+//! A server that is not alone on its database, before it holds that: clients reach it at once, and
+//! it hands their connections to the server that holds the database.
+//!
+//! Promises: the sockets stay open from the beginning to the end. Must not know: the engine.
+
+use std::sync::Arc;
+
+use commands::registry;
+use logs::Release;
+use model::Doc;
+
+use crate::command_handler::CommandHandler;
+use crate::config::Settings;
+use crate::forward::{Forwarder, Holder, Rules};
+use crate::net::{Config, Listeners, Server, Watermark};
+
+pub(crate) struct Forwarding {
+    forwarder: Forwarder,
+    holder: Holder,
+}
+
+/// Whether a message is a command that may be sent once more.
+fn may_be_sent_again(message: &[u8]) -> bool {
+    let mut scratch = Vec::new();
+    let options = wire::DecodeOptions::default();
+    let Ok(request) = wire::decode(message, &options, &mut scratch) else {
+        return false;
+    };
+    registry::may_be_sent_again(request.command_name(), Doc::from_prefix(request.body))
+}
+
+impl Forwarding {
+    /// None for a server that is alone, or that nobody reaches before it holds the database.
+    ///
+    /// # Errors
+    /// An address cannot be bound.
+    pub(crate) fn start(
+        settings: &Settings,
+        network: &Config,
+        release: &Release,
+    ) -> std::io::Result<Option<Self>> {
+        if settings.tikv.address.is_none() {
+            return Ok(None);
+        }
+        let listeners = Listeners::bind(network)?;
+        let addresses = listeners.tcp_addresses();
+        let addresses: Vec<String> = addresses.iter().map(|a| format!("mongodb://{a}")).collect();
+        let holder = Holder::default();
+        let rules = Rules {
+            connections_max: network.max_connections,
+            is_stateless: !settings.auth && settings.tls.is_none(),
+            may_repeat: may_be_sent_again,
+        };
+        let forwarder = Forwarder::start(listeners, Arc::clone(&holder), rules)?;
+        release.release();
+        println!(
+            "quarry {}: handing connections on {} to the server that holds {} until this one does",
+            env!("CARGO_PKG_VERSION"),
+            addresses.join(" "),
+            settings.tikv.prefix,
+        );
+        Ok(Some(Self { forwarder, holder }))
+    }
+
+    /// Where the server is that holds the database.
+    pub(crate) fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// Serves on the same sockets; connections that were handed on come to this server, too.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn serve(
+        self,
+        settings: &Settings,
+        network: &Config,
+        handler: CommandHandler,
+        watermark: Arc<Watermark>,
+    ) -> std::io::Result<Server<CommandHandler>> {
+        let listeners = self.forwarder.give_listeners();
+        let listeners = listeners.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let server = Server::start_on(listeners, network, handler, watermark)?;
+        let address = settings.tikv.address.clone();
+        *self.holder.lock() = address.unwrap_or_default();
+        Ok(server)
+    }
+}
