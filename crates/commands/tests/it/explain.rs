@@ -108,6 +108,24 @@ fn reads_show_their_plan_and_what_it_did() {
             4,
             4,
         ),
+        // Ranges of the hinted index, as without the hint; all of it where a branch names others.
+        (
+            json!({ "find": "c",
+                "filter": { "$or": [{ "a": 3, "b": { "$gte": 9 } }, { "a": { "$gt": 3 } }] },
+                "sort": { "a": 1, "b": 1 }, "hint": "a_1_b_1" }),
+            "FETCH SORT_MERGE [IXSCAN, IXSCAN]",
+            6,
+            6,
+            6,
+        ),
+        (
+            json!({ "find": "c", "filter": { "$or": [{ "a": 1 }, { "s": "s00" }] },
+                "hint": "a_1_b_1" }),
+            "FETCH IXSCAN",
+            5,
+            20,
+            20,
+        ),
         (
             json!({ "find": "c", "filter": { "s": { "$regex": "^s1" } } }),
             "FETCH IXSCAN",

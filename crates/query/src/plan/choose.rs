@@ -210,9 +210,25 @@ fn hinted(
         }
         return Ok(Plan::scan());
     }
-    by_index(index, request, root, true)
-        .map(|(_, p)| p)
-        .ok_or_else(|| MongoError::bad_value("the hinted index cannot answer this query"))
+    let one = by_index(index, request, root, true).map(|(_, p)| p);
+    // Ranges of it for the branches of a disjunction, rather than all of it.
+    let is_whole = |p: &Plan| p.bounds.first().is_none_or(|b| b.is_all());
+    if one.as_ref().is_none_or(is_whole)
+        && let Some(ranges) = by_disjunction(coll, request, root, std::slice::from_ref(index))
+        && uses_only(&ranges, index)
+    {
+        return Ok(ranges);
+    }
+    one.ok_or_else(|| MongoError::bad_value("the hinted index cannot answer this query"))
+}
+
+/// Whether a union reads nothing but ranges of this index.
+fn uses_only(plan: &Plan, index: &Index) -> bool {
+    let Access::Union { branches, .. } = &plan.access else {
+        return false;
+    };
+    let is_it = |p: &Plan| p.index.as_ref().is_some_and(|i| i.name() == index.name());
+    branches.iter().all(is_it)
 }
 
 fn no_solutions() -> MongoError {
