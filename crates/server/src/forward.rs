@@ -37,7 +37,7 @@ const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
-const BUFFER_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = 16 << 10;
 /// Requests up to this are kept to be sent again.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 /// A thread copies between two sockets and needs little more than its buffer.
@@ -204,7 +204,8 @@ impl<'a> Connection<'a> {
             self.request.shrink_to(BUFFER_BYTES);
         }
         self.is_waiting = true;
-        if self.request.len() <= KEPT_BYTES_MAX {
+        // With a state at the holder it cannot be sent again.
+        if self.shared.rules.is_stateless && self.request.len() <= KEPT_BYTES_MAX {
             self.request.extend_from_slice(request);
         }
         let sent = upstream.socket.write_all(request);
