@@ -1,12 +1,17 @@
 """Three servers on one TiKV cluster at once: one holds the database, the others hand their clients to it; every so often one is killed
-and started again, in turn the one that holds and another. Usage: equals.py [SECONDS [KILL_EVERY_S]]. Needs what tikv.py needs.
+and started again, in turn the one that holds and another. Usage: equals.py [SECONDS [KILL_EVERY_S [stores]]]. Needs what tikv.py needs.
+With `stores` every third one killed is the store, which is started again on its files a second later; not with QUARRY_TIKV_PD.
 
 Sixteen clients know all three: transfers of money and counters, by drivers that try again by themselves (no error may reach them, no
 increment may be lost or made twice), and transactions that append to lists (the history is one of snapshot isolation). A change stream
 through each of the servers has every append once and in order."""
 
 import collections
+import contextlib
+import os
 import random
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -20,16 +25,42 @@ from soak_transactions import DATABASE, OK, Lost, Round, Stream, Worker, check_e
 from tikv import ACCOUNTS, BALANCE, SELECTION_MS, Cluster, free_ports, transfer
 
 SERVERS = 3
+STORE_AWAY_S = 1
 TRANSFERS, COUNTERS, LISTS = 8, 4, 4
 
 
+class Store:
+    """The store of the cluster, as it was started."""
+
+    def __init__(self, pid):
+        self.pid, self.killed, self.again = pid, 0, None
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            self.command = [word.decode() for word in file.read().split(b"\0")[:-1]]
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            self.environment = dict(word.decode().split("=", 1) for word in file.read().split(b"\0")[:-1])
+
+    def replace(self):
+        os.kill(self.pid, signal.SIGKILL)
+        if self.again is not None:
+            self.again.wait()
+        self.killed += 1
+        time.sleep(STORE_AWAY_S)
+        self.again = subprocess.Popen(self.command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.pid = self.again.pid
+
+    def stop(self):
+        if self.again is not None:
+            self.again.kill()
+            self.again.wait()
+
+
 class Servers:
-    def __init__(self, scratch, cluster, prefix):
+    def __init__(self, scratch, cluster, prefix, store=None):
         ports = free_ports(SERVERS)
         self.addresses = [f"127.0.0.1:{port}" for port in ports]
         common = ["--storageEngine", "tikv", "--tikvPd", cluster.pd, "--tikvPrefix", prefix]
         self.all = [scratch.server(f"{prefix}-{n}", *common, "--tikvAddress", self.addresses[n], "--port", port) for n, port in enumerate(ports)]
-        self.killed = 0
+        self.killed, self.store, self.rounds = 0, store, 0
 
     def start(self):
         self.all[0].start()
@@ -59,7 +90,11 @@ class Servers:
         fail("nobody holds the database")
 
     def kill_one(self):
-        """The holder and another in turn; returns which, and how long nobody held the database."""
+        """The holder and another in turn, and the store where it is to be; returns how long nobody held the database."""
+        self.rounds += 1
+        if self.store is not None and self.rounds % 3 == 0:
+            self.store.replace()
+            return None
         holder = self.holder()
         others = [server for server in self.all if server is not holder]
         is_holder = self.killed % 2 == 0
@@ -168,9 +203,12 @@ def one_round(servers, clients, number, seconds):
 def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
     kill_every_s = float(sys.argv[2]) if len(sys.argv) > 2 else 20.0
-    with Scratch() as scratch:
+    with Scratch() as scratch, contextlib.ExitStack() as ending:
         cluster = Cluster()
-        servers = Servers(scratch, cluster, f"e{SEED}-{int(time.time())}")
+        store = Store(cluster.store) if sys.argv[3:] == ["stores"] else None
+        if store is not None:
+            ending.callback(store.stop)
+        servers = Servers(scratch, cluster, f"e{SEED}-{int(time.time())}", store)
         try:
             servers.start()
         except Refused as refusal:
@@ -207,7 +245,7 @@ def main():
             check_events([e for e in stream.events if e["ns"]["coll"] != "end"], orders, history)
         committed = sum(t.status == OK for t in history)
         say(
-            f"equals: {SERVERS} servers, {TRANSFERS + COUNTERS + LISTS} clients, {took:.0f} s, {servers.killed} servers killed; {len(application.acknowledged)} transfers and"
+            f"equals: {SERVERS} servers, {TRANSFERS + COUNTERS + LISTS} clients, {took:.0f} s, {servers.killed} servers killed{f', the store {store.killed} times' if store else ''}; {len(application.acknowledged)} transfers and"
             f" {sum(application.counts.values())} increments, no error seen, sum conserved, none lost and none twice; {committed} transactions on"
             f" {len(orders)} lists without anomaly, each append once and in order in the streams through {SERVERS} servers, opened {lost.streams} times;"
             f" nobody held the database for {max(pauses):.1f} s at most; seed {SEED}"

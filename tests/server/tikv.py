@@ -35,7 +35,8 @@ class Cluster:
         if not line.startswith("ready "):
             say(f"skipped: {line}")
             sys.exit(0)
-        self.pd = line.split()[1]
+        _, self.pd, _, store = line.split()
+        self.store = int(store)
 
 
 def free_ports(count):

@@ -47,7 +47,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target: String,
     /// Start a private server for each run instead, with stated settings: quarry, innodb or
-    /// myrocks (MariaDB), each with settings of its own (innodb:page-kb=4:flush-neighbors=1); a
+    /// myrocks (MariaDB), each with settings of its own (quarry:engine=lmdb, innodb:page-kb=4); a
     /// list or several times, also beside other targets
     #[arg(long, value_name = "SERVER")]
     #[serde(default)]

@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -49,7 +49,9 @@ pub(super) struct OwnSpec {
 
 /// Servers that the lab can start for a run.
 const KINDS: [&str; 3] = ["quarry", "innodb", "myrocks"];
-const QUARRY_KEYS: [&str; 2] = ["memory-mb", "replica-set"];
+const QUARRY_KEYS: [&str; 4] = ["memory-mb", "replica-set", "engine", "pd"];
+/// Its storage engines, as `--storageEngine` names them.
+const QUARRY_ENGINES: [&str; 5] = ["rocksdb", "lmdb", "wiredTiger", "tikv", "memory"];
 const MARIADB_KEYS: [&str; 6] = [
     "cache-mb",
     "durability",
@@ -60,7 +62,8 @@ const MARIADB_KEYS: [&str; 6] = [
 ];
 
 impl OwnSpec {
-    /// `NAME` or `NAME:KEY=VALUE:KEY=VALUE`.
+    /// `NAME` or `NAME:KEY=VALUE:KEY=VALUE`; a part without `=` belongs to the value before it, as
+    /// in `pd=HOST:PORT`.
     ///
     /// # Errors
     /// What is allowed instead.
@@ -75,11 +78,16 @@ impl OwnSpec {
         } else {
             &MARIADB_KEYS
         };
-        let mut settings = Vec::new();
+        let mut settings: Vec<(String, String)> = Vec::new();
         for part in parts {
             match part.split_once('=') {
                 Some((key, value)) if keys.contains(&key) && !value.is_empty() => {
                     settings.push((key.to_owned(), value.to_owned()));
+                }
+                None if !part.is_empty() && !settings.is_empty() => {
+                    if let Some((_, value)) = settings.last_mut() {
+                        *value += &format!(":{part}");
+                    }
                 }
                 _ => {
                     return Err(format!(
@@ -95,6 +103,46 @@ impl OwnSpec {
         }
         out.switch("change-log")?;
         out.switch("replica-set")?;
+        out.check_engine()?;
+        Ok(out)
+    }
+
+    /// An engine that there is, and placement drivers for the one that needs them.
+    fn check_engine(&self) -> Result<(), String> {
+        let engine = self.value("engine");
+        if let Some(given) = engine.filter(|given| !QUARRY_ENGINES.contains(given)) {
+            let allowed = QUARRY_ENGINES.join(", ");
+            return Err(format!(
+                "--own quarry: engine={given}; allowed is {allowed}"
+            ));
+        }
+        if (engine == Some("tikv")) != self.value("pd").is_some() {
+            return Err("--own quarry: engine=tikv and pd=HOST:PORT need each other".to_owned());
+        }
+        Ok(())
+    }
+
+    /// What `quarry serve` is told of the engine. A cluster keeps what earlier runs have left: each
+    /// new database has a name of its own there, kept in `directory`.
+    fn engine_arguments(&self, directory: &Path) -> Result<Vec<String>, LabError> {
+        let Some(engine) = self.value("engine") else {
+            return Ok(Vec::new());
+        };
+        let mut out = vec!["--storageEngine".to_owned(), engine.to_owned()];
+        if let Some(pd) = self.value("pd") {
+            let file = directory.join("prefix");
+            if !file.exists() {
+                let now = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .map_err(failed)?;
+                fs::write(
+                    &file,
+                    format!("lab-{}-{}", std::process::id(), now.as_nanos()),
+                )?;
+            }
+            out.extend(["--tikvPd".to_owned(), pd.to_owned()]);
+            out.extend(["--tikvPrefix".to_owned(), fs::read_to_string(&file)?]);
+        }
         Ok(out)
     }
 
@@ -186,7 +234,8 @@ impl OwnSpec {
             .args(["serve", "--nounixsocket", "--dbpath"])
             .arg(&data)
             .args(["--port", &port.to_string()])
-            .args(["--memory", &format!("{memory}M")]);
+            .args(["--memory", &format!("{memory}M")])
+            .args(self.engine_arguments(directory)?);
         if !self.switch("replica-set").map_err(failed)? {
             command.arg("--standalone");
         }
@@ -323,9 +372,23 @@ mod tests {
             ("innodb:page-kb=big", "no such number"),
             ("quarry:replica-set=yes", "on or off"),
             ("quarry:page-kb=4", "memory-mb, replica-set"),
+            ("quarry:lmdb", "'lmdb' is not KEY=VALUE"),
+            ("quarry:engine=mmapv1", "rocksdb, lmdb, wiredTiger, tikv"),
+            ("quarry:engine=tikv", "pd=HOST:PORT"),
+            ("quarry:engine=lmdb:pd=a:1", "need each other"),
         ] {
             let found = OwnSpec::parse(given).unwrap_err();
             assert!(found.contains(reason), "{given}: {found}");
         }
+        let spec = OwnSpec::parse("quarry:engine=tikv:pd=127.0.0.1:2379:memory-mb=512").unwrap();
+        assert_eq!(spec.value("pd"), Some("127.0.0.1:2379"));
+        let directory = tempfile::tempdir().unwrap();
+        let given = spec.engine_arguments(directory.path()).unwrap();
+        assert_eq!(given, spec.engine_arguments(directory.path()).unwrap());
+        assert_eq!(
+            given[..4],
+            ["--storageEngine", "tikv", "--tikvPd", "127.0.0.1:2379"]
+        );
+        assert!(given[5].starts_with("lab-"), "{given:?}");
     }
 }
