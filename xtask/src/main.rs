@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 
 /// The checkout that `cargo run` was called in: build output may be shared with other clones.
 fn root() -> PathBuf {
-    let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
     Path::new(&own).parent().unwrap_or(Path::new(".")).into()
 }
 

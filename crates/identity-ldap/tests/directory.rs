@@ -151,11 +151,7 @@ fn one(
 }
 
 fn certificates(file: &str) -> String {
-    let folder = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../server/tests/it/certificates/"
-    );
-    format!("{folder}{file}")
+    format!("../server/tests/it/certificates/{file}")
 }
 
 /// A directory behind TLS that takes every password; gives the port.

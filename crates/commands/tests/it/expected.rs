@@ -13,7 +13,7 @@ type Numbers = BTreeMap<String, BTreeSet<i64>>;
 /// The folder of recordings that a variable names, or one beside the repository.
 fn recordings(variable: &str, folder: &str) -> Option<PathBuf> {
     let named = std::env::var_os(variable).map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/behaviour");
+    let beside = Path::new("../../../shared/behaviour");
     named
         .or(Some(beside.join(folder)))
         .filter(|dir| dir.is_dir())

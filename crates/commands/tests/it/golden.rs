@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../query/tests/golden");
+const DATA: &str = "../query/tests/golden";
 
 /// Registered names without a golden case, and why.
 const WITHOUT_CASE: &[(&str, &str, &str)] = &[

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_named_whole_or_refused_by_name() {
-        let ca = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/certificates/ca.pem");
+        let ca = "tests/it/certificates/ca.pem";
         assert!(of("{}", None).unwrap().is_none());
         assert!(of("servers: a.b", Some(ca)).unwrap().is_some());
         let whole = "servers: 'a, b:3'\ntransportSecurity: none\ntimeoutMS: 500\n\

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +17,7 @@ use crate::driver::Process;
 const SUBJECT: &str = "CN=the client,OU=client,O=Quarry tests,C=DE";
 
 fn file(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/it/certificates")
-        .join(name)
+    Path::new("tests/it/certificates").join(name)
 }
 
 fn options(mode: &str) -> Vec<String> {
@@ -36,7 +34,7 @@ fn options(mode: &str) -> Vec<String> {
     all.map(str::to_owned).to_vec()
 }
 
-fn serve(dbpath: &std::path::Path, options: &[String]) -> Process {
+fn serve(dbpath: &Path, options: &[String]) -> Process {
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     Process::with(dbpath, &options)
 }

@@ -47,9 +47,7 @@ struct Vault {
 }
 
 fn certificate(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/it/certificates")
-        .join(name)
+    Path::new("tests/it/certificates").join(name)
 }
 
 impl Vault {

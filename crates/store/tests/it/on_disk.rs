@@ -5,11 +5,7 @@ use store::format::keys::encode;
 
 #[test]
 fn documented_components_are_the_encoders() {
-    let text = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/on-disk.md"
-    ))
-    .unwrap();
+    let text = std::fs::read_to_string("../../docs/on-disk.md").unwrap();
     let (_, examples) = text.split_once("## Examples").unwrap();
     let a = doc! { "a": 1i32 };
     let values: &[(&str, Value<'_>)] = &[
@@ -37,11 +33,7 @@ fn documented_components_are_the_encoders() {
 #[test]
 fn documented_session_rows_are_the_stores() {
     use storage::{MemoryEngine, Reader, Table};
-    let text = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/on-disk.md"
-    ))
-    .unwrap();
+    let text = std::fs::read_to_string("../../docs/on-disk.md").unwrap();
     let documented = |name: &str| {
         let row = text
             .lines()
@@ -93,11 +85,7 @@ fn documented_session_rows_are_the_stores() {
 #[test]
 fn documented_rows_of_buckets_are_the_stores() {
     use storage::{MemoryEngine, Reader, Table};
-    let text = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/on-disk.md"
-    ))
-    .unwrap();
+    let text = std::fs::read_to_string("../../docs/on-disk.md").unwrap();
     let documented = |name: &str| {
         let row = text
             .lines()

@@ -99,7 +99,7 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake");
+    const FAKE: &str = "tests/fake";
 
     /// Builds the stand-in; none, with a message, where there is no C compiler.
     fn fake(directory: &Path) -> Option<String> {

@@ -1,7 +1,6 @@
 //! The cluster of the tests, and engines on it.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,7 +26,7 @@ impl Cluster {
     /// # Errors
     /// One line that says what is absent.
     pub(crate) fn start() -> Result<Cluster, String> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scripts/cluster.sh");
+        let script = "../../../scripts/cluster.sh";
         let mut holder = Command::new(script)
             .arg("hold")
             .stdin(Stdio::piped())
