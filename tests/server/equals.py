@@ -10,6 +10,7 @@ import collections
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +46,8 @@ class Store:
             self.again.wait()
         self.killed += 1
         time.sleep(STORE_AWAY_S)
+        # The store does not start where it finds the folder for snapshots that it makes.
+        shutil.rmtree(os.path.join(self.command[self.command.index("--data-dir") + 1], "snap"))
         self.again = subprocess.Popen(self.command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.pid = self.again.pid
 
@@ -132,7 +135,8 @@ class Application:
             try:
                 what(client, number, choose)
             except PyMongoError as e:
-                self.errors.append(f"{what.__name__}: {type(e).__name__}: {e}")
+                before = e.__cause__ or e.__context__
+                self.errors.append(f"{time.time():.1f}: {what.__name__}: {type(e).__name__}: {e}; {type(before).__name__}: {before}")
                 return
 
     def move(self, client, _, choose):
