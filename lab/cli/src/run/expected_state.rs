@@ -91,8 +91,10 @@ impl ExpectedState {
     /// may take as long as it takes.
     pub(crate) async fn check<T: Target>(mut self, run: &Run<'_, T>, stopped: bool) -> Vec<Check> {
         let timeout = stopped.then_some(GRACE);
-        if run.workload.data.capped_bytes.is_some() {
-            self.capped(ask(timeout, run.target.count()).await);
+        if let Some(bytes) = run.workload.data.capped_bytes {
+            let row_bytes = run.workload.row_bytes(run.settings.payload);
+            let found = ask(timeout, run.target.count()).await;
+            self.capped(found, bytes, row_bytes);
             return self.checks;
         }
         if let Some(state) = &run.dataset.program {
@@ -184,16 +186,30 @@ impl ExpectedState {
         ));
     }
 
-    /// A capped collection forgets its oldest documents: fewer than inserted, more than none.
-    fn capped(&mut self, found: Asked) {
+    /// A capped collection forgets its oldest documents when it is full, and not before.
+    fn capped(&mut self, found: Asked, bytes: u64, row_bytes: u64) {
         let mut check = compare(
-            "a capped collection keeps the last documents only",
-            (1, self.rows - 1),
+            "a capped collection keeps the last documents, as many as fit",
+            kept(self.rows, self.rows_unknown[0], bytes, row_bytes),
             found,
         );
-        check.remark = format!("{} were inserted", self.rows);
+        check.remark = format!(
+            "{} were inserted, each of {row_bytes} bytes and what the target adds; {bytes} bytes \
+             are kept",
+            self.rows
+        );
         self.checks.push(check);
     }
+}
+
+/// How many documents a capped collection of so many bytes holds in the end.
+fn kept(rows: i128, rows_unknown: u64, bytes: u64, row_bytes: u64) -> (i128, i128) {
+    /// What names of fields and the like add to a document at most.
+    const ADDED_BYTES: i128 = 256;
+    let (bytes, row_bytes) = (i128::from(bytes), i128::from(row_bytes));
+    let most = (rows + i128::from(rows_unknown)).min((bytes / row_bytes).max(1));
+    let all_fit = most * (row_bytes + ADDED_BYTES) <= bytes;
+    (if all_fit { rows } else { rows.min(1) }, most)
 }
 
 /// What a program finds in the end.
@@ -315,4 +331,19 @@ pub(super) fn compare(name: &str, (low, high): (i128, i128), found: Asked) -> Ch
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capped_collection_that_is_not_full_holds_all_and_a_full_one_what_fits() {
+        let bytes = 1 << 20;
+        assert_eq!(kept(1_200, 0, bytes, 424), (1_200, 1_200));
+        assert_eq!(kept(1_200, 10, bytes, 424), (1_200, 1_210));
+        assert_eq!(kept(2_000, 0, bytes, 424), (1, 2_000));
+        assert_eq!(kept(20_000, 10, bytes, 424), (1, 2_473));
+        assert_eq!(kept(0, 0, bytes, 424), (0, 0));
+    }
 }
