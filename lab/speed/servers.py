@@ -23,6 +23,8 @@ import subprocess
 import sys
 import time
 
+from processes import cpu_seconds
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROCESSES = 3
 WORKLOADS = [
@@ -31,11 +33,6 @@ WORKLOADS = [
     ("update by _id", "update", ["--tables", "1"]),
 ]
 WAIT_S = 60
-
-
-def cpu_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def free_ports(count):

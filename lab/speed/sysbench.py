@@ -24,6 +24,8 @@ import subprocess
 import sys
 import time
 
+from processes import cpu_seconds
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROWS = 100_000
 # Workload of the lab and its table, script of sysbench, clients, durability.
@@ -35,11 +37,6 @@ CASES = [
     ("update of c, on storage", "update", "sbtest", "oltp_update_non_index", 1, "sync"),
     ("update of c, on storage", "update", "sbtest", "oltp_update_non_index", 4, "sync"),
 ]
-
-
-def cpu_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Server:
