@@ -304,7 +304,7 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             e
         }
     })?;
-    // The engine compacts continuously; there is nothing to free on demand.
+    // Engines give space back by themselves; there is nothing to free on demand.
     if cx.args.bool("dryRun", false) {
         cx.reply.put("estimatedBytesFreed", 0i32);
     } else {

@@ -1,5 +1,6 @@
 /* The server's adapter for WiredTiger, compiled on the user's machine against the user's
    wiredtiger.h. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -305,13 +306,22 @@ int qw_checkpoint(qw_session *session) {
     return sorted(session->session->checkpoint(session->session, NULL));
 }
 
+int qw_compact(qw_session *session, int table, int seconds) {
+    char config[32];
+    int status;
+    snprintf(config, sizeof config, "timeout=%d", seconds);
+    status =
+        session->session->compact(session->session, session->engine->uris[table], config);
+    return status == EBUSY || status == ETIMEDOUT ? QW_AGAIN : sorted(status);
+}
+
 int qw_statistics(qw_session *session, int table, qw_emit emit, void *with) {
     WT_CURSOR *cursor = NULL;
     char uri[96];
     int status;
     snprintf(uri, sizeof uri, "statistics:%s", table < 0 ? "" : session->engine->uris[table]);
     status = session->session->open_cursor(
-        session->session, uri, NULL, table < 0 ? NULL : "statistics=(size)", &cursor);
+        session->session, uri, NULL, table < 0 ? NULL : "statistics=(fast)", &cursor);
     if (status != 0)
         return sorted(status);
     while ((status = cursor->next(cursor)) == 0) {

@@ -56,6 +56,9 @@ int qw_scan(qw_session *session, int table, const void *from, size_t from_length
 int qw_flush(qw_session *session);
 /* Brings everything to the device. */
 int qw_checkpoint(qw_session *session);
+/* Moves rows from the end of a table's file into unused space before them, and shortens the file.
+ * QW_AGAIN when it was not done after so many seconds, or the cache is too full to go on. */
+int qw_compact(qw_session *session, int table, int seconds);
 /* `table` below 0 is the whole engine. */
 int qw_statistics(qw_session *session, int table, qw_emit emit, void *with);
 /* Names the files of a copy; they stay as they are until the function returns. */

@@ -19,6 +19,7 @@ use crate::functions::Library;
 use crate::journal::Journal;
 use crate::pool::Pool;
 use crate::session::Session;
+use crate::space::{FILE_BYTES, Space, UNUSED_BYTES};
 use crate::view::View;
 
 /// Version of the layout this crate is responsible for. History: 1 one table of raw bytes per
@@ -94,7 +95,8 @@ fn tables() -> Vec<(&'static str, String)> {
             // Entries of one index share most of their bytes.
             Table::Idx => ",prefix_compression=true,leaf_page_max=16KB",
             Table::Tmp => ",log=(enabled=false)",
-            _ => ",leaf_page_max=32KB",
+            // A value beside the tree would take a second read, and compaction does not move it.
+            _ => ",leaf_page_max=32KB,leaf_value_max=64MB",
         };
         format!("key_format=u,value_format=u,type=file{more}")
     };
@@ -105,6 +107,8 @@ fn tables() -> Vec<(&'static str, String)> {
 /// An open WiredTiger database.
 pub struct WiredTigerEngine {
     journal: Journal,
+    /// None when nothing is written.
+    space: Option<Space>,
     commits: Arc<Commits>,
     room: Room,
     caps: Caps,
@@ -141,6 +145,10 @@ impl WiredTigerEngine {
         let interval = Duration::from_millis(config.journal_commit_interval_ms.max(1));
         let engine = WiredTigerEngine {
             journal: Journal::start(&pool, Arc::clone(&commits), interval)?,
+            space: match config.read_only {
+                true => None,
+                false => Some(Space::start(&pool)?),
+            },
             commits,
             room: Room::of(config.path.clone(), RESERVE_BYTES),
             caps: caps(config.cache_bytes),
@@ -205,8 +213,16 @@ impl WiredTigerEngine {
         self.remove(table, KeyRange::new(&lower, &upper))
     }
 
-    fn stop(&self) -> Result<()> {
+    /// Ends the threads, which use sessions.
+    fn stop_threads(&self) {
+        if let Some(space) = &self.space {
+            space.stop();
+        }
         self.journal.stop();
+    }
+
+    fn stop(&self) -> Result<()> {
+        self.stop_threads();
         if self.read_only {
             return Ok(());
         }
@@ -219,7 +235,7 @@ impl WiredTigerEngine {
 
 impl Drop for WiredTigerEngine {
     fn drop(&mut self) {
-        self.journal.stop();
+        self.stop_threads();
     }
 }
 
@@ -383,9 +399,12 @@ impl Engine for WiredTigerEngine {
         });
         for table in Table::ALL {
             let _ = session.statistics(Some(table), &mut |name, value| {
-                if name == "block-manager: file size in bytes" {
-                    sink(&format!("{}.size_bytes", table.name()), value);
-                }
+                let own = match name {
+                    FILE_BYTES => "size_bytes",
+                    UNUSED_BYTES => "unused_bytes",
+                    _ => return,
+                };
+                sink(&format!("{}.{own}", table.name()), value);
             });
         }
         let flushes = i64::try_from(self.journal.flushes()).unwrap_or(i64::MAX);

@@ -69,6 +69,7 @@ functions! {
         Visitor, *mut c_void) -> c_int,
     flush: "qw_flush" => fn(*mut Opaque) -> c_int,
     checkpoint: "qw_checkpoint" => fn(*mut Opaque) -> c_int,
+    compact: "qw_compact" => fn(*mut Opaque, c_int, c_int) -> c_int,
     statistics: "qw_statistics" => fn(*mut Opaque, c_int, Emitter, *mut c_void) -> c_int,
     backup: "qw_backup" => fn(*mut Opaque, Emitter, *mut c_void) -> c_int,
 }

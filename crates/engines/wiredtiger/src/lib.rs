@@ -20,6 +20,7 @@ mod functions;
 mod journal;
 mod pool;
 mod session;
+mod space;
 mod view;
 
 pub use engine::{Config, DISK_FORMAT, WiredTigerEngine};

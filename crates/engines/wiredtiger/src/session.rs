@@ -238,6 +238,14 @@ impl Session {
         self.pool.check("a checkpoint", status)
     }
 
+    /// Shortens a table's file for at most about so long; `Again` when more is left to do.
+    pub(crate) fn compact(&self, table: Table, seconds: u8) -> Result<Outcome> {
+        let compact = self.pool.functions.compact;
+        // SAFETY: as in `begin`.
+        let status = unsafe { compact(self.handle.0, number(table), c_int::from(seconds)) };
+        self.outcome("a compaction", status)
+    }
+
     /// Metrics by the engine's own names.
     pub(crate) fn statistics(
         &self,

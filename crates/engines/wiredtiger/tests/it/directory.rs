@@ -3,11 +3,15 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use engine_wiredtiger::{ADVICE, Config, Library};
-use storage::{Durability, Engine, Reader, StorageError, Table, WriteBatch};
+use storage::{Durability, Engine, KeyRange, Reader, StorageError, Table, WriteBatch};
 
 use crate::tools::{config, library, open, root};
+
+/// A file is looked at every few seconds, and a turn takes some.
+const WAIT: Duration = Duration::from_secs(60);
 
 fn refusal(config: &Config) -> StorageError {
     match open(config) {
@@ -169,7 +173,7 @@ fn a_killed_process_loses_nothing() {
             .unwrap();
         while said().is_none_or(|n| n < round * 200) {
             assert_eq!(child.try_wait().unwrap(), None, "the writer has ended");
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            std::thread::sleep(Duration::from_millis(2));
         }
         child.kill().unwrap();
         child.wait().unwrap();
@@ -194,4 +198,63 @@ fn a_killed_process_loses_nothing() {
         );
         assert!(engine.verify().unwrap().findings.is_empty());
     }
+}
+
+/// What the file of documents occupies.
+fn doc_bytes(engine: &dyn Engine) -> i64 {
+    let mut bytes = 0;
+    engine.stats(&mut |name, value| {
+        if name == "doc.size_bytes" {
+            bytes = value;
+        }
+    });
+    bytes
+}
+
+#[test]
+fn removed_rows_leave_their_space_to_the_file_system() {
+    if library().is_some() {
+        shrinks(24_000, 2_000);
+    }
+}
+
+#[test]
+fn removed_rows_larger_than_half_a_page_do_so_too() {
+    if library().is_some() {
+        shrinks(2_400, 20_000);
+    }
+}
+
+/// Writes rows of one size, removes two thirds, waits for the file to become shorter.
+fn shrinks(rows: u32, value_bytes: usize) {
+    let root = root();
+    let engine = open(&config(root.path())).unwrap();
+    let value = vec![7u8; value_bytes];
+    // What stays was written last: it is at the end of the file.
+    for first in (0..rows).step_by(rows as usize / 24) {
+        let mut batch = WriteBatch::new();
+        for n in first..first + rows / 24 {
+            batch.put(Table::Doc, &key(n), &value);
+        }
+        engine.apply(&batch, Durability::Buffered).unwrap();
+        engine.flush().unwrap();
+    }
+    let stays = rows / 3 * 2;
+    let kept = i64::from(rows - stays) * i64::try_from(value_bytes).unwrap();
+    let before = doc_bytes(&engine);
+    assert!(before > 3 * kept, "{before}");
+    let (lower, upper) = (key(0), key(stays));
+    let gone = KeyRange::new(&lower, &upper);
+    engine.drop_range(Table::Doc, gone).unwrap();
+    engine.flush().unwrap();
+    let began = Instant::now();
+    while doc_bytes(&engine) > kept * 3 / 2 {
+        let (waited, now) = (began.elapsed(), doc_bytes(&engine));
+        assert!(waited < WAIT, "{now} of {before} bytes, {kept} in use");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(engine);
+    let engine = open(&config(root.path())).unwrap();
+    let found: Vec<_> = (0..rows).filter(|n| has(&engine, *n)).collect();
+    assert_eq!(found, (stays..rows).collect::<Vec<_>>());
 }

@@ -1,0 +1,139 @@
+//! Space that removed rows have left is given back to the file system. WiredTiger uses it again but
+//! shortens a file only at its end, and all collections share six files.
+//!
+//! A thread looks at the files every few seconds. One of which a third is unused is compacted, one
+//! to which nothing is written even for a fifth: rows at its end move into the space before them.
+//! Each turn is short, for the end of the engine waits for it. Must not know: keys, commits.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use storage::{Result, StorageError, Table};
+
+use crate::pool::Pool;
+use crate::session::{Outcome, Session};
+
+/// The engine's names of two metrics of a table.
+pub(crate) const FILE_BYTES: &str = "block-manager: file size in bytes";
+pub(crate) const UNUSED_BYTES: &str = "block-manager: file bytes available for reuse";
+
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
+/// A table that did not become shorter is left alone for so many looks.
+const LOOKS_SKIPPED: u32 = 20;
+/// One turn of compaction.
+const TURN_S: u8 = 2;
+/// Less than this is not worth moving rows for.
+const UNUSED_BYTES_MIN: i64 = 4 << 20;
+/// Nor is less than this part of a file, one in so many. Whoever writes needs unused space, and
+/// would only make the file longer again.
+const UNUSED_PART: i64 = 3;
+const UNUSED_PART_AT_REST: i64 = 5;
+
+#[derive(Default)]
+struct Shared {
+    closing: Mutex<bool>,
+    wake: Condvar,
+}
+
+/// The thread that shortens files.
+pub(crate) struct Space {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Space {
+    pub(crate) fn start(pool: &Arc<Pool>) -> Result<Space> {
+        let shared = Arc::new(Shared::default());
+        let (own, session) = (Arc::clone(&shared), Session::of(pool)?);
+        let thread = std::thread::Builder::new()
+            .name("space".to_owned())
+            .spawn(move || own.run(&session))
+            .map_err(|e| StorageError::io("cannot start the thread that frees space", e))?;
+        Ok(Space {
+            shared,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Ends the thread, after its turn.
+    pub(crate) fn stop(&self) {
+        *self.shared.closing.lock() = true;
+        self.shared.wake.notify_one();
+        if let Some(thread) = self.thread.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn run(&self, session: &Session) {
+        let mut skipped = [0u32; Table::ALL.len()];
+        let mut sizes = [None; Table::ALL.len()];
+        let mut closing = self.closing.lock();
+        while !*closing {
+            self.wake.wait_for(&mut closing, LOOK_EVERY);
+            for table in Table::ALL {
+                let left = &mut skipped[table.index()];
+                if *closing || *left > 0 {
+                    *left = left.saturating_sub(1);
+                    continue;
+                }
+                drop(closing);
+                let size = Size::of(session, table);
+                let last = std::mem::replace(&mut sizes[table.index()], size);
+                if size.is_none_or(|now| now.is_worth_it(last) && !now.shorten(session, table)) {
+                    *left = LOOKS_SKIPPED;
+                }
+                closing = self.closing.lock();
+            }
+        }
+    }
+}
+
+/// Bytes of a table's file, and how many of them hold nothing.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Size {
+    bytes: i64,
+    unused: i64,
+}
+
+impl Size {
+    /// None when it cannot be read now.
+    fn of(session: &Session, table: Table) -> Option<Size> {
+        let mut size = Size::default();
+        let read = session.statistics(Some(table), &mut |name, value| match name {
+            FILE_BYTES => size.bytes = value,
+            UNUSED_BYTES => size.unused = value,
+            _ => {}
+        });
+        read.is_ok().then_some(size)
+    }
+
+    /// `last` is what the look before found.
+    fn is_worth_it(self, last: Option<Size>) -> bool {
+        let part = match last == Some(self) {
+            true => UNUSED_PART_AT_REST,
+            false => UNUSED_PART,
+        };
+        self.unused >= UNUSED_BYTES_MIN && self.unused >= self.bytes / part
+    }
+
+    /// One turn. False when it was in vain: what is read or held meanwhile cannot be moved.
+    fn shorten(self, session: &Session, table: Table) -> bool {
+        match session.compact(table, TURN_S) {
+            Ok(Outcome::Done | Outcome::Again) => {
+                Size::of(session, table).is_some_and(|after| after.bytes < self.bytes)
+            }
+            Err(_) => false,
+        }
+    }
+}
