@@ -196,7 +196,7 @@ impl<'a> Connection<'a> {
         }
         let mut upstream = match self.upstream.take() {
             Some(upstream) => upstream,
-            None => connect(self.shared)?,
+            None => connect_with(self.shared, &[])?,
         };
         let request = self.buffer.get(..bytes).unwrap_or_default();
         if !self.is_waiting {
@@ -235,9 +235,7 @@ impl<'a> Connection<'a> {
             return Ok(());
         }
         if self.shared.rules.is_stateless && is_between && self.may_repeat() {
-            let mut upstream = connect(self.shared)?;
-            upstream.socket.write_all(&self.request)?;
-            self.upstream = Some(upstream);
+            self.upstream = Some(connect_with(self.shared, &self.request)?);
             return Ok(());
         }
         if self.is_waiting || !is_between {
@@ -265,12 +263,15 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Reaches the holder, whoever that is by then.
-fn connect(shared: &Shared) -> Result<Upstream, End> {
+/// Reaches the holder, whoever that is by then, and sends it what is to be sent again. The sockets
+/// of a process that was killed take connections until it has ended, and break them then.
+fn connect_with(shared: &Shared, request: &[u8]) -> Result<Upstream, End> {
     let until = Instant::now() + WAIT_MAX;
     loop {
         let address = shared.holder.lock().clone();
-        if let Ok(socket) = reach(&address) {
+        if let Ok(mut socket) = reach(&address)
+            && socket.write_all(request).is_ok()
+        {
             return Ok(Upstream { socket, address });
         }
         if Instant::now() >= until {
@@ -516,6 +517,33 @@ mod tests {
             assert_eq!(reply, [sent, rest].concat());
             *holder.lock() = first.address.to_string();
         }
+    }
+
+    #[test]
+    fn a_request_is_sent_until_a_holder_takes_all_of_it() {
+        // Long enough that some of the holders are gone while it is written.
+        let sent = message(&(" ".repeat(KEPT_BYTES_MAX - 100) + "again"));
+        let bytes = sent.len();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 4_096).unwrap();
+        let holder: Holder = Arc::new(Mutex::new(listener.local_addr().unwrap().to_string()));
+        let accepted = std::thread::spawn(move || {
+            for _ in 0..20 {
+                listener.accept().unwrap();
+            }
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut request = vec![0; bytes];
+            socket.read_exact(&mut request).unwrap();
+            socket.write_all(&message("done")).unwrap();
+            request
+        });
+        let (_forwarder, address) = forwarder(&holder, true);
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(&sent).unwrap();
+        let mut reply = [0; 8];
+        client.read_exact(&mut reply).unwrap();
+        assert_eq!(reply.as_slice(), message("done"));
+        assert_eq!(accepted.join().unwrap(), sent);
     }
 
     #[test]
