@@ -9,7 +9,7 @@ use std::time::Duration;
 use lab_kit::folder::RunFolder;
 use lab_kit::pacing::Schedule;
 use lab_kit::recorder::latency_summary;
-use lab_kit::result::{GeneratorResult, LatencySummary, Sizes};
+use lab_kit::result::{GeneratorResult, LatencySummary, Sizes, StepResult};
 use lab_kit::seed::{self, SeedMode};
 use lab_kit::target::{Session, Target};
 use lab_kit::usage::{CLIENT_THREAD, amplification};
@@ -328,6 +328,7 @@ impl<T: Target> Run<'_, T> {
         amplification(&mut result, (effect.bytes as f64 * measured) as u64);
         details.fill_step(&mut result);
         let checks = end.watched.add_to(&mut result, &mut effect);
+        let stopped_because = stopped_because.or_else(|| ended_in_warmup(&result));
         let end = StepEnd {
             result,
             effect,
@@ -336,6 +337,18 @@ impl<T: Target> Run<'_, T> {
         };
         Ok((end, folder, instruments))
     }
+}
+
+/// A rate of nothing is no rate.
+fn ended_in_warmup(step: &StepResult) -> Option<String> {
+    let is_over = step.measured && step.ops == 0 && step.warmup_ops > 0;
+    is_over.then(|| {
+        format!(
+            "step {} had done all of its work when the warm-up ended, so nothing was measured; \
+             give more --rows or a shorter --warmup-seconds",
+            step.name
+        )
+    })
 }
 
 /// When a role works that works for a share of the measured time.

@@ -46,6 +46,20 @@ fn a_server_that_loses_updates_is_found_out() {
 }
 
 #[test]
+fn a_step_that_ends_in_its_warm_up_has_no_rate() {
+    let fake = Fake::start(Faults::default());
+    let warmup = ["--rows", "100", "--warmup-seconds", "60"];
+    let ended = run("insert", &fake.uri(), &warmup);
+    assert_eq!(ended.status(), Some(3), "{}", ended.complaint());
+    let complaint = ended.complaint();
+    assert!(
+        complaint.contains("nothing was measured; give more --rows"),
+        "{complaint}"
+    );
+    assert!(!ended.result().run.complete);
+}
+
+#[test]
 fn a_server_that_dies_leaves_a_partial_report() {
     let fake = Fake::start(Faults {
         die_after_inserts: Some(20),
