@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
+use crate::frames::Frames;
 use crate::net::{Listeners, accept_until};
 
 /// How long a request may wait for a server that holds the database: a lease runs out in ten
@@ -38,6 +39,8 @@ const LOOK: Timespec = Timespec {
     tv_nsec: 500_000_000,
 };
 const BUFFER_BYTES: usize = 16 << 10;
+/// A request that so many servers went with is not sent again: it may be what ends them.
+const LOST_MAX: usize = 3;
 /// Requests up to this are kept to be sent again.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 /// A thread copies between two sockets and needs little more than its buffer.
@@ -128,6 +131,7 @@ struct Connection<'a> {
     is_waiting: bool,
     /// What it sent since then, up to the most that is kept.
     request: Vec<u8>,
+    lost: Lost,
     replies: Frames,
     buffer: Vec<u8>,
 }
@@ -148,6 +152,7 @@ impl<'a> Connection<'a> {
             upstream: None,
             is_waiting: false,
             request: Vec::new(),
+            lost: Lost::default(),
             replies: Frames::default(),
             buffer: vec![0; BUFFER_BYTES],
         })
@@ -196,12 +201,13 @@ impl<'a> Connection<'a> {
         }
         let mut upstream = match self.upstream.take() {
             Some(upstream) => upstream,
-            None => connect_with(self.shared, &[])?,
+            None => connect_with(self.shared, &[], Instant::now() + WAIT_MAX)?,
         };
         let request = self.buffer.get(..bytes).unwrap_or_default();
         if !self.is_waiting {
             self.request.clear();
             self.request.shrink_to(BUFFER_BYTES);
+            self.lost = Lost::default();
         }
         self.is_waiting = true;
         // With a state at the holder it cannot be sent again.
@@ -229,13 +235,18 @@ impl<'a> Connection<'a> {
 
     /// The holder is gone: whether the connection can go on with the next one.
     fn lose_holder(&mut self) -> Result<(), End> {
-        self.upstream = None;
+        let lost = self.upstream.take();
         let is_between = self.replies.is_between();
         if self.shared.rules.is_stateless && is_between && !self.is_waiting {
             return Ok(());
         }
-        if self.shared.rules.is_stateless && is_between && self.may_repeat() {
-            self.upstream = Some(connect_with(self.shared, &self.request)?);
+        let until = self.lost.count(lost);
+        if self.shared.rules.is_stateless
+            && is_between
+            && let Some(until) = until
+            && self.may_repeat()
+        {
+            self.upstream = Some(connect_with(self.shared, &self.request, until)?);
             return Ok(());
         }
         if self.is_waiting || !is_between {
@@ -263,10 +274,34 @@ impl<'a> Connection<'a> {
     }
 }
 
+/// Servers that went while one request was under way.
+#[derive(Debug, Default)]
+struct Lost {
+    count: usize,
+    last: String,
+    until: Option<Instant>,
+}
+
+impl Lost {
+    /// Counts a server, once for all the connections that break while it ends.
+    ///
+    /// # Output
+    /// How long the request may go on to be sent again.
+    fn count(&mut self, lost: Option<Upstream>) -> Option<Instant> {
+        if let Some(Upstream { address, .. }) = lost
+            && address != self.last
+        {
+            self.count += 1;
+            self.last = address;
+        }
+        let until = *self.until.get_or_insert_with(|| Instant::now() + WAIT_MAX);
+        (self.count < LOST_MAX && Instant::now() < until).then_some(until)
+    }
+}
+
 /// Reaches the holder, whoever that is by then, and sends it what is to be sent again. The sockets
 /// of a process that was killed take connections until it has ended, and break them then.
-fn connect_with(shared: &Shared, request: &[u8]) -> Result<Upstream, End> {
-    let until = Instant::now() + WAIT_MAX;
+fn connect_with(shared: &Shared, request: &[u8], until: Instant) -> Result<Upstream, End> {
     loop {
         let address = shared.holder.lock().clone();
         if let Ok(mut socket) = reach(&address)
@@ -316,44 +351,6 @@ fn write_all(socket: impl AsFd, mut bytes: &[u8]) -> Result<(), End> {
     Ok(())
 }
 
-/// Where messages end in a stream of them: each begins with its length, four bytes, the least
-/// significant first.
-#[derive(Debug, Default)]
-struct Frames {
-    length: [u8; 4],
-    /// Bytes of the length that were seen.
-    seen: usize,
-    /// Bytes of the message that are still to come.
-    rest: usize,
-}
-
-impl Frames {
-    fn is_between(&self) -> bool {
-        self.seen == 0 && self.rest == 0
-    }
-
-    fn see(&mut self, mut bytes: &[u8]) {
-        while let Some((first, tail)) = bytes.split_first() {
-            if self.rest > 0 {
-                let taken = self.rest.min(bytes.len());
-                self.rest -= taken;
-                bytes = bytes.get(taken..).unwrap_or_default();
-                continue;
-            }
-            if let Some(place) = self.length.get_mut(self.seen) {
-                *place = *first;
-            }
-            self.seen += 1;
-            bytes = tail;
-            if self.seen == self.length.len() {
-                let length = u32::from_le_bytes(self.length) as usize;
-                self.rest = length.saturating_sub(self.length.len());
-                self.seen = 0;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -365,20 +362,6 @@ mod tests {
     fn message(text: &str) -> Vec<u8> {
         let length = u32::try_from(text.len() + 4).unwrap();
         [&length.to_le_bytes(), text.as_bytes()].concat()
-    }
-
-    #[test]
-    fn ends_of_messages_are_found_in_pieces_of_any_size() {
-        let stream = [message("one"), message(""), message("three")].concat();
-        let ends = [7, 11, 20];
-        for size in 1..=stream.len() {
-            let (mut frames, mut at) = (Frames::default(), 0);
-            for piece in stream.chunks(size) {
-                frames.see(piece);
-                at += piece.len();
-                assert_eq!(frames.is_between(), ends.contains(&at), "{size}, {at}");
-            }
-        }
     }
 
     /// A holder that answers each message with itself, except those whose text is in `silent`.
@@ -544,6 +527,42 @@ mod tests {
         client.read_exact(&mut reply).unwrap();
         assert_eq!(reply.as_slice(), message("done"));
         assert_eq!(accepted.join().unwrap(), sent);
+    }
+
+    /// A holder that ends whenever it is asked anything, after telling who holds the database then.
+    fn ends_when_asked(holder: &Holder, next: String) -> (SocketAddr, Arc<AtomicU64>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (holder, asked) = (Arc::clone(holder), Arc::new(AtomicU64::new(0)));
+        let count = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for mut socket in listener.incoming().flatten() {
+                let mut buffer = [0; 1024];
+                if socket.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    holder.lock().clone_from(&next);
+                }
+            }
+        });
+        (address, asked)
+    }
+
+    #[test]
+    fn a_request_that_ends_its_holders_does_not_go_round_for_ever() {
+        let healthy = Echo::start();
+        let holder: Holder = Arc::default();
+        let (third, third_asked) = ends_when_asked(&holder, healthy.address.to_string());
+        let (second, second_asked) = ends_when_asked(&holder, third.to_string());
+        let (first, first_asked) = ends_when_asked(&holder, second.to_string());
+        *holder.lock() = first.to_string();
+        let (_forwarder, address) = forwarder(&holder, true);
+        let mut client = TcpStream::connect(address).unwrap();
+        assert!(ask(&mut client, "again").is_err());
+        let asked = [first_asked, second_asked, third_asked].map(|a| a.load(Ordering::Relaxed));
+        assert_eq!((asked, healthy.sockets.lock().len()), ([1, 1, 1], 0));
+        // Another client is served by who is left.
+        let mut other = TcpStream::connect(address).unwrap();
+        assert_eq!(ask(&mut other, "again").unwrap(), "again");
     }
 
     #[test]

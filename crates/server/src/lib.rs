@@ -10,6 +10,7 @@ pub mod config;
 pub mod convert;
 pub mod engines;
 pub mod forward;
+mod frames;
 mod handover;
 pub mod memory;
 pub mod metrics_page;

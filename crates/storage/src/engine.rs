@@ -331,6 +331,31 @@ pub trait Engine: Reader {
     /// Estimated bytes a range occupies on the device, including recent writes.
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64>;
 
+    /// Estimated bytes of a range on the device that hold nothing any more: deleted rows, old
+    /// versions. `rows` is how many rows are there, where the caller knows. What is only in memory
+    /// is left out.
+    ///
+    /// # Output
+    /// 0 also where the engine cannot tell, or gives space back by itself or never.
+    fn unused_size(&self, table: Table, range: KeyRange<'_>, rows: Option<u64>) -> Result<u64> {
+        let _ = (table, range, rows);
+        Ok(0)
+    }
+
+    /// Gives back what [`Engine::unused_size`] tells of, where the engine can do it on demand. What
+    /// a reader sees stays the same; other calls go on beside it.
+    ///
+    /// # Output
+    /// How many bytes were given back, as well as the engine can tell.
+    ///
+    /// # Cost
+    /// The range is read and written, in pieces; before each of them `stop` is asked whether to
+    /// end here.
+    fn compact(&self, table: Table, range: KeyRange<'_>, stop: &dyn Fn() -> bool) -> Result<u64> {
+        let _ = (table, range, stop);
+        Ok(0)
+    }
+
     /// Reports metrics for serverStatus and benchmarks.
     fn stats(&self, sink: &mut StatSink<'_>);
 

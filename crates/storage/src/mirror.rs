@@ -303,6 +303,15 @@ impl Engine for Mirror {
         self.first.approx_size(table, range)
     }
 
+    fn unused_size(&self, table: Table, range: KeyRange<'_>, rows: Option<u64>) -> Result<u64> {
+        self.first.unused_size(table, range, rows)
+    }
+
+    fn compact(&self, table: Table, range: KeyRange<'_>, stop: &dyn Fn() -> bool) -> Result<u64> {
+        let first = self.first.compact(table, range, stop)?;
+        self.second.compact(table, range, stop).map(|_| first)
+    }
+
     fn stats(&self, sink: &mut StatSink<'_>) {
         self.first.stats(sink);
     }

@@ -295,6 +295,9 @@ fn hash(c: &Arc<Collection>, go_on: &dyn Fn() -> Result<()>) -> Result<String> {
     Ok(hex(&md5.finalize()))
 }
 
+/// A compaction that would free less than this is not begun, unless asked for less.
+const COMPACT_TARGET_MB: i64 = 20;
+
 fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let c = names::not_view(cx, &ns).map_err(|e| {
@@ -304,18 +307,34 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             e
         }
     })?;
-    // Engines give space back by themselves; there is nothing to free on demand.
     if cx.args.bool("dryRun", false) {
-        cx.reply.put("estimatedBytesFreed", 0i32);
-    } else {
-        // Open buckets are packed into columns.
-        if c.is_series() {
-            c.pack_buckets(&|| cx.interrupt.check())?;
-        }
-        cx.service.flush()?;
-        cx.reply.put("bytesFreed", 0i32);
+        put_size(&mut cx.reply, "estimatedBytesFreed", c.unused_bytes()?);
+        return Ok(Outcome::Reply);
     }
+    let check = || cx.interrupt.check();
+    // Open buckets are packed into columns.
+    if c.is_series() {
+        c.pack_buckets(&check)?;
+    }
+    cx.service.flush()?;
+    let target = cx
+        .args
+        .int("freeSpaceTargetMB")
+        .unwrap_or(COMPACT_TARGET_MB);
+    let freed = match c.unused_bytes()? {
+        unused if (unused >> 20) < u64::try_from(target).unwrap_or(0) => 0,
+        _ => c.compact(&check)?,
+    };
+    put_size(&mut cx.reply, "bytesFreed", freed);
     Ok(Outcome::Reply)
+}
+
+/// As mongod does: 32 bits where they are enough.
+fn put_size(reply: &mut DocWriter, name: &str, bytes: u64) {
+    match i32::try_from(bytes) {
+        Ok(small) => reply.put(name, small),
+        Err(_) => reply.put(name, i64::try_from(bytes).unwrap_or(i64::MAX)),
+    };
 }
 
 /// What version 1 of the stable API does not allow.

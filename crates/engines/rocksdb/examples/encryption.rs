@@ -65,7 +65,7 @@ fn measure(path: &Path, key: Option<Arc<MasterKey>>, keys: u32) -> [f64; 3] {
     let begun = cpu_us();
     insert(&engine, keys);
     engine.flush().expect("a flush");
-    engine.compact(Table::Doc).expect("a compaction");
+    engine.compact_all(Table::Doc).expect("a compaction");
     let insert_us = (cpu_us() - begun) / f64::from(keys);
     read(&engine, keys, keys);
     let cached_us = read(&engine, keys, keys);

@@ -104,7 +104,7 @@ impl Bench<'_> {
         let engine: &dyn Engine = self.engine;
         self.writes(db, doc, engine);
         engine.flush().expect("a flush");
-        self.engine.compact(Table::Doc).expect("a compaction");
+        self.engine.compact_all(Table::Doc).expect("a compaction");
         self.reads("sst", db, doc, engine);
         self.scans(db, doc, engine);
     }

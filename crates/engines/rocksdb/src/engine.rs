@@ -15,6 +15,7 @@ use storage::{
 };
 
 use crate::admission::Admission;
+use crate::compact;
 use crate::config::{self, Built, Config};
 use crate::cursor::{self, RocksCursor};
 use crate::error;
@@ -146,7 +147,7 @@ impl RocksEngine {
 
     /// Rewrites all files of a table, e.g. to see dropped idents disappear. For tests and studies:
     /// it is heavy.
-    pub fn compact(&self, table: Table) -> Result<()> {
+    pub fn compact_all(&self, table: Table) -> Result<()> {
         self.check_open()?;
         if let Some(family) = self.db.admin().cf_handle(family_name(table)) {
             self.db
@@ -430,6 +431,21 @@ impl Engine for RocksEngine {
             return Ok(0);
         }
         sizes::estimate(&self.db, table, range, self.config.blob_bytes_min)
+    }
+
+    fn unused_size(&self, table: Table, range: KeyRange<'_>, rows: Option<u64>) -> Result<u64> {
+        self.check_open()?;
+        range.check()?;
+        let bytes = self.approx_size(table, range)?;
+        compact::unused(&self.db, table, range, bytes, rows)
+    }
+
+    fn compact(&self, table: Table, range: KeyRange<'_>, stop: &dyn Fn() -> bool) -> Result<u64> {
+        self.check_open()?;
+        range.check()?;
+        let before = self.approx_size(table, range)?;
+        compact::compact(&self.db, table, range, stop)?;
+        Ok(before.saturating_sub(self.approx_size(table, range)?))
     }
 
     fn stats(&self, sink: &mut StatSink<'_>) {

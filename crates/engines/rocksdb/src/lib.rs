@@ -41,6 +41,7 @@
 mod admission;
 mod borrow;
 mod commits;
+mod compact;
 mod config;
 mod cursor;
 mod engine;

@@ -28,7 +28,7 @@ pub(crate) fn estimate(
     apart_bytes_min: u64,
 ) -> Result<u64> {
     let memory = told(db, table, range, SizeApproximationFlags::INCLUDE_MEMTABLE)?;
-    let files = told(db, table, range, SizeApproximationFlags::INCLUDE_FILES)?;
+    let files = in_files(db, table, range)?;
     if db.property(table, c"rocksdb.num-blob-files").unwrap_or(0) == 0 {
         return Ok(memory + files);
     }
@@ -41,6 +41,14 @@ pub(crate) fn estimate(
     Ok(memory
         .max(u64::try_from(apart).unwrap_or(u64::MAX))
         .saturating_add(files))
+}
+
+/// Bytes of the range in table files.
+pub(crate) fn in_files(db: &Db, table: Table, range: KeyRange<'_>) -> Result<u64> {
+    if range.is_empty() {
+        return Ok(0);
+    }
+    told(db, table, range, SizeApproximationFlags::INCLUDE_FILES)
 }
 
 /// How many rows the range has, if fewer than `most`.

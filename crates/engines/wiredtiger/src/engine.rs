@@ -19,7 +19,7 @@ use crate::functions::Library;
 use crate::journal::Journal;
 use crate::pool::Pool;
 use crate::session::Session;
-use crate::space::{FILE_BYTES, Space, UNUSED_BYTES};
+use crate::space::{self, FILE_BYTES, Space, UNUSED_BYTES};
 use crate::view::View;
 
 /// Version of the layout this crate is responsible for. History: 1 one table of raw bytes per
@@ -384,6 +384,18 @@ impl Engine for WiredTigerEngine {
         self.check_open()?;
         range.check()?;
         sampled_size(self, table, range, ROW_OVERHEAD_BYTES)
+    }
+
+    /// All collections share the file: a range has its share of what is unused there.
+    fn unused_size(&self, table: Table, range: KeyRange<'_>, _: Option<u64>) -> Result<u64> {
+        let bytes = self.approx_size(table, range)?;
+        Ok(space::unused_share(&Session::of(&self.pool)?, table, bytes))
+    }
+
+    /// All of the file, whose range it ever was.
+    fn compact(&self, table: Table, _: KeyRange<'_>, stop: &dyn Fn() -> bool) -> Result<u64> {
+        self.check_writable()?;
+        Ok(space::shorten(&Session::of(&self.pool)?, table, stop))
     }
 
     fn stats(&self, sink: &mut StatSink<'_>) {

@@ -99,6 +99,32 @@ impl Shared {
     }
 }
 
+/// Of `bytes` of a table, its share of what all of the file leaves unused.
+pub(crate) fn unused_share(session: &Session, table: Table, bytes: u64) -> u64 {
+    let Some(Size {
+        bytes: file,
+        unused,
+    }) = Size::of(session, table)
+    else {
+        return 0;
+    };
+    let share = i128::from(bytes) * i128::from(unused) / i128::from((file - unused).max(1));
+    u64::try_from(share.clamp(0, i128::from(unused.max(0)))).unwrap_or(0)
+}
+
+/// Shortens the file of a table for as long as that helps.
+///
+/// # Output
+/// By how many bytes.
+pub(crate) fn shorten(session: &Session, table: Table, stop: &dyn Fn() -> bool) -> u64 {
+    let before = Size::of(session, table).unwrap_or_default();
+    let mut after = before;
+    while !stop() && after.unused >= UNUSED_BYTES_MIN && after.shorten(session, table) {
+        after = Size::of(session, table).unwrap_or_default();
+    }
+    u64::try_from(before.bytes - after.bytes).unwrap_or(0)
+}
+
 /// Bytes of a table's file, and how many of them hold nothing.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Size {

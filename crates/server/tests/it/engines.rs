@@ -110,6 +110,91 @@ fn every_engine_keeps_what_it_acknowledged() {
     }
 }
 
+/// `compact` of collection `c`: what it answers under this name.
+fn compacted(server: &Process, options: &DocBuf, answer: &str) -> i64 {
+    let command = DocBuf::build(|w| {
+        w.put("compact", "c");
+        options
+            .doc()
+            .iter()
+            .for_each(|(name, v)| _ = w.put(name, v));
+        w.put("$db", "d");
+    });
+    let reply = ok(server, &command);
+    reply.doc().field(answer).as_i64_exact().unwrap()
+}
+
+#[test]
+fn compact_gives_back_what_the_engine_can_give_back() {
+    for engine in present() {
+        let root = tempfile::tempdir().unwrap();
+        let server = Process::with(root.path(), &["--storageEngine", engine]);
+        let index = doc! { "createIndexes": "c", "indexes": [
+            { "key": { "n": 1i32 }, "name": "n" },
+        ], "$db": "d" };
+        ok(&server, &index);
+        // Random letters: what compresses takes no space to begin with.
+        let mut noise = 1u64;
+        for batch in 0..30i32 {
+            let insert = DocBuf::build(|w| {
+                w.put("insert", "c");
+                let mut list = w.array("documents");
+                for n in batch * 100..(batch + 1) * 100 {
+                    let text: String = (0..4_000)
+                        .map(|_| {
+                            noise = noise
+                                .wrapping_mul(6_364_136_223_846_793_005)
+                                .wrapping_add(1);
+                            char::from(b'!' + (noise >> 58) as u8)
+                        })
+                        .collect();
+                    list.push(doc! { "_id": n, "n": n, "text": &text }.doc());
+                }
+                drop(list);
+                w.put("$db", "d");
+            });
+            ok(&server, &insert);
+        }
+        let storage = || {
+            let stats = ok(&server, &doc! { "collStats": "c", "$db": "d" });
+            stats.doc().field("totalSize").as_i64_exact().unwrap()
+        };
+        // Nothing is unused, so nothing is done but what is in memory is written.
+        let one = doc! { "freeSpaceTargetMB": 1i32 };
+        assert_eq!(compacted(&server, &one, "bytesFreed"), 0, "{engine}");
+        let filter = doc! { "n": { "$mod": [3i32, 1i32] } };
+        let delete =
+            doc! { "delete": "c", "deletes": [{ "q": &filter, "limit": 0i32 }], "$db": "d" };
+        assert_eq!(
+            ok(&server, &delete).doc().field("n").as_i64_exact(),
+            Some(1_000)
+        );
+        let dry = doc! { "dryRun": true };
+        assert!(
+            compacted(&server, &dry, "estimatedBytesFreed") >= 0,
+            "{engine}"
+        );
+        let before = storage();
+        // 4 MB of 12 are unused: less than is asked for, if nothing is.
+        assert_eq!(compacted(&server, &doc! {}, "bytesFreed"), 0, "{engine}");
+        let freed = compacted(&server, &one, "bytesFreed");
+        eprintln!("{engine}: {freed} bytes of {before} freed");
+        match engine {
+            "rocksdb" => {
+                assert!((2 << 20..6 << 20).contains(&freed), "{freed}");
+                assert!(before - storage() > 2 << 20, "{before}, {}", storage());
+            }
+            // Shortens its files by itself, too, and all collections' at once.
+            "wiredTiger" => assert!((0..64 << 20).contains(&freed), "{freed}"),
+            _ => assert_eq!(freed, 0),
+        }
+        assert_eq!(count(&server, "c"), 2_000, "{engine}");
+        let valid = ok(&server, &doc! { "validate": "c", "$db": "d" });
+        assert_eq!(valid.doc().field("valid").as_bool(), Some(true), "{engine}");
+        server.stop();
+    }
+}
+
 #[test]
 fn an_engine_whose_library_is_absent_is_one_line() {
     let root = tempfile::tempdir().unwrap();

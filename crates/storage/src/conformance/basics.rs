@@ -346,6 +346,48 @@ pub(super) fn drop_range(engine: &dyn Engine) {
     }
 }
 
+pub(super) fn compact(engine: &dyn Engine) {
+    for ident in 1..=3u32 {
+        for i in 0..500 {
+            let row = [7; 100];
+            put(
+                engine,
+                Table::Doc,
+                &[(&key(ident, &format!("{i:03}")), &row)],
+            );
+        }
+        engine.flush().unwrap();
+    }
+    let before = engine.snapshot().unwrap();
+    let mut batch = WriteBatch::new();
+    for i in (0..500).filter(|i| i % 5 > 0) {
+        batch.delete(Table::Doc, &key(2, &format!("{i:03}")));
+    }
+    engine.apply(&batch, Durability::Buffered).unwrap();
+    engine.flush().unwrap();
+    let (lower, upper) = (2u32.to_be_bytes(), 3u32.to_be_bytes());
+    let range = KeyRange::new(&lower, &upper);
+    for stop in [true, false] {
+        for rows in [Some(100), None] {
+            let unused = engine.unused_size(Table::Doc, range, rows).unwrap();
+            assert!(unused < 10 << 20, "{unused} bytes of three times 50,000");
+        }
+        engine.compact(Table::Doc, range, &|| stop).unwrap();
+        let rows = |ident: u32| {
+            let (from, to) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
+            scan_keys(engine, Table::Doc, KeyRange::new(&from, &to)).len()
+        };
+        assert_eq!([rows(1), rows(2), rows(3)], [500, 100, 500]);
+    }
+    let mut seen = false;
+    let look = &mut |value: &[u8]| seen = value == [7; 100];
+    assert!(before.get_with(Table::Doc, &key(2, "001"), look).unwrap());
+    assert!(seen, "a snapshot keeps what was deleted after it");
+    let empty = KeyRange::new(b"z", b"a");
+    assert_eq!(engine.unused_size(Table::Doc, empty, None).unwrap(), 0);
+    engine.compact(Table::Doc, empty, &|| false).unwrap();
+}
+
 pub(super) fn reopen(factory: &dyn Factory) {
     let engine = factory.fresh();
     put(&*engine, Table::Doc, &[(&key(1, "flushed"), b"1")]);

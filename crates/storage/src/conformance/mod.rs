@@ -54,6 +54,9 @@ const CASES: &[Case] = &[
     ("drop_range keeps neighbours", |factory| {
         basics::drop_range(&*factory.fresh())
     }),
+    ("compact changes nothing that is seen", |factory| {
+        basics::compact(&*factory.fresh())
+    }),
     ("reopen keeps what was durable", basics::reopen),
     ("checkpoint does what the engine says of it", |factory| {
         basics::checkpoint(&*factory.fresh())

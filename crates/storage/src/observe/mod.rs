@@ -436,6 +436,14 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         })
     }
 
+    fn unused_size(&self, table: Table, range: KeyRange<'_>, rows: Option<u64>) -> Result<u64> {
+        self.inner.unused_size(table, range, rows)
+    }
+
+    fn compact(&self, table: Table, range: KeyRange<'_>, stop: &dyn Fn() -> bool) -> Result<u64> {
+        self.inner.compact(table, range, stop)
+    }
+
     fn stats(&self, sink: &mut StatSink<'_>) {
         self.inner.stats(sink);
     }

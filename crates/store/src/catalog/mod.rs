@@ -9,6 +9,7 @@ mod live;
 mod reclaim;
 pub mod row;
 pub(crate) mod shared;
+mod space;
 
 pub(crate) use collection::State;
 pub use collection::{CollStats, Collection};

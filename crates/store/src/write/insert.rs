@@ -13,8 +13,8 @@ use crate::index::{Index, KeySet};
 use crate::locks::{KeyId, KeyIds};
 use crate::view::capped::order_key;
 use crate::view::scan::NATURAL_ORDER_DOCS;
-use crate::write::duplicate::{duplicate_id, duplicate_key};
-use crate::write::entries::{check_length, put_entries};
+use crate::write::duplicate::duplicate_id;
+use crate::write::entries::{KeyPlace, check_length, put_sorted, unique_violation};
 use crate::write::logged::statements_at;
 use crate::write::mode::Mode;
 use crate::write::modify::{self, Filled};
@@ -59,6 +59,7 @@ struct Scratch {
     sets: Vec<KeySet>,
     value: Vec<u8>,
     entry: Vec<u8>,
+    order: Vec<KeyPlace>,
     /// Old documents of a capped collection that go.
     old: modify::Scratch,
 }
@@ -240,6 +241,7 @@ impl Collection {
         if written.docs == 0 {
             return Ok(usable);
         }
+        put_entries_of(s, &state.indexes, &written.positions);
         for (index, bits) in state.indexes.iter().zip(&written.multikey) {
             self.mark_multikey(index, *bits)?;
         }
@@ -473,7 +475,7 @@ impl Collection {
         Ok(stored)
     }
 
-    /// Puts what is accepted of a chunk into the batch; refusals go to `done`.
+    /// Puts the documents accepted of a chunk into the batch; refusals go to `done`.
     fn fill_batch(
         &self,
         s: &mut Scratch,
@@ -502,7 +504,14 @@ impl Collection {
             } else if stored.get(n).copied().unwrap_or(false) || accepted_ids.contains(key) {
                 Some(duplicate_id(self, chunk.state.options.doc(), doc))
             } else if has_unique {
-                self.unique_violation((indexes, sets), &accepted_unique, doc, &mut s.entry, mode)?
+                unique_violation(
+                    self,
+                    (indexes, sets),
+                    &accepted_unique,
+                    doc,
+                    &mut s.entry,
+                    mode,
+                )?
             } else {
                 None
             };
@@ -533,7 +542,6 @@ impl Collection {
                     .put(Table::Cap, &order_key(self.ident, seq), &key[4..]);
             }
             for ((index, set), bits) in indexes.iter().zip(sets).zip(&mut written.multikey) {
-                put_entries(&mut s.batch, index, set.iter(), &key[4..], &mut s.entry);
                 *bits |= set.multikey;
                 if index.is_unique() && chunk.usable > 1 {
                     for k in set.iter() {
@@ -548,24 +556,18 @@ impl Collection {
         }
         Ok(written)
     }
+}
 
-    fn unique_violation(
-        &self,
-        (indexes, sets): (&[Arc<Index>], &[KeySet]),
-        accepted: &FxHashSet<Vec<u8>>,
-        doc: Doc<'_>,
-        entry: &mut Vec<u8>,
-        mode: &Mode<'_, '_>,
-    ) -> Result<Option<MongoError>> {
-        for (index, set) in indexes.iter().zip(sets).filter(|(i, _)| i.is_unique()) {
-            for key in set.iter() {
-                index.unique_entry(key, entry);
-                if accepted.contains(entry) || mode.exists(&self.shared, Table::Idx, entry)? {
-                    return Ok(Some(duplicate_key(self, index, doc)));
-                }
-            }
-        }
-        Ok(None)
+/// Puts the index entries of the documents at these positions.
+fn put_entries_of(s: &mut Scratch, indexes: &[Arc<Index>], positions: &[usize]) {
+    for (i, index) in indexes.iter().enumerate() {
+        let of = |n: usize| {
+            let start = n.checked_sub(1).map_or(0, |before| s.key_ends[before]);
+            let id = &s.record_keys[start + 4..s.key_ends[n]];
+            (&s.sets[n * indexes.len() + i], id)
+        };
+        let scratch = (&mut s.order, &mut s.entry);
+        put_sorted(&mut s.batch, index, positions, of, scratch);
     }
 }
 
@@ -577,6 +579,8 @@ impl Scratch {
         self.record_keys.shrink_to(SCRATCH_BYTES_MAX / 4);
         self.value.shrink_to(SCRATCH_BYTES_MAX / 4);
         self.entry.shrink_to(SCRATCH_BYTES_MAX / 4);
+        self.order
+            .shrink_to(SCRATCH_BYTES_MAX / 4 / size_of::<KeyPlace>());
         self.sets
             .iter_mut()
             .for_each(|s| s.shrink(SCRATCH_BYTES_MAX / 4));

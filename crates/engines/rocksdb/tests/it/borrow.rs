@@ -56,7 +56,7 @@ fn a_borrowed_directory_is_not_touched() {
     let mut batch = WriteBatch::new();
     batch.delete_range(Table::Doc, &[], storage::MAX_KEY);
     copy.apply(&batch, Durability::Journaled).unwrap();
-    copy.compact(Table::Doc).unwrap();
+    copy.compact_all(Table::Doc).unwrap();
     copy.close().unwrap();
     drop(copy);
     drop(borrowed);

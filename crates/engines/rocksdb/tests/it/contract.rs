@@ -17,7 +17,7 @@ fn databases(sealed: bool) -> Databases<RocksEngine> {
         RocksEngine::open(config).expect("the engine opens")
     };
     Databases::new(open, |engine| {
-        engine.compact(Table::Doc).expect("a compaction");
+        engine.compact_all(Table::Doc).expect("a compaction");
     })
 }
 

@@ -61,7 +61,7 @@ fn filled(path: &Path, key: Option<Arc<MasterKey>>) -> Arc<RocksEngine> {
             engine.flush().unwrap();
         }
     }
-    engine.compact(Table::Idx).unwrap();
+    engine.compact_all(Table::Idx).unwrap();
     let mut last = WriteBatch::new();
     last.put(Table::Meta, CANARY, CANARY);
     engine.apply(&last, Durability::Journaled).unwrap();
