@@ -31,16 +31,13 @@ pub(crate) fn unused(
     if inside.puts > 0.0 {
         shared.puts = inside.puts * (of_range as f64 / inside.bytes - 1.0).max(0.0);
     }
-    let told = Told {
-        puts: inside.puts + shared.puts,
-        deletions: inside.deletions + shared.deletions,
-        bytes: of_range as f64,
-    };
-    // What is in memory only is nobody's waste yet; of large documents beside the table files the
-    // same part is unused as of the entries that name them.
+    inside.puts += shared.puts;
+    inside.deletions += shared.deletions;
+    // What is only in memory is not counted; of large documents beside the table files the same
+    // part is unused as of the entries that name them.
     Ok(match of_range {
         0 => 0,
-        _ => told.unused(bytes.max(of_range), rows),
+        _ => inside.unused(bytes.max(of_range), rows),
     })
 }
 

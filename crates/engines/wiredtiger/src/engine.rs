@@ -392,7 +392,7 @@ impl Engine for WiredTigerEngine {
         Ok(space::unused_share(&Session::of(&self.pool)?, table, bytes))
     }
 
-    /// All of the file, whose range it ever was.
+    /// Shortens the whole file, for its collections share it.
     fn compact(&self, table: Table, _: KeyRange<'_>, stop: &dyn Fn() -> bool) -> Result<u64> {
         self.check_writable()?;
         Ok(space::shorten(&Session::of(&self.pool)?, table, stop))
