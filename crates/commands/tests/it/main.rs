@@ -30,6 +30,7 @@ mod metrics_reference;
 mod observability;
 mod out;
 mod places;
+mod plans;
 mod protocol;
 mod query_settings;
 #[path = "../../../../tests/recorded/mod.rs"]

@@ -1,0 +1,208 @@
+//! The plans and counters of a corpus of explained commands, as `tests/plans/plans.txt` has them:
+//! a line for each command, what stands behind the arrow is made by this server. The file says that
+//! a change of the planner or the executor left plans as they were, not that they are good ones.
+//! `PLANS=write` writes it anew; a line without a plan is a new case.
+
+use crate::behaviour::{send, serve, store};
+use commands::{Config, Connection, Dispatcher};
+use model::{DocBuf, extjson};
+use serde_json::Value as Json;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+const FILE: &str = "tests/plans/plans.txt";
+const SETUP: &str = "setup ";
+const ARROW: &str = " => ";
+
+/// Fields of a stage that say nothing of the plan, follow from others, or are times.
+const LEFT_OUT: &[&str] = &[
+    "stage",
+    "isCached",
+    "inputStage",
+    "inputStages",
+    "executionTimeMillisEstimate",
+    "advanced",
+    "needTime",
+    "needYield",
+    "saveState",
+    "restoreState",
+    "isEOF",
+    "keyPattern",
+    "isUnique",
+    "isSparse",
+    "isPartial",
+    "indexVersion",
+    "seeks",
+    "memLimit",
+    "type",
+    "isShardFiltering",
+    "isFetching",
+    "isShardFilteringDistinctScanEnabled",
+    "textIndexVersion",
+    "spilledDataStorageSize",
+    "collation",
+];
+
+struct Server {
+    service: Arc<Dispatcher>,
+    conn: Connection,
+}
+
+impl Server {
+    fn new() -> Server {
+        let config = Config {
+            replica_set: None,
+            ..Config::default()
+        };
+        let service = serve(config, store());
+        let conn = service.connect("127.0.0.1:50000");
+        Server { service, conn }
+    }
+
+    fn run(&mut self, command: &DocBuf) -> Json {
+        let reply = send(&self.service, &mut self.conn, "db", command.doc());
+        extjson::from_document(reply.doc(), extjson::Mode::Relaxed)
+    }
+}
+
+fn parse(text: &str) -> DocBuf {
+    let json: Json = serde_json::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    extjson::document(&json).unwrap_or_else(|e| panic!("{text}: {e:?}"))
+}
+
+fn explained(command: &DocBuf) -> DocBuf {
+    model::doc! { "explain": command, "verbosity": "executionStats" }
+}
+
+/// A filter by its digest: that it changed is seen, and the command says what it is of.
+fn digest(v: &Json) -> u16 {
+    let hash = v.to_string().bytes().fold(0x811C_9DC5_u32, |h, b| {
+        (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
+    });
+    (hash ^ (hash >> 16)) as u16
+}
+
+/// The stages from the top, each with what it says of itself and what it counted.
+fn outline(stage: &Json, out: &mut String) {
+    out.push_str(stage["stage"].as_str().unwrap_or("?"));
+    for (name, v) in stage.as_object().into_iter().flatten() {
+        let plain = v == &Json::from(0) || v == &Json::from(false) || v == &Json::from("forward");
+        if LEFT_OUT.contains(&name.as_str()) || plain {
+            continue;
+        }
+        let _ = match name.as_str() {
+            "filter" => write!(out, " f{:04x}", digest(v)),
+            "nReturned" => write!(out, " n{v}"),
+            "works" => write!(out, " w{v}"),
+            "keysExamined" => write!(out, " k{v}"),
+            "docsExamined" => write!(out, " d{v}"),
+            "indexName" => write!(out, " {}", v.as_str().unwrap_or("?")),
+            "indexBounds" | "multiKeyPaths" => {
+                let parts: Vec<String> = v
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .map(|(_, l)| {
+                        let texts = l.as_array().into_iter().flatten().filter_map(Json::as_str);
+                        texts.collect::<Vec<_>>().join("|")
+                    })
+                    .collect();
+                write!(out, " <{}>", parts.join("; "))
+            }
+            name => write!(out, " {name}={v}"),
+        };
+    }
+    match (&stage["inputStage"], &stage["inputStages"]) {
+        (below @ Json::Object(_), _) => {
+            out.push_str(" / ");
+            outline(below, out);
+        }
+        (_, Json::Array(list)) => {
+            out.push_str(" [");
+            for (i, below) in list.iter().enumerate() {
+                out.push_str(if i == 0 { "" } else { ", " });
+                outline(below, out);
+            }
+            out.push(']');
+        }
+        _ => {}
+    }
+}
+
+fn plan_text(reply: &Json) -> String {
+    if reply["ok"] != 1.0 {
+        return format!("error {}", reply["code"]);
+    }
+    let mut out = String::new();
+    let cursor = match &reply["stages"] {
+        Json::Array(list) => &list[0]["$cursor"],
+        _ => reply,
+    };
+    let stats = &cursor["executionStats"];
+    if stats.is_object() {
+        outline(&stats["executionStages"], &mut out);
+        let rejected = cursor["queryPlanner"]["rejectedPlans"].as_array();
+        let _ = write!(
+            out,
+            " = {}/{}/{} r{}",
+            stats["nReturned"],
+            stats["totalKeysExamined"],
+            stats["totalDocsExamined"],
+            rejected.map_or(0, Vec::len)
+        );
+    }
+    for stage in reply["stages"].as_array().into_iter().flatten() {
+        let Some((name, _)) = stage
+            .as_object()
+            .and_then(|s| s.iter().find(|(n, _)| n.starts_with('$')))
+        else {
+            continue;
+        };
+        let _ = write!(out, " {name}");
+        let own = stage.as_object().into_iter().flatten();
+        for (name, v) in own.filter(|(n, _)| !n.starts_with('$') && !LEFT_OUT.contains(&n.as_str()))
+        {
+            match name.as_str() {
+                "nReturned" => _ = write!(out, " n{v}"),
+                name if v != &Json::from(0) && v != &Json::from(false) => {
+                    _ = write!(out, " {name}={v}");
+                }
+                _ => {}
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn plans_and_counters_of_the_corpus_are_as_they_were() {
+    let corpus = std::fs::read_to_string(FILE).expect("the corpus");
+    let mut server = Server::new();
+    let (mut written, mut changed) = (String::new(), Vec::new());
+    for line in corpus.lines() {
+        let Some((command, was)) = line.split_once(ARROW) else {
+            if let Some(setup) = line.strip_prefix(SETUP) {
+                let reply = server.run(&parse(setup));
+                assert_eq!(reply["ok"], 1.0, "{setup}: {reply}");
+            }
+            written.push_str(line);
+            written.push('\n');
+            continue;
+        };
+        let now = plan_text(&server.run(&explained(&parse(command))));
+        if now != was {
+            changed.push(format!("{command}\n  was {was}\n  now {now}"));
+        }
+        let _ = writeln!(written, "{command}{ARROW}{now}");
+    }
+    if std::env::var("PLANS").is_ok_and(|v| v == "write") {
+        std::fs::write(FILE, written).expect("written");
+        return;
+    }
+    assert!(
+        changed.is_empty(),
+        "{} plans changed:\n{}",
+        changed.len(),
+        changed.join("\n")
+    );
+}
