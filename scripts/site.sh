@@ -15,7 +15,6 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/src"
 git ls-files -z --cached --others --exclude-standard '*.md' '*.svg' LICENSE lab/runs deploy | xargs -0 cp --parents -t "$work/src"
 title() { sed -n 's/^# //p' "$1" | head -n 1; }
-{ echo "# Decisions"; echo; for page in docs/adr/[0-9]*.md; do echo "- [$(title "$page")](${page##*/})"; done; } >"$work/src/docs/adr/README.md"
 { echo "# Measured runs"; echo; for page in lab/runs/*/README*.md; do echo "- [$(title "$page")](${page#lab/runs/})"; done; } >"$work/src/lab/runs/README.md"
 while IFS= read -r line; do
   case $line in

@@ -1,6 +1,7 @@
-//! Sizes that may only shrink: files that import each other in a circle, long functions, long
-//! files. What is above a limit stands in `xtask/limits.txt` with its size and, if it is to stay, a
-//! reason; a size above its line fails, and so does a line above its size.
+//! Sizes that may only shrink: files and folders that import each other in a circle, functions that
+//! take tuples, long functions, long files. What is above a limit stands in `xtask/limits.txt` with
+//! its size and, if it is to stay, a reason; a size above its line fails, and so does a line above
+//! its size.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +24,8 @@ pub(crate) struct Measured {
     crates: BTreeMap<String, Modules>,
     files: Vec<(String, usize)>,
     functions: Vec<(String, usize)>,
+    /// How many functions of a crate folder take a tuple.
+    tuple_takers: BTreeMap<String, usize>,
 }
 
 impl Measured {
@@ -60,6 +63,10 @@ impl Measured {
                 self.functions.push((format!("{name}::{function}"), *lines));
             }
         }
+        if !source.tuple_takers.is_empty() {
+            let count = self.tuple_takers.entry(folder.to_owned()).or_default();
+            *count += source.tuple_takers.len();
+        }
         let modules = self.crates.entry(folder.to_owned()).or_default();
         modules.insert(module, (name.to_owned(), source));
         Ok(())
@@ -73,7 +80,18 @@ impl Measured {
             if in_cycles > 0 {
                 all.push(("cycle", folder.clone(), in_cycles));
             }
+            let mut folders: BTreeMap<String, usize> = BTreeMap::new();
+            for cycle in modules::folder_cycles(modules) {
+                let parent = [&[folder.clone(), "src".to_owned()], &cycle.parent[..]].concat();
+                *folders.entry(parent.join("/")).or_default() += cycle.members.len();
+            }
+            all.extend(folders.into_iter().map(|(at, size)| ("folders", at, size)));
         }
+        all.extend(
+            self.tuple_takers
+                .iter()
+                .map(|(folder, count)| ("tuples", folder.clone(), *count)),
+        );
         all.extend(
             self.files
                 .iter()
@@ -89,7 +107,7 @@ impl Measured {
         all
     }
 
-    /// The files in cycles, each with what it imports of the others.
+    /// The files in cycles, each with what it imports of the others; then the folders.
     pub(crate) fn cycles(&self) -> String {
         let mut out = String::new();
         for (folder, modules) in &self.crates {
@@ -98,6 +116,11 @@ impl Measured {
                 for (from, to) in modules::edges_among(modules, &group) {
                     out.push_str(&format!("  {from} -> {}\n", to.join(" ")));
                 }
+            }
+            for cycle in modules::folder_cycles(modules) {
+                let parent = cycle.parent.join("/");
+                let members = cycle.members.join(" ");
+                out.push_str(&format!("{folder}/src/{parent}: folders {members}\n"));
             }
         }
         out
@@ -112,16 +135,18 @@ impl Measured {
 
 impl fmt::Display for Measured {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cycles: usize = self
-            .above()
-            .iter()
-            .filter(|(kind, _, _)| *kind == "cycle")
-            .map(|(_, _, n)| n)
-            .sum();
+        let above = self.above();
+        let sum = |wanted: &str| -> usize {
+            let of_kind = above.iter().filter(|(kind, _, _)| *kind == wanted);
+            of_kind.map(|(_, _, size)| size).sum()
+        };
         write!(
             out,
-            "{cycles} files in cycles, {} functions above {FUNCTION_LINES_MAX} lines, \
-             {} files above {FILE_LINES_MAX}",
+            "{} files and {} folders in cycles, {} functions that take tuples, {} functions above \
+             {FUNCTION_LINES_MAX} lines, {} files above {FILE_LINES_MAX}",
+            sum("cycle"),
+            sum("folders"),
+            sum("tuples"),
             self.functions.len(),
             self.files.len()
         )
@@ -192,7 +217,10 @@ mod tests {
             edges: Vec::new(),
         };
         let mut measured = Measured::default();
-        let long = format!("fn long() {{\n{}}}\nuse crate::b::B;\n", "1;\n".repeat(90));
+        let long = format!(
+            "fn long(x: (u8, u8)) {{\n{}}}\nuse crate::b::B;\n",
+            "1;\n".repeat(90)
+        );
         let packages = [package];
         for (name, content) in [
             ("src/lib.rs", long.as_str()),
@@ -211,11 +239,12 @@ mod tests {
 
     #[test]
     fn sizes_may_shrink_and_not_grow() {
-        let exact = "cycle crates/a 2\nfunction crates/a/src/lib.rs::long 92 a table\n";
+        let exact = "cycle crates/a 2\nfunction crates/a/src/lib.rs::long 92 a table\n\
+                     tuples crates/a 1\n";
         assert_eq!(complaints(exact), Vec::<String>::new());
         let new = complaints("");
         assert!(
-            new.len() == 2 && new[0].contains("not in the list"),
+            new.len() == 3 && new[0].contains("not in the list"),
             "{new:?}"
         );
         let grown = complaints(&exact.replace("92", "91"));

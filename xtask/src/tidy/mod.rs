@@ -1,6 +1,7 @@
 //! Gathers the repository's facts and asks the rules about them. The rules themselves are pure
 //! functions over text.
 
+mod adr;
 mod edges;
 mod finding;
 mod limits;
@@ -65,9 +66,14 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
         ],
     )?;
     let listing = String::from_utf8(listing).map_err(|e| e.to_string())?;
+    let names: Vec<&str> = listing
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .collect();
+    findings.extend(adr::check(&read(adr::INDEX)?, &names));
     let mut files = 0;
     let mut measured = Measured::default();
-    for name in listing.split('\0').filter(|name| !name.is_empty()) {
+    for name in names {
         // A file deleted but still in the index is not there to be read.
         let Ok(bytes) = std::fs::read(root.join(name)) else {
             continue;

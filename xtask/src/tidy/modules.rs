@@ -1,5 +1,7 @@
-//! Imports between the files of one crate: none may lead back to where it began. A re-export is a
-//! name for what it points at, not an import of its own; declaring a module is no import either.
+//! Imports between the files of one crate, and between its folders: none may lead back to where it
+//! began. A re-export is a name for what it points at, not an import of its own; declaring a module
+//! is no import either. A module and what lies below it are one folder and do not count against
+//! each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,12 +27,66 @@ pub(super) fn module_of(file: &str) -> Option<Vec<String>> {
 
 /// Groups of files that import each other, directly or by way of others; the largest first.
 pub(super) fn cycles(modules: &Modules) -> Vec<Vec<String>> {
-    let edges = edges(modules);
-    let reach: BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> = edges
+    let name = |group: Vec<&Vec<String>>| group.into_iter().map(|m| modules[m].0.clone()).collect();
+    groups(&edges(modules)).into_iter().map(name).collect()
+}
+
+/// A folder and those of the modules right in it that import each other, where at least one of
+/// them is a folder itself.
+pub(super) struct FolderCycle {
+    /// The module path of the folder they lie in; empty for the crate's own folder.
+    pub(super) parent: Vec<String>,
+    pub(super) members: Vec<String>,
+}
+
+/// What each of some neighbouring folders and files imports of the others.
+type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
+
+/// Neighbouring folders (and files) that import each other, by the folder they lie in.
+pub(super) fn folder_cycles(modules: &Modules) -> Vec<FolderCycle> {
+    let mut levels: BTreeMap<Vec<String>, Imports> = BTreeMap::new();
+    for (from, targets) in edges(modules) {
+        for to in targets {
+            let shared = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+            if shared == from.len() || shared == to.len() {
+                continue;
+            }
+            let level = levels.entry(from[..shared].to_vec()).or_default();
+            let neighbour = to[..=shared].to_vec();
+            level.entry(neighbour.clone()).or_default();
+            let imports = level.entry(from[..=shared].to_vec()).or_default();
+            imports.insert(neighbour);
+        }
+    }
+    let is_folder = |path: &Vec<String>| {
+        let below = |m: &Vec<String>| m.len() > path.len() && m.starts_with(path);
+        modules.keys().any(below)
+    };
+    let mut found = Vec::new();
+    for (parent, level) in &levels {
+        let edges = level.iter().map(|(from, to)| (from, to.iter().collect()));
+        for group in groups(&edges.collect()) {
+            if group.iter().any(|path| is_folder(path)) {
+                found.push(FolderCycle {
+                    parent: parent.clone(),
+                    members: group
+                        .iter()
+                        .filter_map(|path| path.last().cloned())
+                        .collect(),
+                });
+            }
+        }
+    }
+    found
+}
+
+/// What imports each other, directly or by way of others; the largest group first.
+fn groups<'a>(edges: &Edges<'a>) -> Vec<Vec<&'a Vec<String>>> {
+    let reach: BTreeMap<&'a Vec<String>, BTreeSet<&'a Vec<String>>> = edges
         .keys()
-        .map(|from| (*from, reachable(&edges, from)))
+        .map(|from| (*from, reachable(edges, from)))
         .collect();
-    let mut groups: Vec<Vec<String>> = Vec::new();
+    let mut groups: Vec<Vec<&'a Vec<String>>> = Vec::new();
     let mut seen = BTreeSet::new();
     for (from, to) in &reach {
         if !to.contains(from) || !seen.insert(*from) {
@@ -42,7 +98,7 @@ pub(super) fn cycles(modules: &Modules) -> Vec<Vec<String>> {
                 group.push(other);
             }
         }
-        groups.push(group.into_iter().map(|m| modules[m].0.clone()).collect());
+        groups.push(group);
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
     groups
@@ -174,6 +230,43 @@ mod tests {
             found(&files),
             [["a.rs", "b/mod.rs", "c.rs"].map(str::to_owned).to_vec()]
         );
+    }
+
+    fn found_folders(files: &[(&str, &str)]) -> Vec<(String, String)> {
+        let modules = files.iter().map(|(file, content)| {
+            let source = source::read(content).unwrap();
+            (module_of(file).unwrap(), ((*file).to_owned(), source))
+        });
+        let cycles = folder_cycles(&modules.collect());
+        let words = |c: &FolderCycle| (c.parent.join("/"), c.members.join(" "));
+        cycles.iter().map(words).collect()
+    }
+
+    #[test]
+    fn folders_that_import_each_other_by_different_files_are_found() {
+        let files = [
+            ("lib.rs", "mod a; mod b; mod c;"),
+            ("a/mod.rs", "mod one; mod two;"),
+            (
+                "a/one.rs",
+                "use crate::b::three::Three; use super::two::Two;",
+            ),
+            ("a/two.rs", "pub struct Two;"),
+            ("b.rs", "mod three; mod four;"),
+            ("b/three.rs", "pub struct Three;"),
+            ("b/four.rs", "use crate::a::two::Two; use crate::c::C;"),
+            ("c.rs", "use crate::b::four::Four;"),
+        ];
+        assert_eq!(found_folders(&files), [(String::new(), "a b c".to_owned())]);
+        // One way is none, and neither is a folder that uses what its own module file defines.
+        let one_way = [
+            ("lib.rs", "mod a; mod b;"),
+            ("a/mod.rs", "mod one; use one::One; pub struct A;"),
+            ("a/one.rs", "use super::A; use crate::b::three::Three;"),
+            ("b/mod.rs", "mod three;"),
+            ("b/three.rs", "pub struct Three;"),
+        ];
+        assert_eq!(found_folders(&one_way), []);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(super) struct Source {
     pub(super) exports: Vec<(String, Vec<String>)>,
     /// Functions: name, first line, lines.
     pub(super) functions: Vec<(String, usize, usize)>,
+    /// Functions that take a tuple, by name: a struct would name what the tuple packs.
+    pub(super) tuple_takers: Vec<String>,
 }
 
 /// Reads a file.
@@ -157,6 +159,9 @@ fn note_function(trees: &[TokenTree], at: usize, source: &mut Source) {
     let Some(name) = ident(trees.get(at + 1)) else {
         return;
     };
+    if takes_tuple(&trees[at..]) {
+        source.tuple_takers.push(name.clone());
+    }
     let body = trees[at..]
         .iter()
         .take_while(|tree| !is_punct(Some(tree), ';'))
@@ -169,6 +174,56 @@ fn note_function(trees: &[TokenTree], at: usize, source: &mut Source) {
         let last = body.span_close().end().line;
         source.functions.push((name, first, last + 1 - first));
     }
+}
+
+/// Whether the function that begins here has a parameter `name: (A, B)`, borrowed or not.
+fn takes_tuple(trees: &[TokenTree]) -> bool {
+    // Type parameters may hold lists of their own: `<F: Fn(A) -> B>`.
+    let mut depth = 0;
+    let mut is_arrow = false;
+    let list = trees.iter().find_map(|tree| {
+        match tree {
+            TokenTree::Punct(p) if p.as_char() == '<' => depth += 1,
+            TokenTree::Punct(p) if p.as_char() == '>' && !is_arrow => depth -= 1,
+            TokenTree::Group(g) if depth == 0 && g.delimiter() == Delimiter::Parenthesis => {
+                return Some(g);
+            }
+            _ => {}
+        }
+        is_arrow = is_punct(Some(tree), '-');
+        None
+    });
+    let Some(list) = list else {
+        return false;
+    };
+    let parameters: Vec<TokenTree> = list.stream().into_iter().collect();
+    parameters.iter().enumerate().any(|(at, tree)| {
+        is_punct(Some(tree), ':')
+            && !is_colons(&parameters, at)
+            && (at == 0 || !is_colons(&parameters, at - 1))
+            && is_tuple(&parameters[at + 1..])
+    })
+}
+
+/// A tuple of at least two, perhaps behind `&`, a lifetime and `mut`.
+fn is_tuple(mut trees: &[TokenTree]) -> bool {
+    if is_punct(trees.first(), '&') {
+        trees = &trees[1..];
+        if is_punct(trees.first(), '\'') {
+            trees = trees.get(2..).unwrap_or(&[]);
+        }
+        if ident(trees.first()).is_some_and(|word| word == "mut") {
+            trees = &trees[1..];
+        }
+    }
+    let Some(TokenTree::Group(group)) = trees.first() else {
+        return false;
+    };
+    group.delimiter() == Delimiter::Parenthesis
+        && group
+            .stream()
+            .into_iter()
+            .any(|tree| is_punct(Some(&tree), ','))
 }
 
 /// `#[cfg(test)]` or `#[test]` begins here.
@@ -274,6 +329,19 @@ mod tests {
             read("pub(in crate::a::b) struct S(pub(in super::c) T, pub (super::d::E, U));");
         let uses = source.unwrap().uses;
         assert_eq!(uses, [(path("super::d::E"), Vec::new())]);
+    }
+
+    #[test]
+    fn tuples_as_parameters_are_seen_and_those_of_closures_and_results_are_not() {
+        let source = read(
+            "fn a(x: (u8, u8)) {}\n\
+             fn b<'a>(&self, n: u8, x: &'a mut (A<B, C>, D)) -> u8 { 1 }\n\
+             fn c(f: impl Fn((u8, u8))) -> (u8, u8) { (1, 2) }\n\
+             fn d(x: Option<(u8, u8)>, y: (u8), z: ()) {}\n\
+             fn e<F: Fn((u8, u8)) -> u8>(f: F) {}\n\
+             fn g<F: Fn(u8) -> u8>(f: F, x: &(u8, F)) {}\n",
+        );
+        assert_eq!(source.unwrap().tuple_takers, ["a", "b", "g"]);
     }
 
     #[test]
