@@ -20,6 +20,7 @@ pub mod hooks;
 pub mod index;
 pub mod locks;
 mod log;
+mod names;
 mod released;
 mod store;
 mod sync;
@@ -38,8 +39,9 @@ pub use index::{
     Coverage, FieldKind, Index, IndexField, KeyInterval, TextPart, WildcardPart, encode_cell,
 };
 pub use log::{Concerned, EachEntryOfLog, Log, LogReader, LogSettings, Read, Waker, Waking, Watch};
+pub use names::CollectionEntry;
 pub use released::{Registered, take_waited_us};
-pub use store::{CollectionEntry, Store};
+pub use store::Store;
 pub use validate::Validation;
 pub use view::ReadView;
 pub use view::bucket_facts::BucketStats;

@@ -16,7 +16,7 @@ use model::{DocBuf, MongoError, Namespace, Result, Timestamp, code};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
-use storage::{CommitPos, CursorOpts, Engine, KeyRange, Table, WriteBatch};
+use storage::{CommitPos, Engine, Table, WriteBatch};
 
 /// Open collections kept for reuse.
 const HANDLES_MAX: usize = 10_000;
@@ -32,15 +32,6 @@ pub struct Store {
 /// Proof that the catalog is locked.
 pub(crate) struct CatalogLock<'s> {
     _guard: MutexGuard<'s, ()>,
-}
-
-/// What listCollections needs of one namespace, without opening it.
-#[derive(Clone, Debug)]
-pub struct CollectionEntry {
-    /// Collection name.
-    pub name: String,
-    /// Its catalog row.
-    pub row: CatalogRow,
 }
 
 impl Store {
@@ -162,12 +153,13 @@ impl Store {
         self.shared.engine.wait_durable(pos).map_err(error::storage)
     }
 
-    /// A view of the state of now.
+    /// A view of the state of now. What it sees of collections and indexes that are dropped later
+    /// stays on disk until its last clone is dropped.
     ///
     /// # Errors
     /// Engine failures.
     pub fn snapshot(&self) -> Result<ReadView> {
-        ReadView::now(self.shared.engine.as_ref())
+        ReadView::keeping(&self.shared)
     }
 
     /// The collection or view of that name.
@@ -178,25 +170,15 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn collection(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
-        if let Some(c) = self.handles.read().get(ns) {
-            return Ok(Some(c.clone()));
+        if let Some(c) = self.open_handle(ns) {
+            return Ok(Some(c));
         }
         self.open_locked(&self.lock_catalog(), ns)
     }
 
-    /// The same as a reader of `view` finds it: a transaction sees what it has made itself.
-    ///
-    /// # Errors
-    /// Engine failures.
-    pub fn collection_in(
-        &self,
-        view: &ReadView,
-        ns: &Namespace,
-    ) -> Result<Option<Arc<Collection>>> {
-        match view.made_as(ns) {
-            None => self.collection(ns),
-            made => Ok(made),
-        }
+    /// The collection of that name when it is open.
+    pub(crate) fn open_handle(&self, ns: &Namespace) -> Option<Arc<Collection>> {
+        self.handles.read().get(ns).cloned()
     }
 
     /// Waits until no change of the catalog is under way. A handle found while its collection is
@@ -216,8 +198,8 @@ impl Store {
         _: &CatalogLock<'_>,
         ns: &Namespace,
     ) -> Result<Option<Arc<Collection>>> {
-        if let Some(c) = self.handles.read().get(ns) {
-            return Ok(Some(c.clone()));
+        if let Some(c) = self.open_handle(ns) {
+            return Ok(Some(c));
         }
         let mut buf = Vec::new();
         let key = meta::catalog(ns.db(), ns.coll());
@@ -231,7 +213,9 @@ impl Store {
         }
         let mut row = CatalogRow::decode(&buf)?;
         self.remove_unfinished(ns, &mut row)?;
-        let c = Arc::new(Collection::open(self.shared.clone(), ns.clone(), &row)?);
+        let engine = self.shared.engine.as_ref();
+        let c = Collection::open(self.shared.clone(), ns.clone(), &row, engine)?;
+        let c = Arc::new(c);
         if c.is_capped() && c.count() > 0 {
             c.complete_order()?;
         }
@@ -256,8 +240,8 @@ impl Store {
         let mut batch = WriteBatch::new();
         Shared::put_row(&mut batch, ns, row);
         dropped::record(&mut batch, &leftovers);
-        self.shared.commit(WriteUnit::new(&batch))?;
-        self.shared.remove_leftovers(&leftovers);
+        let pos = self.shared.commit(WriteUnit::new(&batch))?;
+        self.shared.remove_leftovers(leftovers, pos);
         Ok(())
     }
 
@@ -290,134 +274,6 @@ impl Store {
             self.shared.remember_sequence(c.ident, c.live.next_seq());
         } else {
             self.shared.forget_sequence(c.ident);
-        }
-    }
-
-    /// The collections and views of a database, by name.
-    ///
-    /// # Errors
-    /// Engine failures; 1 for a damaged row.
-    pub fn list_collections(&self, db: &str) -> Result<Vec<CollectionEntry>> {
-        let lower = meta::catalog_prefix(db);
-        let mut upper = Vec::new();
-        storage::prefix_end(&lower, &mut upper);
-        let range = KeyRange {
-            lower: &lower,
-            upper: &upper,
-        };
-        let mut cursor = self
-            .shared
-            .engine
-            .cursor(Table::Meta, range, CursorOpts::default())
-            .map_err(error::storage)?;
-        let (mut found, mut failed) = (Vec::new(), None);
-        while cursor
-            .visit(1024, &mut |key, value| {
-                match (meta::split_catalog(key), CatalogRow::decode(value)) {
-                    (Some((_, coll)), Ok(row)) => found.push(CollectionEntry {
-                        name: coll.to_owned(),
-                        row,
-                    }),
-                    (_, Err(e)) => failed = Some(e),
-                    (None, Ok(_)) => failed = Some(error::corrupt("catalog key")),
-                }
-                true
-            })
-            .map_err(error::storage)?
-        {}
-        failed.map_or(Ok(found), Err)
-    }
-
-    /// Shows catalog rows in the order of databases and names, at most `rows_max`, and moves `at`,
-    /// which is empty at the start, behind them. Rows that cannot be read are left out.
-    ///
-    /// # Output
-    /// False when there are no more.
-    ///
-    /// # Errors
-    /// Engine failures.
-    pub fn visit_catalog(
-        &self,
-        at: &mut Vec<u8>,
-        rows_max: usize,
-        f: &mut dyn FnMut(Namespace, CatalogRow),
-    ) -> Result<bool> {
-        let lower = if at.is_empty() {
-            b"c".to_vec()
-        } else {
-            [&at[..], &[0]].concat()
-        };
-        let range = KeyRange {
-            lower: &lower,
-            upper: b"d",
-        };
-        let opts = CursorOpts {
-            fill_cache: false,
-            ..CursorOpts::default()
-        };
-        let mut cursor = self
-            .shared
-            .engine
-            .cursor(Table::Meta, range, opts)
-            .map_err(error::storage)?;
-        let mut shown = 0;
-        while shown < rows_max {
-            let more = cursor
-                .visit(rows_max - shown, &mut |key, value| {
-                    shown += 1;
-                    at.clear();
-                    at.extend_from_slice(key);
-                    let ns = meta::split_catalog(key)
-                        .and_then(|(db, coll)| Namespace::new(db, coll).ok());
-                    if let (Some(ns), Ok(row)) = (ns, CatalogRow::decode(value)) {
-                        f(ns, row);
-                    }
-                    true
-                })
-                .map_err(error::storage)?;
-            if !more {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Databases that have a collection, by name. One seek each, however many collections.
-    ///
-    /// # Errors
-    /// Engine failures.
-    pub fn list_databases(&self) -> Result<Vec<String>> {
-        let mut found: Vec<String> = Vec::new();
-        let mut lower = b"c".to_vec();
-        let opts = CursorOpts {
-            keys_only: true,
-            limit_hint: 1,
-            ..CursorOpts::default()
-        };
-        let range = KeyRange {
-            lower: b"c",
-            upper: b"d",
-        };
-        let mut cursor = self
-            .shared
-            .engine
-            .cursor(Table::Meta, range, opts)
-            .map_err(error::storage)?;
-        loop {
-            cursor.seek(&lower).map_err(error::storage)?;
-            let mut db = None;
-            cursor
-                .visit(1, &mut |key, _| {
-                    db = meta::split_catalog(key).map(|(db, _)| db.to_owned());
-                    false
-                })
-                .map_err(error::storage)?;
-            let Some(db) = db else { return Ok(found) };
-            lower = meta::catalog_prefix(&db);
-            if let Some(last) = lower.last_mut() {
-                *last = 1;
-            }
-            found.push(db);
         }
     }
 

@@ -65,7 +65,7 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "Cannot convert a time-series buckets collection to capped: {ns}"
         );
     }
-    if system_views::is_there(cx.service, &ns)? {
+    if system_views::is_there(cx.service, &ReadView::LATEST, &ns)? {
         bail!(
             code::BAD_VALUE,
             "Cannot convert a system collection to capped: {ns}"

@@ -231,7 +231,7 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if chosen
         .as_ref()
         .is_none_or(|l| l.contains(&system_views::NAME))
-        && system_views::is_there(cx.service, &views)?
+        && system_views::is_there(cx.service, &ReadView::LATEST, &views)?
     {
         sums.push((
             system_views::NAME,
@@ -276,7 +276,7 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 /// Checksum of `system.views`.
 fn views_sum(cx: &Ctx<'_, '_>) -> Result<String> {
     let mut md5 = Md5::new();
-    for view in system_views::documents(cx.service, cx.db)? {
+    for view in system_views::documents(cx.service, &ReadView::LATEST, cx.db)? {
         md5.update(view.doc().as_bytes());
     }
     Ok(hex(&md5.finalize()))

@@ -12,7 +12,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
-use store::{Collection, Index, IndexBuild};
+use store::{Collection, Index, IndexBuild, ReadView};
 
 static ARGS: &[Arg] = &[
     arg("index", Kind::Object),
@@ -74,7 +74,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .map(|d| check_doc("collMod.index", INDEX, d))
         .transpose()?;
     let images = pre_images(&cx.args)?;
-    if system_views::is_there(cx.service, &ns)? {
+    if system_views::is_there(cx.service, &ReadView::LATEST, &ns)? {
         bail!(code::INVALID_OPTIONS, "collMod is not allowed on {ns}");
     }
     let c = names::existing(cx, &ns)?;

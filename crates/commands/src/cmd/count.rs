@@ -31,7 +31,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own_or_buckets(cx)?;
     let args = CountArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
-    let coll = cx.service.store.collection(&ns)?;
+    let coll = cx.collection(&ns)?;
     check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
@@ -43,7 +43,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut found = 0u64;
     let (view, _) = cx.read_view()?;
     let by_pipeline = match &coll {
-        None => system_views::is_read_by_pipeline(cx.service, &ns)?,
+        None => system_views::is_read_by_pipeline(cx.service, &view, &ns)?,
         Some(c) => c.is_view(),
     };
     match coll {

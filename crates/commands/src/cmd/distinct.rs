@@ -57,7 +57,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     let (view, at) = cx.read_view()?;
     let by_pipeline = match &coll {
-        None => system_views::is_read_by_pipeline(cx.service, &ns)?,
+        None => system_views::is_read_by_pipeline(cx.service, &view, &ns)?,
         Some(c) => c.is_view(),
     };
     match coll {

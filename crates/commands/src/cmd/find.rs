@@ -314,7 +314,7 @@ fn open(
         ..parse(args, env, collation)?
     });
     let by_pipeline = match &coll {
-        None => system_views::is_read_by_pipeline(cx.service, ns)?,
+        None => system_views::is_read_by_pipeline(cx.service, view, ns)?,
         Some(c) => c.is_view(),
     };
     let docs: Box<dyn BatchStream> = match coll {

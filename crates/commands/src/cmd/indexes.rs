@@ -16,7 +16,7 @@ use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::state::service::Service;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
-use store::{Collection, Index, IndexBuild, Transaction};
+use store::{Collection, Index, IndexBuild, ReadView, Transaction};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
@@ -369,7 +369,7 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::of_buckets(cx.service, listed(cx)?)?;
     names::not_raw(cx, &ns)?;
     let size = batch_size(cx)?;
-    if system_views::is_there(cx.service, &ns)? {
+    if system_views::is_there(cx.service, &ReadView::LATEST, &ns)? {
         let specs = vec![id_index(Doc::EMPTY)];
         return answer(cx, &ns, specs, size);
     }

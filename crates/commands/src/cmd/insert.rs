@@ -24,7 +24,7 @@ use model::{
 };
 use std::borrow::Cow;
 use std::sync::Arc;
-use store::{Collection, CommitPos, Inserted, Keep, ShownBucket};
+use store::{Collection, CommitPos, Inserted, Keep, ReadView, ShownBucket};
 
 static ARGS: &[Arg] = &[
     arg("documents", Kind::Array).required(),
@@ -108,7 +108,7 @@ fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
             i64::try_from(documents.len()).unwrap_or(0) - 1,
         );
     }
-    if let Some(series) = names::series_of_buckets(cx.service, &ns)? {
+    if let Some(series) = names::series_of_buckets(cx.service, &ReadView::LATEST, &ns)? {
         return restore(cx, &series, &documents, ordered, written);
     }
     let coll = collection(cx, &ns)?;
@@ -360,7 +360,8 @@ impl Form {
 
 /// The collection, made when it is not there.
 fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
-    if let Some(c) = cx.collection(ns)? {
+    let transaction = cx.transaction.as_deref();
+    if let Some(c) = cx.service.store.collection_to_write(ns, transaction)? {
         check_uuid(cx, ns, Some(c.uuid()))?;
         if c.is_view() {
             bail!(
@@ -372,7 +373,7 @@ fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
         return Ok(c);
     }
     check_uuid(cx, ns, None)?;
-    create_implicitly(cx.service, ns, cx.transaction.as_deref())
+    create_implicitly(cx.service, ns, transaction)
 }
 
 /// The document as it is stored, borrowed when it is fine as it is: `_id` there and first, empty

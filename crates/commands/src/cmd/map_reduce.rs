@@ -205,7 +205,7 @@ pub(crate) fn pipeline(
 ) -> Result<(Env, Pipeline, StoreHost)> {
     let out = Out::parse(cx.db, a.value("out"))?;
     let spec = stages(a, &out)?;
-    let coll = cx.service.store.collection(ns)?;
+    let coll = cx.collection(ns)?;
     if coll.as_ref().is_some_and(|c| c.is_view()) {
         bail!(
             code::COMMAND_NOT_SUPPORTED_ON_VIEW,

@@ -4,25 +4,26 @@ use crate::ddl::names;
 use crate::state::service::Service;
 use model::{DocBuf, Namespace, Result, bail, code};
 use std::sync::Arc;
-use store::{Collection, Transaction};
+use store::{Collection, ReadView, Transaction};
 
 /// The collection of a write: refused for views, made when missing and wanted.
 ///
 /// # Errors
-/// 166, 73; 20 for the buckets of a time series.
+/// 166, 73; 20 for the buckets of a time series; 112 when the name leads elsewhere by now than the
+/// transaction sees.
 pub(crate) fn collection(
     service: &Service,
     ns: &Namespace,
     make: bool,
     transaction: Option<&Transaction>,
 ) -> Result<Option<Arc<Collection>>> {
-    match service.collection_of(ns, transaction)? {
+    match service.store.collection_to_write(ns, transaction)? {
         Some(c) if c.is_view() => bail!(
             code::COMMAND_NOT_SUPPORTED_ON_VIEW,
             "Namespace {ns} is a view, not a collection"
         ),
         Some(c) => check_writable(&c).map(|()| Some(c)),
-        None if names::series_of_buckets(service, ns)?.is_some() => bail!(
+        None if names::series_of_buckets(service, &ReadView::LATEST, ns)?.is_some() => bail!(
             code::ILLEGAL_OPERATION,
             "buckets are inserted and dropped only; change the measurements of the collection of \
                 {ns} instead"
@@ -56,7 +57,7 @@ pub(crate) fn create_implicitly(
     match service.create(ns, DocBuf::new(), names::new_uuid(), transaction) {
         // Another writer has created it.
         Err(e) if e.code() == code::NAMESPACE_EXISTS => {
-            let made = service.collection_of(ns, transaction)?;
+            let made = service.store.collection_to_write(ns, transaction)?;
             made.ok_or_else(|| names::not_found(ns))
         }
         made => made,

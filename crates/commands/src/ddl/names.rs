@@ -4,7 +4,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::state::service::Service;
 use model::{MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
-use store::Collection;
+use store::{Collection, ReadView};
 
 /// System collections users may create.
 const SYSTEM: &[&str] = &[
@@ -131,22 +131,24 @@ pub(crate) fn is_view_row(row: &store::catalog::CatalogRow) -> bool {
 /// # Errors
 /// Those of the catalog.
 pub(crate) fn of_buckets(service: &Service, ns: Namespace) -> Result<Namespace> {
-    let series = series_of_buckets(service, &ns)?;
+    let series = series_of_buckets(service, &ReadView::LATEST, &ns)?;
     Ok(series.map_or(ns, |c| c.ns().clone()))
 }
 
-/// The time-series collection whose buckets a name stands for.
+/// The time-series collection whose buckets a name stands for, as a reader of `view` finds it.
 ///
 /// # Errors
 /// Those of the catalog.
 pub(crate) fn series_of_buckets(
     service: &Service,
+    view: &ReadView,
     ns: &Namespace,
 ) -> Result<Option<Arc<Collection>>> {
     let Some(coll) = ns.coll().strip_prefix(BUCKETS) else {
         return Ok(None);
     };
-    let series = service.store.collection(&Namespace::new(ns.db(), coll)?)?;
+    let ns = Namespace::new(ns.db(), coll)?;
+    let series = service.store.collection_in(view, &ns)?;
     Ok(series.filter(|c| is_timeseries(c)))
 }
 

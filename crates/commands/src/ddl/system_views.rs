@@ -8,18 +8,19 @@ use crate::ddl::{describe, names};
 use crate::state::service::Service;
 use md5::{Digest, Md5};
 use model::{Binary, Doc, DocBuf, Namespace, Result};
-use store::CollectionEntry;
 use store::catalog::CatalogRow;
+use store::{CollectionEntry, ReadView};
 
 /// Its name.
 pub(crate) const NAME: &str = "system.views";
 
-/// Whether the namespace is that of a database with views.
+/// Whether the namespace is that of a database with views, as a reader of `view` finds it.
 ///
 /// # Errors
 /// Those of the catalog.
-pub(crate) fn is_there(service: &Service, ns: &Namespace) -> Result<bool> {
-    Ok(ns.coll() == NAME && is_among(&service.store.list_collections(ns.db())?))
+pub(crate) fn is_there(service: &Service, view: &ReadView, ns: &Namespace) -> Result<bool> {
+    let store = &service.store;
+    Ok(ns.coll() == NAME && is_among(&store.list_collections_in(view, ns.db())?))
 }
 
 /// Whether a database with these collections and views has it, and no other of that name.
@@ -32,16 +33,21 @@ pub(crate) fn is_among(all: &[CollectionEntry]) -> bool {
 ///
 /// # Errors
 /// Those of the catalog.
-pub(crate) fn is_read_by_pipeline(service: &Service, ns: &Namespace) -> Result<bool> {
-    Ok(names::series_of_buckets(service, ns)?.is_some() || is_there(service, ns)?)
+pub(crate) fn is_read_by_pipeline(
+    service: &Service,
+    view: &ReadView,
+    ns: &Namespace,
+) -> Result<bool> {
+    Ok(names::series_of_buckets(service, view, ns)?.is_some() || is_there(service, view, ns)?)
 }
 
-/// `{_id, viewOn, pipeline, collation}` of each view; none where there are no views.
+/// `{_id, viewOn, pipeline, collation}` of each view that a reader of `state` finds; none where
+/// there are no views.
 ///
 /// # Errors
 /// Those of the catalog.
-pub(crate) fn documents(service: &Service, db: &str) -> Result<Vec<DocBuf>> {
-    let mut views = service.store.list_collections(db)?;
+pub(crate) fn documents(service: &Service, state: &ReadView, db: &str) -> Result<Vec<DocBuf>> {
+    let mut views = service.store.list_collections_in(state, db)?;
     views.retain(|e| names::is_view_row(&e.row));
     views.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(views

@@ -15,6 +15,7 @@ use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::state::service::Service;
 use crate::state::transactions::{SessionWrites, is_transient};
 use model::{DocWriter, MongoError, Namespace, Result, Timestamp};
+use std::cell::OnceCell;
 use std::sync::Arc;
 use store::{Collection, ReadView, Transaction};
 
@@ -48,6 +49,8 @@ pub struct Ctx<'a, 'w> {
     pub session: Option<&'a mut SessionWrites>,
     /// The transaction has to be aborted, because a statement of the command failed.
     pub failed: bool,
+    /// The state this run reads and its time, once it was asked for.
+    pub(crate) read_state: OnceCell<(ReadView, Option<Timestamp>)>,
     /// What earlier runs of the command have done before it was set aside.
     pub(crate) progress: Progress,
     /// What the reply tells of data, which decides what it waits for.
@@ -95,6 +98,7 @@ impl<'a> Ctx<'a, '_> {
             last_use_ms: now,
             command: Some(self.request.body.to_buf()),
             durable_reads: self.generic.promises_durable_reads(),
+            fixed: self.read_state().is_ok_and(|(view, _)| view.is_fixed()),
             ..CursorInfo::default()
         }
     }
@@ -119,20 +123,31 @@ impl<'a> Ctx<'a, '_> {
             &mut self.reply,
         )
     }
-    /// The collection or view of that name; in a transaction also one that it has made.
+    /// The collection or view of that name in the state this command reads; in a transaction also
+    /// one that it has made.
     ///
     /// # Errors
-    /// Engine failures.
+    /// Those of [`Ctx::read_view`].
     pub fn collection(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
-        self.service.collection_of(ns, self.transaction.as_deref())
+        self.service.store.collection_in(&self.read_state()?.0, ns)
     }
     /// The state this command reads, by its read concern; with the cluster time it is known by,
     /// which the reply names. Read concern `snapshot` fixes the state of now, or goes back to that
-    /// of `atClusterTime`; all others read the latest.
+    /// of `atClusterTime`; all others read the latest. Each call of one run gives the same state.
     ///
     /// # Errors
     /// 239, 246 for an `atClusterTime` whose state is not kept; engine failures.
     pub fn read_view(&self) -> Result<(ReadView, Option<Timestamp>)> {
+        self.read_state().cloned()
+    }
+    fn read_state(&self) -> Result<&(ReadView, Option<Timestamp>)> {
+        if let Some(state) = self.read_state.get() {
+            return Ok(state);
+        }
+        let state = self.take_view()?;
+        Ok(self.read_state.get_or_init(|| state))
+    }
+    fn take_view(&self) -> Result<(ReadView, Option<Timestamp>)> {
         if let Some(transaction) = &self.transaction {
             return Ok((transaction.view().clone(), None));
         }

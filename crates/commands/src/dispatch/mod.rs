@@ -50,6 +50,7 @@ use query::examined;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
 use spec::{CommandTable, Counted, Kinds, Spec, flag};
+use std::cell::OnceCell;
 use std::sync::Arc;
 use store::Transaction;
 use transaction::Numbered;
@@ -313,6 +314,7 @@ impl Dispatcher {
             transaction: part.transaction,
             session: part.session,
             failed: false,
+            read_state: OnceCell::new(),
             began_at: self.service.operation_time(),
             ok_int: false,
             reply: DocWriter::new(reply),

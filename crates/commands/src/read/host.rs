@@ -117,7 +117,8 @@ impl StoreHost {
     }
 
     fn writable(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
-        let c = self.collection(ns)?;
+        // What is written is the state of now.
+        let c = self.service.store.collection(ns)?;
         if c.as_ref()
             .is_some_and(|c| c.is_view() || names::is_timeseries(c))
         {
@@ -261,10 +262,10 @@ impl StoreHost {
 impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
         let Some(c) = self.collection(ns)? else {
-            if system_views::is_there(&self.service, ns)? {
+            if system_views::is_there(&self.service, &self.view, ns)? {
                 return Ok(Resolved::Collection);
             }
-            let series = names::series_of_buckets(&self.service, ns)?;
+            let series = names::series_of_buckets(&self.service, &self.view, ns)?;
             return Ok(series.map_or(Resolved::Missing, |c| Resolved::Buckets {
                 on: c.ns().clone(),
             }));
@@ -298,7 +299,7 @@ impl Host for StoreHost {
         let Some(coll) = self.collection(read.ns)? else {
             let mut views = DocBatch::new();
             if read.ns.coll() == system_views::NAME {
-                for view in system_views::documents(&self.service, read.ns.db())? {
+                for view in system_views::documents(&self.service, &self.view, read.ns.db())? {
                     views.push(view.doc());
                 }
             }
@@ -314,7 +315,7 @@ impl Host for StoreHost {
     }
 
     fn open_buckets(&self, ns: &Namespace) -> Result<Box<dyn BatchStream>> {
-        let coll = self.service.store.collection(ns)?;
+        let coll = self.collection(ns)?;
         let stream = coll.and_then(|c| BucketStream::open(&c, &self.view));
         match stream {
             Some(stream) => Ok(Box::new(stream)),

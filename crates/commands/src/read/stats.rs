@@ -5,7 +5,7 @@ use crate::dispatch::spec::Kinds;
 use crate::state::service::Service;
 use metrics::LatencyCounts;
 use model::{Doc, DocBuf, DocWriter, Namespace, Number, Result, Value, bail, code};
-use store::{CollStats, Collection};
+use store::{CollStats, Collection, ReadView};
 
 /// Bytes of all indexes.
 pub(crate) fn sum_indexes(s: &CollStats) -> i64 {
@@ -155,7 +155,7 @@ fn put_bucket_stats(c: &Collection, w: &mut DocWriter<'_>) -> Result<()> {
 /// 26 NamespaceNotFound and 166 where a part needs a collection; engine failures.
 pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
     let coll = service.store.collection(ns)?;
-    if coll.is_none() && system_views::is_there(service, ns)? {
+    if coll.is_none() && system_views::is_there(service, &ReadView::LATEST, ns)? {
         return Ok(vec![of_views(service, ns, spec)?]);
     }
     let needs = ["storageStats", "count", "queryExecStats"]
@@ -226,7 +226,7 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
 
 /// The same of `system.views`, which is made from the catalog.
 fn of_views(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<DocBuf> {
-    let views = system_views::documents(service, ns.db())?;
+    let views = system_views::documents(service, &ReadView::LATEST, ns.db())?;
     let bytes = views.iter().fold(0i64, |n, view| {
         n.saturating_add_unsigned(view.doc().len_bytes() as u64)
     });

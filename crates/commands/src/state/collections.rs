@@ -7,21 +7,6 @@ use std::sync::Arc;
 use store::{Collection, Transaction};
 
 impl Service {
-    /// The collection or view of that name; in a transaction also one that it has made.
-    ///
-    /// # Errors
-    /// Engine failures.
-    pub(crate) fn collection_of(
-        &self,
-        ns: &Namespace,
-        transaction: Option<&Transaction>,
-    ) -> Result<Option<Arc<Collection>>> {
-        match transaction {
-            Some(t) => self.store.collection_in(t.view(), ns),
-            None => self.store.collection(ns),
-        }
-    }
-
     /// Makes a collection; others see that of a transaction from its commit on, and are told of it
     /// then.
     ///

@@ -74,7 +74,7 @@ pub enum Tails {
 pub struct CursorInfo {
     /// Namespace, `db.collection`.
     pub ns: String,
-    /// Collection or view whose end ends the cursor, where it differs from the name clients see.
+    /// Session it was opened in.
     pub lsid: Option<[u8; 16]>,
     /// Whose it is: the digest of its user.
     pub owner: [u8; 32],
@@ -94,6 +94,8 @@ pub struct CursorInfo {
     pub tails: Option<Tails>,
     /// It was opened with a read concern that promises durable data.
     pub durable_reads: bool,
+    /// It reads a fixed state of the data, which no change of the catalog ends.
+    pub fixed: bool,
     /// What is left of the `maxTimeMS` of its command, microseconds.
     pub left_us: Option<u64>,
     /// An operation uses it now; set in [`Cursors::list`] only.
@@ -305,15 +307,16 @@ impl Cursors {
     }
 
     /// Ends all cursors on a namespace, or on a database when `coll` is `None`. Their next use
-    /// learns `why`. Streams of changes are told by the log.
+    /// learns `why`. Those that read a fixed state go on, and streams of changes learn it from the
+    /// log.
     pub fn invalidate(&self, db: &str, coll: Option<&str>, why: &MongoError) {
         let matches = |ns: &str| {
             ns.strip_prefix(db)
                 .and_then(|r| r.strip_prefix('.'))
                 .is_some_and(|c| coll.is_none_or(|x| x == c))
         };
-        let told = |info: &CursorInfo| matches!(info.tails, Some(Tails::Log(_)));
-        self.end_where(|_, info| matches(&info.ns) && !told(info), Some(why));
+        let goes_on = |info: &CursorInfo| info.fixed || matches!(info.tails, Some(Tails::Log(_)));
+        self.end_where(|_, info| matches(&info.ns) && !goes_on(info), Some(why));
     }
 
     /// Kills the cursors of a transaction.

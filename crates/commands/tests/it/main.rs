@@ -38,6 +38,7 @@ mod recorded;
 mod retries;
 mod scripts;
 mod series;
+mod snapshot_ddl;
 mod snapshots;
 mod system_views;
 mod tail_races;

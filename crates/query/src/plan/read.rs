@@ -38,8 +38,7 @@ pub fn each_match(
             arena.reset();
             outcome = matches(filter, row.doc, &arena, env)
                 .and_then(|m| if m { each(row) } else { Ok(true) });
-            // The scan then says that the collection is gone.
-            matches!(outcome, Ok(true)) && !coll.is_dropped()
+            matches!(outcome, Ok(true))
         });
         meter.step(docs, scan.keys_examined());
         let more = more?;
@@ -275,10 +274,7 @@ impl BatchStream for PlanStream {
                     Ok(false) => {}
                     Err(e) => failed = Some(e),
                 }
-                failed.is_none()
-                    && (out.len() as u64) < target.min(left)
-                    && !out.is_full()
-                    && !coll.is_dropped()
+                failed.is_none() && (out.len() as u64) < target.min(left) && !out.is_full()
             });
             self.meter.step(docs, self.scan.keys_examined());
             more = visited?;

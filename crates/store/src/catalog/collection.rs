@@ -6,7 +6,7 @@
 use crate::catalog::buckets::OpenBuckets;
 use crate::catalog::capped::{CappedGuards, Limits};
 use crate::catalog::live::{Live, Order};
-use crate::catalog::row::{CatalogRow, Kind};
+use crate::catalog::row::{CatalogRow, IndexRow, Kind};
 use crate::catalog::shared::Shared;
 use crate::error;
 use crate::format::{keys, meta, record};
@@ -17,9 +17,9 @@ use arc_swap::{ArcSwap, Guard};
 use model::bucket::SeriesOptions;
 use model::{Collate, Doc, DocBuf, ErrorKind, Namespace, Result, Value};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use storage::{CursorOpts, KeyRange, Table, counter_decode};
+use storage::{CommitPos, CursorOpts, KeyRange, Reader, Table, counter_decode};
 
 /// How often a change that waits at the gate looks whether it was interrupted.
 const GATE_LOOK: Duration = Duration::from_millis(50);
@@ -47,6 +47,8 @@ pub struct Collection {
     gone: AtomicBool,
     /// Made in a transaction that has not committed: nothing of it is on disk, not even marks.
     uncommitted: AtomicBool,
+    /// Position of the last commit that may have changed its catalog row.
+    unchanged_since: AtomicU64,
 }
 
 /// What a change of the catalog row changes.
@@ -77,30 +79,34 @@ pub struct CollStats {
 }
 
 impl Collection {
-    /// Opens from a catalog row. Unfinished indexes are left out; the caller removes them from the
-    /// row.
+    /// Opens from a catalog row, with what `reader` sees beside it. Unfinished indexes are left out;
+    /// the caller removes them from the row.
     ///
     /// # Cost
     /// Two reads and one for each index; the last document when there is one.
     ///
     /// # Errors
     /// Engine failures; those of the hooks for filters and collations.
-    pub(crate) fn open(shared: Arc<Shared>, ns: Namespace, row: &CatalogRow) -> Result<Collection> {
-        let engine = &shared.engine;
+    pub(crate) fn open(
+        shared: Arc<Shared>,
+        ns: Namespace,
+        row: &CatalogRow,
+        reader: &dyn Reader,
+    ) -> Result<Collection> {
         let id_collate = match row.options.doc().field("collation").as_doc() {
             Some(c) => shared.hooks.collator(c)?,
             None => None,
         };
         let mut buf = Vec::new();
         let mut counts = [0, 0];
-        if engine
+        if reader
             .get(Table::Meta, &meta::counter(row.ident), &mut buf)
             .map_err(error::storage)?
         {
             counts = counter_decode(&buf);
         }
         let mut reserved = 0;
-        let in_order = !engine
+        let in_order = !reader
             .get(Table::Meta, &meta::unordered(row.ident), &mut buf)
             .map_err(error::storage)?;
         if let (false, Some(b)) = (in_order, buf.first_chunk::<8>()) {
@@ -112,7 +118,7 @@ impl Collection {
             .max(reserved + 1);
         let mut indexes = Vec::new();
         for i in row.indexes.iter().filter(|i| i.ready) {
-            let found = engine
+            let found = reader
                 .get(Table::Meta, &meta::multikey(i.ident), &mut buf)
                 .map_err(error::storage)?;
             let bits = buf
@@ -129,7 +135,7 @@ impl Collection {
             reserved,
         };
         if counts[0] > 0 {
-            load_last(shared.as_ref(), row.ident, &mut order)?;
+            load_last(reader, row.ident, &mut order)?;
         }
         let options = row.options.doc();
         Ok(Collection {
@@ -153,6 +159,7 @@ impl Collection {
             concerned: Concerned::by(ns.db(), Some(ns.coll())),
             gone: AtomicBool::new(false),
             uncommitted: AtomicBool::new(false),
+            unchanged_since: AtomicU64::new(shared.engine.last_pos().0),
             ns,
             shared,
         })
@@ -234,6 +241,31 @@ impl Collection {
         self.state.load()
     }
 
+    /// Its catalog row is the same in every state of the data from this commit on.
+    pub(crate) fn unchanged_since(&self) -> CommitPos {
+        CommitPos(self.unchanged_since.load(Ordering::Acquire))
+    }
+    pub(crate) fn set_unchanged_since(&self, pos: CommitPos) {
+        self.unchanged_since.store(pos.0, Ordering::Release);
+    }
+
+    /// The catalog row of a state. `ready` is an index that the row says is ready.
+    pub(crate) fn row(&self, state: &State, ready: Option<&Index>) -> CatalogRow {
+        let index_row = |i: &Arc<Index>| IndexRow {
+            ident: i.ident(),
+            spec: i.spec().to_buf(),
+            ready: i.is_ready() || ready.is_some_and(|r| r.ident() == i.ident()),
+            keyed: i.has_entries(),
+        };
+        CatalogRow {
+            kind: self.kind,
+            ident: self.ident,
+            uuid: self.uuid,
+            options: state.options.as_ref().clone(),
+            indexes: state.indexes.iter().map(index_row).collect(),
+        }
+    }
+
     /// Replaces the state. The caller has closed the gate, and what the state says is on disk; or
     /// the collection is not committed and the caller is its transaction.
     pub(crate) fn set_state(&self, state: State) {
@@ -304,22 +336,6 @@ impl Collection {
             Err(self.gone())
         } else {
             Ok((inside, state))
-        }
-    }
-
-    /// For readers: an error once the collection is gone, when what is found missing may be the
-    /// drop's doing.
-    ///
-    /// # Errors
-    /// 175 QueryPlanKilled.
-    ///
-    /// # Cost
-    /// One load.
-    pub fn check_alive(&self) -> Result<()> {
-        if self.is_dropped() {
-            Err(self.gone())
-        } else {
-            Ok(())
         }
     }
 
@@ -402,7 +418,7 @@ pub(crate) fn keeps_images(options: Doc<'_>) -> bool {
 
 /// Reads the last document: its key bounds all keys, and in an ordered collection it has the
 /// highest sequence.
-fn load_last(shared: &Shared, ident: u32, order: &mut Order) -> Result<()> {
+fn load_last(reader: &dyn Reader, ident: u32, order: &mut Order) -> Result<()> {
     let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
     let opts = CursorOpts {
         reverse: true,
@@ -413,8 +429,7 @@ fn load_last(shared: &Shared, ident: u32, order: &mut Order) -> Result<()> {
         lower: &lower,
         upper: &upper,
     };
-    let mut cursor = shared
-        .engine
+    let mut cursor = reader
         .cursor(Table::Doc, range, opts)
         .map_err(error::storage)?;
     let last = &mut |key: &[u8], value: &[u8]| {

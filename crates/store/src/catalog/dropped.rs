@@ -11,7 +11,7 @@ use crate::format::meta;
 use model::Result;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use storage::{CursorOpts, Engine, IdentSet, KeyRange, Table, WriteBatch};
+use storage::{CommitPos, CursorOpts, Engine, IdentSet, KeyRange, Table, WriteBatch};
 
 /// The tables in which identifiers have keys.
 pub(super) const TABLES: [Table; 3] = [Table::Doc, Table::Idx, Table::Cap];
@@ -29,6 +29,9 @@ pub(crate) struct Leftover {
 #[derive(Default)]
 pub(crate) struct Dropped {
     pub(super) records: Mutex<Vec<(Table, u32)>>,
+    /// Those that a reader of an earlier state still sees, with the commits that dropped them. The
+    /// engine is not told of them.
+    pub(super) awaited: Mutex<Vec<(CommitPos, Vec<Leftover>)>>,
 }
 
 impl Dropped {
@@ -64,16 +67,21 @@ impl Dropped {
         TABLES.iter().for_each(|t| tell(engine, *t, &records));
         Ok(Dropped {
             records: Mutex::new(records),
+            awaited: Mutex::default(),
         })
     }
 
     /// Identifiers whose keys are not all deleted.
     pub(crate) fn len(&self) -> usize {
-        self.records.lock().len()
+        let awaited: usize = self.awaited.lock().iter().map(|(_, all)| all.len()).sum();
+        awaited + self.records.lock().len()
     }
 
     pub(crate) fn contains(&self, table: Table, ident: u32) -> bool {
-        self.records.lock().contains(&(table, ident))
+        let is_it = |l: &Leftover| (l.table, l.ident) == (table, ident);
+        let awaited = self.awaited.lock();
+        awaited.iter().any(|(_, all)| all.iter().any(is_it))
+            || self.records.lock().contains(&(table, ident))
     }
 }
 

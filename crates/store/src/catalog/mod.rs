@@ -6,6 +6,7 @@ pub(crate) mod capped;
 pub(crate) mod collection;
 pub(crate) mod dropped;
 mod live;
+pub(crate) mod pins;
 mod reclaim;
 pub mod row;
 pub(crate) mod shared;

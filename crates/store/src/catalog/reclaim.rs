@@ -7,7 +7,7 @@ use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::meta;
 use model::Result;
-use storage::{CursorOpts, IdentSet, KeyRange, Table, WriteBatch};
+use storage::{CommitPos, CursorOpts, IdentSet, KeyRange, Table, WriteBatch};
 
 /// Fewer keys than this are deleted one by one when a collection or index is dropped: that leaves
 /// nothing behind.
@@ -17,12 +17,36 @@ const SMALL_DROP_KEYS: u64 = 1000;
 const SWEEP_KEYS: usize = 10_000;
 
 impl Shared {
-    /// Deletes the keys of identifiers whose records were committed. What fails here is left to the
-    /// engine, which leaves the keys out when it rewrites data, and to the sweeps.
-    pub(crate) fn remove_leftovers(&self, leftovers: &[Leftover]) {
+    /// Deletes the keys of identifiers whose records were committed at `dropped_at`; later, when a
+    /// state before that is read. What fails here is left to the engine, which leaves the keys out
+    /// when it rewrites data, and to the sweeps.
+    pub(crate) fn remove_leftovers(&self, leftovers: Vec<Leftover>, dropped_at: CommitPos) {
         if leftovers.is_empty() {
             return;
         }
+        let mut awaited = self.dropped.awaited.lock();
+        if self.pins.is_held_before(dropped_at) {
+            awaited.push((dropped_at, leftovers));
+            return;
+        }
+        drop(awaited);
+        self.remove_unseen(&leftovers);
+    }
+
+    /// Deletes the keys of identifiers that had readers when they were dropped and have none now.
+    fn remove_awaited(&self) {
+        let mut awaited = self.dropped.awaited.lock();
+        let (kept, unseen): (Vec<_>, Vec<_>) = std::mem::take(&mut *awaited)
+            .into_iter()
+            .partition(|(pos, _)| self.pins.is_held_before(*pos));
+        *awaited = kept;
+        drop(awaited);
+        unseen
+            .iter()
+            .for_each(|(_, leftovers)| self.remove_unseen(leftovers));
+    }
+
+    fn remove_unseen(&self, leftovers: &[Leftover]) {
         self.dropped
             .records
             .lock()
@@ -93,7 +117,7 @@ impl Shared {
             }
         }
         let engine = self.engine.as_ref();
-        let forget = &mut |_: storage::CommitPos| {
+        let forget = &mut |_: CommitPos| {
             *records = left.clone();
             TABLES.iter().for_each(|t| tell(engine, *t, &records));
         };
@@ -109,6 +133,7 @@ impl Shared {
     /// # Errors
     /// Engine failures.
     pub(crate) fn sweep_dropped(&self) -> Result<usize> {
+        self.remove_awaited();
         let records = self.dropped.records.lock().clone();
         let mut gone = Vec::new();
         for (table, ident) in records {
@@ -195,15 +220,15 @@ impl Shared {
                 let Some(ident) = ident else { break };
                 next = ident.saturating_add(1);
                 if !owned.contains(ident) && !self.dropped.contains(table, ident) {
-                    let leftovers = [Leftover {
+                    let leftovers = vec![Leftover {
                         ident,
                         table,
                         keys: u64::MAX,
                     }];
                     let mut batch = WriteBatch::new();
                     record(&mut batch, &leftovers);
-                    self.commit(WriteUnit::new(&batch))?;
-                    self.remove_leftovers(&leftovers);
+                    let pos = self.commit(WriteUnit::new(&batch))?;
+                    self.remove_leftovers(leftovers, pos);
                     found += 1;
                 }
             }

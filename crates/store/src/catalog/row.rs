@@ -14,7 +14,7 @@ pub enum Kind {
 }
 
 /// A parsed catalog row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CatalogRow {
     /// Collection or view.
     pub kind: Kind,
@@ -29,7 +29,7 @@ pub struct CatalogRow {
 }
 
 /// One index in a catalog row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct IndexRow {
     /// Prefix of its keys.
     pub ident: u32,

@@ -6,6 +6,7 @@
 //! need the engine's order then.
 
 use crate::catalog::dropped::Dropped;
+use crate::catalog::pins::Pins;
 use crate::catalog::row::CatalogRow;
 use crate::commit::{WriteUnit, commit};
 use crate::error;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) locks: LockTable,
     pub(crate) dropped: Dropped,
+    /// States that are read.
+    pub(crate) pins: Arc<Pins>,
     versions: AtomicU64,
     owners: AtomicU64,
     idents: Mutex<Idents>,
@@ -125,6 +128,7 @@ impl Shared {
             hooks,
             locks: LockTable::new(),
             dropped: Dropped::load(engine.as_ref())?,
+            pins: Arc::default(),
             versions: AtomicU64::new(0),
             owners: AtomicU64::new(0),
             idents: Mutex::new(Idents { next: mark, mark }),

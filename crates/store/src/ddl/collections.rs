@@ -37,7 +37,10 @@ impl Store {
         let (c, row) = self.new_collection(ns, options, uuid)?;
         let mut batch = WriteBatch::new();
         Shared::put_row(&mut batch, ns, &row);
-        let created = &mut |_: CommitPos| self.keep(c.clone());
+        let created = &mut |pos: CommitPos| {
+            c.set_unchanged_since(pos);
+            self.keep(c.clone());
+        };
         let note = Note::create(ns, row.options.doc());
         let names = (ns.db(), ns.coll());
         let mut rows = self
@@ -64,7 +67,8 @@ impl Store {
             options,
             indexes: Vec::new(),
         };
-        let c = Collection::open(self.shared.clone(), ns.clone(), &row)?;
+        let engine = self.shared.engine.as_ref();
+        let c = Collection::open(self.shared.clone(), ns.clone(), &row, engine)?;
         Ok((Arc::new(c), row))
     }
 
@@ -116,9 +120,9 @@ impl Store {
             .shared
             .log_command(&mut batch, names, Some(&c.uuid), &note);
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        self.shared.commit(unit.then(gone))?;
+        let pos = self.shared.commit(unit.then(gone))?;
         drop(closed);
-        self.shared.remove_leftovers(&leftovers);
+        self.shared.remove_leftovers(leftovers, pos);
         let by_id = !c.is_view() && !c.is_series();
         Ok(Some(state.indexes.len() + usize::from(by_id)))
     }
@@ -189,7 +193,7 @@ impl Store {
             .as_ref()
             .map_or_else(Vec::new, |(s, t)| t.leftovers(s, &mut batch));
         dropped::record(&mut batch, &leftovers);
-        Shared::put_row(&mut batch, to, &c.row_of(&state));
+        Shared::put_row(&mut batch, to, &c.row(&state, None));
         let renamed = &mut |_: CommitPos| {
             if let Some((s, t)) = &target {
                 self.forget(t, s, false);
@@ -203,9 +207,9 @@ impl Store {
             .log_command(&mut batch, names, Some(&c.uuid), &note)
             .map(|rows| rows.concerning(Concerned::by(to.db(), Some(to.coll()))));
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        self.shared.commit(unit.then(renamed))?;
+        let pos = self.shared.commit(unit.then(renamed))?;
         drop(closed);
-        self.shared.remove_leftovers(&leftovers);
+        self.shared.remove_leftovers(leftovers, pos);
         Ok(())
     }
 
@@ -260,11 +264,6 @@ fn not_building(c: &Collection, state: &State) -> Result<()> {
 }
 
 impl Collection {
-    /// The catalog row of a state.
-    pub(super) fn row_of(&self, state: &State) -> CatalogRow {
-        self.row(state, None)
-    }
-
     /// Replaces the options (collMod); `command` is what the log says of it.
     ///
     /// # Errors

@@ -13,8 +13,7 @@ mod uncommitted;
 pub use indexes::{IndexBuild, SameIndex};
 
 use crate::catalog::dropped::{self, Leftover};
-use crate::catalog::row::CatalogRow;
-use crate::catalog::{Collection, IndexRow, Shared, State};
+use crate::catalog::{Collection, Shared, State};
 use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
 use crate::format::meta;
@@ -62,6 +61,7 @@ impl Collection {
             if let Some(index) = ready {
                 index.set_ready(pos);
             }
+            self.set_unchanged_since(pos);
             self.set_state(new.clone());
             // Before their entries go, so that scans of them learn of it.
             let left = |i: &&Arc<Index>| new.indexes.iter().any(|n| n.ident() == i.ident());
@@ -74,27 +74,10 @@ impl Collection {
         let mut rows =
             note.and_then(|n| self.shared.log_command(&mut batch, ns, Some(&self.uuid), n));
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        self.shared.commit(unit.then(altered))?;
+        let pos = self.shared.commit(unit.then(altered))?;
         drop(closed);
-        self.shared.remove_leftovers(&leftovers);
+        self.shared.remove_leftovers(leftovers, pos);
         Ok(made)
-    }
-
-    /// The catalog row of a state.
-    fn row(&self, state: &State, ready: Option<&Index>) -> CatalogRow {
-        let index_row = |i: &Arc<Index>| IndexRow {
-            ident: i.ident(),
-            spec: i.spec().to_buf(),
-            ready: i.is_ready() || ready.is_some_and(|r| r.ident() == i.ident()),
-            keyed: i.has_entries(),
-        };
-        CatalogRow {
-            kind: self.kind,
-            ident: self.ident,
-            uuid: self.uuid,
-            options: state.options.as_ref().clone(),
-            indexes: state.indexes.iter().map(index_row).collect(),
-        }
     }
 
     /// What remains of an index that is dropped.

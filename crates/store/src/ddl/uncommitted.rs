@@ -22,8 +22,8 @@ impl Store {
     /// Makes a collection that only the transaction sees until it commits.
     ///
     /// # Errors
-    /// 112 when another open transaction makes one of this name, 48 NamespaceExists; engine
-    /// failures.
+    /// 112 when another open transaction makes one of this name, or somebody has made one since this
+    /// one began; 48 NamespaceExists; engine failures.
     pub fn create_collection_in(
         &self,
         ns: &Namespace,
@@ -36,6 +36,9 @@ impl Store {
         transaction.claim(&mut KeyIds::from_slice(&[key]))?;
         if self.collection_in(transaction.view(), ns)?.is_some() {
             return Err(exists(ns));
+        }
+        if self.collection(ns)?.is_some() {
+            return Err(transaction.catalog_changed(ns));
         }
         let (c, row) = self.new_collection(ns, options, uuid)?;
         c.set_uncommitted(true);
@@ -122,8 +125,9 @@ impl Store {
         }
         let change = CatalogChange {
             rows: &|batch| made.iter().for_each(|c| c.put_all(batch)),
-            applied: &mut |_: CommitPos| {
+            applied: &mut |pos: CommitPos| {
                 for c in &made {
+                    c.set_unchanged_since(pos);
                     c.set_uncommitted(false);
                     self.keep(Arc::clone(c));
                 }
@@ -145,7 +149,7 @@ impl Collection {
     /// Puts the catalog row and the marks, none of which is on disk yet.
     fn put_all(&self, batch: &mut WriteBatch) {
         let state = self.state();
-        Shared::put_row(batch, &self.ns, &self.row_of(&state));
+        Shared::put_row(batch, &self.ns, &self.row(&state, None));
         if !self.live.is_in_order() {
             let reserved = self.live.order().reserved.to_be_bytes();
             batch.put(Table::Meta, &meta::unordered(self.ident), &reserved);

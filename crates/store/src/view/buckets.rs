@@ -270,9 +270,9 @@ impl SeriesScan {
         if self.done {
             return Ok(false);
         }
-        self.coll.check_alive()?;
+        self.view.check_kept(&self.coll)?;
         let visited = self.advance(max, f);
-        self.coll.check_alive().and(visited)
+        self.view.check_kept(&self.coll).and(visited)
     }
 
     /// Lets go of the engine; the scan goes on later behind the last bucket that it has read.
@@ -293,10 +293,10 @@ impl SeriesScan {
     /// # Errors
     /// As [`SeriesScan::visit`].
     pub fn next_bucket(&mut self) -> Result<Option<ShownBucket>> {
-        self.coll.check_alive()?;
+        self.view.check_kept(&self.coll)?;
         loop {
             let Some(found) = self.next_group()? else {
-                return self.coll.check_alive().map(|()| None);
+                return self.view.check_kept(&self.coll).map(|()| None);
             };
             let (start_ms, rest) = match &found {
                 Some(group) => (bucket::start_ms(&group.key), bucket::rest(&group.key)),
@@ -346,7 +346,7 @@ impl SeriesScan {
                     doc: m.doc.doc(),
                     score: 0.0,
                 };
-                if self.coll.is_dropped() || !f(row) {
+                if self.view.has_lost(&self.coll) || !f(row) {
                     return Ok(true);
                 }
             }

@@ -129,7 +129,7 @@ impl CappedScan {
                 };
                 self.last = Some(seq);
                 shown += 1;
-                if coll.is_dropped()
+                if self.view.has_lost(coll)
                     || !f(Row {
                         key,
                         header,

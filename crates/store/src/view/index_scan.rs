@@ -197,19 +197,18 @@ impl IndexScan {
         Ok(false)
     }
 
-    /// A drop of the collection or of the index does not wait for readers, nor for their snapshots:
-    /// what is found missing, and an end that was come to, may be due to it.
+    /// A drop of the collection or of the index does not wait for readers: what they find missing,
+    /// and an end they come to, may be due to it.
     fn check_alive(&self) -> Result<()> {
-        self.coll.check_alive()?;
-        if self.index.is_dropped() {
-            Err(self.coll.plan_is_stale())
-        } else {
-            Ok(())
+        self.view.check_kept(&self.coll)?;
+        match self.view.has_lost_index(&self.index) {
+            true => Err(self.coll.plan_is_stale()),
+            false => Ok(()),
         }
     }
 
     fn is_gone(&self) -> bool {
-        self.coll.is_dropped() || self.index.is_dropped()
+        self.view.has_lost(&self.coll) || self.view.has_lost_index(&self.index)
     }
 
     fn ended(&self) -> Result<bool> {
@@ -248,7 +247,7 @@ impl IndexScan {
             let unique = self.index.is_unique();
             let (mut stopped, mut damaged) = (false, false);
             let (last, dedupe, examined) = (&mut self.last, &mut self.dedupe, &mut self.examined);
-            let (coll, index) = (&self.coll, &self.index);
+            let (coll, index, view) = (&self.coll, &self.index, &self.view);
             let more = cursor
                 .visit(max - shown, &mut |entry, value| {
                     *examined += 1;
@@ -269,8 +268,8 @@ impl IndexScan {
                         return true;
                     }
                     shown += 1;
-                    stopped = coll.is_dropped()
-                        || index.is_dropped()
+                    stopped = view.has_lost(coll)
+                        || view.has_lost_index(index)
                         || !f(entry.get(4..).unwrap_or(&[]), id);
                     !stopped
                 })

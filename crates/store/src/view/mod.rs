@@ -8,6 +8,7 @@ pub(crate) mod index_scan;
 mod log_scan;
 mod made;
 mod overlay;
+mod past;
 pub(crate) mod point;
 pub(crate) mod rows;
 pub(crate) mod scan;
@@ -15,8 +16,9 @@ pub(crate) mod text_scan;
 
 pub(crate) use made::Made;
 pub(crate) use overlay::Overlay;
+pub(crate) use past::Past;
 
-use crate::catalog::Collection;
+use crate::catalog::{Collection, Shared};
 use crate::error;
 use model::{Namespace, Result};
 use overlay::OverlayCursor;
@@ -32,6 +34,9 @@ use storage::{CommitPos, Cursor, CursorOpts, Engine, KeyRange, Snapshot, Table};
 #[derive(Clone, Default)]
 pub struct ReadView {
     snapshot: Option<Arc<dyn Snapshot>>,
+    /// The catalog of that state, of which nothing goes from disk; only for views that a reader of
+    /// several statements has.
+    past: Option<Arc<Past>>,
     /// Uncommitted writes of the transaction that reads.
     overlay: Option<Arc<Overlay>>,
     /// Collections that only this transaction sees.
@@ -42,11 +47,12 @@ impl ReadView {
     /// The latest state, at each call anew.
     pub const LATEST: ReadView = ReadView {
         snapshot: None,
+        past: None,
         overlay: None,
         made: None,
     };
 
-    /// The state of now.
+    /// The state of now, for one scan: a drop does not wait for it.
     ///
     /// # Errors
     /// Engine failures.
@@ -57,10 +63,33 @@ impl ReadView {
         })
     }
 
+    /// The state of now. What it sees of collections and indexes that are dropped later stays on
+    /// disk.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn keeping(shared: &Shared) -> Result<ReadView> {
+        let engine = shared.engine.as_ref();
+        // In this order: what is dropped in between is not seen.
+        let pin = shared.pins.hold(engine);
+        let snapshot = engine.snapshot().map_err(error::storage)?;
+        Ok(ReadView {
+            past: Some(Arc::new(Past::new(Arc::clone(&snapshot), pin))),
+            snapshot: Some(snapshot),
+            ..ReadView::LATEST
+        })
+    }
+
+    /// The catalog of its time; `None` when it sees that of now.
+    pub(crate) fn past(&self) -> Option<&Past> {
+        self.past.as_deref()
+    }
+
     /// The same state with an empty overlay on it.
     pub(crate) fn with_overlay(&self) -> ReadView {
         ReadView {
             snapshot: self.snapshot.clone(),
+            past: self.past.clone(),
             overlay: Some(Arc::default()),
             made: Some(Arc::default()),
         }

@@ -62,10 +62,9 @@ impl Collection {
             return Err(error::corrupt(&format!("a record of {}", self.ns)));
         }
         // That there is none counts only while the collection is there.
-        if !found && self.is_dropped() {
-            Err(self.gone())
-        } else {
-            Ok(found)
+        match found {
+            true => Ok(true),
+            false => view.check_kept(self).map(|()| false),
         }
     }
 
@@ -100,7 +99,7 @@ impl Collection {
                 let Some(value) = value else { continue };
                 let (header, doc) = record::read(value)
                     .ok_or_else(|| error::corrupt(&format!("a record of {}", self.ns)))?;
-                self.check_alive()?;
+                view.check_kept(self)?;
                 if !f(Row {
                     key,
                     header,
@@ -111,7 +110,7 @@ impl Collection {
                 }
             }
         }
-        self.check_alive().map(|()| looked)
+        view.check_kept(self).map(|()| looked)
     }
 
     /// The record key of an encoded `_id`.

@@ -151,12 +151,12 @@ impl Scan {
         if self.done {
             return Ok(false);
         }
-        self.coll.check_alive()?;
+        self.view.check_kept(&self.coll)?;
         let visited = self.advance(max, f);
         // A drop does not wait for readers: what they found missing or damaged, and an end they
         // came to, may be due to it. Each document is preceded by the same question, so that a slow
         // reader ends at the next one.
-        self.coll.check_alive().and(visited)
+        self.view.check_kept(&self.coll).and(visited)
     }
 
     fn advance(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
@@ -191,12 +191,12 @@ impl Scan {
             return Ok(false);
         };
         let (mut damaged, mut last) = (false, self.last.take().unwrap_or_default());
-        let coll = &self.coll;
+        let (coll, view) = (&self.coll, &self.view);
         let each = &mut |key: &[u8], value: &[u8]| match record::read(value) {
             Some((header, doc)) => {
                 last.clear();
                 last.extend_from_slice(key);
-                !coll.is_dropped()
+                !view.has_lost(coll)
                     && f(Row {
                         key,
                         header,
@@ -336,7 +336,7 @@ impl Scan {
                     .filter(|(h, _)| h.insert_seq == *seq);
                 let Some((header, doc)) = row else { continue };
                 shown += 1;
-                if self.coll.is_dropped()
+                if self.view.has_lost(&self.coll)
                     || !f(Row {
                         key,
                         header,
@@ -373,7 +373,7 @@ impl Scan {
                     continue;
                 };
                 shown += 1;
-                if self.coll.is_dropped()
+                if self.view.has_lost(&self.coll)
                     || !f(Row {
                         key,
                         header,

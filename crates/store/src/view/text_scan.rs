@@ -63,7 +63,7 @@ impl TermsScan {
         go_on: &dyn Fn() -> Result<()>,
         f: &mut EachRow<'_>,
     ) -> Result<bool> {
-        self.coll.check_alive()?;
+        self.view.check_kept(&self.coll)?;
         let mut left = match self.left.take() {
             Some(left) => left,
             None => self.gather(go_on)?,
@@ -71,7 +71,7 @@ impl TermsScan {
         let shown = self.show(&mut left, max, f);
         let more = !left.is_empty();
         self.left = Some(left);
-        self.coll.check_alive().and(shown).map(|()| more)
+        self.view.check_kept(&self.coll).and(shown).map(|()| more)
     }
 
     fn gather(&mut self, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<(Vec<u8>, f64)>> {
@@ -133,7 +133,7 @@ impl TermsScan {
                     return Err(error::corrupt(&format!("a record of {}", self.coll.ns())));
                 };
                 shown += 1;
-                if self.coll.is_dropped()
+                if self.view.has_lost(&self.coll)
                     || !f(Row {
                         key,
                         header,

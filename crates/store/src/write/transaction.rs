@@ -14,7 +14,7 @@ use crate::log::{EntryList, LogRows, SessionFields};
 use crate::view::scan::NATURAL_ORDER_DOCS;
 use crate::view::{Overlay, ReadView};
 use crate::write::session::{Effect, SessionRecord};
-use model::{Doc, MongoError, Result, code};
+use model::{Doc, MongoError, Namespace, Result, code};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -91,7 +91,7 @@ impl Transaction {
     pub(crate) fn begin(shared: &Arc<Shared>, at: Option<&ReadView>) -> Result<Transaction> {
         let view = match at {
             Some(view) => view.with_overlay(),
-            None => ReadView::now(shared.engine.as_ref())?.with_overlay(),
+            None => ReadView::keeping(shared)?.with_overlay(),
         };
         let overlay = view.overlay().cloned().unwrap_or_default();
         Ok(Transaction {
@@ -146,8 +146,9 @@ impl Transaction {
     /// Enters the gate of a collection until the end of the transaction.
     ///
     /// # Errors
-    /// 175 when the collection is gone, 24 LockTimeout while it is being changed, 263 for a capped
-    /// collection.
+    /// 112 when the collection is not as the transaction sees it, or
+    /// [`model::ErrorKind::SetAside`] then for a statement that may be run again; 24 LockTimeout
+    /// while it is being changed, 263 for a capped collection; engine failures.
     pub(crate) fn enter(&self, coll: &Arc<Collection>) -> Result<Arc<State>> {
         let mut writes = self.writes.lock();
         if !writes
@@ -165,10 +166,13 @@ impl Transaction {
                 coll: Arc::clone(coll),
                 changes: Changes::default(),
             });
+            if !coll.is_uncommitted() && !self.view.sees_as_it_is(coll)? {
+                return Err(self.catalog_changed(coll.ns()));
+            }
         }
         let state = Arc::clone(&coll.state());
         if state.dropped {
-            return Err(coll.gone());
+            return Err(self.catalog_changed(coll.ns()));
         }
         if state.capped.is_some() {
             return Err(MongoError::new(
@@ -199,16 +203,22 @@ impl Transaction {
         Ok(())
     }
 
-    /// What a key that has changed since the transaction began means: the statement is run again at
-    /// once in a transaction that sees it, or this is a conflict.
-    fn changed_since(&self) -> MongoError {
+    /// What a change since the transaction began means: the statement is run again at once in a
+    /// transaction that sees it, or this is a conflict.
+    fn changed_since(&self, conflict: MongoError) -> MongoError {
         match self.shared.hooks.waker() {
             Some(wake) => {
                 wake();
                 error::set_aside()
             }
-            None => write_conflict(),
+            None => conflict,
         }
+    }
+
+    /// The name that a write goes to leads elsewhere than the transaction sees.
+    pub(crate) fn catalog_changed(&self, ns: &Namespace) -> MongoError {
+        let why = format!("Unable to write to collection '{ns}' due to catalog changes.");
+        self.changed_since(conflict(&why))
     }
 
     /// Reads a key that is claimed and will be written.
@@ -238,7 +248,7 @@ impl Transaction {
             .get_with(table, key, &mut |value| same = value == seen)
             .map_err(error::storage)?;
         if exists != found || !same {
-            return Err(self.changed_since());
+            return Err(self.changed_since(write_conflict()));
         }
         Ok(found)
     }

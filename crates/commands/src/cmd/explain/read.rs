@@ -40,7 +40,7 @@ pub(super) fn explain_read<'a>(
     let own = own.as_str().unwrap_or_default();
     let query = parse(cx, name, &ns, own, inner, &env, in_force)?;
     let by_pipeline = match &coll {
-        None => names::series_of_buckets(cx.service, &ns)?.is_some(),
+        None => names::series_of_buckets(cx.service, &store::ReadView::LATEST, &ns)?.is_some(),
         Some(c) => c.is_view(),
     };
     if by_pipeline {

@@ -1,0 +1,383 @@
+//! Transactions, snapshot reads and their cursors keep the collections, views and indexes of their
+//! time, whatever other clients do to the catalog; a write of a transaction to a name that leads
+//! elsewhere by then conflicts.
+
+use crate::behaviour::{logging_store, send, serve};
+use crate::interrupts::{code, json};
+use commands::{Config, Connection, Dispatcher};
+use model::{Binary, DocBuf, Timestamp, Value, doc};
+use std::sync::Arc;
+use store::Store;
+
+/// More than are deleted one by one when a collection is dropped.
+const DOCUMENTS: i32 = 1500;
+
+/// Each kind of change, as commands for database `d` (those with `admin` before them for `admin`).
+const CHANGES: &[(&str, &[&str])] = &[
+    ("drop", &["{'drop': 'c'}"]),
+    ("rename away", &["admin {'renameCollection': 'd.c', 'to': 'd.away'}"]),
+    (
+        "rename over",
+        &["admin {'renameCollection': 'd.other', 'to': 'd.c', 'dropTarget': true}"],
+    ),
+    (
+        "$out",
+        &["{'aggregate': 'other', 'pipeline': [{'$out': 'c'}], 'cursor': {}}"],
+    ),
+    ("dropDatabase", &["{'dropDatabase': 1}"]),
+    (
+        "drop and create again",
+        &[
+            "{'drop': 'c'}",
+            "{'create': 'c'}",
+            "{'insert': 'c', 'documents': [{'_id': 7, 'a': 'new'}]}",
+        ],
+    ),
+];
+
+/// Changes that leave the collection under its name.
+const SMALLER_CHANGES: &[(&str, &[&str])] = &[
+    ("dropIndexes", &["{'dropIndexes': 'c', 'index': '*'}"]),
+    (
+        "createIndexes",
+        &["{'createIndexes': 'c', 'indexes': [{'key': {'t': 1}, 'name': 't'}]}"],
+    ),
+    (
+        "an index of the same name on something else",
+        &[
+            "{'dropIndexes': 'c', 'index': 'a'}",
+            "{'createIndexes': 'c', 'indexes': [{'key': {'a': 1, 't': 1}, 'name': 'a'}]}",
+        ],
+    ),
+    (
+        "collMod",
+        &[
+            "{'collMod': 'c', 'validator': {'a': {'$type': 'string'}}}",
+            "{'collMod': 'v', 'viewOn': 'other', 'pipeline': []}",
+        ],
+    ),
+    (
+        "a view dropped",
+        &["{'drop': 'v'}", "{'create': 'v', 'viewOn': 'other', 'pipeline': []}"],
+    ),
+];
+
+const READS: &[&str] = &[
+    "{'find': 'c', 'filter': {}, 'batchSize': 5000}",
+    "{'find': 'c', 'filter': {'_id': 7}}",
+    "{'find': 'c', 'filter': {'_id': {'$gt': 1490}}, 'sort': {'_id': -1}}",
+    "{'find': 'c', 'filter': {'a': {'$lt': 1}}, 'hint': 'a', 'batchSize': 5000}",
+    "{'find': 'c', 'filter': {'t': 12}, 'batchSize': 5000}",
+    "{'distinct': 'c', 'key': 'a'}",
+    "{'aggregate': 'c', 'pipeline': [{'$count': 'n'}], 'cursor': {}}",
+    "{'aggregate': 'c', 'pipeline': [{'$group': {'_id': '$a', 'n': {'$sum': 1}}},
+        {'$sort': {'_id': 1}}], 'cursor': {}}",
+    "{'find': 'v', 'filter': {}, 'batchSize': 5000}",
+    "{'distinct': 'v', 'key': 'doubled'}",
+    "{'aggregate': 'left', 'pipeline': [{'$lookup': {'from': 'c', 'localField': 'k',
+        'foreignField': '_id', 'as': 'found'}}], 'cursor': {}}",
+    "{'aggregate': 'left', 'pipeline': [{'$lookup': {'from': 'c', 'localField': 'k',
+        'foreignField': 'a', 'as': 'found'}}, {'$project': {'n': {'$size': '$found'}}}],
+        'cursor': {}}",
+    "{'aggregate': 'left', 'pipeline': [{'$lookup': {'from': 'v', 'let': {'k': '$k'},
+        'pipeline': [{'$match': {'$expr': {'$eq': ['$doubled', '$$k']}}}], 'as': 'found'}}],
+        'cursor': {}}",
+    "{'aggregate': 'left', 'pipeline': [{'$unionWith': 'c'}, {'$count': 'n'}], 'cursor': {}}",
+    "{'aggregate': 'left', 'pipeline': [{'$graphLookup': {'from': 'c', 'startWith': '$k',
+        'connectFromField': 'next', 'connectToField': '_id', 'as': 'chain'}},
+        {'$project': {'n': {'$size': '$chain'}}}], 'cursor': {}}",
+];
+
+struct Server {
+    store: Arc<Store>,
+    dispatcher: Arc<Dispatcher>,
+}
+
+impl Server {
+    /// With `c`, a view `v` on it, and `left`, `other`, `unrelated` beside it.
+    fn new() -> Server {
+        let store = logging_store();
+        let dispatcher = serve(Config::default(), Arc::clone(&store));
+        let s = Server { store, dispatcher };
+        let fill = |name: &str, count: i32, step: i32| {
+            DocBuf::build(|w| {
+                w.put("insert", name);
+                let mut a = w.array("documents");
+                for i in 0..count {
+                    let (id, next) = (i * step, (i + 1) * step);
+                    let mut d = a.doc();
+                    d.put("_id", id).put("a", i % 7).put("k", i).put("next", next % 40);
+                    d.array("t").push(i % 20).push(i % 20 + 1);
+                }
+            })
+        };
+        let mut c = s.client();
+        for insert in [
+            fill("c", DOCUMENTS, 1),
+            fill("other", 5, 1000),
+            fill("left", 3, 1),
+            fill("unrelated", 3, 1),
+        ] {
+            assert_eq!(code(&send(&s.dispatcher, &mut c.conn, "d", insert.doc())), 0);
+        }
+        c.all(&[
+            "{'createIndexes': 'c', 'indexes': [{'key': {'a': 1}, 'name': 'a'},
+                {'key': {'t': 1, 'a': 1}, 'name': 'ta'}]}",
+            "{'create': 'v', 'viewOn': 'c', 'pipeline': [{'$match': {'_id': {'$lt': 30}}},
+                {'$set': {'doubled': {'$multiply': ['$_id', 2]}}}]}",
+        ]);
+        s
+    }
+
+    fn client(&self) -> Client {
+        Client {
+            dispatcher: Arc::clone(&self.dispatcher),
+            conn: self.dispatcher.connect("127.0.0.1:50000"),
+            reads: Reads::Latest,
+        }
+    }
+}
+
+/// What a client adds to its commands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reads {
+    Latest,
+    /// A snapshot session: the time once it is known.
+    Snapshot(Option<Timestamp>),
+    /// A transaction, which has begun or not.
+    Transaction(bool),
+}
+
+struct Client {
+    dispatcher: Arc<Dispatcher>,
+    conn: Connection,
+    reads: Reads,
+}
+
+impl Client {
+    fn run(&mut self, command: &str) -> DocBuf {
+        let (db, command) = match command.strip_prefix("admin ") {
+            Some(command) => ("admin", command),
+            None => ("d", command),
+        };
+        let mut command = json(&command.replace('\'', "\""));
+        match &mut self.reads {
+            Reads::Latest => {}
+            Reads::Snapshot(None) => {
+                command.put("readConcern", &doc! { "level": "snapshot" });
+            }
+            Reads::Snapshot(Some(at)) => {
+                let at = Value::Timestamp(*at);
+                let concern = doc! { "level": "snapshot", "atClusterTime": at };
+                command.put("readConcern", &concern);
+            }
+            Reads::Transaction(begun) => {
+                if !std::mem::replace(begun, true) {
+                    command.put("startTransaction", true);
+                }
+                command.put("lsid", &doc! { "id": Binary { subtype: 4, bytes: &[9; 16] } });
+                command.put("txnNumber", 1i64);
+                command.put("autocommit", false);
+            }
+        }
+        let reply = send(&self.dispatcher, &mut self.conn, db, command.doc());
+        let inside = reply.doc().field("cursor").as_doc();
+        let at = inside.map_or(Value::Missing, |c| c.field("atClusterTime"));
+        if let (Reads::Snapshot(None), Value::Timestamp(at)) = (self.reads, at) {
+            self.reads = Reads::Snapshot(Some(at));
+        }
+        reply
+    }
+
+    fn all(&mut self, commands: &[&str]) {
+        for command in commands {
+            let reply = self.run(command);
+            assert_eq!(code(&reply), 0, "{command}: {reply:?}");
+        }
+    }
+
+    /// What a read finds.
+    fn found(&mut self, read: &str) -> String {
+        let reply = self.run(read);
+        assert_eq!(code(&reply), 0, "{read}: {reply:?}");
+        match reply.doc().field("cursor").as_doc() {
+            Some(cursor) => {
+                assert_eq!(cursor.field("id").as_i64_exact(), Some(0), "{read}");
+                format!("{:?}", cursor.field("firstBatch"))
+            }
+            None => format!("{:?}", reply.doc().field("values")),
+        }
+    }
+
+    fn everything(&mut self) -> Vec<String> {
+        READS.iter().map(|read| self.found(read)).collect()
+    }
+}
+
+fn assert_same(found: &[String], expected: &[String], what: &str) {
+    for ((found, expected), read) in found.iter().zip(expected).zip(READS) {
+        let short = |s: &str| s.chars().take(300).collect::<String>();
+        assert!(
+            found == expected,
+            "{what}: {read}\n found {}\n not {}",
+            short(found),
+            short(expected)
+        );
+    }
+}
+
+/// A reader reads `first`, another client changes the catalog, the reader reads everything.
+fn read_beside(reads: Reads, first: &str, change: &(&str, &[&str])) {
+    let s = Server::new();
+    let (name, commands) = change;
+    let what = format!("{name}, {reads:?}, {first}");
+    let expected = s.client().everything();
+    let mut reader = s.client();
+    reader.reads = reads;
+    reader.found(first);
+    s.client().all(commands);
+    s.store.sweep_dropped().expect("a sweep");
+    assert_same(&reader.everything(), &expected, &what);
+    // And once more, as it is known by then what the names led to.
+    s.store.sweep_dropped().expect("a sweep");
+    assert_same(&reader.everything(), &expected, &what);
+    let now = s.client().run(READS[6]);
+    if let Reads::Transaction(_) = reads {
+        reader.all(&["admin {'commitTransaction': 1}"]);
+    }
+    let later = s.client().run(READS[6]);
+    let counted = |d: &DocBuf| format!("{:?}", d.doc().field("cursor").as_doc());
+    assert_eq!(counted(&now), counted(&later), "{what}");
+}
+
+#[test]
+fn a_transaction_reads_what_was_there_beside_every_change_of_the_catalog() {
+    for change in CHANGES.iter().chain(SMALLER_CHANGES) {
+        for first in [READS[0], "{'find': 'unrelated'}"] {
+            read_beside(Reads::Transaction(false), first, change);
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_session_reads_what_was_there_beside_every_change_of_the_catalog() {
+    for change in CHANGES.iter().chain(SMALLER_CHANGES) {
+        for first in [READS[0], "{'find': 'unrelated'}"] {
+            read_beside(Reads::Snapshot(None), first, change);
+        }
+    }
+}
+
+/// The rest of a cursor comes from the same state as its first batch.
+#[test]
+fn a_parked_cursor_of_a_snapshot_goes_on_beside_every_change_of_the_catalog() {
+    let finds = [
+        "{'find': 'c', 'filter': {}, 'batchSize': 200}",
+        "{'find': 'c', 'filter': {'a': {'$gte': 0}}, 'hint': 'a', 'batchSize': 200}",
+        "{'find': 'c', 'filter': {'t': {'$gte': 0}}, 'hint': 'ta', 'batchSize': 200}",
+        "{'aggregate': 'c', 'pipeline': [{'$match': {'_id': {'$gte': 0}}}],
+            'cursor': {'batchSize': 200}}",
+    ];
+    let all = [Reads::Snapshot(None), Reads::Transaction(false)];
+    for (change, reads) in CHANGES.iter().flat_map(|c| all.map(|r| (c, r))) {
+        for find in finds {
+            let s = Server::new();
+            let mut reader = s.client();
+            reader.reads = reads;
+            let mut reply = reader.run(find);
+            let (mut count, mut batch) = (0, "firstBatch");
+            loop {
+                assert_eq!(code(&reply), 0, "{}, {reads:?}, {find}: {reply:?}", change.0);
+                let cursor = reply.doc().field("cursor").as_doc().expect("a cursor");
+                count += cursor.field(batch).as_array().map_or(0, |a| a.iter().count());
+                let id = cursor.field("id").as_i64_exact().unwrap_or(0);
+                if id == 0 {
+                    break;
+                }
+                if batch == "firstBatch" {
+                    s.client().all(change.1);
+                    s.store.sweep_dropped().expect("a sweep");
+                }
+                batch = "nextBatch";
+                reply = reader.run(&format!(
+                    "{{'getMore': {{'$numberLong': '{id}'}}, 'collection': 'c', 'batchSize': 400}}"
+                ));
+            }
+            assert_eq!(count, DOCUMENTS as usize, "{}, {reads:?}, {find}", change.0);
+        }
+    }
+}
+
+#[test]
+fn a_write_of_a_transaction_to_a_name_that_leads_elsewhere_by_then_conflicts() {
+    let writes = [
+        "{'insert': 'c', 'documents': [{'_id': 'n'}]}",
+        "{'update': 'c', 'updates': [{'q': {'_id': 7}, 'u': {'$set': {'b': 1}}}]}",
+        "{'update': 'c', 'updates': [{'q': {'none': 7}, 'u': {'$set': {'b': 1}}}]}",
+        "{'delete': 'c', 'deletes': [{'q': {'a': 3}, 'limit': 0}]}",
+        "{'findAndModify': 'c', 'query': {'_id': 7}, 'update': {'$set': {'b': 1}}}",
+    ];
+    let over = [
+        ("dropIndexes", &["{'dropIndexes': 'c', 'index': 'a'}"][..]),
+        ("collMod", &["{'collMod': 'c', 'validator': {'a': {'$type': 'string'}}}"]),
+    ];
+    for (change, write) in CHANGES.iter().chain(&over).flat_map(|c| writes.map(|w| (c, w))) {
+        let s = Server::new();
+        let mut writer = s.client();
+        writer.reads = Reads::Transaction(false);
+        writer.found("{'find': 'unrelated'}");
+        s.client().all(change.1);
+        let before = s.client().run(READS[6]);
+        let reply = writer.run(write);
+        assert_eq!(code(&reply), 112, "{}: {write}: {reply:?}", change.0);
+        let labels = format!("{:?}", reply.doc().field("errorLabels"));
+        assert!(labels.contains("TransientTransactionError"), "{reply:?}");
+        let code = code(&writer.run("admin {'commitTransaction': 1}"));
+        assert_eq!(code, 251, "{}: {write}", change.0);
+        let counted = |d: &DocBuf| format!("{:?}", d.doc().field("cursor").as_doc());
+        let after = s.client().run(READS[6]);
+        assert_eq!(counted(&before), counted(&after), "{}: {write}", change.0);
+    }
+}
+
+#[test]
+fn a_collection_made_since_is_not_there_for_a_transaction_and_cannot_be_made_by_it() {
+    let s = Server::new();
+    for (number, write) in [
+        "{'insert': 'made0', 'documents': [{'_id': 1}]}",
+        "{'create': 'made1'}",
+        "{'update': 'made2', 'updates': [{'q': {'_id': 1}, 'u': {'a': 1}, 'upsert': true}]}",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let s2 = Server::new();
+        let mut writer = s2.client();
+        writer.reads = Reads::Transaction(false);
+        writer.found("{'find': 'unrelated'}");
+        let insert = format!("{{'insert': 'made{number}', 'documents': [{{'_id': 7}}]}}");
+        s2.client().all(&[&insert]);
+        let find = format!("{{'find': 'made{number}'}}");
+        assert_eq!(writer.found(&find), s.client().found("{'find': 'missing'}"));
+        assert_eq!(code(&writer.run(write)), 112, "{write}");
+    }
+}
+
+/// What readers have kept on disk goes when they have ended.
+#[test]
+fn dropped_data_goes_when_the_last_reader_that_sees_it_has_ended() {
+    let s = Server::new();
+    let mut reader = s.client();
+    reader.reads = Reads::Transaction(false);
+    reader.found("{'find': 'unrelated'}");
+    s.client().all(&["{'drop': 'c'}"]);
+    let (lower, upper) = ([0; 4], [0xFF; 4]);
+    let engine = s.store.engine();
+    let range = storage::KeyRange::new(&lower, &upper);
+    let size = || engine.approx_size(storage::Table::Doc, range).expect("a size");
+    s.store.sweep_dropped().expect("a sweep");
+    let kept = size();
+    reader.all(&["admin {'commitTransaction': 1}"]);
+    assert_eq!(s.store.sweep_dropped().expect("a sweep"), 0);
+    assert!(size() * 10 < kept, "{} of {kept} bytes are left", size());
+}

@@ -1,0 +1,222 @@
+//! Which collections and views there are, and where a name leads: now, or as a fixed view sees it.
+//! Promises: a fixed view that the store was asked for finds under each name what was there at its
+//! time, whatever has become of it. Must not know: how collections are made.
+
+use crate::catalog::{CatalogRow, Collection, Kind};
+use crate::error;
+use crate::format::meta;
+use crate::store::Store;
+use crate::view::ReadView;
+use crate::write::transaction::Transaction;
+use model::{Namespace, Result};
+use std::sync::Arc;
+use storage::{CursorOpts, KeyRange, Table};
+
+/// What listCollections needs of one namespace, without opening it.
+#[derive(Clone, Debug)]
+pub struct CollectionEntry {
+    /// Collection name.
+    pub name: String,
+    /// Its catalog row.
+    pub row: CatalogRow,
+}
+
+impl Store {
+    /// The collection or view of that name as a reader of `view` finds it: a fixed view finds that
+    /// of its time, a transaction also what it has made itself.
+    ///
+    /// # Cost
+    /// None when the collection is open and has not changed since the view was taken, else reads of
+    /// the catalog; the view keeps what it has opened.
+    ///
+    /// # Errors
+    /// Engine failures; 1 for a damaged row.
+    pub fn collection_in(
+        &self,
+        view: &ReadView,
+        ns: &Namespace,
+    ) -> Result<Option<Arc<Collection>>> {
+        if let Some(made) = view.made_as(ns) {
+            return Ok(Some(made));
+        }
+        let (Some(past), Some(pos)) = (view.past(), view.pos()) else {
+            return self.collection(ns);
+        };
+        // What a view reads stands in its options, which must not change under a reader.
+        let fits = |c: &Arc<Collection>| !c.is_view() && c.unchanged_since() <= pos;
+        if let Some(c) = self.open_handle(ns).filter(fits) {
+            return Ok(Some(c));
+        }
+        if let Some(c) = past.find(ns) {
+            return Ok(Some(c));
+        }
+        let Some(row) = view.catalog_row(self.shared.engine.as_ref(), ns)? else {
+            return Ok(None);
+        };
+        if row.kind == Kind::Collection
+            && let Some(c) = self.collection(ns)?
+            && row == c.row(&c.state(), None)
+        {
+            return Ok(Some(c));
+        }
+        past.open(&self.shared, ns, &row).map(Some)
+    }
+
+    /// The collection or view that a write to this name goes to.
+    ///
+    /// # Errors
+    /// 112 when the name leads elsewhere by now than the transaction sees, or
+    /// [`model::ErrorKind::SetAside`] for a statement that may be run again; engine failures.
+    pub fn collection_to_write(
+        &self,
+        ns: &Namespace,
+        transaction: Option<&Transaction>,
+    ) -> Result<Option<Arc<Collection>>> {
+        let Some(t) = transaction else {
+            return self.collection(ns);
+        };
+        let seen = self.collection_in(t.view(), ns)?;
+        // Nobody writes to a view; what a transaction has made it alone knows.
+        if seen
+            .as_ref()
+            .is_some_and(|c| c.is_view() || c.is_uncommitted())
+        {
+            return Ok(seen);
+        }
+        let now = self.collection(ns)?;
+        match seen.as_ref().map(Arc::as_ptr) == now.as_ref().map(Arc::as_ptr) {
+            true => Ok(seen),
+            false => Err(t.catalog_changed(ns)),
+        }
+    }
+
+    /// The collections and views of a database, by name.
+    ///
+    /// # Errors
+    /// Engine failures; 1 for a damaged row.
+    pub fn list_collections(&self, db: &str) -> Result<Vec<CollectionEntry>> {
+        self.list_collections_in(&ReadView::LATEST, db)
+    }
+
+    /// The same as a reader of `view` finds them, but for those its transaction has made.
+    ///
+    /// # Errors
+    /// Engine failures; 1 for a damaged row.
+    pub fn list_collections_in(&self, view: &ReadView, db: &str) -> Result<Vec<CollectionEntry>> {
+        let lower = meta::catalog_prefix(db);
+        let mut upper = Vec::new();
+        storage::prefix_end(&lower, &mut upper);
+        let range = KeyRange::new(&lower, &upper);
+        let engine = self.shared.engine.as_ref();
+        let mut cursor = view.cursor(engine, Table::Meta, range, CursorOpts::default())?;
+        let (mut found, mut failed) = (Vec::new(), None);
+        while cursor
+            .visit(1024, &mut |key, value| {
+                match (meta::split_catalog(key), CatalogRow::decode(value)) {
+                    (Some((_, coll)), Ok(row)) => found.push(CollectionEntry {
+                        name: coll.to_owned(),
+                        row,
+                    }),
+                    (_, Err(e)) => failed = Some(e),
+                    (None, Ok(_)) => failed = Some(error::corrupt("catalog key")),
+                }
+                true
+            })
+            .map_err(error::storage)?
+        {}
+        failed.map_or(Ok(found), Err)
+    }
+
+    /// Shows catalog rows in the order of databases and names, at most `rows_max`, and moves `at`,
+    /// which is empty at the start, behind them. Rows that cannot be read are left out.
+    ///
+    /// # Output
+    /// False when there are no more.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn visit_catalog(
+        &self,
+        at: &mut Vec<u8>,
+        rows_max: usize,
+        f: &mut dyn FnMut(Namespace, CatalogRow),
+    ) -> Result<bool> {
+        let lower = if at.is_empty() {
+            b"c".to_vec()
+        } else {
+            [&at[..], &[0]].concat()
+        };
+        let range = KeyRange {
+            lower: &lower,
+            upper: b"d",
+        };
+        let opts = CursorOpts {
+            fill_cache: false,
+            ..CursorOpts::default()
+        };
+        let mut cursor = self
+            .shared
+            .engine
+            .cursor(Table::Meta, range, opts)
+            .map_err(error::storage)?;
+        let mut shown = 0;
+        while shown < rows_max {
+            let more = cursor
+                .visit(rows_max - shown, &mut |key, value| {
+                    shown += 1;
+                    at.clear();
+                    at.extend_from_slice(key);
+                    let ns = meta::split_catalog(key)
+                        .and_then(|(db, coll)| Namespace::new(db, coll).ok());
+                    if let (Some(ns), Ok(row)) = (ns, CatalogRow::decode(value)) {
+                        f(ns, row);
+                    }
+                    true
+                })
+                .map_err(error::storage)?;
+            if !more {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Databases that have a collection, by name. One seek each, however many collections.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn list_databases(&self) -> Result<Vec<String>> {
+        let mut found: Vec<String> = Vec::new();
+        let mut lower = b"c".to_vec();
+        let opts = CursorOpts {
+            keys_only: true,
+            limit_hint: 1,
+            ..CursorOpts::default()
+        };
+        let range = KeyRange {
+            lower: b"c",
+            upper: b"d",
+        };
+        let mut cursor = self
+            .shared
+            .engine
+            .cursor(Table::Meta, range, opts)
+            .map_err(error::storage)?;
+        loop {
+            cursor.seek(&lower).map_err(error::storage)?;
+            let mut db = None;
+            cursor
+                .visit(1, &mut |key, _| {
+                    db = meta::split_catalog(key).map(|(db, _)| db.to_owned());
+                    false
+                })
+                .map_err(error::storage)?;
+            let Some(db) = db else { return Ok(found) };
+            lower = meta::catalog_prefix(&db);
+            if let Some(last) = lower.last_mut() {
+                *last = 1;
+            }
+            found.push(db);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The catalog as a fixed view sees it. Promises: what the view sees of dropped collections and
+//! indexes stays on disk until the view's last clone is dropped; a collection that has changed
+//! since is opened as it was, for readers alone. Must not know: the catalog of now.
+
+use crate::catalog::pins::Pin;
+use crate::catalog::{CatalogRow, Collection, Shared};
+use crate::format::meta;
+use crate::index::Index;
+use crate::view::ReadView;
+use model::{Namespace, Result};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use storage::{Engine, Snapshot, Table};
+
+/// What a fixed view keeps of its time.
+pub(crate) struct Past {
+    snapshot: Arc<dyn Snapshot>,
+    _pin: Pin,
+    /// Collections and views that were opened as they were.
+    opened: Mutex<HashMap<Namespace, Arc<Collection>>>,
+}
+
+impl Past {
+    pub(crate) fn new(snapshot: Arc<dyn Snapshot>, pin: Pin) -> Past {
+        Past {
+            snapshot,
+            _pin: pin,
+            opened: Mutex::default(),
+        }
+    }
+
+    /// The collection that was opened as it was.
+    pub(crate) fn find(&self, ns: &Namespace) -> Option<Arc<Collection>> {
+        self.opened.lock().get(ns).cloned()
+    }
+
+    /// Opens a collection or view as its row of that time says, for readers alone.
+    ///
+    /// # Errors
+    /// As [`Collection::open`].
+    pub(crate) fn open(
+        &self,
+        shared: &Arc<Shared>,
+        ns: &Namespace,
+        row: &CatalogRow,
+    ) -> Result<Arc<Collection>> {
+        let opened = Collection::open(shared.clone(), ns.clone(), row, self.snapshot.as_ref())?;
+        // No write goes to it.
+        opened.set_dropped();
+        let mut all = self.opened.lock();
+        let kept = all.entry(ns.clone()).or_insert_with(|| Arc::new(opened));
+        Ok(Arc::clone(kept))
+    }
+}
+
+impl ReadView {
+    /// The catalog row of a name.
+    ///
+    /// # Errors
+    /// Engine failures; 1 for a damaged row.
+    pub(crate) fn catalog_row(
+        &self,
+        engine: &dyn Engine,
+        ns: &Namespace,
+    ) -> Result<Option<CatalogRow>> {
+        let key = meta::catalog(ns.db(), ns.coll());
+        let mut row = None;
+        let decode = &mut |bytes: &[u8]| row = Some(CatalogRow::decode(bytes));
+        self.get_with(engine, Table::Meta, &key, decode)?;
+        row.transpose()
+    }
+
+    /// Whether the catalog has the collection here as it is now.
+    ///
+    /// # Cost
+    /// One read when the collection has changed, or was opened, after the view was taken.
+    ///
+    /// # Errors
+    /// Engine failures; 1 for a damaged row.
+    pub(crate) fn sees_as_it_is(&self, coll: &Collection) -> Result<bool> {
+        if self.pos().is_none_or(|pos| coll.unchanged_since() <= pos) {
+            return Ok(true);
+        }
+        let row = self.catalog_row(coll.shared.engine.as_ref(), coll.ns())?;
+        Ok(row.is_some_and(|row| row == coll.row(&coll.state(), None)))
+    }
+
+    /// Whether what this view reads of the collection may have gone from disk. A fixed view that
+    /// the store was asked for loses nothing.
+    pub(crate) fn has_lost(&self, coll: &Collection) -> bool {
+        self.past.is_none() && coll.is_dropped()
+    }
+
+    /// Whether entries of the index may have gone from disk.
+    pub(crate) fn has_lost_index(&self, index: &Index) -> bool {
+        self.past.is_none() && index.is_dropped()
+    }
+
+    /// For readers: an error once what they read is going, when what is found missing may be the
+    /// drop's doing.
+    ///
+    /// # Errors
+    /// 175 QueryPlanKilled.
+    pub(crate) fn check_kept(&self, coll: &Collection) -> Result<()> {
+        match self.has_lost(coll) {
+            true => Err(coll.gone()),
+            false => Ok(()),
+        }
+    }
+}
