@@ -79,8 +79,8 @@ pub struct CollStats {
 }
 
 impl Collection {
-    /// Opens from a catalog row, with what `reader` sees beside it. Unfinished indexes are left out;
-    /// the caller removes them from the row.
+    /// Opens from a catalog row, with what `reader` sees beside it. Unfinished indexes are left
+    /// out; the caller removes them from the row.
     ///
     /// # Cost
     /// Two reads and one for each index; the last document when there is one.

@@ -1,5 +1,5 @@
 //! The oldest state of the data that somebody reads. Promises: what was dropped after a held state
-//! is known to be needed as long as the state is held. Must not know: what is read, what is dropped.
+//! is known to be needed as long as the state is held. Must not know: what is read or dropped.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

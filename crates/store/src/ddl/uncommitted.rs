@@ -22,8 +22,8 @@ impl Store {
     /// Makes a collection that only the transaction sees until it commits.
     ///
     /// # Errors
-    /// 112 when another open transaction makes one of this name, or somebody has made one since this
-    /// one began; 48 NamespaceExists; engine failures.
+    /// 112 when another open transaction makes one of this name, or somebody has made one since
+    /// this transaction began; 48 NamespaceExists; engine failures.
     pub fn create_collection_in(
         &self,
         ns: &Namespace,
