@@ -2,7 +2,7 @@
 //! [`Dispatcher`].
 
 use crate::net::{Class, ConnHandle, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
-use commands::dispatch::spec::flag;
+use commands::dispatch::spec::{Spec, flag};
 use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence, WaitFor};
 use logs::{Entry, REDACTED, Severity, component, id};
 use model::{Doc, DocBuf};
@@ -131,24 +131,21 @@ impl CommandHandler {
     }
 
     /// Whether a request may run a script: those do not share a thread with other connections.
-    fn runs_scripts(&self, name: &str, request: &wire::Request<'_>) -> bool {
-        match name {
-            "getMore" => {
-                let id = Doc::from_prefix(request.body)
-                    .field("getMore")
-                    .as_i64_exact();
-                id.is_some_and(|id| self.dispatcher.service().cursors.runs_scripts(id))
-            }
-            "find" | "count" | "distinct" | "update" | "delete" | "findAndModify"
-            | "findandmodify" | "bulkWrite" | "explain" | "currentOp" => {
-                commands::names_script(request.body)
-                    || request
-                        .sequences
-                        .iter()
-                        .any(|s| commands::names_script(s.documents))
-            }
-            _ => false,
+    fn runs_scripts(&self, command: &Spec, request: &wire::Request<'_>) -> bool {
+        if command.is(flag::OF_CURSOR) {
+            let id = Doc::from_prefix(request.body)
+                .field(command.name)
+                .as_i64_exact();
+            return id.is_some_and(|id| self.dispatcher.service().cursors.runs_scripts(id));
         }
+        let names_script = || {
+            commands::names_script(request.body)
+                || request
+                    .sequences
+                    .iter()
+                    .any(|s| commands::names_script(s.documents))
+        };
+        command.is(flag::MAY_NAME_SCRIPT) && names_script()
     }
 }
 
@@ -170,7 +167,7 @@ impl Handler for CommandHandler {
     fn class(&self, _: &Client, request: &wire::Request<'_>) -> Class {
         match self.dispatcher.commands().find(request.command_name()) {
             Some(row) if row.command.is(flag::LONG) => Class::Long,
-            Some(row) if self.runs_scripts(row.command.name, request) => Class::Long,
+            Some(row) if self.runs_scripts(row.command, request) => Class::Long,
             Some(row)
                 if row.command.name == "saslStart"
                     && Self::asks_directory(Doc::from_prefix(request.body)) =>

@@ -9,7 +9,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::concern::{ReadLevel, check_level};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Durability, Privilege, flag};
+use crate::dispatch::spec::{Durability, Kinds, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, Writing, environment, shape};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, Namespace, Result, bail, code};
@@ -37,7 +37,8 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 )
 .value(Kind::Any)
 .durability(Durability::Reads)
-.no_collection("$cmd.aggregate")];
+.no_collection("$cmd.aggregate")
+.kind(Kinds::Read)];
 
 /// Documents of a first batch when the client names no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;

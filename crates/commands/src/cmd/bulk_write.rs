@@ -20,7 +20,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
-use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
+use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege, flag};
 use crate::read::listing::Listing;
 use crate::read::{CollationArg, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo};
@@ -33,11 +33,12 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "bulkWrite",
     "writes to several collections",
     Privilege::Asked(crate::access::needs::bulk_write),
-    FLAGS | flag::ADMIN,
+    FLAGS | flag::ADMIN | flag::MAY_NAME_SCRIPT,
     BULK_WRITE,
     run,
 )
-.durability(Durability::OwnWrites)];
+.durability(Durability::OwnWrites)
+.kind(Kinds::Write)];
 
 #[derive(Default)]
 struct Totals {

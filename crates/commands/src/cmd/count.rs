@@ -8,7 +8,7 @@ use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::dispatch::spec::{Kinds, Privilege, flag};
 use crate::read::{CollationArg, StoreHost, environment};
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
@@ -16,7 +16,11 @@ use query::exec::{ExecContext, MatchFilter};
 use query::pipeline::Pipeline;
 use query::plan::{Hint, PlanRequest, count_matches, plan_read};
 
-const FLAGS: u32 = flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::RUNS_AGAIN;
+const FLAGS: u32 = flag::API_V1
+    | flag::READ_CONCERN
+    | flag::ENDS_WITH_CLIENT
+    | flag::RUNS_AGAIN
+    | flag::MAY_NAME_SCRIPT;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "count",
@@ -26,7 +30,8 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     COUNT,
     run,
 )
-.value(Kind::Collection)];
+.value(Kind::Collection)
+.kind(Kinds::Read)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own_or_buckets(cx)?;

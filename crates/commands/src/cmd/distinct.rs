@@ -8,7 +8,7 @@ use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::dispatch::spec::{Kinds, Privilege, flag};
 use crate::read::{CollationArg, StoreHost, environment, shape};
 use model::path::PathPart;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail};
@@ -21,8 +21,11 @@ use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use store::Collection;
 
-const FLAGS: u32 =
-    flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::RUNS_AGAIN;
+const FLAGS: u32 = flag::READ_CONCERN
+    | flag::ENDS_WITH_CLIENT
+    | flag::IN_TRANSACTION
+    | flag::RUNS_AGAIN
+    | flag::MAY_NAME_SCRIPT;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "distinct",
@@ -32,7 +35,8 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     DISTINCT,
     run,
 )
-.value(Kind::Collection)];
+.value(Kind::Collection)
+.kind(Kinds::Read)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own_or_buckets(cx)?;

@@ -9,7 +9,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::concern::ReadLevel;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{OpClass, Privilege, flag};
+use crate::dispatch::spec::{Kinds, OpClass, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment, shape};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, ArrayWriter, Doc, DocBuf, MongoError, Namespace, Result, Value, bail, code};
@@ -28,7 +28,8 @@ const FLAGS: u32 = flag::API_V1
     | flag::READ_CONCERN
     | flag::ENDS_WITH_CLIENT
     | flag::IN_TRANSACTION
-    | flag::RUNS_AGAIN;
+    | flag::RUNS_AGAIN
+    | flag::MAY_NAME_SCRIPT;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "find",
@@ -39,7 +40,8 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     run,
 )
 .value(Kind::Collection)
-.class(OpClass::Query)];
+.class(OpClass::Query)
+.kind(Kinds::Read)];
 
 /// Documents of a first batch when the client names no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;

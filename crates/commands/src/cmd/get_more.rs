@@ -6,7 +6,7 @@ use crate::dispatch::connection::{Awaits, Waiting};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::Link;
 use crate::dispatch::request::{Outcome, WaitFor};
-use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
+use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege, flag};
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tails, killed_error};
 use crate::state::service::Service;
 use model::{Array, MongoError, Result, Tag, Value, bail, code};
@@ -33,6 +33,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     )
     .value(Kind::OneOf(&[Tag::INT64]))
     .class(OpClass::GetMore)
+    .kind(Kinds::Read)
     .durability(Durability::Reads),
     Command::new(
         "killCursors",

@@ -16,7 +16,7 @@ use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::progress::is_set_aside;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::StatementIds;
-use crate::dispatch::spec::{Durability, OpClass, Privilege};
+use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege};
 use crate::state::service::replaced;
 use model::bucket::{self, SeriesOptions};
 use model::{
@@ -48,7 +48,8 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 )
 .value(Kind::Collection)
 .class(OpClass::Insert)
-.durability(Durability::OwnWrites)];
+.durability(Durability::OwnWrites)
+.kind(Kinds::Write)];
 
 /// What an `insert` has done so far.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::dispatch::spec::{Kinds, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, Writing, environment};
 use model::{ArrayWriter, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
@@ -47,7 +47,8 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     run,
 )
 .aliases(&["mapreduce"])
-.value(Kind::Collection)];
+.value(Kind::Collection)
+.kind(Kinds::Read)];
 
 /// What becomes of the results.
 enum Out {

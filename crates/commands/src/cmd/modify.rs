@@ -16,7 +16,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
-use crate::dispatch::spec::{Durability, OpClass, Privilege};
+use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege, flag};
 use crate::read::{CollationArg, environment};
 use model::{Bump, Doc, DocBuf, DocWriter, MongoError, OwnedValue, Result, Value, bail};
 use operators::expr::ParseCx;
@@ -30,34 +30,37 @@ pub(crate) static COMMANDS: &[Command] = &[
         "update",
         "changes documents",
         Privilege::Asked(crate::access::needs::update),
-        FLAGS,
+        FLAGS | flag::MAY_NAME_SCRIPT,
         UPDATE,
         run_update,
     )
     .value(Kind::Collection)
+    .kind(Kinds::Write)
     .class(OpClass::Update)
     .durability(Durability::OwnWrites),
     Command::new(
         "delete",
         "deletes documents",
         Privilege::Collection(&[auth::Action::Remove]),
-        FLAGS,
+        FLAGS | flag::MAY_NAME_SCRIPT,
         DELETE,
         run_delete,
     )
     .value(Kind::Collection)
+    .kind(Kinds::Write)
     .class(OpClass::Delete)
     .durability(Durability::OwnWrites),
     Command::new(
         "findAndModify",
         "changes one document and returns it",
         Privilege::Asked(crate::access::needs::find_and_modify),
-        FLAGS,
+        FLAGS | flag::MAY_NAME_SCRIPT,
         FIND_AND_MODIFY,
         find_and_modify,
     )
     .aliases(&["findandmodify"])
     .value(Kind::Collection)
+    .kind(Kinds::Write)
     .durability(Durability::OwnWrites),
 ];
 

@@ -14,7 +14,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "currentOp",
         "operations running now",
         Privilege::Asked(crate::access::needs::current_op),
-        flag::ADMIN | flag::LENIENT,
+        flag::ADMIN | flag::LENIENT | flag::MAY_NAME_SCRIPT,
         &[
             arg("$all", Kind::BoolLike),
             arg("$ownOps", Kind::BoolLike),

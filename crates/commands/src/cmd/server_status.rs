@@ -252,7 +252,7 @@ fn op_latencies(s: &Facts<'_>, w: &mut DocWriter<'_>) {
         ("commands", Kinds::Command),
     ] {
         let mut all = LatencyCounts::default();
-        let rows = s.commands.all().filter(|row| row.kind == kind);
+        let rows = s.commands.all().filter(|row| row.command.kind == kind);
         rows.for_each(|row| all.add(&row.latency.counts()));
         write_latency(&all, s.histograms, &mut w.doc(name));
     }

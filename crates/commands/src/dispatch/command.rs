@@ -3,7 +3,7 @@
 use super::args::{Arg, Kind};
 use super::ctx::Ctx;
 use super::request::Outcome;
-use super::spec::{Durability, OpClass, Privilege, Spec, flag};
+use super::spec::{Durability, Kinds, OpClass, Privilege, Spec, flag};
 use model::Result;
 
 /// Runs a command: writes the fields of the reply except `ok`.
@@ -18,7 +18,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// A command of class [`OpClass::Command`] whose own value may be anything. What its reply
+    /// A command of class [`OpClass::Command`] and kind [`Kinds::Command`] whose own value may be anything. What its reply
     /// waits for follows from the concerns it takes, unless [`Command::durability`] says otherwise.
     pub const fn new(
         name: &'static str,
@@ -44,6 +44,7 @@ impl Command {
             args,
             flags,
             class: OpClass::Command,
+            kind: Kinds::Command,
             durability,
             no_collection: "$cmd",
         };
@@ -65,6 +66,12 @@ impl Command {
     /// Sets [`Spec::class`].
     pub const fn class(mut self, class: OpClass) -> Command {
         self.spec.class = class;
+        self
+    }
+
+    /// Sets [`Spec::kind`].
+    pub const fn kind(mut self, kind: Kinds) -> Command {
+        self.spec.kind = kind;
         self
     }
 

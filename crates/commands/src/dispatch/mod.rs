@@ -49,7 +49,7 @@ use progress::Progress;
 use query::examined;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
-use spec::{CommandTable, Counted, Kinds, Spec, flag};
+use spec::{CommandTable, Counted, Spec, flag};
 use std::cell::OnceCell;
 use std::sync::Arc;
 use store::Transaction;
@@ -186,7 +186,7 @@ impl Dispatcher {
         }
         examined::begin();
         let start = reply.len();
-        let result = self.run(conn, request, (row.command, row.kind), run, reply);
+        let result = self.run(conn, request, row.command, run, reply);
         conn.woken_by = None;
         counters.end(result.is_err());
         conn.locked_us += store::take_waited_us();
@@ -261,7 +261,7 @@ impl Dispatcher {
         &self,
         conn: &mut Connection,
         request: &Request<'_>,
-        (command, kind): (&'static Spec, Kinds),
+        command: &'static Spec,
         run: Run,
         reply: &mut Vec<u8>,
     ) -> Answer {
@@ -283,8 +283,7 @@ impl Dispatcher {
             Admission::End(outcome) => return Ok(outcome),
         };
         let numbered = transaction::check(command, &generic, &self.service.config)?;
-        let asking = (command, kind, numbered);
-        let _ticket = match turn::take(&self.service, conn, &interrupt, asking)? {
+        let _ticket = match turn::take(&self.service, conn, &interrupt, command, numbered)? {
             Turn::Run(ticket) => ticket,
             Turn::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
         };

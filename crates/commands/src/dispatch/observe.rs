@@ -54,7 +54,7 @@ impl Ended<'_> {
             .and_then(|coll| conn.last_used.of(&service.counters, &self.op.db, coll));
         if let Some(used) = used {
             let class = self.row.command.class;
-            used.add(class, self.row.kind, took_us);
+            used.add(class, self.row.command.kind, took_us);
             if scanned {
                 used.add_scan(self.request.body.field("tailable").truthy());
             }
@@ -78,7 +78,7 @@ impl Ended<'_> {
         Seen {
             examined: examined::so_far(),
             plan: examined::take_paths(),
-            effects: Effects::of(self.row.command.name, Doc::from_prefix(self.reply)),
+            effects: Effects::of(self.row.command, Doc::from_prefix(self.reply)),
             reply_len: self.reply.len(),
             queued_us: conn.queued_us,
             locked_us: conn.locked_us,

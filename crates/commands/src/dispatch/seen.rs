@@ -1,6 +1,7 @@
 //! What has been counted and measured of an operation that has ended. Must not know: connections,
 //! where it is told of.
 
+use super::spec::{Kinds, OpClass, Spec};
 use model::{Doc, DocWriter, Value};
 use query::examined::{Examined, Paths};
 
@@ -44,18 +45,11 @@ pub(super) enum Effects {
 }
 
 impl Effects {
-    pub(super) fn of(command: &str, reply: Doc<'_>) -> Effects {
+    pub(super) fn of(command: &Spec, reply: Doc<'_>) -> Effects {
         let number = |name: &str| reply.field(name).as_i64_exact().unwrap_or(0);
-        match command {
-            "find" | "aggregate" | "getMore" => match reply.field("cursor").as_doc() {
-                Some(cursor) => Effects::Gave {
-                    id: cursor.field("id").as_i64_exact(),
-                    opens: command != "getMore",
-                },
-                None => Effects::Nothing,
-            },
-            "insert" => Effects::Inserted(number("n")),
-            "update" => {
+        match command.class {
+            OpClass::Insert => Effects::Inserted(number("n")),
+            OpClass::Update => {
                 let upserted = match reply.field("upserted") {
                     Value::Array(a) => i64::try_from(a.iter().count()).unwrap_or(0),
                     _ => 0,
@@ -66,8 +60,20 @@ impl Effects {
                     upserted,
                 }
             }
-            "delete" => Effects::Deleted(number("n")),
-            _ => Effects::Nothing,
+            OpClass::Delete => Effects::Deleted(number("n")),
+            OpClass::Query | OpClass::GetMore | OpClass::Command => {
+                let cursor = match command.kind {
+                    Kinds::Read => reply.field("cursor").as_doc(),
+                    Kinds::Write | Kinds::Command => None,
+                };
+                match cursor {
+                    Some(cursor) => Effects::Gave {
+                        id: cursor.field("id").as_i64_exact(),
+                        opens: command.class != OpClass::GetMore,
+                    },
+                    None => Effects::Nothing,
+                }
+            }
         }
     }
 

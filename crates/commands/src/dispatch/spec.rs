@@ -52,6 +52,8 @@ pub mod flag {
     pub const WAITS_FOR_DATA: u32 = 1 << 14;
     /// Fail points leave it alone: it switches them.
     pub const NEVER_FAILS: u32 = 1 << 15;
+    /// May name a script in its arguments, which then runs on a thread of its own.
+    pub const MAY_NAME_SCRIPT: u32 = 1 << 28;
     /// Carries secrets: its document is shown nowhere.
     pub const SECRET: u32 = 1 << 24;
 }
@@ -75,16 +77,6 @@ pub enum Kinds {
     Read,
     Write,
     Command,
-}
-
-impl Kinds {
-    fn of(name: &str) -> Kinds {
-        match name {
-            "find" | "getMore" | "aggregate" | "count" | "distinct" | "mapReduce" => Kinds::Read,
-            "insert" | "update" | "delete" | "findAndModify" | "bulkWrite" => Kinds::Write,
-            _ => Kinds::Command,
-        }
-    }
 }
 
 /// What has to be durable before a command's reply, or its error, may be sent.
@@ -135,6 +127,8 @@ pub struct Spec {
     pub flags: u32,
     /// Operation counter.
     pub class: OpClass,
+    /// Whether it reads, writes or does neither, as MongoDB counts latencies.
+    pub kind: Kinds,
     /// What its reply waits for.
     pub durability: Durability,
     /// Stands in namespaces for a collection where the command names none.
@@ -169,8 +163,6 @@ pub struct Counted {
     failed: AtomicI64,
     /// How long its runs took.
     pub latency: OpLatency,
-    /// Whether it reads, writes or does neither, as MongoDB counts latencies.
-    pub kind: Kinds,
 }
 
 impl Counted {
@@ -184,7 +176,7 @@ impl Counted {
     }
     /// True for a command that reads or writes documents.
     pub(super) fn is_of_kind(&self) -> bool {
-        self.kind != Kinds::Command
+        self.command.kind != Kinds::Command
     }
     /// Runs that ended in an error.
     pub fn failed(&self) -> i64 {
@@ -210,7 +202,6 @@ impl CommandTable {
                 total: AtomicI64::new(0),
                 failed: AtomicI64::new(0),
                 latency: OpLatency::default(),
-                kind: Kinds::of(command.name),
             })
             .collect();
         let mut by_name = FxHashMap::default();

@@ -36,13 +36,14 @@ pub(super) fn take<'s>(
     service: &'s Service,
     conn: &mut Connection,
     interrupt: &Interrupt,
-    (command, kind, numbered): (&Spec, Kinds, Numbered),
+    command: &Spec,
+    numbered: Numbered,
 ) -> Result<Turn<'s>> {
     if numbered != Numbered::Transaction {
         // It holds nothing when it has ended: who waits behind it may look at once.
         conn.woken_by = None;
     }
-    let gate = match kind {
+    let gate = match command.kind {
         Kinds::Read => READS,
         Kinds::Write => WRITES,
         Kinds::Command => return Ok(Turn::Run(None)),

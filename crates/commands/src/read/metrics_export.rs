@@ -268,7 +268,11 @@ pub fn page(server: &Dispatcher) -> DocBuf {
         for row in server.commands().all() {
             let counts = row.latency.counts();
             if counts.count() > 0 {
-                latency(&counts, row.kind, &mut commands.doc(row.command.name));
+                latency(
+                    &counts,
+                    row.command.kind,
+                    &mut commands.doc(row.command.name),
+                );
             }
         }
         drop(commands);

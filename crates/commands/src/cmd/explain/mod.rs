@@ -22,7 +22,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "explain",
     "how a command would run",
     Privilege::Asked(crate::access::needs::explain),
-    flag::API_V1 | flag::READ_CONCERN,
+    flag::API_V1 | flag::READ_CONCERN | flag::MAY_NAME_SCRIPT,
     &[arg("verbosity", Kind::Str)],
     run,
 )
