@@ -18,8 +18,9 @@ pub struct Command {
 }
 
 impl Command {
-    /// A command of class [`OpClass::Command`] and kind [`Kinds::Command`] whose own value may be anything. What its reply
-    /// waits for follows from the concerns it takes, unless [`Command::durability`] says otherwise.
+    /// A command of class [`OpClass::Command`] and kind [`Kinds::Command`] whose own value may be
+    /// anything. What its reply waits for follows from the concerns it takes, unless
+    /// [`Command::durability`] says otherwise.
     pub const fn new(
         name: &'static str,
         help: &'static str,
