@@ -1,6 +1,7 @@
 //! What there is of users and roles: `usersInfo`, `rolesInfo`, `connectionStatus`.
 
-use crate::access::{ROLES, USERS, needs};
+use crate::access::needs::Asked;
+use crate::access::{ROLES, USERS};
 use crate::cmd::role::{roles_of, write_privileges, write_roles};
 use crate::dispatch::args::{Arg, Kind, arg};
 use crate::dispatch::command::Command;
@@ -8,8 +9,8 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege as Row, flag};
 use auth::{
-    Resolved, Restrictions, RoleName, UserName, builtin, builtin_of, parse_restrictions,
-    privilege_list,
+    Action, Resolved, Restrictions, RoleName, Target, UserName, builtin, builtin_of,
+    parse_restrictions, privilege_list,
 };
 use model::{Array, Doc, DocBuf, DocWriter, Result, Value, bail, code};
 
@@ -30,7 +31,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "usersInfo",
         "users that exist",
-        Row::Asked(needs::users_info),
+        Row::Asked(needs_of_users_info),
         flag::READ_CONCERN,
         USERS_INFO,
         users_info,
@@ -38,7 +39,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "rolesInfo",
         "roles that exist",
-        Row::Asked(needs::roles_info),
+        Row::Asked(needs_of_roles_info),
         flag::READ_CONCERN,
         ROLES_INFO,
         roles_info,
@@ -137,9 +138,47 @@ fn write_resolved(resolved: &Resolved, privileges: bool, restricted: bool, w: &m
     }
 }
 
+/// The users that `usersInfo` asks for.
+fn wanted_users(value: Value<'_>, db: &str) -> Result<Wanted<UserName>> {
+    wanted(value, true, |v| UserName::parse(v, db))
+}
+
+/// The roles that `rolesInfo` asks for.
+fn wanted_roles(value: Value<'_>, db: &str) -> Result<Wanted<RoleName>> {
+    wanted(value, false, |v| RoleName::parse(v, db))
+}
+
+/// Everybody may ask about itself.
+fn needs_of_users_info(asked: &Asked<'_, '_>) -> Result<()> {
+    let names = match wanted_users(asked.value, asked.db)? {
+        Wanted::Everywhere => return asked.needs(Target::Cluster, &[Action::ViewUser]),
+        Wanted::Here => return asked.needs(Target::Database(asked.db), &[Action::ViewUser]),
+        Wanted::Named(names) => names,
+    };
+    let own = asked.user.map(|u| &u.name);
+    let others = names.iter().filter(|name| own != Some(*name));
+    for name in others {
+        asked.needs(Target::Database(&name.db), &[Action::ViewUser])?;
+    }
+    Ok(())
+}
+
+/// Everybody may ask about the roles it has.
+fn needs_of_roles_info(asked: &Asked<'_, '_>) -> Result<()> {
+    let names = match wanted_roles(asked.value, asked.db)? {
+        Wanted::Named(names) => names,
+        _ => return asked.needs(Target::Database(asked.db), &[Action::ViewRole]),
+    };
+    let own = asked.user.map_or(&[][..], |u| &u.resolved.roles);
+    for name in names.iter().filter(|name| !own.contains(name)) {
+        asked.needs(Target::Database(&name.db), &[Action::ViewRole])?;
+    }
+    Ok(())
+}
+
 fn users_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let access = &cx.service.access;
-    let wanted = wanted(cx.value(), true, |v| UserName::parse(v, cx.db))?;
+    let wanted = wanted_users(cx.value(), cx.db)?;
     let details = ["showPrivileges", "showAuthenticationRestrictions"];
     let details = details.iter().any(|name| cx.args.bool(name, false));
     if details && !matches!(wanted, Wanted::Named(_)) {
@@ -241,7 +280,7 @@ fn roles_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             crate::dispatch::args::show(&v)
         ),
     };
-    let named = match wanted(cx.value(), false, |v| RoleName::parse(v, cx.db))? {
+    let named = match wanted_roles(cx.value(), cx.db)? {
         Wanted::Named(names) => names,
         _ if show == Show::Fragment => bail!(
             code::ILLEGAL_OPERATION,

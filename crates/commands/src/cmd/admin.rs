@@ -2,6 +2,7 @@
 //! find nothing to do here because this server has neither authentication caches nor free-space
 //! reports.
 
+use crate::access::needs::Asked;
 use crate::dispatch::args::{Kind, arg, to_i64, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -10,6 +11,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::OpClass::{Command as Other, Delete, GetMore, Insert, Query, Update};
 use crate::dispatch::spec::{Privilege, flag};
 use crate::state::profile::ProfileLevel;
+use auth::{Action, Target};
 use model::{Result, Value, bail, code};
 use std::sync::atomic::Ordering;
 
@@ -17,7 +19,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "fsync",
         "makes all writes durable, with lock: true also holds back further ones",
-        Privilege::Cluster(&[auth::Action::Fsync]),
+        Privilege::Cluster(&[Action::Fsync]),
         flag::ADMIN | flag::LONG,
         &[
             arg("lock", Kind::BoolLike),
@@ -33,7 +35,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "fsyncUnlock",
         "lets writes go on after fsync with lock: true",
-        Privilege::Cluster(&[auth::Action::Unlock]),
+        Privilege::Cluster(&[Action::Unlock]),
         flag::ADMIN | flag::LENIENT,
         &[],
         fsync_unlock,
@@ -41,7 +43,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "autoCompact",
         "turns background compaction on or off",
-        Privilege::Cluster(&[auth::Action::Compact]),
+        Privilege::Cluster(&[Action::Compact]),
         flag::ADMIN,
         &[
             arg("freeSpaceTargetMB", Kind::Number),
@@ -53,7 +55,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "profile",
         "sets which operations are recorded",
-        Privilege::Asked(crate::access::needs::profile),
+        Privilege::Asked(needs_of_profile),
         0,
         &[
             arg("slowms", Kind::Number),
@@ -66,7 +68,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "top",
         "time spent per collection",
-        Privilege::Cluster(&[auth::Action::Top]),
+        Privilege::Cluster(&[Action::Top]),
         flag::ADMIN | flag::LENIENT,
         &[],
         top,
@@ -74,7 +76,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "rotateCertificates",
         "reads certificates again",
-        Privilege::Cluster(&[auth::Action::RotateCertificates]),
+        Privilege::Cluster(&[Action::RotateCertificates]),
         flag::ADMIN,
         &[arg("message", Kind::Str)],
         rotate_certificates,
@@ -82,7 +84,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "rotateEncryptionKey",
         "seals the data key by what the file of the master key holds now",
-        Privilege::Cluster(&[auth::Action::RotateCertificates]),
+        Privilege::Cluster(&[Action::RotateCertificates]),
         flag::ADMIN,
         &[],
         rotate_encryption_key,
@@ -90,7 +92,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dropConnections",
         "closes pooled connections to other servers, of which a single server has none",
-        Privilege::Cluster(&[auth::Action::DropConnections]),
+        Privilege::Cluster(&[Action::DropConnections]),
         flag::ADMIN,
         &[arg("hostAndPort", Kind::Array).required()],
         drop_connections,
@@ -99,7 +101,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "invalidateUserCache",
         "forgets cached users",
-        Privilege::Cluster(&[auth::Action::InvalidateUserCache]),
+        Privilege::Cluster(&[Action::InvalidateUserCache]),
         flag::ADMIN | flag::LENIENT,
         &[],
         |cx| {
@@ -241,9 +243,27 @@ fn auto_compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
+/// The level that `profile` sets; `None` where it leaves it as it is.
+fn level_to_set(value: Value<'_>) -> Option<i32> {
+    let level = i32::try_from(to_i64(&value)?).ok()?;
+    (0..=2).contains(&level).then_some(level)
+}
+
+/// Reading the level needs less than setting it.
+fn needs_of_profile(asked: &Asked<'_, '_>) -> Result<()> {
+    let given = |name: &str| !matches!(asked.args.given(name), Value::Missing);
+    let sets = level_to_set(asked.value).is_some()
+        || ["slowms", "sampleRate", "filter"].into_iter().any(given);
+    let log = Target::Collection(asked.db, "system.profile");
+    if !sets && asked.may(log, &[Action::Find]) {
+        return Ok(());
+    }
+    asked.needs(Target::Database(asked.db), &[Action::EnableProfiler])
+}
+
 fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let state = &cx.service.state;
-    let level = to_i64(&cx.value()).unwrap_or(-1);
+    let level = level_to_set(cx.value());
     let filter = match cx.args.given("filter") {
         Value::Missing => None,
         Value::String("unset") => Some(None),
@@ -268,9 +288,9 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         slow.sample_rate = rate;
     }
-    let sets = (0..=2).contains(&level);
+    let sets = level.is_some();
     let new = ProfileLevel {
-        level: if sets { level as i32 } else { was.level },
+        level: level.unwrap_or(was.level),
         filter: filter.clone().unwrap_or_else(|| was.filter.clone()),
     };
     if let Some(f) = new.filter.as_ref().filter(|_| filter.is_some()) {

@@ -1,5 +1,6 @@
 //! `aggregate`.
 
+use crate::access::needs::{Asked, needs_of_pipeline};
 use crate::crud::args::AggregateArgs;
 use crate::crud::args::read::AGGREGATE;
 use crate::ddl::identity::check_uuid;
@@ -22,7 +23,7 @@ use query::stage::{ParseOptions, PipelineSource};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "aggregate",
     "documents that go through a pipeline",
-    Privilege::Asked(crate::access::needs::aggregate),
+    Privilege::Asked(needs),
     flag::API_V1
         | flag::READ_CONCERN
         | flag::WRITE_CONCERN
@@ -39,6 +40,11 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .durability(Durability::Reads)
 .no_collection("$cmd.aggregate")
 .kind(Kinds::Read)];
+
+fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+    let a = AggregateArgs::of(asked.value, asked.args, true, false)?;
+    needs_of_pipeline(asked, a.coll, a.pipeline)
+}
 
 /// Documents of a first batch when the client names no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;

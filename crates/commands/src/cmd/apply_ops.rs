@@ -1,6 +1,9 @@
 //! `applyOps`: entries of a log, run again. Each is applied and logged by itself, as if a client
 //! had made the change.
 
+use crate::access::needs::{Asked, ViewOf};
+use crate::cmd::create::create_needs;
+use crate::cmd::drop::rename_needs;
 use crate::crud::collection::check_writable;
 use crate::ddl::{names, timeseries};
 use crate::dispatch::args::{Kind, wrong_type};
@@ -11,6 +14,7 @@ use crate::dispatch::progress::is_set_aside;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Durability, Privilege, flag};
 use crate::state::service::Service;
+use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Change, Collection, IndexBuild, Modified, ReadView};
@@ -18,7 +22,7 @@ use store::{Change, Collection, IndexBuild, Modified, ReadView};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "applyOps",
     "applies entries of a log",
-    Privilege::Asked(crate::access::needs::apply_ops),
+    Privilege::Asked(needs),
     flag::ADMIN | flag::LENIENT | flag::WRITE | flag::WRITE_CONCERN | flag::LONG | flag::SET_ASIDE,
     &[],
     run,
@@ -26,18 +30,32 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .value(Kind::Any)
 .durability(Durability::Everything)];
 
-fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let Value::Array(operations) = cx.value() else {
-        return Err(wrong_type("applyOps.applyOps", &cx.value(), &[Tag::ARRAY]));
+/// The right to it, and to each of its operations.
+fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+    asked.needs(Target::Cluster, &[Action::ApplyOps])?;
+    let all = operations(asked.value)?;
+    all.iter().try_for_each(|op| op.needs(asked))
+}
+
+/// The operations of a list.
+///
+/// # Errors
+/// 14 for another type, and those of [`Operation::parse`].
+fn operations(value: Value<'_>) -> Result<Vec<Operation<'_>>> {
+    let Value::Array(list) = value else {
+        return Err(wrong_type("applyOps.applyOps", &value, &[Tag::ARRAY]));
     };
-    let checked = operations
-        .iter()
+    list.iter()
         .enumerate()
         .map(|(n, op)| match op {
             Value::Document(d) => Operation::parse(d),
             v => Err(wrong_type(&format!("applyOps.{n}"), &v, &[Tag::DOCUMENT])),
         })
-        .collect::<Result<Vec<_>>>()?;
+        .collect()
+}
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let checked = operations(cx.value())?;
     cx.reported.writes_somewhere();
     let mut done = cx.progress.done::<Done>();
     let result = apply_all(cx, &checked, &mut done);
@@ -149,6 +167,23 @@ struct Operation<'a> {
     o2: Doc<'a>,
 }
 
+/// A command as an entry of a log has it.
+enum Logged<'a> {
+    ApplyOps(Vec<Operation<'a>>),
+    DropDatabase(&'a str),
+    Rename {
+        from: Namespace,
+        to: Namespace,
+        drops: bool,
+    },
+    Create(Namespace, Option<ViewOf<'a>>),
+    Drop(Namespace),
+    CreateIndex(Namespace),
+    CommitIndexes(Namespace, Value<'a>),
+    DropIndex(Namespace, &'a str),
+    Nothing,
+}
+
 fn missing(what: &str) -> MongoError {
     MongoError::new(
         code::NO_SUCH_KEY,
@@ -197,7 +232,7 @@ impl<'a> Operation<'a> {
     fn apply(&self, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
         match self.op {
             "n" => Ok(()),
-            "c" => self.command(steps),
+            "c" => self.run_command(steps),
             _ => steps.step(|service, _| self.document(service)),
         }
     }
@@ -297,49 +332,108 @@ impl<'a> Operation<'a> {
         Ok(())
     }
 
-    fn command(&self, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
+    /// The command of an entry that is one.
+    ///
+    /// # Errors
+    /// 4 without a command, 14, 73 for its arguments, 238 for a command that is not built.
+    fn command(&self) -> Result<Logged<'a>> {
         let (db, _) = self.ns.split_once('.').unwrap_or((self.ns, ""));
         let Some((name, value)) = self.o.first() else {
             return Err(missing("a command"));
         };
-        if name == "applyOps" {
-            let all = value.as_array().unwrap_or(Array::EMPTY);
-            return all
-                .iter()
-                .filter_map(|op| op.as_doc())
-                .try_for_each(|d| Operation::parse(d)?.apply(steps));
-        }
-        if name == "dropDatabase" {
-            return steps.step(|service, _| drop_database(service, db));
-        }
-        if name == "renameCollection" {
-            let from = Namespace::parse(value.as_str().unwrap_or(""))?;
-            let to = Namespace::parse(self.o.field("to").as_str().unwrap_or(""))?;
-            let drop = self.o.field("dropTarget").truthy();
-            return steps.step(|service, _| service.store.rename_collection(&from, &to, drop));
-        }
-        let ns = Namespace::new(db, value.as_str().unwrap_or(""))?;
-        match name {
-            "create" => steps.step(|service, _| self.create(service, &ns)),
-            "drop" => steps.step(|service, _| service.store.drop_collection(&ns).map(|_| ())),
-            "createIndexes" => steps.index(&ns, rest(self.o)),
-            "commitIndexBuild" => {
-                existing(steps.service(), &ns)?;
-                let all = self.o.field("indexes").as_array().unwrap_or(Array::EMPTY);
-                all.iter()
-                    .filter_map(|i| i.as_doc())
-                    .try_for_each(|i| steps.index(&ns, i.to_buf()))
+        let own = || Namespace::new(db, value.as_str().unwrap_or(""));
+        Ok(match name {
+            "applyOps" => Logged::ApplyOps(operations(value)?),
+            "dropDatabase" => {
+                model::namespace::check_db(db)?;
+                Logged::DropDatabase(db)
             }
+            "renameCollection" => Logged::Rename {
+                from: Namespace::parse(value.as_str().unwrap_or(""))?,
+                to: Namespace::parse(self.o.field("to").as_str().unwrap_or(""))?,
+                drops: self.o.field("dropTarget").truthy(),
+            },
+            "create" => Logged::Create(own()?, self.view()?),
+            "drop" => Logged::Drop(own()?),
+            "createIndexes" => Logged::CreateIndex(own()?),
+            "commitIndexBuild" => Logged::CommitIndexes(own()?, self.o.field("indexes")),
             "dropIndexes" => {
-                let index = self.o.field("index").as_str().unwrap_or("");
-                steps.step(|service, _| existing(service, &ns)?.drop_index(index).map(|_| ()))
+                Logged::DropIndex(own()?, self.o.field("index").as_str().unwrap_or(""))
             }
             // Both say of a build what its commit says again.
-            "startIndexBuild" | "abortIndexBuild" => Ok(()),
+            "startIndexBuild" | "abortIndexBuild" => Logged::Nothing,
             other => bail!(
                 code::NOT_IMPLEMENTED,
                 "command '{other}' in applyOps is known but not built yet"
             ),
+        })
+    }
+
+    /// What the view shows that a `create` makes; `None` for a collection.
+    fn view(&self) -> Result<Option<ViewOf<'a>>> {
+        let source = match self.o.field("viewOn") {
+            Value::Missing => return Ok(None),
+            Value::String(source) => source,
+            v => return Err(wrong_type("create.viewOn", &v, &[Tag::STRING])),
+        };
+        let pipeline = match self.o.field("pipeline") {
+            Value::Missing => Array::EMPTY,
+            Value::Array(pipeline) => pipeline,
+            v => return Err(wrong_type("create.pipeline", &v, &[Tag::ARRAY])),
+        };
+        Ok(Some(ViewOf { source, pipeline }))
+    }
+
+    fn run_command(&self, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
+        match self.command()? {
+            Logged::ApplyOps(all) => all.iter().try_for_each(|op| op.apply(steps)),
+            Logged::DropDatabase(db) => steps.step(|service, _| drop_database(service, db)),
+            Logged::Rename { from, to, drops } => {
+                steps.step(|service, _| service.store.rename_collection(&from, &to, drops))
+            }
+            Logged::Create(ns, _) => steps.step(|service, _| self.create(service, &ns)),
+            Logged::Drop(ns) => {
+                steps.step(|service, _| service.store.drop_collection(&ns).map(|_| ()))
+            }
+            Logged::CreateIndex(ns) => steps.index(&ns, rest(self.o)),
+            Logged::CommitIndexes(ns, indexes) => {
+                existing(steps.service(), &ns)?;
+                let all = indexes.as_array().unwrap_or(Array::EMPTY);
+                all.iter()
+                    .filter_map(|i| i.as_doc())
+                    .try_for_each(|i| steps.index(&ns, i.to_buf()))
+            }
+            Logged::DropIndex(ns, index) => {
+                steps.step(|service, _| existing(service, &ns)?.drop_index(index).map(|_| ()))
+            }
+            Logged::Nothing => Ok(()),
+        }
+    }
+
+    /// What applying it needs.
+    fn needs(&self, asked: &Asked<'_, '_>) -> Result<()> {
+        let on = |actions: &[Action]| asked.needs_at(&Namespace::parse(self.ns)?, actions);
+        match self.op {
+            "n" => Ok(()),
+            "i" => on(&[Action::Insert]),
+            "u" => on(&[Action::Update, Action::Insert]),
+            "d" => on(&[Action::Remove]),
+            _ => self.command_needs(asked),
+        }
+    }
+
+    fn command_needs(&self, asked: &Asked<'_, '_>) -> Result<()> {
+        match self.command()? {
+            Logged::ApplyOps(all) => all.iter().try_for_each(|op| op.needs(asked)),
+            Logged::DropDatabase(db) => asked.needs(Target::Database(db), &[Action::DropDatabase]),
+            Logged::Rename { from, to, drops } => rename_needs(asked, &from, &to, drops),
+            Logged::Create(ns, view) => create_needs(asked, &ns, view),
+            Logged::Drop(ns) => asked.needs_at(&ns, &[Action::DropCollection]),
+            Logged::CreateIndex(ns) => asked.needs_at(&ns, &[Action::CreateIndex]),
+            Logged::DropIndex(ns, _) => asked.needs_at(&ns, &[Action::DropIndex]),
+            Logged::CommitIndexes(..) | Logged::Nothing => {
+                asked.needs(Target::Any, &[Action::Internal])
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! `bulkWrite`: inserts, updates and deletes on several collections; results come in a cursor.
 
+use crate::access::needs::Asked;
 use crate::crud::args::bulk::BULK_WRITE;
 use crate::crud::args::{BulkArgs, BulkOp};
 use crate::crud::capped;
@@ -25,6 +26,7 @@ use crate::read::listing::Listing;
 use crate::read::{CollationArg, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::state::service::Service;
+use auth::{Action, Target};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail};
 use operators::Env;
 use store::{Effect, Keep};
@@ -32,13 +34,29 @@ use store::{Effect, Keep};
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "bulkWrite",
     "writes to several collections",
-    Privilege::Asked(crate::access::needs::bulk_write),
+    Privilege::Asked(needs),
     FLAGS | flag::ADMIN | flag::MAY_NAME_SCRIPT,
     BULK_WRITE,
     run,
 )
 .durability(Durability::OwnWrites)
 .kind(Kinds::Write)];
+
+/// Every operation on its own namespace.
+fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+    let a = BulkArgs::of(asked.args)?;
+    for op in &a.ops {
+        let actions: &[Action] = match op {
+            BulkOp::Insert(..) => &[Action::Insert],
+            BulkOp::Update(_, u) if u.upsert => &[Action::Update, Action::Insert],
+            BulkOp::Update(..) | BulkOp::Refused(..) => &[Action::Update],
+            BulkOp::Delete(..) => &[Action::Remove],
+        };
+        let ns = a.namespace(op)?;
+        asked.needs_to_write(Target::Collection(ns.db(), ns.coll()), actions)?;
+    }
+    Ok(())
+}
 
 #[derive(Default)]
 struct Totals {
@@ -154,18 +172,10 @@ fn one(
     id: &[i32],
     written: &mut Written,
 ) -> Result<Done> {
-    let at = match op {
-        BulkOp::Insert(at, _)
-        | BulkOp::Update(at, _)
-        | BulkOp::Delete(at, _)
-        | BulkOp::Refused(at, _) => *at,
-    };
-    let Some((ns, uuid)) = a.namespaces.get(at) else {
-        return Ok(Done::default());
-    };
+    let ns = a.namespace(op)?;
     names::not_raw(cx, ns)?;
-    if let Some(wanted) = uuid {
-        match_uuid(cx.service, ns, *wanted)?;
+    if let Some(wanted) = a.identity(op) {
+        match_uuid(cx.service, ns, wanted)?;
     }
     if let BulkOp::Refused(_, e) = op {
         return Err(e.clone());

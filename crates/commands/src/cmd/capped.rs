@@ -1,12 +1,14 @@
 //! `convertToCapped` and `cloneCollectionAsCapped`.
 
+use crate::access::needs::Asked;
 use crate::ddl::{names, system_views};
-use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64, wrong_type};
+use crate::dispatch::args::{Args, Kind, arg, collection_name, show, to_i64, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
+use auth::Action::{ConvertToCapped, CreateIndex, Find, Insert};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, ReadView};
@@ -15,7 +17,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "convertToCapped",
         "makes a collection capped; its indexes go",
-        Privilege::Collection(&[auth::Action::ConvertToCapped]),
+        Privilege::Collection(&[ConvertToCapped]),
         flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT | flag::SET_ASIDE,
         &[arg("size", Kind::Any), arg("collectionUUID", Kind::Any)],
         convert,
@@ -24,7 +26,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "cloneCollectionAsCapped",
         "copies a collection into a new capped one",
-        Privilege::Asked(crate::access::needs::clone_capped),
+        Privilege::Asked(needs_of_clone),
         flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
         &[
             arg("toCollection", Kind::Any),
@@ -118,12 +120,21 @@ fn string<'a>(v: &Value<'a>, argument: &str) -> Result<&'a str> {
     collection_name(v)
 }
 
+/// The names that `cloneCollectionAsCapped` is given: of the source and of the copy.
+fn cloned(db: &str, from: Value<'_>, args: &Args<'_>) -> Result<(Namespace, Namespace)> {
+    let from = Namespace::new(db, string(&from, "cloneCollectionAsCapped")?)?;
+    let to = string(&args.value("toCollection"), "toCollection")?;
+    Ok((from, Namespace::new(db, to)?))
+}
+
+fn needs_of_clone(asked: &Asked<'_, '_>) -> Result<()> {
+    let (from, to) = cloned(asked.db, asked.value, asked.args)?;
+    asked.needs_at(&from, &[Find])?;
+    asked.needs_at(&to, &[Insert, CreateIndex, ConvertToCapped])
+}
+
 fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let from = Namespace::new(cx.db, string(&cx.value(), "cloneCollectionAsCapped")?)?;
-    let to = Namespace::new(
-        cx.db,
-        string(&cx.args.value("toCollection"), "toCollection")?,
-    )?;
+    let (from, to) = cloned(cx.db, cx.value(), &cx.args)?;
     if from.coll().contains('$') {
         bail!(
             code::INVALID_NAMESPACE,

@@ -1,11 +1,13 @@
 //! `validate`, `dbHash`, `compact`, `validateDBMetadata`.
 
+use crate::access::needs::Asked;
 use crate::ddl::{names, system_views};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
+use auth::{Action, Target};
 use md5::{Digest, Md5};
 use model::{Binary, Doc, DocWriter, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
@@ -15,7 +17,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "validate",
         "checks documents and indexes of a collection",
-        Privilege::Collection(&[auth::Action::Validate]),
+        Privilege::Collection(&[Action::Validate]),
         flag::LENIENT | flag::LONG | flag::SET_ASIDE,
         &[
             arg("full", Kind::Any),
@@ -30,7 +32,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dbHash",
         "checksums of collections",
-        Privilege::Database(&[auth::Action::DbHash]),
+        Privilege::Database(&[Action::DbHash]),
         flag::LENIENT | flag::LONG | flag::READ_CONCERN,
         &[arg("collections", Kind::Any)],
         db_hash,
@@ -39,7 +41,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "compact",
         "gives back unused space",
-        Privilege::Collection(&[auth::Action::Compact]),
+        Privilege::Collection(&[Action::Compact]),
         flag::LONG,
         &[
             arg("force", Kind::BoolLike),
@@ -52,7 +54,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "validateDBMetadata",
         "finds what a version of the stable API does not allow",
-        Privilege::Asked(crate::access::needs::validate_metadata),
+        Privilege::Asked(needs_of_validate_metadata),
         flag::ADMIN,
         &[
             arg("apiParameters", Kind::Object).required(),
@@ -354,6 +356,15 @@ fn api_errors(c: &Collection) -> Vec<String> {
         )
     })
     .collect()
+}
+
+/// Of one database, or of all.
+fn needs_of_validate_metadata(asked: &Asked<'_, '_>) -> Result<()> {
+    let target = match asked.args.str("db") {
+        Some(db) => Target::Database(db),
+        None => Target::AnyNormal,
+    };
+    asked.needs(target, &[Action::Validate])
 }
 
 fn validate_metadata(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

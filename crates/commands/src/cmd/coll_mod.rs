@@ -2,6 +2,7 @@
 //! changes.
 
 use super::create::{expire_seconds, pre_images, validation_words};
+use crate::access::needs::{Asked, ViewOf, needs_of_view};
 use crate::ddl::identity::check_uuid;
 use crate::ddl::{index_spec, names, system_views, timeseries, view};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
@@ -58,12 +59,26 @@ const VIOLATION_BYTES_MAX: usize = 8 << 20;
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "collMod",
     "changes options of a collection or view",
-    Privilege::Asked(crate::access::needs::coll_mod),
+    Privilege::Asked(needs),
     flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE | flag::LONG,
     ARGS,
     run,
 )
 .value(Kind::Collection)];
+
+fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+    let ns = Namespace::new(asked.db, asked.own()?)?;
+    asked.needs_at(&ns, &[auth::Action::CollMod])?;
+    match (asked.args.str("viewOn"), asked.args.array("pipeline")) {
+        (None, None) => Ok(()),
+        (Some(source), Some(pipeline)) => needs_of_view(asked, &ns, ViewOf { source, pipeline }),
+        // The other half is that of the view as it is, which whoever asks may not know.
+        _ => bail!(
+            code::INVALID_OPTIONS,
+            "Must specify both 'viewOn' and 'pipeline' when modifying a view and auth is enabled"
+        ),
+    }
+}
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::of_buckets(cx.service, names::own(cx)?)?;

@@ -1,12 +1,14 @@
 //! `create`: collections, capped and clustered ones, time series, views. The options are checked
 //! here and kept in the catalog as `listCollections` shows them.
 
+use crate::access::needs::{Asked, ViewOf, needs_of_view};
 use crate::ddl::{encrypted, index_spec, names, timeseries, view};
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
+use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, Namespace, Number, Result, Tag, Value, bail, code};
 use operators::collation;
 
@@ -58,25 +60,55 @@ pub(crate) static ARGS: &[Arg] = &[
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "create",
     "creates a collection or view",
-    Privilege::Asked(crate::access::needs::create),
+    Privilege::Asked(needs),
     flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION,
     ARGS,
     run,
 )
 .value(Kind::Collection)];
 
+fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+    let view = asked.args.str("viewOn").map(|source| ViewOf {
+        source,
+        pipeline: asked.args.array("pipeline").unwrap_or(Array::EMPTY),
+    });
+    create_needs(asked, &Namespace::new(asked.db, asked.own()?)?, view)
+}
+
+/// The needs of making a collection, or a view of something.
+pub(crate) fn create_needs(
+    asked: &Asked<'_, '_>,
+    named: &Namespace,
+    view: Option<ViewOf<'_>>,
+) -> Result<()> {
+    if let Some(view) = view {
+        needs_of_view(asked, named, view)?;
+    }
+    for ns in [&created(named)?, named] {
+        let target = Target::Collection(ns.db(), ns.coll());
+        let may = asked.may(target, &[Action::CreateCollection]);
+        asked.unless(may || (view.is_none() && asked.may(target, &[Action::Insert])))?;
+    }
+    Ok(())
+}
+
+/// What `create` makes by this name: the buckets of a time series come with their collection.
+fn created(ns: &Namespace) -> Result<Namespace> {
+    match ns.coll().strip_prefix("system.buckets.") {
+        Some(series) => Namespace::new(ns.db(), series),
+        None => Ok(ns.clone()),
+    }
+}
+
 /// Largest capped collection: a petabyte.
 const CAPPED_BYTES_MAX: i64 = 1 << 50;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let mut ns = names::own(cx)?;
-    let options = check(cx, &ns)?;
+    let named = names::own(cx)?;
+    let options = check(cx, &named)?;
+    names::may_create(&named)?;
+    let ns = created(&named)?;
     names::may_create(&ns)?;
-    // Buckets come with their collection.
-    if let Some(series) = ns.coll().strip_prefix("system.buckets.") {
-        ns = Namespace::new(cx.db, series)?;
-        names::may_create(&ns)?;
-    }
     check_transaction(cx)?;
     if let Some(there) = cx.collection(&ns)? {
         // Elsewhere a second time changes nothing.

@@ -1,14 +1,16 @@
 //! `drop`, `dropDatabase`, `renameCollection`.
 
+use crate::access::needs::Asked;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
-use crate::dispatch::args::{Kind, arg, wrong_type};
+use crate::dispatch::args::{Args, Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
 use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
+use auth::{Action, Target};
 use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 
 const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE;
@@ -17,7 +19,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "drop",
         "drops a collection or view",
-        Privilege::Collection(&[auth::Action::DropCollection]),
+        Privilege::Collection(&[Action::DropCollection]),
         flag::API_V1 | WRITES,
         &[
             arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
@@ -29,7 +31,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dropDatabase",
         "drops a database",
-        Privilege::Database(&[auth::Action::DropDatabase]),
+        Privilege::Database(&[Action::DropDatabase]),
         flag::API_V1 | WRITES,
         &[],
         drop_database,
@@ -37,7 +39,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "renameCollection",
         "renames a collection",
-        Privilege::Asked(crate::access::needs::rename),
+        Privilege::Asked(needs_of_rename),
         flag::ADMIN | WRITES,
         &[
             arg("to", Kind::Str).required(),
@@ -49,6 +51,56 @@ pub(crate) static COMMANDS: &[Command] = &[
     )
     .value(Kind::Str),
 ];
+
+/// Within a database that is one right, as long as it does not make readable what was not; anything
+/// else is a copy and a drop.
+fn needs_of_rename(asked: &Asked<'_, '_>) -> Result<()> {
+    let (from, to) = renamed(asked.value, asked.args)?;
+    let drops = asked.args.value("dropTarget").truthy();
+    rename_needs(asked, &from, &to, drops)
+}
+
+/// The needs of renaming one collection to another, which is dropped when it is there and `drops`.
+pub(crate) fn rename_needs(
+    asked: &Asked<'_, '_>,
+    from: &Namespace,
+    to: &Namespace,
+    drops: bool,
+) -> Result<()> {
+    let on = |ns: &Namespace, actions: &[Action]| {
+        asked.may(Target::Collection(ns.db(), ns.coll()), actions)
+    };
+    let within = from.db() == to.db()
+        && !from.is_system()
+        && !to.is_system()
+        && asked.may(
+            Target::Database(from.db()),
+            &[Action::RenameCollectionSameDb],
+        )
+        && (on(from, &[Action::Find]) || !on(to, &[Action::Find]));
+    let copies = on(from, &[Action::Find, Action::DropCollection])
+        && on(
+            to,
+            &[Action::Insert, Action::CreateIndex, Action::ConvertToCapped],
+        );
+    let dropped = !drops || on(to, &[Action::DropCollection]);
+    asked.unless(dropped && (within || copies))
+}
+
+/// The names that `renameCollection` is given.
+///
+/// # Errors
+/// 20 for a '$' in one, 73 InvalidNamespace.
+fn renamed(from: Value<'_>, args: &Args<'_>) -> Result<(Namespace, Namespace)> {
+    let (from, to) = (from.as_str().unwrap_or(""), args.str("to").unwrap_or(""));
+    if let Some(name) = [from, to].iter().find(|name| name.contains('$')) {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "renaming from or to a namespace with a '$' is not allowed: {name}"
+        );
+    }
+    Ok((Namespace::parse(from)?, Namespace::parse(to)?))
+}
 
 fn killed(what: &str) -> MongoError {
     MongoError::new(code::QUERY_PLAN_KILLED, what)
@@ -138,17 +190,7 @@ fn drop_all(cx: &Ctx<'_, '_>, dropped: &mut usize) -> Result<()> {
 }
 
 fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let (from, to) = (
-        cx.value().as_str().unwrap_or(""),
-        cx.args.str("to").unwrap_or(""),
-    );
-    if let Some(name) = [from, to].iter().find(|name| name.contains('$')) {
-        bail!(
-            code::ILLEGAL_OPERATION,
-            "renaming from or to a namespace with a '$' is not allowed: {name}"
-        );
-    }
-    let (from, to) = (Namespace::parse(from)?, Namespace::parse(to)?);
+    let (from, to) = renamed(cx.value(), &cx.args)?;
     names::may_create(&to)?;
     let drop_target = drop_target(cx, &from, &to)?;
     for ns in [&from, &to] {

@@ -1,6 +1,7 @@
 //! `filemd5`: the checksum of a GridFS file, over its chunks in order.
 
-use crate::dispatch::args::{Kind, arg};
+use crate::access::needs::Asked;
+use crate::dispatch::args::{Args, Kind, arg};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
@@ -15,16 +16,25 @@ use query::pipeline::Pipeline;
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "filemd5",
     "checksum of a GridFS file",
-    Privilege::Asked(crate::access::needs::file_md5),
+    Privilege::Asked(needs),
     flag::READ_CONCERN | flag::LONG | flag::LENIENT,
     &[arg("root", Kind::Str), arg("partialOk", Kind::BoolLike)],
     run,
 )
 .value(Kind::Any)];
 
+/// The collection of the chunks.
+fn chunks(db: &str, args: &Args<'_>) -> Result<Namespace> {
+    let root = args.str("root").unwrap_or("fs");
+    Namespace::new(db, &format!("{root}.chunks"))
+}
+
+fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+    asked.needs_at(&chunks(asked.db, asked.args)?, &[auth::Action::Find])
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let root = cx.args.str("root").unwrap_or("fs");
-    let ns = Namespace::new(cx.db, &format!("{root}.chunks"))?;
+    let ns = chunks(cx.db, &cx.args)?;
     let env = environment(cx, &CollationArg::Default(None))?;
     let stages = model::doc! { "p": [{ "$match": { "files_id": { "$eq": cx.value() } } },
     { "$sort": { "n": 1i32 } }] };

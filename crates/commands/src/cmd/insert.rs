@@ -1,5 +1,6 @@
 //! `insert`.
 
+use crate::access::needs::Asked;
 use crate::crud::capped;
 use crate::crud::collection::{check_writable, create_implicitly};
 use crate::crud::document_id::{check_id, new_object_id};
@@ -18,6 +19,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::StatementIds;
 use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege};
 use crate::state::service::replaced;
+use auth::{Action, Target};
 use model::bucket::{self, SeriesOptions};
 use model::{
     Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code,
@@ -41,7 +43,7 @@ static ARGS: &[Arg] = &[
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "insert",
     "inserts documents",
-    Privilege::Asked(crate::access::needs::insert),
+    Privilege::Asked(needs),
     FLAGS,
     ARGS,
     run,
@@ -86,6 +88,11 @@ struct Ready<'a> {
     refused: Vec<(usize, MongoError)>,
     /// Positions of those that an earlier try of the command has written.
     known: Vec<usize>,
+}
+
+fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+    let target = Target::Collection(asked.db, asked.own()?);
+    asked.needs_to_write(target, &[Action::Insert])
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -1,8 +1,9 @@
 //! `listDatabases` and `listCollections`.
 
+use crate::access::needs::Asked;
 use crate::ddl::describe::{describe, describe_buckets};
 use crate::ddl::system_views;
-use crate::dispatch::args::{Arg, Kind, arg, check_doc};
+use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
@@ -28,7 +29,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "listCollections",
         "collections and views of a database",
-        Privilege::Asked(crate::access::needs::list_collections),
+        Privilege::Asked(needs_of_list_collections),
         flag::API_V1,
         &[
             arg("cursor", Kind::Object),
@@ -100,6 +101,20 @@ fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
+/// Whether only collections are listed that the user has a right to, by name.
+fn lists_own(args: &Args<'_>) -> bool {
+    args.bool("nameOnly", false) && args.bool("authorizedCollections", false)
+}
+
+/// Who may not see all may ask for the names of those it has a right to.
+fn needs_of_list_collections(asked: &Asked<'_, '_>) -> Result<()> {
+    let all = asked.may(
+        auth::Target::Database(asked.db),
+        &[auth::Action::ListCollections],
+    );
+    asked.unless(all || lists_own(asked.args) && asked.rights.any_in(asked.db))
+}
+
 fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name_only = cx.args.bool("nameOnly", false);
     let size = batch_size(cx)?;
@@ -109,7 +124,7 @@ fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .map(|f| cx.service.listing_matcher(f))
         .transpose()?;
     let mut found = Vec::new();
-    let only = cx.args.bool("authorizedCollections", false) && name_only;
+    let only = lists_own(&cx.args);
     let all = cx.service.store.list_collections(cx.db)?;
     let may_see_views = !only || cx.rights().any_on(cx.db, system_views::NAME);
     let views = (may_see_views && system_views::is_among(&all))

@@ -2,6 +2,7 @@
 //! one expression runs `map` and gives what it emits, `$group` reduces, `$project` finalizes,
 //! `$out` or `$merge` writes. `jsMode` and `verbose` are taken and change nothing, as in MongoDB.
 
+use crate::access::needs::Asked;
 use crate::ddl::names;
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show};
 use crate::dispatch::command::Command;
@@ -9,6 +10,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Kinds, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, Writing, environment};
+use auth::{Action, Target};
 use model::{ArrayWriter, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -37,7 +39,7 @@ pub(crate) static MAP_REDUCE: &[Arg] = &[
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "mapReduce",
     "documents that go through functions in JavaScript",
-    Privilege::Asked(crate::access::needs::map_reduce),
+    Privilege::Asked(needs),
     flag::READ_CONCERN
         | flag::WRITE_CONCERN
         | flag::LONG
@@ -49,6 +51,20 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .aliases(&["mapreduce"])
 .value(Kind::Collection)
 .kind(Kinds::Read)];
+
+fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+    asked.needs_on(asked.own()?, &[Action::Find])?;
+    let out = Out::parse(asked.db, asked.args.value("out"))?;
+    let actions: &[Action] = match &out {
+        Out::Inline => return Ok(()),
+        Out::Replace(_) => &[Action::Insert, Action::Remove],
+        Out::Merge(_) | Out::Reduce(_) => &[Action::Insert, Action::Update],
+    };
+    let target = out
+        .target()
+        .map(|ns| Target::Collection(ns.db(), ns.coll()));
+    target.map_or(Ok(()), |target| asked.needs_to_write(target, actions))
+}
 
 /// What becomes of the results.
 enum Out {

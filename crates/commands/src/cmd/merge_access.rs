@@ -1,13 +1,15 @@
 //! `_mergeAuthzCollections`: what mongorestore loads users and roles with, from collections it has
 //! filled before.
 
-use crate::access::{ROLES, USERS, needs};
-use crate::dispatch::args::{Kind, arg};
+use crate::access::needs::Asked;
+use crate::access::{ROLES, USERS};
+use crate::dispatch::args::{Args, Kind, arg};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use auth::{StoredRole, role_list};
+use auth::Action::{CreateRole, CreateUser, DropRole, DropUser, Find, GrantRole, RevokeRole};
+use auth::{StoredRole, Target, role_list};
 use model::{Array, Doc, DocBuf, Namespace, Result, bail, code};
 use std::collections::BTreeSet;
 use store::ReadView;
@@ -15,7 +17,7 @@ use store::ReadView;
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "_mergeAuthzCollections",
     "takes users and roles over from other collections",
-    Privilege::Asked(needs::merge_access),
+    Privilege::Asked(needs),
     flag::ADMIN | flag::WRITE | flag::WRITE_CONCERN,
     &[
         arg("tempUsersCollection", Kind::Str),
@@ -26,9 +28,29 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     run,
 )];
 
+/// The collection that an argument names; an empty name is none.
+fn source(args: &Args<'_>, argument: &str) -> Result<Option<Namespace>> {
+    let name = args.str(argument).filter(|n| !n.is_empty());
+    name.map(Namespace::parse).transpose()
+}
+
+/// What is loaded may hold anything.
+fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+    let all = [
+        CreateUser, CreateRole, GrantRole, DropUser, DropRole, RevokeRole,
+    ];
+    asked.needs(Target::AnyNormal, &all)?;
+    for argument in ["tempUsersCollection", "tempRolesCollection"] {
+        if let Some(ns) = source(asked.args, argument)? {
+            asked.needs_at(&ns, &[Find])?;
+        }
+    }
+    Ok(())
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let users = cx.args.str("tempUsersCollection").filter(|n| !n.is_empty());
-    let roles = cx.args.str("tempRolesCollection").filter(|n| !n.is_empty());
+    let users = source(&cx.args, "tempUsersCollection")?;
+    let roles = source(&cx.args, "tempRolesCollection")?;
     if users.is_none() && roles.is_none() {
         bail!(
             code::BAD_VALUE,
@@ -36,10 +58,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     if let Some(from) = users {
-        merge(cx, from, "user")?;
+        merge(cx, &from, "user")?;
     }
     if let Some(from) = roles {
-        merge(cx, from, "role")?;
+        merge(cx, &from, "role")?;
     }
     cx.service.access.note_format()?;
     cx.service.access.changed();
@@ -63,13 +85,13 @@ fn check(field: &str, doc: Doc<'_>) -> Result<()> {
     role_list(doc.field("roles").as_array().unwrap_or(Array::EMPTY), db).map(|_| ())
 }
 
-fn merge(cx: &Ctx<'_, '_>, from: &str, field: &str) -> Result<()> {
+fn merge(cx: &Ctx<'_, '_>, from: &Namespace, field: &str) -> Result<()> {
     let kept = if field == "user" { USERS } else { ROLES };
     let store = cx.service.access.store();
     let only = cx.args.str("db").filter(|db| !db.is_empty());
     let wanted = |d: Doc<'_>| only.is_none_or(|db| d.field("db").as_str() == Some(db));
     let mut given: Vec<DocBuf> = Vec::new();
-    if let Some(coll) = store.collection(&Namespace::parse(from)?)? {
+    if let Some(coll) = store.collection(from)? {
         let mut scan = coll.scan_keys(&ReadView::LATEST, None, None, false);
         while scan.visit(64, &mut |row| {
             given.push(row.doc.to_buf());

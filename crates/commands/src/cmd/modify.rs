@@ -1,5 +1,6 @@
 //! `update`, `delete`, `findAndModify`.
 
+use crate::access::needs::Asked;
 use crate::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::args::{DeleteOp, FindAndModifyArgs, UpdateOp, WriteArgs};
 use crate::crud::collection::collection;
@@ -10,7 +11,7 @@ use crate::crud::statement::{
 };
 use crate::crud::write_batch::{FLAGS, check_batch, write_errors};
 use crate::ddl::names;
-use crate::dispatch::args::Kind;
+use crate::dispatch::args::{Args, Kind};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::checkpoint;
@@ -18,6 +19,8 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
 use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege, flag};
 use crate::read::{CollationArg, environment};
+use auth::Action::{self, Find, Insert, Remove, Update};
+use auth::Target;
 use model::{Bump, Doc, DocBuf, DocWriter, MongoError, OwnedValue, Result, Value, bail};
 use operators::expr::ParseCx;
 use operators::filter::Filter;
@@ -29,7 +32,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "update",
         "changes documents",
-        Privilege::Asked(crate::access::needs::update),
+        Privilege::Asked(needs_of_update),
         FLAGS | flag::MAY_NAME_SCRIPT,
         UPDATE,
         run_update,
@@ -41,7 +44,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "delete",
         "deletes documents",
-        Privilege::Collection(&[auth::Action::Remove]),
+        Privilege::Collection(&[Remove]),
         FLAGS | flag::MAY_NAME_SCRIPT,
         DELETE,
         run_delete,
@@ -53,7 +56,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "findAndModify",
         "changes one document and returns it",
-        Privilege::Asked(crate::access::needs::find_and_modify),
+        Privilege::Asked(needs_of_find_and_modify),
         FLAGS | flag::MAY_NAME_SCRIPT,
         FIND_AND_MODIFY,
         find_and_modify,
@@ -63,6 +66,36 @@ pub(crate) static COMMANDS: &[Command] = &[
     .kind(Kinds::Write)
     .durability(Durability::OwnWrites),
 ];
+
+fn needs_of_update(asked: &Asked<'_, '_>) -> Result<()> {
+    let target = Target::Collection(asked.db, asked.own()?);
+    let upserts = || -> Result<bool> { Ok(update_ops(asked.args)?.iter().any(|op| op.upsert)) };
+    let actions: &[Action] = match asked.may(target, &[Update, Insert]) || upserts()? {
+        true => &[Update, Insert],
+        false => &[Update],
+    };
+    asked.needs_to_write(target, actions)
+}
+
+fn needs_of_find_and_modify(asked: &Asked<'_, '_>) -> Result<()> {
+    let coll = asked.own()?;
+    let target = Target::Collection(asked.db, coll);
+    let a = FindAndModifyArgs::of(coll, asked.args)?;
+    let change = if a.mods.is_none() { Remove } else { Update };
+    asked.needs_to_write(target, &[Find, change])?;
+    if a.upsert {
+        asked.needs(target, &[Insert])?;
+    }
+    Ok(())
+}
+
+/// The statements of an `update`.
+fn update_ops<'a>(args: &Args<'a>) -> Result<Vec<UpdateOp<'a>>> {
+    let documents = args.documents("update", "updates")?;
+    check_batch(documents.len())?;
+    let of = |(i, d)| UpdateOp::of(i, d);
+    documents.into_iter().enumerate().map(of).collect()
+}
 
 fn small(n: i64) -> Value<'static> {
     i32::try_from(n).map_or(Value::Int64(n), Value::Int32)
@@ -138,13 +171,7 @@ fn update_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     let transaction = cx.transaction.clone();
     let ns = names::own_or_buckets(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
-    let documents = cx.args.documents("update", "updates")?;
-    check_batch(documents.len())?;
-    let ops = documents
-        .into_iter()
-        .enumerate()
-        .map(|(i, d)| UpdateOp::of(i, d))
-        .collect::<Result<Vec<_>>>()?;
+    let ops = update_ops(&cx.args)?;
     collection(cx.service, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let ids = cx

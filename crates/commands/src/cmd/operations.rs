@@ -1,5 +1,6 @@
 //! `currentOp` and `killOp`.
 
+use crate::access::needs::Asked;
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -13,7 +14,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "currentOp",
         "operations running now",
-        Privilege::Asked(crate::access::needs::current_op),
+        Privilege::Asked(needs_of_current_op),
         flag::ADMIN | flag::LENIENT | flag::MAY_NAME_SCRIPT,
         &[
             arg("$all", Kind::BoolLike),
@@ -31,6 +32,12 @@ pub(crate) static COMMANDS: &[Command] = &[
         kill_op,
     ),
 ];
+
+/// Own operations are for everybody.
+fn needs_of_current_op(asked: &Asked<'_, '_>) -> Result<()> {
+    let own = asked.args.bool("$ownOps", false);
+    asked.unless(own || asked.may(auth::Target::Cluster, &[auth::Action::Inprog]))
+}
 
 fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let idle = cx.args.bool("$all", false);

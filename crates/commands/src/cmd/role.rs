@@ -1,15 +1,16 @@
 //! `createRole`, `updateRole`, `dropRole`, `dropAllRolesFromDatabase`, `grantPrivilegesToRole`,
 //! `revokePrivilegesFromRole`, `grantRolesToRole`, `revokeRolesFromRole`.
 
-use crate::access::{ROLES, USERS, needs};
+use crate::access::needs::Asked;
+use crate::access::{ROLES, USERS};
 use crate::cmd::audit::{Shown, audited};
-use crate::dispatch::args::{Arg, Kind, arg};
+use crate::dispatch::args::{Arg, Args, Kind, arg};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege as Row, flag};
 use auth::{
-    Action, Privilege, Restrictions, RoleName, builtin, parse_restrictions, privilege_list,
+    Action, Privilege, Restrictions, RoleName, Target, builtin, parse_restrictions, privilege_list,
     role_list,
 };
 use model::{Array, Doc, DocBuf, DocWriter, MongoError, Result, bail, code};
@@ -33,7 +34,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "createRole",
         "makes a role",
-        Row::Asked(needs::create_role),
+        Row::Asked(needs_of_create),
         FLAGS,
         CREATE,
         |cx| audited(cx, &ROLE_EVENT, create),
@@ -42,7 +43,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "updateRole",
         "changes a role",
-        Row::Asked(needs::update_role),
+        Row::Asked(needs_of_update),
         FLAGS,
         UPDATE,
         |cx| audited(cx, &ROLE_EVENT, update),
@@ -68,7 +69,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "grantPrivilegesToRole",
         "gives privileges to a role",
-        Row::Asked(needs::grant_privileges),
+        Row::Asked(needs_of_grant_privileges),
         FLAGS,
         PRIVILEGES,
         |cx| audited(cx, &ROLE_EVENT, |cx| change_privileges(cx, true)),
@@ -77,7 +78,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "revokePrivilegesFromRole",
         "takes privileges from a role",
-        Row::Asked(needs::revoke_privileges),
+        Row::Asked(needs_of_revoke_privileges),
         FLAGS,
         PRIVILEGES,
         |cx| audited(cx, &ROLE_EVENT, |cx| change_privileges(cx, false)),
@@ -86,7 +87,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "grantRolesToRole",
         "gives roles to a role",
-        Row::Asked(needs::grant_roles),
+        Row::Asked(needs_of_grant),
         FLAGS,
         OF_ROLES,
         |cx| audited(cx, &ROLE_EVENT, |cx| change_roles(cx, true)),
@@ -95,13 +96,117 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "revokeRolesFromRole",
         "takes roles from a role",
-        Row::Asked(needs::revoke_roles),
+        Row::Asked(needs_of_revoke),
         FLAGS,
         OF_ROLES,
         |cx| audited(cx, &ROLE_EVENT, |cx| change_roles(cx, false)),
     )
     .value(Kind::Str),
 ];
+
+/// The roles of the argument `roles`; `None` where it is not given.
+///
+/// # Errors
+/// 2 BadValue.
+pub(crate) fn listed_roles(args: &Args<'_>, db: &str) -> Result<Option<Vec<RoleName>>> {
+    let list = args.array("roles");
+    list.map(|list| role_list(list, db)).transpose()
+}
+
+/// The same for a command that gives or takes them, of which there must be one.
+///
+/// # Errors
+/// 2 BadValue.
+pub(crate) fn some_roles(args: &Args<'_>, db: &str) -> Result<Vec<RoleName>> {
+    let roles = listed_roles(args, db)?.unwrap_or_default();
+    if roles.is_empty() {
+        bail!(code::BAD_VALUE, "The array 'roles' must not be empty");
+    }
+    Ok(roles)
+}
+
+/// The privileges of the argument `privileges`; `None` where it is not given.
+fn listed_privileges(args: &Args<'_>) -> Result<Option<Vec<Privilege>>> {
+    args.array("privileges").map(privilege_list).transpose()
+}
+
+/// The same for a command that gives or takes them, of which there must be one.
+fn some_privileges(args: &Args<'_>) -> Result<Vec<Privilege>> {
+    let privileges = listed_privileges(args)?.unwrap_or_default();
+    if privileges.is_empty() {
+        bail!(code::BAD_VALUE, "The array 'privileges' must not be empty");
+    }
+    Ok(privileges)
+}
+
+/// The right to give or take every role that is listed, each on its own database.
+fn needs_each_role(asked: &Asked<'_, '_>, roles: &[RoleName], action: Action) -> Result<()> {
+    let on = |role: &RoleName| asked.needs(Target::Database(&role.db), &[action]);
+    roles.iter().try_for_each(on)
+}
+
+/// The right to give or take what every privilege that is listed is about.
+fn needs_each_privilege(asked: &Asked<'_, '_>, privileges: &[Privilege], action: Action) -> Result<()> {
+    privileges.iter().try_for_each(|p| {
+        let db = p.resource.db().unwrap_or("admin");
+        asked.needs(Target::Database(db), &[action])
+    })
+}
+
+/// The right to give or take the roles of the argument `roles`.
+pub(crate) fn needs_of_roles(asked: &Asked<'_, '_>, action: Action) -> Result<()> {
+    let roles = listed_roles(asked.args, asked.db)?.unwrap_or_default();
+    needs_each_role(asked, &roles, action)
+}
+
+/// The right to say from where a user may log in, where that is said.
+pub(crate) fn needs_of_restrictions(asked: &Asked<'_, '_>) -> Result<()> {
+    if asked.args.has("authenticationRestrictions") {
+        let action = Action::SetAuthenticationRestriction;
+        asked.needs(Target::Database(asked.db), &[action])?;
+    }
+    Ok(())
+}
+
+/// Of `grantRolesToUser` and `grantRolesToRole`.
+pub(crate) fn needs_of_grant(asked: &Asked<'_, '_>) -> Result<()> {
+    let roles = some_roles(asked.args, asked.db)?;
+    needs_each_role(asked, &roles, Action::GrantRole)
+}
+
+/// Of `revokeRolesFromUser` and `revokeRolesFromRole`.
+pub(crate) fn needs_of_revoke(asked: &Asked<'_, '_>) -> Result<()> {
+    let roles = some_roles(asked.args, asked.db)?;
+    needs_each_role(asked, &roles, Action::RevokeRole)
+}
+
+fn needs_of_grant_privileges(asked: &Asked<'_, '_>) -> Result<()> {
+    needs_each_privilege(asked, &some_privileges(asked.args)?, Action::GrantRole)
+}
+
+fn needs_of_revoke_privileges(asked: &Asked<'_, '_>) -> Result<()> {
+    needs_each_privilege(asked, &some_privileges(asked.args)?, Action::RevokeRole)
+}
+
+/// The right to give what a role that is made or changed shall have.
+fn needs_of_contents(asked: &Asked<'_, '_>) -> Result<()> {
+    needs_of_roles(asked, Action::GrantRole)?;
+    let privileges = listed_privileges(asked.args)?.unwrap_or_default();
+    needs_each_privilege(asked, &privileges, Action::GrantRole)?;
+    needs_of_restrictions(asked)
+}
+
+fn needs_of_create(asked: &Asked<'_, '_>) -> Result<()> {
+    asked.needs(Target::Database(asked.db), &[Action::CreateRole])?;
+    needs_of_contents(asked)
+}
+
+fn needs_of_update(asked: &Asked<'_, '_>) -> Result<()> {
+    if asked.args.has("roles") || asked.args.has("privileges") {
+        asked.needs(Target::AnyNormal, &[Action::RevokeRole])?;
+    }
+    needs_of_contents(asked)
+}
 
 /// What the audit is told of these commands.
 static ROLE_EVENT: Shown = Shown {
@@ -224,13 +329,11 @@ struct Said {
 }
 
 fn said(cx: &Ctx<'_, '_>) -> Result<Said> {
-    let array = |name: &str| cx.args.array(name);
+    let restrictions = cx.args.array("authenticationRestrictions");
     Ok(Said {
-        roles: array("roles").map(|r| role_list(r, cx.db)).transpose()?,
-        privileges: array("privileges").map(privilege_list).transpose()?,
-        restrictions: array("authenticationRestrictions")
-            .map(parse_restrictions)
-            .transpose()?,
+        roles: listed_roles(&cx.args, cx.db)?,
+        privileges: listed_privileges(&cx.args)?,
+        restrictions: restrictions.map(parse_restrictions).transpose()?,
     })
 }
 
@@ -373,7 +476,7 @@ fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn change_privileges(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
     let name = own(cx)?;
-    let given = privilege_list(cx.args.array("privileges").unwrap_or(Array::EMPTY))?;
+    let given = some_privileges(&cx.args)?;
     if more {
         check_reach(&name, &[], &given)?;
     }
@@ -414,7 +517,7 @@ pub(crate) fn with(mut roles: Vec<RoleName>, given: &[RoleName], more: bool) -> 
 
 fn change_roles(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
     let name = own(cx)?;
-    let given = role_list(cx.args.array("roles").unwrap_or(Array::EMPTY), cx.db)?;
+    let given = some_roles(&cx.args, cx.db)?;
     if cx.service.access.role(&name)?.is_none() {
         return Err(not_found(&name));
     }

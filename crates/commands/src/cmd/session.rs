@@ -1,16 +1,17 @@
 //! `startSession`, `endSessions`, `refreshSessions`, `killSessions`, `killAllSessions`,
 //! `killAllSessionsByPattern`.
 
+use crate::access::needs::Asked;
 use crate::access::user::digest;
-use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use crate::release::SESSION_TIMEOUT_MINUTES;
-use auth::UserName;
-use model::{Array, Binary, Result, Tag, Value};
+use auth::{Action, Target, UserName};
+use model::{Array, Binary, Result, Tag, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
@@ -50,7 +51,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "killSessions",
         "ends sessions and what runs on them",
-        Privilege::Asked(crate::access::needs::kill_sessions),
+        Privilege::Asked(needs_of_kill),
         flag::LENIENT,
         &[],
         kill,
@@ -59,7 +60,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "killAllSessions",
         "ends all sessions of users",
-        Privilege::Asked(crate::access::needs::kill_all_sessions),
+        Privilege::Asked(needs_of_kill_all),
         flag::LENIENT,
         &[],
         kill_all,
@@ -68,7 +69,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "killAllSessionsByPattern",
         "ends sessions by pattern",
-        Privilege::Asked(crate::access::needs::kill_sessions_by_pattern),
+        Privilege::Asked(needs_of_kill_by_pattern),
         0,
         &[],
         kill_by_pattern,
@@ -95,27 +96,33 @@ fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// A session as a list names it: its id, and whose it is where that is said.
-type Named<'a> = ([u8; 16], Option<&'a [u8]>);
+/// A session as a list names it.
+struct Listed<'a> {
+    id: [u8; 16],
+    /// Whose it is, where that is said.
+    uid: Option<&'a [u8]>,
+}
 
-/// Sessions of an array; null elements are skipped.
-fn ids<'a>(name: &str, list: Array<'a>) -> Result<Vec<Named<'a>>> {
+/// The sessions of an array; null elements are skipped.
+///
+/// # Errors
+/// 14, 207 for what is no session.
+fn listed<'a>(name: &str, value: Value<'a>) -> Result<Vec<Listed<'a>>> {
     static TABLE: &[Arg] = &[
         arg("id", Kind::OneOf(&[Tag::BINARY])).required(),
         arg("uid", Kind::OneOf(&[Tag::BINARY])),
     ];
     let mut out = Vec::new();
-    for (i, v) in list.iter().enumerate() {
+    for (i, v) in value.as_array().unwrap_or(Array::EMPTY).iter().enumerate() {
         let path = format!("{name}.{i}");
         match v {
             Value::Null | Value::Undefined => {}
             Value::Document(d) => {
                 let args = check_doc(&path, TABLE, d)?;
-                let uid = match args.value("uid") {
-                    Value::Binary(b) => Some(b.bytes),
-                    _ => None,
-                };
-                out.push((generic::uuid(&args.value("id"))?, uid));
+                out.push(Listed {
+                    id: generic::uuid(&args.value("id"))?,
+                    uid: bytes(&args, "uid"),
+                });
             }
             v => return Err(wrong_type(&path, &v, &[Tag::DOCUMENT])),
         }
@@ -123,47 +130,86 @@ fn ids<'a>(name: &str, list: Array<'a>) -> Result<Vec<Named<'a>>> {
     Ok(out)
 }
 
-fn own_ids<'a>(cx: &Ctx<'a, '_>) -> Result<Vec<Named<'a>>> {
-    ids(
-        cx.command.name,
-        cx.value().as_array().unwrap_or(Array::EMPTY),
-    )
+/// A binary argument.
+fn bytes<'a>(args: &Args<'a>, name: &str) -> Option<&'a [u8]> {
+    match args.value(name) {
+        Value::Binary(b) => Some(b.bytes),
+        _ => None,
+    }
+}
+
+/// Whether sessions of `uid` are the user's own.
+fn is_own(asked: &Asked<'_, '_>, uid: &[u8]) -> bool {
+    asked.user.is_some_and(|u| u.digest[..] == *uid)
+}
+
+/// Own sessions are for everybody, those of others need a right.
+fn unless_own(asked: &Asked<'_, '_>, own: bool) -> Result<()> {
+    asked.unless(own || asked.may(Target::Cluster, &[Action::KillAnySession]))
+}
+
+/// Sessions of an array that are this connection's own, whatever `uid` the client gives.
+///
+/// # Errors
+/// Those of [`listed`]; 13 for a `uid` of somebody else.
+fn own_listed<'a>(cx: &Ctx<'a, '_>) -> Result<Vec<Listed<'a>>> {
+    let all = listed(cx.command.name, cx.value())?;
+    let owner = cx.owner();
+    let foreign = |s: &Listed<'_>| s.uid.is_some_and(|uid| *uid != owner[..]);
+    if cx.service.access.enabled() && all.iter().any(foreign) {
+        bail!(
+            code::UNAUTHORIZED,
+            "{} takes no uid of another user in a session",
+            cx.command.name
+        );
+    }
+    Ok(all)
 }
 
 fn end(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    for (id, uid) in own_ids(cx)? {
-        end_of(cx, &id, uid);
+    for session in own_listed(cx)? {
+        end_of(cx, &session);
     }
     Ok(Outcome::Reply)
 }
 
 /// Ends a session, if it is the one of the user named or else of this connection's.
-fn end_of(cx: &Ctx<'_, '_>, id: &[u8; 16], uid: Option<&[u8]>) {
-    let owner = cx.service.state.sessions.owner(id);
-    let wanted = uid
+fn end_of(cx: &Ctx<'_, '_>, session: &Listed<'_>) {
+    let owner = cx.service.state.sessions.owner(&session.id);
+    let wanted = session
+        .uid
         .map(<[u8]>::to_vec)
         .unwrap_or_else(|| cx.owner().to_vec());
     if !cx.service.access.enabled() || owner.is_some_and(|o| o[..] == wanted[..]) {
-        cx.service.end_session(id);
+        cx.service.end_session(&session.id);
     }
 }
 
 fn refresh(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (owner, now) = (cx.owner(), cx.now_ms());
-    for (id, _) in own_ids(cx)? {
-        cx.service.state.sessions.touch(id, owner, now)?;
+    for session in own_listed(cx)? {
+        cx.service.state.sessions.touch(session.id, owner, now)?;
     }
     Ok(Outcome::Reply)
 }
 
+/// Without a list it is about the user's own sessions.
+fn needs_of_kill(asked: &Asked<'_, '_>) -> Result<()> {
+    let all = listed("killSessions", asked.value)?;
+    let own = all
+        .iter()
+        .all(|s| s.uid.is_none_or(|uid| is_own(asked, uid)));
+    unless_own(asked, own)
+}
+
 fn kill(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ids = own_ids(cx)?;
-    if ids.is_empty() {
+    let all = listed("killSessions", cx.value())?;
+    if all.is_empty() {
         let owner = cx.service.access.enabled().then(|| cx.owner());
         kill_every(cx, owner);
     }
-    for (id, uid) in ids {
-        end_of(cx, &id, uid);
+    for session in &all {
+        end_of(cx, session);
     }
     Ok(Outcome::Reply)
 }
@@ -177,39 +223,86 @@ fn kill_every(cx: &Ctx<'_, '_>, owner: Option<[u8; 32]>) {
     }
 }
 
-/// Without access control every session belongs to nobody: a list of users matches none, an empty
-/// list all.
-fn kill_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+/// Whose sessions `killAllSessions` ends.
+enum Whose {
+    /// Everybody's.
+    All,
+    /// Those of these users.
+    Users(Vec<UserName>),
+}
+
+/// # Errors
+/// 14, 40414 for what is no user.
+fn whose(value: Value<'_>) -> Result<Whose> {
     static TABLE: &[Arg] = &[
         arg("user", Kind::Str).required(),
         arg("db", Kind::Str).required(),
     ];
-    let users = cx.value().as_array().unwrap_or(Array::EMPTY);
-    let mut owners = Vec::new();
+    let users = value.as_array().unwrap_or(Array::EMPTY);
+    if users.is_empty() {
+        return Ok(Whose::All);
+    }
+    let mut names = Vec::new();
     for (i, v) in users.iter().enumerate() {
         let path = format!("killAllSessions.killAllSessions.{i}");
         match v {
             Value::Null | Value::Undefined => {}
             Value::Document(d) => {
                 let args = check_doc(&path, TABLE, d)?;
-                owners.push(digest(&UserName::new(
-                    args.str("user").unwrap_or(""),
-                    args.str("db").unwrap_or(""),
-                )));
+                let (user, db) = (args.str("user"), args.str("db"));
+                names.push(UserName::new(user.unwrap_or(""), db.unwrap_or("")));
             }
             v => return Err(wrong_type(&path, &v, &[Tag::DOCUMENT])),
         }
     }
-    if users.is_empty() {
-        kill_every(cx, None);
-    }
-    for owner in owners {
-        kill_every(cx, Some(owner));
+    Ok(Whose::Users(names))
+}
+
+fn needs_of_kill_all(asked: &Asked<'_, '_>) -> Result<()> {
+    let own = match whose(asked.value)? {
+        Whose::All => false,
+        Whose::Users(names) => names
+            .iter()
+            .all(|name| asked.user.is_some_and(|u| u.name == *name)),
+    };
+    unless_own(asked, own)
+}
+
+/// Without access control every session belongs to nobody: a list of users matches none, an empty
+/// list all.
+fn kill_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    match whose(cx.value())? {
+        Whose::All => kill_every(cx, None),
+        Whose::Users(names) => names
+            .iter()
+            .for_each(|name| kill_every(cx, Some(digest(name)))),
     }
     Ok(Outcome::Reply)
 }
 
-fn kill_by_pattern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+/// What a session has to fit that a pattern ends: everything that is said.
+#[derive(Default)]
+struct Pattern<'a> {
+    id: Option<[u8; 16]>,
+    /// The owner, as `lsid` and as `uid` say it.
+    owners: Vec<&'a [u8]>,
+    /// It names users or roles, which sessions do not keep: none fits.
+    fits_none: bool,
+}
+
+impl Pattern<'_> {
+    fn fits(&self, id: &[u8; 16], owner: &[u8; 32]) -> bool {
+        !self.fits_none
+            && self.id.is_none_or(|wanted| wanted == *id)
+            && self.owners.iter().all(|wanted| **wanted == owner[..])
+    }
+}
+
+/// The patterns of `killAllSessionsByPattern`; without any, one that all sessions fit.
+///
+/// # Errors
+/// 14, 40415, 207 for what is no pattern.
+fn patterns<'a>(value: Value<'a>) -> Result<Vec<Pattern<'a>>> {
     static TABLE: &[Arg] = &[
         arg("lsid", Kind::Object),
         arg("uid", Kind::OneOf(&[Tag::BINARY])),
@@ -220,30 +313,45 @@ fn kill_by_pattern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         arg("id", Kind::OneOf(&[Tag::BINARY])).required(),
         arg("uid", Kind::OneOf(&[Tag::BINARY])),
     ];
-    let patterns = cx.value().as_array().unwrap_or(Array::EMPTY);
-    let mut every = patterns.is_empty();
-    let mut chosen = Vec::new();
-    for (i, v) in patterns.iter().enumerate() {
+    let given = value.as_array().unwrap_or(Array::EMPTY);
+    if given.is_empty() {
+        return Ok(vec![Pattern::default()]);
+    }
+    let mut all = Vec::new();
+    for (i, v) in given.iter().enumerate() {
         let path = format!("killAllSessionsByPattern.{i}");
         let d = v
             .as_doc()
             .ok_or_else(|| wrong_type(&path, &v, &[Tag::DOCUMENT]))?;
         let args = check_doc(&path, TABLE, d)?;
+        let mut pattern = Pattern {
+            fits_none: args.has("users") || args.has("roles"),
+            ..Pattern::default()
+        };
         if let Some(lsid) = args.doc("lsid") {
-            chosen.push(generic::uuid(&check_doc("lsid", LSID, lsid)?.value("id"))?);
+            let lsid = check_doc("lsid", LSID, lsid)?;
+            pattern.id = Some(generic::uuid(&lsid.value("id"))?);
+            pattern.owners.extend(bytes(&lsid, "uid"));
         }
-        if let Value::Binary(b) = args.value("uid")
-            && let Ok(owner) = <[u8; 32]>::try_from(b.bytes)
-        {
-            kill_every(cx, Some(owner));
+        pattern.owners.extend(bytes(&args, "uid"));
+        all.push(pattern);
+    }
+    Ok(all)
+}
+
+fn needs_of_kill_by_pattern(asked: &Asked<'_, '_>) -> Result<()> {
+    let own = patterns(asked.value)?
+        .iter()
+        .all(|p| !p.fits_none && p.owners.iter().any(|uid| is_own(asked, uid)));
+    unless_own(asked, own)
+}
+
+fn kill_by_pattern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let patterns = patterns(cx.value())?;
+    for (id, session) in cx.service.state.sessions.list() {
+        if patterns.iter().any(|p| p.fits(&id, &session.owner)) {
+            cx.service.end_session(&id);
         }
-        every |= d.is_empty();
-    }
-    if every {
-        kill_every(cx, None);
-    }
-    for id in chosen {
-        cx.service.end_session(&id);
     }
     Ok(Outcome::Reply)
 }

@@ -1,5 +1,6 @@
 //! `collStats`, `dbStats`, `dataSize`.
 
+use crate::access::needs::Asked;
 use crate::ddl::{index_spec, names};
 use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::command::Command;
@@ -42,7 +43,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "dataSize",
         "bytes of documents, of a range of keys when asked",
-        Privilege::Asked(crate::access::needs::data_size),
+        Privilege::Asked(needs_of_data_size),
         flag::READ_CONCERN,
         &[
             arg("keyPattern", Kind::Object),
@@ -153,6 +154,12 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             .put("fsTotalSize", scaled(signed(total)));
     }
     Ok(Outcome::Reply)
+}
+
+/// Its own value is a whole namespace.
+fn needs_of_data_size(asked: &Asked<'_, '_>) -> Result<()> {
+    let ns = Namespace::parse(asked.value.as_str().unwrap_or(""))?;
+    asked.needs_at(&ns, &[auth::Action::Find])
 }
 
 fn data_size(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -1,17 +1,21 @@
 //! `createUser`, `updateUser`, `dropUser`, `dropAllUsersFromDatabase`, `grantRolesToUser`,
 //! `revokeRolesFromUser`.
 
-use crate::access::{USERS, needs, rounds};
+use crate::access::needs::Asked;
+use crate::access::{USERS, rounds};
 use crate::cmd::audit::{Shown, audited};
-use crate::cmd::role::{check_roles, replaced, roles_of, with, write_roles};
+use crate::cmd::role::{
+    check_roles, listed_roles, needs_of_grant, needs_of_restrictions, needs_of_revoke,
+    needs_of_roles, replaced, roles_of, some_roles, with, write_roles,
+};
 use crate::dispatch::args::{Arg, Kind, arg};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use auth::scram::{Credentials, Mechanism, Secret};
-use auth::{Action, Restrictions, UserName, parse_restrictions, role_list};
-use model::{Array, Binary, Doc, DocBuf, MongoError, Result, bail, code};
+use auth::{Action, Restrictions, Target, UserName, parse_restrictions};
+use model::{Binary, Doc, DocBuf, MongoError, Result, bail, code};
 
 const FLAGS: u32 = flag::WRITE | flag::WRITE_CONCERN;
 
@@ -29,7 +33,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "createUser",
         "makes a user",
-        Privilege::Asked(needs::create_user),
+        Privilege::Asked(needs_of_create),
         FLAGS | flag::SECRET,
         USER,
         |cx| audited(cx, &USER_EVENT, create),
@@ -38,7 +42,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "updateUser",
         "changes a user",
-        Privilege::Asked(needs::update_user),
+        Privilege::Asked(needs_of_update),
         FLAGS | flag::SECRET,
         USER,
         |cx| audited(cx, &USER_EVENT, update),
@@ -64,7 +68,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "grantRolesToUser",
         "gives roles to a user",
-        Privilege::Asked(needs::grant_roles),
+        Privilege::Asked(needs_of_grant),
         FLAGS,
         ROLES,
         |cx| audited(cx, &USER_EVENT, |cx| change_roles(cx, true)),
@@ -73,13 +77,48 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
         "revokeRolesFromUser",
         "takes roles from a user",
-        Privilege::Asked(needs::revoke_roles),
+        Privilege::Asked(needs_of_revoke),
         FLAGS,
         ROLES,
         |cx| audited(cx, &USER_EVENT, |cx| change_roles(cx, false)),
     )
     .value(Kind::Str),
 ];
+
+fn needs_of_create(asked: &Asked<'_, '_>) -> Result<()> {
+    asked.needs(Target::Database(asked.db), &[Action::CreateUser])?;
+    needs_of_roles(asked, Action::GrantRole)?;
+    needs_of_restrictions(asked)
+}
+
+/// Everybody with the right may change its own password and data.
+fn needs_of_update(asked: &Asked<'_, '_>) -> Result<()> {
+    let name = UserName::new(asked.value.as_str().unwrap_or(""), asked.db);
+    let own = asked.user.is_some_and(|u| u.name == name);
+    let here = Target::Database(asked.db);
+    for (field, of_any, of_own) in [
+        ("pwd", Action::ChangePassword, Action::ChangeOwnPassword),
+        (
+            "customData",
+            Action::ChangeCustomData,
+            Action::ChangeOwnCustomData,
+        ),
+    ] {
+        if asked.args.has(field) {
+            let may_own = own && asked.may(here, &[of_own]);
+            asked.unless(may_own || asked.may(here, &[of_any]))?;
+        }
+    }
+    if asked.args.has("mechanisms") && !asked.args.has("pwd") {
+        asked.needs(here, &[Action::ChangePassword])?;
+    }
+    if asked.args.has("roles") {
+        // The roles it has now are taken from it, whichever these are.
+        asked.needs(Target::AnyNormal, &[Action::RevokeRole])?;
+        needs_of_roles(asked, Action::GrantRole)?;
+    }
+    needs_of_restrictions(asked)
+}
 
 /// What the audit is told of these commands: never a password.
 static USER_EVENT: Shown = Shown {
@@ -207,10 +246,9 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 the user's source db"
         );
     }
-    let Some(roles) = cx.args.array("roles") else {
+    let Some(roles) = listed_roles(&cx.args, cx.db)? else {
         return Err(crate::dispatch::args::missing_field("createUser.roles"));
     };
-    let roles = role_list(roles, cx.db)?;
     let kept = credentials(cx, &name)?;
     let restrictions = restrictions(cx)?;
     check_roles(cx, &roles)?;
@@ -257,11 +295,7 @@ fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "Must specify at least one field to update in updateUser"
         );
     }
-    let roles = cx
-        .args
-        .array("roles")
-        .map(|r| role_list(r, cx.db))
-        .transpose()?;
+    let roles = listed_roles(&cx.args, cx.db)?;
     let kept = credentials(cx, &name)?;
     let wanted = mechanisms(cx, &name)?.filter(|_| kept.is_none());
     let restrictions = restrictions(cx)?;
@@ -353,7 +387,7 @@ fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn change_roles(cx: &mut Ctx<'_, '_>, more: bool) -> Result<Outcome> {
     let name = own(cx);
-    let given = role_list(cx.args.array("roles").unwrap_or(Array::EMPTY), cx.db)?;
+    let given = some_roles(&cx.args, cx.db)?;
     if cx.service.access.user_doc(&name)?.is_none() {
         return Err(not_found(&name));
     }

@@ -3,7 +3,7 @@
 
 use crate::dispatch::args::wrong_type;
 use crate::dispatch::ctx::Ctx;
-use model::{Array, Doc, MongoError, Namespace, Result, Tag, Value, bail, code};
+use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::pipeline::Pipeline;
@@ -42,18 +42,23 @@ pub(crate) fn check_pipeline(
     let mut env = Env::new(cx.now_ms(), 1);
     // Whether there is a cluster time is asked when the view is read.
     env.cluster_time = Some(cx.service.operation_time());
-    let given = model::DocBuf::build(|w| {
-        let mut out = w.array("p");
-        for stage in pipeline.iter().filter(|s| s.as_doc().is_some()) {
-            out.push(stage);
-        }
-    });
+    let given = given_stages(pipeline);
     let stages = given.doc().field("p").as_array().unwrap_or(Array::EMPTY);
     let options = ParseOptions {
         inside: Inside::View,
         ..query::stages::collection_options(source.clone())
     };
     Pipeline::parse(&mut ParseCx::new(&env), stages, &options).map(|_| ())
+}
+
+/// The stages of a view that are given, in the array `p`: null elements are none.
+pub(crate) fn given_stages(pipeline: Array<'_>) -> DocBuf {
+    DocBuf::build(|w| {
+        let mut out = w.array("p");
+        for stage in pipeline.iter().filter(|s| !s.is_nullish()) {
+            out.push(stage);
+        }
+    })
 }
 
 fn check_stages(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {

@@ -227,6 +227,21 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Those of a command that stands inside another one, checked by its table. Fields that the
+    /// table does not name are not among them, as in MongoDB's `explain`.
+    ///
+    /// # Errors
+    /// 40413, 14 and the codes of ranges.
+    pub(crate) fn of_inner(name: &str, table: &'static [Arg], inner: Doc<'a>) -> Result<Args<'a>> {
+        let mut args = Args::new(&[]);
+        for (field, value) in inner.iter().skip(1) {
+            if table.iter().any(|a| a.name == field) {
+                args.take(name, table, field, value)?;
+            }
+        }
+        Ok(args)
+    }
+
     /// Checks and keeps one field. A field no row names is 40415.
     pub(crate) fn take(
         &mut self,

@@ -1,12 +1,12 @@
 //! The one place where the rights of a command are checked: by the privilege its row names.
 
+use super::args::Args;
 use super::connection::Connection;
-use super::request::Request;
 use super::spec::{CommandTable, Privilege, Spec, flag};
-use crate::access::needs::asked::Asked;
-use crate::access::{Access, Rights};
+use crate::access::needs::Asked;
+use crate::access::{Access, Rights, User};
 use auth::Target;
-use model::{Doc, MongoError, Result, code};
+use model::{Doc, MongoError, Result, Value, code};
 
 /// Checks that the user of a connection may run a command. Access is known to be checked.
 ///
@@ -18,10 +18,9 @@ use model::{Doc, MongoError, Result, code};
 pub(super) fn authorize(
     (access, commands): (&Access, &CommandTable),
     conn: &mut Connection,
-    request: &Request<'_>,
-    command: &Spec,
-    db: &str,
+    call: &Call<'_, '_>,
 ) -> Result<()> {
+    let command = call.command;
     let bootstrapping = || conn.identity.is_bootstrapping(access);
     let nobody = match conn.identity.user() {
         Some(_) => None,
@@ -53,13 +52,7 @@ pub(super) fn authorize(
             bootstrapping: true,
         },
     };
-    check(
-        commands,
-        command,
-        db,
-        request.body,
-        (request.sequences, rights, user),
-    )
+    check(commands, call, Who { rights, user })
 }
 
 fn needs_login(command: &Spec) -> MongoError {
@@ -81,35 +74,50 @@ pub(super) fn needs_login_again(command: &Spec) -> MongoError {
     )
 }
 
-type Who<'a> = (
-    &'a [super::request::Sequence<'a>],
-    Rights<'a>,
-    Option<&'a crate::access::User>,
-);
+/// A command as it was called.
+pub(super) struct Call<'s, 'a> {
+    pub(super) command: &'s Spec,
+    pub(super) db: &'s str,
+    pub(super) body: Doc<'a>,
+    pub(super) args: &'s Args<'a>,
+}
 
-fn check(
-    commands: &CommandTable,
-    command: &Spec,
-    db: &str,
-    body: Doc<'_>,
-    (sequences, rights, user): Who<'_>,
-) -> Result<()> {
-    let inner = |name: &str, db: &str, body: Doc<'_>| match commands.find(name) {
-        Some(row) => check(commands, row.command, db, body, (&[], rights, user)),
+/// Whoever asks.
+#[derive(Clone, Copy)]
+struct Who<'a> {
+    rights: Rights<'a>,
+    user: Option<&'a User>,
+}
+
+fn check(commands: &CommandTable, call: &Call<'_, '_>, who: Who<'_>) -> Result<()> {
+    let Call { command, db, .. } = *call;
+    let inner = |body: Doc<'_>| {
+        let (name, _) = body.first().unwrap_or_default();
         // The command around it refuses a name that it does not know.
-        None => Ok(()),
+        let Some(row) = commands.find(name) else {
+            return Ok(());
+        };
+        let args = Args::of_inner(row.command.name, row.command.args, body)?;
+        let call = Call {
+            command: row.command,
+            db,
+            body,
+            args: &args,
+        };
+        check(commands, &call, who)
     };
     let asked = Asked {
         db,
-        body,
-        sequences,
-        rights,
-        user,
+        body: call.body,
+        value: call.body.first().map_or(Value::Missing, |(_, v)| v),
+        args: call.args,
+        rights: who.rights,
+        user: who.user,
         inner: &inner,
     };
     match command.privilege {
-        Privilege::Any => asked.unless(user.is_some() || command.is(flag::NO_AUTH)),
-        Privilege::Collection(actions) => asked.needs_on(asked.own(), actions),
+        Privilege::Any => asked.unless(who.user.is_some() || command.is(flag::NO_AUTH)),
+        Privilege::Collection(actions) => asked.needs_on(asked.own()?, actions),
         Privilege::Database(actions) => asked.needs(Target::Database(db), actions),
         Privilege::Cluster(actions) => asked.needs(Target::Cluster, actions),
         Privilege::Asked(needs) => needs(&asked),

@@ -35,6 +35,7 @@ use crate::state::events;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::SessionWrites;
 use args::{Args, check_value, duplicate_field, unknown_field};
+use authorize::Call;
 use body::{check_admin, database, validate};
 use command::{Command, Run};
 use connection::Connection;
@@ -276,7 +277,7 @@ impl Dispatcher {
         // Declared first, so that they outlive everything the context borrows.
         let (session, mut writes);
         let args = self.check(request, command, &mut generic)?;
-        self.admit(conn, request, command, &generic)?;
+        self.admit(conn, request, command, &args, &generic)?;
         let interrupt = operation::begin(&self.service, conn, request, command, &generic);
         let failure = match hold_back::hold_back(&self.service, conn, request, command, &generic)? {
             Admission::Run(failure) => failure,
@@ -338,11 +339,12 @@ impl Dispatcher {
     }
 
     /// Lets a request in: its user may run the command, and its session is in use.
-    fn admit(
+    fn admit<'a>(
         &self,
         conn: &mut Connection,
-        request: &Request<'_>,
+        request: &Request<'a>,
         command: &Spec,
+        args: &Args<'a>,
         generic: &Generic<'_>,
     ) -> Result<()> {
         let access = &self.service.access;
@@ -352,7 +354,13 @@ impl Dispatcher {
                 return Err(authorize::needs_login_again(command));
             }
             let commands = (access, &self.commands);
-            let checked = authorize::authorize(commands, conn, request, command, generic.db);
+            let call = Call {
+                command,
+                db: generic.db,
+                body: request.body,
+                args,
+            };
+            let checked = authorize::authorize(commands, conn, &call);
             self.audit_check(conn, request, (command, generic.db), checked.as_ref().err());
             checked?;
         } else {

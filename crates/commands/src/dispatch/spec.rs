@@ -2,7 +2,7 @@
 //! know: what commands do.
 
 use super::args::{Arg, Kind};
-use crate::access::needs::asked::Asked;
+use crate::access::needs::Asked;
 use auth::Action;
 use metrics::OpLatency;
 use model::Result;
@@ -99,14 +99,14 @@ pub enum Privilege {
     /// Nothing but to be logged in, and with [`flag::NO_AUTH`] not even that: for own sessions
     /// and cursors, and for what reveals no data.
     Any,
-    /// These on the collection the command names in its own value.
+    /// These on the collection the command names in its own value, by [`super::args::collection_name`].
     Collection(&'static [Action]),
     /// These on the database it is sent to.
     Database(&'static [Action]),
     /// These on the server.
     Cluster(&'static [Action]),
-    /// What its arguments say.
-    Asked(fn(&Asked<'_>) -> Result<()>),
+    /// What its arguments say, read by the functions that its run reads them with.
+    Asked(fn(&Asked<'_, '_>) -> Result<()>),
 }
 
 /// The specification of one command.

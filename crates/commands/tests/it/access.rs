@@ -362,12 +362,29 @@ fn pipelines_reach_only_what_their_user_may() {
         aggregate(doc! { "$lookup": { "from": "e", "as": "x", "pipeline": [] } }),
         0
     );
+    // No stage reads another database: its parser says so before rights are asked about.
+    for (number, stage) in [
+        (
+            9,
+            doc! { "$lookup": { "from": far().doc(), "as": "x", "pipeline": [] } },
+        ),
+        (
+            40_415,
+            doc! { "$unionWith": { "coll": "secret", "db": "other" } },
+        ),
+        (
+            40_415,
+            doc! { "$lookup": { "from": "c", "as": "x", "pipeline": [
+            { "$unionWith": { "coll": "secret", "db": "other" } } ] } },
+        ),
+    ] {
+        assert_eq!(aggregate(stage.clone()), number, "{stage:?}");
+    }
     for stage in [
-        doc! { "$lookup": { "from": far().doc(), "as": "x", "pipeline": [] } },
-        doc! { "$lookup": { "from": "c", "from": far().doc(), "as": "x", "pipeline": [] } },
+        doc! { "$lookup": { "from": "system.users", "from": "c", "as": "x", "pipeline": [] } },
         doc! { "$lookup": { "from": "system.users", "as": "x", "pipeline": [] } },
-        doc! { "$lookup": { "from": "c", "as": "x", "pipeline": [
-        { "$unionWith": { "coll": "secret", "db": "other" } } ] } },
+        doc! { "$merge": { "into": { "db": Value::Null, "coll": "mine" } } },
+        doc! { "$merge": { "into": { "db": "", "coll": "mine" } } },
         doc! { "$unionWith": "system.profile" },
         doc! { "$facet": { "a": [ { "$lookup": { "from": "system.views", "as": "x",
         "pipeline": [] } } ] } },

@@ -36,6 +36,8 @@ mod query_settings;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
 mod retries;
+mod rights;
+mod rights_walk;
 mod scripts;
 mod series;
 mod snapshot_ddl;

@@ -1,8 +1,8 @@
 //! From an array of stage documents to stages: shape, names, positions.
 
 use crate::stage::{
-    Inside, MAX_DEPTH, ParseOptions, PipelineSource, Placement, Stage, StageContext, StageOp,
-    StageTable, single_field,
+    Inside, MAX_DEPTH, ParseOptions, PipelineSource, Placement, Stage, StageContext, StageTable,
+    stage_of,
 };
 use model::{Array, Doc, MongoError, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -48,27 +48,6 @@ pub(super) fn stages(
     }
     check_positions(&placements, options)?;
     Ok(stages)
-}
-
-fn stage_of<'v>(item: Value<'v>, table: StageTable) -> Result<(&'static StageOp, Value<'v>)> {
-    let Value::Document(doc) = item else {
-        bail!(
-            code::TYPE_MISMATCH,
-            "Each element of the 'pipeline' array must be an object, not {}",
-            item.type_name()
-        );
-    };
-    let Some((name, arg)) = single_field(doc) else {
-        bail!(
-            40323,
-            "A pipeline stage specification object must contain exactly one field, not {}",
-            doc.count()
-        );
-    };
-    let Some(op) = table.find(name) else {
-        bail!(40324, "Unrecognized pipeline stage name: '{name}'");
-    };
-    Ok((op, arg))
 }
 
 fn names_stage(v: Value<'_>, name: &str) -> bool {

@@ -1,6 +1,7 @@
 //! What parsing a stage needs and gives: the pipeline around it, the stages before it, the table of
 //! stages. The table is handed in, so that a stage with a pipeline of its own knows no other stage.
 
+use super::needs::StageNeeds;
 use super::placement::Placement;
 use super::traits::Stage;
 use model::{Doc, MongoError, Namespace, Result, Value, bail, code};
@@ -20,6 +21,8 @@ pub struct StageOp {
     pub name: &'static str,
     /// Where it may stand.
     pub placement: Placement,
+    /// What it needs of whoever asks.
+    pub needs: StageNeeds,
     /// Parses its argument; a stage that is shorthand for several gives several.
     pub parse: ParseStage,
 }
@@ -165,4 +168,33 @@ pub(crate) fn single_field(doc: Doc<'_>) -> Option<(&str, Value<'_>)> {
     let mut fields = doc.iter();
     let first = fields.next()?;
     fields.next().is_none().then_some(first)
+}
+
+/// The stage that an element of a pipeline names, and its argument.
+///
+/// # Errors
+/// 14 for an element that is no object, 40323 for more or less than one field, 40324 for an unknown
+/// name.
+pub(crate) fn stage_of<'v>(
+    item: Value<'v>,
+    table: StageTable,
+) -> Result<(&'static StageOp, Value<'v>)> {
+    let Value::Document(doc) = item else {
+        bail!(
+            code::TYPE_MISMATCH,
+            "Each element of the 'pipeline' array must be an object, not {}",
+            item.type_name()
+        );
+    };
+    let Some((name, arg)) = single_field(doc) else {
+        bail!(
+            40323,
+            "A pipeline stage specification object must contain exactly one field, not {}",
+            doc.count()
+        );
+    };
+    let Some(op) = table.find(name) else {
+        bail!(40324, "Unrecognized pipeline stage name: '{name}'");
+    };
+    Ok((op, arg))
 }

@@ -5,11 +5,15 @@
 
 use super::listed::Listed;
 use crate::exec::Resolved;
-use crate::stage::{PipelineSource, Placement, StageContext, StageOp, one};
+use crate::stage::{PipelineSource, Placement, StageContext, StageNeeds, StageOp, Subject, one};
 use model::{Doc, Number, Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$collStats",
+    needs: StageNeeds::OfSource(|cx, _, _| {
+        cx.told(Subject::CollectionStatistics);
+        Ok(())
+    }),
     placement: Placement::FIRST,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];

@@ -3,12 +3,13 @@
 //! `_id`.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext};
-use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
+use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{DocBuf, Result, Value, bail, doc};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$count",
+    needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |_, _, arg| {
         let Value::String(name) = arg else {

@@ -3,21 +3,15 @@
 //! boolean, 40415 unknown, 9 for targetAllNodes, 73 elsewhere.
 
 use super::listed::{Listed, only_on_admin};
-use crate::stage::{Placement, StageOp, one};
+use crate::stage::{Need, NeedsContext, Placement, Report, StageNeeds, StageOp, one};
 use model::{Doc, Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$currentOp",
+    needs: StageNeeds::OfSource(needs),
     placement: Placement::DATABASE,
     parse: |scx, name, arg| {
-        let Value::Document(spec) = arg else {
-            bail!(
-                code::TYPE_MISMATCH,
-                "{name} options must be specified in an object, but found: {}",
-                arg.type_name()
-            );
-        };
-        check(name, spec)?;
+        let spec = specification(name, arg)?;
         only_on_admin(scx, name)?;
         let spec = spec.to_buf();
         one(Listed::new(model::doc! { name: arg }, move |host| {
@@ -35,6 +29,24 @@ const OPTIONS: &[&str] = &[
     "truncateOps",
     "targetAllNodes",
 ];
+
+fn specification<'a>(name: &str, arg: Value<'a>) -> Result<Doc<'a>> {
+    let Value::Document(spec) = arg else {
+        bail!(
+            code::TYPE_MISMATCH,
+            "{name} options must be specified in an object, but found: {}",
+            arg.type_name()
+        );
+    };
+    check(name, spec)?;
+    Ok(spec)
+}
+
+fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
+    let of_all = specification(name, arg)?.field("allUsers").truthy();
+    cx.add(Need::Server(Report::Operations { of_all }));
+    Ok(())
+}
 
 fn check(name: &str, spec: Doc<'_>) -> Result<()> {
     for (option, v) in spec.iter() {

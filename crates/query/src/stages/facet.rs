@@ -6,12 +6,15 @@
 use crate::exec::{BatchStream, DocBatch, ExecContext, Spool, drain};
 use crate::path::checked_path;
 use crate::pipeline::Pipeline;
-use crate::stage::{Inside, Placement, Stage, StageContext, StageOp, one};
-use model::{ArrayWriter, DocBuf, Result, Value, bail, code};
+use crate::stage::{
+    Inside, NeedsContext, Placement, Stage, StageContext, StageNeeds, StageOp, one,
+};
+use model::{Array, ArrayWriter, Doc, DocBuf, Result, Value, bail, code};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$facet",
+    needs: StageNeeds::Of(needs),
     placement: Placement {
         in_facet: false,
         ..Placement::ANYWHERE
@@ -22,23 +25,42 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 /// Largest document, with the room internal documents have beyond 16 MB.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024 + 16 * 1024;
 
-fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<Facet> {
-    let Some(spec) = arg.as_doc().filter(|d| !d.is_empty()) else {
-        bail!(
+fn specification<'a>(name: &str, arg: Value<'a>) -> Result<Doc<'a>> {
+    match arg {
+        Value::Document(d) if !d.is_empty() => Ok(d),
+        _ => bail!(
             40169,
             "the {name} specification must be a non-empty object, but found: {arg:?}"
-        );
-    };
+        ),
+    }
+}
+
+/// The stages of a facet.
+fn stages<'a>(name: &str, facet: &str, v: Value<'a>) -> Result<Array<'a>> {
+    match v {
+        Value::Array(stages) => Ok(stages),
+        _ => bail!(
+            40170,
+            "arguments to {name} must be arrays, {facet} is type {}",
+            v.type_name()
+        ),
+    }
+}
+
+fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
+    for (facet, v) in specification(name, arg)?.iter() {
+        let target = cx.options.target.clone();
+        cx.inner(Inside::Facet, target, stages(name, facet, v)?)?;
+    }
+    Ok(())
+}
+
+fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<Facet> {
+    let spec = specification(name, arg)?;
     let mut facets: Vec<(String, Pipeline)> = Vec::new();
     for (facet, v) in spec.iter() {
         check_name(facet)?;
-        let Value::Array(stages) = v else {
-            bail!(
-                40170,
-                "arguments to {name} must be arrays, {facet} is type {}",
-                v.type_name()
-            );
-        };
+        let stages = stages(name, facet, v)?;
         if facets.iter().any(|(n, _)| n == facet) {
             bail!(16406, "duplicate facet name '{facet}'");
         }

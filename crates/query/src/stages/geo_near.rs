@@ -12,7 +12,7 @@ use crate::exec::{
     BatchStream, DocBatch, ExecContext, GeoIndex, MatchFilter, OpenedRead, ReadRequest, Resolved,
 };
 use crate::path::{checked_path, write_with};
-use crate::stage::{PipelineSource, Placement, Stage, StageContext, StageOp, one};
+use crate::stage::{PipelineSource, Placement, Stage, StageContext, StageNeeds, StageOp, one};
 use model::{
     Bump, Doc, DocBuf, DocWriter, FieldPath, Namespace, Number, Result, Value, bail, code,
 };
@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$geoNear",
+    needs: StageNeeds::Nothing,
     placement: Placement {
         first: true,
         in_facet: false,

@@ -8,7 +8,10 @@ use super::join::{Join, JoinCache, key_of, values_on_path};
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::path::{checked_path, write_with};
 use crate::pipeline::Pipeline;
-use crate::stage::{PipelineSource, Placement, Stage, StageContext, StageOp, one};
+use crate::stage::{
+    Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage, StageContext, StageNeeds,
+    StageOp, one,
+};
 use hashbrown::HashSet;
 use model::{
     Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Number, OwnedValue, Result, Value,
@@ -19,18 +22,52 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$graphLookup",
+    needs: StageNeeds::Of(needs),
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<GraphLookup> {
-    let Value::Document(spec) = arg else {
-        bail!(
+fn specification<'a>(name: &str, arg: Value<'a>) -> Result<Doc<'a>> {
+    match arg {
+        Value::Document(spec) => Ok(spec),
+        _ => bail!(
             40327,
             "the {name} stage specification must be an object, but found {}",
             arg.type_name()
-        );
-    };
+        ),
+    }
+}
+
+/// A field whose value is a string.
+fn text<'a>(field: &str, v: Value<'a>) -> Result<&'a str> {
+    match v {
+        Value::String(s) => Ok(s),
+        _ => bail!(
+            40103,
+            "expected string as argument for {field}, found: {}",
+            v.type_name()
+        ),
+    }
+}
+
+/// The collection that `from` names.
+fn source(options: &ParseOptions, from: Value<'_>) -> Result<Namespace> {
+    Namespace::to_read(options.target.db(), text("from", from)?)
+}
+
+/// Of `from` given several times the last counts, and all are needed.
+fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
+    for (field, v) in specification(name, arg)?.iter() {
+        if field == "from" {
+            let ns = source(cx.options, v)?;
+            cx.add(Need::Read(ns));
+        }
+    }
+    Ok(())
+}
+
+fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<GraphLookup> {
+    let spec = specification(name, arg)?;
     let (mut from, mut start, mut connect_from, mut connect_to, mut as_field) =
         (None, None, None, None, None);
     let (mut max_depth, mut depth_field, mut restrict) = (None, None, None);
@@ -48,16 +85,10 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<G
                 };
                 restrict = Some(MatchFilter::parse(scx.cx, d)?);
             }
-            "from" | "as" | "connectFromField" | "connectToField" | "depthField" => {
-                let Value::String(s) = v else {
-                    bail!(
-                        40103,
-                        "expected string as argument for {field}, found: {}",
-                        v.type_name()
-                    );
-                };
+            "from" => from = Some(source(scx.options, v)?),
+            "as" | "connectFromField" | "connectToField" | "depthField" => {
+                let s = text(field, v)?;
                 match field {
-                    "from" => from = Some(Namespace::to_read(scx.options.target.db(), s)?),
                     "as" => as_field = Some(checked_path(s)?),
                     "connectFromField" => connect_from = Some(checked_path(s)?),
                     "connectToField" => connect_to = Some(checked_path(s)?),

@@ -1,11 +1,15 @@
 //! `$indexStats: {}`: one document per index. Errors: 28803 for any other argument.
 
 use super::listed::{Listed, under_views};
-use crate::stage::{PipelineSource, Placement, StageOp, one};
+use crate::stage::{PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$indexStats",
+    needs: StageNeeds::OfSource(|cx, _, _| {
+        cx.told(Subject::IndexStatistics);
+        Ok(())
+    }),
     placement: Placement::FIRST,
     parse: |scx, name, arg| {
         if !arg.as_doc().is_some_and(|d| d.is_empty()) {

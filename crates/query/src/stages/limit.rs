@@ -1,12 +1,13 @@
 //! `$limit: n`, n a whole number above zero. Errors: 5107201 for anything else, 15958 for zero.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext};
-use crate::stage::{Kind, Placement, Stage, StageOp, one};
+use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, Value, bail, doc};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$limit",
+    needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |_, name, arg| match whole_number(arg) {
         Some(0) => bail!(15958, "the limit must be positive"),

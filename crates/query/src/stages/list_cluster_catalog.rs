@@ -3,11 +3,15 @@
 
 use super::fields::Fields;
 use super::listed::Listed;
-use crate::stage::{Placement, StageOp, one};
+use crate::stage::{Placement, StageNeeds, StageOp, Subject, one};
 use model::{Value, bail};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$listClusterCatalog",
+    needs: StageNeeds::OfSource(|cx, _, _| {
+        cx.told(Subject::Collections);
+        Ok(())
+    }),
     placement: Placement::DATABASE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {

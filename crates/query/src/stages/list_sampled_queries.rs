@@ -4,11 +4,15 @@
 
 use super::fields::Fields;
 use super::listed::{Listed, only_on_admin};
-use crate::stage::{Placement, StageOp, one};
+use crate::stage::{Need, Placement, Report, StageNeeds, StageOp, one};
 use model::{Namespace, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$listSampledQueries",
+    needs: StageNeeds::OfSource(|cx, _, _| {
+        cx.add(Need::Server(Report::SampledQueries));
+        Ok(())
+    }),
     placement: Placement::DATABASE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {

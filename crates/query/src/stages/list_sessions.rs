@@ -4,12 +4,15 @@
 
 use super::fields::Fields;
 use super::listed::Listed;
-use crate::stage::{PipelineSource, Placement, StageOp, one};
+use crate::stage::{
+    Need, NeedsContext, PipelineSource, Placement, Report, SessionUser, StageNeeds, StageOp, one,
+};
 use model::{Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$listLocalSessions",
+        needs: StageNeeds::OfSource(needs),
         placement: Placement::DATABASE,
         parse: |scx, name, arg| {
             check(name, arg)?;
@@ -22,6 +25,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$listSessions",
+        needs: StageNeeds::OfSource(needs),
         placement: Placement::FIRST,
         parse: |scx, name, arg| {
             check(name, arg)?;
@@ -41,7 +45,14 @@ pub(super) static STAGES: &[StageOp] = &[
     },
 ];
 
-fn check(name: &'static str, arg: Value<'_>) -> Result<()> {
+fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
+    let report = check(name, arg)?;
+    cx.add(Need::Server(report));
+    Ok(())
+}
+
+/// Checks the argument and tells whose sessions it asks for.
+fn check(name: &'static str, arg: Value<'_>) -> Result<Report> {
     let Value::Document(spec) = arg else {
         bail!(
             code::TYPE_MISMATCH,
@@ -52,6 +63,7 @@ fn check(name: &'static str, arg: Value<'_>) -> Result<()> {
     let f = Fields::new(name, spec, &["allUsers", "users", "$_internalPredicate"])?;
     let all = f.boolean("allUsers")?.unwrap_or(false);
     let users = f.array("users")?;
+    let mut named = Vec::new();
     for user in users.into_iter().flat_map(|u| u.iter()) {
         match user {
             Value::Null => {}
@@ -59,8 +71,10 @@ fn check(name: &'static str, arg: Value<'_>) -> Result<()> {
                 let u = Fields::new("users", d, &["user", "db"])?;
                 u.required("user")?;
                 u.required("db")?;
-                u.string("user")?;
-                u.string("db")?;
+                named.push(SessionUser {
+                    name: u.string("user")?.unwrap_or_default().to_owned(),
+                    db: u.string("db")?.unwrap_or_default().to_owned(),
+                });
             }
             v => bail!(
                 code::TYPE_MISMATCH,
@@ -75,5 +89,8 @@ fn check(name: &'static str, arg: Value<'_>) -> Result<()> {
             "{name} may not specify {{allUsers:true}} and {{users:[...]}} at the same time"
         );
     }
-    Ok(())
+    Ok(Report::Sessions {
+        of_all: all,
+        users: named,
+    })
 }

@@ -11,7 +11,8 @@ use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, Spool, Spooled
 use crate::path::{checked_path, write_with};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    Inside, Kind, PipelineSource, Placement, Stage, StageContext, StageOp, Transform, one,
+    Inside, Kind, Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage, StageContext,
+    StageNeeds, StageOp, Transform, one,
 };
 use model::{
     Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value, bail, code,
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$lookup",
+    needs: StageNeeds::Of(needs),
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
@@ -32,7 +34,16 @@ pub(super) fn starts_with_documents(stages: Array<'_>) -> bool {
         .is_some_and(|d| d.contains("$documents"))
 }
 
-fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Lookup> {
+/// What a `$lookup` joins with.
+struct Foreign<'a> {
+    spec: Doc<'a>,
+    target: PipelineSource,
+    stages: Option<Array<'a>>,
+    /// The pipeline makes its documents itself.
+    own_documents: bool,
+}
+
+fn foreign<'a>(options: &ParseOptions, name: &str, arg: Value<'a>) -> Result<Foreign<'a>> {
     let Value::Document(spec) = arg else {
         bail!(
             code::FAILED_TO_PARSE,
@@ -50,8 +61,31 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
         ),
     };
     let own_documents = stages.is_some_and(starts_with_documents);
+    Ok(Foreign {
+        spec,
+        target: target(options, name, spec.field("from"), own_documents)?,
+        stages,
+        own_documents,
+    })
+}
+
+fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
+    let foreign = foreign(cx.options, name, arg)?;
+    if let PipelineSource::Collection(ns) = &foreign.target {
+        cx.add(Need::Read(ns.clone()));
+    }
+    let stages = foreign.stages.unwrap_or(Array::EMPTY);
+    cx.inner(Inside::Lookup, foreign.target, stages)
+}
+
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Lookup> {
     // An absent collection is said before an unknown field.
-    let target = target(scx, name, spec.field("from"), own_documents)?;
+    let Foreign {
+        spec,
+        target,
+        stages,
+        own_documents,
+    } = foreign(scx.options, name, arg)?;
     let f = Fields::new(
         name,
         spec,
@@ -123,12 +157,12 @@ fn joined_fields(name: &str, f: &Fields<'_>) -> Result<Option<(FieldPath, FieldP
 }
 
 fn target(
-    scx: &StageContext<'_, '_>,
+    options: &ParseOptions,
     name: &str,
     from: Value<'_>,
     own_documents: bool,
 ) -> Result<PipelineSource> {
-    let db = scx.options.target.db();
+    let db = options.target.db();
     match from {
         Value::String(coll) => Ok(PipelineSource::Collection(Namespace::to_read(db, coll)?)),
         Value::Missing if own_documents => Ok(PipelineSource::Database(db.to_owned())),

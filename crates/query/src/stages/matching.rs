@@ -2,13 +2,14 @@
 //! `$text` not first, and the filter's.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
-use crate::stage::{Inside, Kind, Placement, Stage, StageOp, one};
+use crate::stage::{Inside, Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{Bump, Doc, DocBuf, Result, Value, bail};
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$match",
+    needs: StageNeeds::Nothing,
     placement: Placement::EACH,
     parse: |scx, _, arg| {
         let Value::Document(spec) = arg else {

@@ -14,7 +14,8 @@ use crate::exec::{
 use crate::path::{checked_path, plain_at};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    Inside, Placement, Stage, StageContext, StageOp, StageTable, one, single_field,
+    Inside, Need, NeedsContext, ParseOptions, Placement, Stage, StageContext, StageNeeds, StageOp,
+    StageTable, one, single_field,
 };
 use model::{
     Array, Bump, Doc, DocBuf, DocWriter, ErrorKind, FieldPath, MongoError, Namespace, Result,
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$merge",
+    needs: StageNeeds::Of(needs),
     placement: Placement::LAST,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
@@ -47,17 +49,20 @@ struct Merge {
     spec: DocBuf,
 }
 
-fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Merge> {
-    let spec = match arg {
-        Value::String(into) => model::doc! { "into": into },
-        Value::Document(d) => d.to_buf(),
+/// The argument as a document.
+fn specification(name: &str, arg: Value<'_>) -> Result<DocBuf> {
+    match arg {
+        Value::String(into) => Ok(model::doc! { "into": into }),
+        Value::Document(d) => Ok(d.to_buf()),
         other => bail!(
             code::TYPE_MISMATCH,
             "{name} only supports a string or object argument, not {}",
             other.type_name()
         ),
-    };
-    let spec = spec.doc();
+    }
+}
+
+fn fields<'a>(name: &'static str, spec: Doc<'a>) -> Result<Fields<'a>> {
     let f = Fields::new(
         name,
         spec,
@@ -77,7 +82,28 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
             "BSON field '$merge.into' is missing but a required field"
         );
     }
-    let ns = target(scx, f.get("into"), matches!(arg, Value::String(_)))?;
+    Ok(f)
+}
+
+fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
+    let spec = specification(name, arg)?;
+    let f = fields(name, spec.doc())?;
+    let short = matches!(arg, Value::String(_));
+    let need = Need::Write {
+        ns: target(cx.options, f.get("into"), short)?,
+        inserts: parse_not_matched(&f)? == WhenNotMatched::Insert,
+        updates: !matches!(spec.doc().field("whenMatched"), Value::String("fail")),
+        removes: false,
+    };
+    cx.add(need);
+    Ok(())
+}
+
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Merge> {
+    let spec = specification(name, arg)?;
+    let spec = spec.doc();
+    let f = fields(name, spec)?;
+    let ns = target(scx.options, f.get("into"), matches!(arg, Value::String(_)))?;
     let on = parse_on(spec.field("on"))?;
     let not_matched = parse_not_matched(&f)?;
     let vars = f.document("let")?;
@@ -106,8 +132,8 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
     })
 }
 
-fn target(scx: &StageContext<'_, '_>, into: Value<'_>, short: bool) -> Result<Namespace> {
-    let own = scx.options.target.db();
+fn target(options: &ParseOptions, into: Value<'_>, short: bool) -> Result<Namespace> {
+    let own = options.target.db();
     let (db, coll) = match into {
         Value::String(coll) => (own, coll),
         Value::Document(d) => {

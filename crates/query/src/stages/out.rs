@@ -5,19 +5,22 @@
 
 use super::fields::Fields;
 use crate::exec::{BatchStream, DocBatch, ExecContext, OutTarget, OutWriter};
-use crate::stage::{Placement, Stage, StageContext, StageOp, one};
+use crate::stage::{
+    Need, NeedsContext, ParseOptions, Placement, Stage, StageContext, StageNeeds, StageOp, one,
+};
 use model::{DocBuf, Namespace, Result, Value, bail, code, namespace};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$out",
+    needs: StageNeeds::Of(needs),
     placement: Placement::LAST,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Out> {
+fn target(options: &ParseOptions, name: &'static str, arg: Value<'_>) -> Result<OutTarget> {
     let (db, coll, timeseries) = match arg {
-        Value::String(coll) => (scx.options.target.db().to_owned(), coll, None),
+        Value::String(coll) => (options.target.db().to_owned(), coll, None),
         Value::Document(spec) => {
             let f = Fields::new(name, spec, &["db", "coll", "timeseries"])?;
             f.required("db")?;
@@ -37,8 +40,23 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
         ),
     };
     let ns = check_target(&db, coll)?;
+    Ok(OutTarget { ns, timeseries })
+}
+
+fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
+    let target = target(cx.options, name, arg)?;
+    cx.add(Need::Write {
+        ns: target.ns,
+        inserts: true,
+        updates: false,
+        removes: true,
+    });
+    Ok(())
+}
+
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Out> {
     Ok(Out {
-        target: OutTarget { ns, timeseries },
+        target: target(scx.options, name, arg)?,
         spec: model::doc! { name: arg },
     })
 }

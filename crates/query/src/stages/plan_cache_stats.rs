@@ -3,11 +3,15 @@
 
 use super::listed::{Listed, under_views};
 use crate::exec::Resolved;
-use crate::stage::{PipelineSource, Placement, StageOp, one};
+use crate::stage::{PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$planCacheStats",
+    needs: StageNeeds::OfSource(|cx, _, _| {
+        cx.told(Subject::CachedPlans);
+        Ok(())
+    }),
     placement: Placement::FIRST,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {

@@ -3,7 +3,7 @@
 
 use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
-use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
+use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{Doc, DocBuf, Result, Value};
 use operators::Cx;
 use operators::project::Projection;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$project",
+        needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |scx, name, arg| {
             one(Project::new(
@@ -24,6 +25,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$addFields",
+        needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |scx, name, arg| {
             one(Project::new(
@@ -36,6 +38,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$set",
+        needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |scx, name, arg| {
             one(Project::new(
@@ -48,6 +51,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$unset",
+        needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |_, name, arg| {
             one(Project::new(

@@ -2,11 +2,15 @@
 //! database. Errors: 7746800 no object, 14 no boolean, 40415 unknown, 73 elsewhere.
 
 use super::listed::{Listed, only_on_admin};
-use crate::stage::{Placement, StageOp, one};
+use crate::stage::{Need, Placement, Report, StageNeeds, StageOp, one};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$querySettings",
+    needs: StageNeeds::OfSource(|cx, _, _| {
+        cx.add(Need::Server(Report::QuerySettings));
+        Ok(())
+    }),
     placement: Placement::DATABASE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {

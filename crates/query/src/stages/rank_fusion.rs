@@ -11,8 +11,8 @@ use super::join::key_of;
 use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, SortPattern, drain};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    Inside, Kind, PipelineSource, Placement, Stage, StageContext, StageOp, StageTable, one,
-    single_field,
+    Inside, Kind, NeedsContext, PipelineSource, Placement, Stage, StageContext, StageNeeds,
+    StageOp, StageTable, one, single_field,
 };
 use hashbrown::HashMap;
 use model::{Array, Doc, DocBuf, Number, Result, Value, bail, code};
@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$rankFusion",
+    needs: StageNeeds::Of(needs),
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
@@ -40,13 +41,7 @@ const SELECTING: &[&str] = &[
 ];
 const FUSIONS: &[&str] = &["$rankFusion", "$scoreFusion"];
 
-fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<RankFusion> {
-    if !scx.before.is_empty() {
-        bail!(
-            10170100,
-            "{name} is only valid as the first stage in a pipeline"
-        );
-    }
+fn specification<'a>(name: &'static str, arg: Value<'a>) -> Result<Fields<'a>> {
     let Value::Document(spec) = arg else {
         bail!(
             code::FAILED_TO_PARSE,
@@ -54,7 +49,11 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
             arg.type_name()
         );
     };
-    let f = Fields::new(name, spec, &["input", "combination", "scoreDetails"])?;
+    Fields::new(name, spec, &["input", "combination", "scoreDetails"])
+}
+
+/// The input pipelines by their names.
+fn input_pipelines<'a>(f: &Fields<'a>) -> Result<Doc<'a>> {
     f.required("input")?;
     let input = Fields::new(
         "input",
@@ -62,7 +61,38 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
         &["pipelines"],
     )?;
     input.required("pipelines")?;
-    let pipelines = input.document("pipelines")?.unwrap_or(Doc::EMPTY);
+    Ok(input.document("pipelines")?.unwrap_or(Doc::EMPTY))
+}
+
+/// The stages of an input pipeline.
+fn input_stages<'a>(name: &str, input: &str, v: Value<'a>) -> Result<Array<'a>> {
+    match v {
+        Value::Array(stages) => Ok(stages),
+        _ => bail!(
+            code::TYPE_MISMATCH,
+            "{name} input pipeline '{input}' must be an array, not {}",
+            v.type_name()
+        ),
+    }
+}
+
+fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
+    for (input, v) in input_pipelines(&specification(name, arg)?)?.iter() {
+        let target = cx.options.target.clone();
+        cx.inner(Inside::Top, target, input_stages(name, input, v)?)?;
+    }
+    Ok(())
+}
+
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<RankFusion> {
+    if !scx.before.is_empty() {
+        bail!(
+            10170100,
+            "{name} is only valid as the first stage in a pipeline"
+        );
+    }
+    let f = specification(name, arg)?;
+    let pipelines = input_pipelines(&f)?;
     let details = f.boolean("scoreDetails")?.unwrap_or(false);
     let weights = f
         .document("combination")?
@@ -81,13 +111,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
     let mut inputs: Vec<Input> = Vec::new();
     for (input_name, v) in pipelines.iter() {
         check_name(input_name)?;
-        let Value::Array(stages) = v else {
-            bail!(
-                code::TYPE_MISMATCH,
-                "{name} input pipeline '{input_name}' must be an array, not {}",
-                v.type_name()
-            );
-        };
+        let stages = input_stages(name, input_name, v)?;
         check_input(name, stages, scx.options.stages)?;
         let options = scx.options.inner(Inside::Top, scx.options.target.clone())?;
         let pipeline = Pipeline::parse(scx.cx, stages, &options)?;
@@ -106,7 +130,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
     Ok(RankFusion {
         inputs,
         details,
-        spec: spec.to_buf(),
+        spec: arg.as_doc().unwrap_or(Doc::EMPTY).to_buf(),
     })
 }
 

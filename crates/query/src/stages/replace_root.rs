@@ -4,7 +4,7 @@
 
 use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
-use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
+use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{Doc, DocBuf, OwnedValue, Result, Value, bail};
 use operators::Cx;
 use operators::expr::{self, BoxExpr};
@@ -13,6 +13,7 @@ use std::sync::Arc;
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$replaceRoot",
+        needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |scx, name, arg| {
             let Value::Document(spec) = arg else {
@@ -39,6 +40,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$replaceWith",
+        needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |scx, _, arg| {
             one(ReplaceRoot {

@@ -1,13 +1,14 @@
 //! Stages of a search server that is not there: known by name and refused. Errors: 31082
 //! SearchNotEnabled.
 
-use crate::stage::{Placement, Stage, StageContext, StageOp};
+use crate::stage::{Placement, Stage, StageContext, StageNeeds, StageOp, Subject};
 use model::{Result, Value, bail};
 use std::sync::Arc;
 
-const fn refused(name: &'static str) -> StageOp {
+const fn refused(name: &'static str, needs: StageNeeds) -> StageOp {
     StageOp {
         name,
+        needs,
         placement: Placement {
             first: true,
             in_facet: false,
@@ -18,10 +19,16 @@ const fn refused(name: &'static str) -> StageOp {
 }
 
 pub(super) static STAGES: &[StageOp] = &[
-    refused("$search"),
-    refused("$searchMeta"),
-    refused("$vectorSearch"),
-    refused("$listSearchIndexes"),
+    refused("$search", StageNeeds::Nothing),
+    refused("$searchMeta", StageNeeds::Nothing),
+    refused("$vectorSearch", StageNeeds::Nothing),
+    refused(
+        "$listSearchIndexes",
+        StageNeeds::OfSource(|cx, _, _| {
+            cx.told(Subject::SearchIndexes);
+            Ok(())
+        }),
+    ),
 ];
 
 fn parse(

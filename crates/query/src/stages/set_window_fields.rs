@@ -9,7 +9,7 @@ use crate::exec::{
     BatchStream, DocBatch, ExecContext, Run, SortBuffer, SortPattern, drain, memory_exceeded,
 };
 use crate::path::{checked_path, write_with};
-use crate::stage::{Kind, Placement, Stage, StageContext, StageOp, Transform, one};
+use crate::stage::{Kind, Placement, Stage, StageContext, StageNeeds, StageOp, Transform, one};
 use model::{Bump, Doc, DocBuf, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
 use operators::expr::{self, BoxExpr, ParseCx};
 use std::cmp::Ordering;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$setWindowFields",
+    needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];

@@ -2,12 +2,13 @@
 
 use super::limit::whole_number;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
-use crate::stage::{Kind, Placement, Stage, StageOp, one};
+use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, bail, doc};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$skip",
+    needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |_, name, arg| match whole_number(arg) {
         Some(n) => one(Skip(n)),

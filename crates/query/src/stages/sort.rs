@@ -3,12 +3,13 @@
 //! for `$meta` nobody provides, 292 past the budget without disk use, and those of [`SortPattern`].
 
 use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBy, SortPattern, sort_all};
-use crate::stage::{Kind, Placement, Stage, StageOp, one};
+use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, Value, bail};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$sort",
+    needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {

@@ -1,11 +1,12 @@
 //! `$sortByCount: expression`: `$group` by it with a count, then `$sort` by count, most first.
 //! Errors: 40149 an object that is no expression, 40147 no field path, 40148 neither.
 
-use crate::stage::{Placement, StageOp};
+use crate::stage::{Placement, StageNeeds, StageOp};
 use model::{Value, bail, doc};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$sortByCount",
+    needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |scx, _, arg| {
         match arg {

@@ -6,17 +6,27 @@ use super::fields::Fields;
 use super::lookup::starts_with_documents;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::pipeline::Pipeline;
-use crate::stage::{Inside, PipelineSource, Placement, Stage, StageContext, StageOp, one};
+use crate::stage::{
+    Inside, Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage, StageContext,
+    StageNeeds, StageOp, one,
+};
 use model::{Array, DocBuf, Namespace, OwnedValue, Result, Value, bail, code};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$unionWith",
+    needs: StageNeeds::Of(needs),
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<UnionWith> {
+/// What comes behind the input.
+struct Other<'a> {
+    target: PipelineSource,
+    stages: Array<'a>,
+}
+
+fn other<'a>(options: &ParseOptions, name: &'static str, arg: Value<'a>) -> Result<Other<'a>> {
     let (coll, stages) = match arg {
         Value::String(coll) => (Some(coll), Array::EMPTY),
         Value::Document(spec) => {
@@ -32,7 +42,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
             other.type_name()
         ),
     };
-    let db = scx.options.target.db().to_owned();
+    let db = options.target.db().to_owned();
     let target = match coll {
         Some(coll) => PipelineSource::Collection(Namespace::to_read(&db, coll)?),
         None if starts_with_documents(stages) => PipelineSource::Database(db),
@@ -42,6 +52,19 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
                 first stage"
         ),
     };
+    Ok(Other { target, stages })
+}
+
+fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
+    let other = other(cx.options, name, arg)?;
+    if let PipelineSource::Collection(ns) = &other.target {
+        cx.add(Need::Read(ns.clone()));
+    }
+    cx.inner(Inside::Union, other.target, other.stages)
+}
+
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<UnionWith> {
+    let Other { target, stages } = other(scx.options, name, arg)?;
     let options = scx.options.inner(Inside::Union, target)?;
     let other = Pipeline::parse(scx.cx, stages, &options)?;
     Ok(UnionWith {

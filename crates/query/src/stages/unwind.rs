@@ -6,12 +6,13 @@
 
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::path::{checked_path, plain_at, write_with};
-use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
+use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{Doc, DocBuf, FieldPath, Result, Value, bail};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$unwind",
+    needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |_, _, arg| match arg {
         Value::String(path) => one(Unwind {

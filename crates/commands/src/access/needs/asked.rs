@@ -1,28 +1,37 @@
-//! A request whose rights are in question.
+//! A request whose rights are in question. It holds the arguments that the command will run with,
+//! checked by the command's own table, and not the document they came in: what is asked about and
+//! what runs is read once.
+//!
+//! Must not know: what commands do.
 
 use crate::access::rights::{Rights, refused};
 use crate::access::user::User;
-use crate::dispatch::request::Sequence;
+use crate::dispatch::args::{Args, collection_name};
 use auth::{Action, Target};
-use model::{Doc, Result, Value};
+use model::{Doc, Namespace, Result, Value};
+
+/// Checks the needs of a command inside another one.
+pub(crate) type CheckInner<'s> = dyn Fn(Doc<'_>) -> Result<()> + 's;
 
 /// A request whose rights are in question, before its command looks at it.
-pub struct Asked<'a> {
+pub struct Asked<'s, 'a> {
     /// Database.
-    pub(crate) db: &'a str,
-    /// The command document.
+    pub(crate) db: &'s str,
+    /// The command document, shown to the user who is refused.
     pub(crate) body: Doc<'a>,
-    /// Its document sequences.
-    pub(crate) sequences: &'a [Sequence<'a>],
+    /// The command's own value.
+    pub(crate) value: Value<'a>,
+    /// The arguments it runs with.
+    pub(crate) args: &'s Args<'a>,
     /// What the user may do.
-    pub(crate) rights: Rights<'a>,
+    pub(crate) rights: Rights<'s>,
     /// The user.
-    pub(crate) user: Option<&'a User>,
-    /// Checks a command inside this one, by its name, on a database.
-    pub(crate) inner: &'a dyn Fn(&str, &str, Doc<'_>) -> Result<()>,
+    pub(crate) user: Option<&'s User>,
+    /// Checks a command that stands inside this one, on the same database.
+    pub(crate) inner: &'s CheckInner<'s>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Asked<'_, 'a> {
     /// Refuses unless all these actions are allowed on the target.
     ///
     /// # Errors
@@ -32,8 +41,32 @@ impl<'a> Asked<'a> {
     }
 
     /// The same for a collection of the request's database.
+    ///
+    /// # Errors
+    /// 13 Unauthorized.
     pub(crate) fn needs_on(&self, coll: &str, actions: &[Action]) -> Result<()> {
         self.needs(Target::Collection(self.db, coll), actions)
+    }
+
+    /// The same for a namespace.
+    ///
+    /// # Errors
+    /// 13 Unauthorized.
+    pub(crate) fn needs_at(&self, ns: &Namespace, actions: &[Action]) -> Result<()> {
+        self.needs(Target::Collection(ns.db(), ns.coll()), actions)
+    }
+
+    /// Actions that write documents, and the right to write what no validator has seen when that is
+    /// asked for.
+    ///
+    /// # Errors
+    /// 13 Unauthorized.
+    pub(crate) fn needs_to_write(&self, target: Target<'_>, actions: &[Action]) -> Result<()> {
+        self.needs(target, actions)?;
+        if self.args.bool("bypassDocumentValidation", false) {
+            self.needs(target, &[Action::BypassDocumentValidation])?;
+        }
+        Ok(())
     }
 
     /// Whether all these actions are allowed on the target.
@@ -53,48 +86,11 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The command's own value.
-    pub(crate) fn value(&self) -> Value<'a> {
-        self.body.first().map_or(Value::Missing, |(_, v)| v)
+    /// The collection the command names in its own value.
+    ///
+    /// # Errors
+    /// 73 InvalidNamespace when it names none.
+    pub(crate) fn own(&self) -> Result<&'a str> {
+        collection_name(&self.value)
     }
-
-    /// The collection the command names in its own value; empty when it names none.
-    pub(crate) fn own(&self) -> &'a str {
-        self.value().as_str().unwrap_or("")
-    }
-
-    /// Every value of a field.
-    pub(crate) fn all<'n>(&self, name: &'n str) -> impl Iterator<Item = Value<'a>> + use<'a, 'n> {
-        fields(self.body, name)
-    }
-
-    /// Whether the field is true anywhere.
-    pub(crate) fn is(&self, name: &str) -> bool {
-        self.all(name).any(|v| v.truthy())
-    }
-
-    /// The documents of a field, in the body or as a sequence.
-    pub(crate) fn documents(&self, name: &str) -> Vec<Doc<'a>> {
-        let mut found: Vec<Doc<'a>> = Vec::new();
-        for list in self.all(name).filter_map(|v| v.as_array()) {
-            found.extend(list.iter().filter_map(|v| v.as_doc()));
-        }
-        for sequence in self.sequences.iter().filter(|s| s.name == name) {
-            found.extend(sequence.iter());
-        }
-        found
-    }
-}
-
-/// Every value of a field of a document.
-pub(crate) fn fields<'a, 'n>(
-    doc: Doc<'a>,
-    name: &'n str,
-) -> impl Iterator<Item = Value<'a>> + use<'a, 'n> {
-    doc.iter().filter(move |(n, _)| *n == name).map(|(_, v)| v)
-}
-
-/// Whether the field is true anywhere.
-pub(crate) fn is(doc: Doc<'_>, name: &str) -> bool {
-    fields(doc, name).any(|v| v.truthy())
 }

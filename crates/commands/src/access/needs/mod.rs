@@ -1,13 +1,9 @@
-//! What commands need that their row alone cannot say, because it depends on their arguments. Every
-//! occurrence of an argument counts, so that a field given twice cannot hide one.
+//! Tools to say what a command needs that its row alone cannot say, because it depends on its
+//! arguments. What it needs is said beside its run, by the functions that its run reads its
+//! arguments with: an argument that they cannot read is refused, never passed over.
 
-pub(crate) mod asked;
-mod data;
+mod asked;
 mod pipeline;
-mod server;
-mod users;
 
-pub(crate) use data::*;
-pub(crate) use pipeline::aggregate;
-pub(crate) use server::*;
-pub(crate) use users::*;
+pub(crate) use asked::Asked;
+pub(crate) use pipeline::{ViewOf, needs_of_pipeline, needs_of_view};

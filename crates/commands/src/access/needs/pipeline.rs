@@ -1,301 +1,117 @@
-//! What pipelines need: of the collection they read, of those their stages read, and of those they
-//! write. Looks at the stages as they were written, before anything of them is opened; the stages
-//! of a view are not among them, because who may read a view may read what it shows.
+//! What pipelines need, as rights. What they read, write and list is found by the functions that
+//! parse their stages.
 
-use super::asked::{Asked, fields};
+use super::asked::Asked;
 use auth::Action::{self, *};
 use auth::Target;
-use model::{Array, Doc, Result, Value};
+use model::{Array, Namespace, Result};
+use query::stage::{Need, ParseOptions, PipelineSource, Report, SessionUser, Subject};
+use query::stages::{collection_options, database_options};
 
-/// Stages that see nothing but the documents that come to them.
-const PURE: &[&str] = &[
-    "$_internalUnpackBucket",
-    "$addFields",
-    "$bucket",
-    "$bucketAuto",
-    "$count",
-    "$densify",
-    "$documents",
-    "$fill",
-    "$geoNear",
-    "$group",
-    "$limit",
-    "$match",
-    "$project",
-    "$redact",
-    "$replaceRoot",
-    "$replaceWith",
-    "$sample",
-    "$set",
-    "$setWindowFields",
-    "$skip",
-    "$sort",
-    "$sortByCount",
-    "$unset",
-    "$unwind",
-    "$changeStreamSplitLargeEvent",
-    "$search",
-    "$searchMeta",
-    "$vectorSearch",
-    "$score",
-];
-
-/// Stages that make documents themselves, so that a pipeline which begins with one reads no
-/// collection.
-const SOURCES: &[&str] = &[
-    "$changeStream",
-    "$collStats",
-    "$currentOp",
-    "$documents",
-    "$indexStats",
-    "$listClusterCatalog",
-    "$listLocalSessions",
-    "$listSampledQueries",
-    "$listSearchIndexes",
-    "$listSessions",
-    "$planCacheStats",
-    "$querySettings",
-    "$queryStats",
-];
-
-/// `aggregate`.
-pub(crate) fn aggregate(asked: &Asked<'_>) -> Result<()> {
-    let own = asked.value().as_str();
-    for pipeline in asked.all("pipeline") {
-        source_and_stages(asked, own, pipeline.as_array().unwrap_or(Array::EMPTY))?;
-    }
-    Ok(())
-}
-
-/// A pipeline over a collection (`None`: over the database).
+/// Checks a pipeline over a collection of the request's database (`None`: over the database).
 ///
 /// # Errors
-/// 13 Unauthorized.
-pub(crate) fn source_and_stages(
-    asked: &Asked<'_>,
+/// 13 Unauthorized, and the codes of arguments that cannot be read.
+pub(crate) fn needs_of_pipeline(
+    asked: &Asked<'_, '_>,
     coll: Option<&str>,
     pipeline: Array<'_>,
 ) -> Result<()> {
-    let walk = Walk {
-        asked,
-        db: asked.db,
-        coll,
+    let options = match coll {
+        Some(coll) => collection_options(Namespace::new(asked.db, coll)?),
+        None => database_options(asked.db),
     };
-    walk.source(pipeline)?;
-    walk.stages(pipeline, 0)
+    check(asked, pipeline, &options)
 }
 
-/// Nested deeper, a pipeline is refused by its parser.
-const DEPTH_MAX: usize = 64;
-
+/// What a view shows.
 #[derive(Clone, Copy)]
-struct Walk<'w, 'a> {
-    asked: &'w Asked<'a>,
-    db: &'w str,
-    coll: Option<&'w str>,
+pub(crate) struct ViewOf<'a> {
+    /// Collection or view below it, of the same database.
+    pub(crate) source: &'a str,
+    /// The stages; null elements count as not given.
+    pub(crate) pipeline: Array<'a>,
 }
 
-fn first_stage<'a>(pipeline: Array<'a>) -> Option<&'a str> {
-    Some(pipeline.get(0)?.as_doc()?.first()?.0)
+/// A view may show only what its maker may read; a maker that may not read the view learns nothing
+/// by it.
+///
+/// # Errors
+/// 13 Unauthorized, and the codes of arguments that cannot be read.
+pub(crate) fn needs_of_view(asked: &Asked<'_, '_>, view: &Namespace, of: ViewOf<'_>) -> Result<()> {
+    if !asked.may(Target::Collection(view.db(), view.coll()), &[Find]) {
+        return Ok(());
+    }
+    let source = crate::ddl::view::check_source(view.db(), of.source)?;
+    let stages = crate::ddl::view::given_stages(of.pipeline);
+    let pipeline = stages.doc().field("p").as_array().unwrap_or(Array::EMPTY);
+    check(asked, pipeline, &collection_options(source))
 }
 
-/// `"c"`, or `{db, coll}`; every name that stands there.
-fn namespaces<'a>(value: &Value<'a>, db: &'a str) -> Vec<(&'a str, &'a str)> {
-    match value {
-        Value::String(coll) => vec![(db, coll)],
-        Value::Document(d) => {
-            let dbs: Vec<&str> = fields(*d, "db").filter_map(|v| v.as_str()).collect();
-            let dbs = if dbs.is_empty() { vec![db] } else { dbs };
-            let colls = fields(*d, "coll").filter_map(|v| v.as_str());
-            colls
-                .flat_map(|c| dbs.iter().map(move |db| (*db, c)).collect::<Vec<_>>())
-                .collect()
-        }
-        _ => Vec::new(),
-    }
+fn check(asked: &Asked<'_, '_>, pipeline: Array<'_>, options: &ParseOptions) -> Result<()> {
+    let needs = query::stage::pipeline_needs(pipeline, options)?;
+    needs.iter().try_for_each(|need| check_need(asked, need))
 }
 
-impl Walk<'_, '_> {
-    fn needs(&self, (db, coll): (&str, &str), actions: &[Action]) -> Result<()> {
-        self.asked.needs(Target::Collection(db, coll), actions)
-    }
-
-    /// What the stages run over: the collection, or the database.
-    fn needs_here(&self, actions: &[Action]) -> Result<()> {
-        match self.coll {
-            Some(coll) => self.needs((self.db, coll), actions),
-            None => self.asked.needs(Target::Database(self.db), actions),
+fn check_need(asked: &Asked<'_, '_>, need: &Need) -> Result<()> {
+    match need {
+        Need::Read(ns) => asked.needs_at(ns, &[Find]),
+        Need::Write {
+            ns,
+            inserts,
+            updates,
+            removes,
+        } => {
+            let kinds = [(*inserts, Insert), (*updates, Update), (*removes, Remove)];
+            let actions: Vec<Action> = kinds.iter().filter(|k| k.0).map(|k| k.1).collect();
+            asked.needs_to_write(Target::Collection(ns.db(), ns.coll()), &actions)
         }
-    }
-
-    fn source(&self, pipeline: Array<'_>) -> Result<()> {
-        let makes = first_stage(pipeline).is_some_and(|s| SOURCES.contains(&s));
-        match self.coll {
-            Some(coll) if !makes => self.needs((self.db, coll), &[Find]),
-            _ => Ok(()),
-        }
-    }
-
-    fn stages(&self, pipeline: Array<'_>, depth: usize) -> Result<()> {
-        if depth > DEPTH_MAX {
-            return Ok(());
-        }
-        for stage in pipeline.iter().filter_map(|s| s.as_doc()) {
-            for (name, value) in stage.iter() {
-                self.stage(name, value, depth)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn stage(&self, name: &str, value: Value<'_>, depth: usize) -> Result<()> {
-        let spec = value.as_doc().unwrap_or(Doc::EMPTY);
-        match name {
-            "$lookup" | "$graphLookup" => self.joins(spec, "from", depth),
-            "$unionWith" => match value {
-                Value::String(coll) => self.needs((self.db, coll), &[Find]),
-                _ => self.joins(spec, "coll", depth),
-            },
-            "$facet" => spec
-                .iter()
-                .filter_map(|(_, v)| v.as_array())
-                .try_for_each(|p| self.stages(p, depth + 1)),
-            "$rankFusion" | "$scoreFusion" => fields(spec, "input")
-                .filter_map(|v| v.as_doc())
-                .flat_map(|d| fields(d, "pipelines").filter_map(|v| v.as_doc()))
-                .flat_map(|d| d.iter().filter_map(|(_, v)| v.as_array()))
-                .try_for_each(|p| self.stages(p, depth + 1)),
-            "$out" => self.writes(&value, &[Insert, Remove]),
-            "$merge" => self.merges(value, spec),
-            "$changeStream" => self.changes(spec),
-            "$collStats" => self.needs_here(&[CollStats]),
-            "$indexStats" => self.needs_here(&[IndexStats]),
-            "$planCacheStats" => self.needs_here(&[PlanCacheRead]),
-            "$listSearchIndexes" => self.needs_here(&[ListSearchIndexes]),
-            "$listClusterCatalog" if self.db == "admin" => {
-                self.asked.needs(Target::Any, &[ListCollections])
-            }
-            "$listClusterCatalog" => self
-                .asked
-                .needs(Target::Database(self.db), &[ListCollections]),
-            "$currentOp" if fields(spec, "allUsers").any(|v| v.truthy()) => {
-                self.asked.needs(Target::Cluster, &[Inprog])
-            }
-            "$currentOp" => Ok(()),
-            "$listSessions" | "$listLocalSessions" => self.sessions(spec),
-            "$listSampledQueries" => self.asked.needs(Target::Cluster, &[ListSampledQueries]),
-            "$querySettings" => self.asked.needs(Target::Cluster, &[QuerySettings]),
-            "$queryStats" => self.asked.needs(Target::Cluster, &[QueryStatsRead]),
-            _ if PURE.contains(&name) => Ok(()),
-            // The parser refuses a name that there is no stage for. A stage of which nobody has
-            // said here what it needs is for nobody but internal users.
-            _ if query::stages::TABLE.find(name).is_none() => Ok(()),
-            _ => self.asked.needs(Target::Any, &[Internal]),
-        }
-    }
-
-    /// A stage that reads another collection, with a pipeline or without.
-    fn joins(&self, spec: Doc<'_>, field: &str, depth: usize) -> Result<()> {
-        let mut inner = *self;
-        let mut named = None;
-        for (name, value) in spec.iter() {
-            if name == field || name == "db" && field == "coll" {
-                let at = if field == "coll" {
-                    Value::Document(spec)
-                } else {
-                    value
-                };
-                for ns in namespaces(&at, self.db) {
-                    self.needs(ns, &[Find])?;
-                    named = Some((ns.0.to_owned(), ns.1.to_owned()));
-                }
-            }
-        }
-        if let Some((db, coll)) = &named {
-            inner = Walk {
-                asked: self.asked,
-                db,
-                coll: Some(coll),
-            };
-        }
-        fields(spec, "pipeline")
-            .filter_map(|v| v.as_array())
-            .try_for_each(|p| inner.stages(p, depth + 1))
-    }
-
-    fn writes(&self, to: &Value<'_>, actions: &[Action]) -> Result<()> {
-        let bypass = self.asked.is("bypassDocumentValidation");
-        for ns in namespaces(to, self.db) {
-            self.needs(ns, actions)?;
-            if bypass {
-                self.needs(ns, &[BypassDocumentValidation])?;
-            }
-        }
-        Ok(())
-    }
-
-    fn merges(&self, value: Value<'_>, spec: Doc<'_>) -> Result<()> {
-        let inserts =
-            !fields(spec, "whenNotMatched").any(|v| matches!(v.as_str(), Some("discard" | "fail")));
-        let updates = !fields(spec, "whenMatched").any(|v| v.as_str() == Some("fail"));
-        let actions: &[Action] = match (inserts, updates) {
-            (true, true) => &[Insert, Update],
-            (true, false) => &[Insert],
-            (false, _) => &[Update],
-        };
-        if value.as_str().is_some() {
-            return self.writes(&value, actions);
-        }
-        fields(spec, "into").try_for_each(|into| self.writes(&into, actions))
-    }
-
-    fn changes(&self, spec: Doc<'_>) -> Result<()> {
-        let needed = &[ChangeStream, Find];
-        if fields(spec, "allChangesForCluster").any(|v| v.truthy()) {
-            return self.asked.needs(Target::AnyNormal, needed);
-        }
-        self.needs_here(needed)
-    }
-
-    /// Own sessions are for everybody.
-    fn sessions(&self, spec: Doc<'_>) -> Result<()> {
-        let own = |v: Value<'_>| {
-            let (Some(d), Some(user)) = (v.as_doc(), self.asked.user) else {
-                return false;
-            };
-            let is = |field: &str, own: &str| fields(d, field).all(|v| v.as_str() == Some(own));
-            is("user", &user.name.name) && is("db", &user.name.db)
-        };
-        let users = fields(spec, "users").filter_map(|v| v.as_array());
-        let others = users.flat_map(|list| list.iter()).any(|v| !own(v));
-        if others || fields(spec, "allUsers").any(|v| v.truthy()) {
-            return self.asked.needs(Target::Cluster, &[ListSessions]);
-        }
-        Ok(())
+        Need::Changes(None) => asked.needs(Target::AnyNormal, &[ChangeStream, Find]),
+        Need::Changes(Some(source)) => asked.needs(target(source), &[ChangeStream, Find]),
+        Need::Told(subject, source) => check_told(asked, *subject, source),
+        Need::Server(report) => check_report(asked, report),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_stage_is_said_to_need_something_or_nothing() {
-        let named = [
-            "$lookup",
-            "$graphLookup",
-            "$unionWith",
-            "$facet",
-            "$rankFusion",
-            "$scoreFusion",
-            "$out",
-            "$merge",
-        ];
-        for name in query::stages::names() {
-            assert!(
-                PURE.contains(&name) || SOURCES.contains(&name) || named.contains(&name),
-                "{name}: say in this file what it needs"
-            );
-        }
+/// What a pipeline runs on: the collection, or the database.
+fn target(source: &PipelineSource) -> Target<'_> {
+    match source {
+        PipelineSource::Collection(ns) => Target::Collection(ns.db(), ns.coll()),
+        PipelineSource::Database(db) => Target::Database(db),
     }
+}
+
+fn check_told(asked: &Asked<'_, '_>, subject: Subject, source: &PipelineSource) -> Result<()> {
+    let here = target(source);
+    match subject {
+        Subject::CollectionStatistics => asked.needs(here, &[CollStats]),
+        Subject::IndexStatistics => asked.needs(here, &[IndexStats]),
+        Subject::CachedPlans => asked.needs(here, &[PlanCacheRead]),
+        Subject::SearchIndexes => asked.needs(here, &[ListSearchIndexes]),
+        Subject::Collections if source.db() == "admin" => {
+            asked.needs(Target::Any, &[ListCollections])
+        }
+        Subject::Collections => asked.needs(Target::Database(source.db()), &[ListCollections]),
+    }
+}
+
+fn check_report(asked: &Asked<'_, '_>, report: &Report) -> Result<()> {
+    match report {
+        Report::Operations { of_all: false } => Ok(()),
+        Report::Operations { of_all: true } => asked.needs(Target::Cluster, &[Inprog]),
+        // Own sessions are for everybody.
+        Report::Sessions { of_all, users } => {
+            let own = !of_all && users.iter().all(|user| is_asking(asked, user));
+            asked.unless(own || asked.may(Target::Cluster, &[ListSessions]))
+        }
+        Report::SampledQueries => asked.needs(Target::Cluster, &[ListSampledQueries]),
+        Report::QuerySettings => asked.needs(Target::Cluster, &[QuerySettings]),
+        Report::QueryStatistics => asked.needs(Target::Cluster, &[QueryStatsRead]),
+    }
+}
+
+/// Whether it is the user that asks.
+fn is_asking(asked: &Asked<'_, '_>, user: &SessionUser) -> bool {
+    let name = asked.user.map(|u| &u.name);
+    name.is_some_and(|own| own.name == user.name && own.db == user.db)
 }

@@ -24,7 +24,7 @@ pub(super) fn explain_aggregate<'a>(
     inner: Doc<'a>,
     level: Level,
 ) -> Result<Outcome> {
-    let args = arguments(cx, "aggregate", AGGREGATE, inner)?;
+    let args = arguments("aggregate", AGGREGATE, inner)?;
     let a = AggregateArgs::of(own, &args, true, false)?;
     let options = match a.coll {
         Some(coll) => query::stages::collection_options(Namespace::new(cx.db, coll)?),
@@ -60,7 +60,7 @@ pub(super) fn explain_map_reduce<'a>(
     inner: Doc<'a>,
     level: Level,
 ) -> Result<Outcome> {
-    let args = arguments(cx, "mapReduce", MAP_REDUCE, inner)?;
+    let args = arguments("mapReduce", MAP_REDUCE, inner)?;
     let ns = Namespace::new(cx.db, collection_name(&own)?)?;
     let (env, pipeline, host) = map_reduce::pipeline(cx, &ns, &args)?;
     aggregation(cx, &pipeline, None, &ExecContext::new(&env, &host), level)

@@ -12,18 +12,8 @@ use query::plan::Hint;
 use std::sync::Arc;
 
 /// The arguments of the inner command, checked against its table.
-pub(super) fn arguments<'a>(
-    cx: &Ctx<'a, '_>,
-    name: &str,
-    table: &'static [Arg],
-    inner: Doc<'a>,
-) -> Result<Args<'a>> {
-    let mut args = Args::new(cx.request.sequences);
-    for (i, (field, value)) in inner.iter().enumerate() {
-        if i > 0 && table.iter().any(|a| a.name == field) {
-            args.take(name, table, field, value)?;
-        }
-    }
+pub(super) fn arguments<'a>(name: &str, table: &'static [Arg], inner: Doc<'a>) -> Result<Args<'a>> {
+    let args = Args::of_inner(name, table, inner)?;
     for a in table.iter().filter(|a| a.required) {
         if !inner.contains(a.name) {
             return Err(missing_field(&format!("{name}.{}", a.name)));

@@ -7,6 +7,7 @@ pub(crate) mod explained;
 mod read;
 mod write;
 
+use crate::access::needs::Asked;
 use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -21,12 +22,17 @@ use write::explain_write;
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "explain",
     "how a command would run",
-    Privilege::Asked(crate::access::needs::explain),
+    Privilege::Asked(needs),
     flag::API_V1 | flag::READ_CONCERN | flag::MAY_NAME_SCRIPT,
     &[arg("verbosity", Kind::Str)],
     run,
 )
 .value(Kind::Object)];
+
+/// What the command inside needs.
+fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+    (asked.inner)(asked.value.as_doc().unwrap_or(Doc::EMPTY))
+}
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let level = match cx.args.str("verbosity").unwrap_or("allPlansExecution") {

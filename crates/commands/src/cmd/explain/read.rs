@@ -119,7 +119,7 @@ fn parse<'a>(
 ) -> Result<Query<'a>> {
     Ok(match name {
         "find" => {
-            let args = FindArgs::of(own, &arguments(cx, name, FIND, inner)?)?;
+            let args = FindArgs::of(own, &arguments(name, FIND, inner)?)?;
             let mut find = crate::cmd::find::parse(&args, env, collation)?;
             // Rejected queries are explained.
             find.allowed =
@@ -132,7 +132,7 @@ fn parse<'a>(
             }
         }
         "count" => {
-            let a = CountArgs::of(own, &arguments(cx, name, COUNT, inner)?)?;
+            let a = CountArgs::of(own, &arguments(name, COUNT, inner)?)?;
             let find = Find {
                 skip: a.skip,
                 limit: a.limit,
@@ -147,7 +147,7 @@ fn parse<'a>(
             }
         }
         _ => {
-            let a = DistinctArgs::of(own, &arguments(cx, name, DISTINCT, inner)?)?;
+            let a = DistinctArgs::of(own, &arguments(name, DISTINCT, inner)?)?;
             Query {
                 find: Find {
                     allowed: shape::allowed_indexes(cx.service, ns, inner, &a.shape())

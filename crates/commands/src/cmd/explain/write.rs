@@ -2,16 +2,15 @@
 
 use super::arguments::{arguments, own_namespace, plain_find};
 use super::explained::{Explained, Level};
-use crate::crud::args::write::FIND_AND_MODIFY;
+use crate::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::args::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp};
 use crate::crud::change::Changer;
 use crate::crud::collection::collection;
-use crate::dispatch::args::{missing_field, wrong_type};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::read::{CollationArg, StoreHost, environment};
 use crate::state::plan_filters::ShapeParts;
-use model::{Doc, Result, Tag, Value, bail, code};
+use model::{Doc, Result, Value, bail, code};
 use operators::Env;
 use query::exec::ExecContext;
 use query::exec::SortPattern;
@@ -38,7 +37,7 @@ fn statement<'a>(
     inner: Doc<'a>,
 ) -> Result<Statement<'a>> {
     if !matches!(name, "update" | "delete") {
-        let args = arguments(cx, name, FIND_AND_MODIFY, inner)?;
+        let args = arguments(name, FIND_AND_MODIFY, inner)?;
         let a = FindAndModifyArgs::of(own.as_str().unwrap_or_default(), &args)?;
         return Ok(Statement {
             filter: a.query,
@@ -51,16 +50,15 @@ fn statement<'a>(
             projection: a.fields,
         });
     }
-    let list = if name == "update" {
-        "updates"
-    } else {
-        "deletes"
+    let (table, list) = match name {
+        "update" => (UPDATE, "updates"),
+        _ => (DELETE, "deletes"),
     };
-    let ops: Vec<Doc<'_>> = match inner.field(list) {
-        Value::Array(a) => a.iter().filter_map(|v| v.as_doc()).collect(),
-        Value::Missing if !cx.request.sequences.is_empty() => Vec::new(),
-        Value::Missing => return Err(missing_field(&format!("{name}.{list}"))),
-        v => return Err(wrong_type(&format!("{name}.{list}"), &v, &[Tag::ARRAY])),
+    // What the client sent beside the command belongs to no command inside it.
+    let beside = !cx.request.sequences.is_empty() && !inner.contains(list);
+    let ops = match beside {
+        true => Vec::new(),
+        false => arguments(name, table, inner)?.documents(name, list)?,
     };
     let [only] = ops.as_slice() else {
         bail!(

@@ -63,6 +63,18 @@ pub enum BulkOp<'a> {
     Refused(usize, model::MongoError),
 }
 
+impl BulkOp<'_> {
+    /// The position of its namespace.
+    fn at(&self) -> usize {
+        match self {
+            BulkOp::Insert(at, _)
+            | BulkOp::Update(at, _)
+            | BulkOp::Delete(at, _)
+            | BulkOp::Refused(at, _) => *at,
+        }
+    }
+}
+
 /// Arguments of `bulkWrite`.
 #[derive(Clone, Debug)]
 pub struct BulkArgs<'a> {
@@ -119,6 +131,29 @@ impl<'a> BulkArgs<'a> {
             let_vars: doc_or_empty(a.value("let")),
             batch_size,
         })
+    }
+}
+
+impl BulkArgs<'_> {
+    /// What an operation writes to.
+    ///
+    /// # Errors
+    /// 2 BadValue for a position that no namespace has.
+    pub(crate) fn namespace(&self, op: &BulkOp<'_>) -> Result<&Namespace> {
+        let at = op.at();
+        match self.namespaces.get(at) {
+            Some((ns, _)) => Ok(ns),
+            None => bail!(
+                code::BAD_VALUE,
+                "BulkWrite has no nsInfo entry {at}, there are {}",
+                self.namespaces.len()
+            ),
+        }
+    }
+
+    /// The identity that the client expects of what an operation writes to.
+    pub(crate) fn identity(&self, op: &BulkOp<'_>) -> Option<[u8; 16]> {
+        self.namespaces.get(op.at()).and_then(|(_, uuid)| *uuid)
     }
 }
 

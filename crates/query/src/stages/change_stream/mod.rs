@@ -11,14 +11,15 @@ mod spec;
 mod split;
 
 use crate::exec::{BatchStream, ChangeProgress, ExecContext, Resolved};
-use crate::stage::{Placement, Stage, StageContext, StageOp, one};
+use crate::stage::{Placement, Stage, StageContext, StageNeeds, StageOp, one};
 use model::{DocBuf, Namespace, Result, Value, bail, code};
-use spec::{Scope, Spec, Start, no_log};
+use spec::{Scope, Spec, Start, needs, no_log};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$changeStream",
+        needs: StageNeeds::OfSource(needs),
         placement: Placement {
             first: true,
             in_facet: false,
@@ -30,6 +31,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$changeStreamSplitLargeEvent",
+        needs: StageNeeds::Nothing,
         placement: Placement {
             in_facet: false,
             in_lookup: false,

@@ -4,7 +4,7 @@
 
 use super::super::fields::Fields;
 use crate::exec::ResumeToken;
-use crate::stage::{Inside, ParseOptions, PipelineSource};
+use crate::stage::{Inside, Need, NeedsContext, ParseOptions, PipelineSource};
 use model::{Doc, DocBuf, MongoError, Result, Timestamp, Value, bail, code};
 use store::Concerned;
 
@@ -82,16 +82,28 @@ pub(super) struct Spec {
     pub(super) given: DocBuf,
 }
 
+fn specification<'a>(name: &'static str, arg: Value<'a>) -> Result<Fields<'a>> {
+    let Value::Document(given) = arg else {
+        bail!(
+            50808,
+            "{name} stage expects a document as argument, found: {}",
+            arg.type_name()
+        );
+    };
+    Fields::new(name, given, KNOWN)
+}
+
+/// To see changes of what the stage runs on, or of everything.
+pub(super) fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
+    let all = specification(name, arg)?.boolean("allChangesForCluster")?;
+    let target = cx.options.target.clone();
+    cx.add(Need::Changes((all != Some(true)).then_some(target)));
+    Ok(())
+}
+
 impl Spec {
     pub(super) fn parse(name: &'static str, arg: Value<'_>, at: &ParseOptions) -> Result<Spec> {
-        let Value::Document(given) = arg else {
-            bail!(
-                50808,
-                "{name} stage expects a document as argument, found: {}",
-                arg.type_name()
-            );
-        };
-        let fields = Fields::new(name, given, KNOWN)?;
+        let fields = specification(name, arg)?;
         let flag = |name: &str| fields.boolean(name).map(|b| b.unwrap_or(false));
         if at.inside == Inside::View {
             bail!(
@@ -113,7 +125,7 @@ impl Spec {
                 flag("allowToRunOnConfigDB")?,
                 flag("allowToRunOnSystemNS")?,
             )?,
-            given: given.to_buf(),
+            given: arg.as_doc().unwrap_or(Doc::EMPTY).to_buf(),
         })
     }
 }
