@@ -146,7 +146,11 @@ fn needs_each_role(asked: &Asked<'_, '_>, roles: &[RoleName], action: Action) ->
 }
 
 /// The right to give or take what every privilege that is listed is about.
-fn needs_each_privilege(asked: &Asked<'_, '_>, privileges: &[Privilege], action: Action) -> Result<()> {
+fn needs_each_privilege(
+    asked: &Asked<'_, '_>,
+    privileges: &[Privilege],
+    action: Action,
+) -> Result<()> {
     privileges.iter().try_for_each(|p| {
         let db = p.resource.db().unwrap_or("admin");
         asked.needs(Target::Database(db), &[action])
