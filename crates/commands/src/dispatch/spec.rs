@@ -99,7 +99,8 @@ pub enum Privilege {
     /// Nothing but to be logged in, and with [`flag::NO_AUTH`] not even that: for own sessions
     /// and cursors, and for what reveals no data.
     Any,
-    /// These on the collection the command names in its own value, by [`super::args::collection_name`].
+    /// These on the collection the command names in its own value (see
+    /// [`super::args::collection_name`]).
     Collection(&'static [Action]),
     /// These on the database it is sent to.
     Database(&'static [Action]),

@@ -1,18 +1,19 @@
 //! What a stage is: its contract, how it is parsed, where it may appear. Must not know: which
 //! stages there are (the table above them says), pipelines as a whole.
 
-mod needs;
+mod need;
 mod parse;
 mod placement;
+mod source;
 mod traits;
 
-pub use needs::{
-    FindNeeds, Need, NeedsContext, Report, SessionUser, StageNeeds, Subject, pipeline_needs,
-};
+pub use need::{Need, Report, SessionUser, Subject};
 pub use parse::{
-    Inside, ParseOptions, ParseStage, PipelineSource, StageContext, StageOp, StageTable,
+    FindNeeds, Inside, NeedsContext, ParseOptions, ParseStage, StageContext, StageNeeds, StageOp,
+    StageTable, pipeline_needs,
 };
 pub(crate) use parse::{MAX_DEPTH, single_field, stage_of};
 pub use placement::Placement;
+pub use source::PipelineSource;
 pub(crate) use traits::one;
 pub use traits::{Kind, Stage, Transform};

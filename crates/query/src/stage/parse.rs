@@ -1,10 +1,12 @@
-//! What parsing a stage needs and gives: the pipeline around it, the stages before it, the table of
-//! stages. The table is handed in, so that a stage with a pipeline of its own knows no other stage.
+//! What parsing a stage and finding its needs take and give: the pipeline around it, the stages
+//! before it, the table of stages. The table is handed in, so that a stage with a pipeline of its
+//! own knows no other stage.
 
-use super::needs::StageNeeds;
+use super::need::{Need, Subject};
 use super::placement::Placement;
+use super::source::PipelineSource;
 use super::traits::Stage;
-use model::{Doc, MongoError, Namespace, Result, Value, bail, code};
+use model::{Array, Doc, MongoError, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
@@ -48,25 +50,6 @@ impl std::fmt::Debug for StageTable {
         f.debug_list()
             .entries(self.iter().map(|op| op.name))
             .finish()
-    }
-}
-
-/// What a pipeline reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PipelineSource {
-    /// A collection or view.
-    Collection(Namespace),
-    /// A database: `{aggregate: 1}`.
-    Database(String),
-}
-
-impl PipelineSource {
-    /// The database.
-    pub fn db(&self) -> &str {
-        match self {
-            PipelineSource::Collection(ns) => ns.db(),
-            PipelineSource::Database(db) => db,
-        }
     }
 }
 
@@ -197,4 +180,87 @@ pub(crate) fn stage_of<'v>(
         bail!(40324, "Unrecognized pipeline stage name: '{name}'");
     };
     Ok((op, arg))
+}
+
+/// Finds the needs of a stage by its argument.
+///
+/// # Errors
+/// Those of its parser, for what it reads of the argument.
+pub type FindNeeds = fn(&mut NeedsContext<'_>, &'static str, Value<'_>) -> Result<()>;
+
+/// What a stage needs, as its row says it.
+#[derive(Clone, Copy)]
+pub enum StageNeeds {
+    /// Nothing: it sees only the documents that come to it.
+    Nothing,
+    /// What its argument says.
+    Of(FindNeeds),
+    /// The same of a stage that makes documents itself, so that a pipeline that begins with it
+    /// reads no collection.
+    OfSource(FindNeeds),
+}
+
+/// What finding the needs of a stage works with.
+pub struct NeedsContext<'c> {
+    /// The pipeline around the stage.
+    pub(crate) options: &'c ParseOptions,
+    found: &'c mut Vec<Need>,
+}
+
+impl NeedsContext<'_> {
+    /// Notes a need.
+    pub(crate) fn add(&mut self, need: Need) {
+        self.found.push(need);
+    }
+
+    /// Notes what the server tells of what the stage runs on.
+    pub(crate) fn told(&mut self, subject: Subject) {
+        let target = self.options.target.clone();
+        self.add(Need::Told(subject, target));
+    }
+
+    /// Adds the needs of a pipeline inside the stage, which reads `target`.
+    ///
+    /// # Errors
+    /// 232 MaxSubPipelineDepthExceeded, and those of [`pipeline_needs`].
+    pub(crate) fn inner(
+        &mut self,
+        inside: Inside,
+        target: PipelineSource,
+        pipeline: Array<'_>,
+    ) -> Result<()> {
+        let options = self.options.inner(inside, target)?;
+        each_stage(pipeline, &options, self.found)
+    }
+}
+
+/// What a pipeline needs of whoever asks, found by the functions that parse its stages before
+/// anything of it is opened. The stages of a view are not among them, because who may read a view
+/// may read what it shows.
+///
+/// # Errors
+/// 14, 40323, 40324 for what is no stage, and those of the stages for what is read of their
+/// arguments.
+pub fn pipeline_needs(pipeline: Array<'_>, options: &ParseOptions) -> Result<Vec<Need>> {
+    let mut found = Vec::new();
+    let first = pipeline.get(0).map(|item| stage_of(item, options.stages));
+    let makes_documents = match first.transpose()? {
+        Some((op, _)) => matches!(op.needs, StageNeeds::OfSource(_)),
+        None => false,
+    };
+    if let (PipelineSource::Collection(ns), false) = (&options.target, makes_documents) {
+        found.push(Need::Read(ns.clone()));
+    }
+    each_stage(pipeline, options, &mut found)?;
+    Ok(found)
+}
+
+fn each_stage(pipeline: Array<'_>, options: &ParseOptions, found: &mut Vec<Need>) -> Result<()> {
+    for item in pipeline.iter() {
+        let (op, arg) = stage_of(item, options.stages)?;
+        if let StageNeeds::Of(find) | StageNeeds::OfSource(find) = op.needs {
+            find(&mut NeedsContext { options, found }, op.name, arg)?;
+        }
+    }
+    Ok(())
 }
