@@ -733,7 +733,8 @@ fn mutated_arguments_touch_nothing_that_is_not_theirs() {
         let mut before = walk.states(&kept);
         for i in 0..tries {
             let mut body = good.clone();
-            for _ in 0..(i > 0).then(|| 1 + random.below(2)).unwrap_or(0) {
+            let changes = if i > 0 { 1 + random.below(2) } else { 0 };
+            for _ in 0..changes {
                 let mut mutator = Mutator {
                     random: &mut random,
                     values: &values,
