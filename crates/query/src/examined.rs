@@ -3,7 +3,6 @@
 //! Promises: counting costs an addition for each document and a few thread-local writes for each
 //! step of a scan. Must not know: who asks.
 
-use crate::plan::{Access, Plan};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -13,12 +12,18 @@ use store::Index;
 const PATHS_MAX: usize = 8;
 
 /// How documents were come by.
-enum Path {
+pub(crate) enum Path {
+    /// The collection as it lies.
     Collection,
+    /// One document by its `_id`.
     Id,
+    /// Ranges of `_id`.
     IdRange,
+    /// An index.
     Index(Arc<Index>),
+    /// The terms of a text index.
     Text(Arc<Index>),
+    /// Nothing is read.
     Nothing,
 }
 
@@ -129,21 +134,12 @@ fn path(path: Path) {
     });
 }
 
-/// A plan is opened. What is opened after something was read belongs to a stage further on, which
+/// A read is opened. What is opened after something was read belongs to a stage further on, which
 /// the summary leaves out, as MongoDB's does.
-pub(crate) fn opened(plan: &Plan) {
-    if DOCS.get() != 0 || KEYS.get() != 0 {
-        return;
+pub(crate) fn opened(by: impl FnOnce() -> Path) {
+    if DOCS.get() == 0 && KEYS.get() == 0 {
+        path(by());
     }
-    path(match (&plan.access, &plan.index) {
-        (Access::Collection { .. }, _) => Path::Collection,
-        (Access::IdRange { .. } | Access::Ids { .. }, _) => Path::IdRange,
-        (Access::Index { .. }, Some(index)) => Path::Index(Arc::clone(index)),
-        (Access::Text { .. }, Some(index)) => Path::Text(Arc::clone(index)),
-        // Its branches are opened next.
-        (Access::Union { .. }, _) => return,
-        _ => Path::Nothing,
-    });
 }
 
 /// Counts for one scan.

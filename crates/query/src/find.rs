@@ -1,16 +1,14 @@
-//! A `find`: filter, order, skip, limit and projection over one collection, as a chain of pull
-//! operators.
+//! A query over one collection as the commands ask it: filter, order, skip, limit and projection;
+//! and the physical operators it becomes, whether documents are found, counted, told apart or
+//! written. Explain asks for the same operators.
 
-use crate::exec::{
-    BatchStream, DocBatch, ExecContext, MatchFilter, ReadRequest, Run, SortPattern, sort_all,
+use crate::exec::{BatchStream, MatchFilter, SortPattern};
+use crate::physical::{
+    Change, Count, Distinct, Limit, Nothing, Operator, Project, ProjectionSpec, Read, Shape, Skip,
+    Sort, Write,
 };
-use crate::plan::{
-    AllowedIndexes, Hint, INDEX_KEY, Plan, PlanRequest, PlanStream, RECORD_ID, ReadOptions,
-    open_read,
-};
-use model::{Bump, Doc, DocBuf, Result, Value, bail, code};
-use operators::Cx;
-use operators::project::Projection;
+use crate::plan::{AllowedIndexes, Hint, Plan, PlanRequest, columns, plan_read};
+use model::{Doc, DocBuf, Result, bail, code};
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
@@ -19,13 +17,13 @@ pub struct Find {
     /// Documents wanted.
     pub filter: Arc<MatchFilter>,
     /// Their order.
-    pub sort: Option<SortPattern>,
+    pub sort: Option<Arc<SortPattern>>,
     /// Left out at the beginning.
     pub skip: u64,
     /// At most this many.
     pub limit: Option<u64>,
     /// What of them.
-    pub projection: Option<Projection>,
+    pub projection: Option<Arc<ProjectionSpec>>,
     /// How to read.
     pub hint: Option<Hint>,
     /// Bounds of the hinted index; an empty document is none.
@@ -47,11 +45,31 @@ pub struct Find {
 }
 
 impl Find {
+    /// All that match a filter.
+    pub fn all(filter: MatchFilter) -> Find {
+        Find {
+            filter: Arc::new(filter),
+            sort: None,
+            skip: 0,
+            limit: None,
+            projection: None,
+            hint: None,
+            min: DocBuf::new(),
+            max: DocBuf::new(),
+            return_key: false,
+            show_record_id: false,
+            tail: false,
+            collation: None,
+            view: None,
+            allowed: None,
+        }
+    }
+
     /// The read as the planner is asked for it.
     pub fn plan_request(&self) -> PlanRequest<'_> {
         PlanRequest {
             filter: Some(&self.filter),
-            sort: self.sort.as_ref(),
+            sort: self.sort.as_deref(),
             hint: self.hint.as_ref(),
             min: given(&self.min),
             max: given(&self.max),
@@ -62,44 +80,110 @@ impl Find {
         }
     }
 
-    /// Opens the chain of operators.
+    /// Opens the operators.
     ///
     /// # Errors
     /// Those of the planner.
-    pub fn open(self: &Arc<Self>, coll: Arc<Collection>) -> Result<Box<dyn BatchStream>> {
-        let wanted = self.limit.map(|n| n.saturating_add(self.skip));
+    pub fn open(&self, coll: Arc<Collection>) -> Result<Box<dyn BatchStream>> {
         if self.tail {
-            return self.open_tail(coll, wanted);
+            return self.open_tail(coll);
         }
+        let plan = plan_read(&coll, &self.plan_request())?;
+        let mut root = self.operators(coll, plan);
+        root.begin();
+        Ok(Box::new(root))
+    }
+
+    /// The operators, not begun; `None` is a collection that is not there.
+    ///
+    /// # Errors
+    /// Those of the planner.
+    pub fn planned(&self, coll: Option<Arc<Collection>>) -> Result<Planned> {
+        let Some(coll) = coll else {
+            return Ok(Planned {
+                root: self.above(Box::new(Nothing::default()), false),
+                plan: None,
+            });
+        };
+        let plan = plan_read(&coll, &self.plan_request())?;
+        Ok(Planned {
+            root: self.operators(coll, plan.clone()),
+            plan: Some(plan),
+        })
+    }
+
+    /// The operators by another plan than the chosen one.
+    pub fn operators(&self, coll: Arc<Collection>, plan: Plan) -> Box<dyn Operator> {
+        let sorted = plan.sorted || self.sort.is_none();
+        let read = self.read(coll, plan, sorted);
+        self.above(Box::new(read), sorted)
+    }
+
+    /// What counts the documents that match, between skip and limit.
+    ///
+    /// # Errors
+    /// Those of the planner.
+    pub fn count(&self, coll: Option<Arc<Collection>>) -> Result<Count> {
+        let request = self.plan_request();
+        Count::new(coll, &request, &self.filter, self.skip, self.limit)
+    }
+
+    /// What collects the different values at a path of the documents that match.
+    ///
+    /// # Errors
+    /// Those of the planner.
+    pub fn distinct(&self, coll: Option<Arc<Collection>>, key: &str) -> Result<Distinct> {
+        Distinct::new(coll, &self.plan_request(), &self.filter, key)
+    }
+
+    /// What finds the documents of an update or delete, in their order, and tells what would be
+    /// done to them.
+    ///
+    /// # Errors
+    /// Those of the planner.
+    pub fn written(&self, coll: Option<Arc<Collection>>, change: Change) -> Result<Planned> {
+        let Some(coll) = coll else {
+            let nothing = Box::new(Nothing::default());
+            return Ok(Planned {
+                root: Box::new(Write::new(nothing, change)),
+                plan: None,
+            });
+        };
+        let plan = plan_read(&coll, &self.plan_request())?;
+        let sorted = plan.sorted || self.sort.is_none();
+        let read = Box::new(self.read(coll, plan.clone(), sorted));
+        let found = self.ordered(read, sorted, false);
+        Ok(Planned {
+            root: Box::new(Write::new(found, change)),
+            plan: Some(plan),
+        })
+    }
+
+    /// Documents that are enough; `None` is all.
+    fn enough(&self) -> Option<u64> {
+        self.limit.map(|n| n.saturating_add(self.skip))
+    }
+
+    fn read(&self, coll: Arc<Collection>, mut plan: Plan, sorted: bool) -> Read {
         // Of a bucket only these columns are unpacked; other documents are at hand as a whole.
         let fields = coll.is_series().then(|| self.needed_fields()).flatten();
-        let read = ReadRequest {
-            filter: Some(&self.filter),
-            sort: self.sort.as_ref(),
-            limit: wanted,
-            fields: fields.as_deref(),
-            ..ReadRequest::all(coll.ns())
-        };
-        let options = ReadOptions {
-            hint: self.hint.as_ref(),
-            min: given(&self.min),
-            max: given(&self.max),
-            collation: self.collation.as_ref().map(DocBuf::doc),
-            view: self.view.as_ref(),
-            row_metadata: self.shows_row_metadata(),
-            allowed: self.allowed.as_ref(),
-        };
-        let opened = open_read(coll.clone(), &read, &options)?;
-        Ok(self.above(opened.docs, opened.sorted || self.sort.is_none()))
+        if let (Some(series), Some(fields)) = (&mut plan.series, &fields) {
+            series.fields = columns(Some(&self.filter), fields);
+        }
+        let limit = self.enough().filter(|_| sorted);
+        let mut read = Read::new(coll, plan, Some(self.filter.clone()), limit);
+        if self.shows_row_metadata() {
+            read = read.with_row_metadata();
+        }
+        match fields {
+            Some(fields) => read.with_fields(fields),
+            None => read,
+        }
     }
 
     /// Only the collection itself has an end where new documents come in; hints other than its
     /// direction count for nothing.
-    fn open_tail(
-        self: &Arc<Self>,
-        coll: Arc<Collection>,
-        wanted: Option<u64>,
-    ) -> Result<Box<dyn BatchStream>> {
+    fn open_tail(&self, coll: Arc<Collection>) -> Result<Box<dyn BatchStream>> {
         if self.filter.filter.text().is_some() {
             bail!(
                 code::BAD_VALUE,
@@ -107,11 +191,14 @@ impl Find {
             );
         }
         let reverse = matches!(self.hint, Some(Hint::Natural { reverse: true }));
-        let mut source = PlanStream::tail(coll, reverse, Some(self.filter.clone()), wanted);
+        let filter = Some(self.filter.clone());
+        let mut read = Read::tail(coll, reverse, filter, self.enough());
         if self.shows_row_metadata() {
-            source = source.with_row_metadata(&Plan::scan());
+            read = read.with_row_metadata();
         }
-        Ok(self.above(Box::new(source), true))
+        let mut root = self.above(Box::new(read), true);
+        root.begin();
+        Ok(Box::new(root))
     }
 
     /// The top-level fields that order and projection look at; `None` is all of them.
@@ -119,7 +206,7 @@ impl Find {
         if self.shows_row_metadata() {
             return None;
         }
-        let mut paths = self.projection.as_ref()?.needed_paths()?;
+        let mut paths = self.projection.as_ref()?.projection.needed_paths()?;
         for (path, order) in self.sort.iter().flat_map(|s| s.spec().iter()) {
             if !order.is_number() {
                 return None;
@@ -139,106 +226,69 @@ impl Find {
         self.return_key || self.show_record_id
     }
 
-    fn above(self: &Arc<Self>, source: Box<dyn BatchStream>, sorted: bool) -> Box<dyn BatchStream> {
-        Box::new(FindStream {
-            find: self.clone(),
-            source,
-            sort: (!sorted).then_some(None),
-            skip: self.skip,
-            left: self.limit.unwrap_or(u64::MAX),
-            scratch: DocBatch::new(),
-        })
+    /// The read in the wanted order.
+    fn ordered(&self, read: Box<dyn Operator>, sorted: bool, projected: bool) -> Box<dyn Operator> {
+        match self.sort.as_ref().filter(|_| !sorted) {
+            None => read,
+            Some(pattern) => {
+                let sort = Sort::new(read, pattern.clone(), self.enough());
+                Box::new(sort.below_projection(projected))
+            }
+        }
+    }
+
+    /// What stands over the read.
+    fn above(&self, read: Box<dyn Operator>, sorted: bool) -> Box<dyn Operator> {
+        let shaped = self.projection.is_some() || self.shows_row_metadata();
+        let sorts = self.sort.is_some() && !sorted;
+        let mut root = self.ordered(read, sorted, self.projection.is_some());
+        if self.skip > 0 {
+            root = Box::new(Skip::new(root, self.skip));
+        }
+        // A sort with a limit leaves no more than wanted, but for those that are skipped.
+        if let Some(n) = self.limit.filter(|_| !sorts || self.skip > 0) {
+            root = Box::new(Limit::new(root, n));
+        }
+        if shaped {
+            let shape = Shape {
+                projection: self.projection.clone(),
+                filter: self.filter.clone(),
+                return_key: self.return_key,
+                show_record_id: self.show_record_id,
+            };
+            root = Box::new(Project::new(root, shape));
+        }
+        root
+    }
+}
+
+/// The operators of a query, and the plan they read by.
+pub struct Planned {
+    /// What gives the documents.
+    pub root: Box<dyn Operator>,
+    /// `None` without a collection.
+    pub plan: Option<Plan>,
+}
+
+impl From<Count> for Planned {
+    fn from(count: Count) -> Planned {
+        Planned {
+            plan: count.plan().cloned(),
+            root: Box::new(count),
+        }
+    }
+}
+
+impl From<Distinct> for Planned {
+    fn from(distinct: Distinct) -> Planned {
+        Planned {
+            plan: distinct.plan().cloned(),
+            root: Box::new(distinct),
+        }
     }
 }
 
 /// A bound of the hinted index; an empty document is none.
 fn given(bound: &DocBuf) -> Option<Doc<'_>> {
     Some(bound.doc()).filter(|d| !d.is_empty())
-}
-
-struct FindStream {
-    find: Arc<Find>,
-    source: Box<dyn BatchStream>,
-    /// `Some(None)` before and `Some(Some)` after sorting, when the source is not in order.
-    sort: Option<Option<Run>>,
-    skip: u64,
-    left: u64,
-    scratch: DocBatch,
-}
-
-impl FindStream {
-    fn pull(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
-        let Some(run) = &mut self.sort else {
-            return self.source.next_batch(exec, out);
-        };
-        let Some(pattern) = &self.find.sort else {
-            return Ok(false);
-        };
-        let run = match run {
-            Some(run) => run,
-            none => {
-                let keep = self.find.limit.map(|n| n.saturating_add(self.find.skip));
-                none.insert(sort_all(pattern, keep, self.source.as_mut(), exec)?)
-            }
-        };
-        run.next_batch(out)
-    }
-}
-
-impl BatchStream for FindStream {
-    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
-        if self.left == 0 {
-            return Ok(false);
-        }
-        let mut raw = std::mem::take(&mut self.scratch);
-        let projected = self.find.projection.is_some() || self.find.shows_row_metadata();
-        raw.set_max_docs(out.max_docs());
-        let target = if projected { &mut raw } else { &mut *out };
-        target.clear();
-        let more = self.pull(exec, target)?;
-        let skipped = usize::try_from(self.skip)
-            .unwrap_or(usize::MAX)
-            .min(target.len());
-        target.drop_front(skipped);
-        self.skip -= skipped as u64;
-        target.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
-        self.left -= target.len() as u64;
-        if projected {
-            let mut arena = Bump::new();
-            for (doc, meta) in raw.iter_meta() {
-                arena.reset();
-                let extra = |name: &str| meta.map_or(Value::Missing, |m| m.field(name));
-                let shown = match &self.find.projection {
-                    _ if self.find.return_key => extra(INDEX_KEY).as_doc().unwrap_or(Doc::EMPTY),
-                    Some(p) => {
-                        let cx = Cx {
-                            meta,
-                            ..exec.cx(&arena, doc)
-                        };
-                        let position = match p.needs_position() {
-                            true => {
-                                self.find
-                                    .filter
-                                    .filter
-                                    .matches_with_position(doc, &arena, exec.env)?
-                                    .1
-                            }
-                            false => None,
-                        };
-                        p.apply_at(&cx, doc, position)?
-                    }
-                    None => doc,
-                };
-                if self.find.show_record_id && !self.find.return_key {
-                    out.build(None, |w| {
-                        w.put_all(shown).put("$recordId", extra(RECORD_ID));
-                    });
-                } else {
-                    out.push(shown);
-                }
-            }
-        }
-        self.scratch = raw;
-        Ok(more && self.left > 0)
-    }
 }

@@ -306,7 +306,7 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .put("slowms", before.ms)
         .put("sampleRate", before.sample_rate);
     if let Some(filter) = &was.filter {
-        let filter = query::explain::canonical(filter.doc());
+        let filter = query::shown::canonical(filter.doc());
         cx.reply.put("filter", &filter).put(
             "note",
             "When a filter expression is set, slowms and \

@@ -13,8 +13,9 @@ use crate::read::{CollationArg, StoreHost, environment};
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter};
+use query::find::Find;
 use query::pipeline::Pipeline;
-use query::plan::{Hint, PlanRequest, count_matches, plan_read};
+use query::plan::Hint;
 
 const FLAGS: u32 = flag::API_V1
     | flag::READ_CONCERN
@@ -44,14 +45,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     env.has_now = false;
     let filter = MatchFilter::parse(&mut ParseCx::of_query(&env), args.query)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
-    let want_most = args.limit.map_or(u64::MAX, |n| n.saturating_add(args.skip));
-    let mut found = 0u64;
     let (view, _) = cx.read_view()?;
     let by_pipeline = match &coll {
         None => system_views::is_read_by_pipeline(cx.service, &view, &ns)?,
         Some(c) => c.is_view(),
     };
-    match coll {
+    let found = match coll {
         _ if by_pipeline => {
             let stages = count_pipeline(&args);
             let host = StoreHost::new(
@@ -64,35 +63,25 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             let pipeline =
                 Pipeline::parse(&mut ParseCx::new(&env), stages.doc().as_array(), &options)?;
             let all = pipeline.run_to_end(&ExecContext::new(&env, &host))?;
-            found = all
-                .iter()
+            all.iter()
                 .next()
                 .and_then(|d| d.field("n").as_i64_exact())
                 .and_then(|n| u64::try_from(n).ok())
-                .unwrap_or(0);
-            put(cx, found);
-            return Ok(Outcome::Reply);
+                .unwrap_or(0)
         }
-        None => {}
-        Some(c) if filter.filter.is_always_true() && hint.is_none() && !view.is_fixed() => {
-            found = c.count()
+        coll => Find {
+            skip: args.skip,
+            limit: args.limit,
+            hint,
+            collation: collation.document().map(|d| d.to_buf()),
+            allowed: cx.service.state.plan_filters.allowed(&ns, &args.shape()),
+            view: Some(view),
+            ..Find::all(filter)
         }
-        Some(c) => {
-            let filters = &cx.service.state.plan_filters;
-            let allowed = filters.allowed(&ns, &args.shape());
-            let want = PlanRequest {
-                allowed: allowed.as_ref(),
-                filter: Some(&filter),
-                hint: hint.as_ref(),
-                collation: collation.document(),
-                view: Some(&view),
-                ..PlanRequest::default()
-            };
-            let plan = plan_read(&c, &want)?;
-            found = count_matches(&c, &plan, Some(&filter), &env, want_most)?;
-        }
-    }
-    put(cx, found.min(want_most).saturating_sub(args.skip));
+        .count(coll)?
+        .run(&env)?,
+    };
+    put(cx, found);
     Ok(Outcome::Reply)
 }
 

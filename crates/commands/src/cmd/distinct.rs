@@ -10,16 +10,12 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Kinds, Privilege, flag};
 use crate::read::{CollationArg, StoreHost, environment, shape};
-use model::path::PathPart;
-use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail};
-use operators::Env;
+use model::{Result, bail};
 use operators::expr::ParseCx;
-use query::exec::{ExecContext, MatchFilter, drain};
+use query::exec::{ExecContext, MatchFilter};
+use query::find::Find;
 use query::pipeline::Pipeline;
-use query::plan::{DistinctScan, Hint, PlanRequest, distinct_plan, each_match, plan_read};
-use rustc_hash::FxHashSet;
-use std::sync::Arc;
-use store::Collection;
+use query::plan::Hint;
 
 const FLAGS: u32 = flag::READ_CONCERN
     | flag::ENDS_WITH_CLIENT
@@ -53,54 +49,37 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let filter = MatchFilter::parse(&mut ParseCx::of_query(&env), args.query)?;
     let allowed = shape::allowed_indexes(cx.service, &ns, cx.request.body, &args.shape())?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
-    let path = FieldPath::new(args.key);
-    let mut values = Values {
-        seen: FxHashSet::default(),
-        list: Vec::new(),
-        bytes: 0,
-    };
     let (view, at) = cx.read_view()?;
     let by_pipeline = match &coll {
         None => system_views::is_read_by_pipeline(cx.service, &view, &ns)?,
         Some(c) => c.is_view(),
     };
-    match coll {
-        _ if by_pipeline => {
-            cx.ok_int = true;
-            let collation = collation.document().map(|d| d.to_buf());
-            let host = StoreHost::new(cx.service.arc()?, collation, None).reading(view);
-            let pipeline = model::doc! { "0": { "$match": args.query } };
-            let pipeline = Pipeline::parse(
-                &mut ParseCx::new(&env),
-                pipeline.doc().as_array(),
-                &query::stages::collection_options(ns),
-            )?;
-            let exec = ExecContext::new(&env, &host);
-            let mut docs = pipeline.open(&exec)?;
-            drain(docs.as_mut(), &exec, |doc, _| {
-                values.collect(Value::Document(doc), path.parts(), env.collate())
-            })?;
-        }
-        None => {}
-        Some(c) => {
-            // It was a view once, and its reply has stayed one of a view.
-            cx.ok_int = names::is_timeseries(&c);
-            let want = PlanRequest {
-                filter: Some(&filter),
-                hint: hint.as_ref(),
-                collation: collation.document(),
-                view: Some(&view),
-                allowed: allowed.as_ref(),
-                ..PlanRequest::default()
-            };
-            values.read(&c, &want, args.key, &env)?;
-        }
+    // A time-series collection was a view once, and its reply has stayed one of a view.
+    cx.ok_int = by_pipeline || coll.as_ref().is_some_and(|c| names::is_timeseries(c));
+    let in_force = collation.document().map(|d| d.to_buf());
+    let find = Find {
+        hint,
+        collation: in_force.clone(),
+        view: Some(view.clone()),
+        allowed,
+        ..Find::all(filter)
+    };
+    let mut distinct = find.distinct(coll.filter(|_| !by_pipeline), args.key)?;
+    if by_pipeline {
+        let host = StoreHost::new(cx.service.arc()?, in_force, None).reading(view);
+        let pipeline = model::doc! { "0": { "$match": args.query } };
+        let pipeline = Pipeline::parse(
+            &mut ParseCx::new(&env),
+            pipeline.doc().as_array(),
+            &query::stages::collection_options(ns),
+        )?;
+        let exec = ExecContext::new(&env, &host);
+        distinct.run_over(pipeline.open(&exec)?.as_mut(), &exec)?;
+    } else {
+        distinct.run(&env)?;
     }
-    values
-        .list
-        .sort_by(|a, b| model::compare_with(&a.get(), &b.get(), env.collate()));
     let mut out = cx.reply.array("values");
-    for v in &values.list {
+    for v in distinct.values(&env) {
         out.push(v.get());
     }
     drop(out);
@@ -108,88 +87,4 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.reply.put("atClusterTime", at);
     }
     Ok(Outcome::Reply)
-}
-
-struct Values {
-    seen: FxHashSet<Vec<u8>>,
-    list: Vec<OwnedValue>,
-    bytes: usize,
-}
-
-impl Values {
-    /// Collects from the documents of a collection, by a loose index scan where that is possible.
-    fn read(
-        &mut self,
-        c: &Arc<Collection>,
-        want: &PlanRequest<'_>,
-        key: &str,
-        env: &Env,
-    ) -> Result<()> {
-        let path = FieldPath::new(key);
-        let plan = plan_read(c, want)?;
-        let loose_scan =
-            distinct_plan(c, want, &plan, key).and_then(|p| DistinctScan::open(c.clone(), &p));
-        let Some(mut scan) = loose_scan else {
-            return each_match(c, &plan, want.filter, env, &mut |row| {
-                self.collect(Value::Document(row.doc), path.parts(), env.collate())?;
-                Ok(true)
-            });
-        };
-        // The entry of a document without the field is that of null, but it has no value.
-        while scan.next(env, &mut |doc| {
-            let before = self.list.len();
-            self.collect(Value::Document(doc), path.parts(), env.collate())?;
-            Ok(self.list.len() > before)
-        })? {}
-        Ok(())
-    }
-
-    /// Collects the values at a path; arrays are gone through on the way and once at the end.
-    fn collect(
-        &mut self,
-        v: Value<'_>,
-        path: &[PathPart],
-        collate: Option<&dyn Collate>,
-    ) -> Result<()> {
-        let Some((head, rest)) = path.split_first() else {
-            return match v {
-                Value::Array(a) => a.iter().try_for_each(|v| self.add(v, collate)),
-                v => self.add(v, collate),
-            };
-        };
-        match v {
-            Value::Document(d) => self.collect(field(d, &head.name), rest, collate),
-            Value::Array(a) => {
-                if let Some(i) = head.index
-                    && let Some(v) = a.get(i)
-                {
-                    self.collect(v, rest, collate)?;
-                }
-                a.iter()
-                    .filter(|v| matches!(v, Value::Document(_)))
-                    .try_for_each(|v| self.collect(v, path, collate))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn add(&mut self, v: Value<'_>, collate: Option<&dyn Collate>) -> Result<()> {
-        if v.is_missing() {
-            return Ok(());
-        }
-        let mut key = Vec::new();
-        model::compare::equality_key(&v, collate, &mut key);
-        if self.seen.insert(key) {
-            self.bytes += v.payload_bytes() + 8;
-            if self.bytes > model::bson::MAX_DOCUMENT_BYTES {
-                bail!(17217, "distinct too big, 16mb cap");
-            }
-            self.list.push(v.to_owned_value());
-        }
-        Ok(())
-    }
-}
-
-fn field<'a>(d: Doc<'a>, name: &str) -> Value<'a> {
-    d.field(name)
 }

@@ -19,6 +19,7 @@ use operators::project::Projection;
 use query::exec::{BatchStream, EmptyStream, ExecContext, MatchFilter};
 use query::exec::{SortBy, SortPart, SortPattern};
 use query::find::Find;
+use query::physical::ProjectionSpec;
 use query::pipeline::Pipeline;
 use query::plan::Hint;
 use std::sync::Arc;
@@ -175,11 +176,14 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
     } else {
         let mut cx = ParseCx::new(env);
         cx.meta.extend(provided);
-        Some(Projection::parse_find(&mut cx, args.projection)?)
+        Some(ProjectionSpec {
+            projection: Projection::parse_find(&mut cx, args.projection)?,
+            spec: args.projection.to_buf(),
+        })
     };
     let sort = match args.sort.is_empty() || args.sort.contains("$natural") {
         true => None,
-        false => Some(SortPattern::parse(args.sort)?),
+        false => Some(Arc::new(SortPattern::parse(args.sort)?)),
     };
     let by_score = |p: &SortPart| matches!(&p.by, SortBy::Meta(what) if what == "textScore");
     if provided.is_empty()
@@ -192,18 +196,20 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
             "query requires text score metadata, but it is not available"
         );
     }
-    if projection.as_ref().is_some_and(Projection::needs_position) && has_expr(args.filter) {
+    let by_position = projection
+        .as_ref()
+        .is_some_and(|p| p.projection.needs_position());
+    if by_position && has_expr(args.filter) {
         bail!(
             code::QUERY_FEATURE_NOT_ALLOWED,
             "$expr is not allowed in the query of a positional projection"
         );
     }
     Ok(Find {
-        filter: Arc::new(filter),
         sort,
         skip: args.skip,
         limit: args.limit,
-        projection,
+        projection: projection.map(Arc::new),
         // A natural sort is a way of reading.
         hint: match args.sort.get("$natural") {
             Some(n) => Hint::parse(Value::from(&model::doc! { "$natural": n }))?,
@@ -215,8 +221,7 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
         show_record_id: args.show_record_id,
         tail: args.cursor.tailable,
         collation,
-        view: None,
-        allowed: None,
+        ..Find::all(filter)
     })
 }
 
@@ -310,11 +315,11 @@ fn open(
     };
     // Mistakes in the query are reported whether or not there is a collection.
     let allowed = shape::allowed_indexes(cx.service, ns, cx.request.body, &args.shape())?;
-    let find = Arc::new(Find {
+    let find = Find {
         view: Some(view.clone()),
         allowed,
         ..parse(args, env, collation)?
-    });
+    };
     let by_pipeline = match &coll {
         None => system_views::is_read_by_pipeline(cx.service, view, ns)?,
         Some(c) => c.is_view(),

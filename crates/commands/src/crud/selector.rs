@@ -10,10 +10,9 @@ use model::{Array, Doc, DocBuf, MongoError, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter, drain};
+use query::physical::{MatchingKeys, RecordKeys, each_match};
 use query::pipeline::Pipeline;
-use query::plan::{
-    AllowedIndexes, Hint, MatchingKeys, Plan, PlanRequest, RecordKeys, each_match, plan_read,
-};
+use query::plan::{AllowedIndexes, Hint, Plan, PlanRequest, plan_read};
 use std::sync::Arc;
 use store::{Change, Collection, Decide, Modified, ReadView, StatementLog, Transaction};
 

@@ -16,10 +16,9 @@ use query::exec::{
     BatchStream, ChangeHost, DocBatch, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite,
     OnMatch, OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
+use query::physical::{BucketStream, Read, ReadOptions, each_match, open_read};
 use query::plan::AllowedIndexes;
-use query::plan::{
-    BucketStream, Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read,
-};
+use query::plan::{Plan, PlanRequest, plan_read};
 use std::sync::Arc;
 use store::{Change, Collection, ReadView};
 
@@ -107,7 +106,6 @@ impl StoreHost {
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: Some(&self.view),
             allowed: allowed.map(|(_, list)| list),
-            ..ReadOptions::default()
         }
     }
 
@@ -394,7 +392,7 @@ impl Host for StoreHost {
                 view: self.view.clone(),
                 ..Plan::scan()
             };
-            return Ok(Box::new(PlanStream::new(coll, &plan, None, None)));
+            return Ok(Box::new(Read::new(coll, plan, None, None)));
         }
         let read = ReadRequest {
             filter: Some(&filter),

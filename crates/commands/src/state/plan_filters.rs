@@ -4,8 +4,9 @@
 
 use model::{Doc, DocBuf, Namespace, OwnedValue};
 use parking_lot::Mutex;
-use query::explain::{canonical, filter_shape};
+use query::explain::filter_shape;
 use query::plan::AllowedIndexes;
+use query::shown::canonical;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -15,7 +15,7 @@ use model::{Bump, Doc, Result};
 use operators::Env;
 use pace::{Pace, nap};
 use query::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
-use query::plan::PlanStream;
+use query::physical::Read;
 use rule::{Expired, Rule, Rules};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -110,8 +110,8 @@ struct Task {
 /// How expired documents are come upon. Stands still between batches, holding nothing of the
 /// engine.
 enum Walk {
-    Planned(PlanStream),
-    All(Scan),
+    Planned(Box<Read>),
+    All(Box<Scan>),
     /// Whole buckets.
     Series(Box<SeriesScan>),
 }
@@ -276,15 +276,12 @@ impl Walk {
             return Walk::Series(Box::new(scan));
         }
         if expired.reads_all {
-            return Walk::All(coll.scan_keys(&ReadView::LATEST, None, None, false));
+            let all = coll.scan_keys(&ReadView::LATEST, None, None, false);
+            return Walk::All(Box::new(all));
         }
-        let docs = PlanStream::new(
-            coll.clone(),
-            &expired.plan,
-            Some(expired.filter.clone()),
-            None,
-        );
-        Walk::Planned(docs.with_fields(vec!["_id".to_owned()]))
+        let (plan, filter) = (expired.plan.clone(), expired.filter.clone());
+        let docs = Read::new(coll.clone(), plan, Some(filter), None);
+        Walk::Planned(Box::new(docs.with_fields(vec!["_id".to_owned()])))
     }
 
     /// Keys of the next expired documents, and whether there may be more.

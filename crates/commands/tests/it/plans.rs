@@ -206,3 +206,49 @@ fn plans_and_counters_of_the_corpus_are_as_they_were() {
         changed.join("\n")
     );
 }
+
+/// Explain runs the operators that the command runs, so both look at the same entries and
+/// documents.
+#[test]
+fn explain_counts_what_the_command_counts() {
+    let corpus = std::fs::read_to_string(FILE).expect("the corpus");
+    let mut server = Server::new();
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for line in corpus.lines() {
+        let Some((text, _)) = line.split_once(ARROW) else {
+            if let Some(setup) = line.strip_prefix(SETUP) {
+                server.run(&parse(setup));
+            }
+            continue;
+        };
+        let command = parse(text);
+        let name = command.doc().first().map(|(name, _)| name.to_owned());
+        if !matches!(name.as_deref(), Some("find" | "count" | "distinct")) {
+            continue;
+        }
+        let reply = server.run(&explained(&command));
+        // Pipelines over views show a cursor.
+        let shown = &reply["executionStats"];
+        let on_view = text.contains("\":\"v\"") || text.contains("\":\"vp\"");
+        if on_view {
+            continue;
+        }
+        if reply["ok"] != 1.0 || !shown.is_object() {
+            continue;
+        }
+        server.run(&command);
+        let counted = query::examined::so_far();
+        let told = (
+            shown["totalKeysExamined"].as_u64(),
+            shown["totalDocsExamined"].as_u64(),
+        );
+        compared += 1;
+        if told != (Some(counted.keys), Some(counted.docs)) {
+            wrong.push(format!(
+                "{text}: explain tells {told:?}, the command counts {counted:?}"
+            ));
+        }
+    }
+    assert!(compared > 1000, "{compared}");
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -5,8 +5,9 @@
 use super::batch::DocBatch;
 use super::changes::ChangeHost;
 use super::match_filter::MatchFilter;
-use super::request::{GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved};
-use crate::plan::AllowedIndexes;
+use super::request::{
+    AllowedIndexes, GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved,
+};
 use cipher::Scratch;
 use model::{Bump, Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, code};
 use operators::{Cx, Env, Frame};
@@ -19,6 +20,12 @@ pub trait BatchStream: Send {
     /// # Errors
     /// Any error ends the stream.
     fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool>;
+}
+
+impl<T: BatchStream + ?Sized> BatchStream for Box<T> {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        (**self).next_batch(exec, out)
+    }
 }
 
 /// The execution context of a query: what its operators may use. Passed in at each call, so that a

@@ -21,7 +21,8 @@ pub use changes::{CHANGE_TOKEN, ChangeHost, ChangeProgress};
 pub use host::{BatchStream, ExecContext, Host, OpenedRead};
 pub use match_filter::MatchFilter;
 pub use request::{
-    GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
+    AllowedIndexes, GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved,
+    WhenNotMatched,
 };
 pub use resume_token::ResumeToken;
 pub(crate) use rows::{Run, SortBuffer, memory_exceeded};

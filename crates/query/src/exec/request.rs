@@ -3,7 +3,7 @@
 use super::batch::DocBatch;
 use super::match_filter::MatchFilter;
 use super::sort_pattern::SortPattern;
-use model::{Doc, DocBuf, Namespace, Result, Value};
+use model::{Doc, DocBuf, Namespace, OwnedValue, Result, Value};
 use std::sync::Arc;
 
 /// What a name stands for.
@@ -62,6 +62,27 @@ impl<'q> ReadRequest<'q> {
             fields: None,
             row_metadata: false,
         }
+    }
+}
+
+/// The only indexes a read may use, whatever its hint says.
+#[derive(Clone, Debug)]
+pub struct AllowedIndexes {
+    /// Names and key patterns.
+    pub list: Vec<OwnedValue>,
+    /// Set by an index filter: where none of them can be used the collection is read as a whole.
+    /// Settings of a query rather have no effect then.
+    pub filter: bool,
+}
+
+impl AllowedIndexes {
+    /// Whether an index is one of them.
+    pub(crate) fn has(&self, name: &str, key: Doc<'_>) -> bool {
+        self.list.iter().any(|v| match v.get() {
+            Value::String(s) => s == name,
+            Value::Document(d) => model::compare::compare_docs(d, key, None).is_eq(),
+            _ => false,
+        })
     }
 }
 

@@ -77,6 +77,8 @@ pub(crate) struct SortBuffer {
     scratch: Vec<u8>,
     /// SortBuffer whose key is not below this one are not wanted.
     bound: Option<Vec<u8>>,
+    /// Bytes of all documents that were ever pushed.
+    pushed_bytes: u64,
 }
 
 impl SortBuffer {
@@ -90,6 +92,7 @@ impl SortBuffer {
     ) -> Result<()> {
         let mut key = std::mem::take(&mut self.scratch);
         key.clear();
+        self.pushed_bytes += doc.len_bytes() as u64;
         let made = pattern.key_into(doc, meta, env, &mut key);
         if made.is_ok() && self.bound.as_ref().is_none_or(|b| key < *b) {
             self.append(&key, doc, meta);
@@ -261,6 +264,8 @@ pub(crate) struct Run {
     files: Vec<SpilledRun>,
     memory: SortBuffer,
     left: usize,
+    /// Bytes in the files.
+    spilled_bytes: u64,
     /// Sources with rows left, the one whose row comes first on top. Source `files.len()` is the
     /// memory.
     heap: Vec<usize>,
@@ -273,8 +278,24 @@ impl Run {
             files: Vec::new(),
             memory: SortBuffer::default(),
             left: limit,
+            spilled_bytes: 0,
             heap: Vec::new(),
         }
+    }
+
+    /// Bytes of the documents that were sorted.
+    pub(crate) fn sorted_bytes(&self) -> u64 {
+        self.memory.pushed_bytes
+    }
+
+    /// Temporary files written.
+    pub(crate) fn spills(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    /// Their bytes.
+    pub(crate) fn spilled_bytes(&self) -> u64 {
+        self.spilled_bytes
     }
 
     /// Writes sorted rows to a temporary file and empties them.
@@ -287,6 +308,7 @@ impl Run {
             head[8..].copy_from_slice(&row.meta_len.to_le_bytes());
             file.write_all(&head).map_err(spill_failed)?;
             file.write_all(rows.all(*row)).map_err(spill_failed)?;
+            self.spilled_bytes += (head.len() + row.len()) as u64;
         }
         let file = file
             .into_inner()

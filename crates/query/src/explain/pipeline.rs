@@ -1,10 +1,9 @@
 //! Aggregations: as a plan alone when every stage went into it, else as stages over a cursor.
 
-use super::PlanNode;
-use super::access::ReadStats;
-use super::find::{ExplainedQuery, query_planner, tree};
+use super::planner::ExplainedQuery;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::find::Find;
+use crate::physical::ProjectionSpec;
 use crate::pipeline::Pipeline;
 use crate::stage::{Kind, Stage};
 use model::{Doc, DocBuf, DocWriter, Namespace, Result, Value};
@@ -13,38 +12,22 @@ use operators::project::Projection;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What of a pipeline the plan below it does: a find, its projection as a document, and how many
-/// stages that is.
+/// What of a pipeline the plan below it does: a find, and how many stages that is.
+///
+/// # Errors
+/// Those of a projection.
 pub fn plain_prefix(
     stages: &[Arc<dyn Stage>],
     exec: &ExecContext<'_>,
     fields: Option<&[String]>,
-) -> Result<(Find, DocBuf, usize)> {
+) -> Result<(Find, usize)> {
     let mut at = 0;
     let kind = |at: usize| stages.get(at).map_or(Kind::Other, |s| s.kind());
-    let filter = match kind(0) {
-        Kind::Match(f) => {
-            at += 1;
-            f.clone()
-        }
-        _ => Arc::new(MatchFilter::parse(&mut ParseCx::new(exec.env), Doc::EMPTY)?),
-    };
-    let mut find = Find {
-        filter,
-        sort: None,
-        skip: 0,
-        limit: None,
-        projection: None,
-        hint: None,
-        min: DocBuf::new(),
-        max: DocBuf::new(),
-        return_key: false,
-        show_record_id: false,
-        tail: false,
-        collation: None,
-        view: None,
-        allowed: None,
-    };
+    let mut find = Find::all(MatchFilter::parse(&mut ParseCx::new(exec.env), Doc::EMPTY)?);
+    if let Kind::Match(f) = kind(0) {
+        find.filter = f.clone();
+        at += 1;
+    }
     if let Kind::Sort { pattern, limit } = kind(at) {
         find.sort = Some(pattern.clone());
         find.limit = limit;
@@ -60,19 +43,19 @@ pub fn plain_prefix(
         find.limit = find.limit.map(|l| l.saturating_sub(n));
         at += 1;
     }
-    let mut projection = DocBuf::new();
+    let mut spec = DocBuf::new();
     let shown = stages.get(at).map(|s| s.describe());
     let project = shown
         .as_ref()
         .and_then(|d| d.doc().first())
         .filter(|(n, _)| *n == "$project");
     match (project, fields) {
-        (Some((_, Value::Document(spec))), _) if stages.len() == at + 1 => {
-            projection = spec.to_buf();
+        (Some((_, Value::Document(wanted))), _) if stages.len() == at + 1 => {
+            spec = wanted.to_buf();
             at += 1;
         }
         (_, Some(fields)) if !fields.is_empty() => {
-            projection = DocBuf::build(|w| {
+            spec = DocBuf::build(|w| {
                 for f in fields.iter().filter(|f| *f != "_id") {
                     w.put(f, 1i32);
                 }
@@ -81,17 +64,15 @@ pub fn plain_prefix(
         }
         _ => {}
     }
-    if !projection.doc().is_empty() {
+    if !spec.doc().is_empty() {
         let mut cx = ParseCx::new(exec.env);
         if find.filter.filter.text().is_some() {
             cx.meta.push("textScore");
         }
-        find.projection = Some(Projection::parse_project(
-            &mut cx,
-            Value::from(&projection),
-        )?);
+        let projection = Projection::parse_project(&mut cx, Value::from(&spec))?;
+        find.projection = Some(Arc::new(ProjectionSpec { spec, projection }));
     }
-    Ok((find, projection, at))
+    Ok((find, at))
 }
 
 /// Documents and time that went through a place.
@@ -124,18 +105,6 @@ impl BatchStream for Metered {
     }
 }
 
-/// The read below a pipeline.
-pub struct ExplainedSource<'s> {
-    /// Its namespace.
-    pub ns: &'s str,
-    /// What is explained of it.
-    pub subject: ExplainedQuery<'s>,
-    /// Plans not taken.
-    pub rejected: Vec<PlanNode>,
-    /// What it did, when it was run.
-    pub measured: Option<ReadStats>,
-}
-
 /// Fills `stages` (or the plan alone) of an explained aggregation; `taken` leading stages are done
 /// by the source.
 ///
@@ -144,14 +113,14 @@ pub struct ExplainedSource<'s> {
 pub fn aggregation(
     w: &mut DocWriter<'_>,
     pipeline: &Pipeline,
-    source: Option<&ExplainedSource<'_>>,
+    source: Option<&ExplainedQuery<'_>>,
     taken: usize,
     all: bool,
     exec: &ExecContext<'_>,
 ) -> Result<()> {
-    let executed = source.is_some_and(|s| s.measured.is_some());
+    let executed = source.is_some_and(|s| s.ran_ms.is_some());
     if let (Some(s), true) = (source, taken == pipeline.stages().len()) {
-        planner_and_stats(w, s, all);
+        s.write(w, all);
         return Ok(());
     }
     let meters = if executed {
@@ -162,7 +131,7 @@ pub fn aggregation(
     let mut list = w.array("stages");
     if let Some(s) = source {
         let mut one = list.doc();
-        planner_and_stats(&mut one.doc("$cursor"), s, all);
+        s.write(&mut one.doc("$cursor"), all);
         if let Some(m) = meters.first() {
             put_meter(&mut one, m);
         }
@@ -184,44 +153,6 @@ pub fn aggregation(
         }
     }
     Ok(())
-}
-
-fn planner_and_stats(w: &mut DocWriter<'_>, s: &ExplainedSource<'_>, all: bool) {
-    query_planner(&mut w.doc("queryPlanner"), s.ns, &s.subject, &s.rejected);
-    if let Some(m) = &s.measured {
-        put_stats(&mut w.doc("executionStats"), &tree(&s.subject, m), m, all);
-    }
-}
-
-/// Fills `executionStats`.
-pub fn put_stats(w: &mut DocWriter<'_>, shown: &PlanNode, m: &ReadStats, all: bool) {
-    w.put("executionSuccess", true)
-        .put("nReturned", super::count(shown.stats.returned));
-    w.put("executionTimeMillis", super::count(m.ms));
-    let keys = if shown.stage.starts_with("EXPRESS") {
-        m.scanned.docs
-    } else {
-        keys_of(shown, m)
-    };
-    w.put("totalKeysExamined", super::count(keys))
-        .put("totalDocsExamined", super::count(m.scanned.docs));
-    shown.write(&mut w.doc("executionStages"), true);
-    if all {
-        w.array("allPlansExecution");
-    }
-}
-
-/// Entries of `_id` are documents here, but a client counts both.
-fn keys_of(shown: &PlanNode, m: &ReadStats) -> u64 {
-    fn by_id(s: &PlanNode) -> bool {
-        s.stage == "IXSCAN" && s.own.doc().field("indexName").as_str() == Some("_id_")
-            || s.inputs.iter().any(by_id)
-    }
-    if m.scanned.keys == 0 && by_id(shown) {
-        m.scanned.docs
-    } else {
-        m.scanned.keys
-    }
 }
 
 fn put_meter(w: &mut DocWriter<'_>, m: &Meter) {

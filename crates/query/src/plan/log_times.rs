@@ -6,7 +6,7 @@ use model::{Timestamp, Value};
 use operators::filter::{CompareOp, Node, Test};
 
 /// First and last time of entries that may match.
-pub(super) fn of(root: &Node) -> (Timestamp, Timestamp) {
+pub(crate) fn of(root: &Node) -> (Timestamp, Timestamp) {
     let (mut first, mut last) = (0, u64::MAX);
     conjuncts(root, &mut |n| {
         let Node::Field {

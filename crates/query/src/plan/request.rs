@@ -1,7 +1,7 @@
 //! What the planner is asked: filter, order and what the client says about the access path.
 
-use crate::exec::{MatchFilter, SortBy, SortPattern};
-use model::{Doc, FieldPath, MongoError, OwnedValue, Result, Value};
+use crate::exec::{AllowedIndexes, MatchFilter, SortBy, SortPattern};
+use model::{Doc, FieldPath, MongoError, Result, Value};
 use operators::filter::Near;
 use store::{Index, ReadView};
 
@@ -58,27 +58,6 @@ impl Hint {
                     other.type_name()
                 )));
             }
-        })
-    }
-}
-
-/// The only indexes a read may use, whatever its hint says.
-#[derive(Clone, Debug)]
-pub struct AllowedIndexes {
-    /// Names and key patterns.
-    pub list: Vec<OwnedValue>,
-    /// Set by an index filter: where none of them can be used the collection is read as a whole.
-    /// Settings of a query rather have no effect then.
-    pub filter: bool,
-}
-
-impl AllowedIndexes {
-    /// Whether an index is one of them.
-    pub(super) fn has(&self, name: &str, key: Doc<'_>) -> bool {
-        self.list.iter().any(|v| match v.get() {
-            Value::String(s) => s == name,
-            Value::Document(d) => model::compare::compare_docs(d, key, None).is_eq(),
-            _ => false,
         })
     }
 }

@@ -27,7 +27,7 @@ pub struct Rings {
 }
 
 /// One ring.
-pub(super) struct Ring {
+pub(crate) struct Ring {
     /// What is read.
     pub intervals: Vec<KeyInterval>,
     /// The index's multikey bits the intervals were made for.
@@ -39,7 +39,7 @@ pub(super) struct Ring {
 }
 
 impl Rings {
-    pub(super) fn new(
+    pub(crate) fn new(
         index: &Arc<Index>,
         bounds: Vec<FieldBounds>,
         (field, on): (usize, Surface),
@@ -64,7 +64,7 @@ impl Rings {
 
     /// The next ring; `None` behind the last. Until [`Rings::done`] it is the same, for what the
     /// index is now.
-    pub(super) fn next(&self, near: &Near) -> Option<Ring> {
+    pub(crate) fn next(&self, near: &Near) -> Option<Ring> {
         if self.from > self.end {
             return None;
         }
@@ -85,7 +85,7 @@ impl Rings {
     }
 
     /// The ring was read, and so many documents lay in it.
-    pub(super) fn done(&mut self, found: usize) {
+    pub(crate) fn done(&mut self, found: usize) {
         self.from += self.step;
         self.step *= match found {
             0 => 4.0,

@@ -1,6 +1,5 @@
 //! Reading time-series collections: which buckets a filter leaves, by an index of metadata and time
-//! or by their times alone, which columns are needed, and the buckets themselves as documents. Must
-//! not know: how buckets are stored.
+//! or by their times alone, and which columns are needed. Must not know: how buckets are stored.
 
 use super::access::{Access, Plan};
 use super::best::usable;
@@ -8,13 +7,13 @@ use super::bounds::{FieldBounds, conjuncts};
 use super::index_bounds::{collation_fits, field_bounds, intervals, sparse_is_enough};
 use super::request::{Hint, PlanRequest, natural_sort};
 use super::score;
-use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
-use model::bucket::{Bucket, SeriesOptions, bucket_id};
+use crate::exec::MatchFilter;
+use model::bucket::SeriesOptions;
 use model::{MongoError, Result, Value};
 use operators::filter::{CompareOp, Node, Test};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use store::{Collection, Index, ReadView, SeriesRead, SeriesScan};
+use store::{Collection, Index, SeriesRead};
 
 /// Chooses how to read a time-series collection.
 ///
@@ -186,7 +185,7 @@ fn times_of(root: &Node, time: &str) -> Option<(i64, i64)> {
 }
 
 /// The columns that a filter and what comes behind it need; `None` is all of them.
-pub(super) fn columns(filter: Option<&MatchFilter>, behind: &[String]) -> Option<Arc<[String]>> {
+pub(crate) fn columns(filter: Option<&MatchFilter>, behind: &[String]) -> Option<Arc<[String]>> {
     let mut names: BTreeSet<String> = behind.iter().cloned().collect();
     let mut known = true;
     if let Some(filter) = filter {
@@ -200,36 +199,4 @@ pub(super) fn columns(filter: Option<&MatchFilter>, behind: &[String]) -> Option
         });
     }
     known.then(|| names.into_iter().collect())
-}
-
-/// The buckets of a time-series collection as documents of version 1.
-pub struct BucketStream {
-    scan: SeriesScan,
-    options: SeriesOptions,
-}
-
-impl BucketStream {
-    /// All of them, in the order of their beginnings. `None` for any other collection.
-    pub fn open(coll: &Arc<Collection>, view: &ReadView) -> Option<BucketStream> {
-        let options = SeriesOptions::of(coll.options().doc())?;
-        let scan = coll.scan_series(view, SeriesRead::default(), None)?;
-        Some(BucketStream { scan, options })
-    }
-}
-
-impl BatchStream for BucketStream {
-    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
-        while !out.is_full() {
-            exec.env.check_interrupt()?;
-            let Some(shown) = self.scan.next_bucket()? else {
-                return Ok(false);
-            };
-            let (start, meta) = (shown.start_ms, shown.meta.get());
-            let mut bucket = Bucket::new(&self.options, exec.env.collate(), start, meta);
-            shown.measurements.iter().for_each(|d| bucket.add(d.doc()));
-            out.push(bucket.finish(bucket_id(start, shown.rest)).doc());
-        }
-        self.scan.pause();
-        Ok(true)
-    }
 }

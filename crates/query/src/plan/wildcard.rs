@@ -355,6 +355,6 @@ impl WildcardScan<'_, '_> {
 }
 
 /// The key of a document in such a scan, as `returnKey` shows it: the path and its value.
-pub(super) fn shown_path(wildcard: &WildcardPath) -> Option<FieldPath> {
+pub(crate) fn shown_path(wildcard: &WildcardPath) -> Option<FieldPath> {
     wildcard.path.as_deref().map(FieldPath::new)
 }

@@ -66,7 +66,7 @@ pub enum Kind<'s> {
     /// `$sort`, with the limit it took.
     Sort {
         /// The order.
-        pattern: &'s SortPattern,
+        pattern: &'s Arc<SortPattern>,
         /// At most this many documents.
         limit: Option<u64>,
     },

@@ -1,6 +1,7 @@
 //! `$limit: n`, n a whole number above zero. Errors: 5107201 for anything else, 15958 for zero.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext};
+use crate::exec::{BatchStream, ExecContext};
+use crate::physical;
 use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, Value, bail, doc};
 use std::sync::Arc;
@@ -33,33 +34,12 @@ impl Stage for Limit {
         input: Box<dyn BatchStream>,
         _: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        Ok(Box::new(LimitStream {
-            left: self.0,
-            input,
-        }))
+        Ok(Box::new(physical::Limit::new(input, self.0)))
     }
     fn describe(&self) -> DocBuf {
         doc! { "$limit": i64::try_from(self.0).unwrap_or(i64::MAX) }
     }
     fn kind(&self) -> Kind<'_> {
         Kind::Limit(self.0)
-    }
-}
-
-struct LimitStream {
-    left: u64,
-    input: Box<dyn BatchStream>,
-}
-
-impl BatchStream for LimitStream {
-    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
-        if self.left == 0 {
-            return Ok(false);
-        }
-        let more = self.input.next_batch(exec, out)?;
-        let take = usize::try_from(self.left).unwrap_or(usize::MAX);
-        out.truncate(take);
-        self.left -= out.len() as u64;
-        Ok(more && self.left > 0)
     }
 }

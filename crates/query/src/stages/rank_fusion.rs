@@ -223,7 +223,7 @@ fn apply_weights(inputs: &mut [Input], weights: Doc<'_>) -> Result<()> {
 struct Input {
     name: String,
     pipeline: Pipeline,
-    order: Option<SortPattern>,
+    order: Option<Arc<SortPattern>>,
     weight: f64,
 }
 

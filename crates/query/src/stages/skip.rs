@@ -1,7 +1,8 @@
 //! `$skip: n`, n a whole number, zero allowed. Errors: 5107200.
 
 use super::limit::whole_number;
-use crate::exec::{BatchStream, DocBatch, ExecContext};
+use crate::exec::{BatchStream, ExecContext};
+use crate::physical;
 use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, bail, doc};
 use std::sync::Arc;
@@ -28,34 +29,12 @@ impl Stage for Skip {
         input: Box<dyn BatchStream>,
         _: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        Ok(Box::new(SkipStream {
-            left: self.0,
-            input,
-        }))
+        Ok(Box::new(physical::Skip::new(input, self.0)))
     }
     fn describe(&self) -> DocBuf {
         doc! { "$skip": i64::try_from(self.0).unwrap_or(i64::MAX) }
     }
     fn kind(&self) -> Kind<'_> {
         Kind::Skip(self.0)
-    }
-}
-
-struct SkipStream {
-    left: u64,
-    input: Box<dyn BatchStream>,
-}
-
-impl BatchStream for SkipStream {
-    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
-        let more = self.input.next_batch(exec, out)?;
-        if self.left > 0 {
-            let dropped = usize::try_from(self.left)
-                .unwrap_or(usize::MAX)
-                .min(out.len());
-            out.drop_front(dropped);
-            self.left -= dropped as u64;
-        }
-        Ok(more)
     }
 }

@@ -2,7 +2,8 @@
 //! budget sorted runs go to temporary files and are merged. Errors: 15973 for no document, 40218
 //! for `$meta` nobody provides, 292 past the budget without disk use, and those of [`SortPattern`].
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBy, SortPattern, sort_all};
+use crate::exec::{BatchStream, ExecContext, SortBy, SortPattern};
+use crate::physical;
 use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, Value, bail};
 use std::sync::Arc;
@@ -59,11 +60,11 @@ impl Stage for Sort {
         input: Box<dyn BatchStream>,
         _: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        Ok(Box::new(SortStream {
-            stage: self,
+        Ok(Box::new(physical::Sort::new(
             input,
-            sorted: None,
-        }))
+            self.pattern.clone(),
+            self.limit,
+        )))
     }
     fn describe(&self) -> DocBuf {
         DocBuf::build(|w| {
@@ -86,26 +87,5 @@ impl Stage for Sort {
             pattern: self.pattern.clone(),
             limit,
         }))
-    }
-}
-
-struct SortStream {
-    stage: Arc<Sort>,
-    input: Box<dyn BatchStream>,
-    sorted: Option<Run>,
-}
-
-impl BatchStream for SortStream {
-    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
-        let run = match &mut self.sorted {
-            Some(run) => run,
-            none => none.insert(sort_all(
-                &self.stage.pattern,
-                self.stage.limit,
-                self.input.as_mut(),
-                exec,
-            )?),
-        };
-        run.next_batch(out)
     }
 }

@@ -13,7 +13,7 @@ use crate::read::{CollationArg, StoreHost, environment};
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::expr::ParseCx;
 use query::exec::ExecContext;
-use query::explain::{self, ExplainedSource, Operation};
+use query::explain;
 use query::pipeline::Pipeline;
 use query::plan::Hint;
 
@@ -87,7 +87,7 @@ pub(crate) fn aggregation(
         }
         Some(ns) => {
             let fields = pipeline.fields_needed();
-            let (mut find, projection, taken) =
+            let (mut find, taken) =
                 explain::plain_prefix(pipeline.stages(), exec, fields.as_deref())?;
             find.hint = hint;
             find.collation = exec.host.collation();
@@ -97,28 +97,13 @@ pub(crate) fn aggregation(
                 ns: ns.clone(),
                 coll,
                 find,
-                projection: projection.doc(),
             };
-            let plan = explained.plan()?;
-            let measured = match level {
-                Level::Planner => None,
-                _ => Some(explained.measure(
-                    plan.as_ref(),
-                    exec,
-                    cx,
-                    explained.most(plan.as_ref()),
-                    false,
-                )?),
-            };
-            let source = ExplainedSource {
-                ns: &explained.ns.to_string(),
-                subject: explained.subject(plan.as_ref(), Operation::Find),
-                rejected: explained.rejected(plan.as_ref()),
-                measured,
-            };
-            out.append(|w| {
-                failed = explain::aggregation(w, &pipeline, Some(&source), taken, all, exec)
-            });
+            let mut planned = explained.find.planned(explained.coll.clone())?;
+            explained.explain(cx, &mut planned, exec, level, |source| {
+                out.append(|w| {
+                    failed = explain::aggregation(w, &pipeline, Some(source), taken, all, exec);
+                });
+            })?;
         }
     }
     failed?;

@@ -9,7 +9,6 @@ use operators::expr::ParseCx;
 use query::exec::MatchFilter;
 use query::find::Find;
 use query::plan::Hint;
-use std::sync::Arc;
 
 /// The arguments of the inner command, checked against its table.
 pub(super) fn arguments<'a>(name: &str, table: &'static [Arg], inner: Doc<'a>) -> Result<Args<'a>> {
@@ -36,20 +35,10 @@ pub(super) fn plain_find(
     env: &Env,
     collation: Option<DocBuf>,
 ) -> Result<Find> {
+    let filter = MatchFilter::parse(&mut ParseCx::of_query(env), filter)?;
     Ok(Find {
-        filter: Arc::new(MatchFilter::parse(&mut ParseCx::of_query(env), filter)?),
-        sort: None,
-        skip: 0,
-        limit: None,
-        projection: None,
         hint: Hint::parse(hint.unwrap_or_default())?,
-        min: DocBuf::new(),
-        max: DocBuf::new(),
-        return_key: false,
-        show_record_id: false,
-        tail: false,
         collation,
-        view: None,
-        allowed: None,
+        ..Find::all(filter)
     })
 }

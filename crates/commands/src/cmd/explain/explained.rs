@@ -1,12 +1,15 @@
-//! A query that is explained: its plan, its measurement, the reply.
+//! A query that is explained: its operators are run where that is asked for, and shown.
 
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
 use crate::release::VERSION;
-use model::{Doc, DocWriter, Namespace, Result, Value};
+use model::{DocBuf, DocWriter, Namespace, Result, Value};
 use query::exec::ExecContext;
-use query::explain::{self, ExplainedQuery, Operation, PlanNode, ReadStats};
-use query::find::Find;
-use query::plan::{Plan, alternatives, plan_read};
+use query::explain::ExplainedQuery;
+use query::find::{Find, Planned};
+use query::physical::run_to_end;
+use query::plan::{Plan, alternatives};
+use query::shown::PlanNode;
 use std::sync::Arc;
 use store::Collection;
 
@@ -22,107 +25,65 @@ pub(crate) enum Level {
 }
 
 /// The query that is explained, and its collection.
-pub(super) struct Explained<'a> {
+pub(super) struct Explained {
     pub(super) ns: Namespace,
     pub(super) coll: Option<Arc<Collection>>,
     pub(super) find: Find,
-    pub(super) projection: Doc<'a>,
 }
 
-impl Explained<'_> {
-    pub(super) fn plan(&self) -> Result<Option<Plan>> {
-        let request = self.find.plan_request();
-        self.coll
-            .as_ref()
-            .map(|c| plan_read(c, &request))
-            .transpose()
-    }
-
-    pub(super) fn measure(
-        &self,
-        plan: Option<&Plan>,
-        exec: &ExecContext<'_>,
-        cx: &Ctx<'_, '_>,
-        most: u64,
-        entries: bool,
-    ) -> Result<ReadStats> {
-        let (Some(c), Some(plan)) = (&self.coll, plan) else {
-            return Ok(ReadStats::default());
-        };
-        let start = cx.service.clock.monotonic_us();
-        let mut m = explain::measure(c, plan, Some(&self.find.filter), exec.env, most, entries)?;
-        m.ms = (cx.service.clock.monotonic_us() - start) / 1000;
-        Ok(m)
-    }
-
-    /// Matches after which the query would end.
-    pub(super) fn most(&self, plan: Option<&Plan>) -> u64 {
-        let blocked = self.find.sort.is_some() && !plan.is_some_and(|p| p.sorted);
-        self.find
-            .limit
-            .filter(|_| !blocked)
-            .map_or(u64::MAX, |n| n.saturating_add(self.find.skip))
-    }
-
-    pub(super) fn subject<'s>(
-        &'s self,
-        plan: Option<&'s Plan>,
-        over: Operation,
-    ) -> ExplainedQuery<'s> {
-        let clustered = self
-            .coll
-            .as_ref()
-            .is_some_and(|c| c.options().doc().contains("clusteredIndex"));
-        ExplainedQuery {
-            find: &self.find,
-            projection: self.projection,
-            plan,
-            clustered,
-            over,
-        }
-    }
-
+impl Explained {
     /// Plans that were considered and not chosen.
-    pub(super) fn rejected(&self, plan: Option<&Plan>) -> Vec<PlanNode> {
+    fn rejected(&self, plan: Option<&Plan>) -> Vec<PlanNode> {
         let (Some(c), Some(plan)) = (&self.coll, plan) else {
             return Vec::new();
         };
         let others = alternatives(c, &self.find.plan_request(), plan);
-        others
-            .iter()
-            .map(|p| {
-                explain::tree(
-                    &self.subject(Some(p), Operation::Find),
-                    &ReadStats::default(),
-                )
-            })
-            .collect()
+        let shown = |p: Plan| self.find.operators(c.clone(), p).show();
+        others.into_iter().map(shown).collect()
     }
 
-    /// Writes the plan, and the execution statistics when measured.
+    /// Runs the operators when statistics are asked for, and gives what is told of the query to
+    /// `write`.
+    pub(super) fn explain<T>(
+        &self,
+        cx: &Ctx<'_, '_>,
+        planned: &mut Planned,
+        exec: &ExecContext<'_>,
+        level: Level,
+        write: impl FnOnce(&ExplainedQuery<'_>) -> T,
+    ) -> Result<T> {
+        let clock = &cx.service.clock;
+        let mut ran_ms = None;
+        if level > Level::Planner {
+            let start_us = clock.monotonic_us();
+            run_to_end(planned.root.as_mut(), exec)?;
+            ran_ms = Some((clock.monotonic_us() - start_us) / 1000);
+        }
+        Ok(write(&ExplainedQuery {
+            ns: &self.ns.to_string(),
+            find: &self.find,
+            plan: planned.plan.as_ref(),
+            root: planned.root.as_ref(),
+            rejected: self.rejected(planned.plan.as_ref()),
+            ran_ms,
+        }))
+    }
+
+    /// Replies with the plan, and with what it did when statistics are asked for.
     pub(super) fn reply(
         &self,
         cx: &mut Ctx<'_, '_>,
-        plan: Option<&Plan>,
-        over: Operation,
-        measured: Option<&ReadStats>,
+        mut planned: Planned,
+        exec: &ExecContext<'_>,
         level: Level,
-    ) {
-        let subject = self.subject(plan, over);
-        let rejected = self.rejected(plan);
-        let name = self.ns.to_string();
+    ) -> Result<Outcome> {
+        let told = self.explain(cx, &mut planned, exec, level, |query| {
+            DocBuf::build(|w| query.write(w, level == Level::All))
+        })?;
         reply(cx, |w| {
-            w.put("explainVersion", "1");
-            explain::query_planner(&mut w.doc("queryPlanner"), &name, &subject, &rejected);
-            if let Some(m) = measured {
-                explain::put_stats(
-                    &mut w.doc("executionStats"),
-                    &explain::tree(&subject, m),
-                    m,
-                    level == Level::All,
-                );
-            }
+            w.put("explainVersion", "1").put_all(told.doc());
         });
+        Ok(Outcome::Reply)
     }
 }
 

@@ -13,10 +13,8 @@ use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::ExecContext;
-use query::explain::{self, Operation, ReadStats};
 use query::find::Find;
 use query::pipeline::Pipeline;
-use query::plan::distinct_plan;
 
 /// `explain` of `find`, `count` and `distinct`.
 pub(super) fn explain_read<'a>(
@@ -35,7 +33,8 @@ pub(super) fn explain_read<'a>(
     );
     let env = environment(cx, &collation)?;
     let in_force = collation.document().map(|d| d.to_buf());
-    let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None);
+    let (view, _) = cx.read_view()?;
+    let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None).reading(view.clone());
     let exec = ExecContext::new(&env, &host);
     let own = own.as_str().unwrap_or_default();
     let query = parse(cx, name, &ns, own, inner, &env, in_force)?;
@@ -54,54 +53,23 @@ pub(super) fn explain_read<'a>(
     let explained = Explained {
         ns,
         coll,
-        find: query.find,
-        projection: query.projection,
+        find: Find {
+            view: Some(view),
+            ..query.find
+        },
     };
-    let plan = explained.plan()?;
-    if let (Some(c), Some(chosen), Some(key)) = (&explained.coll, &plan, query.key)
-        && let Some(loose) = distinct_plan(c, &explained.find.plan_request(), chosen, key)
-    {
-        let measured = match level {
-            Level::Planner => None,
-            _ => Some(explain::measure_distinct(c, &loose, exec.env)?),
-        };
-        explained.reply(
-            cx,
-            Some(&loose),
-            Operation::Distinct,
-            measured.as_ref(),
-            level,
-        );
-        return Ok(Outcome::Reply);
-    }
-    let counts = name == "count";
-    // The counter of the collection answers; no document is read.
-    let by_counter =
-        counts && explained.find.filter.filter.is_always_true() && explained.find.hint.is_none();
-    let measured = match level {
-        Level::Planner => None,
-        _ if by_counter => Some(ReadStats {
-            matched: explained.coll.as_ref().map_or(0, |c| c.count()),
-            ..ReadStats::default()
-        }),
-        _ => {
-            let most = explained.most(plan.as_ref());
-            Some(explained.measure(plan.as_ref(), &exec, cx, most, counts)?)
-        }
+    let (find, coll) = (&explained.find, explained.coll.clone());
+    let planned = match (name, query.key) {
+        ("count", _) => find.count(coll)?.into(),
+        (_, Some(key)) => find.distinct(coll, key)?.into(),
+        _ => find.planned(coll)?,
     };
-    let over = if counts {
-        Operation::Count
-    } else {
-        Operation::Find
-    };
-    explained.reply(cx, plan.as_ref(), over, measured.as_ref(), level);
-    Ok(Outcome::Reply)
+    explained.reply(cx, planned, &exec, level)
 }
 
 /// A `find`, `count` or `distinct`.
 struct Query<'a> {
     find: Find,
-    projection: Doc<'a>,
     /// The path of a `distinct`.
     key: Option<&'a str>,
     /// The same as a pipeline, for views.
@@ -126,7 +94,6 @@ fn parse<'a>(
                 shape::allowed_indexes(cx.service, ns, inner, &args.shape()).unwrap_or_default();
             Query {
                 find,
-                projection: args.projection,
                 key: None,
                 on_view: crate::cmd::find::as_pipeline(&args),
             }
@@ -141,7 +108,6 @@ fn parse<'a>(
             };
             Query {
                 find,
-                projection: Doc::EMPTY,
                 key: None,
                 on_view: crate::cmd::count::count_pipeline(&a),
             }
@@ -154,7 +120,6 @@ fn parse<'a>(
                         .unwrap_or_default(),
                     ..plain_find(a.query, a.hint, env, collation)?
                 },
-                projection: Doc::EMPTY,
                 key: Some(a.key),
                 on_view: model::doc! { "0": { "$match": a.query } },
             }

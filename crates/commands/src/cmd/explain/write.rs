@@ -11,11 +11,12 @@ use crate::dispatch::request::Outcome;
 use crate::read::{CollationArg, StoreHost, environment};
 use crate::state::plan_filters::ShapeParts;
 use model::{Doc, Result, Value, bail, code};
-use operators::Env;
+use operators::expr::ParseCx;
+use operators::project::Projection;
 use query::exec::ExecContext;
 use query::exec::SortPattern;
-use query::explain::Operation;
-use query::plan::{Plan, each_match};
+use query::physical::{Change, ProjectionSpec};
+use std::sync::Arc;
 
 /// The statement of an `update`, `delete` or `findAndModify`.
 struct Statement<'a> {
@@ -114,7 +115,13 @@ pub(super) fn explain_write<'a>(
     let exec = ExecContext::new(&env, &host);
     let mut find = plain_find(s.filter, s.hint, &env, in_force)?;
     if !s.sort.is_empty() {
-        find.sort = Some(SortPattern::parse(s.sort)?);
+        find.sort = Some(Arc::new(SortPattern::parse(s.sort)?));
+    }
+    if !s.projection.is_empty() {
+        find.projection = Some(Arc::new(ProjectionSpec {
+            projection: Projection::parse_find(&mut ParseCx::new(&env), s.projection)?,
+            spec: s.projection.to_buf(),
+        }));
     }
     if !s.multi {
         find.limit = Some(1);
@@ -124,65 +131,20 @@ pub(super) fn explain_write<'a>(
         ..ShapeParts::of(s.filter, s.collation)
     };
     find.allowed = cx.service.state.plan_filters.allowed(&ns, &shape);
-    let explained = Explained {
-        ns,
-        coll,
-        find,
-        projection: s.projection,
-    };
-    let plan = explained.plan()?;
-    let changer = s
-        .mods
-        .as_ref()
-        .map(|m| Changer::parse(&env, m, None))
-        .transpose()?;
-    let mut measured = match level {
-        Level::Planner => None,
-        _ => Some(explained.measure(
-            plan.as_ref(),
-            &exec,
-            cx,
-            explained.most(plan.as_ref()),
-            false,
-        )?),
-    };
-    if let (false, Some(m)) = (s.multi, &mut measured) {
-        m.matched = m.matched.min(1);
-    }
-    let over = match &changer {
-        None => Operation::Delete,
-        Some(changer) => {
-            let found = measured.as_ref().map_or(0, |m| m.matched);
-            let modified = if found > 0 {
-                would_modify(&explained, plan.as_ref(), changer, &env, s.multi)?
-            } else {
-                0
-            };
-            Operation::Update {
-                modified,
-                upserted: u64::from(s.upsert && measured.is_some() && found == 0),
+    let explained = Explained { ns, coll, find };
+    let filter = explained.find.filter.clone();
+    let change = match &s.mods {
+        None => Change::Delete,
+        Some(mods) => {
+            let changer = Changer::parse(&env, mods, None)?;
+            Change::Update {
+                would_change: Box::new(move |doc, env| {
+                    changer.would_change(&filter.filter, env, doc)
+                }),
+                upsert: s.upsert,
             }
         }
     };
-    explained.reply(cx, plan.as_ref(), over, measured.as_ref(), level);
-    Ok(Outcome::Reply)
-}
-
-/// How many documents an update would change.
-fn would_modify(
-    explained: &Explained<'_>,
-    plan: Option<&Plan>,
-    changer: &Changer,
-    env: &Env,
-    multi: bool,
-) -> Result<u64> {
-    let (Some(c), Some(plan)) = (&explained.coll, plan) else {
-        return Ok(0);
-    };
-    let mut modified = 0;
-    each_match(c, plan, Some(&explained.find.filter), env, &mut |row| {
-        modified += u64::from(changer.would_change(&explained.find.filter.filter, env, row.doc)?);
-        Ok(multi)
-    })?;
-    Ok(modified)
+    let planned = explained.find.written(explained.coll.clone(), change)?;
+    explained.reply(cx, planned, &exec, level)
 }

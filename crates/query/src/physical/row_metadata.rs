@@ -1,9 +1,8 @@
 //! The metadata of a row: record id and index key for `showRecordId` and `returnKey`, and the score
 //! of a text search.
 
-use super::access::{Access, Plan};
-use super::wildcard::shown_path;
 use crate::exec::MatchFilter;
+use crate::plan::{Access, Plan, shown_path};
 use model::compare::compare_with;
 use model::{Doc, DocBuf, FieldPath, Value};
 use std::sync::Arc;

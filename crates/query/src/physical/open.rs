@@ -1,13 +1,11 @@
 //! Opening a read, for find and for pipelines alike: the plan, then the stream over it that does as
 //! much of what was asked as the plan allows.
 
-use super::access::Access;
-use super::choose::plan_read;
-use super::distinct::{DistinctStream, distinct_plan};
-use super::read::PlanStream;
-use super::request::{AllowedIndexes, Hint, PlanRequest};
-use super::series::columns;
-use crate::exec::{OpenedRead, ReadRequest};
+use super::loose::LooseScan;
+use super::operator::Operator;
+use super::read::Read;
+use crate::exec::{AllowedIndexes, OpenedRead, ReadRequest};
+use crate::plan::{Access, Hint, PlanRequest, columns, distinct_plan, plan_read};
 use model::{Doc, Result};
 use std::sync::Arc;
 use store::{Collection, ReadView};
@@ -17,16 +15,10 @@ use store::{Collection, ReadView};
 pub struct ReadOptions<'o> {
     /// The access path the client asks for.
     pub hint: Option<&'o Hint>,
-    /// Lower bound of the hinted index.
-    pub min: Option<Doc<'o>>,
-    /// Upper bound of the hinted index.
-    pub max: Option<Doc<'o>>,
     /// Collation as the client wrote it; `None` when simple.
     pub collation: Option<Doc<'o>>,
     /// The state to read; `None` is the latest.
     pub view: Option<&'o ReadView>,
-    /// Documents come with record id and index key as metadata.
-    pub row_metadata: bool,
     /// The only indexes to consider, see [`PlanRequest::allowed`].
     pub allowed: Option<&'o AllowedIndexes>,
 }
@@ -38,8 +30,8 @@ impl<'r> PlanRequest<'r> {
             filter: read.filter.map(Arc::as_ref),
             sort: read.sort,
             hint: options.hint,
-            min: options.min,
-            max: options.max,
+            min: None,
+            max: None,
             collation: options.collation,
             view: options.view,
             allowed: options.allowed,
@@ -65,10 +57,11 @@ pub fn open_read(
     }
     if let Some(field) = read.distinct.filter(|_| !read.row_metadata)
         && let Some(plan) = distinct_plan(&coll, &request, &plan, field)
-        && let Some(stream) = DistinctStream::open(coll.clone(), &plan)
+        && let Some(mut scan) = LooseScan::new(coll.clone(), plan)
     {
+        scan.begin();
         return Ok(OpenedRead {
-            docs: Box::new(stream),
+            docs: Box::new(scan),
             filtered: true,
             sorted: false,
             limited: false,
@@ -78,15 +71,16 @@ pub fn open_read(
     let sorted = plan.sorted && read.sort.is_some();
     let limit = read.limit.filter(|_| sorted || read.sort.is_none());
     let near = matches!(plan.access, Access::Near(_));
-    let mut stream = PlanStream::new(coll, &plan, read.filter.cloned(), limit);
-    if options.row_metadata || read.row_metadata {
-        stream = stream.with_row_metadata(&plan);
+    let mut docs = Read::new(coll, plan, read.filter.cloned(), limit);
+    if read.row_metadata {
+        docs = docs.with_row_metadata();
     }
     if let Some(fields) = read.fields {
-        stream = stream.with_fields(fields.to_vec());
+        docs = docs.with_fields(fields.to_vec());
     }
+    docs.begin();
     Ok(OpenedRead {
-        docs: Box::new(stream),
+        docs: Box::new(docs),
         filtered: true,
         sorted,
         limited: limit.is_some(),

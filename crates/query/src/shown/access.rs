@@ -1,84 +1,42 @@
 //! The lower part of a plan: how documents are reached.
 
-use super::{PlanNode, StageStats, bounds, count, filter};
+use super::{PlanNode, ReadCounts, StageStats, bounds, count, filter};
 use crate::exec::{MatchFilter, SortPattern};
-use crate::plan::{Access, DistinctScan, FieldBounds, NearBy, Plan, ScanCounts, scan_counted};
-use model::{DocBuf, FieldPath, Result};
-use operators::Env;
-use std::sync::Arc;
-use store::{Collection, Index};
+use crate::plan::{Access, FieldBounds, NearBy, Plan};
+use model::{DocBuf, FieldPath};
+use store::Index;
 
-/// What a read did.
-#[derive(Clone, Debug, Default)]
-pub struct ReadStats {
-    /// Index entries and documents looked at, by branch.
-    pub scanned: ScanCounts,
-    /// Documents that matched.
-    pub matched: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Time.
-    pub ms: u64,
-}
-
-/// Runs a read, no further than `most` matches, counting. With `entries_only` documents are not
-/// read where that is possible.
-///
-/// # Errors
-/// Those of the filter and the store.
-pub fn measure(
-    coll: &Arc<Collection>,
-    plan: &Plan,
-    filter: Option<&MatchFilter>,
-    env: &Env,
-    most: u64,
-    entries_only: bool,
-) -> Result<ReadStats> {
-    let mut m = ReadStats::default();
-    if most == 0 {
-        return Ok(m);
-    }
-    let (mut matched, mut bytes) = (0, 0);
-    m.scanned = scan_counted(coll, plan, filter, env, entries_only, &mut |doc| {
-        matched += 1;
-        bytes += doc.map_or(0, |d| d.len_bytes() as u64);
-        matched < most
-    })?;
-    (m.matched, m.bytes) = (matched, bytes);
-    Ok(m)
-}
-
-fn stats(returned: u64, looked_at: u64, ms: u64) -> StageStats {
+/// What a stage of the read did that gave `returned` of `looked_at`.
+fn stats(returned: u64, looked_at: u64, m: &ReadCounts) -> StageStats {
     StageStats {
-        returned,
-        works: looked_at.max(returned) + 1,
-        ms,
+        saves: m.saves,
+        ..StageStats::of(returned, looked_at, m.ended)
     }
 }
 
 /// The tree of an access path with its filter. `clustered` collections are in the order of `_id` by
 /// the client's own wish.
-pub(super) fn tree(
+pub(crate) fn read(
     plan: &Plan,
     f: Option<&MatchFilter>,
     clustered: bool,
-    m: &ReadStats,
+    m: &ReadCounts,
 ) -> PlanNode {
     let spec = f.map(|f| &f.spec).filter(|s| !s.doc().is_empty());
     let whole = || spec.map(|s| filter::canonical(s.doc()));
-    let docs = m.scanned.docs;
+    let docs = m.docs;
     match &plan.access {
         Access::Nothing => PlanNode {
             stage: "EOF",
             own: model::doc! { "type": "predicatesEvalToFalse" },
-            stats: stats(0, 0, m.ms),
+            stats: stats(0, 0, m),
             ..PlanNode::default()
         },
         Access::Collection { reverse } => PlanNode {
             stage: "COLLSCAN",
             filter: whole(),
             own: model::doc! { "direction": direction(*reverse) },
-            stats: stats(m.matched, docs, m.ms),
+            stats: stats(m.matched, docs, m),
             counted: counted(m),
             inputs: Vec::new(),
         },
@@ -90,9 +48,8 @@ pub(super) fn tree(
             },
             own: model::doc! { "keyPattern": "{ _id: 1 }", "indexName": "_id_" },
             stats: StageStats {
-                returned: m.matched,
                 works: 1,
-                ms: m.ms,
+                ..stats(m.matched, docs, m)
             },
             counted: model::doc! { "keysExamined": count(docs), "docsExamined": count(docs),
             "projectionCovered": false },
@@ -102,7 +59,7 @@ pub(super) fn tree(
             stage: "CLUSTERED_IXSCAN",
             filter: whole(),
             own: model::doc! { "direction": direction(*reverse) },
-            stats: stats(m.matched, docs, m.ms),
+            stats: stats(m.matched, docs, m),
             counted: model::doc! { "docsExamined": count(docs) },
             inputs: Vec::new(),
         },
@@ -116,12 +73,12 @@ pub(super) fn tree(
             )
         }
         Access::Index { .. } => {
-            let scan = index_scan(plan, m.scanned.keys, m);
+            let scan = index_scan(plan, m.keys, m);
             fetch(scan, residual_of(plan, spec), m)
         }
         Access::Near(nearness) => match &nearness.by {
             NearBy::Rings(rings) => near(rings.index(), &nearness.path, whole(), m),
-            NearBy::Whole(plan) => tree(plan, f, clustered, m),
+            NearBy::Whole(plan) => read(plan, f, clustered, m),
         },
         Access::Text { terms } => text_match(plan, terms.len(), f, m),
         Access::Union {
@@ -134,7 +91,7 @@ pub(super) fn tree(
 }
 
 /// Rings over a geospatial index.
-fn near(index: &Index, path: &FieldPath, filter: Option<DocBuf>, m: &ReadStats) -> PlanNode {
+fn near(index: &Index, path: &FieldPath, filter: Option<DocBuf>, m: &ReadCounts) -> PlanNode {
     let flat = index.key_pattern().field(path.as_str()).as_str() == Some("2d");
     PlanNode {
         stage: if flat {
@@ -145,19 +102,19 @@ fn near(index: &Index, path: &FieldPath, filter: Option<DocBuf>, m: &ReadStats) 
         filter,
         own: model::doc! { "keyPattern": index.key_pattern(), "indexName": index.name(),
         "indexVersion": 2i32 },
-        stats: stats(m.matched, m.scanned.keys, m.ms),
-        counted: model::doc! { "keysExamined": count(m.scanned.keys),
-        "docsExamined": count(m.scanned.docs) },
+        stats: stats(m.matched, m.keys, m),
+        counted: model::doc! { "keysExamined": count(m.keys),
+        "docsExamined": count(m.docs) },
         inputs: Vec::new(),
     }
 }
 
 /// Documents looked at; of a time-series collection also how many buckets were unpacked for them,
 /// and of how many the head was enough.
-fn counted(m: &ReadStats) -> DocBuf {
+fn counted(m: &ReadCounts) -> DocBuf {
     DocBuf::build(|w| {
-        w.put("docsExamined", count(m.scanned.docs));
-        if let Some(b) = m.scanned.buckets {
+        w.put("docsExamined", count(m.docs));
+        if let Some(b) = m.buckets {
             w.put("bucketsUnpacked", count(b.read))
                 .put("bucketsPassed", count(b.passed));
         }
@@ -165,8 +122,8 @@ fn counted(m: &ReadStats) -> DocBuf {
 }
 
 /// A scan of the `_id` index as MongoDB shows it.
-fn id_scan(plan: &Plan, backwards: bool, m: &ReadStats) -> PlanNode {
-    let docs = m.scanned.docs;
+fn id_scan(plan: &Plan, backwards: bool, m: &ReadCounts) -> PlanNode {
+    let docs = m.docs;
     let own = DocBuf::build(|w| {
         w.put("keyPattern", &model::doc! { "_id": 1i32 })
             .put("indexName", "_id_")
@@ -189,7 +146,7 @@ fn id_scan(plan: &Plan, backwards: bool, m: &ReadStats) -> PlanNode {
     PlanNode {
         stage: "IXSCAN",
         own,
-        stats: stats(docs, docs, m.ms),
+        stats: stats(docs, docs, m),
         counted: model::doc! { "keysExamined": count(docs), "seeks": 1i32, "dupsTested": 0i32,
         "dupsDropped": 0i32 },
         ..PlanNode::default()
@@ -201,30 +158,24 @@ fn union(
     branches: &[Plan],
     merge: Option<&SortPattern>,
     clustered: bool,
-    m: &ReadStats,
+    m: &ReadCounts,
 ) -> PlanNode {
-    let docs = m.scanned.docs;
+    let docs = m.docs;
     let scans: Vec<PlanNode> = branches
         .iter()
         .enumerate()
         .map(|(i, b)| {
-            let scanned = m.scanned.branches.get(i).cloned().unwrap_or_default();
-            let own = ReadStats {
-                matched: scanned.docs,
-                scanned,
-                bytes: 0,
-                ms: m.ms,
-            };
+            let own = m.branches.get(i).cloned().unwrap_or_default();
             match &b.access {
-                Access::Index { .. } => index_scan(b, own.scanned.keys, &own),
-                _ => tree(b, None, clustered, &own),
+                Access::Index { .. } => index_scan(b, own.keys, &own),
+                _ => read(b, None, clustered, &own),
             }
         })
         .collect();
     PlanNode {
         stage: if merge.is_some() { "SORT_MERGE" } else { "OR" },
         own: merge.map_or_else(DocBuf::new, |s| model::doc! { "sortPattern": s.spec() }),
-        stats: stats(docs, m.scanned.keys, m.ms),
+        stats: stats(docs, m.keys, m),
         counted: model::doc! { "dupsTested": count(docs), "dupsDropped": 0i32 },
         inputs: scans,
         filter: None,
@@ -243,12 +194,12 @@ fn residual_of(plan: &Plan, spec: Option<&DocBuf>) -> Option<DocBuf> {
     filter::residual(spec?.doc(), &exact)
 }
 
-fn fetch(scan: PlanNode, filter: Option<DocBuf>, m: &ReadStats) -> PlanNode {
+fn fetch(scan: PlanNode, filter: Option<DocBuf>, m: &ReadCounts) -> PlanNode {
     PlanNode {
         stage: "FETCH",
         filter,
         own: DocBuf::new(),
-        stats: stats(m.matched, m.scanned.docs, m.ms),
+        stats: stats(m.matched, m.docs, m),
         counted: DocBuf::build(|w| _ = w.put_all(counted(m).doc()).put("alreadyHasObj", 0i32)),
         inputs: vec![scan],
     }
@@ -326,11 +277,11 @@ fn is_multikey(plan: &Plan, i: &Index) -> bool {
 
 /// A text search: a scan for each term, documents put together from them, and what entries cannot
 /// tell.
-fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadStats) -> PlanNode {
+fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadCounts) -> PlanNode {
     let (Some(index), matcher) = (&plan.index, f.and_then(|f| f.filter.text()?.matcher())) else {
         return PlanNode::default();
     };
-    let docs = m.scanned.docs;
+    let docs = m.docs;
     let scan = || PlanNode {
         stage: "IXSCAN",
         own: DocBuf::build(|w| {
@@ -340,17 +291,17 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadStats)
         }),
         stats: stats(
             if terms == 1 { docs } else { 0 },
-            if terms == 1 { m.scanned.keys } else { 0 },
-            m.ms,
+            if terms == 1 { m.keys } else { 0 },
+            m,
         ),
-        counted: model::doc! { "keysExamined": count(if terms == 1 { m.scanned.keys } else { 0 }) },
+        counted: model::doc! { "keysExamined": count(if terms == 1 { m.keys } else { 0 }) },
         ..PlanNode::default()
     };
     let below = PlanNode {
         stage: if terms == 1 { "FETCH" } else { "TEXT_OR" },
         filter: f.and_then(|f| filter::without_text(f.spec.doc())),
         own: DocBuf::new(),
-        stats: stats(docs, m.scanned.keys.max(docs), m.ms),
+        stats: stats(docs, m.keys.max(docs), m),
         counted: model::doc! { "docsExamined": count(docs) },
         inputs: (0..terms).map(|_| scan()).collect(),
     };
@@ -400,14 +351,14 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadStats)
     PlanNode {
         stage: "TEXT_MATCH",
         own,
-        stats: stats(m.matched, docs, m.ms),
+        stats: stats(m.matched, docs, m),
         counted: model::doc! { "docsRejected": count(docs.saturating_sub(m.matched)) },
         inputs: vec![below],
         filter: None,
     }
 }
 
-pub(super) fn index_scan(plan: &Plan, keys: u64, m: &ReadStats) -> PlanNode {
+fn index_scan(plan: &Plan, keys: u64, m: &ReadCounts) -> PlanNode {
     let (
         Some(i),
         Access::Index {
@@ -433,58 +384,38 @@ pub(super) fn index_scan(plan: &Plan, keys: u64, m: &ReadStats) -> PlanNode {
     let counted = model::doc! {
         "keysExamined": count(keys), "seeks": count(intervals.len() as u64),
             "dupsTested": count(dups),
-        "dupsDropped": count(keys.saturating_sub(m.scanned.docs).min(dups))
+        "dupsDropped": count(keys.saturating_sub(m.docs).min(dups))
     };
     PlanNode {
         stage: "IXSCAN",
         own,
-        stats: stats(m.scanned.docs, keys, m.ms),
+        stats: stats(m.docs, keys, m),
         counted,
         ..PlanNode::default()
     }
 }
 
 /// A loose index scan: a document is read for each value.
-pub(super) fn distinct_scan(plan: &Plan, m: &ReadStats) -> PlanNode {
-    let mut scan = index_scan(plan, m.scanned.keys, m);
+pub(crate) fn distinct_scan(plan: &Plan, m: &ReadCounts) -> PlanNode {
+    let mut scan = index_scan(plan, m.keys, m);
     scan.stage = "DISTINCT_SCAN";
     scan.own
         .put("isShardFiltering", false)
         .put("isFetching", true)
         .put("isShardFilteringDistinctScanEnabled", false);
-    scan.counted = model::doc! { "keysExamined": count(m.scanned.keys),
-    "docsExamined": count(m.scanned.docs) };
+    scan.counted = model::doc! { "keysExamined": count(m.keys),
+    "docsExamined": count(m.docs) };
     scan
-}
-
-/// Runs such a scan, counting.
-///
-/// # Errors
-/// Those of the store.
-pub fn measure_distinct(coll: &Arc<Collection>, plan: &Plan, env: &Env) -> Result<ReadStats> {
-    let mut m = ReadStats::default();
-    let Some(mut scan) = DistinctScan::open(coll.clone(), plan) else {
-        return Ok(m);
-    };
-    while scan.next(env, &mut |_| Ok(true))? {
-        m.matched += 1;
-    }
-    m.scanned = ScanCounts {
-        keys: scan.keys_examined(),
-        docs: scan.docs,
-        ..ScanCounts::default()
-    };
-    Ok(m)
 }
 
 /// A count over an index alone.
-pub(super) fn count_scan(plan: &Plan, m: &ReadStats) -> PlanNode {
-    let mut scan = index_scan(plan, m.scanned.keys, m);
+pub(crate) fn count_scan(plan: &Plan, m: &ReadCounts) -> PlanNode {
+    let mut scan = index_scan(plan, m.keys, m);
     scan.stage = "COUNT_SCAN";
-    scan.counted = model::doc! { "keysExamined": count(m.scanned.keys) };
+    scan.counted = model::doc! { "keysExamined": count(m.keys) };
     scan
 }
 
-pub(super) fn direction(reverse: bool) -> &'static str {
+fn direction(reverse: bool) -> &'static str {
     if reverse { "backward" } else { "forward" }
 }

@@ -2,17 +2,13 @@
 //! only a position is kept, so their number is bounded by nothing but the collection. Must not
 //! know: what is done with the documents.
 
-use super::access::{Access, Plan};
-use super::scan::PlanScan;
-use crate::examined::Meter;
+use super::reader::{Reader, STEP_DOCS, Wanted};
 use crate::exec::MatchFilter;
-use model::{Bump, Result};
+use crate::plan::{Access, Plan};
+use model::Result;
 use operators::Env;
 use std::sync::Arc;
 use store::{Collection, ReadView};
-
-/// Documents examined between two looks at the clock.
-const STEP_DOCS: usize = 1024;
 
 /// Record keys in one buffer.
 #[derive(Default)]
@@ -48,12 +44,7 @@ impl RecordKeys {
 }
 
 /// See the head of this file.
-pub struct MatchingKeys {
-    coll: Arc<Collection>,
-    scan: PlanScan,
-    meter: Meter,
-    complete: bool,
-}
+pub struct MatchingKeys(Reader);
 
 impl MatchingKeys {
     /// Opens a plan. When it reads an index, the state of now is fixed: a document that a write
@@ -72,17 +63,12 @@ impl MatchingKeys {
         } else {
             ReadView::clone(&plan.view)
         };
-        Ok(MatchingKeys {
-            coll: coll.clone(),
-            scan: PlanScan::open(coll, &view, plan),
-            meter: Meter::default(),
-            complete: plan.complete,
-        })
+        Ok(MatchingKeys(Reader::open_in(coll, &view, plan)))
     }
 
     /// True when the keys are of this collection.
     pub fn is_of(&self, coll: &Arc<Collection>) -> bool {
-        Arc::ptr_eq(&self.coll, coll)
+        Arc::ptr_eq(self.0.collection(), coll)
     }
 
     /// Replaces the content of `keys` by those of the next matching documents, at most `max`.
@@ -100,31 +86,19 @@ impl MatchingKeys {
         keys: &mut RecordKeys,
     ) -> Result<bool> {
         keys.clear();
-        let (mut arena, mut failed, mut more) = (Bump::new(), None, true);
-        while more && keys.len() < max {
-            env.check_interrupt()?;
-            let (complete, mut docs) = (self.complete, 0);
-            let each = &mut |row: store::Row<'_>| {
-                docs += 1;
-                arena.reset();
-                match complete || filter.filter.is_always_true() {
-                    true => keys.push(row.key),
-                    false => match filter.filter.matches(row.doc, &arena, env) {
-                        Ok(true) => keys.push(row.key),
-                        Ok(false) => {}
-                        Err(e) => failed = Some(e),
-                    },
-                }
-                failed.is_none() && keys.len() < max
-            };
-            let visited = self.scan.visit(&self.coll, env, STEP_DOCS, each);
-            self.meter.step(docs, self.scan.keys_examined());
-            more = visited?;
-            if let Some(e) = failed.take() {
-                return Err(e);
-            }
+        let wanted = Wanted {
+            filter: Some(filter),
+            env,
+            vars: None,
+        };
+        let mut more = Ok(true);
+        while matches!(more, Ok(true)) && keys.len() < max {
+            more = self.0.step(&wanted, STEP_DOCS, |row| {
+                keys.push(row.key);
+                Ok(keys.len() < max)
+            });
         }
-        self.scan.pause();
-        Ok(more)
+        self.0.pause();
+        more
     }
 }

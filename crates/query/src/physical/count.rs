@@ -1,0 +1,175 @@
+//! Counting: by the collection's own counter, by index entries, or by documents. The one place that
+//! says which of them answers is [`Count::new`].
+
+use super::nothing::Nothing;
+use super::operator::Operator;
+use super::read::Read;
+use super::reader::{STEP_DOCS, Wanted, counts_entries};
+use crate::examined::Examined;
+use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
+use crate::plan::{Plan, PlanRequest, plan_read};
+use crate::shown::{self, PlanNode, count};
+use model::{DocBuf, Result};
+use operators::Env;
+use std::sync::Arc;
+use store::Collection;
+
+enum Source {
+    /// There is no collection.
+    Nothing(Nothing),
+    /// The collection's counter, which is exact for the latest state.
+    Counter(Arc<Collection>),
+    /// Entries of an index, whose bounds say all that the filter says.
+    Entries(Box<Read>),
+    /// Documents.
+    Documents(Box<Read>),
+}
+
+/// Counts what matches. It gives no documents.
+pub struct Count {
+    source: Source,
+    skip: u64,
+    limit: Option<u64>,
+    /// Matches met, no more than wanted.
+    met: u64,
+    ended: bool,
+}
+
+impl Count {
+    /// How what `request` asks for is counted; `filter` is that of the request.
+    ///
+    /// # Errors
+    /// Those of the planner.
+    pub fn new(
+        coll: Option<Arc<Collection>>,
+        request: &PlanRequest<'_>,
+        filter: &Arc<MatchFilter>,
+        skip: u64,
+        limit: Option<u64>,
+    ) -> Result<Count> {
+        let latest = request.view.is_none_or(|v| !v.is_fixed());
+        let source = match coll {
+            None => Source::Nothing(Nothing::default()),
+            Some(c) if filter.filter.is_always_true() && request.hint.is_none() && latest => {
+                Source::Counter(c)
+            }
+            Some(c) => {
+                let plan = plan_read(&c, request)?;
+                let entries = counts_entries(&plan);
+                let read = Box::new(Read::new(c, plan, Some(filter.clone()), None));
+                match entries {
+                    true => Source::Entries(read),
+                    false => Source::Documents(read),
+                }
+            }
+        };
+        Ok(Count {
+            source,
+            skip,
+            limit,
+            met: 0,
+            ended: false,
+        })
+    }
+
+    /// The access path, where one is read.
+    pub fn plan(&self) -> Option<&Plan> {
+        match &self.source {
+            Source::Nothing(_) | Source::Counter(_) => None,
+            Source::Entries(read) | Source::Documents(read) => Some(read.plan()),
+        }
+    }
+
+    /// Counts.
+    ///
+    /// # Errors
+    /// Those of the filter and the store; the operation's interrupt.
+    pub fn run(&mut self, env: &Env) -> Result<u64> {
+        let most = match self.limit {
+            Some(n) => n.saturating_add(self.skip),
+            None => u64::MAX,
+        };
+        let met = &mut self.met;
+        match &mut self.source {
+            Source::Nothing(_) => {}
+            Source::Counter(c) => *met = c.count().min(most),
+            Source::Entries(read) => {
+                let (reader, _) = read.parts();
+                while *met < most
+                    && reader.step_entries(env, STEP_DOCS, || {
+                        *met += 1;
+                        *met < most
+                    })?
+                {}
+            }
+            Source::Documents(read) => {
+                let (reader, filter) = read.parts();
+                let wanted = Wanted {
+                    filter,
+                    env,
+                    vars: None,
+                };
+                while *met < most
+                    && reader.step(&wanted, STEP_DOCS, |_| {
+                        *met += 1;
+                        Ok(*met < most)
+                    })?
+                {}
+            }
+        }
+        self.ended = true;
+        Ok(self.counted())
+    }
+
+    /// The number: what was met without what is skipped.
+    fn counted(&self) -> u64 {
+        self.met.saturating_sub(self.skip)
+    }
+}
+
+impl BatchStream for Count {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, _: &mut DocBatch) -> Result<bool> {
+        self.run(exec.env)?;
+        Ok(false)
+    }
+}
+
+impl Operator for Count {
+    fn begin(&mut self) {
+        match &mut self.source {
+            Source::Nothing(_) | Source::Counter(_) => {}
+            Source::Entries(read) | Source::Documents(read) => read.begin(),
+        }
+    }
+
+    fn show(&self) -> PlanNode {
+        let counted = model::doc! { "nCounted": count(self.counted()),
+        "nSkipped": count(self.skip.min(self.met)) };
+        let below = match &self.source {
+            Source::Nothing(nothing) => nothing.show(),
+            Source::Counter(_) => {
+                let mut shown = PlanNode {
+                    stage: "RECORD_STORE_FAST_COUNT",
+                    counted,
+                    ..PlanNode::default()
+                };
+                shown.stats.ended = self.ended;
+                shown.stats.works = u64::from(self.ended);
+                return shown;
+            }
+            Source::Entries(read) => shown::count_scan(read.plan(), &read.counts()),
+            Source::Documents(read) => read.show(),
+        };
+        PlanNode {
+            counted,
+            ..PlanNode::over(below, "COUNT", DocBuf::new(), 0, self.ended)
+        }
+    }
+
+    fn examined(&self) -> Examined {
+        match &self.source {
+            Source::Nothing(_) | Source::Counter(_) => Examined::default(),
+            Source::Entries(read) | Source::Documents(read) => read.examined(),
+        }
+    }
+}

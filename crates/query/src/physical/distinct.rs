@@ -1,0 +1,158 @@
+//! The different values of a field: over a loose index scan where one gives them, else over
+//! documents, which may come from any operator.
+
+use super::distinct_values::DistinctValues;
+use super::loose::LooseScan;
+use super::nothing::Nothing;
+use super::operator::Operator;
+use super::read::Read;
+use super::reader::{STEP_DOCS, Wanted};
+use crate::examined::Examined;
+use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter, drain};
+use crate::plan::{Plan, PlanRequest, distinct_plan, plan_read};
+use crate::shown::PlanNode;
+use model::{FieldPath, OwnedValue, Result, Value};
+use operators::Env;
+use std::sync::Arc;
+use store::Collection;
+
+enum Source {
+    /// There is no collection.
+    Nothing(Nothing),
+    /// A document for each value.
+    Loose(Box<LooseScan>),
+    /// All documents that match.
+    Documents(Box<Read>),
+}
+
+/// Collects values. It gives no documents.
+pub struct Distinct {
+    source: Source,
+    path: FieldPath,
+    values: DistinctValues,
+}
+
+impl Distinct {
+    /// How the values at `key` of what `request` asks for are found; `filter` is that of the
+    /// request.
+    ///
+    /// # Errors
+    /// Those of the planner.
+    pub fn new(
+        coll: Option<Arc<Collection>>,
+        request: &PlanRequest<'_>,
+        filter: &Arc<MatchFilter>,
+        key: &str,
+    ) -> Result<Distinct> {
+        let source = match coll {
+            None => Source::Nothing(Nothing::default()),
+            Some(c) => {
+                let plan = plan_read(&c, request)?;
+                let loose = distinct_plan(&c, request, &plan, key)
+                    .and_then(|loose| LooseScan::new(c.clone(), loose));
+                match loose {
+                    Some(scan) => Source::Loose(Box::new(scan)),
+                    None => {
+                        let read = Read::new(c, plan, Some(filter.clone()), None);
+                        Source::Documents(Box::new(read))
+                    }
+                }
+            }
+        };
+        Ok(Distinct {
+            source,
+            path: FieldPath::new(key),
+            values: DistinctValues::default(),
+        })
+    }
+
+    /// The access path, where one is read.
+    pub fn plan(&self) -> Option<&Plan> {
+        match &self.source {
+            Source::Nothing(_) => None,
+            Source::Loose(scan) => Some(scan.plan()),
+            Source::Documents(read) => Some(read.plan()),
+        }
+    }
+
+    /// Collects.
+    ///
+    /// # Errors
+    /// 17217, those of the filter and the store; the operation's interrupt.
+    pub fn run(&mut self, env: &Env) -> Result<()> {
+        let (values, path) = (&mut self.values, &self.path);
+        match &mut self.source {
+            Source::Nothing(_) => {}
+            // The entry of a document without the field is that of null, but it has no value.
+            Source::Loose(scan) => {
+                while scan.next(env, &mut |doc| {
+                    values.collect(Value::Document(doc), path, env.collate())
+                })? {}
+            }
+            Source::Documents(read) => {
+                let (reader, filter) = read.parts();
+                let wanted = Wanted {
+                    filter,
+                    env,
+                    vars: None,
+                };
+                while reader.step(&wanted, STEP_DOCS, |row| {
+                    values.collect(Value::Document(row.doc), path, env.collate())?;
+                    Ok(true)
+                })? {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Collects from the documents of a stream.
+    ///
+    /// # Errors
+    /// 17217, and those of the stream.
+    pub fn run_over(&mut self, docs: &mut dyn BatchStream, exec: &ExecContext<'_>) -> Result<()> {
+        drain(docs, exec, |doc, _| {
+            let doc = Value::Document(doc);
+            self.values.collect(doc, &self.path, exec.env.collate())?;
+            Ok(())
+        })
+    }
+
+    /// The values in their order.
+    pub fn values(&mut self, env: &Env) -> &[OwnedValue] {
+        self.values.sorted(env.collate())
+    }
+}
+
+impl BatchStream for Distinct {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, _: &mut DocBatch) -> Result<bool> {
+        self.run(exec.env)?;
+        Ok(false)
+    }
+}
+
+impl Operator for Distinct {
+    fn begin(&mut self) {
+        match &mut self.source {
+            Source::Nothing(_) => {}
+            Source::Loose(scan) => scan.begin(),
+            Source::Documents(read) => read.begin(),
+        }
+    }
+
+    /// What it reads: collecting is no stage.
+    fn show(&self) -> PlanNode {
+        match &self.source {
+            Source::Nothing(nothing) => nothing.show(),
+            Source::Loose(scan) => scan.show(),
+            Source::Documents(read) => read.show(),
+        }
+    }
+
+    fn examined(&self) -> Examined {
+        match &self.source {
+            Source::Nothing(_) => Examined::default(),
+            Source::Loose(scan) => scan.examined(),
+            Source::Documents(read) => read.examined(),
+        }
+    }
+}

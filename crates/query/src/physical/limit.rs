@@ -1,0 +1,55 @@
+//! Giving the first documents, for finds and for pipelines.
+
+use super::operator::Operator;
+use crate::examined::Examined;
+use crate::exec::{BatchStream, DocBatch, ExecContext};
+use crate::shown::PlanNode;
+use model::Result;
+
+/// The first documents of its input.
+pub(crate) struct Limit<I> {
+    input: I,
+    amount: u64,
+    left: u64,
+    ended: bool,
+}
+
+impl<I: BatchStream> Limit<I> {
+    pub(crate) fn new(input: I, amount: u64) -> Limit<I> {
+        Limit {
+            input,
+            amount,
+            left: amount,
+            ended: false,
+        }
+    }
+}
+
+impl<I: BatchStream> BatchStream for Limit<I> {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        let mut more = false;
+        if self.left > 0 {
+            more = self.input.next_batch(exec, out)?;
+            out.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+            self.left -= out.len() as u64;
+        }
+        self.ended = !more || self.left == 0;
+        Ok(!self.ended)
+    }
+}
+
+impl<I: Operator> Operator for Limit<I> {
+    fn begin(&mut self) {
+        self.input.begin();
+    }
+
+    fn show(&self) -> PlanNode {
+        let own = model::doc! { "limitAmount": i64::try_from(self.amount).unwrap_or(i64::MAX) };
+        let returned = self.amount - self.left;
+        PlanNode::over(self.input.show(), "LIMIT", own, returned, self.ended)
+    }
+
+    fn examined(&self) -> Examined {
+        self.input.examined()
+    }
+}

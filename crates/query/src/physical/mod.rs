@@ -1,0 +1,43 @@
+//! Physical operators: what a plan becomes when it runs, and what explain prints. An operator is
+//! one file: what it does with batches, what it counts, and the stage it is shown as. All documents
+//! come from one loop, [`Reader`]; ADR 0067 tells the whole.
+//!
+//! Must not know: commands, how plans are chosen, stages of pipelines.
+
+mod buckets;
+mod count;
+mod distinct;
+mod distinct_values;
+mod keys;
+mod limit;
+mod loose;
+mod near;
+mod nothing;
+mod open;
+mod operator;
+mod project;
+mod read;
+mod reader;
+mod row_metadata;
+mod scan;
+mod skip;
+mod sort;
+mod steps;
+mod union;
+mod write;
+
+pub use buckets::BucketStream;
+pub use count::Count;
+pub use distinct::Distinct;
+pub use keys::{MatchingKeys, RecordKeys};
+pub(crate) use limit::Limit;
+pub(crate) use nothing::Nothing;
+pub use open::{ReadOptions, open_read};
+pub use operator::{Operator, run_to_end};
+pub use project::ProjectionSpec;
+pub(crate) use project::{Project, Shape};
+pub use read::Read;
+pub use reader::{Reader, Wanted, each_match};
+pub(crate) use skip::Skip;
+pub(crate) use sort::Sort;
+pub use write::{Change, WouldChange, Write};

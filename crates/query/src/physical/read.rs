@@ -1,0 +1,237 @@
+//! Reading by a plan: matching documents, copied into batches. At the bottom of every plan.
+
+use super::operator::Operator;
+use super::reader::{Reader, STEP_DOCS, Wanted};
+use super::row_metadata::RowMetadata;
+use super::scan::is_clustered;
+use crate::examined::Examined;
+use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
+use crate::plan::{Access, Plan};
+use crate::shown::{self, PlanNode, ReadCounts};
+use model::{Doc, Result};
+use std::sync::Arc;
+use store::Collection;
+
+/// Documents of the first batch: few, so that a client that wants one does not wait for many.
+const FIRST_DOCS: usize = 32;
+
+/// What of a matching document goes into the batch.
+enum RowOutput {
+    Whole,
+    /// These top-level fields.
+    Fields(Vec<String>),
+    /// An empty document for each index entry.
+    Entries,
+}
+
+impl RowOutput {
+    fn push(&self, doc: Doc<'_>, out: &mut DocBatch) {
+        match self {
+            RowOutput::Whole => out.push(doc),
+            RowOutput::Entries => out.push(Doc::EMPTY),
+            RowOutput::Fields(names) => out.build(None, |w| {
+                let mut left = names.len();
+                for e in doc.elements() {
+                    if left == 0 {
+                        break;
+                    }
+                    if names.iter().any(|n| n.as_bytes() == e.name) {
+                        w.put_element(&e);
+                        left -= 1;
+                    }
+                }
+            }),
+        }
+    }
+}
+
+/// Where the documents come from.
+enum Source {
+    Planned,
+    /// The end of a capped collection is waited at.
+    Tail {
+        reverse: bool,
+    },
+}
+
+/// Reads by a plan.
+pub struct Read {
+    coll: Arc<Collection>,
+    plan: Plan,
+    source: Source,
+    filter: Option<Arc<MatchFilter>>,
+    left: u64,
+    output: RowOutput,
+    target: usize,
+    metadata: Option<RowMetadata>,
+    reader: Option<Reader>,
+}
+
+impl Read {
+    /// A read by a plan; at most `limit` documents are given.
+    pub fn new(
+        coll: Arc<Collection>,
+        plan: Plan,
+        filter: Option<Arc<MatchFilter>>,
+        limit: Option<u64>,
+    ) -> Read {
+        Read {
+            metadata: RowMetadata::scores(&plan, filter.as_ref()),
+            coll,
+            plan,
+            source: Source::Planned,
+            filter,
+            left: limit.unwrap_or(u64::MAX),
+            output: RowOutput::Whole,
+            target: FIRST_DOCS,
+            reader: None,
+        }
+    }
+
+    /// A read of a capped collection that goes on after its end, at later pulls, with what has come
+    /// in since.
+    pub fn tail(
+        coll: Arc<Collection>,
+        reverse: bool,
+        filter: Option<Arc<MatchFilter>>,
+        limit: Option<u64>,
+    ) -> Read {
+        Read {
+            source: Source::Tail { reverse },
+            metadata: None,
+            ..Read::new(coll, Plan::scan(), filter, limit)
+        }
+    }
+
+    /// Only these top-level fields are needed of each document. With none at all, documents behind
+    /// index entries are not read.
+    #[must_use]
+    pub fn with_fields(mut self, fields: Vec<String>) -> Read {
+        let all = self
+            .filter
+            .as_ref()
+            .is_none_or(|f| f.filter.is_always_true());
+        let entries = fields.is_empty()
+            && (self.plan.complete || all)
+            && self.metadata.is_none()
+            && self.plan.series.is_none()
+            && matches!(self.plan.access, Access::Index { .. });
+        self.output = if entries {
+            RowOutput::Entries
+        } else {
+            RowOutput::Fields(fields)
+        };
+        self
+    }
+
+    /// The same, each document with its record id and index key as metadata.
+    #[must_use]
+    pub fn with_row_metadata(mut self) -> Read {
+        self.metadata = Some(RowMetadata::of(&self.plan, self.metadata.take()));
+        self
+    }
+
+    /// The open read, with what is looked for.
+    pub(super) fn parts(&mut self) -> (&mut Reader, Option<&MatchFilter>) {
+        let Read {
+            coll,
+            plan,
+            source,
+            filter,
+            reader,
+            ..
+        } = self;
+        let reader = reader.get_or_insert_with(|| match source {
+            Source::Planned => Reader::open(coll, plan),
+            Source::Tail { reverse } => Reader::tail(coll, *reverse, filter.as_deref()),
+        });
+        (reader, filter.as_deref())
+    }
+
+    /// The access path.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(super) fn counts(&self) -> ReadCounts {
+        self.reader.as_ref().map(Reader::counts).unwrap_or_default()
+    }
+
+    fn next_entries(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        let want = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(DocBatch::TARGET_DOCS);
+        let (reader, _) = self.parts();
+        let more = reader.step_entries(exec.env, want, || {
+            out.push(Doc::EMPTY);
+            true
+        })?;
+        reader.pause();
+        self.left -= out.len() as u64;
+        Ok(more && self.left > 0)
+    }
+}
+
+impl BatchStream for Read {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        if self.left == 0 {
+            return Ok(false);
+        }
+        if let RowOutput::Entries = self.output {
+            return self.next_entries(exec, out);
+        }
+        self.begin();
+        let Some(reader) = &mut self.reader else {
+            return Ok(false);
+        };
+        let (output, metadata) = (&self.output, &self.metadata);
+        let (target, left) = (self.target as u64, self.left);
+        let max = usize::try_from(left).unwrap_or(usize::MAX).min(STEP_DOCS);
+        let wanted = Wanted {
+            filter: self.filter.as_deref(),
+            env: exec.env,
+            vars: exec.vars,
+        };
+        let wants_more = |out: &DocBatch| (out.len() as u64) < target.min(left) && !out.is_full();
+        let mut more = Ok(true);
+        while matches!(more, Ok(true)) && wants_more(out) {
+            more = reader.step(&wanted, max, |row| {
+                match metadata {
+                    None => output.push(row.doc, out),
+                    Some(e) => out.push_with_meta(row.doc, Some(e.row(&row).doc())),
+                }
+                Ok(wants_more(out))
+            });
+        }
+        reader.pause();
+        let more = more?;
+        self.target = (self.target * 4).min(DocBatch::TARGET_DOCS);
+        self.left -= out.len() as u64;
+        Ok(more && self.left > 0)
+    }
+}
+
+impl Operator for Read {
+    fn begin(&mut self) {
+        self.parts();
+    }
+
+    fn show(&self) -> PlanNode {
+        let clustered = is_clustered(&self.coll);
+        shown::read(
+            &self.plan,
+            self.filter.as_deref(),
+            clustered,
+            &self.counts(),
+        )
+    }
+
+    fn examined(&self) -> Examined {
+        let counts = self.counts();
+        Examined {
+            keys: counts.keys,
+            docs: counts.docs,
+            returned: 0,
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The one loop that reads documents: it steps an access path, shows what matches in place, and
+//! counts. Everything that reads by a plan is a consumer of it: batches of documents, a count, the
+//! keys of a write. Must not know: what becomes of the documents.
+
+use super::scan::{PlanScan, reads_ids};
+use super::steps::Steps;
+use crate::examined::Meter;
+use crate::exec::MatchFilter;
+use crate::plan::{Access, Plan, log_times};
+use crate::shown::ReadCounts;
+use model::{Bump, Doc, Result, Value};
+use operators::{Cx, Env, Frame};
+use std::sync::Arc;
+use store::{Collection, ReadView, Row};
+
+/// Documents examined between two looks at the clock.
+pub(super) const STEP_DOCS: usize = 1024;
+
+/// What is looked for.
+#[derive(Clone, Copy)]
+pub struct Wanted<'w> {
+    /// Documents that match; `None` is all.
+    pub filter: Option<&'w MatchFilter>,
+    /// The operation.
+    pub env: &'w Env,
+    /// Variables bound around the read.
+    pub vars: Option<&'w Frame<'w, 'w>>,
+}
+
+impl Wanted<'_> {
+    fn matches(&self, filter: &MatchFilter, doc: Doc<'_>, arena: &Bump) -> Result<bool> {
+        let cx = Cx {
+            vars: self.vars,
+            ..Cx::new(arena, Value::Document(doc), self.env)
+        };
+        filter.filter.matches_in(&cx, doc)
+    }
+}
+
+/// An open read by a plan.
+pub struct Reader {
+    coll: Arc<Collection>,
+    scan: PlanScan,
+    /// The plan gives nothing but matches.
+    complete: bool,
+    /// Documents are entries of `_id` as well.
+    reads_ids: bool,
+    docs: u64,
+    matched: u64,
+    ended: bool,
+    /// The position was let go of, how often it was taken up again.
+    paused: bool,
+    saves: u64,
+    meter: Meter,
+    arena: Bump,
+}
+
+impl Reader {
+    /// Opens a plan in the state that the plan names.
+    pub fn open(coll: &Arc<Collection>, plan: &Plan) -> Reader {
+        Reader::open_in(coll, &plan.view, plan)
+    }
+
+    /// Opens a plan in another state.
+    pub(super) fn open_in(coll: &Arc<Collection>, view: &ReadView, plan: &Plan) -> Reader {
+        Reader {
+            complete: plan.complete,
+            reads_ids: reads_ids(coll, plan),
+            ..Reader::over(coll, PlanScan::open(coll, view, plan))
+        }
+    }
+
+    /// A scan over a capped collection that goes on after its end, at later steps, with what has
+    /// come in since.
+    pub(super) fn tail(
+        coll: &Arc<Collection>,
+        reverse: bool,
+        filter: Option<&MatchFilter>,
+    ) -> Reader {
+        let scan = match filter.filter(|_| coll.is_log()) {
+            Some(f) => {
+                let times = log_times(f.filter.root());
+                coll.scan_log(&ReadView::LATEST, times, reverse, true)
+            }
+            None => coll.tail(reverse),
+        };
+        Reader::over(coll, PlanScan::Records(scan))
+    }
+
+    fn over(coll: &Arc<Collection>, scan: PlanScan) -> Reader {
+        Reader {
+            coll: coll.clone(),
+            scan,
+            complete: false,
+            reads_ids: false,
+            docs: 0,
+            matched: 0,
+            ended: false,
+            paused: false,
+            saves: 0,
+            meter: Meter::default(),
+            arena: Bump::new(),
+        }
+    }
+
+    /// The collection.
+    pub(super) fn collection(&self) -> &Arc<Collection> {
+        &self.coll
+    }
+
+    /// Looks at no more than `max` documents and shows each match in place; `each` returns false to
+    /// stop after it. Begins with a look at the operation's interrupt.
+    ///
+    /// # Output
+    /// False when nothing is left.
+    ///
+    /// # Errors
+    /// Those of the filter, of `each` and of the store; the operation's interrupt.
+    pub fn step(
+        &mut self,
+        wanted: &Wanted<'_>,
+        max: usize,
+        mut each: impl FnMut(Row<'_>) -> Result<bool>,
+    ) -> Result<bool> {
+        let env = wanted.env;
+        env.check_interrupt()?;
+        self.resume();
+        let filter = wanted
+            .filter
+            .filter(|f| !self.complete && !f.filter.is_always_true());
+        let (mut docs, mut matched, mut outcome) = (0, 0, Ok(true));
+        let (coll, arena) = (&self.coll, &mut self.arena);
+        let visited = self.scan.visit(coll, env, max, &mut |row| {
+            docs += 1;
+            let fits = match filter {
+                None => Ok(true),
+                Some(f) => {
+                    arena.reset();
+                    wanted.matches(f, row.doc, arena)
+                }
+            };
+            outcome = match fits {
+                Ok(true) => {
+                    matched += 1;
+                    each(row)
+                }
+                other => other.map(|_| true),
+            };
+            matches!(outcome, Ok(true))
+        });
+        self.docs += docs;
+        self.matched += matched;
+        self.meter.step(docs, self.keys());
+        let more = visited?;
+        outcome?;
+        self.ended = !more;
+        Ok(more)
+    }
+
+    /// As [`Reader::step`] for plans that are complete and read an index: its entries, of which no
+    /// document is read.
+    ///
+    /// # Errors
+    /// Those of the store; the operation's interrupt.
+    pub(super) fn step_entries(
+        &mut self,
+        env: &Env,
+        max: usize,
+        mut each: impl FnMut() -> bool,
+    ) -> Result<bool> {
+        env.check_interrupt()?;
+        self.resume();
+        let PlanScan::Index(scan) = &mut self.scan else {
+            return Ok(false);
+        };
+        let mut matched = 0;
+        let visited = scan.visit_entries(max, &mut |_, _| {
+            matched += 1;
+            each()
+        });
+        self.matched += matched;
+        self.meter.step(0, self.keys());
+        let more = visited?;
+        self.ended = !more;
+        Ok(more)
+    }
+
+    /// Lets go of the position in the store, until the next step.
+    pub(super) fn pause(&mut self) {
+        self.scan.pause();
+        self.paused = true;
+    }
+
+    fn resume(&mut self) {
+        self.saves += u64::from(std::mem::take(&mut self.paused));
+    }
+
+    fn keys(&self) -> u64 {
+        self.scan.keys_examined() + if self.reads_ids { self.docs } else { 0 }
+    }
+
+    /// What it has counted.
+    pub fn counts(&self) -> ReadCounts {
+        ReadCounts {
+            keys: self.keys(),
+            docs: self.docs,
+            matched: self.matched,
+            ended: self.ended,
+            saves: self.saves,
+            branches: match &self.scan {
+                PlanScan::Union(u) => u.counts(),
+                _ => Vec::new(),
+            },
+            buckets: match &self.scan {
+                PlanScan::Series(s) => Some(s.counts()),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Whether a plan's index entries alone answer a count of what matches.
+pub(super) fn counts_entries(plan: &Plan) -> bool {
+    plan.complete && matches!(plan.access, Access::Index { .. })
+}
+
+/// Shows each matching document in place; `each` returns false to stop.
+///
+/// # Errors
+/// As [`Reader::step`].
+pub fn each_match(
+    coll: &Arc<Collection>,
+    plan: &Plan,
+    filter: Option<&MatchFilter>,
+    env: &Env,
+    each: &mut dyn FnMut(Row<'_>) -> Result<bool>,
+) -> Result<()> {
+    let mut reader = Reader::open(coll, plan);
+    let wanted = Wanted {
+        filter,
+        env,
+        vars: None,
+    };
+    let mut on = true;
+    while on
+        && reader.step(&wanted, STEP_DOCS, |row| {
+            on = each(row)?;
+            Ok(on)
+        })?
+    {}
+    Ok(())
+}

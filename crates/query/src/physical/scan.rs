@@ -1,0 +1,193 @@
+//! Executing an access path: rows shown in place, in steps. Must not know: filters.
+
+use super::near::NearScan;
+use super::steps::Steps;
+use super::union::{Branch, UnionScan};
+use crate::examined::{self, Path};
+use crate::plan::{Access, Plan};
+use model::Result;
+use operators::Env;
+use std::sync::Arc;
+use store::{Collection, EachRow, IndexScan, ReadView, Scan, SeriesScan, TermsScan};
+
+/// The open scan of an access path.
+pub(super) enum PlanScan {
+    Nothing,
+    Records(Scan),
+    Series(Box<SeriesScan>),
+    Index(IndexScan),
+    /// Encoded ids still to be read, last first.
+    Ids {
+        ids: Vec<Vec<u8>>,
+        view: ReadView,
+    },
+    Union(Box<UnionScan<PlanScan>>),
+    Terms(TermsScan),
+    Near(Box<NearScan<PlanScan>>),
+}
+
+impl PlanScan {
+    pub(super) fn open(coll: &Arc<Collection>, view: &ReadView, plan: &Plan) -> PlanScan {
+        // The branches of a union are opened next.
+        if !matches!(plan.access, Access::Union { .. }) {
+            examined::opened(|| path_of(plan));
+        }
+        if let Some(scan) = series(coll, view, plan) {
+            return PlanScan::Series(Box::new(scan));
+        }
+        match &plan.access {
+            Access::Nothing => PlanScan::Nothing,
+            Access::Collection { reverse } => PlanScan::Records(match plan.times {
+                Some(times) => coll.scan_log(view, times, *reverse, false),
+                None => coll.scan(view, *reverse),
+            }),
+            Access::IdRange {
+                lower,
+                upper,
+                reverse,
+            } => PlanScan::Records(coll.scan_keys(
+                view,
+                lower.as_deref(),
+                upper.as_deref(),
+                *reverse,
+            )),
+            Access::Ids { ids, reverse } => {
+                let mut ids = ids.clone();
+                if !reverse {
+                    ids.reverse();
+                }
+                PlanScan::Ids {
+                    ids,
+                    view: view.clone(),
+                }
+            }
+            Access::Index {
+                intervals, reverse, ..
+            } => match &plan.index {
+                Some(index) => PlanScan::Index(coll.scan_index(
+                    view,
+                    index,
+                    plan.multikey,
+                    intervals.clone(),
+                    *reverse,
+                )),
+                None => PlanScan::Nothing,
+            },
+            Access::Near(nearness) => PlanScan::Near(Box::new(NearScan::new(
+                coll,
+                view,
+                nearness,
+                PlanScan::open,
+            ))),
+            Access::Text { terms } => match (&plan.index, terms.as_slice()) {
+                (Some(index), [one]) => PlanScan::Index(coll.scan_index(
+                    view,
+                    index,
+                    plan.multikey,
+                    vec![one.clone()],
+                    false,
+                )),
+                (Some(index), several) => {
+                    PlanScan::Terms(coll.scan_terms(view, index, several.to_vec()))
+                }
+                (None, _) => PlanScan::Nothing,
+            },
+            Access::Union {
+                branches,
+                merge,
+                disjoint,
+            } => {
+                let open = |p| Branch::new(PlanScan::open(coll, view, p), reads_ids(coll, p));
+                let branches = branches.iter().map(open).collect();
+                PlanScan::Union(Box::new(UnionScan::new(branches, merge.clone(), *disjoint)))
+            }
+        }
+    }
+}
+
+impl Steps for PlanScan {
+    fn visit(
+        &mut self,
+        coll: &Collection,
+        env: &Env,
+        max: usize,
+        f: &mut EachRow<'_>,
+    ) -> Result<bool> {
+        match self {
+            PlanScan::Nothing => Ok(false),
+            PlanScan::Records(s) => s.visit(max, f),
+            PlanScan::Series(s) => s.visit(max, f),
+            PlanScan::Index(i) => i.visit(max, f),
+            PlanScan::Union(u) => u.visit(coll, env, max, f),
+            PlanScan::Near(n) => n.visit(env, max, f),
+            PlanScan::Terms(t) => t.visit(max, &|| env.check_interrupt(), f),
+            PlanScan::Ids { ids, view } => {
+                let next: Vec<&[u8]> = ids.iter().rev().take(max).map(Vec::as_slice).collect();
+                let looked = coll.get_encoded(view, &next, f)?;
+                ids.truncate(ids.len() - looked);
+                Ok(!ids.is_empty())
+            }
+        }
+    }
+
+    fn pause(&mut self) {
+        match self {
+            PlanScan::Records(s) => s.pause(),
+            PlanScan::Series(s) => s.pause(),
+            PlanScan::Index(i) => i.pause(),
+            PlanScan::Union(u) => u.pause(),
+            PlanScan::Nothing | PlanScan::Ids { .. } | PlanScan::Terms(_) | PlanScan::Near(_) => {}
+        }
+    }
+
+    fn keys_examined(&self) -> u64 {
+        match self {
+            PlanScan::Index(i) => i.keys_examined(),
+            PlanScan::Union(u) => u.keys_examined(),
+            PlanScan::Terms(t) => t.keys_examined(),
+            PlanScan::Near(n) => n.keys_examined(),
+            PlanScan::Series(s) => s.counts().keys,
+            PlanScan::Nothing | PlanScan::Records(_) | PlanScan::Ids { .. } => 0,
+        }
+    }
+}
+
+/// What is told of a plan for the summary.
+fn path_of(plan: &Plan) -> Path {
+    match (&plan.access, &plan.index) {
+        (Access::Collection { .. }, _) => Path::Collection,
+        (Access::IdRange { .. } | Access::Ids { .. }, _) => Path::IdRange,
+        (Access::Index { .. }, Some(index)) => Path::Index(Arc::clone(index)),
+        (Access::Text { .. }, Some(index)) => Path::Text(Arc::clone(index)),
+        _ => Path::Nothing,
+    }
+}
+
+/// Whether the documents that a plan reads are entries of `_id` to a client: where documents lie in
+/// the order of `_id` by the client's own wish they are not, but for one read by its `_id`.
+pub(super) fn reads_ids(coll: &Collection, plan: &Plan) -> bool {
+    match &plan.access {
+        Access::Ids { ids, .. } if ids.len() == 1 && plan.complete => true,
+        Access::Ids { .. } | Access::IdRange { .. } => !is_clustered(coll),
+        _ => false,
+    }
+}
+
+/// Documents lie in the order of `_id` by the client's own wish.
+pub(super) fn is_clustered(coll: &Collection) -> bool {
+    coll.options().doc().contains("clusteredIndex")
+}
+
+/// The scan of a time-series collection.
+fn series(coll: &Arc<Collection>, view: &ReadView, plan: &Plan) -> Option<SeriesScan> {
+    let read = plan.series.clone()?;
+    let by = match (&plan.access, &plan.index) {
+        (Access::Nothing, _) => return None,
+        (Access::Index { intervals, .. }, Some(index)) => {
+            let intervals = intervals.clone();
+            Some(coll.scan_index(view, index, plan.multikey, intervals, false))
+        }
+        _ => None,
+    };
+    coll.scan_series(view, read, by)
+}

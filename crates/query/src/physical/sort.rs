@@ -1,0 +1,92 @@
+//! Sorting a whole input, for finds and for pipelines.
+
+use super::operator::Operator;
+use crate::examined::Examined;
+use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortPattern, sort_all};
+use crate::shown::{PlanNode, count};
+use model::{DocBuf, Result};
+use std::sync::Arc;
+
+/// Memory that explain names as the limit of a sort.
+const MEM_LIMIT_BYTES: i32 = 104_857_600;
+
+/// Sorts its input; with a limit only that many documents are kept.
+pub(crate) struct Sort<I> {
+    input: I,
+    pattern: Arc<SortPattern>,
+    keep: Option<u64>,
+    /// Documents are given as they are read, not made anew above.
+    simple: bool,
+    run: Option<Run>,
+    returned: u64,
+    ended: bool,
+}
+
+impl<I: BatchStream> Sort<I> {
+    pub(crate) fn new(input: I, pattern: Arc<SortPattern>, keep: Option<u64>) -> Sort<I> {
+        Sort {
+            input,
+            pattern,
+            keep,
+            simple: true,
+            run: None,
+            returned: 0,
+            ended: false,
+        }
+    }
+
+    /// The same below a projection.
+    pub(crate) fn below_projection(self, projected: bool) -> Sort<I> {
+        Sort {
+            simple: !projected,
+            ..self
+        }
+    }
+}
+
+impl<I: BatchStream> BatchStream for Sort<I> {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        let run = match &mut self.run {
+            Some(run) => run,
+            none => none.insert(sort_all(&self.pattern, self.keep, &mut self.input, exec)?),
+        };
+        let more = run.next_batch(out)?;
+        self.returned += out.len() as u64;
+        self.ended = !more;
+        Ok(more)
+    }
+}
+
+impl<I: Operator> Operator for Sort<I> {
+    fn begin(&mut self) {
+        self.input.begin();
+    }
+
+    fn show(&self) -> PlanNode {
+        let own = DocBuf::build(|w| {
+            w.put("sortPattern", self.pattern.spec())
+                .put("memLimit", MEM_LIMIT_BYTES);
+            if let Some(n) = self.keep {
+                w.put("limitAmount", i64::try_from(n).unwrap_or(i64::MAX));
+            }
+            w.put("type", if self.simple { "simple" } else { "default" });
+        });
+        let mut shown = PlanNode::over(self.input.show(), "SORT", own, self.returned, self.ended);
+        // Every document is taken in, and those kept are given.
+        shown.stats.works += self.returned;
+        let of_run = |number: fn(&Run) -> u64| self.run.as_ref().map_or(0, number);
+        let sorted = i64::try_from(of_run(Run::sorted_bytes)).unwrap_or(i64::MAX);
+        let spills = of_run(Run::spills);
+        shown.counted = model::doc! {
+            "totalDataSizeSorted": sorted,
+            "usedDisk": spills > 0,
+            "spills": count(spills),
+            "spilledDataStorageSize": count(of_run(Run::spilled_bytes))
+        };
+        shown
+    }
+
+    fn examined(&self) -> Examined {
+        self.input.examined()
+    }
+}

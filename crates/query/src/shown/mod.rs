@@ -1,0 +1,13 @@
+//! How plans are written: trees of stages in MongoDB's words, with what they counted. Must not
+//! know: operators, commands.
+
+mod access;
+mod bounds;
+mod counts;
+mod filter;
+mod node;
+
+pub(crate) use access::{count_scan, distinct_scan, read};
+pub use counts::ReadCounts;
+pub use filter::canonical;
+pub use node::{PlanNode, StageStats, count};

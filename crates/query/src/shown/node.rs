@@ -1,0 +1,121 @@
+//! A stage of a plan as explain writes it.
+
+use model::{DocBuf, DocWriter, Value};
+
+/// A number as int32 where it fits.
+pub fn count(n: u64) -> Value<'static> {
+    i32::try_from(n).map_or_else(
+        |_| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX)),
+        Value::Int32,
+    )
+}
+
+/// What a stage did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StageStats {
+    /// Documents or entries it gave.
+    pub returned: u64,
+    /// Units of work, the end of the input included.
+    pub works: u64,
+    /// It has given all it will give.
+    pub ended: bool,
+    /// Times that it let go of its position in the store and went on later.
+    pub saves: u64,
+}
+
+impl StageStats {
+    /// Of a stage that gave `returned` of `looked_at`; the end, where it was met, is one more unit
+    /// of work.
+    pub fn of(returned: u64, looked_at: u64, ended: bool) -> StageStats {
+        StageStats {
+            returned,
+            works: looked_at.max(returned) + u64::from(ended),
+            ended,
+            saves: 0,
+        }
+    }
+}
+
+/// A stage of a plan.
+#[derive(Clone, Debug, Default)]
+pub struct PlanNode {
+    /// Its name.
+    pub stage: &'static str,
+    /// The predicate it tests.
+    pub filter: Option<DocBuf>,
+    /// What describes it.
+    pub own: DocBuf,
+    /// What it did.
+    pub stats: StageStats,
+    /// What else it counted.
+    pub counted: DocBuf,
+    /// Where it reads.
+    pub inputs: Vec<PlanNode>,
+}
+
+impl PlanNode {
+    /// A stage over another that gave `returned`.
+    pub fn over(
+        input: PlanNode,
+        stage: &'static str,
+        own: DocBuf,
+        returned: u64,
+        ended: bool,
+    ) -> PlanNode {
+        let looked_at = input.stats.works - u64::from(input.stats.ended);
+        let stats = StageStats {
+            saves: input.stats.saves,
+            ..StageStats::of(returned, looked_at, ended)
+        };
+        PlanNode {
+            stage,
+            own,
+            stats,
+            inputs: vec![input],
+            ..PlanNode::default()
+        }
+    }
+
+    /// Writes the plan; with its stats, when it was run, which took `ms`.
+    pub fn write(&self, w: &mut DocWriter<'_>, ran_ms: Option<u64>) {
+        w.put("isCached", false);
+        self.write_inner(w, ran_ms);
+    }
+
+    fn write_inner(&self, w: &mut DocWriter<'_>, ran_ms: Option<u64>) {
+        w.put("stage", self.stage);
+        if let Some(f) = &self.filter {
+            w.put("filter", f);
+        }
+        if let Some(ms) = ran_ms {
+            let f = &self.stats;
+            let idle = f.returned + u64::from(f.ended);
+            w.put("nReturned", count(f.returned))
+                .put("executionTimeMillisEstimate", count(ms))
+                .put("works", count(f.works))
+                .put("advanced", count(f.returned))
+                .put("needTime", count(f.works.saturating_sub(idle)))
+                // Nothing waits for a lock in the middle of a read.
+                .put("needYield", 0i32)
+                .put("saveState", count(f.saves))
+                .put("restoreState", count(f.saves))
+                .put("isEOF", i32::from(f.ended));
+        }
+        w.put_all(self.own.doc());
+        if ran_ms.is_some() {
+            w.put_all(self.counted.doc());
+        }
+        match self.inputs.as_slice() {
+            [] => {}
+            [one] if !matches!(self.stage, "OR" | "SORT_MERGE" | "TEXT_OR") => {
+                one.write_inner(&mut w.doc("inputStage"), ran_ms)
+            }
+            many => {
+                let mut list = w.array("inputStages");
+                for s in many {
+                    s.write_inner(&mut list.doc(), ran_ms);
+                }
+            }
+        }
+    }
+}
