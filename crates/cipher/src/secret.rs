@@ -2,6 +2,7 @@
 //! seal.
 
 use ring::rand::{SecureRandom, SystemRandom};
+use std::io::Write;
 
 /// Bytes of a key.
 pub(crate) const KEY: usize = 32;
@@ -38,7 +39,7 @@ impl std::fmt::Debug for DataKey {
 pub(crate) fn fill_random(bytes: &mut [u8]) {
     if SystemRandom::new().fill(bytes).is_err() {
         // A key that can be guessed is worse than no server.
-        eprintln!("quarry: the system gives no random bytes");
+        let _ = std::io::stderr().write_all(b"quarry: the system gives no random bytes\n");
         std::process::abort();
     }
 }

@@ -14,6 +14,8 @@ pub struct Config {
     pub replica_set: Option<String>,
     /// `host:port` clients reach us at.
     pub host: String,
+    /// All clients are told `host`, whatever address they came in at.
+    pub is_host_advertised: bool,
     /// Other servers that clients should try when this one is gone, `host:port`.
     pub successors: Vec<String>,
     /// One of several servers that clients may use at once, as routers of a sharded cluster: what
@@ -52,6 +54,7 @@ impl Default for Config {
         Config {
             replica_set: Some("rs0".to_owned()),
             host: "localhost:27017".to_owned(),
+            is_host_advertised: false,
             successors: Vec::new(),
             is_one_of_equals: false,
             argv: vec!["quarry".to_owned()],

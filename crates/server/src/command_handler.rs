@@ -1,7 +1,8 @@
 //! The adapter between the network layer and the dispatcher: implements [`Handler`] by
 //! [`Dispatcher`].
 
-use crate::net::{Class, ConnHandle, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
+use crate::naming::Naming;
+use crate::net::{Class, ConnHandle, Entered, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
 use commands::dispatch::spec::{Spec, flag};
 use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence, WaitFor};
 use logs::{Entry, REDACTED, Severity, component, id};
@@ -18,11 +19,14 @@ const UNKNOWN_MESSAGE_BYTES_MAX: usize = 16 * 1024;
 pub struct CommandHandler {
     dispatcher: Arc<Dispatcher>,
     engine: Arc<dyn Engine>,
+    naming: Naming,
 }
 
 /// State of one connection.
 pub struct Client {
     connection: Connection,
+    /// The port of ours that it came in at.
+    local_port: Option<u16>,
     /// The request to be run again after a wait, or for the next reply of a stream.
     again: Option<StoredRequest>,
 }
@@ -35,6 +39,7 @@ struct StoredRequest {
     legacy_db: Option<String>,
     exhaust_allowed: bool,
     waited: bool,
+    streamed: bool,
     class: Class,
 }
 
@@ -53,11 +58,15 @@ impl Link for Socket {
 impl CommandHandler {
     /// Over a dispatcher and the engine below it.
     pub fn new(dispatcher: Arc<Dispatcher>, engine: Arc<dyn Engine>) -> CommandHandler {
-        CommandHandler { dispatcher, engine }
+        CommandHandler {
+            dispatcher,
+            engine,
+            naming: Naming::of_machine(),
+        }
     }
 
     fn run(&self, client: &mut Client, request: &Request<'_>, reply: &mut Vec<u8>) -> Next {
-        let store = |waited: bool, class: Class| StoredRequest {
+        let store = |waited: bool, streamed: bool, class: Class| StoredRequest {
             body: request.body.to_buf(),
             sequences: request
                 .sequences
@@ -68,6 +77,7 @@ impl CommandHandler {
             legacy_db: request.legacy_db.map(str::to_owned),
             exhaust_allowed: request.exhaust_allowed,
             waited,
+            streamed,
             class,
         };
         match self
@@ -86,7 +96,7 @@ impl CommandHandler {
                 Next::Durable(pos.0)
             }
             Outcome::Exhaust => {
-                client.again = Some(store(false, Class::Short));
+                client.again = Some(store(false, true, Class::Short));
                 Next::Stream
             }
             Outcome::Wait { until_us, on } => {
@@ -95,7 +105,7 @@ impl CommandHandler {
                     WaitFor::Time if Self::asks_directory(request.body) => Class::Long,
                     _ => Class::Short,
                 };
-                client.again = Some(store(true, class));
+                client.again = Some(store(true, request.streamed, class));
                 let now = self.dispatcher.service().clock.monotonic_us();
                 Next::Wait {
                     until: Instant::now() + Duration::from_micros(until_us.saturating_sub(now)),
@@ -156,10 +166,14 @@ impl Handler for CommandHandler {
         let link: Arc<dyn Link> = Arc::new(Socket(peer.handle.clone()));
         let address = peer.address.to_string();
         let mut connection = self.dispatcher.connect_linked(&address, Some(link));
-        connection.came_in_at(peer.local);
+        connection.came_in_at(peer.local.map(|local| local.ip()));
+        if let Some(name) = self.naming.name_by_address(peer) {
+            connection.reached_as(name);
+        }
         self.dispatcher.service().connected(&connection.info);
         Client {
             connection,
+            local_port: peer.local.map(|local| local.port()),
             again: None,
         }
     }
@@ -178,14 +192,22 @@ impl Handler for CommandHandler {
         }
     }
 
-    fn secured(&self, client: &mut Client, certificate: Option<&[u8]>) {
-        let subject = certificate.and_then(crate::tls::subject);
+    fn secured(&self, client: &mut Client, entered: &Entered) {
+        let subject = entered.certificate.as_deref().and_then(crate::tls::subject);
         client.connection.identity.verified(subject);
+        // What its certificate must name is what the client goes on with.
+        if let (Some(name), Some(port)) = (&entered.server_name, client.local_port) {
+            client.connection.reached_as(format!("{name}:{port}"));
+        }
+    }
+
+    fn must_log_in(&self, client: &Client) -> bool {
+        let service = self.dispatcher.service();
+        service.access.enabled() && client.connection.identity.is_unknown()
     }
 
     fn message_limit(&self, client: &Client) -> usize {
-        let service = self.dispatcher.service();
-        if service.access.enabled() && client.connection.identity.is_unknown() {
+        if self.must_log_in(client) {
             UNKNOWN_MESSAGE_BYTES_MAX
         } else {
             wire::MAX_MESSAGE_LEN
@@ -217,6 +239,7 @@ impl Handler for CommandHandler {
             more_to_come: request.reply.suppressed,
             validated: true,
             waited: false,
+            streamed: false,
         };
         self.run(client, &request, reply)
     }
@@ -241,6 +264,7 @@ impl Handler for CommandHandler {
             exhaust_allowed: stored.exhaust_allowed,
             validated: true,
             waited: stored.waited,
+            streamed: stored.streamed,
             ..Request::new(stored.body.doc())
         };
         self.run(client, &request, reply)

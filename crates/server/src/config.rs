@@ -6,6 +6,8 @@ mod document;
 mod identity;
 mod ldap;
 mod logging;
+mod metrics;
+mod network;
 mod otlp;
 mod parameters;
 mod security;
@@ -17,6 +19,7 @@ pub use audit::{AuditArgs, Auditing};
 pub use identity::Elsewhere;
 pub use ldap::LdapArgs;
 pub use logging::{LogArgs, Logging};
+pub use metrics::{Metrics, MetricsArgs};
 pub use otlp::{Otlp, OtlpArgs};
 pub use parameters::list_of;
 pub use security::SecurityArgs;
@@ -31,14 +34,15 @@ use document::list;
 use ldap::OwnLdap;
 use logging::{OperationProfiling, ProcessManagement, Sections, SystemLog};
 use model::DocBuf;
+use network::{Net, advertised_address, known_compressors};
 use parameters::parameters;
 use security::{Security, checks_access, encryption};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use tikv::TikvSection;
-use tls::{TlsSection, tls};
+use tls::tls;
 
 pub use tls::TlsArgs;
 pub use vault::{KeySource, VaultArgs, VaultSection};
@@ -55,6 +59,10 @@ pub struct ServeArgs {
     /// Addresses to listen on, separated by commas [default: 127.0.0.1]
     #[arg(long = "bind_ip", value_name = "A")]
     pub bind_ip: Option<String>,
+    /// Address that all clients are told to use, as they reach it: behind a forwarded port, or a name
+    /// in front [default: to each the address it came in at]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub advertise: Option<String>,
     /// Also listen on the IPv6 addresses among them
     #[arg(long)]
     pub ipv6: bool,
@@ -121,13 +129,9 @@ pub struct ServeArgs {
     /// Server parameter, such as enableTestCommands=1; may be given several times
     #[arg(long = "setParameter", value_name = "NAME=VALUE")]
     pub set_parameter: Vec<String>,
-    /// Port for metrics over HTTP: /metrics for Prometheus, / for people [default: none]
-    #[arg(long = "metricsPort", value_name = "N")]
-    pub metrics_port: Option<u16>,
-    /// Address of that port; who reaches it sees metrics and names of collections [default:
-    /// 127.0.0.1]
-    #[arg(long = "metricsBindIp", value_name = "A", requires = "metrics_port")]
-    pub metrics_bind_ip: Option<IpAddr>,
+    /// The port for metrics.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Metrics for a collector.
     #[command(flatten)]
     pub otlp: OtlpArgs,
@@ -182,31 +186,6 @@ struct File {
 
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-struct Net {
-    port: Option<u16>,
-    bind_ip: Option<String>,
-    ipv6: bool,
-    max_incoming_connections: Option<u32>,
-    unix_domain_socket: UnixSocket,
-    tls: TlsSection,
-    compression: Compression,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-struct UnixSocket {
-    enabled: Option<bool>,
-    path_prefix: Option<PathBuf>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields)]
-struct Compression {
-    compressors: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Storage {
     db_path: Option<PathBuf>,
     engine: Option<String>,
@@ -237,6 +216,8 @@ struct Own {
     ldap: OwnLdap,
     metrics_port: Option<u16>,
     metrics_bind_ip: Option<IpAddr>,
+    metrics_token_file: Option<PathBuf>,
+    metrics_hosts: Option<String>,
     otlp: otlp::OtlpSection,
     #[serde(rename = "wiredTigerLibrary")]
     wiredtiger_library: Option<String>,
@@ -252,6 +233,8 @@ pub struct Settings {
     pub dbpath: PathBuf,
     pub port: u16,
     pub bind_ip: Vec<String>,
+    /// What all clients are told to use, `HOST:PORT`; `None` tells each the address it came in at.
+    pub advertised: Option<String>,
     pub ipv6: bool,
     /// `None` is the standalone profile.
     pub replica_set: Option<String>,
@@ -267,6 +250,8 @@ pub struct Settings {
     pub scripting: bool,
     pub unix_socket_prefix: Option<PathBuf>,
     pub connections_max: u32,
+    /// Connections were asked for by number.
+    pub connections_given: bool,
     pub compressors: Vec<String>,
     /// Access is checked.
     pub auth: bool,
@@ -281,9 +266,8 @@ pub struct Settings {
     pub parameters: Vec<(String, String)>,
     /// What the file says that has no effect here.
     pub without_effect: Vec<String>,
-    /// Port of metrics over HTTP.
-    pub metrics_port: Option<u16>,
-    pub metrics_bind_ip: IpAddr,
+    /// The port for metrics; `None` without one.
+    pub metrics: Option<Metrics>,
     /// Where metrics are sent; `None` sends none.
     pub otlp: Option<Otlp>,
     /// The log, the process, what is slow.
@@ -299,7 +283,12 @@ impl Settings {
     /// One line that says which option is wrong and what is allowed.
     pub fn of(args: &ServeArgs) -> Result<Settings, String> {
         let file = File::read(args.config.as_deref())?;
-        let memory_bytes = memory_bytes(args.memory.clone().or(file.quarry.memory).as_deref())?;
+        let memory_bytes = memory_bytes(
+            args.memory
+                .clone()
+                .or(file.quarry.memory.clone())
+                .as_deref(),
+        )?;
         let interval = args.journal_commit_interval;
         let interval = commit_interval(interval.or(file.storage.journal.commit_interval_ms))?;
         let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
@@ -314,6 +303,10 @@ impl Settings {
         let addresses = args.bind_ip.clone().or(file.net.bind_ip);
         let set = args.repl_set.clone().or(file.replication.repl_set_name);
         let standalone = args.standalone || file.quarry.standalone;
+        let connections = args.max_conns.or(file.net.max_incoming_connections);
+        let port = args.port.or(file.net.port).unwrap_or(27017);
+        let advertised = args.advertise.clone().or(file.net.advertised_address);
+        let advertised = advertised.map(|given| advertised_address(&given, port));
         let auth = checks_access(&args.security, &file.security)?;
         let encryption_key = encryption(&args.security, &file.security)?;
         let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
@@ -329,11 +322,7 @@ impl Settings {
         Ok(Settings {
             without_effect,
             audit: Auditing::of(&args.audit, file.audit_log, log.rotate)?,
-            metrics_port: args.metrics_port.or(file.quarry.metrics_port),
-            metrics_bind_ip: args
-                .metrics_bind_ip
-                .or(file.quarry.metrics_bind_ip)
-                .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            metrics: Metrics::of(&args.metrics, &file.quarry, allow_open_access)?,
             otlp: Otlp::of(&args.otlp, file.quarry.otlp)?,
             log,
             tls: tls(&args.tls, file.net.tls)?,
@@ -348,7 +337,8 @@ impl Settings {
             parameters,
             encryption_key,
             dbpath: path.unwrap_or_else(|| PathBuf::from("data")),
-            port: args.port.or(file.net.port).unwrap_or(27017),
+            port,
+            advertised: advertised.transpose()?,
             bind_ip: list(addresses.as_deref().unwrap_or("127.0.0.1")),
             ipv6: args.ipv6 || file.net.ipv6,
             replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
@@ -364,10 +354,8 @@ impl Settings {
             repair: args.repair || file.storage.repair,
             scripting: !args.noscripting && file.security.javascript_enabled.unwrap_or(true),
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
-            connections_max: args
-                .max_conns
-                .or(file.net.max_incoming_connections)
-                .unwrap_or(65_536),
+            connections_max: connections.unwrap_or(65_536),
+            connections_given: connections.is_some(),
             compressors: known_compressors(compressors.as_deref())?,
         })
     }
@@ -489,18 +477,6 @@ fn memory_bytes(given: Option<&str>) -> Result<u64, String> {
         Some(text) => crate::memory::parse(text),
         None => Ok(crate::memory::available_bytes() / 2),
     }
-}
-
-fn known_compressors(given: Option<&str>) -> Result<Vec<String>, String> {
-    let names = list(given.unwrap_or("zstd,zlib,snappy"));
-    let known = |name: &str| matches!(name, "zstd" | "zlib" | "snappy" | "disabled");
-    if let Some(bad) = names.iter().find(|c| !known(c)) {
-        return Err(format!(
-            "unknown compressor {bad}; zstd, zlib and snappy are known, disabled turns them off"
-        ));
-    }
-    let disabled = names.iter().any(|c| c == "disabled");
-    Ok(if disabled { Vec::new() } else { names })
 }
 
 fn known_engine(given: Option<String>) -> Result<String, String> {

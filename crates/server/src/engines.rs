@@ -2,6 +2,8 @@
 
 use crate::config::KeySource;
 use crate::forward::Holder;
+#[cfg(feature = "rocksdb")]
+use crate::output::print_line;
 use cipher::DataKey;
 use std::path::Path;
 use std::sync::Arc;
@@ -84,6 +86,22 @@ impl Opened {
             data_key: None,
             remark: None,
         }
+    }
+}
+
+/// Files that engines other than RocksDB keep open, at most.
+const FILES_OF_OTHERS: u64 = 128;
+
+/// Files that an engine keeps open, under the present limit of the process.
+pub fn open_files(options: &EngineOptions<'_>) -> u64 {
+    match options.name {
+        #[cfg(feature = "rocksdb")]
+        "rocksdb" => {
+            let bytes = usize::try_from(options.bytes).unwrap_or(usize::MAX);
+            u64::from(engine_rocksdb::open_files_max(bytes))
+        }
+        "memory" => 0,
+        _ => FILES_OF_OTHERS,
     }
 }
 
@@ -200,7 +218,10 @@ fn open_rocksdb(options: &EngineOptions<'_>) -> Result<Opened, String> {
     match engine_rocksdb::RocksEngine::open(rocksdb_config(options)?) {
         Ok(engine) => {
             if let Some(report) = engine.repaired() {
-                println!("quarry: repaired {}: {report}", path.display());
+                print_line(format_args!(
+                    "quarry: repaired {}: {report}",
+                    path.display()
+                ));
             }
             Ok(Opened {
                 data_key: engine.data_key(),

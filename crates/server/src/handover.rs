@@ -13,6 +13,7 @@ use crate::command_handler::CommandHandler;
 use crate::config::Settings;
 use crate::forward::{Forwarder, Holder, Rules};
 use crate::net::{Config, Listeners, Server, Watermark};
+use crate::output::print_line;
 
 pub(crate) struct Forwarding {
     forwarder: Forwarder,
@@ -47,18 +48,19 @@ impl Forwarding {
         let addresses: Vec<String> = addresses.iter().map(|a| format!("mongodb://{a}")).collect();
         let holder = Holder::default();
         let rules = Rules {
-            connections_max: network.max_connections,
+            // Each has a socket on either side.
+            connections_max: network.max_connections / 2,
             is_stateless: !settings.auth && settings.tls.is_none(),
             may_repeat: may_be_sent_again,
         };
         let forwarder = Forwarder::start(listeners, Arc::clone(&holder), rules)?;
         release.release();
-        println!(
+        print_line(format_args!(
             "quarry {}: handing connections on {} to the server that holds {} until this one does",
             env!("CARGO_PKG_VERSION"),
             addresses.join(" "),
             settings.tikv.prefix,
-        );
+        ));
         Ok(Some(Self { forwarder, holder }))
     }
 

@@ -5,17 +5,22 @@
 //! line and damages nothing.
 //! Must not know: what a command means; that is `commands`, reached through [`command_handler`].
 
+mod background;
 pub mod command_handler;
 pub mod config;
 pub mod convert;
+pub mod descriptors;
 pub mod engines;
 pub mod forward;
 mod frames;
 mod handover;
 pub mod memory;
-pub mod metrics_page;
+pub mod metrics_http;
+mod metrics_page;
+pub mod naming;
 pub mod net;
 pub mod otlp;
+pub mod output;
 pub mod process;
 mod protect;
 pub mod report;

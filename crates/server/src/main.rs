@@ -3,6 +3,8 @@
 use clap::{Parser, Subcommand};
 use server::config::ServeArgs;
 use server::convert::{self, ConvertArgs};
+use server::output::{print_error, print_line};
+use server::process;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -36,24 +38,25 @@ fn main() -> ExitCode {
         Err(e) => {
             let text = e.to_string();
             let lines = text.lines().filter(|line| !line.trim().is_empty());
-            lines.for_each(|line| eprintln!("{line}"));
+            lines.for_each(|line| print_error(format_args!("{line}")));
             return ExitCode::from(WRONG_OPTIONS);
         }
     };
+    process::keep_files_private();
     match cli.command {
         Command::Serve(args) => match server::serve::run(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
-                eprintln!("quarry: {}", failure.message);
+                print_error(format_args!("quarry: {}", failure.message));
                 ExitCode::from(failure.code)
             }
         },
         Command::Convert(args) => {
-            let tell = &mut |line: &str| println!("quarry: {line}");
+            let tell = &mut |line: &str| print_line(format_args!("quarry: {line}"));
             match convert::run(&args, tell) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(failure) => {
-                    eprintln!("quarry: {}", failure.message);
+                    print_error(format_args!("quarry: {}", failure.message));
                     ExitCode::from(failure.code)
                 }
             }

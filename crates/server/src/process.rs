@@ -2,6 +2,7 @@
 //! with `--fork` the command ends with success once the server listens, and with the server's own
 //! status and line when it does not.
 
+use crate::output::{print_error, print_line};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -42,21 +43,30 @@ pub fn start_in_background(ready: impl Fn(&str) -> bool) -> Result<(), Option<Ex
             .spawn()
     };
     let mut child = start().map_err(|e| {
-        eprintln!("quarry: cannot start in the background: {e}");
+        print_error(format_args!("quarry: cannot start in the background: {e}"));
         None
     })?;
-    println!("about to fork child process, waiting until server is ready for connections.");
-    println!("forked process: {}", child.id());
+    print_line(format_args!(
+        "about to fork child process, waiting until server is ready for connections."
+    ));
+    print_line(format_args!("forked process: {}", child.id()));
     if let Some(lines) = child.stdout.take() {
         for line in BufReader::new(lines).lines().map_while(Result::ok) {
-            println!("{line}");
+            print_line(format_args!("{line}"));
             if ready(&line) {
-                println!("child process started successfully, parent exiting");
+                print_line(format_args!(
+                    "child process started successfully, parent exiting"
+                ));
                 return Ok(());
             }
         }
     }
     Err(child.wait().ok())
+}
+
+/// Has files that this process makes be its owner's alone, as mongod has: 0600, folders 0700.
+pub fn keep_files_private() {
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
 /// Leaves the terminal; to be called first.
@@ -89,7 +99,10 @@ impl PidFile {
     /// # Errors
     /// One line.
     pub fn write(path: &Path) -> Result<PidFile, String> {
+        // Whoever supervises the process may be another user.
+        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         std::fs::write(path, format!("{}\n", std::process::id()))
+            .and_then(|()| std::fs::set_permissions(path, readable))
             .map(|()| PidFile(path.to_owned()))
             .map_err(|e| format!("cannot write the pid file {}: {e}", path.display()))
     }

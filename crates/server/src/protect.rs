@@ -1,6 +1,7 @@
 //! What guards the data besides access: the audit, and the key that the data is encrypted with.
 
 use crate::config::Settings;
+use crate::output::print_error;
 use cipher::DataKey;
 use commands::Service;
 use commands::state::audit::AuditSettings;
@@ -44,7 +45,7 @@ pub(crate) fn start_audit(
     let log = Arc::clone(log);
     let failed = move |why: &str| {
         let message = format!("{why}; ending at once, because nothing may go on unseen");
-        eprintln!("quarry: {message}");
+        print_error(format_args!("quarry: {message}"));
         let entry = Entry::info(id::MESSAGE, component::ACCESS, "audit", &message);
         log.write(&entry.severity(Severity::Fatal));
         log.flush(LOG_FLUSH);

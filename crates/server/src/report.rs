@@ -2,6 +2,7 @@
 //! lines are written.
 
 use crate::config::Settings;
+use crate::descriptors::Descriptors;
 use logs::{Entry, Severity, component, id};
 use std::collections::BTreeMap;
 use storage::Engine;
@@ -53,7 +54,7 @@ pub fn starting(settings: &Settings) -> Vec<Entry> {
 }
 
 /// What whoever runs the server should know of how it is set up.
-pub fn warnings(settings: &Settings) -> Vec<Entry> {
+pub fn warnings(settings: &Settings, files: Descriptors) -> Vec<Entry> {
     let mut all = Vec::new();
     if !settings.without_effect.is_empty() {
         let names = settings.without_effect.join(", ");
@@ -82,11 +83,19 @@ pub fn warnings(settings: &Settings) -> Vec<Entry> {
              client and this server can read them",
         ));
     }
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    // Raised to the hard limit once the engine is open.
-    if let Some(most) = files.maximum.filter(|n| *n < FILES_MIN) {
+    if files.limit < FILES_MIN {
         let message = format!(
-            "At most {most} files may be open, connections included; {FILES_MIN} are recommended"
+            "At most {} files may be open, which leaves {} for connections; {FILES_MIN} are \
+             recommended",
+            files.limit, files.connections
+        );
+        all.push(of_start(id::FEW_FILES, &message));
+    }
+    if settings.connections_given && u64::from(settings.connections_max) > files.connections {
+        let message = format!(
+            "maxConns {} is more than fits: {} connections at a time are let in, because at most \
+             {} files may be open",
+            settings.connections_max, files.connections, files.limit
         );
         all.push(of_start(id::FEW_FILES, &message));
     }

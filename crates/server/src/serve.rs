@@ -1,16 +1,20 @@
 //! `quarry serve`: opens the engine, starts the network, waits for a signal, closes without loss.
 
+use crate::background;
 use crate::command_handler::CommandHandler;
 use crate::config::{ServeArgs, Settings, list_of, oplog_bytes_default};
+use crate::descriptors::{Descriptors, raise_limit};
 use crate::engines::{EngineOptions, Opened};
 use crate::handover::Forwarding;
 use crate::memory::Parts;
-use crate::metrics_page::Endpoint;
+use crate::metrics_http::Endpoint;
+use crate::metrics_page;
 use crate::net::{NetStats, Server, Tls, Watermark};
 use crate::otlp::Exporter;
+use crate::output::{print_error, print_line};
 use crate::process::{self, PidFile};
 use crate::protect::{self, CODE_JOURNAL, LOG_FLUSH};
-use crate::report::{self, Trouble};
+use crate::report;
 use crate::space::{disk_bytes, free_bytes, prepare_directory};
 use crate::{engines, net};
 use ::memory::Budget;
@@ -56,6 +60,8 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     if settings.port == 0 {
         settings.port = process::free_port(settings.bind_ip.first()).map_err(fail(CODE_NETWORK))?;
     }
+    let files = Descriptors::share(raise_limit(), engines::open_files(&settings.engine()));
+    let files = files.map_err(fail(CODE_OPTIONS))?;
     if !settings.auth && settings.listens_beyond_localhost() && !settings.allow_open_access {
         return Err(fail(CODE_OPTIONS)(format!(
             "bind_ip {} lets other machines in, and access is not checked: give --auth, or say \
@@ -66,10 +72,12 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     if settings.log.fork && !process::is_in_background() {
         return fork();
     }
-    let (log, release) = open_log(&settings).map_err(fail(CODE_OPTIONS))?;
+    let (log, release) = open_log(&settings, files).map_err(fail(CODE_OPTIONS))?;
+    let fit = u32::try_from(files.connections).unwrap_or(u32::MAX);
+    settings.connections_max = settings.connections_max.min(fit);
     let pid_file = settings.log.pid_file.as_deref().map(PidFile::write);
     let _pid_file = pid_file.transpose().map_err(fail(CODE_OPTIONS))?;
-    let result = serve(&settings, &log, &release);
+    let result = serve(&settings, files, &log, &release);
     if let Err(e) = &result {
         let entry = Entry::info(id::MESSAGE, component::CONTROL, "main", &e.message);
         log.write(&entry.severity(Severity::Error));
@@ -101,7 +109,7 @@ fn fork() -> Result<(), ServeError> {
 
 /// The log as the options want it. On standard error its lines begin once the server listens: a
 /// start that fails says one thing.
-fn open_log(settings: &Settings) -> Result<(Arc<Log>, Release), String> {
+fn open_log(settings: &Settings, files: Descriptors) -> Result<(Arc<Log>, Release), String> {
     let log = Arc::new(Log::new());
     log.set_quiet(settings.log.quiet);
     log.set_verbosity(settings.log.verbosity);
@@ -116,7 +124,7 @@ fn open_log(settings: &Settings) -> Result<(Arc<Log>, Release), String> {
     let start = report::starting(settings);
     let all = start
         .iter()
-        .chain(&report::warnings(settings))
+        .chain(&report::warnings(settings, files))
         .cloned()
         .collect::<Vec<_>>();
     all.iter().for_each(|e| log.write(e));
@@ -134,7 +142,12 @@ fn exporter(
 }
 
 /// Runs with a log until a signal comes.
-fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), ServeError> {
+fn serve(
+    settings: &Settings,
+    files: Descriptors,
+    log: &Arc<Log>,
+    release: &Release,
+) -> Result<(), ServeError> {
     if process::is_in_background() {
         process::leave_terminal();
     }
@@ -143,7 +156,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
     }
     let Some((forwarding, opened)) = open(settings, release, &mut signals)? else {
-        println!("quarry: stopped");
+        print_line(format_args!("quarry: stopped"));
         return Ok(());
     };
     let engine = opened.engine;
@@ -172,6 +185,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     let handler = CommandHandler::new(dispatcher.clone(), engine.clone());
     let network = net::Config {
         tls,
+        turned_away_max: usize::try_from(files.turned_away).unwrap_or(usize::MAX),
         ..net_config(settings, messages)
     };
     let started = match forwarding {
@@ -192,7 +206,10 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     })?;
     announce(settings, &server, opened.remark.as_deref(), log);
     if let Some(endpoint) = &endpoint {
-        println!("quarry: metrics on http://{}/", endpoint.address());
+        print_line(format_args!(
+            "quarry: metrics on http://{}/",
+            endpoint.address()
+        ));
     }
     release.release();
     if process::is_in_background() {
@@ -208,7 +225,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     } else {
         ", some requests did not end in time"
     };
-    println!("quarry: stopped{late}");
+    print_line(format_args!("quarry: stopped{late}"));
     Ok(())
 }
 
@@ -328,11 +345,7 @@ fn serve_until_signal(
     signals: &mut signal_hook::iterator::Signals,
 ) -> bool {
     let stopping = Arc::new(AtomicBool::new(false));
-    let threads = [
-        housekeeping(service.clone(), stopping.clone()),
-        ttl_monitor(service.clone(), stopping.clone()),
-        sweeper(service.clone(), stopping.clone()),
-    ];
+    let threads = background::start_all(service, &stopping);
     // As if somebody had sent the signal. Nobody else sets it.
     let end = || _ = signal_hook::low_level::raise(signal_hook::consts::SIGTERM);
     let _ = service.state.shut_down.set(Box::new(end));
@@ -348,11 +361,11 @@ fn serve_until_signal(
         // What went wrong stands in the log, which goes on in the old file.
         let _ = service.rotate_log();
     }
-    println!("quarry: stopping");
+    print_line(format_args!("quarry: stopping"));
     stopping.store(true, Ordering::Release);
     service.interrupt_all();
     let clean = server.stop(GRACE);
-    for thread in threads.into_iter().flatten() {
+    for thread in threads {
         thread.thread().unpark();
         let _ = thread.join();
     }
@@ -364,16 +377,17 @@ fn metrics(
     settings: &Settings,
     dispatcher: Arc<Dispatcher>,
 ) -> Result<Option<Endpoint>, ServeError> {
-    let Some(port) = settings.metrics_port else {
+    let Some(options) = &settings.metrics else {
         return Ok(None);
     };
-    let ip = settings.metrics_bind_ip;
-    let started = Endpoint::start(ip, port, dispatcher);
-    started.map(Some).map_err(|e| {
-        fail(CODE_NETWORK)(format!(
-            "cannot listen on {ip}:{port} for metricsPort: {e}; choose another --metricsPort"
-        ))
-    })
+    metrics_page::start(options, dispatcher)
+        .map(Some)
+        .map_err(|e| {
+            fail(CODE_NETWORK)(format!(
+                "cannot listen on {}:{} for metricsPort: {e}; choose another --metricsPort",
+                options.ip, options.port
+            ))
+        })
 }
 
 /// The metrics of the network as `serverStatus` wants them.
@@ -415,7 +429,7 @@ fn follow_journal(engine: &Arc<dyn Engine>, watermark: &Arc<Watermark>, log: &Ar
                 "the journal cannot be flushed{cause}; ending at once, because the writes since \
                  the last flush may or may not be on the device; a restart recovers what is there"
             );
-            eprintln!("quarry: {message}");
+            print_error(format_args!("quarry: {message}"));
             let entry = Entry::info(id::MESSAGE, component::STORAGE, "journal", &message);
             log.write(&entry.severity(Severity::Fatal));
             log.flush(LOG_FLUSH);
@@ -438,14 +452,14 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
         .bind_ip
         .iter()
         .find(|h| !matches!(h.as_str(), "0.0.0.0" | "::" | "*"));
+    let host = host.map_or("localhost", String::as_str);
+    let host = format!("{host}:{}", settings.port);
     let known = ["zstd", "zlib", "snappy"];
     Config {
         replica_set: settings.replica_set.clone(),
-        host: format!(
-            "{}:{}",
-            host.map_or("localhost", String::as_str),
-            settings.port
-        ),
+        host: settings.advertised.clone().unwrap_or(host),
+        // Servers that take turns name each other, so what they say must not depend on the client.
+        is_host_advertised: settings.advertised.is_some() || !settings.tikv.servers.is_empty(),
         successors: settings.tikv.servers.clone(),
         is_one_of_equals: settings.tikv.address.is_some(),
         argv: std::env::args().collect(),
@@ -495,7 +509,7 @@ fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
 fn announce(settings: &Settings, server: &Server<CommandHandler>, remark: Option<&str>, log: &Log) {
     // A start that fails says one line, so what it says besides comes last.
     if let Some(remark) = remark {
-        eprintln!("quarry: {remark}");
+        print_error(format_args!("quarry: {remark}"));
     }
     let bound: Vec<String> = server
         .tcp_addresses()
@@ -509,7 +523,7 @@ fn announce(settings: &Settings, server: &Server<CommandHandler>, remark: Option
         .iter()
         .map(|a| format!("mongodb://{a}"))
         .collect();
-    println!(
+    print_line(format_args!(
         "quarry {}: listening on {}, data in {}, memory {} MiB, {}",
         env!("CARGO_PKG_VERSION"),
         addresses.join(" "),
@@ -523,74 +537,8 @@ fn announce(settings: &Settings, server: &Server<CommandHandler>, remark: Option
             .replica_set
             .as_ref()
             .map_or("standalone".to_owned(), |n| format!("replica set {n}")),
-    );
+    ));
     if let Some(path) = server.unix_path() {
-        println!("quarry: unix socket {}", path.display());
+        print_line(format_args!("quarry: unix socket {}", path.display()));
     }
-}
-
-/// Ends idle cursors and sessions, once a second.
-fn housekeeping(
-    service: Arc<Service>,
-    stopping: Arc<AtomicBool>,
-) -> Option<std::thread::JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name("housekeeping".to_owned())
-        .spawn(move || {
-            let mut trouble = Trouble::default();
-            while !stopping.load(Ordering::Acquire) {
-                service.expire();
-                let found = trouble.look(service.store.engine().as_ref());
-                found.iter().for_each(|e| service.tell(e));
-                service.tell_left_out();
-                std::thread::park_timeout(Duration::from_secs(1));
-            }
-        })
-        .ok()
-}
-
-/// How often keys of dropped identifiers are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
-
-/// Gives back the space of what was dropped: all of it once after the start, then what the engine
-/// has rewritten.
-fn sweeper(
-    service: Arc<Service>,
-    stopping: Arc<AtomicBool>,
-) -> Option<std::thread::JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name("sweeper".to_owned())
-        .spawn(move || {
-            let go_on = || !stopping.load(Ordering::Acquire);
-            let mut unowned = true;
-            while go_on() {
-                service.sweep(unowned, &go_on);
-                unowned = false;
-                let began = std::time::Instant::now();
-                while go_on() && began.elapsed() < SWEEP_EVERY {
-                    std::thread::park_timeout(SWEEP_EVERY.saturating_sub(began.elapsed()));
-                }
-            }
-        })
-        .ok()
-}
-
-/// Deletes documents that expire, on a thread of its own, so that a long pass delays nothing else.
-fn ttl_monitor(
-    service: Arc<Service>,
-    stopping: Arc<AtomicBool>,
-) -> Option<std::thread::JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name("ttl".to_owned())
-        .spawn(move || {
-            let go_on = || !stopping.load(Ordering::Acquire);
-            while go_on() {
-                let run = || commands::ttl::run(&service, &go_on);
-                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-                    service.log('F', "INDEX", "the TTL monitor panicked and begins again");
-                    std::thread::park_timeout(Duration::from_secs(1));
-                }
-            }
-        })
-        .ok()
 }

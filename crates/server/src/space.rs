@@ -1,12 +1,19 @@
 //! The data directory, and the room that there is for data. Must not know: the server.
 
+use std::fs::{Metadata, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use storage::Engine;
 
-/// Makes the data directory; refuses what cannot be one.
+/// Makes the data directory; refuses what cannot be one. In one that an earlier version has left
+/// open to other users the files are closed to them.
 pub(crate) fn prepare_directory(path: &Path) -> Result<(), String> {
     let shown = path.display();
+    let is_open = |file: &Metadata| file.permissions().mode() & OF_OTHERS != 0;
+    if std::fs::metadata(path.join(storage::MARKER)).is_ok_and(|marker| is_open(&marker)) {
+        close_to_others(path);
+    }
     std::fs::create_dir_all(path).map_err(|e| {
         format!("cannot make the data directory {shown}: {e}; choose another --dbpath")
     })?;
@@ -16,6 +23,27 @@ pub(crate) fn prepare_directory(path: &Path) -> Result<(), String> {
     })?;
     std::fs::remove_file(&probe)
         .map_err(|e| format!("cannot write into the data directory {shown}: {e}"))
+}
+
+/// Rights of the group and of everybody.
+const OF_OTHERS: u32 = 0o077;
+
+/// Takes the rights of others from all files and folders below. What cannot be changed stays: it
+/// is somebody else's, or opening it will say what is wrong.
+fn close_to_others(path: &Path) {
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        let Ok(found) = entry.metadata() else {
+            continue;
+        };
+        if found.is_symlink() {
+            continue;
+        }
+        let closed = Permissions::from_mode(found.permissions().mode() & !OF_OTHERS);
+        let _ = std::fs::set_permissions(entry.path(), closed);
+        if found.is_dir() {
+            close_to_others(&entry.path());
+        }
+    }
 }
 
 /// Bytes used and all bytes of the file system of a path.

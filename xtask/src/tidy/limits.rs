@@ -16,6 +16,8 @@ pub(super) const FILE: &str = "xtask/limits.txt";
 
 const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 600;
+/// Where the crates of the server are.
+const SERVER_FOLDER: &str = "crates/";
 
 /// What the sources measure. Tests, benchmarks and examples are not counted.
 #[derive(Default)]
@@ -26,6 +28,8 @@ pub(crate) struct Measured {
     functions: Vec<(String, usize)>,
     /// How many functions of a crate folder take a tuple.
     tuple_takers: BTreeMap<String, usize>,
+    /// Where a crate of the server prints by a macro that may panic: file, line, macro.
+    prints: Vec<(String, usize, String)>,
 }
 
 impl Measured {
@@ -66,6 +70,11 @@ impl Measured {
         if !source.tuple_takers.is_empty() {
             let count = self.tuple_takers.entry(folder.to_owned()).or_default();
             *count += source.tuple_takers.len();
+        }
+        if folder.starts_with(SERVER_FOLDER) {
+            let prints = source.prints.iter();
+            self.prints
+                .extend(prints.map(|(word, line)| (name.to_owned(), *line, word.clone())));
         }
         let modules = self.crates.entry(folder.to_owned()).or_default();
         modules.insert(module, (name.to_owned(), source));
@@ -199,6 +208,13 @@ pub(super) fn check(measured: &Measured, list: &str) -> Vec<Finding> {
             }
         }
     }
+    for (file, line, word) in &measured.prints {
+        let message = format!(
+            "{word}! panics when its stream is closed: use server's output.rs, or write and \
+             ignore the error"
+        );
+        findings.push(Finding::new(file, *line, message));
+    }
     for ((kind, what), (line, _)) in allowed {
         let message = format!("{kind} {what} is below the limit now: take its line away");
         findings.push(Finding::new(FILE, line, message));
@@ -235,6 +251,25 @@ mod tests {
             .iter()
             .map(Finding::to_string)
             .collect()
+    }
+
+    #[test]
+    fn a_crate_of_the_server_does_not_print_by_macros() {
+        let package = Package {
+            name: "a".to_owned(),
+            folder: "crates/a".to_owned(),
+            edges: Vec::new(),
+        };
+        let mut measured = Measured::default();
+        let content = "fn f() {\n    println!();\n}\n";
+        measured
+            .add("crates/a/src/lib.rs", content, &[package])
+            .unwrap();
+        let found = check(&measured, "");
+        assert!(
+            found[0].to_string().contains("println! panics"),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -16,7 +16,12 @@ pub(super) struct Source {
     pub(super) functions: Vec<(String, usize, usize)>,
     /// Functions that take a tuple, by name: a struct would name what the tuple packs.
     pub(super) tuple_takers: Vec<String>,
+    /// Macros that print to a standard stream and panic when it is closed: name, line.
+    pub(super) prints: Vec<(String, usize)>,
 }
+
+/// Macros that panic when their stream is closed or full.
+const PRINTS: [&str; 4] = ["print", "println", "eprint", "eprintln"];
 
 /// Reads a file.
 ///
@@ -61,6 +66,10 @@ fn scan(tokens: TokenStream, inside: &mut Vec<String>, source: &mut Source) {
                 continue;
             }
             Some("fn") => note_function(&trees, at, source),
+            Some(name) if PRINTS.contains(&name) && is_punct(trees.get(at + 1), '!') => {
+                let line = trees[at].span().start().line;
+                source.prints.push((name.to_owned(), line));
+            }
             Some(_) if !is_path_tail(&trees, at) && is_colons(&trees, at + 1) => {
                 let mut path = vec![word.unwrap_or_default()];
                 let mut next = at + 1;
@@ -342,6 +351,15 @@ mod tests {
              fn g<F: Fn(u8) -> u8>(f: F, x: &(u8, F)) {}\n",
         );
         assert_eq!(source.unwrap().tuple_takers, ["a", "b", "g"]);
+    }
+
+    #[test]
+    fn macros_that_print_are_seen_and_those_of_tests_are_not() {
+        let source = read(
+            "fn f() {\n    run(|| eprintln!(\"x\"));\n    let print = 1;\n}\n\
+             #[cfg(test)]\nmod tests { fn g() { println!() } }\n",
+        );
+        assert_eq!(source.unwrap().prints, [("eprintln".to_owned(), 2)]);
     }
 
     #[test]

@@ -95,7 +95,12 @@ fn answer(cx: &mut Ctx<'_, '_>, legacy: bool) -> Result<Outcome> {
     })
 }
 
-/// An awaitable hello waits while the topology is the one the client knows.
+/// The least time between two greetings of a stream while nothing changes: without it a client
+/// that asks for none would have one request answered without end.
+const STREAM_MS_MIN: i64 = 100;
+
+/// An awaitable hello waits while the topology is the one the client knows: the one it names, and
+/// in a stream the one it was told last.
 fn wait_for_change(cx: &Ctx<'_, '_>) -> Result<Option<Outcome>> {
     let wait_ms = cx.args.int("maxAwaitTimeMS");
     let Some(known) = cx.args.doc("topologyVersion") else {
@@ -128,14 +133,22 @@ fn wait_for_change(cx: &Ctx<'_, '_>) -> Result<Option<Outcome>> {
             "topologyVersion must have a non-negative counter, given {counter}"
         );
     }
-    if same_process && counter > ours {
+    if same_process && counter > ours && !cx.request.streamed {
         bail!(
             31382,
             "Received a topology version with counter: {counter} which is greater than the server \
                 topology version counter: {ours}"
         );
     }
-    if !same_process || counter != ours || cx.request.waited {
+    let (is_known, wait_ms) = if cx.request.streamed {
+        (
+            cx.conn.told_topology == Some(ours),
+            wait_ms.max(STREAM_MS_MIN),
+        )
+    } else {
+        (same_process && counter == ours, wait_ms)
+    };
+    if !is_known || cx.request.waited {
         return Ok(None);
     }
     let wait_us = u64::try_from(wait_ms).unwrap_or(0).saturating_mul(1000);
@@ -263,9 +276,11 @@ fn speculate(cx: &mut Ctx<'_, '_>, named: Option<&[&'static str]>) -> Result<Opt
 }
 
 fn topology_version(cx: &mut Ctx<'_, '_>) {
+    let counter = cx.service.topology_counter();
     let mut v = cx.reply.doc("topologyVersion");
     v.put("processId", cx.service.process_id);
-    v.put("counter", cx.service.topology_counter());
+    v.put("counter", counter);
+    cx.conn.told_topology = Some(counter);
 }
 
 fn role(cx: &mut Ctx<'_, '_>, legacy: bool) {
@@ -283,7 +298,7 @@ fn role(cx: &mut Ctx<'_, '_>, legacy: bool) {
         cx.reply.put(writable, true);
         return;
     };
-    let me = service.config.host.as_str();
+    let me = cx.conn.told_address(&service.config);
     let mut hosts = cx.reply.array("hosts");
     hosts.push(me);
     for other in service

@@ -103,7 +103,7 @@ fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut members = w.array("members");
     let mut me = members.doc();
     me.put("_id", 0i32)
-        .put("name", &service.config.host)
+        .put("name", cx.conn.told_address(&service.config))
         .put("health", 1.0)
         .put("state", 1i32)
         .put("stateStr", "PRIMARY");
@@ -126,7 +126,8 @@ fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn config(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     set_name(cx)?;
-    let config = replica_set::config(&cx.service.config, cx.service.election_id);
+    let host = cx.conn.told_address(&cx.service.config);
+    let config = replica_set::config(&cx.service.config, host, cx.service.election_id);
     cx.reply.put("config", &config);
     Ok(Outcome::Reply)
 }

@@ -4,6 +4,7 @@ use super::held::Held;
 use super::interrupt::{Interrupt, Link};
 use super::progress::Progress;
 use crate::access::Identity;
+use crate::config::Config;
 use crate::state::admission::Place;
 use crate::state::connections::{ConnectionInfo, Connections};
 use crate::state::counters::LastUsed;
@@ -25,6 +26,10 @@ pub struct Connection {
     pub identity: Identity,
     /// `helloOk` was asked for.
     pub hello_ok: bool,
+    /// The state of the topology that a greeting has told last.
+    pub(crate) told_topology: Option<i64>,
+    /// The client's name of this server, `host:port`, as far as its connection shows it.
+    reached_as: Option<String>,
     /// Compressors both sides know, in the client's order.
     pub compressors: Vec<&'static str>,
     /// The failure a fail point holds back until its time has come.
@@ -64,6 +69,8 @@ impl Connection {
             info: service.connections.add(peer),
             identity: Identity::of(peer),
             hello_ok: false,
+            told_topology: None,
+            reached_as: None,
             compressors: Vec::new(),
             failing: None,
             interrupt: Arc::new(Interrupt::new(
@@ -95,6 +102,20 @@ impl Connection {
         if let Some(ip) = server {
             // Said once, when it connects.
             let _ = self.info.local.set(ip);
+        }
+    }
+
+    /// Notes by which name, `host:port`, the client reaches this server.
+    pub fn reached_as(&mut self, name: String) {
+        self.reached_as = Some(name);
+    }
+
+    /// The address that this client is told: the one that the configuration gives to everybody, or
+    /// else the one that the client has come in at.
+    pub(crate) fn told_address<'a>(&'a self, config: &'a Config) -> &'a str {
+        match &self.reached_as {
+            Some(name) if !config.is_host_advertised => name,
+            _ => &config.host,
         }
     }
 

@@ -43,6 +43,8 @@ pub struct Request<'a> {
     pub validated: bool,
     /// The request was answered with [`Outcome::Wait`] before and the wait is over: answer now.
     pub waited: bool,
+    /// A later reply of a stream that [`Outcome::Exhaust`] began: the client has had the one before.
+    pub streamed: bool,
 }
 
 impl<'a> Request<'a> {
@@ -56,6 +58,7 @@ impl<'a> Request<'a> {
             more_to_come: false,
             validated: false,
             waited: false,
+            streamed: false,
         }
     }
 }

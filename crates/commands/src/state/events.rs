@@ -121,8 +121,12 @@ impl Service {
         });
     }
 
-    /// A client was not let in, because there are too many.
+    /// A client was not let in, because there are too many. Who connects decides how often, so not
+    /// every one has a line.
     pub fn turned_away(&self, remote: &str) {
+        let Some(left_out) = self.state.refusals.may(self.clock.monotonic_us()) else {
+            return;
+        };
         let message = "Connection refused because there are too many open connections";
         let count = i64::try_from(self.connections.count()).unwrap_or(i64::MAX);
         let entry = Entry::info(
@@ -133,6 +137,9 @@ impl Service {
         );
         self.tell(&entry.severity(Severity::Warning).attr(|w| {
             w.put("remote", remote).put("connectionCount", count);
+            if left_out > 0 {
+                w.put("leftOut", i64::try_from(left_out).unwrap_or(i64::MAX));
+            }
         }));
     }
 

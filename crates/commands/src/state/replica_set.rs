@@ -6,9 +6,9 @@ use model::{DocBuf, Namespace, ObjectId, Result, Value};
 use store::Change;
 
 /// Its configuration, as `replSetGetConfig` and `local.system.replset` show it.
-pub(crate) fn config(config: &Config, id: ObjectId) -> DocBuf {
+/// `host` is the address of its member.
+pub(crate) fn config(config: &Config, host: &str, id: ObjectId) -> DocBuf {
     let set = config.replica_set.as_deref().unwrap_or_default();
-    let host = config.host.as_str();
     model::doc! {
         "_id": set,
         "version": 1i32,
@@ -56,7 +56,7 @@ pub(crate) fn show(service: &Service) -> Result<()> {
             service.store.create_collection(&ns, DocBuf::new(), id)?
         }
     };
-    let new = config(&service.config, service.election_id);
+    let new = config(&service.config, &service.config.host, service.election_id);
     let id: Value<'_> = new.doc().field("_id");
     if !coll.insert(&[new.doc()], true)?.errors.is_empty() {
         let mut key = Vec::new();

@@ -65,5 +65,5 @@ mod wal;
 pub use borrow::Borrowed;
 pub use config::{CacheKind, Config};
 pub use engine::RocksEngine;
-pub use limits::raise_open_files_limit;
+pub use limits::{open_files_max, raise_open_files_limit};
 pub use open::DISK_FORMAT;

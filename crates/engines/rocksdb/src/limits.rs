@@ -37,7 +37,7 @@ fn current() -> libc::rlimit {
 }
 
 /// Open table files for an engine with `budget_bytes` under the present limit of the process.
-pub(crate) fn open_files_max(budget_bytes: usize) -> u32 {
+pub fn open_files_max(budget_bytes: usize) -> u32 {
     open_files_within(budget_bytes, current().rlim_cur)
 }
 

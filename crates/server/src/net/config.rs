@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory::Budget;
 use wire::CompressorSet;
@@ -19,8 +20,13 @@ pub struct Config {
     pub port: u16,
     /// Folder of the unix socket (`--unixSocketPrefix`); `None` for `--nounixsocket`.
     pub unix_socket_prefix: Option<PathBuf>,
-    /// Connections beyond this are closed at once (`--maxConns`).
+    /// Connections at a time; more are answered with an error and closed (`--maxConns`).
     pub max_connections: u64,
+    /// Clients that may wait for that answer; more are closed without one.
+    pub turned_away_max: usize,
+    /// How long a client that has not logged in may take for a message that it has begun, and any
+    /// client for the handshake of TLS.
+    pub patience: Duration,
     /// Threads that serve sockets and run short requests; 0 takes one per processor.
     pub drivers: usize,
     /// Threads that long requests may use at the same time.
@@ -41,6 +47,8 @@ impl Default for Config {
             port: 27017,
             unix_socket_prefix: Some(std::env::temp_dir()),
             max_connections: 1_000_000,
+            turned_away_max: 64,
+            patience: Duration::from_secs(30),
             drivers: 0,
             max_long_threads: 512,
             compressors: CompressorSet::default(),

@@ -11,6 +11,7 @@ use super::context::Context;
 use super::driver_state::DriverState;
 use super::handler::Handler;
 use super::inbox::{Token, bits};
+use super::patience::Unfinished;
 use super::set::{PollSet, Polled};
 use super::state::{Phase, State, Step};
 use super::stats::add;
@@ -78,6 +79,7 @@ impl<H: Handler> Conn<H> {
             woken: false,
             half_closed: false,
             watching_writable: false,
+            unfinished: Unfinished::default(),
         };
         Self {
             stream,
@@ -130,7 +132,8 @@ impl<H: Handler> Conn<H> {
         for _ in 0..STEP_BUDGET {
             match self.step(env, state) {
                 Step::Go => {}
-                Step::Close => {
+                Step::Idle if !self.is_out_of_patience(env, state) => return Step::Idle,
+                Step::Idle | Step::Close => {
                     self.close(env, state);
                     return Step::Close;
                 }

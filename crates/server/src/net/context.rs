@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
 use memory::Budget;
 use wire::DecodeOptions;
@@ -21,6 +22,8 @@ pub(super) struct Context<H: Handler> {
     pub(super) decode: DecodeOptions,
     pub(super) memory: Arc<Budget>,
     pub(super) tls: Option<Arc<Tls>>,
+    /// How long something may be left unfinished.
+    pub(super) patience: Duration,
     /// Connections that are open.
     pub(super) current: AtomicU64,
     state: AtomicU8,
@@ -39,6 +42,7 @@ impl<H: Handler> Context<H> {
             decode,
             memory,
             tls: None,
+            patience: Duration::MAX,
             current: AtomicU64::new(0),
             state: AtomicU8::new(RUNNING),
         }

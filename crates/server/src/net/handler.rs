@@ -1,6 +1,6 @@
 //! The contract between the network layer and whoever runs the commands.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +22,16 @@ pub trait Handler: Send + Sync + 'static {
         Class::Short
     }
 
-    /// The handshake of TLS is over; the client has shown this certificate (DER), if any, and it
-    /// was verified.
-    fn secured(&self, conn: &mut Self::Conn, certificate: Option<&[u8]>) {
-        let _ = (conn, certificate);
+    /// The handshake of TLS is over.
+    fn secured(&self, conn: &mut Self::Conn, entered: &Entered) {
+        let _ = (conn, entered);
+    }
+
+    /// Whether the client has to log in and has not: then its first byte and the rest of a message
+    /// must come in time. Cheap: called whenever there is nothing more to receive.
+    fn must_log_in(&self, conn: &Self::Conn) -> bool {
+        let _ = conn;
+        false
     }
 
     /// The longest message the client may send now, compressed or not; a longer one ends the
@@ -78,14 +84,14 @@ pub trait Handler: Send + Sync + 'static {
         let _ = (conn, why);
     }
 
-    /// A client was not let in, because there are too many.
+    /// A client was not let in, because there are too many; it is answered by the network layer.
     fn refused(&self, peer: &PeerAddr) {
         let _ = peer;
     }
 
     /// A command panicked; its client has been sent error 1. The default writes to standard error.
     fn panicked(&self, command: &str, panic: &str) {
-        eprintln!("command {command:?} panicked: {panic}");
+        crate::output::print_error(format_args!("command {command} panicked: {panic}"));
     }
 }
 
@@ -149,6 +155,15 @@ impl std::fmt::Display for PeerAddr {
     }
 }
 
+/// What the handshake of TLS has shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entered {
+    /// The certificate of the client (DER), where it showed one that proves who it is.
+    pub certificate: Option<Vec<u8>>,
+    /// The name by which the client asked for this server; none when it has an address only.
+    pub server_name: Option<String>,
+}
+
 /// What is known of a client when it connects.
 #[derive(Debug, Clone)]
 pub struct PeerInfo {
@@ -157,7 +172,7 @@ pub struct PeerInfo {
     /// The other end.
     pub address: PeerAddr,
     /// At which of our addresses it came in; `None` for a unix socket.
-    pub local: Option<IpAddr>,
+    pub local: Option<SocketAddr>,
     /// Reaches the connection from any thread.
     pub handle: ConnHandle,
 }

@@ -112,8 +112,8 @@ impl<H: Handler> Conn<H> {
             tell(env, state, &broken);
             return false;
         }
-        if let (Some(certificate), Some(user)) = (entered, state.user.as_mut()) {
-            env.server.handler.secured(user, certificate.as_deref());
+        if let (Some(entered), Some(user)) = (entered, state.user.as_mut()) {
+            env.server.handler.secured(user, &entered);
         }
         // The handshake goes on when both sides have sent; what is to leave now must not wait for
         // a request.

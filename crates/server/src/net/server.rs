@@ -23,6 +23,7 @@ use super::pool::Pool;
 use super::set::PollSet;
 use super::shared::Shared;
 use super::stats::NetStats;
+use super::turned_away::TurnedAway;
 use super::watermark::Watermark;
 
 /// Threads that share one poll set. Sharing balances by itself; beyond a few, the kernel's lock on
@@ -88,6 +89,7 @@ impl<H: Handler> Server<H> {
         };
         let mut context = Context::new(handler, watermark, decode, Arc::clone(&config.memory));
         context.tls = config.tls.clone();
+        context.patience = config.patience;
         let shared = Arc::new(Shared {
             context,
             sets,
@@ -101,6 +103,7 @@ impl<H: Handler> Server<H> {
             total: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             max_connections: config.max_connections,
+            turned_away: TurnedAway::new(config.turned_away_max)?,
             spares_per_set: 2 * drivers.min(DRIVERS_PER_SET),
             max_drivers_per_set: 3 * DRIVERS_PER_SET + config.max_long_threads,
         });
@@ -131,6 +134,10 @@ impl<H: Handler> Server<H> {
         let shared = Arc::clone(&self.shared);
         self.threads
             .push(spawn("quarry-monitor", move || driver::monitor(&shared))?);
+        let shared = Arc::clone(&self.shared);
+        self.threads.push(spawn("quarry-refuse", move || {
+            shared.turned_away.run(|| shared.context.is_finished());
+        })?);
         let (shared, stop) = (Arc::clone(&self.shared), self.stop_accepting.try_clone()?);
         self.acceptor = Some(spawn("quarry-accept", move || {
             accept_until(&stop, &listeners, |stream, peer| {
@@ -199,6 +206,7 @@ impl<H: Handler> Server<H> {
             wait_until(last, || shared.context.current.load(Ordering::Relaxed) == 0);
         }
         shared.context.finish();
+        shared.turned_away.wake();
         shared.pool.stop();
         shared.spare.stop();
         for set in &shared.sets {

@@ -12,6 +12,7 @@ use super::inbox::bits;
 use super::pool::Pool;
 use super::set::PollSet;
 use super::tls::Channel;
+use super::turned_away::TurnedAway;
 
 pub(super) struct Shared<H: Handler> {
     pub(super) context: Context<H>,
@@ -23,9 +24,10 @@ pub(super) struct Shared<H: Handler> {
     pub(super) spares_started: AtomicU64,
     /// Connections ever accepted.
     pub(super) total: AtomicU64,
-    /// Connections closed because there were too many.
+    /// Clients not let in because there were too many.
     pub(super) rejected: AtomicU64,
     pub(super) max_connections: u64,
+    pub(super) turned_away: TurnedAway,
     /// Lasting spare drivers of a set, at most.
     pub(super) spares_per_set: usize,
     /// Spare drivers included.
@@ -38,6 +40,7 @@ impl<H: Handler> Shared<H> {
         if context.current.load(Ordering::Relaxed) >= self.max_connections {
             self.rejected.fetch_add(1, Ordering::Relaxed);
             context.handler.refused(&address);
+            self.turned_away.take(stream);
             return;
         }
         let connection_id = self.total.fetch_add(1, Ordering::Relaxed) + 1;
@@ -45,10 +48,9 @@ impl<H: Handler> Shared<H> {
         let Some(set) = self.sets.get(at) else { return };
         context.current.fetch_add(1, Ordering::Relaxed);
         let local = rustix::net::getsockname(&stream).ok();
-        let local = local
-            .and_then(|a| std::net::SocketAddr::try_from(a).ok())
-            .map(|a| a.ip());
+        let local = local.and_then(|a| std::net::SocketAddr::try_from(a).ok());
         let is_unix = matches!(address, PeerAddr::Unix(_));
+        let mut first_look = None;
         let added = set.insert(|token| {
             let hung_up = Arc::new(AtomicBool::new(false));
             let handle = ConnHandle {
@@ -62,6 +64,7 @@ impl<H: Handler> Shared<H> {
                 local,
                 handle,
             });
+            first_look = context.handler.must_log_in(&user).then_some(token);
             let channel = Channel::new(context.tls.as_ref().filter(|_| !is_unix));
             Conn::new(
                 stream,
@@ -71,6 +74,10 @@ impl<H: Handler> Shared<H> {
                 (channel, context.memory.charge()),
             )
         });
+        if let Some(token) = first_look {
+            // Begins the time in which the first byte has to come.
+            set.inbox.push(token, bits::LOOK);
+        }
         if let Err((error, token)) = added {
             context.handler.panicked("(accept)", &error.to_string());
             set.inbox.push(token, bits::CLOSE);

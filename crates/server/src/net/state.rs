@@ -5,6 +5,7 @@ use std::time::Instant;
 use memory::Charge;
 use wire::{ReplyContext, WireError};
 
+use super::patience::Unfinished;
 use super::tls::Channel;
 
 pub(super) struct State<C> {
@@ -31,6 +32,7 @@ pub(super) struct State<C> {
     /// The end of the stream has been announced; from then on reads go on until they see it.
     pub(super) half_closed: bool,
     pub(super) watching_writable: bool,
+    pub(super) unfinished: Unfinished,
 }
 
 /// What the connection waits for. Output that the socket did not take comes first: except in

@@ -8,6 +8,7 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
+use super::handler::Entered;
 use parking_lot::RwLock;
 use rustls::pki_types::UnixTime;
 use rustls::server::danger::ClientCertVerifier;
@@ -245,22 +246,25 @@ impl Session {
         self.connection.is_handshaking()
     }
 
-    /// Whether the handshake has just ended: the certificate of the client, if it showed one that
-    /// proves who it is. Once.
-    pub(super) fn entered(&mut self) -> Option<Option<Vec<u8>>> {
+    /// What the handshake has shown, when it has just ended. Once.
+    pub(super) fn entered(&mut self) -> Option<Entered> {
         if self.told || self.connection.is_handshaking() {
             return None;
         }
         self.told = true;
         let shown = self.connection.peer_certificates();
-        Some(shown.and_then(|all| {
+        let certificate = shown.and_then(|all| {
             let (own, between) = all.split_first()?;
             if let Some(proof) = &self.proof {
                 let now = UnixTime::now();
                 proof.verify_client_cert(own, between, now).ok()?;
             }
             Some(own.to_vec())
-        }))
+        });
+        Some(Entered {
+            certificate,
+            server_name: self.connection.server_name().map(str::to_owned),
+        })
     }
 
     /// Appends the records that want to leave.

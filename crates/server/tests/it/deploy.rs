@@ -22,7 +22,9 @@ fn commands(value: &Value, found: &mut Vec<Vec<String>>) {
             let words: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
             match words {
                 Some(words) if words.first() == Some(&"serve") => {
-                    found.push(words.iter().map(|w| (*w).to_owned()).collect());
+                    // Kubernetes puts values of the environment in place of these.
+                    let expanded = words.iter().map(|w| w.replace("$(NAMESPACE)", "default"));
+                    found.push(expanded.collect());
                 }
                 _ => items.iter().for_each(|item| commands(item, found)),
             }

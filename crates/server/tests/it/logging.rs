@@ -215,9 +215,13 @@ fn in_the_background_the_command_ends_once_the_server_listens() {
 }
 
 fn get(address: &str, path: &str) -> (String, String) {
+    get_of("localhost", address, path)
+}
+
+fn get_of(host: &str, address: &str, path: &str) -> (String, String) {
     use std::io::Write;
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
     let mut whole = String::new();
     stream.read_to_string(&mut whole).unwrap();
     let (head, body) = whole.split_once("\r\n\r\n").unwrap();
@@ -225,20 +229,26 @@ fn get(address: &str, path: &str) -> (String, String) {
 }
 
 #[test]
-fn metrics_over_http_are_those_of_the_server_and_a_silent_client_does_not_stop_them() {
+fn metrics_over_http_are_those_of_the_server_and_silent_clients_delay_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = free.local_addr().unwrap().port().to_string();
     drop(free);
     let server = Running::start(dir.path(), &["--metricsPort", &port]);
     let metrics = format!("127.0.0.1:{port}");
-    // It says nothing for as long as it lives.
-    let _silent = std::net::TcpStream::connect(&metrics).unwrap();
+    // They say nothing for as long as they live.
+    let connect = |_| std::net::TcpStream::connect(&metrics).unwrap();
+    let _silent: Vec<_> = (0..8).map(connect).collect();
     for _ in 0..3 {
         ask(&server.address);
     }
+    let began = Instant::now();
     let (head, text) = get(&metrics, "/metrics");
+    assert!(began.elapsed() < Duration::from_secs(1), "it had to wait");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    // A page of another site, to whose name a browser was told this address.
+    let (foreign, _) = get_of("evil.example", &metrics, "/metrics");
+    assert!(foreign.starts_with("HTTP/1.1 421 "), "{foreign}");
     for wanted in [
         "quarry_commands_total{command=\"ping\"} 3\n",
         "quarry_command_duration_seconds_count{command=\"ping\"} 3\n",

@@ -16,6 +16,7 @@ mod process;
 mod retry;
 mod schedules;
 mod scripting;
+mod strangers;
 mod tailing;
 mod tls;
 mod toy;

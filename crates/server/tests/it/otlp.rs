@@ -215,7 +215,7 @@ impl Exporting {
 
     fn prometheus(&self) -> String {
         let mut stream = TcpStream::connect(&self.metrics).unwrap();
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut whole = String::new();
         stream.read_to_string(&mut whole).unwrap();
         whole.split_once("\r\n\r\n").unwrap().1.to_owned()

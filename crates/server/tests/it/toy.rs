@@ -1,7 +1,7 @@
 //! A handler with one command per behaviour the network layer must support.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use model::{Doc, DocBuf, Value};
@@ -17,6 +17,8 @@ pub(crate) struct Toy {
     pub(crate) panics: Mutex<Vec<String>>,
     pub(crate) without_reply: AtomicUsize,
     pub(crate) gave_up: AtomicUsize,
+    /// Clients have to log in, which none can.
+    pub(crate) is_closed: AtomicBool,
 }
 
 pub(crate) struct ToyConn {
@@ -64,6 +66,10 @@ impl Handler for Toy {
         } else {
             Class::Short
         }
+    }
+
+    fn must_log_in(&self, _: &ToyConn) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
     }
 
     fn handle(&self, conn: &mut ToyConn, request: &wire::Request<'_>, reply: &mut Vec<u8>) -> Next {

@@ -1,0 +1,77 @@
+//! How long a client that nobody knows yet may keep a connection without finishing what it began.
+//!
+//! Promises: a handshake of TLS, the first byte, and from clients that have to log in each message,
+//! are there in time or the connection is closed; bytes that trickle in do not prolong it; one
+//! deadline at a time is kept for a connection.
+
+use std::time::{Duration, Instant};
+
+use super::conn::{Conn, DriveContext};
+use super::handler::Handler;
+use super::set::Polled;
+use super::state::{Phase, State};
+use super::tls::Channel;
+
+/// What a connection has left unfinished.
+#[derive(Debug, Default)]
+pub(super) struct Unfinished {
+    /// Until when the client has to finish it.
+    until: Option<Instant>,
+    /// When the connection is looked at next.
+    look: Option<Instant>,
+}
+
+impl Unfinished {
+    /// Whether the time is over, and when to look again, if nobody does by then.
+    fn judge(&mut self, is_unfinished: bool, patience: Duration) -> (bool, Option<Instant>) {
+        if !is_unfinished {
+            self.until = None;
+            return (false, None);
+        }
+        let now = Instant::now();
+        let until = *self.until.get_or_insert(now + patience);
+        if until <= now {
+            return (true, None);
+        }
+        if self.look.is_some_and(|look| look > now) {
+            return (false, None);
+        }
+        self.look = Some(until);
+        (false, self.look)
+    }
+}
+
+impl<C> State<C> {
+    /// The handshake is not over, or not a byte has come.
+    fn is_beginning(&mut self) -> bool {
+        match &mut self.channel {
+            Channel::Plain => false,
+            Channel::Undecided(_) => true,
+            Channel::Sealed(session) => session.is_in_handshake(),
+        }
+    }
+}
+
+impl<H: Handler> Conn<H> {
+    /// Whether the client has left something unfinished for too long. To be asked when the
+    /// connection waits for bytes.
+    pub(super) fn is_out_of_patience(
+        &self,
+        env: &DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+    ) -> bool {
+        let is_partial = !state.input.is_empty() || state.refused.is_some();
+        let is_beginning = state.is_beginning();
+        let is_unknown = |user: &H::Conn| env.server.handler.must_log_in(user);
+        let is_sealing = matches!(state.channel, Channel::Sealed(_)) && is_beginning;
+        let is_unfinished = state.phase == Phase::Ready
+            && (is_partial || is_beginning)
+            && (is_sealing || state.user.as_ref().is_some_and(is_unknown));
+        let patience = env.server.patience;
+        let (is_over, look) = state.unfinished.judge(is_unfinished, patience);
+        if let Some(look) = look {
+            env.set.add_deadline(look, self.token());
+        }
+        is_over
+    }
+}
