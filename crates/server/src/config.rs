@@ -59,7 +59,7 @@ pub struct ServeArgs {
     /// Addresses to listen on, separated by commas [default: 127.0.0.1]
     #[arg(long = "bind_ip", value_name = "A")]
     pub bind_ip: Option<String>,
-    /// Address that all clients are told to use, as they reach it: behind a forwarded port, or a name
+    /// Address that all clients are told to use, as they reach it: of a forwarded port, or a name
     /// in front [default: to each the address it came in at]
     #[arg(long, value_name = "HOST:PORT")]
     pub advertise: Option<String>,
@@ -250,6 +250,8 @@ pub struct Settings {
     pub scripting: bool,
     pub unix_socket_prefix: Option<PathBuf>,
     pub connections_max: u32,
+    /// Clients that may wait for the answer that they are not let in.
+    pub turned_away_max: usize,
     /// Connections were asked for by number.
     pub connections_given: bool,
     pub compressors: Vec<String>,
@@ -283,12 +285,7 @@ impl Settings {
     /// One line that says which option is wrong and what is allowed.
     pub fn of(args: &ServeArgs) -> Result<Settings, String> {
         let file = File::read(args.config.as_deref())?;
-        let memory_bytes = memory_bytes(
-            args.memory
-                .clone()
-                .or(file.quarry.memory.clone())
-                .as_deref(),
-        )?;
+        let memory_bytes = memory_bytes(args.memory.clone().or(file.quarry.memory).as_deref())?;
         let interval = args.journal_commit_interval;
         let interval = commit_interval(interval.or(file.storage.journal.commit_interval_ms))?;
         let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
@@ -310,6 +307,12 @@ impl Settings {
         let auth = checks_access(&args.security, &file.security)?;
         let encryption_key = encryption(&args.security, &file.security)?;
         let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
+        let metrics = MetricsArgs {
+            metrics_port: file.quarry.metrics_port,
+            metrics_bind_ip: file.quarry.metrics_bind_ip,
+            metrics_token_file: file.quarry.metrics_token_file,
+            metrics_hosts: file.quarry.metrics_hosts,
+        };
         let mut without_effect = Vec::new();
         let sections = Sections {
             log: file.system_log,
@@ -322,7 +325,7 @@ impl Settings {
         Ok(Settings {
             without_effect,
             audit: Auditing::of(&args.audit, file.audit_log, log.rotate)?,
-            metrics: Metrics::of(&args.metrics, &file.quarry, allow_open_access)?,
+            metrics: Metrics::of(&args.metrics, metrics, allow_open_access)?,
             otlp: Otlp::of(&args.otlp, file.quarry.otlp)?,
             log,
             tls: tls(&args.tls, file.net.tls)?,
@@ -355,6 +358,7 @@ impl Settings {
             scripting: !args.noscripting && file.security.javascript_enabled.unwrap_or(true),
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
             connections_max: connections.unwrap_or(65_536),
+            turned_away_max: 64,
             connections_given: connections.is_some(),
             compressors: known_compressors(compressors.as_deref())?,
         })

@@ -75,9 +75,10 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     let (log, release) = open_log(&settings, files).map_err(fail(CODE_OPTIONS))?;
     let fit = u32::try_from(files.connections).unwrap_or(u32::MAX);
     settings.connections_max = settings.connections_max.min(fit);
+    settings.turned_away_max = usize::try_from(files.turned_away).unwrap_or(usize::MAX);
     let pid_file = settings.log.pid_file.as_deref().map(PidFile::write);
     let _pid_file = pid_file.transpose().map_err(fail(CODE_OPTIONS))?;
-    let result = serve(&settings, files, &log, &release);
+    let result = serve(&settings, &log, &release);
     if let Err(e) = &result {
         let entry = Entry::info(id::MESSAGE, component::CONTROL, "main", &e.message);
         log.write(&entry.severity(Severity::Error));
@@ -142,12 +143,7 @@ fn exporter(
 }
 
 /// Runs with a log until a signal comes.
-fn serve(
-    settings: &Settings,
-    files: Descriptors,
-    log: &Arc<Log>,
-    release: &Release,
-) -> Result<(), ServeError> {
+fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), ServeError> {
     if process::is_in_background() {
         process::leave_terminal();
     }
@@ -185,7 +181,6 @@ fn serve(
     let handler = CommandHandler::new(dispatcher.clone(), engine.clone());
     let network = net::Config {
         tls,
-        turned_away_max: usize::try_from(files.turned_away).unwrap_or(usize::MAX),
         ..net_config(settings, messages)
     };
     let started = match forwarding {
@@ -206,10 +201,8 @@ fn serve(
     })?;
     announce(settings, &server, opened.remark.as_deref(), log);
     if let Some(endpoint) = &endpoint {
-        print_line(format_args!(
-            "quarry: metrics on http://{}/",
-            endpoint.address()
-        ));
+        let address = endpoint.address();
+        print_line(format_args!("quarry: metrics on http://{address}/"));
     }
     release.release();
     if process::is_in_background() {
@@ -220,10 +213,9 @@ fn serve(
     store
         .close()
         .map_err(|e| fail(CODE_DATA)(format!("closing the data failed: {e}")))?;
-    let late = if clean {
-        ""
-    } else {
-        ", some requests did not end in time"
+    let late = match clean {
+        true => "",
+        false => ", some requests did not end in time",
     };
     print_line(format_args!("quarry: stopped{late}"));
     Ok(())
@@ -501,6 +493,7 @@ fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
         port: settings.port,
         unix_socket_prefix: settings.unix_socket_prefix.clone(),
         max_connections: u64::from(settings.connections_max),
+        turned_away_max: settings.turned_away_max,
         memory,
         ..net::Config::default()
     }

@@ -43,7 +43,7 @@ pub struct Request<'a> {
     pub validated: bool,
     /// The request was answered with [`Outcome::Wait`] before and the wait is over: answer now.
     pub waited: bool,
-    /// A later reply of a stream that [`Outcome::Exhaust`] began: the client has had the one before.
+    /// A later reply of a stream that [`Outcome::Exhaust`] began: the client has had one before.
     pub streamed: bool,
 }
 

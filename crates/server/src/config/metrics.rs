@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::Own;
 use super::document::list;
 
 /// Options of the command line.
@@ -17,8 +16,8 @@ pub struct MetricsArgs {
     /// Address of that port; beyond this machine it needs --metricsTokenFile [default: 127.0.0.1]
     #[arg(long = "metricsBindIp", value_name = "A")]
     pub metrics_bind_ip: Option<IpAddr>,
-    /// File with the token that requests for metrics must bring, as a bearer token or as the password
-    /// of any user
+    /// File with the token that requests for metrics must bring, as a bearer token or as the
+    /// password of any user
     #[arg(long = "metricsTokenFile", value_name = "FILE")]
     pub metrics_token_file: Option<PathBuf>,
     /// Names of this machine that browsers and collectors may use for that port, besides addresses
@@ -44,11 +43,16 @@ pub struct Metrics {
 const TOKEN_CHARS_MIN: usize = 16;
 
 impl Metrics {
-    /// `None` when there is no such port.
+    /// From the command line, what the file says, and whether everybody may see all anyway. `None`
+    /// when there is no such port.
     ///
     /// # Errors
     /// One line.
-    pub(super) fn of(args: &MetricsArgs, file: &Own, open: bool) -> Result<Option<Self>, String> {
+    pub(super) fn of(
+        args: &MetricsArgs,
+        file: MetricsArgs,
+        open: bool,
+    ) -> Result<Option<Self>, String> {
         let bind_ip = args.metrics_bind_ip.or(file.metrics_bind_ip);
         let token_file = args.metrics_token_file.as_ref();
         let token_file = token_file.or(file.metrics_token_file.as_ref());
@@ -101,8 +105,8 @@ fn read_token(path: &Path) -> Result<String, String> {
     let is_plain = token.chars().all(|c| c.is_ascii_graphic());
     if token.len() < TOKEN_CHARS_MIN || !is_plain {
         return Err(format!(
-            "the token file {shown} must hold {TOKEN_CHARS_MIN} characters or more, without spaces, \
-             such as openssl rand -hex 32 prints"
+            "the token file {shown} must hold {TOKEN_CHARS_MIN} characters or more, without \
+             spaces, such as openssl rand -hex 32 prints"
         ));
     }
     Ok(token.to_owned())

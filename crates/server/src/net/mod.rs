@@ -32,6 +32,7 @@ mod stats;
 mod sync;
 mod tls;
 mod turned_away;
+mod unfinished;
 mod watermark;
 
 pub use config::Config;

@@ -1,45 +1,13 @@
 //! How long a client that nobody knows yet may keep a connection without finishing what it began.
 //!
 //! Promises: a handshake of TLS, the first byte, and from clients that have to log in each message,
-//! are there in time or the connection is closed; bytes that trickle in do not prolong it; one
-//! deadline at a time is kept for a connection.
-
-use std::time::{Duration, Instant};
+//! are there in time or the connection is closed; bytes that trickle in do not prolong it.
 
 use super::conn::{Conn, DriveContext};
 use super::handler::Handler;
 use super::set::Polled;
 use super::state::{Phase, State};
 use super::tls::Channel;
-
-/// What a connection has left unfinished.
-#[derive(Debug, Default)]
-pub(super) struct Unfinished {
-    /// Until when the client has to finish it.
-    until: Option<Instant>,
-    /// When the connection is looked at next.
-    look: Option<Instant>,
-}
-
-impl Unfinished {
-    /// Whether the time is over, and when to look again, if nobody does by then.
-    fn judge(&mut self, is_unfinished: bool, patience: Duration) -> (bool, Option<Instant>) {
-        if !is_unfinished {
-            self.until = None;
-            return (false, None);
-        }
-        let now = Instant::now();
-        let until = *self.until.get_or_insert(now + patience);
-        if until <= now {
-            return (true, None);
-        }
-        if self.look.is_some_and(|look| look > now) {
-            return (false, None);
-        }
-        self.look = Some(until);
-        (false, self.look)
-    }
-}
 
 impl<C> State<C> {
     /// The handshake is not over, or not a byte has come.

@@ -5,8 +5,8 @@ use std::time::Instant;
 use memory::Charge;
 use wire::{ReplyContext, WireError};
 
-use super::patience::Unfinished;
 use super::tls::Channel;
+use super::unfinished::Unfinished;
 
 pub(super) struct State<C> {
     /// How its bytes are carried.
