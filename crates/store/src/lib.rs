@@ -50,8 +50,8 @@ pub use view::index_scan::IndexScan;
 pub use view::rows::{EachEntry, EachRow, Row};
 pub use view::scan::Scan;
 pub use view::text_scan::TermsScan;
+pub use write::change::{Change, Decide, Modified};
 pub use write::insert::Inserted;
-pub use write::modify::{Change, Decide, Modified};
 pub use write::session::{Begun, Effect, Keep, SessionId, SessionRecord, StatementLog};
 pub use write::transaction::Transaction;
 

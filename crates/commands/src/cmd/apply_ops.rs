@@ -147,7 +147,7 @@ impl Steps<'_, '_, '_> {
                 .unwrap_or_default()
                 .to_owned();
             let same = |old: Doc<'_>| Ok(old.field("name").as_str() == Some(&name));
-            coll.create_index_told(spec, &same, building, &checkpoint, &go_on)
+            coll.create_index_with_progress(spec, &same, building, &checkpoint, &go_on)
                 .map(|_| ())
         })
     }

@@ -509,8 +509,8 @@ impl IndexChange {
         if self.unique {
             // A unique index has another shape of entries: it is built anew, and takes the place of
             // the old one when that has succeeded.
-            let (name, new) = (self.index.name(), (new, command));
-            let rebuilt = c.rebuild_index(name, new, building, &checkpoint, go_on);
+            let name = self.index.name();
+            let rebuilt = c.rebuild_index(name, new, command, building, &checkpoint, go_on);
             return rebuilt.map_err(|e| match e.code() {
                 // The documents may have been put right meanwhile; the rebuild failed all the same.
                 code::DUPLICATE_KEY => self.check_unique(c, go_on).err().unwrap_or(e),

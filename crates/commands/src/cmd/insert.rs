@@ -343,7 +343,7 @@ fn insert_into(
         return Ok(());
     }
     let mut log = cx.retry.as_mut().map(|r| r.log(ids, Keep::Fact));
-    coll.insert_told(docs, ordered, log.as_mut(), done, &checkpoint)
+    coll.insert_with_progress(docs, ordered, log.as_mut(), done, &checkpoint)
 }
 
 /// What a collection asks of its documents.

@@ -65,6 +65,14 @@ pub(crate) struct State {
     pub(crate) series: Option<Arc<SeriesOptions>>,
 }
 
+impl State {
+    /// A unique index is being built: two documents that were not compared yet may share a key, and
+    /// its entry may be the other's.
+    pub(crate) fn builds_unique(&self) -> bool {
+        self.indexes.iter().any(|i| i.is_unique() && !i.is_ready())
+    }
+}
+
 /// Sizes for collStats.
 #[derive(Clone, Debug, Default)]
 pub struct CollStats {

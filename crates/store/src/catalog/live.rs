@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
+/// Above this many documents a collection out of order is scanned in key order instead of insertion
+/// order (ADR 0007).
+pub(crate) const NATURAL_ORDER_DOCS: u64 = 1 << 16;
 /// Bytes the insertion orders of all collections of a store may take.
 const ORDER_BYTES_MAX: usize = 32 << 20;
 /// Bytes of one entry besides its key.
@@ -28,6 +31,22 @@ pub(crate) struct Live {
     insertion: Mutex<Insertion>,
     /// What all collections keep, see [`ORDER_BYTES_MAX`].
     bytes_of_all: Arc<AtomicUsize>,
+}
+
+/// What a commit changes.
+pub(crate) struct LiveChange<'c> {
+    /// Documents more, and bytes of their BSON.
+    pub(crate) docs: i64,
+    pub(crate) bytes: i64,
+    pub(crate) inserted: &'c dyn InsertedKeys,
+    /// Sequence numbers of deleted documents.
+    pub(crate) deleted: &'c [u64],
+}
+
+/// Documents that a commit has inserted.
+pub(crate) trait InsertedKeys {
+    /// Shows the sequence number and the record key of each.
+    fn each(&self, f: &mut dyn FnMut(u64, &[u8]));
 }
 
 /// Sequence numbers and the highest key.
@@ -81,10 +100,24 @@ impl Live {
         self.bytes.load(Ordering::Acquire).max(0) as u64
     }
 
-    /// A commit has changed the counts by this.
-    pub(crate) fn add_counts(&self, docs: i64, bytes: i64) {
-        self.docs.fetch_add(docs, Ordering::AcqRel);
-        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+    /// A commit was applied.
+    pub(crate) fn apply(&self, change: &LiveChange<'_>) {
+        self.docs.fetch_add(change.docs, Ordering::AcqRel);
+        self.bytes.fetch_add(change.bytes, Ordering::AcqRel);
+        if self.is_in_order() {
+            return;
+        }
+        if self.docs() > NATURAL_ORDER_DOCS {
+            return self.forget_insertion_order();
+        }
+        // A transaction may have deleted what it has inserted.
+        change
+            .inserted
+            .each(&mut |seq, key| self.add_inserted(seq, key));
+        change
+            .deleted
+            .iter()
+            .for_each(|seq| self.remove_deleted(*seq));
     }
 
     pub(crate) fn order(&self) -> MutexGuard<'_, Order> {
@@ -103,8 +136,7 @@ impl Live {
         self.in_order.store(false, Ordering::Release);
     }
 
-    /// A commit has inserted a document.
-    pub(crate) fn inserted(&self, seq: u64, key: &[u8]) {
+    fn add_inserted(&self, seq: u64, key: &[u8]) {
         if !self.kept.load(Ordering::Acquire) {
             return;
         }
@@ -119,8 +151,7 @@ impl Live {
         }
     }
 
-    /// A commit has deleted a document.
-    pub(crate) fn deleted(&self, seq: u64) {
+    fn remove_deleted(&self, seq: u64) {
         if !self.kept.load(Ordering::Acquire) {
             return;
         }
@@ -242,16 +273,16 @@ mod tests {
     fn changes_during_a_listing_and_after_it_are_kept() {
         let all = Arc::new(AtomicUsize::new(0));
         let l = live(&all);
-        l.inserted(1, b"before");
+        l.add_inserted(1, b"before");
         assert_eq!(seqs(&l, None, false), None);
         assert!(l.begin_listing() && !l.begin_listing());
-        l.inserted(7, b"g");
-        l.deleted(2);
+        l.add_inserted(7, b"g");
+        l.remove_deleted(2);
         let read = [(1, b"a"), (2, b"b"), (3, b"c")].map(|(s, k)| (s, Box::from(&k[..])));
         l.end_listing(Some(read.into()));
         assert_eq!(seqs(&l, None, false), Some(vec![1, 3, 7]));
-        l.deleted(3);
-        l.inserted(9, b"i");
+        l.remove_deleted(3);
+        l.add_inserted(9, b"i");
         assert_eq!(seqs(&l, Some(1), false), Some(vec![7, 9]));
         assert_eq!(seqs(&l, Some(9), true), Some(vec![7, 1]));
         assert_eq!(all.load(Ordering::Relaxed), 3 * (1 + ENTRY_BYTES));

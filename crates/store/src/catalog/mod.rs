@@ -5,7 +5,7 @@ pub(crate) mod buckets;
 pub(crate) mod capped;
 pub(crate) mod collection;
 pub(crate) mod dropped;
-mod live;
+pub(crate) mod live;
 pub(crate) mod pins;
 mod reclaim;
 pub mod row;

@@ -110,32 +110,31 @@ impl Collection {
         same: &SameIndex<'_>,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<bool> {
-        self.create_index_told(spec, same, &mut None, &|| {}, go_on)
+        self.create_index_with_progress(spec, same, &mut None, &|| {}, go_on)
     }
 
-    /// As [`Collection::create_index_unless`], for an operation that may be set aside: `build` is
-    /// what it is to be called with again, and `told` is called whenever that says all that was
-    /// done.
+    /// As [`Collection::create_index_unless`], for an operation that may be set aside: it is called
+    /// again with `build`, and `on_progress` is called whenever `build` says all that was done.
     ///
     /// # Errors
     /// As [`Collection::create_index_unless`]; [`ErrorKind::SetAside`].
-    pub fn create_index_told(
+    pub fn create_index_with_progress(
         &self,
         spec: DocBuf,
         same: &SameIndex<'_>,
         build: &mut Option<IndexBuild>,
-        told: &dyn Fn(),
+        on_progress: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<bool> {
         let mut own = match build.take() {
             Some(own) => own,
-            None => match self.begin_build(spec, same, told, go_on)? {
+            None => match self.begin_build(spec, same, on_progress, go_on)? {
                 Some(own) => own,
                 None => return Ok(false),
             },
         };
-        told();
-        let result = self.build(&mut own, told, go_on);
+        on_progress();
+        let result = self.build(&mut own, on_progress, go_on);
         if matches!(&result, Err(e) if e.is(ErrorKind::SetAside)) {
             *build = Some(own);
         }
@@ -147,13 +146,13 @@ impl Collection {
         &self,
         spec: DocBuf,
         same: &SameIndex<'_>,
-        told: &dyn Fn(),
+        on_progress: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Option<IndexBuild>> {
         let index = self.new_index(spec)?;
         loop {
             // Nothing was done that a second run would do again.
-            told();
+            on_progress();
             match self.register(&index, same)? {
                 None => return Ok(Some(IndexBuild::new(self, index))),
                 Some(other) if other.is_ready() => return Ok(None),
@@ -177,17 +176,18 @@ impl Collection {
 
     /// Builds an index anew under another specification while the old one serves; they change
     /// places in one commit. `command` is what the log says of it. For an operation that may be
-    /// set aside, as [`Collection::create_index_told`].
+    /// set aside, as [`Collection::create_index_with_progress`].
     ///
     /// # Errors
-    /// As [`Collection::create_index_told`]; 27 when there is no ready index of that name. The
-    /// old index stays then.
+    /// As [`Collection::create_index_with_progress`]; 27 when there is no ready index of that
+    /// name. The old index stays then.
     pub fn rebuild_index(
         &self,
         name: &str,
-        (spec, command): (DocBuf, Option<DocBuf>),
+        spec: DocBuf,
+        command: Option<DocBuf>,
         build: &mut Option<IndexBuild>,
-        told: &dyn Fn(),
+        on_progress: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let mut own = match build.take() {
@@ -196,7 +196,7 @@ impl Collection {
                 let old = self.ready_index(name)?;
                 let index = self.new_index(spec)?;
                 // Nothing was done that a second run would do again.
-                told();
+                on_progress();
                 self.register(&index, &|_| Ok(false))?;
                 let note = command.map(|o| Note { o, o2: None });
                 let mut own = IndexBuild::new(self, index);
@@ -204,8 +204,8 @@ impl Collection {
                 own
             }
         };
-        told();
-        let result = self.build(&mut own, told, go_on);
+        on_progress();
+        let result = self.build(&mut own, on_progress, go_on);
         if matches!(&result, Err(e) if e.is(ErrorKind::SetAside)) {
             *build = Some(own);
         }
@@ -291,9 +291,9 @@ impl Collection {
         }
     }
 
-    /// Removes an index; the log tells of one that was `told`.
-    fn remove_index(&self, index: &Arc<Index>, told: bool) -> Result<()> {
-        let note = (told && index.is_ready()).then(|| {
+    /// Removes an index; `logged` when the log knows of it.
+    fn remove_index(&self, index: &Arc<Index>, logged: bool) -> Result<()> {
+        let note = (logged && index.is_ready()).then(|| {
             let note = Note::new(|w| {
                 w.put("dropIndexes", self.ns.coll())
                     .put("index", index.name());
@@ -342,13 +342,13 @@ impl Collection {
     fn build(
         &self,
         own: &mut IndexBuild,
-        told: &dyn Fn(),
+        on_progress: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let e = match own.failed.clone() {
             Some(e) => e,
             None => {
-                let built = self.read_all(own, told, go_on);
+                let built = self.read_all(own, on_progress, go_on);
                 match built.and_then(|()| self.make_ready(own)) {
                     Ok(()) => {
                         own.ended = true;
@@ -360,7 +360,7 @@ impl Collection {
             }
         };
         own.failed = Some(e.clone());
-        told();
+        on_progress();
         own.ended = e.code() == INDEX_BUILD_ABORTED || self.is_dropped();
         if !own.ended {
             match self.remove_index(&own.index, false) {
@@ -417,7 +417,7 @@ impl Collection {
     fn read_all(
         &self,
         own: &mut IndexBuild,
-        told: &dyn Fn(),
+        on_progress: &dyn Fn(),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let (engine, upper) = (&self.shared.engine, self.key_bounds().1);
@@ -451,7 +451,7 @@ impl Collection {
                 next.clear();
                 next.extend_from_slice(key);
                 next.push(0);
-                told();
+                on_progress();
             }
             if !more {
                 own.next = None;

@@ -2,6 +2,7 @@
 //! calls (`pause`), so a parked cursor holds nothing of the engine but the view it was given.
 
 use crate::catalog::Collection;
+use crate::catalog::live::NATURAL_ORDER_DOCS;
 use crate::error;
 use crate::format::record;
 use crate::view::ReadView;
@@ -13,10 +14,6 @@ use model::{Result, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use storage::{Cursor, CursorOpts, KeyRange, Table};
-
-/// Above this many documents a collection out of order is scanned in key order instead of insertion
-/// order (ADR 0007).
-pub(crate) const NATURAL_ORDER_DOCS: u64 = 1 << 16;
 
 /// A scan of all documents.
 pub struct Scan {

@@ -7,15 +7,17 @@ use crate::catalog::capped::{Limits, Oldest};
 use crate::catalog::{Collection, Shared, State};
 use crate::commit::WriteUnit;
 use crate::error;
-use crate::format::{meta, record};
+use crate::format::record;
 use crate::index::KeySet;
 use crate::locks::{Held, KeyId, KeyIds};
 use crate::view::ReadView;
 use crate::view::capped::{order_key, seq_of};
-use crate::write::insert::{CHUNK_BYTES, CHUNK_DOCS};
+use crate::write::change::Change;
 use crate::write::mode::Mode;
-use crate::write::modify::{Change, Decided, Filled, Scratch, want_entries};
+use crate::write::modify::{Decided, Filled, Scratch, want_entries};
+use crate::write::unit::DocumentUnit;
 use model::{Doc, Result};
+use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch};
 
@@ -26,6 +28,30 @@ const READ_AHEAD_DOCS: u64 = 256;
 const READ_AHEAD_BYTES: u64 = 128 << 10;
 /// Most documents that one commit deletes; more than that go in commits behind it.
 const DELETED_MAX: usize = 1024;
+
+/// Documents that are about to be inserted: their number, and the bytes of their BSON.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Incoming {
+    docs: u64,
+    bytes: u64,
+}
+
+impl Incoming {
+    pub(super) fn of<'d>(docs: impl Iterator<Item = &'d Doc<'d>>) -> Incoming {
+        docs.fold(Incoming::default(), |sum, doc| Incoming {
+            docs: sum.docs + 1,
+            bytes: sum.bytes + doc.len_bytes() as u64,
+        })
+    }
+}
+
+/// The oldest documents of a capped collection while they give way to new ones.
+pub(super) struct Displacement<'c> {
+    limits: Limits,
+    oldest: MutexGuard<'c, Oldest>,
+    /// How many of the oldest are locked.
+    locked: usize,
+}
 
 impl Collection {
     /// Writes the order of all documents. The caller keeps writers out.
@@ -78,30 +104,6 @@ impl Collection {
         }
     }
 
-    /// True when [`Collection::insert`] writes these in one batch: all or none then.
-    pub fn inserts_at_once(&self, docs: &[Doc<'_>]) -> bool {
-        self.chunk_len(docs) == docs.len()
-    }
-
-    /// How many of the documents are inserted by one commit. What comes at once must fit into a
-    /// capped collection.
-    pub(super) fn chunk_len(&self, docs: &[Doc<'_>]) -> usize {
-        let limits = self.state().capped;
-        let most_docs = limits.and_then(|l| l.docs).map_or(CHUNK_DOCS, |d| {
-            usize::try_from(d).map_or(CHUNK_DOCS, |d| d.min(CHUNK_DOCS))
-        });
-        let most_bytes = limits.map_or(u64::MAX, |l| l.bytes);
-        let (mut len, mut bytes) = (0, 0);
-        while len < docs.len().min(most_docs) && bytes < CHUNK_BYTES {
-            bytes += docs[len].len_bytes();
-            if len > 0 && bytes as u64 > most_bytes {
-                break;
-            }
-            len += 1;
-        }
-        len
-    }
-
     /// Deletes the oldest documents of a capped collection until its limits hold: after its options
     /// have changed, and when one insert had to displace very many.
     ///
@@ -116,53 +118,58 @@ impl Collection {
             let mode = &mut Mode::Direct;
             let inside = mode.enter(self, 0)?;
             let state = inside.state();
-            let Some(limits) = state.capped else {
+            let Some(mut displacement) = self.begin_displacement(state) else {
                 return Ok(());
             };
-            let mut oldest = self.capped.oldest_docs.lock();
-            let nothing = (KeyIds::new(), (0, 0));
-            let (_held, most) = self.lock_and_read(state, Some(&mut oldest), nothing, mode)?;
+            let nothing = Incoming::default();
+            let _held = self.lock_with_oldest(state, &mut displacement, &[], nothing, mode)?;
             let mut s = Scratch::default();
-            let filled = self.delete_oldest(state, &oldest, most, (limits, (0, 0)), &mut s)?;
+            let filled = self.delete_oldest(state, &displacement, nothing, &mut s)?;
             if filled.docs == 0 {
                 return Ok(());
             }
             self.shared.hooks.check_write(&self.ns)?;
             // On a full device what frees space must pass.
             s.batch.set_shrinks();
-            let counter = [filled.docs, filled.bytes];
-            s.batch
-                .add(Table::Meta, &meta::counter(self.ident), counter);
-            let committed = self.commit_modify(&mut s, &filled, mode);
-            self.went(&mut oldest, &filled, committed.is_ok());
+            let unit = DocumentUnit::new(self, state).changing(filled.of_unit(&mut s.log));
+            let committed = unit.commit(&mut s.batch, mode);
+            self.end_displacement(&mut displacement, &filled, committed.is_ok());
             committed?;
             Shared::admit_later(s.batch.byte_len());
         }
         Ok(())
     }
 
-    /// Locks `keys`; with them, in a capped collection, those of documents that may have to go for
-    /// so many documents and bytes, which are read; how many those are.
-    pub(super) fn lock_and_read<'s>(
+    /// Begins to make room in a capped collection. One insert at a time does, so that documents are
+    /// seen in the order of their numbers.
+    pub(super) fn begin_displacement(&self, state: &State) -> Option<Displacement<'_>> {
+        Some(Displacement {
+            limits: state.capped?,
+            oldest: self.capped.oldest_docs.lock(),
+            locked: 0,
+        })
+    }
+
+    /// Reads the documents that may have to give way, and locks their keys together with `keys`.
+    pub(super) fn lock_with_oldest<'s>(
         &'s self,
         state: &State,
-        oldest: Option<&mut Oldest>,
-        (keys, incoming): (KeyIds, (u64, u64)),
+        displacement: &mut Displacement<'_>,
+        keys: &[KeyId],
+        incoming: Incoming,
         mode: &Mode<'_, '_>,
-    ) -> Result<(Option<Held<'s>>, usize)> {
-        let (Some(limits), Some(oldest)) = (state.capped, oldest) else {
-            let mut wanted = keys;
-            return Ok((mode.lock(&self.shared, &mut wanted)?, 0));
-        };
+    ) -> Result<Option<Held<'s>>> {
         loop {
-            let going = self.read_enough(oldest, limits, incoming)?;
-            let mut wanted = keys.clone();
-            wanted.extend(oldest.left().take(going).map(|d| KeyId::of(oldest.key(d))));
-            self.want_old_entries(state, oldest, going, &mut wanted)?;
+            let number = self.read_enough(displacement, incoming)?;
+            let oldest = &mut *displacement.oldest;
+            let mut wanted = KeyIds::from_slice(keys);
+            wanted.extend(oldest.left().take(number).map(|d| KeyId::of(oldest.key(d))));
+            self.want_old_entries(state, oldest, number, &mut wanted)?;
             let held = mode.lock(&self.shared, &mut wanted)?;
             // Writers count their changes before they let go of their locks.
-            if going == 0 || oldest.changes == self.capped.changes.load(Ordering::Acquire) {
-                return Ok((held, going));
+            if number == 0 || oldest.changes == self.capped.changes.load(Ordering::Acquire) {
+                displacement.locked = number;
+                return Ok(held);
             }
             drop(held);
             oldest.forget();
@@ -174,7 +181,7 @@ impl Collection {
         &self,
         state: &State,
         oldest: &Oldest,
-        going: usize,
+        number: usize,
         wanted: &mut KeyIds,
     ) -> Result<()> {
         let (mut set, mut entry) = (KeySet::default(), Vec::new());
@@ -183,7 +190,7 @@ impl Collection {
             .iter()
             .filter(|i| i.is_unique() && !i.is_ready());
         for index in building {
-            for doc in oldest.left().take(going) {
+            for doc in oldest.left().take(number) {
                 index.keys_of(self.parse(Some(oldest.record(doc)))?.1, &mut set)?;
                 want_entries(index, &set, &mut entry, wanted);
             }
@@ -191,37 +198,42 @@ impl Collection {
         Ok(())
     }
 
-    /// Reads documents until those that are known are enough to make space, or are all there are;
-    /// how many have to go.
+    /// Reads old documents until those that are known make enough room, or are all there are.
+    ///
+    /// # Output
+    /// How many have to give way.
     fn read_enough(
         &self,
-        oldest: &mut Oldest,
-        limits: Limits,
-        incoming: (u64, u64),
+        displacement: &mut Displacement<'_>,
+        incoming: Incoming,
     ) -> Result<usize> {
         loop {
-            let (going, is_enough) = self.going(oldest, limits, incoming);
-            if is_enough || going >= DELETED_MAX || !self.read_oldest(oldest)? {
-                return Ok(going);
+            let (number, is_enough) = self.count_displaced(displacement, incoming);
+            if is_enough || number >= DELETED_MAX || !self.read_oldest(&mut displacement.oldest)? {
+                return Ok(number);
             }
         }
     }
 
-    /// How many of the oldest have to go for so many documents and bytes, and whether that is
-    /// enough.
-    fn going(&self, oldest: &Oldest, limits: Limits, incoming: (u64, u64)) -> (usize, bool) {
-        let mut docs = self.count().saturating_add(incoming.0);
-        let mut bytes = self.size_bytes().saturating_add(incoming.1);
-        let mut going = 0;
+    /// How many of the oldest documents have to give way, and whether that makes enough room.
+    fn count_displaced(
+        &self,
+        displacement: &Displacement<'_>,
+        incoming: Incoming,
+    ) -> (usize, bool) {
+        let (limits, oldest) = (displacement.limits, &displacement.oldest);
+        let mut docs = self.count().saturating_add(incoming.docs);
+        let mut bytes = self.size_bytes().saturating_add(incoming.bytes);
+        let mut number = 0;
         for doc in oldest.left().take(DELETED_MAX) {
             if !limits.are_exceeded(docs, bytes) {
                 break;
             }
             docs = docs.saturating_sub(1);
             bytes = bytes.saturating_sub(doc.len);
-            going += 1;
+            number += 1;
         }
-        (going, !limits.are_exceeded(docs, bytes))
+        (number, !limits.are_exceeded(docs, bytes))
     }
 
     /// Reads documents behind those that are known; false when there is none. They stay the oldest:
@@ -274,61 +286,49 @@ impl Collection {
         }
     }
 
-    /// Puts into the batch of an insert what deletes the oldest documents that have to go for so
-    /// many documents and bytes, of the first that the caller has locked; into the log of `s` what
-    /// is to be logged of them.
-    pub(super) fn displace(
-        &self,
-        state: &State,
-        oldest: Option<(&Oldest, usize)>,
-        incoming: (u64, u64),
-        (s, batch): (&mut Scratch, &mut WriteBatch),
-    ) -> Result<Filled> {
-        s.log.clear();
-        let Some((limits, (oldest, most))) = state.capped.zip(oldest) else {
-            return Ok(Filled::default());
-        };
-        let filled = self.delete_oldest(state, oldest, most, (limits, incoming), s)?;
-        batch.append(&s.batch);
-        Ok(filled)
-    }
-
-    /// Puts into the batch of `s` what deletes the oldest documents, as many as have to go for so
-    /// many documents and bytes, of the first `most`, which the caller has locked.
+    /// Puts the deletion of the oldest documents into the batch of `s`, as many as have to give way
+    /// and are locked, and their entries of the log into its list.
     pub(super) fn delete_oldest(
         &self,
         state: &State,
-        oldest: &Oldest,
-        most: usize,
-        (limits, incoming): (Limits, (u64, u64)),
+        displacement: &Displacement<'_>,
+        incoming: Incoming,
         s: &mut Scratch,
     ) -> Result<Filled> {
-        let going = self.going(oldest, limits, incoming).0.min(most);
+        let oldest = &displacement.oldest;
+        let number = self
+            .count_displaced(displacement, incoming)
+            .0
+            .min(displacement.locked);
         s.old.clear();
         s.old_ends.clear();
-        for doc in oldest.left().take(going) {
+        for doc in oldest.left().take(number) {
             s.old.extend_from_slice(oldest.record(doc));
             s.old_ends.push(Some(s.old.len()));
         }
         s.new_keys
-            .resize_with(going * state.indexes.len(), KeySet::default);
-        let keys: Vec<&[u8]> = oldest.left().take(going).map(|d| oldest.key(d)).collect();
-        let changes = (0..going).map(|_| Some(Change::Delete)).collect();
+            .resize_with(number * state.indexes.len(), KeySet::default);
+        let keys: Vec<&[u8]> = oldest.left().take(number).map(|d| oldest.key(d)).collect();
+        let changes = (0..number).map(|_| Some(Change::Delete)).collect();
         let decided = Decided {
             changes,
             failure: None,
         };
-        let building = state.indexes.iter().any(|i| i.is_unique() && !i.is_ready());
-        self.fill_changes(state, s, &keys, decided, building, &Mode::Direct)
+        self.fill_changes(state, s, &keys, decided, &Mode::Direct)
     }
 
-    /// After the commit of [`Collection::delete_oldest`].
-    pub(super) fn went(&self, oldest: &mut Oldest, filled: &Filled, committed: bool) {
+    /// Notes which documents have gone, after the commit that deletes them.
+    pub(super) fn end_displacement(
+        &self,
+        displacement: &mut Displacement<'_>,
+        filled: &Filled,
+        committed: bool,
+    ) {
         // What has failed may have been applied all the same.
         if !committed {
-            return oldest.forget();
+            return displacement.oldest.forget();
         }
-        oldest.gone += filled.deleted.len();
+        displacement.oldest.gone += filled.deleted.len();
         if let Some(seq) = filled.deleted.last() {
             let behind = seq.saturating_add(1);
             self.capped.oldest.fetch_max(behind, Ordering::AcqRel);

@@ -62,7 +62,8 @@ pub(crate) fn put_sorted<'k>(
     index: &Index,
     positions: &[usize],
     of: impl Fn(usize) -> (&'k KeySet, &'k [u8]),
-    (order, entry): (&mut Vec<KeyPlace>, &mut Vec<u8>),
+    order: &mut Vec<KeyPlace>,
+    entry: &mut Vec<u8>,
 ) {
     let key = |place: &KeyPlace| of(place.1 as usize).0.iter().nth(place.2 as usize);
     order.clear();
@@ -169,8 +170,7 @@ mod tests {
         let ids: Vec<[u8; 1]> = (0..docs.len() as u8).map(|n| [n]).collect();
         let (mut batch, mut order, mut entry) = (WriteBatch::new(), Vec::new(), Vec::new());
         let of = |n: usize| (&sets[n], &ids[n][..]);
-        let scratch = (&mut order, &mut entry);
-        put_sorted(&mut batch, &index, positions, of, scratch);
+        put_sorted(&mut batch, &index, positions, of, &mut order, &mut entry);
         let key = |op: BatchOp<'_>| match op {
             BatchOp::Put {
                 table: Table::Idx,

@@ -4,14 +4,39 @@ use crate::catalog::{Collection, State};
 use crate::error;
 use crate::format::record;
 use crate::view::capped::order_key;
+use crate::write::change::{Change, Modified};
 use crate::write::duplicate::duplicate_key;
 use crate::write::entries::entry_value;
 use crate::write::mode::Mode;
-use crate::write::modify::{Change, Decided, Filled, Modified, Scratch};
+use crate::write::modify::{Decided, Filled, Scratch};
 use crate::write::session::{Effect, Keep, StatementLog};
 use model::{Doc, Result};
 use smallvec::SmallVec;
 use storage::{CommitPos, Table};
+
+/// A batch that is being filled.
+struct Fill<'f, 'm, 'l> {
+    coll: &'f Collection,
+    state: &'f State,
+    s: &'f mut Scratch,
+    mode: &'f Mode<'m, 'l>,
+    filled: Filled,
+}
+
+/// A document as it is stored.
+struct OldDocument<'d> {
+    key: &'d [u8],
+    header: record::Header,
+    doc: Doc<'d>,
+    /// Its number in the chunk.
+    n: usize,
+}
+
+impl OldDocument<'_> {
+    fn id(&self) -> &[u8] {
+        self.key.get(4..).unwrap_or_default()
+    }
+}
 
 impl Collection {
     /// Puts the changes into the batch, up to the first that is refused.
@@ -21,103 +46,108 @@ impl Collection {
         s: &mut Scratch,
         keys: &[&[u8]],
         decided: Decided,
-        building: bool,
         mode: &Mode<'_, '_>,
     ) -> Result<Filled> {
         s.batch.clear();
         s.log.clear();
-        let mut filled = Filled {
-            multikey: SmallVec::from_elem(0, state.indexes.len()),
-            failure: decided.failure,
-            ..Filled::default()
+        let records = std::mem::take(&mut s.old);
+        let mut fill = Fill {
+            coll: self,
+            state,
+            s,
+            mode,
+            filled: Filled {
+                multikey: SmallVec::from_elem(0, state.indexes.len()),
+                failure: decided.failure,
+                ..Filled::default()
+            },
         };
+        let done = fill.put_all(&records, keys, &decided.changes);
+        let filled = fill.filled;
+        s.old = records;
+        done.map(|()| filled)
+    }
+}
+
+impl Fill<'_, '_, '_> {
+    /// Puts the changes of the documents whose records are in `records`, one behind another.
+    fn put_all(
+        &mut self,
+        records: &[u8],
+        keys: &[&[u8]],
+        changes: &[Option<Change>],
+    ) -> Result<()> {
         let mut start = 0;
-        for (n, change) in decided.changes.iter().enumerate() {
-            let Some(end) = s.old_ends.get(n).copied().flatten() else {
-                filled.outcomes.push(Modified::Absent);
+        for (n, (change, key)) in changes.iter().zip(keys).enumerate() {
+            let Some(end) = self.s.old_ends.get(n).copied().flatten() else {
+                self.filled.outcomes.push(Modified::Absent);
                 continue;
             };
-            let bytes = std::mem::take(&mut s.old);
-            let (header, old) = self.parse(bytes.get(start..end))?;
+            let (header, doc) = self.coll.parse(records.get(start..end))?;
             start = end;
-            let new = match change {
+            let change = match change {
                 None | Some(Change::Keep) => {
-                    filled.outcomes.push(Modified::Kept);
-                    s.old = bytes;
+                    self.filled.outcomes.push(Modified::Kept);
                     continue;
                 }
-                Some(Change::Delete) => None,
-                Some(Change::Replace(b) | Change::Update(b, _)) => {
+                Some(change) => change,
+            };
+            let new = match change {
+                Change::Replace(b) | Change::Update(b, _) => {
                     Some(Doc::new(b).ok_or_else(|| error::corrupt("a document to be stored"))?)
                 }
+                Change::Keep | Change::Delete => None,
             };
-            let (mark, log_mark) = (s.batch.mark(), s.log.mark());
-            if let Some(change) = change {
-                self.log_change(state, &mut s.log, old, change, mode);
-            }
-            let put = self.put_change(
-                state,
-                s,
-                keys[n],
+            let old = OldDocument {
+                key,
+                header,
+                doc,
                 n,
-                (header, old, new),
-                (building, mode),
-                &mut filled,
-            );
-            match put {
-                Ok(()) => {}
-                Err(e) => {
-                    s.batch.rollback_to(mark);
-                    s.log.rollback_to(log_mark);
-                    filled.failure = Some(e);
-                    s.old = bytes;
-                    break;
-                }
+            };
+            let (mark, log_mark) = (self.s.batch.mark(), self.s.log.mark());
+            let log = &mut self.s.log;
+            self.coll
+                .log_change(self.state, log, doc, change, self.mode);
+            if let Err(e) = self.put_change(&old, new) {
+                self.s.batch.rollback_to(mark);
+                self.s.log.rollback_to(log_mark);
+                self.filled.failure = Some(e);
+                break;
             }
-            if let Mode::Logged(StatementLog { keep, .. }) = mode {
-                filled.effect = Some(changed(*keep, old, new));
+            if let Mode::Logged(StatementLog { keep, .. }) = self.mode {
+                self.filled.effect = Some(effect_of(*keep, doc, new));
             }
-            s.old = bytes;
         }
-        Ok(filled)
+        Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn put_change(
-        &self,
-        state: &State,
-        s: &mut Scratch,
-        key: &[u8],
-        n: usize,
-        (header, old, new): (record::Header, Doc<'_>, Option<Doc<'_>>),
-        how: (bool, &Mode<'_, '_>),
-        filled: &mut Filled,
-    ) -> Result<()> {
-        self.put_entry_changes(state, s, &key[4..], n, (old, new), how, filled)?;
-        let old_bytes = old.len_bytes() as i64;
+    fn put_change(&mut self, old: &OldDocument<'_>, new: Option<Doc<'_>>) -> Result<()> {
+        self.put_entry_changes(old, new)?;
+        let old_bytes = old.doc.len_bytes() as i64;
+        let (s, filled) = (&mut *self.s, &mut self.filled);
         match new {
             Some(d) => {
                 s.value.clear();
                 let header = record::Header {
-                    version: self.shared.next_version(),
-                    ..header
+                    version: self.coll.shared.next_version(),
+                    ..old.header
                 };
                 record::write(&mut s.value, header, d.as_bytes());
-                s.batch.put(Table::Doc, key, &s.value);
+                s.batch.put(Table::Doc, old.key, &s.value);
                 filled.bytes += d.len_bytes() as i64 - old_bytes;
                 filled
                     .outcomes
                     .push(Modified::Replaced(CommitPos::default()));
             }
             None => {
-                s.batch.delete(Table::Doc, key);
-                if state.capped.is_some() {
-                    s.batch
-                        .delete(Table::Cap, &order_key(self.ident, header.insert_seq));
+                s.batch.delete(Table::Doc, old.key);
+                if self.state.capped.is_some() {
+                    let place = order_key(self.coll.ident, old.header.insert_seq);
+                    s.batch.delete(Table::Cap, &place);
                 }
                 filled.docs -= 1;
                 filled.bytes -= old_bytes;
-                filled.deleted.push(header.insert_seq);
+                filled.deleted.push(old.header.insert_seq);
                 filled
                     .outcomes
                     .push(Modified::Deleted(CommitPos::default()));
@@ -127,78 +157,56 @@ impl Collection {
     }
 
     /// Puts the index entries that change with a document into the batch.
-    #[allow(clippy::too_many_arguments)]
-    fn put_entry_changes(
-        &self,
-        state: &State,
-        s: &mut Scratch,
-        id: &[u8],
-        n: usize,
-        (old, new): (Doc<'_>, Option<Doc<'_>>),
-        (building, mode): (bool, &Mode<'_, '_>),
-        filled: &mut Filled,
-    ) -> Result<()> {
-        for (i, index) in state.indexes.iter().enumerate() {
-            if new.is_some_and(|d| index.sees_same(old, d)) {
+    fn put_entry_changes(&mut self, old: &OldDocument<'_>, new: Option<Doc<'_>>) -> Result<()> {
+        let building = self.state.builds_unique();
+        let number = self.state.indexes.len();
+        for (i, index) in self.state.indexes.iter().enumerate() {
+            if new.is_some_and(|d| index.sees_same(old.doc, d)) {
                 continue;
             }
-            let new_keys = &s.new_keys[n * state.indexes.len() + i];
-            index.keys_of(old, &mut s.old_keys)?;
+            let s = &mut *self.s;
+            let new_keys = &s.new_keys[old.n * number + i];
+            index.keys_of(old.doc, &mut s.old_keys)?;
             for k in s
                 .old_keys
                 .iter()
                 .filter(|k| new.is_none() || !new_keys.contains(k))
             {
-                index.entry_key(k, id, &mut s.entry);
+                index.entry_key(k, old.id(), &mut s.entry);
                 if index.is_unique() {
-                    if building && !self.owns_entry(&s.entry, id, mode)? {
+                    if building && !self.mode.owns_entry(self.coll, &s.entry, old.id())? {
                         continue;
                     }
-                    filled.unique.insert(s.entry.clone(), false);
+                    self.filled.unique.insert(s.entry.clone(), false);
                 }
-                filled.entry_bytes -= s.entry.len() as i64;
+                self.filled.entry_bytes -= s.entry.len() as i64;
                 s.batch.delete(Table::Idx, &s.entry);
             }
             let Some(d) = new else { continue };
             for k in new_keys.iter().filter(|k| !s.old_keys.contains(k)) {
-                index.entry_key(k, id, &mut s.entry);
+                index.entry_key(k, old.id(), &mut s.entry);
                 if index.is_unique() {
-                    let taken = match filled.unique.get(&s.entry) {
+                    let taken = match self.filled.unique.get(&s.entry) {
                         Some(put) => *put,
-                        None => mode.exists(&self.shared, Table::Idx, &s.entry)?,
+                        None => self.mode.exists(&self.coll.shared, Table::Idx, &s.entry)?,
                     };
                     if taken {
-                        return Err(duplicate_key(self, index, d));
+                        return Err(duplicate_key(self.coll, index, d));
                     }
-                    filled.unique.insert(s.entry.clone(), true);
+                    self.filled.unique.insert(s.entry.clone(), true);
                 }
-                filled.entry_bytes += s.entry.len() as i64;
-                s.batch.put(Table::Idx, &s.entry, entry_value(index, id));
+                self.filled.entry_bytes += s.entry.len() as i64;
+                s.batch
+                    .put(Table::Idx, &s.entry, entry_value(index, old.id()));
             }
-            filled.multikey[i] |= new_keys.multikey;
+            self.filled.multikey[i] |= new_keys.multikey;
         }
         Ok(())
-    }
-
-    /// Whether the entry of a unique index leads to the document with this id.
-    fn owns_entry(&self, entry: &[u8], id: &[u8], mode: &Mode<'_, '_>) -> Result<bool> {
-        if let Mode::Transaction(transaction, _) = mode {
-            let mut owner = Vec::new();
-            let found = transaction.read_claimed(Table::Idx, entry, &mut owner)?;
-            return Ok(found && owner == id);
-        }
-        let mut ours = false;
-        let look = &mut |owner: &[u8]| ours = owner == id;
-        self.shared
-            .engine
-            .get_with(Table::Idx, entry, look)
-            .map_err(error::storage)?;
-        Ok(ours)
     }
 }
 
 /// The recorded effect of a change.
-pub(super) fn changed(keep: Keep, old: Doc<'_>, new: Option<Doc<'_>>) -> Effect {
+pub(super) fn effect_of(keep: Keep, old: Doc<'_>, new: Option<Doc<'_>>) -> Effect {
     match (keep, new) {
         (Keep::Fact | Keep::Id, Some(_)) => Effect::Updated,
         (Keep::Fact | Keep::Id, None) => Effect::Deleted,

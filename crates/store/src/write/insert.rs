@@ -6,20 +6,20 @@
 //! read.
 
 use crate::catalog::{Collection, State};
-use crate::commit::{OnCommit, WriteUnit};
+use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::{keys, meta, record};
 use crate::index::{Index, KeySet};
 use crate::locks::{KeyId, KeyIds};
 use crate::view::capped::order_key;
-use crate::view::scan::NATURAL_ORDER_DOCS;
+use crate::write::capped::Incoming;
 use crate::write::duplicate::duplicate_id;
 use crate::write::entries::{KeyPlace, check_length, put_sorted, unique_violation};
-use crate::write::logged::statements_at;
 use crate::write::mode::Mode;
-use crate::write::modify::{self, Filled};
-use crate::write::session::{Effect, Keep, StatementLog};
-use crate::write::transaction::{Changes, Transaction};
+use crate::write::modify;
+use crate::write::session::StatementLog;
+use crate::write::transaction::Transaction;
+use crate::write::unit::{DocumentUnit, NewDocuments};
 use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -28,8 +28,8 @@ use std::sync::Arc;
 use storage::{CommitPos, Table, WriteBatch};
 
 /// Documents of one commit, and their bytes.
-pub(super) const CHUNK_DOCS: usize = 128;
-pub(super) const CHUNK_BYTES: usize = 1 << 20;
+const CHUNK_DOCS: usize = 128;
+const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes of index keys after which a commit takes no further document.
 const CHUNK_KEY_BYTES: usize = 8 << 20;
 /// Sequence numbers reserved at a time by collections whose ids come out of order.
@@ -82,11 +82,23 @@ struct Chunk<'c> {
     usable: usize,
 }
 
+impl<'c> Chunk<'c> {
+    fn of(state: &'c State, docs: &'c [Doc<'c>], base: usize, ordered: bool) -> Chunk<'c> {
+        Chunk {
+            state,
+            docs,
+            ordered,
+            base,
+            refused: Vec::new(),
+            keys: KeyIds::new(),
+            usable: docs.len(),
+        }
+    }
+}
+
 /// What a chunk's batch holds.
 #[derive(Default)]
 struct Written {
-    docs: i64,
-    bytes: i64,
     /// Positions of the documents in the chunk.
     positions: SmallVec<[usize; 8]>,
     /// Multikey bits by index that the entries need.
@@ -116,24 +128,24 @@ impl Collection {
         log: Option<&mut StatementLog<'_>>,
     ) -> Result<Inserted> {
         let mut done = Inserted::default();
-        self.insert_told(docs, ordered, log, &mut done, &|| {})
+        self.insert_with_progress(docs, ordered, log, &mut done, &|| {})
             .map(|()| done)
     }
 
-    /// As [`Collection::insert_logged`]; `done` says also after an error what was done, and `told`
-    /// is called whenever it says so, behind each commit.
+    /// As [`Collection::insert_logged`]; `done` says also after an error what was done, and
+    /// `on_progress` is called behind each commit, when it says so.
     ///
     /// # Errors
     /// As [`Collection::insert`].
-    pub fn insert_told(
+    pub fn insert_with_progress(
         &self,
         docs: &[Doc<'_>],
         ordered: bool,
         log: Option<&mut StatementLog<'_>>,
         done: &mut Inserted,
-        told: &dyn Fn(),
+        on_progress: &dyn Fn(),
     ) -> Result<()> {
-        self.insert_as(docs, ordered, &mut Mode::of(log), done, told)
+        self.insert_as(docs, ordered, &mut Mode::of(log), done, on_progress)
     }
 
     /// As [`Collection::insert`], as a part of a transaction.
@@ -159,7 +171,7 @@ impl Collection {
         ordered: bool,
         mode: &mut Mode<'_, '_>,
         done: &mut Inserted,
-        told: &dyn Fn(),
+        on_progress: &dyn Fn(),
     ) -> Result<()> {
         if let Err(e) = self.shared.hooks.check_write(&self.ns) {
             let refused = if ordered {
@@ -172,7 +184,7 @@ impl Collection {
             return Ok(());
         }
         if self.is_series() {
-            return self.insert_measurements(docs, ordered, mode, done, told);
+            return self.insert_measurements(docs, ordered, mode, done, on_progress);
         }
         let mut at = 0;
         while at < docs.len() {
@@ -183,8 +195,8 @@ impl Collection {
             // All of the chunk under one state, however often large keys cut it.
             while at < end {
                 let mut run = |s: &mut Scratch| {
-                    let chunk = &docs[at..end];
-                    let taken = self.insert_chunk(state, s, chunk, (at, ordered), done, mode);
+                    let chunk = Chunk::of(state, &docs[at..end], at, ordered);
+                    let taken = self.insert_chunk(s, chunk, done, mode);
                     mode.admit_later(s.batch.byte_len().saturating_sub(bytes));
                     s.shrink();
                     taken
@@ -195,7 +207,7 @@ impl Collection {
                     Err(_) => run(&mut Scratch::default()),
                 })?;
                 done.seen = at;
-                told();
+                on_progress();
                 if ordered && !done.errors.is_empty() {
                     return Ok(());
                 }
@@ -204,134 +216,85 @@ impl Collection {
         Ok(())
     }
 
-    /// Inserts the first documents of a chunk, all unless their keys are very large, and tells how
-    /// many it looked at.
+    /// True when [`Collection::insert`] writes these in one batch: all or none then.
+    pub fn inserts_at_once(&self, docs: &[Doc<'_>]) -> bool {
+        self.chunk_len(docs) == docs.len()
+    }
+
+    /// How many of the documents are inserted by one commit. What comes at once must fit into a
+    /// capped collection.
+    fn chunk_len(&self, docs: &[Doc<'_>]) -> usize {
+        let limits = self.state().capped;
+        let most_docs = limits.and_then(|l| l.docs).map_or(CHUNK_DOCS, |d| {
+            usize::try_from(d).map_or(CHUNK_DOCS, |d| d.min(CHUNK_DOCS))
+        });
+        let most_bytes = limits.map_or(u64::MAX, |l| l.bytes);
+        let (mut len, mut bytes) = (0, 0);
+        while len < docs.len().min(most_docs) && bytes < CHUNK_BYTES {
+            bytes += docs[len].len_bytes();
+            if len > 0 && bytes as u64 > most_bytes {
+                break;
+            }
+            len += 1;
+        }
+        len
+    }
+
+    /// Inserts the first documents of a chunk, all unless their keys are very large.
+    ///
+    /// # Output
+    /// How many it looked at.
     fn insert_chunk(
         &self,
-        state: &State,
         s: &mut Scratch,
-        docs: &[Doc<'_>],
-        (base, ordered): (usize, bool),
+        chunk: Chunk<'_>,
         done: &mut Inserted,
         mode: &mut Mode<'_, '_>,
     ) -> Result<usize> {
-        let chunk = self.make_keys(
-            s,
-            Chunk {
-                state,
-                docs,
-                ordered,
-                base,
-                refused: Vec::new(),
-                keys: KeyIds::new(),
-                usable: docs.len(),
-            },
-        );
-        let usable = chunk.usable;
-        // One insert at a time, so that documents of a capped collection are seen in the order of
-        // their numbers.
-        let mut oldest = state.capped.map(|_| self.capped.oldest_docs.lock());
-        let incoming_docs = docs.iter().take(if oldest.is_some() { usable } else { 0 });
-        let bytes = incoming_docs.map(|d| d.len_bytes() as u64).sum();
-        let incoming = (chunk.keys.clone(), (usable as u64, bytes));
-        let (_held, most) = self.lock_and_read(state, oldest.as_deref_mut(), incoming, mode)?;
+        let mut chunk = self.make_keys(s, chunk);
+        let (state, docs, base, usable) = (chunk.state, chunk.docs, chunk.base, chunk.usable);
+        let mut displacement = self.begin_displacement(state);
+        let _held = match &mut displacement {
+            None => mode.lock(&self.shared, &mut chunk.keys)?,
+            Some(d) => {
+                let incoming = Incoming::of(docs.iter().take(usable));
+                self.lock_with_oldest(state, d, &chunk.keys, incoming, mode)?
+            }
+        };
         let (first_seq, fresh) = self.allocate(s, usable)?;
         let stored = self.stored_ids(s, &fresh, mode)?;
-        let written = self.fill_batch(s, chunk, first_seq, &stored, (done, mode))?;
-        if written.docs == 0 {
+        let written = self.fill_batch(s, chunk, first_seq, &stored, done, mode)?;
+        if written.positions.is_empty() {
             return Ok(usable);
         }
         put_entries_of(s, &state.indexes, &written.positions);
         for (index, bits) in state.indexes.iter().zip(&written.multikey) {
             self.mark_multikey(index, *bits)?;
         }
-        let incoming = (written.docs as u64, written.bytes as u64);
-        let old = self.displace(
-            state,
-            oldest.as_deref().map(|o| (o, most)),
-            incoming,
-            (&mut s.old, &mut s.batch),
-        )?;
-        s.batch.add(
-            Table::Meta,
-            &meta::counter(self.ident),
-            [written.docs + old.docs, written.bytes + old.bytes],
-        );
-        let committed = self.commit_insert(state, s, docs, base, first_seq, (&written, &old), mode);
-        if let Some(oldest) = oldest.as_deref_mut() {
-            self.went(oldest, &old, committed.is_ok());
+        let mut old = None;
+        if let Some(d) = &displacement {
+            let incoming = Incoming::of(written.positions.iter().map(|n| &docs[*n]));
+            old = Some(self.delete_oldest(state, d, incoming, &mut s.old)?);
+            s.batch.append(&s.old.batch);
+        }
+        let mut unit = DocumentUnit::new(self, state).inserting(NewDocuments {
+            docs,
+            accepted: &written.positions,
+            base,
+            first_seq,
+            record_keys: &s.record_keys,
+            key_ends: &s.key_ends,
+        });
+        if let Some(old) = &old {
+            unit = unit.changing(old.of_unit(&mut s.old.log));
+        }
+        let committed = unit.commit(&mut s.batch, mode);
+        if let (Some(d), Some(old)) = (&mut displacement, &old) {
+            self.end_displacement(d, old, committed.is_ok());
         }
         done.pos = committed?;
-        done.count += written.docs as usize;
+        done.count += written.positions.len();
         Ok(usable)
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn commit_insert(
-        &self,
-        state: &State,
-        s: &mut Scratch,
-        docs: &[Doc<'_>],
-        base: usize,
-        first_seq: u64,
-        (written, old): (&Written, &Filled),
-        mode: &mut Mode<'_, '_>,
-    ) -> Result<CommitPos> {
-        let (record_keys, key_ends) = (&s.record_keys, &s.key_ends);
-        let key_of = |n: usize| {
-            let start = n.checked_sub(1).map_or(0, |before| key_ends[before]);
-            &record_keys[start..key_ends[n]]
-        };
-        if let Mode::Transaction(transaction, _) = mode {
-            let inserted = written.positions.iter();
-            let changes = Changes {
-                docs: written.docs,
-                bytes: written.bytes,
-                inserted: inserted
-                    .map(|n| (first_seq + *n as u64, key_of(*n).into()))
-                    .collect(),
-                deleted: Vec::new(),
-                operations: self.operations_of(state, written.positions.iter().map(|n| docs[*n])),
-            };
-            transaction.absorb(self, &s.batch, changes)?;
-            return Ok(CommitPos::default());
-        }
-        let mut counted = |_: CommitPos| {
-            self.live
-                .add_counts(written.docs + old.docs, written.bytes + old.bytes);
-            old.deleted.iter().for_each(|seq| self.live.deleted(*seq));
-            if self.live.is_in_order() {
-                return;
-            }
-            if self.live.docs() > NATURAL_ORDER_DOCS {
-                return self.live.forget_insertion_order();
-            }
-            for n in &written.positions {
-                self.live.inserted(first_seq + *n as u64, key_of(*n));
-            }
-        };
-        let accepted = written.positions.iter().map(|n| docs[*n]);
-        let Mode::Logged(to) = mode else {
-            let mut rows = self.log_inserts(state, &mut s.batch, &s.old.log, None, &[], accepted);
-            let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
-            return self.shared.commit(unit.then(&mut counted));
-        };
-        let ids = statements_at(to.ids, written.positions.iter().map(|n| base + n));
-        let session = to.record.fields();
-        let mut rows = self.log_inserts(state, &mut s.batch, &s.old.log, session, &ids, accepted);
-        let statement = |n: &usize| {
-            to.ids
-                .get(base + n)
-                .map(|id| (*id, inserted(to.keep, docs[*n])))
-        };
-        let mut staged = to
-            .record
-            .stage(&mut s.batch, written.positions.iter().filter_map(statement));
-        let staged: &mut dyn OnCommit = &mut staged;
-        let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
-        let pos = self.shared.commit(unit.then(&mut counted).then(staged))?;
-        to.record.was_logged(rows.as_ref());
-        Ok(pos)
     }
 
     /// Makes the record keys and index keys of a chunk's documents, and says what to lock.
@@ -482,7 +445,8 @@ impl Collection {
         chunk: Chunk<'_>,
         first_seq: u64,
         stored: &[bool],
-        (done, mode): (&mut Inserted, &Mode<'_, '_>),
+        done: &mut Inserted,
+        mode: &Mode<'_, '_>,
     ) -> Result<Written> {
         let indexes = chunk.state.indexes.as_slice();
         let has_unique = indexes.iter().any(|i| i.is_unique());
@@ -551,8 +515,6 @@ impl Collection {
                 }
             }
             written.positions.push(n);
-            written.docs += 1;
-            written.bytes += doc.len_bytes() as i64;
         }
         Ok(written)
     }
@@ -566,8 +528,14 @@ fn put_entries_of(s: &mut Scratch, indexes: &[Arc<Index>], positions: &[usize]) 
             let id = &s.record_keys[start + 4..s.key_ends[n]];
             (&s.sets[n * indexes.len() + i], id)
         };
-        let scratch = (&mut s.order, &mut s.entry);
-        put_sorted(&mut s.batch, index, positions, of, scratch);
+        put_sorted(
+            &mut s.batch,
+            index,
+            positions,
+            of,
+            &mut s.order,
+            &mut s.entry,
+        );
     }
 }
 
@@ -584,14 +552,5 @@ impl Scratch {
         self.sets
             .iter_mut()
             .for_each(|s| s.shrink(SCRATCH_BYTES_MAX / 4));
-    }
-}
-
-/// The recorded effect of an insert.
-pub(super) fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
-    match keep {
-        Keep::Fact => Effect::Inserted,
-        Keep::Id => Effect::Upserted(model::doc! { "_id": doc.field("_id") }),
-        Keep::Before | Keep::After => Effect::Made(doc.to_buf()),
     }
 }

@@ -5,13 +5,19 @@ use crate::catalog::{Collection, State};
 use crate::format::diff::{Touched, diff};
 use crate::format::log::PRE_IMAGE;
 use crate::log::{Concerned, EntryList, LogRows, SessionFields, common, operation};
+use crate::write::change::Change;
 use crate::write::mode::Mode;
-use crate::write::modify::Change;
 use model::{Doc, DocWriter};
 use smallvec::SmallVec;
 use storage::WriteBatch;
 
-/// The name under which a batch of inserts has its row; the rest is in `log::entry`.
+/// What the entries of inserts say of the session that they belong to.
+pub(super) struct InsertLog<'l> {
+    pub(super) session: Option<SessionFields>,
+    /// Numbers of the statements, one for each document.
+    pub(super) statements: &'l [i32],
+}
+
 impl Collection {
     /// An empty list of rows for a commit; `None` when the collection's changes are not logged.
     pub(crate) fn log_rows(&self) -> Option<LogRows<'_>> {
@@ -24,25 +30,19 @@ impl Collection {
         self.concerned
     }
 
-    /// Adds the row that tells of inserted documents, behind what went for them; `statements` are
-    /// their numbers in a session.
+    /// Adds the row of the log for inserted documents.
     pub(super) fn log_inserts<'d>(
         &self,
         state: &State,
+        rows: &mut LogRows<'_>,
         batch: &mut WriteBatch,
-        gone: &EntryList,
-        session: Option<SessionFields>,
-        statements: &[i32],
+        log: &InsertLog<'_>,
         docs: impl Iterator<Item = Doc<'d>> + Clone,
-    ) -> Option<LogRows<'_>> {
-        let mut rows = self.log_rows()?;
-        if gone.count > 0 {
-            rows.documents(batch, gone);
-        }
+    ) {
         let series = state.options.doc().contains("timeseries");
-        let shared = common(&self.ns, &self.uuid, session.as_ref(), statements, series);
+        let session = log.session.as_ref();
+        let shared = common(&self.ns, &self.uuid, session, log.statements, series);
         rows.inserts(batch, &shared, docs);
-        Some(rows)
     }
 
     /// Adds the operations of inserted documents to those of a transaction.

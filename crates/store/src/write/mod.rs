@@ -6,7 +6,9 @@
 //! A statement commits by itself, or puts its writes into a [`transaction::Transaction`].
 
 pub(crate) mod capped;
+pub(crate) mod change;
 pub(crate) mod duplicate;
+mod end;
 pub(crate) mod entries;
 mod fill;
 pub(crate) mod insert;
@@ -17,3 +19,4 @@ mod series;
 mod series_change;
 pub(crate) mod session;
 pub(crate) mod transaction;
+mod unit;

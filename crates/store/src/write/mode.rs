@@ -104,4 +104,23 @@ impl<'m, 'l> Mode<'m, 'l> {
                 .map_err(error::storage),
         }
     }
+
+    /// Whether the entry of a unique index leads to the document with this id.
+    ///
+    /// # Errors
+    /// As [`Mode::exists`].
+    pub(crate) fn owns_entry(&self, coll: &Collection, entry: &[u8], id: &[u8]) -> Result<bool> {
+        if let Mode::Transaction(transaction, _) = self {
+            let mut owner = Vec::new();
+            let found = transaction.read_claimed(Table::Idx, entry, &mut owner)?;
+            return Ok(found && owner == id);
+        }
+        let mut ours = false;
+        let look = &mut |owner: &[u8]| ours = owner == id;
+        let engine = &coll.shared.engine;
+        engine
+            .get_with(Table::Idx, entry, look)
+            .map_err(error::storage)?;
+        Ok(ours)
+    }
 }

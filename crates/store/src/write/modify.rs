@@ -4,17 +4,17 @@
 //! know: filters, update operators.
 
 use crate::catalog::{Collection, State};
-use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
-use crate::format::diff::Touched;
-use crate::format::{meta, record};
+use crate::format::record;
 use crate::index::KeySet;
 use crate::locks::{KeyId, KeyIds};
 use crate::log::EntryList;
+use crate::write::change::{Change, Decide, Modified};
 use crate::write::entries::check_length;
 use crate::write::mode::Mode;
 use crate::write::session::{Effect, StatementLog};
-use crate::write::transaction::{Changes, Transaction};
+use crate::write::transaction::Transaction;
+use crate::write::unit::{ChangedDocuments, DocumentUnit};
 use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -32,36 +32,7 @@ const CHUNK_BYTES: u64 = 1 << 20;
 /// Buffers of a thread larger than this are given back after use.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
-/// What to do with a document that was just read under its lock.
-pub enum Change {
-    /// Nothing.
-    Keep,
-    /// Store these bytes instead; the `_id` is the same.
-    Replace(Vec<u8>),
-    /// The same, where the log tells what changed; that is looked for only where said.
-    Update(Vec<u8>, Arc<Touched>),
-    /// Remove it.
-    Delete,
-}
-
-/// The outcome of a modification.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Modified {
-    /// There is no such document.
-    Absent,
-    /// Left as it was.
-    Kept,
-    /// Replaced.
-    Replaced(CommitPos),
-    /// Removed.
-    Deleted(CommitPos),
-}
-
-/// Decides on the document of a key, by its number; called again when another writer came in
-/// between.
-pub type Decide<'d> = dyn FnMut(usize, Doc<'_>) -> Result<Change> + 'd;
-
-/// The same of a record, which has the number it was inserted under.
+/// As [`Decide`], of a record, which has the number it was inserted under.
 pub(super) type DecideRecord<'d> = dyn FnMut(usize, u64, Doc<'_>) -> Result<Change> + 'd;
 
 #[derive(Default)]
@@ -104,6 +75,31 @@ pub(super) struct Filled {
     pub(super) failure: Option<MongoError>,
     /// Unique entries this batch has put (true) or deleted (false).
     pub(super) unique: FxHashMap<Vec<u8>, bool>,
+}
+
+impl Filled {
+    /// Says what became of each document, now that it is committed at `pos`.
+    pub(super) fn report(&self, pos: CommitPos, each: &mut dyn FnMut(usize, Modified)) {
+        for (n, outcome) in self.outcomes.iter().enumerate() {
+            let outcome = match outcome {
+                Modified::Replaced(_) => Modified::Replaced(pos),
+                Modified::Deleted(_) => Modified::Deleted(pos),
+                other => *other,
+            };
+            each(n, outcome);
+        }
+    }
+
+    /// What the unit of the write needs to know of it.
+    pub(super) fn of_unit<'f>(&'f self, log: &'f mut EntryList) -> ChangedDocuments<'f> {
+        ChangedDocuments {
+            docs: self.docs,
+            bytes: self.bytes,
+            deleted: &self.deleted,
+            effect: self.effect.as_ref(),
+            log,
+        }
+    }
 }
 
 impl Collection {
@@ -245,8 +241,7 @@ impl Collection {
             s.shrink();
             result
         };
-        // A nested call on this thread (there is none today) would find the buffers taken; it gets
-        // its own.
+        // A nested call on this thread would find the buffers taken; it gets its own.
         SCRATCH.with(|cell| match cell.try_borrow_mut() {
             Ok(mut s) => run(&mut s),
             Err(_) => run(&mut Scratch::default()),
@@ -262,15 +257,12 @@ impl Collection {
         mode: &mut Mode<'_, '_>,
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
-        // While a unique index is built, two documents not yet compared may share a key, and its
-        // entry may be the other's.
-        let building = state.indexes.iter().any(|i| i.is_unique() && !i.is_ready());
         let mut locked: KeyIds = keys.iter().map(|k| KeyId::of(k)).collect();
         let (held, decided) = loop {
             let held = mode.lock(&self.shared, &mut locked)?;
             self.read_old(s, keys, mode)?;
             let mut wanted = locked.clone();
-            let decided = self.decide_all(state, s, keys, decide, building, &mut wanted)?;
+            let decided = self.decide_all(state, s, keys, decide, &mut wanted)?;
             wanted.sort_unstable();
             wanted.dedup();
             if wanted == locked {
@@ -280,7 +272,7 @@ impl Collection {
             drop(held);
             locked = wanted;
         };
-        let filled = self.fill_changes(state, s, keys, decided, building, mode)?;
+        let filled = self.fill_changes(state, s, keys, decided, mode)?;
         if !s.batch.is_empty() {
             self.shared.hooks.check_write(&self.ns)?;
             for (index, bits) in state.indexes.iter().zip(&filled.multikey) {
@@ -290,79 +282,16 @@ impl Collection {
             if filled.bytes < 0 && filled.bytes + filled.entry_bytes <= 0 {
                 s.batch.set_shrinks();
             }
-            if filled.docs != 0 || filled.bytes != 0 {
-                s.batch.add(
-                    Table::Meta,
-                    &meta::counter(self.ident),
-                    [filled.docs, filled.bytes],
-                );
-            }
         }
-        let committed = self.commit_modify(s, &filled, mode);
+        let unit = DocumentUnit::new(self, state).changing(filled.of_unit(&mut s.log));
+        let committed = unit.commit(&mut s.batch, mode);
         if state.capped.is_some() {
             self.capped.changes.fetch_add(1, Ordering::AcqRel);
         }
         let pos = committed?;
         drop(held);
-        for (n, m) in filled.outcomes.iter().enumerate() {
-            each(
-                n,
-                match m {
-                    Modified::Replaced(_) => Modified::Replaced(pos),
-                    Modified::Deleted(_) => Modified::Deleted(pos),
-                    other => *other,
-                },
-            );
-        }
+        filled.report(pos, each);
         filled.failure.map_or(Ok(()), Err)
-    }
-
-    pub(super) fn commit_modify(
-        &self,
-        s: &mut Scratch,
-        filled: &Filled,
-        mode: &mut Mode<'_, '_>,
-    ) -> Result<CommitPos> {
-        let mut counted = |_: CommitPos| {
-            self.live.add_counts(filled.docs, filled.bytes);
-            filled
-                .deleted
-                .iter()
-                .for_each(|seq| self.live.deleted(*seq));
-        };
-        if s.batch.is_empty() {
-            return Ok(CommitPos::default());
-        }
-        if let Mode::Transaction(transaction, _) = mode {
-            let changes = Changes {
-                docs: filled.docs,
-                bytes: filled.bytes,
-                inserted: Vec::new(),
-                deleted: filled.deleted.to_vec(),
-                operations: std::mem::take(&mut s.log),
-            };
-            transaction.absorb(self, &s.batch, changes)?;
-            return Ok(CommitPos::default());
-        }
-        let mut rows = self.log_rows().map(|mut rows| {
-            rows.documents(&mut s.batch, &s.log);
-            rows
-        });
-        let Mode::Logged(to) = mode else {
-            let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
-            return self.shared.commit(unit.then(&mut counted));
-        };
-        let statement = to
-            .ids
-            .first()
-            .zip(filled.effect.clone())
-            .map(|(id, effect)| (*id, effect));
-        let mut staged = to.record.stage(&mut s.batch, statement.into_iter());
-        let staged: &mut dyn OnCommit = &mut staged;
-        let unit = WriteUnit::stamped(&mut s.batch, &mut rows);
-        let pos = self.shared.commit(unit.then(&mut counted).then(staged))?;
-        to.record.was_logged(rows.as_ref());
-        Ok(pos)
     }
 
     fn read_old(&self, s: &mut Scratch, keys: &[&[u8]], mode: &Mode<'_, '_>) -> Result<()> {
@@ -405,9 +334,9 @@ impl Collection {
         s: &mut Scratch,
         keys: &[&[u8]],
         decide: &mut DecideRecord<'_>,
-        building: bool,
         wanted: &mut KeyIds,
     ) -> Result<Decided> {
+        let building = state.builds_unique();
         let mut decided = Decided {
             changes: SmallVec::new(),
             failure: None,

@@ -8,26 +8,25 @@
 
 use crate::catalog::buckets::{OpenList, Wanted, count};
 use crate::catalog::{Collection, State};
-use crate::commit::{OnCommit, WriteUnit};
+use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::bucket::{self, BucketKey, KEY_LEN};
 use crate::format::{meta, record};
 use crate::index::KeySet;
 use crate::locks::{KeyId, KeyIds};
-use crate::log::EntryList;
 use crate::view::ReadView;
 use crate::view::bucket_facts::{index_document, indexes_buckets};
 use crate::view::buckets::{ShownBucket, Stored};
 use crate::write::duplicate::duplicate_id;
 use crate::write::entries::{check_length, put_entries};
-use crate::write::insert::{Inserted, SEQ_BLOCK, inserted};
-use crate::write::logged::statements_at;
+use crate::write::insert::{Inserted, SEQ_BLOCK};
 use crate::write::mode::Mode;
 use crate::write::session::StatementLog;
+use crate::write::unit::{DocumentUnit, NewDocuments};
 use model::bucket::{SeriesOptions, bucket_id};
 use model::{Doc, DocBuf, MongoError, Result, Value, code};
 use rustc_hash::FxHashSet;
-use std::sync::atomic::Ordering;
+use smallvec::SmallVec;
 use storage::{CommitPos, CursorOpts, KeyRange, Table, WriteBatch};
 
 /// Measurements of one commit, and their bytes.
@@ -40,6 +39,8 @@ const LEFT_OPEN: usize = 16;
 struct Places {
     /// The bucket of each, by position; those behind the end are not written.
     keys: Vec<BucketKey>,
+    /// Sequence number of the first.
+    first_seq: u64,
     /// Why the one behind them is refused.
     refused: Option<MongoError>,
 }
@@ -52,7 +53,7 @@ impl Collection {
         ordered: bool,
         mode: &mut Mode<'_, '_>,
         done: &mut Inserted,
-        told: &dyn Fn(),
+        on_progress: &dyn Fn(),
     ) -> Result<()> {
         if mode.is_transaction() {
             return Err(MongoError::new(
@@ -81,7 +82,7 @@ impl Collection {
                 at += 1;
             }
             done.seen = at;
-            told();
+            on_progress();
         }
         Ok(())
     }
@@ -103,7 +104,7 @@ impl Collection {
         let first_seq = self.allocate_sequences(docs.len())?;
         let places = self.give_places(state, &options, docs, first_seq)?;
         let docs = &docs[..places.keys.len()];
-        let committed = self.put_measurements(state, docs, &places, (base, first_seq), mode);
+        let committed = self.put_measurements(state, docs, &places, base, mode);
         let mut open = self.buckets.lock();
         places.keys.iter().for_each(|key| open.leave(*key));
         let ready = std::mem::take(&mut open.packable);
@@ -175,6 +176,7 @@ impl Collection {
         let counts = &self.buckets.counts;
         let mut places = Places {
             keys: Vec::with_capacity(docs.len()),
+            first_seq,
             refused: None,
         };
         let (mut heads, mut set) = (WriteBatch::new(), KeySet::default());
@@ -250,7 +252,7 @@ impl Collection {
         set: &mut KeySet,
     ) -> Result<()> {
         let before = batch.mark();
-        let put = self.put_bucket_entries(state, options, (key, meta), true, batch, set);
+        let put = self.put_bucket_entries(state, options, key, meta, batch, set);
         if let Err(e) = put {
             batch.rollback_to(before);
             return Err(e);
@@ -264,30 +266,42 @@ impl Collection {
         Ok(())
     }
 
-    /// Puts the index entries of a bucket, or deletes them.
+    /// Puts the index entries of a bucket.
     pub(super) fn put_bucket_entries(
         &self,
         state: &State,
         options: &SeriesOptions,
-        (key, meta): (&BucketKey, Value<'_>),
-        there: bool,
+        key: &BucketKey,
+        meta: Value<'_>,
         batch: &mut WriteBatch,
         set: &mut KeySet,
     ) -> Result<()> {
         let doc = index_document(options, bucket::start_ms(key), meta);
         let key_max = self.shared.engine.caps().key_bytes_max;
         let mut entry = Vec::new();
-        for index in state.indexes.iter() {
-            if !indexes_buckets(index, options) {
-                continue;
-            }
+        for index in state.indexes.iter().filter(|i| indexes_buckets(i, options)) {
             index.keys_of(doc.doc(), set)?;
-            if there {
-                check_length(index, set, KEY_LEN, key_max)?;
-                self.mark_multikey(index, set.multikey)?;
-                put_entries(batch, index, set.iter(), &key[4..], &mut entry);
-                continue;
-            }
+            check_length(index, set, KEY_LEN, key_max)?;
+            self.mark_multikey(index, set.multikey)?;
+            put_entries(batch, index, set.iter(), &key[4..], &mut entry);
+        }
+        Ok(())
+    }
+
+    /// Deletes the index entries of a bucket.
+    pub(super) fn delete_bucket_entries(
+        &self,
+        state: &State,
+        options: &SeriesOptions,
+        key: &BucketKey,
+        meta: Value<'_>,
+        batch: &mut WriteBatch,
+        set: &mut KeySet,
+    ) -> Result<()> {
+        let doc = index_document(options, bucket::start_ms(key), meta);
+        let mut entry = Vec::new();
+        for index in state.indexes.iter().filter(|i| indexes_buckets(i, options)) {
+            index.keys_of(doc.doc(), set)?;
             for components in set.iter() {
                 index.entry_key(components, &key[4..], &mut entry);
                 batch.delete(Table::Idx, &entry);
@@ -301,15 +315,15 @@ impl Collection {
         state: &State,
         docs: &[Doc<'_>],
         places: &Places,
-        (base, first_seq): (usize, u64),
+        base: usize,
         mode: &mut Mode<'_, '_>,
     ) -> Result<CommitPos> {
         if docs.is_empty() {
             return Ok(CommitPos::default());
         }
-        let (mut batch, mut value, mut bytes) = (WriteBatch::new(), Vec::new(), 0);
+        let (mut batch, mut value) = (WriteBatch::new(), Vec::new());
         for (n, (doc, key)) in docs.iter().zip(&places.keys).enumerate() {
-            let insert_seq = first_seq + n as u64;
+            let insert_seq = places.first_seq + n as u64;
             let header = record::Header {
                 insert_seq,
                 version: 0,
@@ -317,9 +331,8 @@ impl Collection {
             value.clear();
             record::write(&mut value, header, doc.as_bytes());
             batch.put(Table::Doc, &bucket::row_key(key, insert_seq), &value);
-            bytes += doc.len_bytes() as i64;
         }
-        self.commit_measurements(state, &mut batch, docs, (base, bytes), mode)
+        self.commit_measurements(state, &mut batch, docs, base, mode)
     }
 
     /// Commits a batch that has new measurements, whose numbers of statements begin at `base`.
@@ -328,37 +341,20 @@ impl Collection {
         state: &State,
         batch: &mut WriteBatch,
         docs: &[Doc<'_>],
-        (base, bytes): (usize, i64),
+        base: usize,
         mode: &mut Mode<'_, '_>,
     ) -> Result<CommitPos> {
-        let added = [docs.len() as i64, bytes];
-        batch.add(Table::Meta, &meta::counter(self.ident), added);
-        let counts = &self.buckets.counts;
-        let mut counted = |_: CommitPos| {
-            self.live.add_counts(added[0], added[1]);
-            let number = docs.len() as u64;
-            counts.measurements.fetch_add(number, Ordering::Relaxed);
+        let all: SmallVec<[usize; 8]> = (0..docs.len()).collect();
+        let new = NewDocuments {
+            docs,
+            accepted: &all,
+            base,
+            first_seq: 0,
+            record_keys: &[],
+            key_ends: &[],
         };
-        let written = docs.iter().copied();
-        let Mode::Logged(to) = mode else {
-            let mut rows =
-                self.log_inserts(state, batch, &EntryList::default(), None, &[], written);
-            let unit = WriteUnit::stamped(batch, &mut rows);
-            return self.shared.commit(unit.then(&mut counted));
-        };
-        let ids = statements_at(to.ids, (0..docs.len()).map(|n| base + n));
-        let session = to.record.fields();
-        let mut rows =
-            self.log_inserts(state, batch, &EntryList::default(), session, &ids, written);
-        let statement = |n: usize| {
-            let id = to.ids.get(base + n)?;
-            Some((*id, inserted(to.keep, docs[n])))
-        };
-        let statements = (0..docs.len()).filter_map(statement);
-        let mut staged = to.record.stage(batch, statements);
-        let staged: &mut dyn OnCommit = &mut staged;
-        let unit = WriteUnit::stamped(batch, &mut rows);
-        self.shared.commit(unit.then(&mut counted).then(staged))
+        let unit = DocumentUnit::new(self, state).inserting(new);
+        unit.commit(batch, mode)
     }
 
     /// Inserts a bucket that a tool has read elsewhere, under the name it had. Measurements that no
@@ -417,11 +413,10 @@ impl Collection {
             rows: Vec::new(),
         };
         let (mut batch, mut set) = (WriteBatch::new(), KeySet::default());
-        let of = (&key, bucket.meta.get());
-        self.put_bucket_entries(state, &options, of, true, &mut batch, &mut set)?;
+        let meta = bucket.meta.get();
+        self.put_bucket_entries(state, &options, &key, meta, &mut batch, &mut set)?;
         self.put_packed(state, &options, &key, &stored, &mut batch)?;
-        let added = (0, bytes as i64);
-        done.pos = self.commit_measurements(state, &mut batch, &docs, added, &mut mode)?;
+        done.pos = self.commit_measurements(state, &mut batch, &docs, 0, &mut mode)?;
         done.count = docs.len();
         Ok(done)
     }
@@ -478,7 +473,7 @@ impl Collection {
         let was_there = i64::from(before > 0);
         if stored.measurements.is_empty() {
             let mut set = KeySet::default();
-            self.put_bucket_entries(state, options, (key, meta), false, batch, &mut set)?;
+            self.delete_bucket_entries(state, options, key, meta, batch, &mut set)?;
             batch.delete(Table::Doc, key);
             batch.add(Table::Meta, &buckets, [-was_there, -before]);
             return Ok(());

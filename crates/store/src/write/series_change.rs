@@ -5,16 +5,17 @@
 use crate::catalog::{Collection, State};
 use crate::error;
 use crate::format::bucket::{self, BucketKey, Measurement};
-use crate::format::meta;
 use crate::view::ReadView;
 use crate::view::buckets::Stored;
-use crate::write::fill::changed;
+use crate::write::change::{Change, Decide, Modified};
+use crate::write::fill::effect_of;
 use crate::write::mode::Mode;
-use crate::write::modify::{Change, Decide, Filled, Modified, Scratch};
+use crate::write::modify::{Filled, Scratch};
 use crate::write::session::StatementLog;
+use crate::write::unit::DocumentUnit;
 use model::bucket::SeriesOptions;
 use model::{Doc, DocBuf, MongoError, OwnedValue, Result, code};
-use storage::{CommitPos, Table};
+use storage::CommitPos;
 
 impl Collection {
     /// As [`Collection::modify_many`], of a time-series collection.
@@ -55,20 +56,12 @@ impl Collection {
             if state.dropped {
                 return Err(self.gone());
             }
-            let group = (key, &keys[at..end], at);
-            let filled = self.modify_bucket(&state, &mut scratch, group, decide, mode)?;
-            let pos = self.commit_bucket(&mut scratch, &key, &filled, mode)?;
+            let decide = &mut |n: usize, doc: Doc<'_>| decide(at + n, doc);
+            let group = &keys[at..end];
+            let filled = self.modify_bucket(&state, &mut scratch, &key, group, decide, mode)?;
+            let pos = self.commit_bucket(&state, &mut scratch, &key, &filled, mode)?;
             drop(closed);
-            for (n, m) in filled.outcomes.iter().enumerate() {
-                each(
-                    at + n,
-                    match m {
-                        Modified::Replaced(_) => Modified::Replaced(pos),
-                        Modified::Deleted(_) => Modified::Deleted(pos),
-                        other => *other,
-                    },
-                );
-            }
+            filled.report(pos, &mut |n, outcome| each(at + n, outcome));
             if let Some(e) = filled.failure {
                 return Err(e);
             }
@@ -79,6 +72,7 @@ impl Collection {
 
     fn commit_bucket(
         &self,
+        state: &State,
         s: &mut Scratch,
         key: &BucketKey,
         filled: &Filled,
@@ -88,11 +82,8 @@ impl Collection {
             return Ok(CommitPos::default());
         }
         self.shared.hooks.check_write(&self.ns)?;
-        let delta = [filled.docs, filled.bytes];
-        if delta != [0, 0] {
-            s.batch.add(Table::Meta, &meta::counter(self.ident), delta);
-        }
-        let pos = self.commit_modify(s, filled, mode)?;
+        let unit = DocumentUnit::new(self, state).changing(filled.of_unit(&mut s.log));
+        let pos = unit.commit(&mut s.batch, mode)?;
         // It is packed now, and takes nothing any more.
         self.buckets.lock().forget(key);
         Ok(pos)
@@ -103,14 +94,15 @@ impl Collection {
         &self,
         state: &State,
         s: &mut Scratch,
-        (key, wanted, base): (BucketKey, &[&[u8]], usize),
+        key: &BucketKey,
+        wanted: &[&[u8]],
         decide: &mut Decide<'_>,
         mode: &mut Mode<'_, '_>,
     ) -> Result<Filled> {
         s.batch.clear();
         s.log.clear();
         let mut filled = Filled::default();
-        let Some(mut stored) = self.read_bucket(&ReadView::LATEST, &key)? else {
+        let Some(mut stored) = self.read_bucket(&ReadView::LATEST, key)? else {
             filled.outcomes = wanted.iter().map(|_| Modified::Absent).collect();
             return Ok(filled);
         };
@@ -131,7 +123,7 @@ impl Collection {
                 continue;
             };
             let old = stored.measurements[at].doc.clone();
-            let (change, after) = match asked(decide, base + n, old.doc()) {
+            let (change, after) = match ask(decide, n, old.doc()) {
                 Ok(made) => made,
                 Err(e) => {
                     filled.failure = Some(e);
@@ -144,7 +136,7 @@ impl Collection {
             }
             self.log_change(state, &mut s.log, old.doc(), &change, mode);
             if let Mode::Logged(StatementLog { keep, .. }) = mode {
-                filled.effect = Some(changed(*keep, old.doc(), after.as_ref().map(DocBuf::doc)));
+                filled.effect = Some(effect_of(*keep, old.doc(), after.as_ref().map(DocBuf::doc)));
             }
             filled.bytes -= old.as_bytes().len() as i64;
             let unknown = CommitPos::default();
@@ -172,7 +164,7 @@ impl Collection {
                 left.push(Measurement { doc, ..m });
             }
         }
-        self.put_regrouped(state, &options, &key, stored, left, s)?;
+        self.put_regrouped(state, &options, key, stored, left, s)?;
         Ok(filled)
     }
 
@@ -203,9 +195,9 @@ impl Collection {
             // None has the old metadata: the bucket stays where it is, with another.
             None => {
                 let (meta, measurements) = groups.remove(0);
-                let old = (key, stored.meta.get());
-                self.put_bucket_entries(state, options, old, false, batch, set)?;
-                self.put_bucket_entries(state, options, (key, meta.get()), true, batch, set)?;
+                let old = stored.meta.get();
+                self.delete_bucket_entries(state, options, key, old, batch, set)?;
+                self.put_bucket_entries(state, options, key, meta.get(), batch, set)?;
                 stored.meta = meta;
                 measurements
             }
@@ -220,8 +212,8 @@ impl Collection {
                 measurements,
                 rows: Vec::new(),
             };
-            let of = (&key, fresh.meta.get());
-            self.put_bucket_entries(state, options, of, true, batch, set)?;
+            let meta = fresh.meta.get();
+            self.put_bucket_entries(state, options, &key, meta, batch, set)?;
             self.put_packed(state, options, &key, &fresh, batch)?;
         }
         Ok(())
@@ -229,7 +221,7 @@ impl Collection {
 }
 
 /// What shall become of a measurement, and what it is then.
-fn asked(decide: &mut Decide<'_>, n: usize, old: Doc<'_>) -> Result<(Change, Option<DocBuf>)> {
+fn ask(decide: &mut Decide<'_>, n: usize, old: Doc<'_>) -> Result<(Change, Option<DocBuf>)> {
     let change = decide(n, old)?;
     let new = match &change {
         Change::Keep | Change::Delete => None,

@@ -9,7 +9,7 @@ use crate::catalog::Shared;
 use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
 use crate::format::{meta, record};
-use crate::log::{LogRows, SessionFields};
+use crate::log::SessionFields;
 use model::{Doc, DocBuf, Result};
 use storage::{CommitPos, CursorOpts, Engine, KeyRange, Table, WriteBatch};
 
@@ -235,10 +235,8 @@ impl SessionRecord {
     }
 
     /// What this number has written last has this time in the log.
-    pub(crate) fn was_logged(&mut self, rows: Option<&LogRows<'_>>) {
-        if let Some(rows) = rows {
-            self.logged_at = rows.last();
-        }
+    pub(crate) fn was_logged(&mut self, time: u64) {
+        self.logged_at = time;
     }
 
     /// Covers everything the session has written since the server started.

@@ -5,17 +5,17 @@
 //! not committed leaves nothing on disk. Must not know: sessions, commands.
 
 use crate::catalog::{Collection, Shared, State};
-use crate::commit::{OnCommit, WriteUnit};
+use crate::commit::OnCommit;
 use crate::error;
 use crate::format::log::LINK;
-use crate::format::meta;
 use crate::locks::{Claimed, KeyId, KeyIds, Owner};
 use crate::log::{EntryList, LogRows, SessionFields};
-use crate::view::scan::NATURAL_ORDER_DOCS;
 use crate::view::{Overlay, ReadView};
+use crate::write::end::{Changes, Delta, DocumentsCommit};
 use crate::write::session::{Effect, SessionRecord};
 use model::{Doc, MongoError, Namespace, Result, code};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{BatchOp, CommitPos, Table, WriteBatch};
@@ -49,19 +49,6 @@ struct Writes {
 struct Touched {
     coll: Arc<Collection>,
     changes: Changes,
-}
-
-/// What writes change in memory when they are committed.
-#[derive(Default)]
-pub(crate) struct Changes {
-    pub(crate) docs: i64,
-    pub(crate) bytes: i64,
-    /// Sequence numbers and keys of inserted documents.
-    pub(crate) inserted: Vec<(u64, Box<[u8]>)>,
-    /// Sequence numbers of deleted documents.
-    pub(crate) deleted: Vec<u64>,
-    /// What the log will say of them.
-    pub(crate) operations: EntryList,
 }
 
 /// What the commit of a transaction changes in the catalog.
@@ -322,39 +309,22 @@ impl Transaction {
                 std::mem::take(&mut all.operations),
             )
         };
-        for t in &writes {
-            if t.changes.docs != 0 || t.changes.bytes != 0 {
-                let counts = [t.changes.docs, t.changes.bytes];
-                batch.add(Table::Meta, &meta::counter(t.coll.ident), counts);
-            }
-        }
         self.shared.admit(batch.byte_len());
-        let mut applied = |_: CommitPos| {
-            for t in &writes {
-                t.coll.live.add_counts(t.changes.docs, t.changes.bytes);
-                if t.coll.live.is_in_order() {
-                    continue;
-                }
-                if t.coll.live.docs() > NATURAL_ORDER_DOCS {
-                    t.coll.live.forget_insertion_order();
-                    continue;
-                }
-                for (seq, key) in &t.changes.inserted {
-                    t.coll.live.inserted(*seq, key);
-                }
-                t.changes
-                    .deleted
-                    .iter()
-                    .for_each(|seq| t.coll.live.deleted(*seq));
-            }
+        let rows = self.log_rows(&mut batch, &writes, &operations, record.fields());
+        let deltas: SmallVec<[Delta<'_>; 4]> = writes
+            .iter()
+            .map(|t| Delta::of_kept(&t.coll, &t.changes))
+            .collect();
+        let end = DocumentsCommit {
+            shared: &self.shared,
+            batch: &mut batch,
+            deltas: &deltas,
+            rows,
+            catalog: Some(catalog.applied),
         };
-        let mut rows = self.log_rows(&mut batch, &writes, &operations, record.fields());
         let done = std::iter::once((COMMIT_STATEMENT, Effect::Updated));
-        let mut staged = record.stage(&mut batch, done);
-        let staged: &mut dyn OnCommit = &mut staged;
-        let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        let unit = unit.then(&mut applied).then(staged).then(catalog.applied);
-        let result = self.shared.commit(unit);
+        let result = end.commit_in_session(record, done);
+        drop(deltas);
         // The gates are left and the claims released when the transaction is dropped.
         self.writes.lock().collections = writes;
         result

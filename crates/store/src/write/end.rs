@@ -1,0 +1,158 @@
+//! The end of every commit of documents, of a statement or of a whole transaction. Promises:
+//! counter rows, counts in memory, the order of insertion and the row of the session are added to a
+//! commit here and nowhere else. Must not know: how the rows of the batch came about, filters,
+//! locks.
+
+use crate::catalog::live::{InsertedKeys, LiveChange};
+use crate::catalog::{Collection, Shared};
+use crate::commit::{OnCommit, WriteUnit};
+use crate::format::meta;
+use crate::log::{EntryList, LogRows};
+use crate::write::session::{Effect, SessionRecord};
+use model::Result;
+use std::sync::atomic::Ordering;
+use storage::{CommitPos, Table, WriteBatch};
+
+/// What the statements of a transaction have changed of one collection, kept until its commit.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub(crate) docs: i64,
+    pub(crate) bytes: i64,
+    /// Sequence numbers and keys of inserted documents.
+    pub(crate) inserted: Vec<(u64, Box<[u8]>)>,
+    /// Sequence numbers of deleted documents.
+    pub(crate) deleted: Vec<u64>,
+    /// What the log will say of them.
+    pub(crate) operations: EntryList,
+}
+
+/// What a commit changes of a collection beside its rows.
+pub(super) struct Delta<'d> {
+    coll: &'d Collection,
+    pub(super) docs: i64,
+    pub(super) bytes: i64,
+    pub(super) inserted: &'d dyn InsertedKeys,
+    /// Sequence numbers of deleted documents.
+    pub(super) deleted: &'d [u64],
+    /// New measurements of a time series.
+    pub(super) measurements: u64,
+}
+
+impl<'d> Delta<'d> {
+    pub(super) fn of(coll: &'d Collection) -> Delta<'d> {
+        Delta {
+            coll,
+            docs: 0,
+            bytes: 0,
+            inserted: &NoKeys,
+            deleted: &[],
+            measurements: 0,
+        }
+    }
+
+    /// What a transaction has kept of its statements.
+    pub(super) fn of_kept(coll: &'d Collection, changes: &'d Changes) -> Delta<'d> {
+        Delta {
+            docs: changes.docs,
+            bytes: changes.bytes,
+            inserted: &changes.inserted,
+            deleted: &changes.deleted,
+            ..Delta::of(coll)
+        }
+    }
+}
+
+/// No document was inserted, or no order of insertion is kept.
+struct NoKeys;
+
+impl InsertedKeys for NoKeys {
+    fn each(&self, _: &mut dyn FnMut(u64, &[u8])) {}
+}
+
+impl InsertedKeys for Vec<(u64, Box<[u8]>)> {
+    fn each(&self, f: &mut dyn FnMut(u64, &[u8])) {
+        self.iter().for_each(|(seq, key)| f(*seq, key));
+    }
+}
+
+/// Deltas as an effect of their commit.
+struct Deltas<'d>(&'d [Delta<'d>]);
+
+impl OnCommit for Deltas<'_> {
+    fn applied(&mut self, _: CommitPos) {
+        for delta in self.0 {
+            delta.coll.live.apply(&LiveChange {
+                docs: delta.docs,
+                bytes: delta.bytes,
+                inserted: delta.inserted,
+                deleted: delta.deleted,
+            });
+            if delta.measurements > 0 {
+                let counted = &delta.coll.buckets.counts.measurements;
+                counted.fetch_add(delta.measurements, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// One commit of documents: of a statement, or of all statements of a transaction.
+pub(super) struct DocumentsCommit<'c> {
+    pub(super) shared: &'c Shared,
+    /// Rows of documents, index entries, log entries.
+    pub(super) batch: &'c mut WriteBatch,
+    pub(super) deltas: &'c [Delta<'c>],
+    pub(super) rows: Option<LogRows<'c>>,
+    /// What changes in the catalog when it is applied.
+    pub(super) catalog: Option<&'c mut dyn OnCommit>,
+}
+
+impl DocumentsCommit<'_> {
+    /// Commits without a session.
+    ///
+    /// # Errors
+    /// Engine failures; memory has not changed then.
+    pub(super) fn commit(mut self) -> Result<CommitPos> {
+        self.put_counters();
+        self.run(None)
+    }
+
+    /// Commits together with the session's row, which says what these statements have done.
+    ///
+    /// # Errors
+    /// As [`DocumentsCommit::commit`].
+    pub(super) fn commit_in_session(
+        mut self,
+        record: &mut SessionRecord,
+        statements: impl Iterator<Item = (i32, Effect)>,
+    ) -> Result<CommitPos> {
+        self.put_counters();
+        let mut staged = record.stage(self.batch, statements);
+        let pos = self.run(Some(&mut staged))?;
+        if let Some(rows) = &self.rows {
+            record.was_logged(rows.last());
+        }
+        Ok(pos)
+    }
+
+    fn put_counters(&mut self) {
+        for delta in self.deltas {
+            let counts = [delta.docs, delta.bytes];
+            if counts != [0, 0] {
+                self.batch
+                    .add(Table::Meta, &meta::counter(delta.coll.ident), counts);
+            }
+        }
+    }
+
+    fn run(&mut self, staged: Option<&mut dyn OnCommit>) -> Result<CommitPos> {
+        let mut deltas = Deltas(self.deltas);
+        let mut unit = WriteUnit::stamped(self.batch, &mut self.rows).then(&mut deltas);
+        if let Some(staged) = staged {
+            unit = unit.then(staged);
+        }
+        if let Some(catalog) = self.catalog.as_deref_mut() {
+            unit = unit.then(catalog);
+        }
+        self.shared.commit(unit)
+    }
+}

@@ -1,0 +1,234 @@
+//! The unit of a write to the documents of one collection. Promises: what a statement writes beside
+//! rows and index entries (counts, entries of the log, statements of the session) is gathered here,
+//! whether it commits by itself or with its transaction. Must not know: how the rows of the batch
+//! came about, filters, locks.
+
+use crate::catalog::live::InsertedKeys;
+use crate::catalog::{Collection, State};
+use crate::log::{EntryList, LogRows};
+use crate::write::end::{Changes, Delta, DocumentsCommit};
+use crate::write::logged::{InsertLog, statements_at};
+use crate::write::mode::Mode;
+use crate::write::session::{Effect, Keep, StatementLog};
+use model::{Doc, Result};
+use storage::{CommitPos, WriteBatch};
+
+/// Documents of one statement that a commit inserts.
+#[derive(Clone, Copy)]
+pub(super) struct NewDocuments<'d> {
+    /// The documents of the chunk.
+    pub(super) docs: &'d [Doc<'d>],
+    /// Which of them were accepted, ascending.
+    pub(super) accepted: &'d [usize],
+    /// Position of the first document of the chunk in the statement.
+    pub(super) base: usize,
+    /// Sequence number of the first document of the chunk.
+    pub(super) first_seq: u64,
+    /// Record keys one behind another; empty where no order of insertion is kept.
+    pub(super) record_keys: &'d [u8],
+    /// Where the key of each document of the chunk ends.
+    pub(super) key_ends: &'d [usize],
+}
+
+impl<'d> NewDocuments<'d> {
+    fn iter(self) -> impl Iterator<Item = Doc<'d>> + Clone {
+        self.accepted
+            .iter()
+            .filter_map(move |n| self.docs.get(*n).copied())
+    }
+
+    fn bytes(self) -> i64 {
+        self.iter().map(|d| d.len_bytes() as i64).sum()
+    }
+
+    /// The record key of the document at this position of the chunk.
+    fn key(self, n: usize) -> Option<&'d [u8]> {
+        let before = n
+            .checked_sub(1)
+            .and_then(|before| self.key_ends.get(before));
+        self.record_keys
+            .get(before.copied().unwrap_or(0)..*self.key_ends.get(n)?)
+    }
+
+    /// The statements that have inserted them and what each has done.
+    fn statements(self, ids: &'d [i32], keep: Keep) -> impl Iterator<Item = (i32, Effect)> {
+        self.accepted.iter().filter_map(move |n| {
+            let id = ids.get(self.base + n)?;
+            Some((*id, inserted(keep, *self.docs.get(*n)?)))
+        })
+    }
+}
+
+impl InsertedKeys for NewDocuments<'_> {
+    fn each(&self, f: &mut dyn FnMut(u64, &[u8])) {
+        for n in self.accepted {
+            if let Some(key) = self.key(*n) {
+                f(self.first_seq + *n as u64, key);
+            }
+        }
+    }
+}
+
+/// The recorded effect of an insert.
+fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
+    match keep {
+        Keep::Fact => Effect::Inserted,
+        Keep::Id => Effect::Upserted(model::doc! { "_id": doc.field("_id") }),
+        Keep::Before | Keep::After => Effect::Made(doc.to_buf()),
+    }
+}
+
+/// Documents of one statement that a commit changes or deletes.
+pub(super) struct ChangedDocuments<'d> {
+    /// Documents more, and bytes of their BSON.
+    pub(super) docs: i64,
+    pub(super) bytes: i64,
+    /// Sequence numbers of deleted documents.
+    pub(super) deleted: &'d [u64],
+    /// What the statement has done, where a session records it.
+    pub(super) effect: Option<&'d Effect>,
+    /// Their entries in the log.
+    pub(super) log: &'d mut EntryList,
+}
+
+/// What one commit changes of the documents of one collection. Rows of documents and index entries
+/// are in the batch already.
+pub(super) struct DocumentUnit<'u> {
+    coll: &'u Collection,
+    state: &'u State,
+    new: Option<NewDocuments<'u>>,
+    changed: Option<ChangedDocuments<'u>>,
+}
+
+impl<'u> DocumentUnit<'u> {
+    pub(super) fn new(coll: &'u Collection, state: &'u State) -> DocumentUnit<'u> {
+        DocumentUnit {
+            coll,
+            state,
+            new: None,
+            changed: None,
+        }
+    }
+
+    /// The same with documents that are inserted.
+    pub(super) fn inserting(self, new: NewDocuments<'u>) -> DocumentUnit<'u> {
+        DocumentUnit {
+            new: Some(new),
+            ..self
+        }
+    }
+
+    /// The same with documents that are changed or deleted.
+    pub(super) fn changing(self, changed: ChangedDocuments<'u>) -> DocumentUnit<'u> {
+        DocumentUnit {
+            changed: Some(changed),
+            ..self
+        }
+    }
+
+    /// Commits the batch, or gives it to the transaction.
+    ///
+    /// # Output
+    /// The position of the commit; none for a transaction and for an empty batch.
+    ///
+    /// # Errors
+    /// 257 when the transaction has become too large; engine failures, memory has not changed then.
+    pub(super) fn commit(
+        self,
+        batch: &mut WriteBatch,
+        mode: &mut Mode<'_, '_>,
+    ) -> Result<CommitPos> {
+        if batch.is_empty() {
+            return Ok(CommitPos::default());
+        }
+        if let Mode::Transaction(transaction, _) = mode {
+            return transaction
+                .absorb(self.coll, batch, self.into_changes())
+                .map(|()| CommitPos::default());
+        }
+        let statements = match mode {
+            Mode::Logged(to) => Some(&mut **to),
+            Mode::Direct | Mode::Transaction(..) => None,
+        };
+        let rows = self.log_rows(batch, statements.as_deref());
+        let end = DocumentsCommit {
+            shared: &self.coll.shared,
+            batch,
+            deltas: &[self.delta()],
+            rows,
+            catalog: None,
+        };
+        let Some(StatementLog { record, ids, keep }) = statements else {
+            return end.commit();
+        };
+        let new = self.new.iter();
+        let of_new = new.flat_map(|new| new.statements(ids, *keep));
+        let changed = self.changed.as_ref();
+        let effect = changed.and_then(|changed| changed.effect.cloned());
+        let of_changed = ids.first().copied().zip(effect);
+        end.commit_in_session(record, of_new.chain(of_changed))
+    }
+
+    fn delta(&self) -> Delta<'_> {
+        let mut delta = Delta::of(self.coll);
+        if let Some(changed) = &self.changed {
+            (delta.docs, delta.bytes) = (changed.docs, changed.bytes);
+            delta.deleted = changed.deleted;
+        }
+        if let Some(new) = &self.new {
+            delta.docs += new.accepted.len() as i64;
+            delta.bytes += new.bytes();
+            match self.state.series.is_some() {
+                true => delta.measurements = new.accepted.len() as u64,
+                false => delta.inserted = new,
+            }
+        }
+        delta
+    }
+
+    /// What the transaction keeps of it until its own commit.
+    fn into_changes(self) -> Changes {
+        let delta = self.delta();
+        let mut changes = Changes {
+            docs: delta.docs,
+            bytes: delta.bytes,
+            deleted: delta.deleted.to_vec(),
+            ..Changes::default()
+        };
+        if let Some(new) = self.new {
+            new.each(&mut |seq, key| changes.inserted.push((seq, key.into())));
+            changes.operations = self.coll.operations_of(self.state, new.iter());
+        }
+        if let Some(changed) = self.changed {
+            match changes.operations.count {
+                0 => changes.operations = std::mem::take(changed.log),
+                _ => changes.operations.append(changed.log),
+            }
+        }
+        changes
+    }
+
+    /// Adds what the log says of it to the batch: first what was changed or has gone, then what
+    /// has come.
+    fn log_rows(
+        &self,
+        batch: &mut WriteBatch,
+        statements: Option<&StatementLog<'_>>,
+    ) -> Option<LogRows<'u>> {
+        let mut rows = self.coll.log_rows()?;
+        if let Some(changed) = self.changed.as_ref().filter(|c| c.log.count > 0) {
+            rows.documents(batch, changed.log);
+        }
+        if let Some(new) = &self.new {
+            let ids = statements
+                .map(|to| statements_at(to.ids, new.accepted.iter().map(|n| new.base + n)));
+            let log = InsertLog {
+                session: statements.and_then(|to| to.record.fields()),
+                statements: ids.as_deref().unwrap_or_default(),
+            };
+            self.coll
+                .log_inserts(self.state, &mut rows, batch, &log, new.iter());
+        }
+        Some(rows)
+    }
+}
