@@ -199,6 +199,49 @@ pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source
     }
 }
 
+/// A data directory whose lock is held, so that no server opens it.
+pub struct Lent {
+    // Closed when dropped.
+    _engine: Option<Arc<dyn Engine>>,
+    #[cfg(feature = "rocksdb")]
+    _borrowed: Option<engine_rocksdb::Borrowed>,
+}
+
+/// Makes `to` a copy of the files of a data directory, that nobody changes; fixed files are links.
+/// RocksDB's files are not opened, so no key is needed for encrypted ones.
+///
+/// # Errors
+/// One line that says what to do.
+pub fn lend(options: &EngineOptions<'_>, to: &Path) -> Result<Lent, String> {
+    let shown = options.path.display().to_string();
+    #[cfg(feature = "rocksdb")]
+    if options.name == "rocksdb" {
+        let borrowed = engine_rocksdb::Borrowed::make(options.path, to);
+        return Ok(Lent {
+            _engine: None,
+            _borrowed: Some(borrowed.map_err(|e| advice(&e, &shown))?),
+        });
+    }
+    let engine = open(options)?.engine;
+    let copied = engine.checkpoint(to);
+    copied.map_err(|e| format!("cannot copy {shown}: {e}"))?;
+    Ok(Lent {
+        _engine: Some(engine),
+        #[cfg(feature = "rocksdb")]
+        _borrowed: None,
+    })
+}
+
+/// Whether a file of a data directory is never written again once it is complete.
+pub fn is_fixed(file: &Path) -> bool {
+    #[cfg(feature = "rocksdb")]
+    if engine_rocksdb::is_final(file) {
+        return true;
+    }
+    let _ = file;
+    false
+}
+
 #[cfg(feature = "rocksdb")]
 fn rocksdb_config(options: &EngineOptions<'_>) -> Result<engine_rocksdb::Config, String> {
     engine_rocksdb::raise_open_files_limit();

@@ -6,14 +6,18 @@
 //! Must not know: what a command means; that is `commands`, reached through [`command_handler`].
 
 mod background;
+pub mod backup;
+pub mod client;
 pub mod command_handler;
 pub mod config;
 pub mod convert;
 pub mod descriptors;
 pub mod engines;
+pub mod failure;
 pub mod forward;
 mod frames;
 mod handover;
+mod links;
 pub mod memory;
 pub mod metrics_http;
 mod metrics_page;

@@ -1,8 +1,10 @@
 //! The binary `quarry`: parses the command line and starts what it asks for.
 
 use clap::{Parser, Subcommand};
+use server::backup::{self, BackupCommand, RestoreArgs};
 use server::config::ServeArgs;
 use server::convert::{self, ConvertArgs};
+use server::failure::Failure;
 use server::output::{print_error, print_line};
 use server::process;
 use std::process::ExitCode;
@@ -28,6 +30,26 @@ enum Command {
     Serve(Box<ServeArgs>),
     /// Copy a database into a directory of another storage engine, and verify the copy
     Convert(Box<ConvertArgs>),
+    /// Make, list, verify and remove backups
+    #[command(subcommand)]
+    Backup(BackupCommand),
+    /// Bring a backup back into an empty directory
+    Restore(RestoreArgs),
+}
+
+/// Lines for people go to standard output.
+fn tell(line: &str) {
+    print_line(format_args!("quarry: {line}"));
+}
+
+fn end(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            print_error(format_args!("quarry: {}", failure.message));
+            ExitCode::from(failure.code)
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -51,15 +73,14 @@ fn main() -> ExitCode {
                 ExitCode::from(failure.code)
             }
         },
-        Command::Convert(args) => {
-            let tell = &mut |line: &str| print_line(format_args!("quarry: {line}"));
-            match convert::run(&args, tell) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(failure) => {
-                    print_error(format_args!("quarry: {}", failure.message));
-                    ExitCode::from(failure.code)
-                }
+        Command::Convert(args) => match convert::run(&args, &mut tell) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                print_error(format_args!("quarry: {}", failure.message));
+                ExitCode::from(failure.code)
             }
-        }
+        },
+        Command::Backup(command) => end(backup::run(&command, &mut tell)),
+        Command::Restore(args) => end(backup::run_restore(&args, &mut tell)),
     }
 }

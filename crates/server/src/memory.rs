@@ -166,28 +166,35 @@ pub const BYTES_MIN: u64 = 128 << 20;
 /// One line for anything else and for less than [`BYTES_MIN`].
 pub fn parse(text: &str) -> Result<u64, String> {
     let wrong = || format!("memory must be a size such as 512M or 4G, given {text}");
+    let bytes = size(text).ok_or_else(wrong)?;
+    if bytes < BYTES_MIN {
+        return Err(format!(
+            "memory must be at least {}M, given {text}",
+            BYTES_MIN >> 20
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Bytes of a size such as `512M`, `4G`, `1.5GB`, `800 MiB` or plain bytes; `None` for anything
+/// else.
+pub fn size(text: &str) -> Option<u64> {
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
-    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let number: f64 = number.parse().ok()?;
     let shift = match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kb" | "kib" => 10,
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
         "t" | "tb" | "tib" => 40,
-        _ => return Err(wrong()),
+        _ => return None,
     };
     let bytes = number * f64::from(2u32).powi(shift);
-    if !(BYTES_MIN as f64..9e15).contains(&bytes) {
-        return Err(format!(
-            "memory must be at least {}M, given {text}",
-            BYTES_MIN >> 20
-        ));
-    }
-    Ok(bytes as u64)
+    (0.0..9e15).contains(&bytes).then_some(bytes as u64)
 }
 
 #[cfg(test)]

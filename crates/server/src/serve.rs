@@ -9,16 +9,15 @@ use crate::handover::Forwarding;
 use crate::memory::Parts;
 use crate::metrics_http::Endpoint;
 use crate::metrics_page;
-use crate::net::{NetStats, Server, Tls, Watermark};
+use crate::net::{Server, Tls, Watermark};
 use crate::otlp::Exporter;
 use crate::output::{print_error, print_line};
 use crate::process::{self, PidFile};
 use crate::protect::{self, CODE_JOURNAL, LOG_FLUSH};
 use crate::report;
-use crate::space::{disk_bytes, free_bytes, prepare_directory};
-use crate::{engines, net};
+use crate::space::{free_bytes, prepare_directory};
+use crate::{engines, links, net};
 use ::memory::Budget;
-use commands::state::Network;
 use commands::{Config, Dispatcher, Service, StoreHooks, SystemClock, registry};
 use logs::{Entry, Form, Log, Release, Severity, Sink, component, id};
 use std::io::IsTerminal;
@@ -167,6 +166,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     apply_settings(settings, &service).inspect_err(|_| {
         let _ = store.close();
     })?;
+    links::keep_backups(settings, &service).map_err(fail(CODE_DATA))?;
     let service = service.shared();
     protect::let_keys_rotate(settings, &service, opened.data_key);
     let audited = protect::start_audit(settings, &service, log);
@@ -191,7 +191,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         let _ = store.close();
         cannot_listen(settings, &e)
     })?;
-    let_service_ask(settings, &service, &server);
+    links::link(settings, &service, &server);
     let exported = Arc::clone(&dispatcher);
     let endpoint = metrics(settings, dispatcher).inspect_err(|_| {
         let _ = store.close();
@@ -238,19 +238,6 @@ fn open(
     match opened {
         Err(_) if forwarding.is_some() && signals.pending().next().is_some() => Ok(None),
         opened => Ok(Some((forwarding, opened.map_err(fail(CODE_DATA))?))),
-    }
-}
-
-/// Lets commands tell of the network and of the device.
-fn let_service_ask(settings: &Settings, service: &Service, server: &Server<CommandHandler>) {
-    let asked = server.metrics();
-    let network = move || asked().map(shown).unwrap_or_default();
-    // Nobody else sets it.
-    let _ = service.state.network.set(Box::new(network));
-    if settings.has_directory() {
-        let path = settings.dbpath.clone();
-        let disk = move || disk_bytes(&path);
-        let _ = service.state.disk_bytes.set(Box::new(disk));
     }
 }
 
@@ -383,16 +370,6 @@ fn metrics(
 }
 
 /// The metrics of the network as `serverStatus` wants them.
-fn shown(n: NetStats) -> Network {
-    Network {
-        bytes_in: n.bytes_in,
-        bytes_out: n.bytes_out,
-        requests: n.requests,
-        rejected_connections: n.rejected_connections,
-        open_connections: n.current_connections,
-    }
-}
-
 fn cannot_listen(settings: &Settings, e: &std::io::Error) -> ServeError {
     let listen = format!("{}:{}", settings.bind_ip.join(","), settings.port);
     let advice = match e.kind() {

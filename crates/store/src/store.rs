@@ -15,6 +15,7 @@ use crate::write::transaction::Transaction;
 use model::{DocBuf, MongoError, Namespace, Result, Timestamp, code};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use storage::{CommitPos, Engine, Table, WriteBatch};
 
@@ -143,6 +144,16 @@ impl Store {
     /// The engine below, for statistics and shutdown.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.shared.engine
+    }
+
+    /// Writes a consistent copy of all data into a directory that is not there yet: files that are
+    /// never written again as links, where the engine has such.
+    ///
+    /// # Errors
+    /// 115 where the engine has no files; its failures.
+    pub fn checkpoint(&self, path: &Path) -> Result<()> {
+        let engine = self.shared.engine.as_ref();
+        engine.checkpoint(path).map_err(error::storage)
     }
 
     /// Blocks until a commit survives a loss of power.

@@ -60,9 +60,11 @@ fn check_read_concern(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
         .map_or(ReadLevel::Local, |c| c.level);
     for (name, _) in pipeline.iter().filter_map(|s| s.as_doc()?.first()) {
         let fits = match name {
-            "$currentOp" | "$listLocalSessions" | "$planCacheStats" | "$listClusterCatalog" => {
-                level == ReadLevel::Local
-            }
+            "$backupCursor"
+            | "$currentOp"
+            | "$listLocalSessions"
+            | "$planCacheStats"
+            | "$listClusterCatalog" => level == ReadLevel::Local,
             "$changeStream" => {
                 let given = cx.request.body.field("readConcern").as_doc();
                 level == ReadLevel::Majority || given.is_none_or(|c| !c.contains("level"))
@@ -137,6 +139,7 @@ fn check_transaction(cx: &Ctx<'_, '_>, pipeline: &Pipeline) -> Result<()> {
     let what = match cx.transaction {
         Some(_) if pipeline.writes() => "$out and $merge",
         Some(_) if pipeline.changes().is_some() => "$changeStream",
+        Some(_) if pipeline.holds_open() => "$backupCursor",
         _ => return Ok(()),
     };
     bail!(
@@ -248,7 +251,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let docs = pipeline.open(&exec)?;
     let changes = pipeline.changes().cloned();
-    let cursor = QueryCursor::new(docs, env, host, allow_disk_use).at(at);
+    let mut cursor = QueryCursor::new(docs, env, host, allow_disk_use).at(at);
+    if pipeline.holds_open() {
+        cursor = cursor.tailing();
+    }
     if writes {
         return write(cx, Writing::new(cursor, ns));
     }

@@ -301,7 +301,7 @@ fn storage_engine(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     doc_fields!(w;
         "name": name, "supportsCommittedReads": true, "supportsSnapshotReadConcern": true,
             "readOnly": false, "persistent": s.engine_persistent(),
-        "backupCursorOpen": false
+        "backupCursorOpen": s.state.backups.is_open()
     );
 }
 

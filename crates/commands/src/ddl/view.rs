@@ -83,7 +83,8 @@ fn check_stages(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
             "$changeStream" if cx.service.store.log().is_none() => {
                 bail!(40_573, "$changeStream cannot be used in a view definition")
             }
-            "$currentOp" | "$documents" | "$listSessions" | "$listLocalSessions" => {
+            "$backupCursor" | "$currentOp" | "$documents" | "$listSessions"
+            | "$listLocalSessions" => {
                 bail!(
                     code::INVALID_NAMESPACE,
                     "{name} must be run against a database, not against the source of a view"

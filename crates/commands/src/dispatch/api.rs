@@ -5,6 +5,7 @@ use model::{Array, Doc, Result, Value, bail, code};
 
 /// Stages that are not part of version 1.
 const OUTSIDE: &[&str] = &[
+    "$backupCursor",
     "$currentOp",
     "$indexStats",
     "$listLocalSessions",

@@ -521,6 +521,10 @@ impl Host for StoreHost {
         super::lists::list(&self.service, stage, db, spec, &self.viewer)
     }
 
+    fn open_backup(&self) -> Result<Box<dyn BatchStream>> {
+        super::backup::open(&self.service)
+    }
+
     fn memory_limit_bytes(&self) -> usize {
         let most = *self.memory_limit_bytes.get_or_init(|| {
             let limit = self

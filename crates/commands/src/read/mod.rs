@@ -1,6 +1,7 @@
 //! What all reading commands share: the operation's environment, cursors over queries, the host of
 //! pipelines.
 
+mod backup;
 mod cursor;
 mod env;
 mod host;

@@ -4,6 +4,7 @@
 pub mod admission;
 pub mod audit;
 mod audited;
+pub mod backups;
 mod collections;
 pub mod concerns;
 pub mod connections;
@@ -112,6 +113,8 @@ pub struct State {
     pub plan_filters: plan_filters::PlanFilters,
     /// Bytes used and all bytes of the file system the data is on; set by a server that has one.
     pub disk_bytes: OnceLock<DiskBytes>,
+    /// Whether a backup cursor is open.
+    pub backups: Arc<backups::Backups>,
     /// Default read and write concern, as `setDefaultRWConcern` left them.
     pub default_concerns: concerns::DefaultConcerns,
     /// Writes that were set aside until a transaction or a change of the catalog is over.
@@ -155,6 +158,7 @@ impl Default for State {
             query_settings: Default::default(),
             plan_filters: Default::default(),
             disk_bytes: OnceLock::new(),
+            backups: Arc::default(),
             default_concerns: concerns::DefaultConcerns::default(),
             queued_writers: Arc::default(),
             user_writes: Arc::default(),

@@ -349,7 +349,8 @@ impl Engine for LmdbEngine {
         let file = self
             .tables
             .env
-            .copy_to_path(&copy, CompactionOption::Enabled);
+            // Pages stay where they are, so that most of the next copy equals this one.
+            .copy_to_path(&copy, CompactionOption::Disabled);
         let file = file.map_err(|e| sort("a checkpoint", e))?;
         file.sync_all().map_err(fail)?;
         MARKER.write(path)

@@ -71,9 +71,12 @@ impl Drop for Borrowed {
 
 /// Tables and blob files are complete once they have their name; everything else is appended to or
 /// overwritten.
+pub fn is_final(file: &Path) -> bool {
+    file.extension().is_some_and(|e| e == "sst" || e == "blob")
+}
+
 fn lend(from: &Path, to: &Path) -> std::io::Result<()> {
-    let is_final = from.extension().is_some_and(|e| e == "sst" || e == "blob");
-    if is_final && fs::hard_link(from, to).is_ok() {
+    if is_final(from) && fs::hard_link(from, to).is_ok() {
         return Ok(());
     }
     // Not linked: the file may lie on another device.

@@ -62,7 +62,7 @@ mod stats;
 mod sync;
 mod wal;
 
-pub use borrow::Borrowed;
+pub use borrow::{Borrowed, is_final};
 pub use config::{CacheKind, Config};
 pub use engine::RocksEngine;
 pub use limits::{open_files_max, raise_open_files_limit};

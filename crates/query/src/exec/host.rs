@@ -188,6 +188,18 @@ pub trait Host: Sync {
     /// The stage's own.
     fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>>;
 
+    /// Fixes a state of all data, and gives the documents of `$backupCursor` about its files, which
+    /// stay until the stream is dropped.
+    ///
+    /// # Errors
+    /// 115 CommandNotSupported without such files.
+    fn open_backup(&self) -> Result<Box<dyn BatchStream>> {
+        Err(MongoError::new(
+            code::COMMAND_NOT_SUPPORTED,
+            "there are no files to copy here",
+        ))
+    }
+
     /// The index [`Host::look_up`] would use, for explain.
     fn look_up_index(&self, _ns: &Namespace, _field: &FieldPath) -> Option<String> {
         None

@@ -146,6 +146,11 @@ impl Pipeline {
         self.stages.last().is_some_and(|s| s.is_writer())
     }
 
+    /// True when its cursor stays at its end, because something is held while it is open.
+    pub fn holds_open(&self) -> bool {
+        self.stages.first().is_some_and(|s| s.holds_open())
+    }
+
     /// The stream of changes it begins with.
     pub fn changes(&self) -> Option<&Arc<ChangeProgress>> {
         self.stages.first()?.changes()

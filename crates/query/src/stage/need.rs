@@ -54,6 +54,8 @@ pub enum Report {
         of_all: bool,
         users: Vec<SessionUser>,
     },
+    /// The files of the data.
+    Files,
     SampledQueries,
     QuerySettings,
     QueryStatistics,

@@ -53,6 +53,12 @@ pub trait Stage: Send + Sync {
         None
     }
 
+    /// Something outside stays as it is while the stage is open: a cursor over it stays when it has
+    /// come to its end.
+    fn holds_open(&self) -> bool {
+        false
+    }
+
     /// True for `$out` and `$merge`.
     fn is_writer(&self) -> bool {
         false

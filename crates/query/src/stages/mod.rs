@@ -5,6 +5,7 @@ pub mod each;
 
 mod accumulate;
 mod arithmetic;
+mod backup_cursor;
 mod bucket;
 mod bucket_auto;
 mod change_stream;
@@ -57,6 +58,7 @@ use model::Namespace;
 
 /// Every stage.
 pub static TABLE: StageTable = StageTable(&[
+    backup_cursor::STAGES,
     bucket::STAGES,
     bucket_auto::STAGES,
     change_stream::STAGES,

@@ -1,4 +1,5 @@
 //! The network layer on live sockets, with a toy handler in place of the commands.
+mod backup;
 mod basic;
 mod client;
 mod convert;

@@ -104,6 +104,7 @@ fn check_report(asked: &Asked<'_, '_>, report: &Report) -> Result<()> {
             let own = !of_all && users.iter().all(|user| is_asking(asked, user));
             asked.unless(own || asked.may(Target::Cluster, &[ListSessions]))
         }
+        Report::Files => asked.needs(Target::Cluster, &[Fsync]),
         Report::SampledQueries => asked.needs(Target::Cluster, &[ListSampledQueries]),
         Report::QuerySettings => asked.needs(Target::Cluster, &[QuerySettings]),
         Report::QueryStatistics => asked.needs(Target::Cluster, &[QueryStatsRead]),

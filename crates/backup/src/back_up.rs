@@ -1,0 +1,202 @@
+//! Making a backup of a directory that nobody writes to.
+
+use crate::digest::Digest;
+use crate::error::{BackupError, Result};
+use crate::known::Known;
+use crate::manifest::{FileEntry, FileIdentity, Manifest, Optime, Piece};
+use crate::objects::{CHUNK_BYTES, fill};
+use crate::pace::Pace;
+use crate::repository::{FORMAT, Repository};
+use crate::{Step, Watch};
+use jiff::Timestamp;
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+/// What is backed up.
+pub struct Source<'a> {
+    /// Directory of the files; nobody changes them meanwhile.
+    pub directory: &'a Path,
+    /// Storage engine they belong to.
+    pub engine: &'a str,
+    /// Version of Quarry.
+    pub quarry: &'a str,
+    /// Every change up to this time is in the files.
+    pub optime: Option<Optime>,
+    /// When the backup began, milliseconds since the epoch.
+    pub begun_ms: i64,
+    /// Whether a file of this name is never written again once it is complete.
+    pub is_fixed: fn(&Path) -> bool,
+}
+
+/// What a backup has cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Name of the backup.
+    pub id: String,
+    /// Files in it.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Bytes that the repository grew by, manifest aside.
+    pub stored_bytes: u64,
+}
+
+/// Makes a backup. One that was interrupted before is gone on with: what it had stored is not
+/// stored again, and fixed files it had finished are not read again.
+///
+/// # Errors
+/// A file that cannot be read or written; the repository is as it was, and may hold pieces that the
+/// next call makes use of.
+pub fn back_up(
+    repository: &Repository,
+    source: &Source<'_>,
+    pace: &mut Pace,
+    watch: &mut Watch<'_>,
+) -> Result<Stored> {
+    let mut known = Known::open(repository)?;
+    let mut files = Vec::new();
+    let mut cost = Cost::default();
+    for path in paths(source.directory)? {
+        let from = source.directory.join(&path);
+        let found = fs::metadata(&from).map_err(|e| BackupError::io("read", &from, &e))?;
+        let fixed = (source.is_fixed)(&from);
+        let identity = FileIdentity {
+            device: found.dev(),
+            inode: found.ino(),
+            modified_ns: found
+                .mtime()
+                .saturating_mul(1_000_000_000)
+                .saturating_add(found.mtime_nsec()),
+        };
+        if fixed && let Some(entry) = known.find(repository, &path, found.len(), identity) {
+            files.push(entry);
+            continue;
+        }
+        let pieces = match fixed {
+            true => {
+                let (piece, is_new) = repository.put_whole(&from, pace, watch)?;
+                cost.count(&piece, is_new, watch)?;
+                vec![piece]
+            }
+            false => put_pieces(repository, &from, pace, &mut cost, watch)?,
+        };
+        let entry = FileEntry {
+            bytes: pieces.iter().map(|p| p.bytes).sum(),
+            mode: found.permissions().mode() & 0o777,
+            fixed,
+            pieces,
+            source: fixed.then_some(identity),
+            path,
+        };
+        if fixed {
+            known.note(&entry)?;
+        }
+        watch(Step::File(&entry.path))?;
+        files.push(entry);
+    }
+    watch(Step::Manifest)?;
+    let manifest = Manifest {
+        format: FORMAT,
+        id: free_id(repository, source.begun_ms)?,
+        begun_ms: source.begun_ms,
+        quarry: source.quarry.to_owned(),
+        engine: source.engine.to_owned(),
+        optime: source.optime,
+        files,
+    };
+    repository.add(&manifest)?;
+    known.end()?;
+    Ok(Stored {
+        files: manifest.files.len() as u64,
+        bytes: manifest.bytes(),
+        read_bytes: cost.read_bytes,
+        stored_bytes: cost.stored_bytes,
+        id: manifest.id,
+    })
+}
+
+#[derive(Default)]
+struct Cost {
+    read_bytes: u64,
+    stored_bytes: u64,
+}
+
+impl Cost {
+    fn count(&mut self, piece: &Piece, is_new: bool, watch: &mut Watch<'_>) -> Result<()> {
+        self.read_bytes += piece.bytes;
+        if is_new {
+            self.stored_bytes += piece.bytes;
+            watch(Step::Piece)?;
+        }
+        Ok(())
+    }
+}
+
+/// Stores a file that is written in place as pieces of one size, so that those which did not change
+/// are found again.
+fn put_pieces(
+    repository: &Repository,
+    from: &Path,
+    pace: &mut Pace,
+    cost: &mut Cost,
+    watch: &mut Watch<'_>,
+) -> Result<Vec<Piece>> {
+    let fail = |e: std::io::Error| BackupError::io("read", from, &e);
+    let mut file = File::open(from).map_err(fail)?;
+    let (mut pieces, mut chunk) = (Vec::new(), vec![0; CHUNK_BYTES]);
+    loop {
+        let read = fill(&mut file, &mut chunk).map_err(fail)?;
+        let part = chunk.get(..read).unwrap_or_default();
+        if part.is_empty() {
+            return Ok(pieces);
+        }
+        let piece = Piece {
+            sha256: Digest::of(part),
+            bytes: read as u64,
+        };
+        pace.spend(piece.bytes);
+        watch(Step::Moved(piece.bytes))?;
+        cost.count(&piece, repository.put(&piece, part)?, watch)?;
+        pieces.push(piece);
+    }
+}
+
+/// The files below a directory, sorted, `/` between the parts of their paths.
+fn paths(directory: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        for name in crate::folder::names(&directory.join(&folder))? {
+            let path = match folder.is_empty() {
+                true => name,
+                false => format!("{folder}/{name}"),
+            };
+            let whole = directory.join(&path);
+            let kind = fs::metadata(&whole).map_err(|e| BackupError::io("read", &whole, &e))?;
+            match kind.is_dir() {
+                true => folders.push(path),
+                false => found.push(path),
+            }
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// A name by the time, that no backup has.
+fn free_id(repository: &Repository, begun_ms: i64) -> Result<String> {
+    let taken = repository.ids()?;
+    let mut at_ms = begun_ms;
+    loop {
+        let at = Timestamp::from_millisecond(at_ms)
+            .map_err(|e| BackupError::new(format!("the clock is wrong: {e}")))?;
+        let id = at.strftime("%Y%m%dT%H%M%S.%3fZ").to_string();
+        if !taken.contains(&id) {
+            return Ok(id);
+        }
+        at_ms = at_ms.saturating_add(1);
+    }
+}

@@ -1,0 +1,64 @@
+//! Files that are there whole or not at all, and survive a loss of power once they are there.
+
+use crate::error::{BackupError, Result};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+/// Makes a folder and those above it.
+pub(crate) fn make(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|e| BackupError::io("make", path, &e))
+}
+
+/// Makes what was put into or taken out of a folder durable.
+pub(crate) fn sync(folder: &Path) -> Result<()> {
+    File::open(folder)
+        .and_then(|f| f.sync_all())
+        .map_err(|e| BackupError::io("flush", folder, &e))
+}
+
+/// Gives a finished file its name, durably. The file has been flushed.
+pub(crate) fn publish(unfinished: &Path, name: &Path) -> Result<()> {
+    fs::rename(unfinished, name).map_err(|e| BackupError::io("name", name, &e))?;
+    name.parent().map_or(Ok(()), sync)
+}
+
+/// Writes a small file by way of `unfinished`.
+pub(crate) fn write(unfinished: &Path, name: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || {
+        let mut file = File::create(unfinished)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(|e| BackupError::io("write", unfinished, &e))?;
+    publish(unfinished, name)
+}
+
+/// Removes a file that may be gone already.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(BackupError::io("remove", path, &e)),
+        _ => Ok(()),
+    }
+}
+
+/// The names in a folder, sorted; none when it is not there.
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>> {
+    let fail = |e: std::io::Error| BackupError::io("read", folder, &e);
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(fail(e)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(fail)?.file_name();
+        let name = name.into_string().map_err(|name| {
+            let folder = folder.display();
+            BackupError::new(format!("{folder} holds {name:?}, whose name is not UTF-8"))
+        })?;
+        names.push(name);
+    }
+    names.sort_unstable();
+    Ok(names)
+}

@@ -1,0 +1,77 @@
+//! Files that need not be read again: those of the newest backup, and those that an interrupted one
+//! had finished. Only fixed files whose identity at the source is the same.
+
+use crate::error::{BackupError, Result};
+use crate::folder;
+use crate::manifest::{FileEntry, FileIdentity};
+use crate::repository::Repository;
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// One line of JSON for each file that a backup under way has finished.
+const FILE: &str = "finished.jsonl";
+
+pub(crate) struct Known {
+    entries: HashMap<String, FileEntry>,
+    path: PathBuf,
+    file: File,
+}
+
+impl Known {
+    pub(crate) fn open(repository: &Repository) -> Result<Known> {
+        let mut entries = HashMap::new();
+        if !repository.ids()?.is_empty() {
+            // Without it everything is read, which is right, too; `verify` tells of the damage.
+            if let Ok(newest) = repository.manifest(None) {
+                let of = |f: FileEntry| (f.path.clone(), f);
+                entries.extend(newest.files.into_iter().map(of));
+            }
+        }
+        let path = repository.incoming().join(FILE);
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        // The last line may have been cut off.
+        let lines = text.lines().filter_map(|l| serde_json::from_str(l).ok());
+        entries.extend(lines.map(|f: FileEntry| (f.path.clone(), f)));
+        let mut options = OpenOptions::new();
+        let opened = options.create(true).append(true).open(&path);
+        let mut file = opened.map_err(|e| BackupError::io("open", &path, &e))?;
+        if !text.is_empty() && !text.ends_with('\n') {
+            let ended = file.write_all(b"\n");
+            ended.map_err(|e| BackupError::io("write", &path, &e))?;
+        }
+        Ok(Known {
+            entries,
+            path,
+            file,
+        })
+    }
+
+    /// The entry of a file, when its pieces are in the repository and it has not changed.
+    pub(crate) fn find(
+        &self,
+        repository: &Repository,
+        path: &str,
+        bytes: u64,
+        identity: FileIdentity,
+    ) -> Option<FileEntry> {
+        let entry = self.entries.get(path)?;
+        let same = entry.fixed && entry.bytes == bytes && entry.source == Some(identity);
+        let is_stored = || entry.pieces.iter().all(|p| repository.has(p));
+        (same && is_stored()).then(|| entry.clone())
+    }
+
+    /// Notes a file that is done.
+    pub(crate) fn note(&mut self, entry: &FileEntry) -> Result<()> {
+        let fail = |e: std::io::Error| BackupError::io("write", &self.path, &e);
+        let mut line = serde_json::to_vec(entry).map_err(|e| fail(e.into()))?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(fail)
+    }
+
+    /// The backup is there.
+    pub(crate) fn end(self) -> Result<()> {
+        folder::remove(&self.path)
+    }
+}

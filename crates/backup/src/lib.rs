@@ -1,0 +1,47 @@
+//! A repository of backups in a folder: pieces of files by content, one manifest per backup,
+//! retention, restoring (docs/adr/0071-backup.md).
+//!
+//! Promises: a backup is there whole or not at all; an end at any moment can be gone on from; what
+//! is restored is what was stored, or it is refused with the file's name.
+//! Must not know: engines, servers, documents. A source is a directory that nobody writes to.
+
+mod back_up;
+mod digest;
+mod error;
+mod folder;
+mod known;
+mod manifest;
+mod objects;
+mod pace;
+mod prune;
+mod repository;
+mod restore;
+mod verify;
+
+pub use back_up::{Source, Stored, back_up};
+pub use digest::Digest;
+pub use error::{BackupError, Result};
+pub use manifest::{FileEntry, FileIdentity, Manifest, Optime, Piece};
+pub use pace::Pace;
+pub use prune::{Pruned, Retention, prune};
+pub use repository::{FORMAT, Repository};
+pub use restore::{Restored, link, restore};
+pub use verify::{Verified, verify};
+
+/// What a long call tells while it works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// So many bytes of a file were read or written.
+    Moved(u64),
+    /// A piece was put into the repository.
+    Piece,
+    /// A file is done.
+    File(&'a str),
+    /// All files are done, the manifest is written next.
+    Manifest,
+    /// Something that no backup needs any more was removed.
+    Removed,
+}
+
+/// Is told of each step, and ends the call by an error.
+pub type Watch<'w> = dyn FnMut(Step<'_>) -> Result<()> + 'w;

@@ -1,0 +1,96 @@
+//! What one backup consists of: a JSON document, in a file whose name holds its digest.
+
+use crate::digest::Digest;
+use serde::{Deserialize, Serialize};
+
+/// One backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of the repository's format it was written in.
+    pub format: u32,
+    /// Name of the backup: the time it was begun, UTC, such as `20261125T140500.123Z`.
+    pub id: String,
+    /// When it was begun, milliseconds since the epoch.
+    pub begun_ms: i64,
+    /// Version of Quarry that made it.
+    pub quarry: String,
+    /// Storage engine of the data.
+    pub engine: String,
+    /// Every change up to this time of the log is in it; `None` when the source told none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optime: Option<Optime>,
+    /// The files, sorted by path.
+    pub files: Vec<FileEntry>,
+}
+
+/// A place in the log of changes: a BSON timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Optime {
+    /// Seconds since the epoch.
+    pub time: u32,
+    /// Counter within the second.
+    pub increment: u32,
+}
+
+/// One file of a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Path below the data directory, `/` between its parts.
+    pub path: String,
+    /// Length.
+    pub bytes: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// It is never written again once it is complete, so it is one piece and may be linked.
+    pub fixed: bool,
+    /// Its contents in order.
+    pub pieces: Vec<Piece>,
+    /// What told the file at the source apart; only of fixed files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<FileIdentity>,
+}
+
+/// A part of a file, an object of the repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Name of the object.
+    pub sha256: Digest,
+    /// Length.
+    pub bytes: u64,
+}
+
+/// A file of one device that was not written to since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
+    /// The device.
+    pub device: u64,
+    /// The file's number there.
+    pub inode: u64,
+    /// Last change of its contents, nanoseconds since the epoch.
+    pub modified_ns: i64,
+}
+
+impl Manifest {
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|f| f.bytes).sum()
+    }
+
+    /// All pieces of all files.
+    pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        self.files.iter().flat_map(|f| &f.pieces)
+    }
+
+    /// What is wrong with it, for a document that is JSON of the right form but not of a backup.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        for file in &self.files {
+            let whole = file.pieces.iter().map(|p| p.bytes).sum::<u64>() == file.bytes;
+            let mut parts = file.path.split('/');
+            let inside = parts.all(|part| !matches!(part, "" | "." | ".."));
+            if !whole || !inside {
+                return Some(format!("its entry of file {:?} is wrong", file.path));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,142 @@
+//! Retention: which backups stay, and removing what none of them needs.
+
+use crate::digest::Digest;
+use crate::error::Result;
+use crate::folder;
+use crate::repository::Repository;
+use crate::{Step, Watch};
+use std::collections::HashSet;
+use std::fs;
+
+/// Which backups stay. Those of both rules do; without a rule all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// The newest so many.
+    pub last: Option<u32>,
+    /// The newest of each of the newest so many days (UTC) that have one.
+    pub daily: Option<u32>,
+}
+
+/// What was removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Names of backups.
+    pub backups: Vec<String>,
+    /// Pieces that none of the others has.
+    pub pieces: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+impl Retention {
+    /// Whether it removes anything at all.
+    pub fn is_set(self) -> bool {
+        self.last.is_some() || self.daily.is_some()
+    }
+
+    /// Of names of backups, the oldest first, those that go.
+    fn removes(self, ids: &[String]) -> Vec<String> {
+        let mut kept = HashSet::new();
+        if !self.is_set() {
+            return Vec::new();
+        }
+        let newest = || ids.iter().rev();
+        kept.extend(newest().take(self.last.unwrap_or(0) as usize));
+        let mut days: Vec<&str> = Vec::new();
+        for id in newest() {
+            let day = id.split('T').next().unwrap_or(id);
+            if days.last() != Some(&day) {
+                days.push(day);
+                if days.len() > self.daily.unwrap_or(0) as usize {
+                    break;
+                }
+                kept.insert(id);
+            }
+        }
+        // The newest stays whatever the rules say.
+        kept.extend(ids.last());
+        let goes = ids.iter().filter(|id| !kept.contains(id));
+        goes.cloned().collect()
+    }
+}
+
+/// Removes backups by the rules, then the pieces that no backup has. What an
+/// interrupted call has left is removed by the next one.
+///
+/// # Errors
+/// A backup is being read, or its manifest is altered: then nothing is removed, because its pieces
+/// are not known.
+pub fn prune(
+    repository: &Repository,
+    retention: Retention,
+    watch: &mut Watch<'_>,
+) -> Result<Pruned> {
+    let _locked = repository.lock_readers_out()?;
+    let ids = repository.ids()?;
+    let goes = retention.removes(&ids);
+    let mut needed: HashSet<Digest> = HashSet::new();
+    for id in ids.iter().filter(|id| !goes.contains(id)) {
+        let manifest = repository.manifest(Some(id))?;
+        needed.extend(manifest.pieces().map(|p| p.sha256));
+    }
+    let mut pruned = Pruned::default();
+    for id in goes {
+        repository.forget(&id)?;
+        watch(Step::Removed)?;
+        pruned.backups.push(id);
+    }
+    for name in folder::names(&repository.objects())? {
+        let shelf = repository.objects().join(name);
+        for name in folder::names(&shelf)? {
+            if Digest::parse(&name).is_none_or(|sha256| needed.contains(&sha256)) {
+                continue;
+            }
+            let path = shelf.join(name);
+            pruned.bytes += fs::metadata(&path).map_or(0, |m| m.len());
+            pruned.pieces += 1;
+            folder::remove(&path)?;
+            watch(Step::Removed)?;
+        }
+    }
+    Ok(pruned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn removed(last: Option<u32>, daily: Option<u32>) -> Vec<String> {
+        let ids = [
+            "20261120T010000Z",
+            "20261121T010000Z",
+            "20261121T130000Z",
+            "20261124T010000Z",
+            "20261125T010000Z",
+            "20261125T010001Z",
+        ];
+        Retention { last, daily }.removes(&ids.map(str::to_owned))
+    }
+
+    #[test]
+    fn the_newest_and_the_newest_of_each_day_stay() {
+        assert_eq!(removed(None, None), [""; 0]);
+        assert_eq!(
+            removed(Some(2), None),
+            [
+                "20261120T010000Z",
+                "20261121T010000Z",
+                "20261121T130000Z",
+                "20261124T010000Z"
+            ]
+        );
+        assert_eq!(
+            removed(None, Some(3)),
+            ["20261120T010000Z", "20261121T010000Z", "20261125T010000Z"]
+        );
+        assert_eq!(
+            removed(Some(2), Some(3)),
+            ["20261120T010000Z", "20261121T010000Z"]
+        );
+        assert_eq!(removed(Some(0), Some(0)).len(), 5, "the newest stays");
+    }
+}

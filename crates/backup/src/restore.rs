@@ -1,0 +1,197 @@
+//! Bringing a backup back into an empty folder.
+
+use crate::error::{BackupError, Result};
+use crate::folder;
+use crate::manifest::{FileEntry, Manifest};
+use crate::objects::CHUNK_BYTES;
+use crate::pace::Pace;
+use crate::repository::Repository;
+use crate::{Digest, Step, Watch};
+use std::fs::{self, File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// In a folder that a backup is being restored into: which one.
+const UNDER_WAY: &str = ".quarry-restore";
+/// End of the name of a file that is not complete.
+const UNFINISHED: &str = ".unfinished";
+
+/// What restoring has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Files of the backup.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes written by this call; the rest was there already.
+    pub written_bytes: u64,
+}
+
+/// Restores a backup into `target`: an empty folder, one that is made, or one in which the same
+/// restoring was interrupted. `last` is the path of the file without which an engine does not take
+/// the folder for its own; it comes when all else is complete.
+///
+/// # Errors
+/// A folder that holds something else; a piece that is missing, truncated or altered. The folder is
+/// then not one that an engine opens.
+pub fn restore(
+    repository: &Repository,
+    manifest: &Manifest,
+    target: &Path,
+    last: &str,
+    pace: &mut Pace,
+    watch: &mut Watch<'_>,
+) -> Result<Restored> {
+    prepare(target, manifest)?;
+    let mut done = Restored::default();
+    let (end, rest): (Vec<_>, Vec<_>) = manifest.files.iter().partition(|f| f.path == last);
+    for file in rest.into_iter().chain(end) {
+        let to = target.join(&file.path);
+        to.parent().map_or(Ok(()), folder::make)?;
+        if !is_same(&to, file)? {
+            copy(repository, file, &to, pace, watch)?;
+            done.written_bytes += file.bytes;
+        }
+        done.files += 1;
+        done.bytes += file.bytes;
+        watch(Step::File(&file.path))?;
+    }
+    finish(target)?;
+    Ok(done)
+}
+
+/// As [`restore`], but fixed files become links to the repository's own: hard links, or symbolic
+/// ones where the folder is on another device. The repository is to stay open as long as the folder
+/// is used.
+///
+/// # Errors
+/// As [`restore`]; pieces that are linked are looked at by their length only.
+pub fn link(
+    repository: &Repository,
+    manifest: &Manifest,
+    target: &Path,
+    last: &str,
+) -> Result<Restored> {
+    prepare(target, manifest)?;
+    let mut done = Restored::default();
+    let mut pace = Pace::new(None);
+    let (end, rest): (Vec<_>, Vec<_>) = manifest.files.iter().partition(|f| f.path == last);
+    for file in rest.into_iter().chain(end) {
+        let to = target.join(&file.path);
+        to.parent().map_or(Ok(()), folder::make)?;
+        folder::remove(&to)?;
+        match (file.fixed, file.pieces.as_slice()) {
+            (true, [piece]) if repository.has(piece) => {
+                let object = repository.object(&piece.sha256);
+                let object = object.canonicalize();
+                let object = object.map_err(|e| BackupError::io("read", &to, &e))?;
+                let linked = fs::hard_link(&object, &to)
+                    .or_else(|_| std::os::unix::fs::symlink(&object, &to));
+                linked.map_err(|e| BackupError::io("link", &to, &e))?;
+            }
+            _ => {
+                copy(repository, file, &to, &mut pace, &mut |_| Ok(()))?;
+                done.written_bytes += file.bytes;
+            }
+        }
+        done.files += 1;
+        done.bytes += file.bytes;
+    }
+    finish(target)?;
+    Ok(done)
+}
+
+/// Makes sure that the folder is for this backup.
+fn prepare(target: &Path, manifest: &Manifest) -> Result<()> {
+    folder::make(target)?;
+    let note = target.join(UNDER_WAY);
+    let shown = target.display();
+    match fs::read_to_string(&note) {
+        Ok(id) if id == manifest.id => return Ok(()),
+        Ok(id) => {
+            return Err(BackupError::new(format!(
+                "{shown} holds a part of backup {id:?}; empty it, or restore that one"
+            )));
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+        Err(e) => return Err(BackupError::io("read", &note, &e)),
+    }
+    let names = folder::names(target)?;
+    // A fresh file system has the first one.
+    let held = names
+        .iter()
+        .find(|n| *n != "lost+found" && !n.starts_with('.'));
+    if let Some(name) = held {
+        return Err(BackupError::new(format!(
+            "{shown} is not empty: it holds {name:?}; choose an empty folder"
+        )));
+    }
+    let unfinished = target.join(format!("{UNDER_WAY}{UNFINISHED}"));
+    folder::write(&unfinished, &note, manifest.id.as_bytes())
+}
+
+fn finish(target: &Path) -> Result<()> {
+    folder::remove(&target.join(UNDER_WAY))?;
+    folder::sync(target)
+}
+
+/// Whether an earlier call has restored this file.
+fn is_same(path: &Path, file: &FileEntry) -> Result<bool> {
+    match fs::metadata(path) {
+        Ok(found) if found.len() == file.bytes => {}
+        _ => return Ok(false),
+    }
+    let fail = |e: std::io::Error| BackupError::io("read", path, &e);
+    let mut copy = File::open(path).map_err(fail)?;
+    for piece in &file.pieces {
+        if read_digest(&mut copy, piece.bytes).map_err(fail)? != piece.sha256 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn read_digest(file: &mut File, bytes: u64) -> std::io::Result<Digest> {
+    let mut hasher = crate::digest::Hasher::default();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut left = bytes;
+    while left > 0 {
+        let wanted = usize::try_from(left)
+            .unwrap_or(CHUNK_BYTES)
+            .min(CHUNK_BYTES);
+        let part = chunk.get_mut(..wanted).unwrap_or_default();
+        let read = crate::objects::fill(file, part)?;
+        if read == 0 {
+            break;
+        }
+        hasher.add(part.get(..read).unwrap_or_default());
+        left -= read as u64;
+    }
+    Ok(hasher.finish())
+}
+
+fn copy(
+    repository: &Repository,
+    file: &FileEntry,
+    to: &Path,
+    pace: &mut Pace,
+    watch: &mut Watch<'_>,
+) -> Result<()> {
+    let mut unfinished = to.as_os_str().to_owned();
+    unfinished.push(UNFINISHED);
+    let unfinished = Path::new(&unfinished);
+    let fail = |e: std::io::Error| BackupError::io("write", to, &e);
+    let mut out = File::create(unfinished).map_err(fail)?;
+    for piece in &file.pieces {
+        repository.read_piece(piece, &file.path, &mut |part| {
+            out.write_all(part).map_err(fail)?;
+            pace.spend(part.len() as u64);
+            watch(Step::Moved(part.len() as u64))
+        })?;
+    }
+    let mode = Permissions::from_mode(file.mode);
+    out.set_permissions(mode).map_err(fail)?;
+    out.sync_all().map_err(fail)?;
+    folder::publish(unfinished, to)
+}

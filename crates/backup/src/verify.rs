@@ -1,0 +1,67 @@
+//! Reading back what is stored: every piece of every backup, once.
+
+use crate::error::Result;
+use crate::pace::Pace;
+use crate::repository::Repository;
+use crate::{Step, Watch};
+use std::collections::HashSet;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Backups looked at.
+    pub backups: u64,
+    /// Different pieces of them.
+    pub pieces: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// One line per file that is missing, truncated or altered; empty means sound.
+    pub findings: Vec<String>,
+}
+
+/// Reads one backup, or all of them (`None`), and compares everything with its digest.
+///
+/// # Errors
+/// There is no such backup. What is wrong with one is a finding.
+pub fn verify(
+    repository: &Repository,
+    id: Option<&str>,
+    pace: &mut Pace,
+    watch: &mut Watch<'_>,
+) -> Result<Verified> {
+    let ids = match id {
+        Some(id) => vec![id.to_owned()],
+        None => repository.ids()?,
+    };
+    let known = repository.ids()?;
+    let mut found = Verified::default();
+    let mut seen = HashSet::new();
+    for id in ids {
+        let manifest = match repository.manifest(Some(&id)) {
+            Ok(manifest) => manifest,
+            Err(e) if known.contains(&id) => {
+                found.findings.push(e.to_string());
+                continue;
+            }
+            Err(e) => return Err(e),
+        };
+        found.backups += 1;
+        for file in &manifest.files {
+            for piece in file.pieces.iter().filter(|p| seen.insert(p.sha256)) {
+                let mut stopped = Ok(());
+                let read = repository.read_piece(piece, &file.path, &mut |part| {
+                    pace.spend(part.len() as u64);
+                    stopped = watch(Step::Moved(part.len() as u64));
+                    stopped.clone()
+                });
+                stopped?;
+                match read {
+                    Ok(()) => found.bytes += piece.bytes,
+                    Err(e) => found.findings.push(format!("backup {id}: {e}")),
+                }
+                found.pieces += 1;
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,158 @@
+//! An end at each step: what is there then, and that the next call goes on from it. A step is ended
+//! by an error right behind a change on the disk; nothing tidies up, as after a kill.
+
+use crate::{MARKER, Place, files, noise};
+use backup::{BackupError, Pace, Repository, Result, Retention, Step, back_up, prune, restore};
+
+/// Counts steps, and ends the call at one of them.
+struct Until {
+    left: usize,
+}
+
+impl Until {
+    fn watch(&mut self) -> impl FnMut(Step<'_>) -> Result<()> {
+        move |_| match self.left {
+            0 => Err(BackupError::new("killed")),
+            _ => {
+                self.left -= 1;
+                Ok(())
+            }
+        }
+    }
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    for n in 0..3 {
+        place.write(&format!("{n}.fixed"), &noise(n, 3000));
+    }
+    place.write("in-place", &noise(9, (2 << 20) + 100));
+    place
+}
+
+fn unlimited() -> Pace {
+    Pace::new(None)
+}
+
+/// Ends `call` at its first step, its second, and so on, until it comes to its end; and counts.
+fn end_at_each_step(mut call: impl FnMut(&mut Until) -> bool) -> usize {
+    let ends = (0..).find(|left| call(&mut Until { left: *left }));
+    ends.unwrap()
+}
+
+#[test]
+fn a_backup_ended_at_any_step_is_not_there_and_is_gone_on_with() {
+    let steps = end_at_each_step(|until| {
+        let place = place();
+        let ended = {
+            let repository = Repository::to_write(&place.repository).unwrap();
+            back_up(
+                &repository,
+                &place.source(),
+                &mut unlimited(),
+                &mut until.watch(),
+            )
+        };
+        if ended.is_err() {
+            assert!(place.reading().ids().unwrap().is_empty());
+        }
+        let again = place.back_up();
+        let objects = files(&place.repository.join("objects"));
+        let held: usize = objects.values().map(Vec::len).sum();
+        assert_eq!(held as u64, again.bytes, "each piece is there once");
+        place.restore().unwrap();
+        assert_eq!(files(&place.target), files(&place.data));
+        assert_eq!(files(&place.repository.join("incoming")).len(), 0);
+        ended.is_ok()
+    });
+    assert!(steps > 12, "only {steps} steps");
+}
+
+#[test]
+fn what_an_interrupted_backup_has_finished_is_not_read_again() {
+    let place = place();
+    let mut files_done = 0;
+    let ended = {
+        let repository = Repository::to_write(&place.repository).unwrap();
+        back_up(
+            &repository,
+            &place.source(),
+            &mut unlimited(),
+            &mut |step| {
+                files_done += usize::from(matches!(step, Step::File(_)));
+                match files_done {
+                    3 => Err(BackupError::new("killed")),
+                    _ => Ok(()),
+                }
+            },
+        )
+    };
+    assert!(ended.is_err());
+    let again = place.back_up();
+    assert_eq!(
+        again.bytes - again.read_bytes,
+        9000,
+        "three files are known"
+    );
+}
+
+#[test]
+fn restoring_ended_at_any_step_is_no_database_and_is_gone_on_with() {
+    let steps = end_at_each_step(|until| {
+        let place = place();
+        place.back_up();
+        let repository = place.reading();
+        let manifest = repository.manifest(None).unwrap();
+        let run = |until: &mut Until| {
+            let (to, mut watch) = (&place.target, until.watch());
+            restore(
+                &repository,
+                &manifest,
+                to,
+                MARKER,
+                &mut unlimited(),
+                &mut watch,
+            )
+        };
+        let ended = run(until);
+        let here = files(&place.target);
+        if here.contains_key(MARKER) {
+            let complete = files(&place.data).into_iter();
+            assert!(complete.into_iter().all(|(n, b)| here.get(&n) == Some(&b)));
+        }
+        if ended.is_err() {
+            run(&mut Until { left: usize::MAX }).unwrap();
+        }
+        assert_eq!(files(&place.target), files(&place.data));
+        ended.is_ok()
+    });
+    assert!(steps > 7, "only {steps} steps");
+}
+
+#[test]
+fn removing_ended_at_any_step_leaves_sound_backups_and_is_gone_on_with() {
+    let keep = Retention {
+        last: Some(1),
+        daily: None,
+    };
+    let steps = end_at_each_step(|until| {
+        let place = place();
+        for n in 0..3 {
+            place.write("own.fixed", &noise(100 + n, 1000));
+            place.back_up();
+        }
+        let repository = Repository::to_write(&place.repository).unwrap();
+        let ended = prune(&repository, keep, &mut until.watch());
+        let ids = repository.ids().unwrap();
+        assert!(!ids.is_empty());
+        let sound = backup::verify(&repository, None, &mut unlimited(), &mut |_| Ok(()));
+        assert_eq!(sound.unwrap().findings, Vec::<String>::new());
+        prune(&repository, keep, &mut |_| Ok(())).unwrap();
+        let manifest = repository.manifest(None).unwrap();
+        let held = files(&place.repository.join("objects"));
+        let held: usize = held.values().map(Vec::len).sum();
+        assert_eq!(held as u64, manifest.bytes(), "nothing else is left");
+        ended.is_ok()
+    });
+    assert!(steps >= 4, "only {steps} steps");
+}

@@ -1,0 +1,80 @@
+//! The documents of `$backupCursor`, and the files that stay while they are read.
+
+use crate::ddl::names::new_uuid;
+use crate::state::backups::OpenBackup;
+use crate::state::service::Service;
+use model::{Binary, DocBuf, DocWriter, MongoError, Result, Timestamp, Value, bail, code};
+use query::exec::{BatchStream, DocBatch, ExecContext};
+use std::path::Path;
+use std::sync::atomic::Ordering::Acquire;
+
+/// The documents; the files are there until it is dropped.
+struct BackupStream {
+    docs: DocBatch,
+    _files: OpenBackup,
+}
+
+impl BatchStream for BackupStream {
+    fn next_batch(&mut self, _: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        std::mem::swap(out, &mut self.docs);
+        self.docs.clear();
+        Ok(false)
+    }
+}
+
+/// Fixes a state of the data, and tells of its files.
+///
+/// # Errors
+/// 50887 under `fsync` with `lock: true`, 50886 when one is open, 115 without files, the engine's.
+pub(super) fn open(service: &Service) -> Result<Box<dyn BatchStream>> {
+    if service.state.fsync_locks.load(Acquire) > 0 {
+        bail!(
+            50887,
+            "writes are locked by fsync; unlock them before a backup cursor is opened"
+        );
+    }
+    // Everything up to this time is in the files, and more may be.
+    let log = service.store.log();
+    let times = log.map(|log| (log.oldest(), log.visible()));
+    let id = new_uuid();
+    let name: String = id.iter().map(|b| format!("{b:02x}")).collect();
+    let files = service.state.backups.open(&service.store, &name)?;
+    let mut docs = DocBatch::new();
+    docs.push(metadata(id, text(files.directory())?, times).doc());
+    for (path, bytes) in files.files()? {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let name = text(&path)?;
+        docs.push(model::doc! { "filename": name, "fileSize": bytes }.doc());
+    }
+    Ok(Box::new(BackupStream {
+        docs,
+        _files: files,
+    }))
+}
+
+fn metadata(id: [u8; 16], directory: &str, times: Option<(Timestamp, Timestamp)>) -> DocBuf {
+    let optime = |w: &mut DocWriter<'_>, name: &str, at: Timestamp| {
+        w.doc(name).put("ts", at).put("t", 1i64);
+    };
+    DocBuf::build(|w| {
+        let mut w = w.doc("metadata");
+        let id = Binary {
+            subtype: 4,
+            bytes: &id,
+        };
+        w.put("backupId", Value::Binary(id));
+        w.put("dbpath", directory);
+        if let Some((first, last)) = times {
+            optime(&mut w, "oplogStart", first);
+            optime(&mut w, "oplogEnd", last);
+            w.put("checkpointTimestamp", last);
+        }
+    })
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| {
+        let line = format!("{} is not UTF-8, as a name in BSON must be", path.display());
+        MongoError::new(code::BAD_VALUE, line)
+    })
+}

@@ -1,0 +1,71 @@
+//! `$backupCursor: {}`: the files of a state of all data, which stay as they are while the cursor
+//! is open; only on the admin database. First comes a document about the whole, then one per
+//! file. The cursor stays open behind the last. Errors: 14 no object, 40415 an option, 73
+//! elsewhere, those of [`Host::open_backup`](crate::exec::Host::open_backup).
+
+use super::listed::only_on_admin;
+use crate::exec::{BatchStream, ExecContext};
+use crate::stage::{Need, Placement, Report, Stage, StageNeeds, StageOp, one};
+use model::{Doc, DocBuf, Result, Value, bail, code};
+use std::sync::Arc;
+
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$backupCursor",
+    needs: StageNeeds::OfSource(|cx, _, _| {
+        cx.add(Need::Server(Report::Files));
+        Ok(())
+    }),
+    placement: Placement {
+        in_lookup: false,
+        in_union: false,
+        ..Placement::DATABASE
+    },
+    parse: |scx, name, arg| {
+        let Value::Document(spec) = arg else {
+            bail!(
+                code::TYPE_MISMATCH,
+                "{name} takes an object, found: {}",
+                arg.type_name()
+            );
+        };
+        only_on_admin(scx, name)?;
+        check(name, spec)?;
+        one(BackupCursor)
+    },
+}];
+
+/// Options of other servers ask for parts of files; here files that did not change are told by the
+/// tool that copies them.
+fn check(name: &str, spec: Doc<'_>) -> Result<()> {
+    match spec.first() {
+        None => Ok(()),
+        Some((option, _)) => bail!(
+            40415,
+            "BSON field '{name}.{option}' is not supported: {name} takes no options"
+        ),
+    }
+}
+
+struct BackupCursor;
+
+impl Stage for BackupCursor {
+    fn open(
+        self: Arc<Self>,
+        _: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        exec.host.open_backup()
+    }
+
+    fn describe(&self) -> DocBuf {
+        model::doc! { "$backupCursor": {} }
+    }
+
+    fn makes_documents(&self) -> bool {
+        true
+    }
+
+    fn holds_open(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,139 @@
+//! `quarry backup list`, `verify` and `prune`.
+
+use super::progress::{Progress, RateArgs, show_bytes};
+use crate::failure::Failure;
+use ::backup::{Repository, Retention};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Options of `quarry backup list`.
+#[derive(Args, Clone, Debug)]
+pub struct ListArgs {
+    /// Folder of the backups
+    #[arg(value_name = "REPOSITORY")]
+    pub repository: PathBuf,
+    /// One JSON document per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `quarry backup verify`.
+#[derive(Args, Clone, Debug)]
+pub struct VerifyArgs {
+    /// Folder of the backups
+    #[arg(value_name = "REPOSITORY")]
+    pub repository: PathBuf,
+    /// One backup [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub backup: Option<String>,
+    /// The bound.
+    #[command(flatten)]
+    pub rate: RateArgs,
+}
+
+/// Options of `quarry backup prune`.
+#[derive(Args, Clone, Debug)]
+pub struct PruneArgs {
+    /// Folder of the backups
+    #[arg(value_name = "REPOSITORY")]
+    pub repository: PathBuf,
+    /// Which backups stay.
+    #[command(flatten)]
+    pub retention: RetentionArgs,
+}
+
+/// Which backups stay. What either rule keeps stays, and the newest always.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct RetentionArgs {
+    /// Keep the newest N backups [default: all]
+    #[arg(long = "keepLast", alias = "keep-last", value_name = "N")]
+    pub keep_last: Option<u32>,
+    /// Keep the newest backup of each of N days (UTC)
+    #[arg(long = "keepDaily", alias = "keep-daily", value_name = "N")]
+    pub keep_daily: Option<u32>,
+}
+
+impl RetentionArgs {
+    pub(super) fn retention(self) -> Retention {
+        Retention {
+            last: self.keep_last,
+            daily: self.keep_daily,
+        }
+    }
+}
+
+pub(super) fn list(args: &ListArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let repository = Repository::to_read(&args.repository)?;
+    for id in repository.ids()? {
+        let manifest = repository.manifest(Some(&id))?;
+        let (files, bytes, engine) = (manifest.files.len(), manifest.bytes(), &manifest.engine);
+        let optime = manifest.optime.map(|at| (at.time, at.increment));
+        tell(&match args.json {
+            true => serde_json::json!({
+                "id": id, "begunMs": manifest.begun_ms, "engine": engine, "files": files,
+                "bytes": bytes, "quarry": manifest.quarry,
+                "optime": optime.map(|(t, i)| serde_json::json!({ "t": t, "i": i })),
+            })
+            .to_string(),
+            false => {
+                let optime = optime.map(|(t, i)| format!(", up to optime {t}:{i}"));
+                let (size, optime) = (show_bytes(bytes), optime.unwrap_or_default());
+                format!("{id}: {engine}, {files} files, {size}{optime}")
+            }
+        });
+    }
+    Ok(())
+}
+
+pub(super) fn verify(args: &VerifyArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let repository = Repository::to_read(&args.repository)?;
+    let mut pace = args.rate.pace()?;
+    let mut progress = Progress::new("read back", tell);
+    let id = args.backup.as_deref();
+    let found = ::backup::verify(&repository, id, &mut pace, &mut progress.watch())?;
+    let Some(first) = found.findings.first() else {
+        tell(&format!(
+            "{} backups are sound: {} pieces, {}",
+            found.backups,
+            found.pieces,
+            show_bytes(found.bytes)
+        ));
+        return Ok(());
+    };
+    found.findings.iter().for_each(|line| tell(line));
+    Err(Failure::of_data(match found.findings.len() {
+        1 => first.clone(),
+        more => format!("{more} findings, the first is: {first}"),
+    }))
+}
+
+pub(super) fn prune(args: &PruneArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let retention = args.retention.retention();
+    if !retention.is_set() {
+        return Err(Failure::of_options(
+            "say which backups stay: --keepLast N, --keepDaily N, or both",
+        ));
+    }
+    let repository = Repository::to_write(&args.repository)?;
+    remove_old(&repository, retention, tell)
+}
+
+/// Removes what the rules do not keep; nothing without a rule.
+pub(super) fn remove_old(
+    repository: &Repository,
+    retention: Retention,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
+    if !retention.is_set() {
+        return Ok(());
+    }
+    let mut progress = Progress::new("removed", tell);
+    let pruned = ::backup::prune(repository, retention, &mut progress.watch())?;
+    tell(&format!(
+        "removed {} backups, {} pieces, {}",
+        pruned.backups.len(),
+        pruned.pieces,
+        show_bytes(pruned.bytes)
+    ));
+    Ok(())
+}

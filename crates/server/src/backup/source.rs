@@ -1,0 +1,196 @@
+//! Where the files of a backup come from: a state that a running server holds open, or a data
+//! directory whose lock is held.
+
+use crate::client::{Address, Client};
+use crate::config::WiredTigerArgs;
+use crate::engines::{self, EngineOptions, NAMES};
+use crate::failure::Failure;
+use ::backup::{Optime, Repository};
+use model::{Doc, DocBuf, Value, doc};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often a server is told that its state is still read: it closes cursors that idle for ten
+/// minutes.
+const KEEP_OPEN_EVERY: Duration = Duration::from_secs(60);
+/// In a data directory: its files while they are copied.
+const OFFLINE: &str = ".backup-offline";
+
+/// Files that nobody changes as long as this lives.
+pub(super) struct Held {
+    /// Where they are.
+    pub(super) directory: PathBuf,
+    /// Name of the engine.
+    pub(super) engine: String,
+    /// Every change up to this time is in them.
+    pub(super) optime: Option<Optime>,
+    _held: Box<dyn std::any::Any>,
+}
+
+/// The state of now of a running server.
+pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<Held, Failure> {
+    let mut client = Client::connect(address).map_err(Failure::of_network)?;
+    if let Some(cursor) = repository.held().and_then(|text| text.parse().ok()) {
+        // Whoever noted it is dead: this process holds the repository's lock. The server may be
+        // another one, or have closed it.
+        let _ = client.run("admin", &kill(cursor));
+    }
+    let open = DocBuf::build(|w| {
+        w.put("aggregate", 1i32);
+        w.array("pipeline").doc().doc("$backupCursor");
+        w.doc("cursor").put("batchSize", 1i32);
+    });
+    let reply = client.run("admin", &open).map_err(Failure::of_network)?;
+    let cursor = reply.doc().field("cursor").as_doc().unwrap_or(Doc::EMPTY);
+    let id = cursor.field("id").as_i64_exact().unwrap_or(0);
+    let first = cursor.field("firstBatch").as_array();
+    let metadata = first.and_then(|batch| batch.get(0)?.as_doc()?.field("metadata").as_doc());
+    let directory = metadata.and_then(|m| m.field("dbpath").as_str());
+    let (Some(metadata), Some(directory)) = (metadata, directory) else {
+        return Err(Failure::of_network(format!(
+            "{} does not tell of files as $backupCursor does",
+            address.shown()
+        )));
+    };
+    let directory = PathBuf::from(directory);
+    let optime = match metadata.field("checkpointTimestamp") {
+        Value::Timestamp(at) => Some(Optime {
+            time: at.time,
+            increment: at.increment,
+        }),
+        _ => None,
+    };
+    repository.note_held(Some(&id.to_string()))?;
+    let held = KeptOpen::start(client, id);
+    let engine = storage::engine_of(&directory)?.ok_or_else(|| {
+        Failure::of_data(format!(
+            "the files of {} are not in {} here; back up on the server's machine, as a user who \
+             may read them",
+            address.shown(),
+            directory.display()
+        ))
+    })?;
+    Ok(Held {
+        directory,
+        engine,
+        optime,
+        _held: Box::new(held),
+    })
+}
+
+fn kill(cursor: i64) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("killCursors", "$cmd.aggregate");
+        w.array("cursors").push(cursor);
+    })
+}
+
+/// A cursor that a thread keeps from being closed; dropped, it is closed.
+struct KeptOpen {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl KeptOpen {
+    fn start(client: Client, cursor: i64) -> KeptOpen {
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || keep_open(client, cursor, &stopped));
+        KeptOpen {
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for KeptOpen {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Until told to stop. A server that ends meanwhile leaves the files, until it starts again: who
+/// reads them finds out.
+fn keep_open(mut client: Client, cursor: i64, stopped: &Receiver<()>) {
+    let more = doc! { "getMore": cursor, "collection": "$cmd.aggregate" };
+    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(KEEP_OPEN_EVERY) {
+        if client.run("admin", &more).is_err() {
+            return;
+        }
+    }
+    let _ = client.run("admin", &kill(cursor));
+}
+
+/// A data directory on which no server runs.
+pub(super) fn hold_offline(data: &Path, wiredtiger: &WiredTigerArgs) -> Result<Held, Failure> {
+    let data = data
+        .canonicalize()
+        .map_err(|e| Failure::of_data(format!("cannot read {}: {e}", data.display())))?;
+    let shown = data.display();
+    let engine = match storage::engine_of(&data)? {
+        Some(name) if NAMES.contains(&name.as_str()) => name,
+        Some(name) => {
+            return Err(Failure::of_data(format!(
+                "{shown} belongs to storage engine {name}; this build has {}",
+                NAMES.join(" and ")
+            )));
+        }
+        None => {
+            return Err(Failure::of_data(format!(
+                "{shown} is not a data directory of Quarry"
+            )));
+        }
+    };
+    let scratch = Scratch::make(data.join(OFFLINE))?;
+    let directory = scratch.0.join("files");
+    let options = EngineOptions {
+        name: &engine,
+        path: &data,
+        bytes: crate::memory::Parts::of(crate::memory::BYTES_MIN).engine,
+        journal_commit_interval_ms: 100,
+        repair: false,
+        key: None,
+        wiredtiger_library: wiredtiger.wiredtiger_library.as_deref(),
+        wiredtiger_include: wiredtiger.wiredtiger_include.as_deref(),
+        tikv: None,
+        awaited: None,
+    };
+    let lent = engines::lend(&options, &directory).map_err(Failure::of_data)?;
+    Ok(Held {
+        directory,
+        engine,
+        optime: None,
+        _held: Box::new((lent, scratch)),
+    })
+}
+
+/// A folder that is removed again.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make(path: PathBuf) -> Result<Scratch, Failure> {
+        let fail = |e| Failure::of_data(format!("cannot make {}: {e}", path.display()));
+        let scratch = Scratch(path.clone());
+        scratch.remove().map_err(fail)?;
+        std::fs::create_dir(&path).map_err(fail)?;
+        Ok(scratch)
+    }
+
+    fn remove(&self) -> std::io::Result<()> {
+        match std::fs::remove_dir_all(&self.0) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left is removed by the next backup.
+        let _ = self.remove();
+    }
+}

@@ -1,0 +1,45 @@
+//! What commands may ask of this process: the network, the device, a folder for the files of a
+//! backup.
+
+use crate::command_handler::CommandHandler;
+use crate::config::Settings;
+use crate::net::{NetStats, Server};
+use crate::space::disk_bytes;
+use commands::Service;
+use commands::state::Network;
+
+/// Lets commands tell of the network and of the device.
+pub(crate) fn link(settings: &Settings, service: &Service, server: &Server<CommandHandler>) {
+    let asked = server.metrics();
+    let network = move || asked().map(shown).unwrap_or_default();
+    // Nobody else sets it.
+    let _ = service.state.network.set(Box::new(network));
+    if settings.has_directory() {
+        let path = settings.dbpath.clone();
+        let disk = move || disk_bytes(&path);
+        let _ = service.state.disk_bytes.set(Box::new(disk));
+    }
+}
+
+/// Lets backup cursors keep their files beside the data.
+///
+/// # Errors
+/// One line: what an earlier run has left cannot be removed.
+pub(crate) fn keep_backups(settings: &Settings, service: &Service) -> Result<(), String> {
+    if !settings.has_directory() {
+        return Ok(());
+    }
+    let data = settings.dbpath.canonicalize();
+    let data = data.map_err(|e| format!("cannot read {}: {e}", settings.dbpath.display()))?;
+    service.state.backups.keep_in(&data)
+}
+
+fn shown(n: NetStats) -> Network {
+    Network {
+        bytes_in: n.bytes_in,
+        bytes_out: n.bytes_out,
+        requests: n.requests,
+        rejected_connections: n.rejected_connections,
+        open_connections: n.current_connections,
+    }
+}

@@ -1,0 +1,578 @@
+//! `quarry backup` and `quarry restore` by the real binary: a state of one moment from a server
+//! under load, kills in the middle, damage, rights.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use model::{Doc, DocBuf, doc};
+
+use crate::client::Client;
+use crate::driver::Process;
+use crate::engines::present;
+
+fn quarry(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn done(arguments: &[&str]) -> String {
+    let output = quarry(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The one line of a command that fails.
+fn refused(arguments: &[&str]) -> String {
+    let output: Output = quarry(arguments).output().unwrap();
+    assert!(!output.status.success(), "{arguments:?}: {output:?}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    errors
+}
+
+struct Asked {
+    server: Process,
+    client: Client,
+}
+
+impl Asked {
+    fn start(data: &Path, options: &[&str]) -> Asked {
+        let server = Process::with(data, options);
+        Asked {
+            client: connect(server.address()),
+            server,
+        }
+    }
+
+    fn uri(&self) -> String {
+        format!("mongodb://{}", self.server.address())
+    }
+
+    fn ok(&mut self, command: &DocBuf) -> DocBuf {
+        ok(&mut self.client, command)
+    }
+
+    fn code(&mut self, command: &DocBuf) -> Option<i64> {
+        let answer = self.client.call(command.as_bytes());
+        Doc::new(&answer.body).unwrap().field("code").as_i64_exact()
+    }
+
+    fn batch(&mut self, command: &DocBuf) -> Vec<DocBuf> {
+        let reply = self.ok(command);
+        let cursor = reply.doc().field("cursor").as_doc().unwrap();
+        let batch = cursor.field("firstBatch").as_array().unwrap();
+        batch.iter().map(|d| d.as_doc().unwrap().to_buf()).collect()
+    }
+
+    fn validate(&mut self, collection: &str) {
+        let reply = self.ok(&doc! { "validate": collection, "full": true, "$db": "d" });
+        assert!(reply.doc().field("valid").truthy(), "{:?}", reply.doc());
+    }
+
+    fn insert(&mut self, collection: &str, from: i32, count: i32) {
+        let pad = "x".repeat(900);
+        for start in (from..from + count).step_by(500) {
+            let end = (start + 500).min(from + count);
+            let insert = DocBuf::build(|w| {
+                w.put("insert", collection);
+                let mut list = w.array("documents");
+                for n in start..end {
+                    // Not compressible, as data of users is not wholly.
+                    let noise = format!("{:x}", md5ish(n));
+                    let document = doc! { "_id": n, "n": n % 100, "noise": noise.as_str(),
+                    "pad": pad.as_str() };
+                    list.push(document.doc());
+                }
+                drop(list);
+                w.put("$db", "d");
+            });
+            self.ok(&insert);
+        }
+    }
+}
+
+fn md5ish(n: i32) -> u128 {
+    let seed = u128::from(n.unsigned_abs()) + 1;
+    seed.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
+}
+
+fn connect(address: &str) -> Client {
+    Client::over(Box::new(std::net::TcpStream::connect(address).unwrap()))
+}
+
+fn ok(client: &mut Client, command: &DocBuf) -> DocBuf {
+    let answer = client.call(command.as_bytes());
+    assert!(answer.is_ok(), "{:?}", Doc::new(&answer.body));
+    Doc::new(&answer.body).unwrap().to_buf()
+}
+
+struct Place {
+    root: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let root = tempfile::tempdir().unwrap();
+        Place { root }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+}
+
+fn restored(place: &Place, engine: &str, name: &str) -> Asked {
+    let (repository, to) = (place.at("repository"), place.at(name));
+    done(&["restore", text(&repository), "--dbpath", text(&to)]);
+    Asked::start(&to, &["--storageEngine", engine])
+}
+
+/// A writer that counts up `_id` and moves money between two accounts in transactions, so that
+/// every state of one moment has a count without holes and a sum that stays.
+struct Writer {
+    stop: Arc<AtomicBool>,
+    acknowledged: Arc<Mutex<i32>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Writer {
+    fn start(address: &str, number: i32) -> Writer {
+        let (stop, acknowledged) = (Arc::<AtomicBool>::default(), Arc::<Mutex<i32>>::default());
+        let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&acknowledged));
+        let mut client = connect(address);
+        let coll = format!("w{number}");
+        let thread = std::thread::spawn(move || {
+            let mut n = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                let document = doc! { "_id": n, "k": n % 7 };
+                let insert = DocBuf::build(|w| {
+                    w.put("insert", coll.as_str());
+                    w.array("documents").push(document.doc());
+                    w.put("$db", "d");
+                });
+                ok(&mut client, &insert);
+                n += 1;
+                *counted.lock().unwrap() = n;
+                transfer(&mut client, number, n);
+            }
+        });
+        Writer {
+            stop,
+            acknowledged,
+            thread: Some(thread),
+        }
+    }
+
+    fn acknowledged(&self) -> i32 {
+        *self.acknowledged.lock().unwrap()
+    }
+
+    fn end(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// One unit from one account to the other, both in one transaction.
+fn transfer(client: &mut Client, number: i32, n: i32) {
+    let session = u128::from(number.unsigned_abs()) + 1;
+    let session = session.to_be_bytes();
+    let id = model::Binary {
+        subtype: 4,
+        bytes: &session,
+    };
+    let lsid = doc! { "id": model::Value::Binary(id) };
+    let update = |account: i32, by: i32| {
+        let change = doc! { "q": { "_id": account }, "u": { "$inc": { "units": by } } };
+        DocBuf::build(|w| {
+            w.put("update", "accounts");
+            w.array("updates").push(change.doc());
+        })
+    };
+    let mut first = update(number * 2, -1);
+    first.put("startTransaction", true);
+    for (mut command, db) in [
+        (first, "d"),
+        (update(number * 2 + 1, 1), "d"),
+        (doc! { "commitTransaction": 1i32 }, "admin"),
+    ] {
+        command
+            .put("lsid", lsid.doc())
+            .put("txnNumber", i64::from(n));
+        command.put("autocommit", false).put("$db", db);
+        ok(client, &command);
+    }
+}
+
+fn rows(server: &mut Asked, collection: &str) -> Vec<DocBuf> {
+    let find = doc! { "find": collection, "sort": { "_id": 1i32 }, "batchSize": 1_000_000i32,
+    "$db": "d" };
+    server.batch(&find)
+}
+
+fn int(doc: &DocBuf, name: &str) -> i64 {
+    doc.doc().field(name).as_i64_exact().unwrap()
+}
+
+#[test]
+fn a_backup_under_writers_is_of_one_moment() {
+    const WRITERS: i32 = 3;
+    for engine in present() {
+        let place = Place::new();
+        let mut server = Asked::start(&place.at("data"), &["--storageEngine", engine]);
+        let accounts = DocBuf::build(|w| {
+            w.put("insert", "accounts");
+            let mut list = w.array("documents");
+            (0..WRITERS * 2).for_each(|n| _ = list.push(doc! { "_id": n, "units": 0i32 }.doc()));
+            drop(list);
+            w.put("$db", "d");
+        });
+        server.ok(&accounts);
+        server.ok(&doc! { "createIndexes": "w0",
+        "indexes": [{ "key": { "k": 1i32 }, "name": "k" }], "$db": "d" });
+        let start = |n| Writer::start(server.server.address(), n);
+        let writers: Vec<Writer> = (0..WRITERS).map(start).collect();
+        let repository = place.at("repository");
+        for round in 0..3 {
+            std::thread::sleep(Duration::from_millis(200));
+            let before: Vec<i32> = writers.iter().map(Writer::acknowledged).collect();
+            done(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+            let after: Vec<i32> = writers.iter().map(|w| w.acknowledged() + 1).collect();
+            let mut copy = restored(&place, engine, &format!("copy-{round}"));
+            for n in 0..WRITERS {
+                let name = format!("w{n}");
+                let ids: Vec<i64> = (rows(&mut copy, &name).iter())
+                    .map(|d| int(d, "_id"))
+                    .collect();
+                let count = i32::try_from(ids.len()).unwrap();
+                let index = usize::try_from(n).unwrap();
+                let (least, most) = (before[index], after[index]);
+                assert!((least..=most).contains(&count), "{least} {count} {most}");
+                assert!(
+                    ids.into_iter().eq(0..i64::from(count)),
+                    "{engine}: a hole in {name}"
+                );
+                copy.validate(&name);
+            }
+            let accounts = rows(&mut copy, "accounts");
+            for pair in accounts.chunks(2) {
+                let sum: i64 = pair.iter().map(|d| int(d, "units")).sum();
+                assert_eq!(sum, 0, "{engine}: half of a transaction: {accounts:?}");
+            }
+        }
+        writers.into_iter().for_each(Writer::end);
+        let listed = done(&["backup", "list", text(&repository), "--json"]);
+        assert_eq!(listed.lines().count(), 3, "{listed}");
+        done(&["backup", "verify", text(&repository)]);
+        let left = std::fs::read_dir(place.at("data/.backup-cursor"));
+        assert_eq!(
+            left.unwrap().count(),
+            0,
+            "{engine}: the state was not let go"
+        );
+    }
+}
+
+/// `read X, stored Y` of a backup, in bytes as far as they are told.
+fn sizes(line: &str) -> BTreeMap<String, f64> {
+    let unit = |text: &str| match text {
+        "bytes" => 1.0,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        other => panic!("{other}"),
+    };
+    let mut found = BTreeMap::new();
+    let line = line.lines().find(|l| l.contains(": backup ")).unwrap();
+    for part in line.split([',', ';']) {
+        let words: Vec<&str> = part.split_whitespace().collect();
+        if let [what @ ("read" | "stored"), number, size] = words.as_slice() {
+            let number: f64 = number.parse().unwrap();
+            found.insert((*what).to_owned(), number * unit(size));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_second_backup_moves_what_has_changed() {
+    let place = Place::new();
+    let mut server = Asked::start(&place.at("data"), &[]);
+    server.insert("c", 0, 40_000);
+    let repository = place.at("repository");
+    let make = |server: &Asked| {
+        let uri = server.uri();
+        sizes(&done(&["backup", "make", text(&repository), "--uri", &uri]))
+    };
+    let first = make(&server);
+    server.insert("c", 40_000, 400);
+    let second = make(&server);
+    let moved = second["stored"] / first["stored"];
+    assert!(
+        moved < 0.04,
+        "1 % more documents moved {moved}: {first:?} {second:?}"
+    );
+    // The journal's file is laid out beforehand, and read each time.
+    let journal = 14.0 * 1024.0 * 1024.0;
+    let read = (second["read"] - journal) / first["stored"];
+    assert!(read < 0.04, "{first:?} {second:?}");
+    let mut copy = restored(&place, "rocksdb", "copy");
+    let count = copy.ok(&doc! { "count": "c", "$db": "d" });
+    assert_eq!(int(&count, "n"), 40_400);
+    copy.validate("c");
+}
+
+fn killed_after(mut command: Command, delay: Duration) -> bool {
+    let mut child: Child = command.stdout(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + delay;
+    while Instant::now() < deadline {
+        if child.try_wait().unwrap().is_some() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    true
+}
+
+#[test]
+fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
+    let place = Place::new();
+    let mut server = Asked::start(&place.at("data"), &[]);
+    server.insert("c", 0, 12_000);
+    server.ok(&doc! { "fsync": 1i32, "$db": "admin" });
+    let (repository, to) = (place.at("repository"), place.at("copy"));
+    let uri = server.uri();
+    let make = ["backup", "make", text(&repository), "--uri", &uri];
+    let restore = ["restore", text(&repository), "--dbpath", text(&to)];
+    let mut slowly = make.to_vec();
+    slowly.extend(["--rate", "1M"]);
+    let mut killed = 0;
+    for delay in [30, 200, 500, 900, 1300] {
+        let was = killed_after(quarry(&slowly), Duration::from_millis(delay));
+        killed += usize::from(was);
+    }
+    assert!(killed >= 3, "only {killed} were killed");
+    // The state that the killed one held open does not stand in the way.
+    done(&make);
+    done(&["backup", "verify", text(&repository)]);
+    let mut slowly = restore.to_vec();
+    slowly.extend(["--rate", "1M"]);
+    for delay in [30, 300, 800] {
+        if killed_after(quarry(&slowly), Duration::from_millis(delay)) {
+            let serve = ["serve", "--port", "0", "--dbpath", text(&to)];
+            let line = refused(&serve);
+            assert!(line.contains("is not a data directory"), "{line}");
+        }
+    }
+    done(&restore);
+    let mut copy = Asked::start(&to, &[]);
+    copy.validate("c");
+    let count = copy.ok(&doc! { "count": "c", "$db": "d" });
+    assert_eq!(int(&count, "n"), 12_000);
+}
+
+#[test]
+fn a_killed_server_leaves_no_files_of_a_backup_behind() {
+    let place = Place::new();
+    let mut server = Asked::start(&place.at("data"), &[]);
+    server.insert("c", 0, 10);
+    let open = backup_cursor();
+    let files = server.batch(&open);
+    let metadata = files[0].doc().field("metadata").as_doc().unwrap();
+    let folder = PathBuf::from(metadata.field("dbpath").as_str().unwrap());
+    assert!(folder.join("QUARRY-ENGINE").exists());
+    assert_eq!(server.code(&open), Some(50886), "one at a time");
+    let status = server.ok(&doc! { "serverStatus": 1i32, "$db": "admin" });
+    let engine = status.doc().field("storageEngine").as_doc().unwrap();
+    assert!(engine.field("backupCursorOpen").truthy());
+    drop(server);
+    let mut server = Asked::start(&place.at("data"), &[]);
+    assert!(!folder.exists());
+    assert!(server.batch(&open).len() > 3);
+}
+
+fn backup_cursor() -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("aggregate", 1i32);
+        w.array("pipeline").doc().doc("$backupCursor");
+        w.doc("cursor");
+        w.put("$db", "admin");
+    })
+}
+
+#[test]
+fn the_cursor_stays_open_behind_its_last_file_until_it_is_killed() {
+    let place = Place::new();
+    let mut server = Asked::start(&place.at("data"), &[]);
+    let reply = server.ok(&backup_cursor());
+    let cursor = reply.doc().field("cursor").as_doc().unwrap();
+    let id = cursor.field("id").as_i64_exact().unwrap();
+    assert_ne!(id, 0);
+    let batch = cursor.field("firstBatch").as_array().unwrap();
+    for file in batch.iter().skip(1) {
+        let file = file.as_doc().unwrap();
+        let path = PathBuf::from(file.field("filename").as_str().unwrap());
+        let bytes = std::fs::metadata(&path).unwrap().len();
+        let told = file.field("fileSize").as_i64_exact().unwrap();
+        assert_eq!(u64::try_from(told).unwrap(), bytes, "{}", path.display());
+    }
+    let more = doc! { "getMore": id, "collection": "$cmd.aggregate", "$db": "admin" };
+    for _ in 0..2 {
+        let reply = server.ok(&more);
+        let cursor = reply.doc().field("cursor").as_doc().unwrap();
+        assert_eq!(cursor.field("id").as_i64_exact(), Some(id));
+        assert_eq!(cursor.field("nextBatch").as_array().unwrap().len(), 0);
+    }
+    let kill = DocBuf::build(|w| {
+        w.put("killCursors", "$cmd.aggregate");
+        w.array("cursors").push(id);
+        w.put("$db", "admin");
+    });
+    server.ok(&kill);
+    let left = std::fs::read_dir(place.at("data/.backup-cursor")).unwrap();
+    assert_eq!(left.count(), 0);
+    server.ok(&doc! { "fsync": 1i32, "lock": true, "$db": "admin" });
+    assert_eq!(server.code(&backup_cursor()), Some(50887));
+}
+
+#[test]
+fn a_directory_without_a_server_is_backed_up_and_one_with_a_server_is_not() {
+    for engine in present() {
+        let place = Place::new();
+        let data = place.at("data");
+        let mut server = Asked::start(&data, &["--storageEngine", engine]);
+        server.insert("c", 0, 1_000);
+        let repository = place.at("repository");
+        let make = ["backup", "make", text(&repository), "--dbpath", text(&data)];
+        let line = refused(&make);
+        assert!(line.contains("in use"), "{line}");
+        // Killed: what it acknowledged is in the journal.
+        drop(server);
+        done(&make);
+        assert!(!data.join(".backup-offline").exists());
+        let mut copy = restored(&place, engine, "copy");
+        copy.validate("c");
+        let count = copy.ok(&doc! { "count": "c", "$db": "d" });
+        assert_eq!(int(&count, "n"), 1_000, "{engine}");
+    }
+}
+
+#[test]
+fn an_altered_backup_is_refused_by_the_name_of_the_file() {
+    let place = Place::new();
+    let mut server = Asked::start(&place.at("data"), &[]);
+    server.insert("c", 0, 1_000);
+    let (repository, to) = (place.at("repository"), place.at("copy"));
+    done(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+    let objects = repository.join("objects");
+    let shelves = std::fs::read_dir(objects).unwrap();
+    let all = shelves.flat_map(|s| std::fs::read_dir(s.unwrap().path()).unwrap());
+    let largest = all.map(|f| f.unwrap().path());
+    let largest = largest.max_by_key(|f| std::fs::metadata(f).unwrap().len());
+    let largest = largest.unwrap();
+    let mut bytes = std::fs::read(&largest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&largest, bytes).unwrap();
+    for arguments in [
+        vec!["restore", text(&repository), "--dbpath", text(&to)],
+        vec!["backup", "verify", text(&repository)],
+    ] {
+        let line = refused(&arguments);
+        assert!(
+            line.contains(text(&largest)) && line.contains("altered"),
+            "{line}"
+        );
+    }
+    assert!(!to.join("QUARRY-ENGINE").exists());
+}
+
+#[test]
+fn old_backups_go_by_the_rules() {
+    let place = Place::new();
+    let mut server = Asked::start(&place.at("data"), &[]);
+    let repository = place.at("repository");
+    for n in 0..3 {
+        server.insert("c", n * 100, 100);
+        let uri = server.uri();
+        done(&[
+            "backup",
+            "make",
+            text(&repository),
+            "--uri",
+            &uri,
+            "--keepLast",
+            "2",
+        ]);
+    }
+    let listed = done(&["backup", "list", text(&repository)]);
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    done(&["backup", "prune", text(&repository), "--keepDaily", "1"]);
+    done(&["backup", "verify", text(&repository)]);
+    let mut copy = restored(&place, "rocksdb", "copy");
+    assert_eq!(int(&copy.ok(&doc! { "count": "c", "$db": "d" }), "n"), 300);
+}
+
+#[test]
+fn the_right_to_fsync_is_needed_and_the_password_can_lie_in_a_file() {
+    let place = Place::new();
+    let mut server = Asked::start(&place.at("data"), &["--auth"]);
+    let user = |name: &str, role: &str| {
+        DocBuf::build(|w| {
+            w.put("createUser", name).put("pwd", "secret");
+            w.array("roles").push(role);
+            w.put("$db", "admin");
+        })
+    };
+    server.ok(&user("root", "root"));
+    let (repository, password) = (place.at("repository"), place.at("password"));
+    std::fs::write(&password, "secret\n").unwrap();
+    let address = server.server.address().to_owned();
+    let uri = |name: &str| format!("mongodb://{name}@{address}/");
+    let make = |uri: &str| {
+        let password = ["--passwordFile", text(&password)].map(str::to_owned);
+        let make = ["backup", "make", text(&repository), "--uri", uri].map(str::to_owned);
+        make.into_iter().chain(password).collect::<Vec<String>>()
+    };
+    done(
+        &make(&uri("root"))
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>(),
+    );
+    let root = format!("mongodb://root:wrong@{address}/");
+    let line = refused(&make(&root).iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(
+        line.contains("code 18") && !line.contains("wrong@"),
+        "{line}"
+    );
+    let line = refused(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+    assert!(line.contains("code 13"), "{line}");
+}
+
+#[test]
+fn data_without_files_are_refused_by_name() {
+    let place = Place::new();
+    let mut server = Asked::start(&place.at("data"), &["--storageEngine", "memory"]);
+    assert_eq!(server.code(&backup_cursor()), Some(115));
+    let repository = place.at("repository");
+    let line = refused(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+    assert!(
+        line.contains("storage engine memory has no files"),
+        "{line}"
+    );
+}
