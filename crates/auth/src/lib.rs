@@ -21,4 +21,4 @@ pub use privilege::{Grants, Privilege, Target, privilege_list};
 pub use resource::Resource;
 pub use restriction::{Range, Restrictions, parse_restrictions};
 pub use roles::{Resolved, RoleSource, StoredRole, resolve};
-pub use throttle::{Throttle, Turn};
+pub use throttle::{Pace, Throttle, Turn};

@@ -1,26 +1,33 @@
-//! The pace of attempts to log in. After a few failures of one user from one address, every further
-//! attempt of that pair waits its turn, and turns are twice as far apart after each failure.
-//! Attempts of others are not delayed, so nobody can lock a user out from another address.
+//! The pace of attempts to log in. Who proves who it is passes at once; who does not is answered
+//! later and later, and each failure holds one of a few places of its user and address for a while.
+//! Only when all of them are held, which takes many guesses at the same time, do further attempts
+//! of that pair wait for one. So the rightful user behind the guesser's address is not delayed by
+//! guesses one after the other, and the guesses of a day are few however many connections try.
+//! Attempts from other addresses are never delayed.
 
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
 
 /// Failures that cost nothing: a password mistyped.
 const FREE: u32 = 5;
-/// Between turns after the first failure that costs.
+/// Until the answer to the first failure that costs.
 const FIRST_US: u64 = 100_000;
-/// Longest time between turns.
+/// Longest time until an answer to a failure.
 const MOST_US: u64 = 10_000_000;
-/// A pair is forgotten this long after its last turn.
+/// Longest wait for a place; who would wait longer is refused.
+const QUEUE_US: u64 = 2 * MOST_US;
+/// A pair is forgotten this long after its last failure.
 const FORGET_US: u64 = 10 * 60 * 1_000_000;
 /// Most pairs kept; beyond that the oldest go.
 const PAIRS_MAX: usize = 50_000;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Pair {
     failures: u32,
-    /// The next turn, monotonic microseconds.
-    next_us: u64,
+    /// The last failure, monotonic microseconds.
+    last_us: u64,
+    /// When the places that are held become free, monotonic microseconds.
+    held: Vec<u64>,
 }
 
 /// Failures by user and address.
@@ -29,19 +36,48 @@ pub struct Throttle {
     pairs: FxHashMap<u64, Pair>,
 }
 
-/// What came of asking for a turn.
+/// How many attempts of a pair are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Places of a pair.
+    places: usize,
+    /// A failure holds its place so many times as long as its answer takes. Less than there are
+    /// places, so that guesses one after the other leave some free.
+    held_times: u64,
+}
+
+impl Pace {
+    /// Of proofs that this server looks at.
+    pub const PROOFS: Pace = Pace {
+        places: 32,
+        held_times: 29,
+    };
+    /// Of passwords that another server is asked for, which may lock a user after some failures:
+    /// one at a time, and none before the answer to the last.
+    pub const QUESTIONS: Pace = Pace {
+        places: 1,
+        held_times: 1,
+    };
+
+    fn hold_us(self, failures: u32) -> u64 {
+        answer_us(failures).saturating_mul(self.held_times)
+    }
+}
+
+/// What came of asking for a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Now.
+    /// One is free.
     Now,
-    /// At this monotonic microsecond.
+    /// One becomes free at this monotonic microsecond, and is kept.
     At(u64),
     /// Too many wait already.
     Refused,
 }
 
-fn between_us(failures: u32) -> u64 {
-    match failures.checked_sub(FREE) {
+/// How long the answer to a failure takes.
+fn answer_us(failures: u32) -> u64 {
+    match failures.checked_sub(FREE + 1) {
         None => 0,
         Some(n) => FIRST_US.saturating_mul(1 << n.min(10)).min(MOST_US),
     }
@@ -60,60 +96,68 @@ fn key(user: &str, from: Option<IpAddr>) -> u64 {
 }
 
 impl Throttle {
-    /// Takes a turn for an attempt of `user` (`name@db`).
-    pub fn turn(&mut self, user: &str, from: Option<IpAddr>, now_us: u64) -> Turn {
+    /// Asks for a place for an attempt of `user` (`name@db`).
+    pub fn turn(&mut self, pace: Pace, user: &str, from: Option<IpAddr>, now_us: u64) -> Turn {
         let Some(pair) = self.pairs.get_mut(&key(user, from)) else {
             return Turn::Now;
         };
-        let between = between_us(pair.failures);
-        if between == 0 {
+        pair.held.retain(|free_us| *free_us > now_us);
+        if pair.held.len() < pace.places {
             return Turn::Now;
         }
-        let at = pair.next_us.max(now_us);
-        if at > now_us.saturating_add(2 * MOST_US) {
-            return Turn::Refused;
-        }
-        pair.next_us = at.saturating_add(between);
-        if at <= now_us {
-            Turn::Now
-        } else {
-            Turn::At(at)
+        let hold_us = pace.hold_us(pair.failures);
+        match pair.held.iter_mut().min() {
+            Some(first) if *first <= now_us.saturating_add(QUEUE_US) => {
+                let at = *first;
+                *first = at.saturating_add(hold_us);
+                Turn::At(at)
+            }
+            _ => Turn::Refused,
         }
     }
 
-    /// Notes a failed attempt.
-    pub fn failed(&mut self, user: &str, from: Option<IpAddr>, now_us: u64) {
+    /// Notes a failed attempt; `waited` when a place was kept for it.
+    ///
+    /// # Output
+    /// When it may be answered, monotonic microseconds.
+    pub fn failed(
+        &mut self,
+        pace: Pace,
+        user: &str,
+        from: Option<IpAddr>,
+        now_us: u64,
+        waited: bool,
+    ) -> u64 {
         if self.pairs.len() >= PAIRS_MAX {
             self.shrink(now_us);
         }
         let pair = self.pairs.entry(key(user, from)).or_insert(Pair {
             failures: 0,
-            next_us: now_us,
+            last_us: now_us,
+            held: Vec::new(),
         });
-        if now_us > pair.next_us.saturating_add(FORGET_US) {
+        if now_us > pair.last_us.saturating_add(FORGET_US) {
             pair.failures = 0;
         }
         pair.failures = pair.failures.saturating_add(1);
-        let next = now_us.saturating_add(between_us(pair.failures));
-        pair.next_us = pair.next_us.max(next);
-    }
-
-    /// Notes that the user has logged in.
-    pub fn succeeded(&mut self, user: &str, from: Option<IpAddr>) {
-        if !self.pairs.is_empty() {
-            self.pairs.remove(&key(user, from));
+        pair.last_us = now_us;
+        let answer_us = answer_us(pair.failures);
+        if answer_us > 0 && !waited && pair.held.len() < pace.places {
+            let hold_us = pace.hold_us(pair.failures);
+            pair.held.push(now_us.saturating_add(hold_us));
         }
+        now_us.saturating_add(answer_us)
     }
 
     fn shrink(&mut self, now_us: u64) {
         self.pairs
-            .retain(|_, p| now_us <= p.next_us.saturating_add(FORGET_US));
+            .retain(|_, p| now_us <= p.last_us.saturating_add(FORGET_US));
         if self.pairs.len() >= PAIRS_MAX {
-            let mut times: Vec<u64> = self.pairs.values().map(|p| p.next_us).collect();
+            let mut times: Vec<u64> = self.pairs.values().map(|p| p.last_us).collect();
             let middle = times.len() / 2;
             let (_, median, _) = times.select_nth_unstable(middle);
             let median = *median;
-            self.pairs.retain(|_, p| p.next_us > median);
+            self.pairs.retain(|_, p| p.last_us > median);
         }
     }
 }
@@ -122,37 +166,87 @@ impl Throttle {
 mod tests {
     use super::*;
 
+    const P: Pace = Pace::PROOFS;
+    const DAY_US: u64 = 24 * 3600 * 1_000_000;
+
     #[test]
-    fn failures_slow_down_their_own_pair_only() {
+    fn failures_are_answered_later_and_later() {
         let mut t = Throttle::default();
         let (me, other) = (Some([10, 0, 0, 1].into()), Some([10, 0, 0, 2].into()));
         for i in 0..FREE {
-            assert_eq!(t.turn("a@admin", me, 0), Turn::Now, "{i}");
-            t.failed("a@admin", me, 0);
+            assert_eq!(t.failed(P, "a@admin", me, 0, false), 0, "{i}");
         }
-        assert_eq!(t.turn("a@admin", me, 0), Turn::At(FIRST_US));
-        assert_eq!(t.turn("a@admin", me, 0), Turn::At(2 * FIRST_US));
-        assert_eq!(t.turn("a@admin", other, 0), Turn::Now);
-        assert_eq!(t.turn("b@admin", me, 0), Turn::Now);
-        t.succeeded("a@admin", me);
-        assert_eq!(t.turn("a@admin", me, 0), Turn::Now);
+        assert_eq!(t.failed(P, "a@admin", me, 0, false), FIRST_US);
+        assert_eq!(t.failed(P, "a@admin", me, 0, false), 2 * FIRST_US);
+        assert_eq!(t.failed(P, "a@admin", other, 0, false), 0);
+        assert_eq!(t.failed(P, "b@admin", me, 0, false), 0);
+        let late = 2 * FORGET_US;
+        assert_eq!(t.failed(P, "a@admin", me, late, false), late, "forgotten");
+    }
+
+    #[test]
+    fn who_guesses_one_by_one_leaves_room_for_the_rightful_user() {
+        let mut t = Throttle::default();
+        let mut now = 0;
+        while now < DAY_US {
+            assert_eq!(
+                t.turn(P, "a@admin", None, now),
+                Turn::Now,
+                "the rightful user"
+            );
+            assert_eq!(t.turn(P, "a@admin", None, now), Turn::Now, "the guesser");
+            now = t.failed(P, "a@admin", None, now, false) + 1;
+        }
+    }
+
+    #[test]
+    fn who_guesses_all_at_once_waits_for_a_place() {
+        let mut t = Throttle::default();
+        let mut tries = 0;
+        while t.turn(P, "a@admin", None, 0) == Turn::Now {
+            t.failed(P, "a@admin", None, 0, false);
+            tries += 1;
+        }
+        assert_eq!(tries, P.places + FREE as usize);
+        let kept = |t: &mut Throttle| match t.turn(P, "a@admin", None, 0) {
+            Turn::At(at) => at,
+            other => panic!("{other:?}"),
+        };
+        // The loop has kept the first.
+        assert_eq!(kept(&mut t), 2 * FIRST_US * P.held_times);
+        assert_eq!(kept(&mut t), 4 * FIRST_US * P.held_times);
+        let from_elsewhere = Some([10, 0, 0, 2].into());
+        assert_eq!(t.turn(P, "a@admin", from_elsewhere, 0), Turn::Now);
+    }
+
+    #[test]
+    fn another_server_is_asked_one_at_a_time() {
+        let mut t = Throttle::default();
+        let ask = Pace::QUESTIONS;
+        for _ in 0..=FREE {
+            assert_eq!(t.turn(ask, "a@admin", None, 0), Turn::Now);
+            t.failed(ask, "a@admin", None, 0, false);
+        }
+        assert_eq!(t.turn(ask, "a@admin", None, 0), Turn::At(FIRST_US));
+        assert_eq!(t.turn(ask, "a@admin", None, 0), Turn::At(2 * FIRST_US));
+        assert_eq!(t.turn(ask, "b@admin", None, 0), Turn::Now);
     }
 
     #[test]
     fn guesses_of_a_day_are_few_however_many_connections_try() {
         let mut t = Throttle::default();
-        let (mut tried, mut now, day_us) = (0, 0, 24 * 3600 * 1_000_000u64);
-        while now < day_us {
-            match t.turn("a@admin", None, now) {
+        let (mut tried, mut now) = (0, 0);
+        while now < DAY_US {
+            match t.turn(P, "a@admin", None, now) {
                 Turn::Now => {
                     tried += 1;
-                    t.failed("a@admin", None, now);
+                    t.failed(P, "a@admin", None, now, false);
                     now += 1;
                 }
                 Turn::At(at) => {
                     tried += 1;
-                    now = at;
-                    t.failed("a@admin", None, now);
+                    now = at.max(now);
+                    t.failed(P, "a@admin", None, now, true);
                 }
                 Turn::Refused => now += 1_000_000,
             }
@@ -164,8 +258,14 @@ mod tests {
     fn memory_is_bounded() {
         let mut t = Throttle::default();
         for i in 0..2 * PAIRS_MAX as u64 {
-            t.failed(&format!("u{i}"), None, i);
+            t.failed(P, &format!("u{i}"), None, i, false);
         }
         assert!(t.pairs.len() <= PAIRS_MAX);
+        for i in 0..100 {
+            t.failed(P, "u", None, i * 1_000_000, false);
+            t.turn(P, "u", None, i * 1_000_000);
+        }
+        let held = t.pairs.get(&key("u", None)).map_or(0, |p| p.held.len());
+        assert!(held <= P.places, "{held}");
     }
 }

@@ -19,6 +19,8 @@ pub(crate) enum Login {
     Done(Vec<u8>),
     /// Not before this monotonic microsecond.
     Wait(u64),
+    /// It has failed; the client is told so at this monotonic microsecond.
+    Failed(u64),
 }
 
 /// When a step of logging in comes, and whether its turn was waited for.

@@ -60,6 +60,8 @@ pub struct Identity {
     secured: bool,
     /// Since when its login waits for the directory, monotonic microseconds.
     pub(super) waits_since_us: Option<u64>,
+    /// An attempt has failed, and its answer waits.
+    answer_waits: bool,
     /// The subject of the certificate that the client has shown and TLS has verified.
     pub(super) subject: Option<String>,
 }
@@ -182,6 +184,16 @@ impl Identity {
         self.ends_ms.is_some_and(|ends| now_ms() >= ends)
     }
 
+    /// Notes that the answer to a failed attempt waits.
+    pub(crate) fn keep_waiting(&mut self) {
+        self.answer_waits = true;
+    }
+
+    /// Whether the answer to a failed attempt has waited; only the first call says so.
+    pub(crate) fn take_failed(&mut self) -> bool {
+        std::mem::take(&mut self.answer_waits)
+    }
+
     /// Notes who tries to log in.
     pub(super) fn tries(&mut self, name: &UserName, mechanism: &'static str) {
         self.attempt = Some(Attempt {
@@ -233,6 +245,6 @@ impl Identity {
 }
 
 /// What every failed authentication is told.
-pub(super) fn failed() -> MongoError {
+pub(crate) fn failed() -> MongoError {
     MongoError::new(model::code::AUTHENTICATION_FAILED, "Authentication failed.")
 }

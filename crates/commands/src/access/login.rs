@@ -3,9 +3,10 @@
 
 use super::entry::{EXTERNAL, Login, let_in};
 use super::identity::{Identity, Pending, Scram, failed};
+use super::likeness::Likeness;
 use super::service::Access;
 use auth::scram::{ClientFirst, Conversation, Credentials, Mechanism};
-use auth::{Turn, UserName};
+use auth::{Pace, Turn, UserName};
 use model::{DocBuf, MongoError, Result, bail, code};
 
 /// How `saslStart` logs in.
@@ -73,9 +74,17 @@ fn credentials(
     // Both are made whatever comes of it, so that the time tells nothing.
     let secret = access.secret()?;
     let whole = name.to_string();
-    let rounds = iterations(mechanism, rounds);
+    let likeness = access.likeness(name)?;
+    let doc = access.user_doc(name)?;
+    let likeness = match &doc {
+        Some(doc) => Some(Likeness::of(doc.doc())),
+        None => likeness,
+    };
+    let rounds = likeness
+        .and_then(|l| l.rounds(mechanism))
+        .unwrap_or_else(|| iterations(mechanism, rounds));
     let invented = Credentials::invented(mechanism, &whole, rounds, &secret);
-    let doc = access.user_doc(name)?.unwrap_or_else(DocBuf::new);
+    let doc = doc.unwrap_or_else(DocBuf::new);
     let kept = doc
         .doc()
         .field("credentials")
@@ -131,7 +140,11 @@ pub(crate) fn sasl_continue(
         _ => bail!(code::PROTOCOL_ERROR, "No SASL session state found"),
     };
     if !waited {
-        match access.throttle.lock().turn(&whole, identity.client, now_us) {
+        match access
+            .throttle
+            .lock()
+            .turn(Pace::PROOFS, &whole, identity.client, now_us)
+        {
             Turn::Now => {}
             Turn::At(at) => return Ok(Login::Wait(at)),
             Turn::Refused => {
@@ -149,12 +162,11 @@ pub(crate) fn sasl_continue(
         Some(reply) => enter(access, identity, &pending.name)?.then_some(reply),
         None => None,
     };
-    let mut throttle = access.throttle.lock();
     let Some(reply) = entered else {
-        throttle.failed(&whole, identity.client, now_us);
-        return Err(failed());
+        let mut throttle = access.throttle.lock();
+        let at = throttle.failed(Pace::PROOFS, &whole, identity.client, now_us, waited);
+        return Ok(Login::Failed(at));
     };
-    throttle.succeeded(&whole, identity.client);
     if pending.skips_empty {
         return Ok(Login::Done(reply));
     }
@@ -197,8 +209,8 @@ pub(crate) fn x509(
     Ok(subject)
 }
 
-/// The mechanisms that `saslSupportedMechs` tells of a user; of one that does not exist those that
-/// a new user has.
+/// The mechanisms that `saslSupportedMechs` tells of a user; of one that does not exist those of a
+/// user that it takes after. Users of `$external` have no credentials here.
 ///
 /// # Errors
 /// Those of the store.
@@ -207,12 +219,15 @@ pub(crate) fn mechanisms_of(
     name: &UserName,
     on: &[String],
 ) -> Result<Vec<&'static str>> {
+    let likeness = access.likeness(name)?;
     let doc = access.user_doc(name)?;
-    let kept = doc
-        .as_ref()
-        .and_then(|d| d.doc().field("credentials").as_doc());
+    let likeness = match &doc {
+        Some(doc) => Some(Likeness::of(doc.doc())),
+        None if name.db == EXTERNAL => Some(Likeness::default()),
+        None => likeness,
+    };
     let has = |m: &Mechanism| {
-        on.iter().any(|o| o == m.name()) && kept.is_none_or(|k| k.contains(m.name()))
+        on.iter().any(|o| o == m.name()) && likeness.is_none_or(|l| l.rounds(*m).is_some())
     };
     let names = Mechanism::ALL.iter().filter(|m| has(m)).map(|m| m.name());
     Ok(names.collect())

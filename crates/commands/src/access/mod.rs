@@ -8,6 +8,7 @@
 mod catalog;
 mod entry;
 mod identity;
+mod likeness;
 mod login;
 pub(crate) mod needs;
 mod plain;
@@ -18,8 +19,8 @@ pub(crate) mod user;
 
 pub(crate) use catalog::{ROLES, USERS, VERSION};
 pub(crate) use entry::{Login, Moment};
-pub(crate) use identity::Attempt;
 pub use identity::Identity;
+pub(crate) use identity::{Attempt, failed};
 pub(crate) use login::{
     Way, from_base64, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start, x509,
 };

@@ -5,7 +5,7 @@
 use super::entry::{EXTERNAL, Login, Moment, let_in};
 use super::identity::{Identity, failed};
 use super::service::Access;
-use auth::{Turn, UserName};
+use auth::{Pace, Turn, UserName};
 use identity_ldap::Failed;
 use model::{MongoError, Result, bail, code};
 
@@ -58,7 +58,11 @@ pub(crate) fn plain_start(
     let now_us = moment.now.monotonic_us;
     if !moment.waited {
         identity.waits_since_us = None;
-        match access.throttle.lock().turn(&whole, identity.client, now_us) {
+        match access
+            .throttle
+            .lock()
+            .turn(Pace::QUESTIONS, &whole, identity.client, now_us)
+        {
             Turn::Now => {}
             Turn::At(at) => return Ok(Login::Wait(at)),
             Turn::Refused => return Err(failed()),
@@ -76,15 +80,19 @@ pub(crate) fn plain_start(
         }
         Err(why) => Err(why),
     };
-    let mut throttle = access.throttle.lock();
     let (reason, trouble) = match entered {
-        Ok(()) => {
-            throttle.succeeded(&whole, identity.client);
-            return Ok(Login::Done(Vec::new()));
-        }
+        Ok(()) => return Ok(Login::Done(Vec::new())),
         Err(Failed::Refused(why)) => {
-            throttle.failed(&whole, identity.client, now_us);
-            (why, None)
+            let mut throttle = access.throttle.lock();
+            let at = throttle.failed(
+                Pace::QUESTIONS,
+                &whole,
+                identity.client,
+                now_us,
+                moment.waited,
+            );
+            identity.notes(Some(why), None);
+            return Ok(Login::Failed(at));
         }
         // Nobody has guessed anything.
         Err(Failed::Trouble(what)) => ("the directory cannot be asked".to_owned(), Some(what)),

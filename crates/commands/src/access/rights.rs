@@ -66,11 +66,16 @@ const SECRET: &[&str] = &["pwd", "payload", "key", "nonce", "speculativeAuthenti
 const SHOWN_BYTES_MAX: usize = 2048;
 
 fn put_shown(w: &mut DocWriter<'_>, doc: Doc<'_>) {
-    for (name, value) in doc.iter() {
-        if SECRET.contains(&name) {
-            w.put(name, "xxx");
-        } else {
-            w.put(name, value);
+    for (i, (name, value)) in doc.iter().enumerate() {
+        match value {
+            _ if SECRET.contains(&name) => {
+                w.put(name, "xxx");
+            }
+            // A command inside this one.
+            Value::Document(inner) if i == 0 => put_shown(&mut w.doc(name), inner),
+            value => {
+                w.put(name, value);
+            }
         }
     }
 }

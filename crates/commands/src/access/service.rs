@@ -2,6 +2,7 @@
 //! pace of failed attempts.
 
 use super::catalog::{ROLES, USERS, VERSION};
+use super::likeness::Models;
 use super::user::{User, digest};
 use crate::config::Config;
 use auth::{
@@ -10,7 +11,7 @@ use auth::{
 use identity_ldap::Directory;
 use identity_oidc::Providers;
 use model::{Array, Binary, Doc, DocBuf, Result, Value, doc};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -33,6 +34,10 @@ pub struct Access {
     /// There is a user or a role, so that the localhost exception is over for good.
     populated: AtomicBool,
     pub(super) throttle: Mutex<Throttle>,
+    /// Held by whoever makes the first user or role.
+    first: Mutex<()>,
+    /// What invented users look like.
+    pub(super) models: Mutex<Option<Arc<Models>>>,
     /// Identity providers whose tokens log users in.
     pub(super) oidc: Option<Arc<Providers>>,
     /// The directory that is asked for passwords.
@@ -52,6 +57,8 @@ impl Access {
             users: Mutex::default(),
             populated: AtomicBool::new(false),
             throttle: Mutex::default(),
+            first: Mutex::default(),
+            models: Mutex::default(),
             oidc: config.oidc.clone(),
             ldap: config.ldap.clone(),
             plain_without_tls: config.plain_without_tls,
@@ -98,6 +105,12 @@ impl Access {
             self.populated.store(true, Ordering::Relaxed);
         }
         none
+    }
+
+    /// Lets one client at a time make the first user or role. `None` when there is one already.
+    pub(crate) fn hold_first(&self) -> Option<MutexGuard<'_, ()>> {
+        let held = self.first.lock();
+        self.localhost_exception().then_some(held)
     }
 
     /// Makes the document that tells tools the format of users and roles.

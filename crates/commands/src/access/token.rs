@@ -5,7 +5,7 @@
 use super::entry::{EXTERNAL, Login, Moment, let_in};
 use super::identity::{Identity, Pending, failed};
 use super::service::Access;
-use auth::{Turn, UserName};
+use auth::{Pace, Turn, UserName};
 use model::{Doc, DocBuf, Result, Value, bail, code};
 
 /// The name of the mechanism.
@@ -114,7 +114,11 @@ fn by_token(
     identity.tries(&claimed, OIDC);
     let now_us = moment.now.monotonic_us;
     if !moment.waited {
-        match access.throttle.lock().turn(&whole, identity.client, now_us) {
+        match access
+            .throttle
+            .lock()
+            .turn(Pace::PROOFS, &whole, identity.client, now_us)
+        {
             Turn::Now => {}
             Turn::At(at) => return Ok(Login::Wait(at)),
             Turn::Refused => return Err(failed()),
@@ -129,17 +133,16 @@ fn by_token(
         }
         Err(refused) => Err(refused.0),
     };
-    let mut throttle = access.throttle.lock();
     match entered {
         Ok(()) => {
-            throttle.succeeded(&whole, identity.client);
             identity.notes(None, trouble);
             Ok(Login::Done(Vec::new()))
         }
         Err(reason) => {
-            throttle.failed(&whole, identity.client, now_us);
+            let mut throttle = access.throttle.lock();
+            let at = throttle.failed(Pace::PROOFS, &whole, identity.client, now_us, moment.waited);
             identity.notes(Some(reason), trouble);
-            Err(failed())
+            Ok(Login::Failed(at))
         }
     }
 }

@@ -49,22 +49,34 @@ fn needs(asked: &Asked<'_, '_>) -> Result<()> {
 /// Documents of a first batch when the client names no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;
 
+/// Stages that tell of the server as it is now, with read concern local only. They are sources, so
+/// that a pipeline can only begin with one.
+const LOCAL_ONLY: &[&str] = &[
+    "$backupCursor",
+    "$currentOp",
+    "$listClusterCatalog",
+    "$listLocalSessions",
+    "$planCacheStats",
+];
+
 /// Checks the read concern against the stages, then against the server.
 ///
 /// # Errors
 /// 72 InvalidOptions, 123 NotAReplicaSet.
-fn check_read_concern(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
-    let level = cx
-        .generic
-        .read_concern
-        .map_or(ReadLevel::Local, |c| c.level);
+fn check_read_concern(cx: &mut Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
+    let concern = cx.generic.read_concern;
+    let mut level = concern.map_or(ReadLevel::Local, |c| c.level);
+    // A default is for what permits one.
+    let by_default = concern.is_some_and(|c| !c.level_given);
+    let first = pipeline.get(0).and_then(|s| s.as_doc()?.first());
+    let local_only = first.is_some_and(|(name, _)| LOCAL_ONLY.contains(&name));
+    if let (true, true, Some(concern)) = (by_default, local_only, &mut cx.generic.read_concern) {
+        concern.level = ReadLevel::Local;
+        level = ReadLevel::Local;
+    }
     for (name, _) in pipeline.iter().filter_map(|s| s.as_doc()?.first()) {
         let fits = match name {
-            "$backupCursor"
-            | "$currentOp"
-            | "$listLocalSessions"
-            | "$planCacheStats"
-            | "$listClusterCatalog" => level == ReadLevel::Local,
+            _ if LOCAL_ONLY.contains(&name) => level == ReadLevel::Local,
             "$changeStream" => {
                 let given = cx.request.body.field("readConcern").as_doc();
                 level == ReadLevel::Majority || given.is_none_or(|c| !c.contains("level"))

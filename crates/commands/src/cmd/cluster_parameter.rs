@@ -99,10 +99,10 @@ fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             ));
         }
     }
-    let set = cx.service.state.cluster_parameters.lock();
+    let set = &cx.service.state.cluster_parameters;
     let mut list = cx.reply.array("clusterParameters");
     for p in wanted {
-        let value = set.get(p.name).cloned().unwrap_or_else(p.default);
+        let value = set.get(p.name).unwrap_or_else(p.default);
         list.doc().put("_id", p.name).put_all(value.doc());
     }
     Ok(Outcome::Reply)
@@ -138,9 +138,9 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let new = (row.check)(value)?;
-    let mut all = cx.service.state.cluster_parameters.lock();
-    let old = all.insert(row.name, new.clone()).unwrap_or_default();
-    drop(all);
+    let all = &cx.service.state.cluster_parameters;
+    let old = all.set(&cx.service.store, row.name, new.clone())?;
+    let old = old.unwrap_or_else(row.default);
     cx.service.audit("setClusterParameter", 0, |w| {
         w.doc("originalParameter").put(row.name, &old);
         w.doc("updatedParameter").put(row.name, &new);

@@ -264,7 +264,7 @@ fn speculate(cx: &mut Ctx<'_, '_>, named: Option<&[&'static str]>) -> Result<Opt
         Ok(Login::More(bytes)) => (false, bytes),
         Ok(Login::Done(bytes)) => (true, bytes),
         // Its turn comes when it begins by itself.
-        Ok(Login::Wait(_)) | Err(_) => return Ok(None),
+        Ok(Login::Wait(_) | Login::Failed(_)) | Err(_) => return Ok(None),
     };
     let payload = Binary {
         subtype: 0,

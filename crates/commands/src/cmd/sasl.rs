@@ -1,7 +1,7 @@
 //! `saslStart`, `saslContinue`, `authenticate`, `logout`.
 
 use crate::access::{
-    Login, Moment, Way, expects_token, plain_start, rounds, sasl_continue, sasl_start,
+    Login, Moment, Way, expects_token, failed, plain_start, rounds, sasl_continue, sasl_start,
     token_continue, token_start, x509,
 };
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
@@ -103,16 +103,40 @@ pub(super) fn told(cx: &mut Ctx<'_, '_>, result: std::result::Result<(), &MongoE
     cx.service.authenticated(&cx.conn.info, attempt, result);
 }
 
-/// What comes of a step as the outcome of its command.
-fn outcome(cx: &mut Ctx<'_, '_>, login: Login) -> Outcome {
+/// Tells the log of an attempt that has ended with this step.
+fn tell_end(cx: &mut Ctx<'_, '_>, login: &Result<Login>) {
     match login {
+        Ok(Login::Wait(_)) => {}
+        // Now, and not when it is answered: a client that does not wait for that has tried, too.
+        Ok(Login::Failed(_)) => told(cx, Err(&failed())),
+        ended => told(cx, ended.as_ref().map(|_| ())),
+    }
+}
+
+/// What comes of a step as the outcome of its command.
+fn outcome(cx: &mut Ctx<'_, '_>, login: Login) -> Result<Outcome> {
+    let wait = |until_us| Outcome::Wait {
+        until_us,
+        on: WaitFor::Time,
+    };
+    Ok(match login {
         Login::More(answer) => reply(cx, false, &answer),
         Login::Done(answer) => reply(cx, true, &answer),
-        Login::Wait(until_us) => Outcome::Wait {
-            until_us,
-            on: WaitFor::Time,
-        },
+        Login::Wait(until_us) => wait(until_us),
+        Login::Failed(at_us) if at_us <= cx.service.clock.monotonic_us() => return Err(failed()),
+        Login::Failed(at_us) => {
+            cx.conn.identity.keep_waiting();
+            wait(at_us)
+        }
+    })
+}
+
+/// Ends an attempt whose answer has waited.
+fn end_failed(cx: &mut Ctx<'_, '_>) -> Result<()> {
+    if cx.conn.identity.take_failed() && cx.request.waited {
+        return Err(failed());
     }
+    Ok(())
 }
 
 /// The mechanisms that are on.
@@ -160,14 +184,14 @@ pub(super) fn begin(cx: &mut Ctx<'_, '_>, way: &Way, first: &First<'_>) -> Resul
         cx.conn.identity.speculates();
     }
     // SCRAM ends with a later message.
-    let ended = !matches!(login, Ok(Login::More(_) | Login::Wait(_)));
-    if ended && !matches!(way, Way::Scram(_)) {
-        told(cx, login.as_ref().map(|_| ()));
+    if !matches!(way, Way::Scram(_)) && !matches!(login, Ok(Login::More(_))) {
+        tell_end(cx, &login);
     }
     login
 }
 
 fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    end_failed(cx)?;
     let name = cx.args.str("mechanism").unwrap_or("");
     let way = Way::of(&mechanisms_on(cx), name)?;
     static OPTIONS: &[Arg] = &[arg("skipEmptyExchange", Kind::Bool)];
@@ -183,10 +207,11 @@ fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         speculative: false,
     };
     let login = begin(cx, &way, &first)?;
-    Ok(outcome(cx, login))
+    outcome(cx, login)
 }
 
 fn go_on(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    end_failed(cx)?;
     if cx.args.int("conversationId") != Some(i64::from(CONVERSATION)) {
         bail!(code::PROTOCOL_ERROR, "sasl: Mismatched conversation id");
     }
@@ -199,12 +224,9 @@ fn go_on(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let now_us = moment.now.monotonic_us;
         sasl_continue(access, identity, &next, now_us, moment.waited)
     };
-    match &login {
-        Ok(Login::Wait(_)) => {}
-        ended => told(cx, ended.as_ref().map(|_| ())),
-    }
+    tell_end(cx, &login);
     let login = login?;
-    Ok(outcome(cx, login))
+    outcome(cx, login)
 }
 
 fn authenticate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -25,13 +25,16 @@ pub(super) fn check(
         } else {
             w.put("ns", db);
         }
-        w.put("args", &service.detail(arguments(request, command).doc()));
+        w.put(
+            "args",
+            &service.detail(arguments(request, conn.is_secret).doc()),
+        );
     });
 }
 
 /// A request as one document: what came as sequences stands in arrays.
-fn arguments(request: &Request<'_>, command: &Spec) -> DocBuf {
-    if command.is(flag::SECRET) {
+fn arguments(request: &Request<'_>, is_secret: bool) -> DocBuf {
+    if is_secret {
         return without_secrets(request.body);
     }
     let length: usize = request.sequences.iter().map(|s| s.documents.len()).sum();

@@ -44,6 +44,8 @@ pub struct Connection {
     pub(super) queued_us: Option<u64>,
     /// How long its operation has waited for locks of others.
     pub(super) locked_us: u64,
+    /// What it runs now carries secrets: its document is shown nowhere.
+    pub(super) is_secret: bool,
     /// What its operation was set aside for.
     pub(super) set_aside: Option<SetAside>,
     /// What woke the operation that runs again: who waits behind it is called when this goes.
@@ -83,6 +85,7 @@ impl Connection {
             place: None,
             queued_us: None,
             locked_us: 0,
+            is_secret: false,
             set_aside: None,
             woken_by: None,
             progress: Progress::default(),

@@ -160,6 +160,7 @@ impl Dispatcher {
         // Nobody has said that its reply has left.
         self.released(conn);
         let (row, run) = self.find(request.body)?;
+        conn.is_secret = self.commands.is_secret(row.command, request.body);
         let set_aside = conn.set_aside.take();
         if !request.waited {
             conn.progress = Progress::default();

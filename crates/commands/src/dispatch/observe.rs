@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::held::{Held, Sequences};
 use super::request::{Request, Sequence};
 use super::seen::{Effects, Seen};
-use super::spec::{Counted, OpClass, flag};
+use super::spec::{Counted, OpClass};
 use crate::ddl::names;
 use crate::read::stats::signed;
 use crate::state::connections::CurrentOp;
@@ -60,7 +60,7 @@ impl Ended<'_> {
             }
         }
         self.count_documents(&service.counters.documents, scanned);
-        let is_shown = !self.row.command.is(flag::SECRET);
+        let is_shown = !conn.is_secret;
         if awaited && is_shown {
             let seen = self.seen(conn, took_us);
             conn.held = Some(Box::new(self.held(seen, now_us)));

@@ -53,7 +53,7 @@ fn note(
     db.clear();
     db.push_str(generic.db);
     kept.clear();
-    if body.len_bytes() <= OP_BODY_BYTES_MAX && !command.is(flag::SECRET) {
+    if body.len_bytes() <= OP_BODY_BYTES_MAX && !conn.is_secret {
         kept.extend_from_slice(body.as_bytes());
     }
     let op = CurrentOp {

@@ -5,7 +5,7 @@ use super::args::{Arg, Kind};
 use crate::access::needs::Asked;
 use auth::Action;
 use metrics::OpLatency;
-use model::Result;
+use model::{Doc, Result, Value};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -237,6 +237,16 @@ impl CommandTable {
     /// All of them, in the order they were given in.
     pub fn all(&self) -> impl Iterator<Item = &Counted> {
         self.rows.iter()
+    }
+
+    /// Whether a command carries secrets, itself or in a command inside it.
+    pub(super) fn is_secret(&self, command: &Spec, body: Doc<'_>) -> bool {
+        let inner = || match body.first() {
+            Some((_, Value::Document(inner))) => self.find(inner.first()?.0),
+            _ => None,
+        };
+        let secret = |row: &Counted| row.command.is(flag::SECRET);
+        command.is(flag::SECRET) || inner().is_some_and(secret)
     }
 
     /// True for a name that is known and not built.

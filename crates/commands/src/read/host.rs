@@ -132,9 +132,11 @@ impl StoreHost {
 /// How long documents before changes are kept, by the cluster parameter `changeStreamOptions`;
 /// `None` as long as the log.
 fn image_ms(service: &Service) -> Option<i64> {
-    let set = service.state.cluster_parameters.lock();
-    let options = set.get("changeStreamOptions")?.doc();
-    let images = options.field("preAndPostImages").as_doc()?;
+    let options = service
+        .state
+        .cluster_parameters
+        .get("changeStreamOptions")?;
+    let images = options.doc().field("preAndPostImages").as_doc()?;
     let seconds = images.field("expireAfterSeconds").as_i64_exact()?;
     Some(seconds.saturating_mul(1000))
 }

@@ -5,6 +5,7 @@ pub mod admission;
 pub mod audit;
 mod audited;
 pub mod backups;
+pub mod cluster_parameters;
 mod collections;
 pub mod concerns;
 pub mod connections;
@@ -31,11 +32,9 @@ mod verbosity;
 mod version;
 pub mod waiters;
 
-use model::DocBuf;
 use parameters::Parameters;
 use parking_lot::Mutex;
 use sessions::Sessions;
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, OnceLock};
 use store::Store;
@@ -106,7 +105,7 @@ pub struct State {
     /// Background compaction.
     pub auto_compact: Mutex<AutoCompact>,
     /// Cluster parameters that were set, by name.
-    pub cluster_parameters: Mutex<BTreeMap<&'static str, DocBuf>>,
+    pub cluster_parameters: cluster_parameters::ClusterParameters,
     /// Settings of query shapes.
     pub query_settings: query_settings::QuerySettings,
     /// Index filters.
@@ -129,6 +128,7 @@ impl State {
     /// # Errors
     /// Engine failures; those of rows that cannot be understood.
     pub fn load(&self, store: &Store) -> model::Result<()> {
+        self.cluster_parameters.load(store)?;
         self.default_concerns.load(store)?;
         self.query_settings.load(store)?;
         self.user_writes.load(store)
@@ -154,7 +154,7 @@ impl Default for State {
             network: OnceLock::new(),
             fsync_locks: AtomicI64::new(0),
             auto_compact: Mutex::default(),
-            cluster_parameters: Mutex::default(),
+            cluster_parameters: cluster_parameters::ClusterParameters::default(),
             query_settings: Default::default(),
             plan_filters: Default::default(),
             disk_bytes: OnceLock::new(),

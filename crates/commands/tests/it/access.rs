@@ -264,32 +264,138 @@ fn a_message_is_used_once() {
     assert_eq!(run(&s, &mut other, "d", doc! { "find": "c" }), 13);
 }
 
+/// One attempt to log in as `root`, up to what the server makes of the proof.
+fn attempt(s: &Dispatcher, c: &mut Connection, password: &str) -> (Outcome, DocBuf) {
+    let m = Mechanism::Sha256;
+    let client = Client::new(m, "root", password, "abc");
+    let reply = start(s, c, "admin", &client, m);
+    let second = client.second(&payload(reply.doc())).unwrap();
+    let bytes = Binary {
+        subtype: 0,
+        bytes: &second,
+    };
+    let body = doc! { "saslContinue": 1i32, "conversationId": 1i32, "payload": bytes,
+    "$db": "admin" };
+    let mut out = Vec::new();
+    let outcome = s.handle(c, &Request::new(body.doc()), &mut out);
+    (outcome, DocBuf::from_bytes(out).unwrap_or_default())
+}
+
 #[test]
 fn guessing_is_slowed_down_for_the_guesser_only() {
     let (s, _) = with_root();
     let mut waits = 0;
     for i in 0..12 {
         let mut c = s.connect(ELSEWHERE);
-        let m = Mechanism::Sha256;
-        let client = Client::new(m, "root", &format!("guess{i}"), "abc");
-        let reply = start(&s, &mut c, "admin", &client, m);
-        let second = client.second(&payload(reply.doc())).unwrap();
-        let bytes = Binary {
-            subtype: 0,
-            bytes: &second,
-        };
-        let body = doc! { "saslContinue": 1i32, "conversationId": 1i32, "payload": bytes,
-        "$db": "admin" };
-        let mut out = Vec::new();
-        match s.handle(&mut c, &Request::new(body.doc()), &mut out) {
-            Outcome::Wait { .. } => waits += 1,
-            Outcome::Reply => {}
+        match attempt(&s, &mut c, &format!("guess{i}")) {
+            (Outcome::Wait { .. }, _) => waits += 1,
+            (Outcome::Reply, reply) => assert_eq!(code(&reply), 18),
             other => panic!("{other:?}"),
         }
     }
     assert!(waits >= 6, "{waits} of 12 guesses had to wait");
     let mut other = s.connect("10.9.9.9:1");
     assert_eq!(log_in(&s, &mut other, ("root", "admin"), "pw"), 0);
+    // Nor does the rightful user wait who comes from the guesser's address.
+    let mut same = s.connect(ELSEWHERE);
+    let (outcome, reply) = attempt(&s, &mut same, "pw");
+    assert_eq!((outcome, code(&reply)), (Outcome::Reply, 0));
+    assert_eq!(run(&s, &mut same, "admin", doc! { "usersInfo": 1i32 }), 0);
+    // The answer to a guess comes in the end, and tells nothing more.
+    let mut slow = s.connect("10.7.7.7:1");
+    for _ in 0..6 {
+        assert_eq!(log_in(&s, &mut slow, ("root", "admin"), "no"), 18);
+    }
+}
+
+/// What a client that does not log in learns of a user: its mechanisms, and the rounds of each.
+fn looks(s: &Dispatcher, name: &str) -> String {
+    let mut c = s.connect(ELSEWHERE);
+    let hello = doc! { "hello": 1i32, "saslSupportedMechs": format!("admin.{name}").as_str() };
+    let reply = send(s, &mut c, "admin", hello.doc());
+    let mut all = format!("{:?}", reply.doc().field("saslSupportedMechs"));
+    for m in Mechanism::ALL {
+        let first = start(s, &mut c, "admin", &Client::new(m, name, "pw", "abc"), m);
+        let text = String::from_utf8(payload(first.doc())).unwrap();
+        let rounds = text.split(',').find(|part| part.starts_with("i="));
+        all.push_str(rounds.unwrap_or("none"));
+    }
+    all
+}
+
+#[test]
+fn invented_users_look_like_real_ones() {
+    let (s, mut root) = with_root();
+    let parameters = &s.service().state.parameters;
+    for (name, rounds) in [("old", 5000), ("new", 6000), ("newer", 7000)] {
+        for parameter in ["scramIterationCount", "scramSHA256IterationCount"] {
+            let rounds = Value::Int32(rounds);
+            parameters.set_at_startup(parameter, rounds).unwrap();
+        }
+        let mechanisms = match name {
+            "old" => doc! { "m": ["SCRAM-SHA-1"] },
+            _ => doc! { "m": ["SCRAM-SHA-1", "SCRAM-SHA-256"] },
+        };
+        let create = doc! { "createUser": name, "pwd": "pw", "roles": [],
+        "mechanisms": mechanisms.doc().field("m") };
+        assert_eq!(run(&s, &mut root, "admin", create), 0);
+    }
+    let real: Vec<String> = ["root", "old", "new", "newer"].map(|n| looks(&s, n)).into();
+    let mut seen = vec![0; real.len()];
+    for i in 0..100 {
+        let name = format!("invented{i}");
+        let look = looks(&s, &name);
+        assert_eq!(look, looks(&s, &name), "the same each time");
+        let like = real.iter().position(|r| *r == look);
+        seen[like.unwrap_or_else(|| panic!("{look} is like none of {real:?}"))] += 1;
+    }
+    assert!(seen.iter().all(|n| *n > 0), "{seen:?} of {real:?}");
+}
+
+#[test]
+fn one_of_several_that_come_by_the_exception_at_once_is_the_first() {
+    let s = guarded();
+    let all = std::sync::Barrier::new(8);
+    let codes: Vec<i64> = std::thread::scope(|scope| {
+        let one = |i: usize| {
+            let (s, all) = (&s, &all);
+            move || {
+                let mut c = s.connect(HERE);
+                let name = format!("root{i}");
+                let create = doc! { "createUser": name.as_str(), "pwd": "pw", "roles": ["root"] };
+                all.wait();
+                run(s, &mut c, "admin", create)
+            }
+        };
+        let threads: Vec<_> = (0..8).map(|i| scope.spawn(one(i))).collect();
+        let end = |t: std::thread::ScopedJoinHandle<'_, i64>| t.join().expect("a code");
+        threads.into_iter().map(end).collect()
+    });
+    let made = codes.iter().filter(|code| **code == 0).count();
+    assert_eq!(made, 1, "{codes:?}");
+    assert!(codes.iter().all(|code| matches!(code, 0 | 13)), "{codes:?}");
+}
+
+#[test]
+fn secrets_of_a_command_inside_another_are_kept_nowhere() {
+    let (s, mut root) = with_root();
+    assert_eq!(run(&s, &mut root, "d", doc! { "profile": 2i32 }), 0);
+    for inner in [
+        doc! { "createUser": "x", "pwd": "very secret", "roles": [] },
+        doc! { "updateUser": "x", "pwd": "very secret" },
+    ] {
+        let outer = doc! { "explain": inner.doc() };
+        assert_eq!(run(&s, &mut root, "d", outer), 20);
+    }
+    let seen = send(&s, &mut root, "d", doc! { "find": "system.profile" }.doc());
+    let seen = format!("{seen:?}");
+    assert!(seen.contains("profile"), "{seen}");
+    assert!(!seen.contains("very secret"), "{seen}");
+    let mut c = user(&s, &mut root, "u", doc! { "r": [] });
+    let inner = doc! { "createUser": "x", "pwd": "very secret", "roles": [] };
+    let refused = send(&s, &mut c, "d", doc! { "explain": inner.doc() }.doc());
+    assert_eq!(code(&refused), 13);
+    assert!(!format!("{refused:?}").contains("very secret"));
 }
 
 #[test]
@@ -605,6 +711,11 @@ fn only_mechanisms_that_are_on_are_told() {
         .set_at_startup(name, on.doc().field("on"))
         .unwrap();
     assert_eq!(told(&mut root, "admin.root"), ["SCRAM-SHA-256"]);
-    assert_eq!(told(&mut root, "admin.nobody"), ["SCRAM-SHA-256"]);
     assert_eq!(told(&mut root, "admin.old"), Vec::<String>::new());
+    // One that does not exist takes after one that does.
+    assert!(
+        told(&mut root, "admin.nobody")
+            .iter()
+            .all(|m| m == "SCRAM-SHA-256")
+    );
 }

@@ -1,7 +1,7 @@
 //! Pipelines through the command: what the recorded cases leave open.
 
-use crate::behaviour::send;
-use commands::Dispatcher;
+use crate::behaviour::{logging_store, send, serve};
+use commands::{Config, Dispatcher};
 use model::{DocBuf, Value, extjson};
 use std::sync::Arc;
 
@@ -555,4 +555,34 @@ fn a_hint_of_a_partial_index_shows_what_the_index_has() {
         found(&s, r#"{"find": "c", "filter": {"a": {"$gt": 2}}}"#),
         ["{ _id: 1, a: 3 }", "{ _id: 2, a: 7 }"]
     );
+}
+
+/// A default read concern is for what permits one: stages that tell of the server as it is now run
+/// as without it, and refuse the level when the client gives it.
+#[test]
+fn a_default_read_concern_leaves_stages_of_the_server_alone() {
+    let s = serve(Config::default(), logging_store());
+    let set = r#"{"setDefaultRWConcern": 1, "defaultReadConcern": {"level": "majority"}}"#;
+    assert_eq!(code_of(&ask_on(&s, "admin", set)), 0);
+    let insert = r#"{"insert": "c", "documents": [{"a": 1}]}"#;
+    assert_eq!(code(&s, insert), 0);
+    for (db, source, stage) in [
+        ("admin", "1", r#"{"$currentOp": {}}"#),
+        ("db", "1", r#"{"$listLocalSessions": {}}"#),
+        ("db", r#""c""#, r#"{"$planCacheStats": {}}"#),
+        ("db", "1", r#"{"$listClusterCatalog": {}}"#),
+        ("db", r#""c""#, r#"{"$match": {"a": 1}}"#),
+    ] {
+        let with = |more: &str| {
+            let command = format!(
+                r#"{{"aggregate": {source}, "pipeline": [{stage}], "cursor": {{}}{more}}}"#
+            );
+            code_of(&ask_on(&s, db, &command))
+        };
+        assert_eq!(with(""), 0, "{stage}");
+        assert_eq!(with(r#", "readConcern": {}"#), 0, "{stage}");
+        let given = with(r#", "readConcern": {"level": "majority"}"#);
+        let permitted = stage.contains("$match");
+        assert_eq!(given, if permitted { 0 } else { 72 }, "{stage}");
+    }
 }

@@ -35,6 +35,7 @@ mod protocol;
 mod query_settings;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
+mod restart;
 mod retries;
 mod rights;
 mod rights_walk;

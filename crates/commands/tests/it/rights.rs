@@ -256,3 +256,25 @@ fn a_name_of_buckets_is_asked_about_with_its_collection() {
     assert!(!format!("{listed:?}").contains("\"n\""), "{listed:?}");
     assert_eq!(code(&listed), 0);
 }
+
+/// What comes beside the body of a message is no way around: a pipeline that came so was not asked
+/// about at all.
+#[test]
+fn a_pipeline_beside_the_body_is_asked_about() {
+    let (s, mut root) = with_root();
+    let insert = doc! { "insert": "secret", "documents": [{ "_id": 1i32, "word": "hidden" }] };
+    assert_eq!(run(&s, &mut root, "d", insert), 0);
+    let mut c = user(&s, &mut root, "u", doc! { "r": [] });
+    let stage = doc! { "$match": {} };
+    let sequences = [commands::Sequence {
+        name: "pipeline",
+        documents: stage.as_bytes(),
+    }];
+    let body = doc! { "aggregate": "secret", "cursor": {}, "$db": "d" };
+    let mut request = commands::Request::new(body.doc());
+    request.sequences = &sequences;
+    let mut reply = Vec::new();
+    s.handle(&mut c, &request, &mut reply);
+    let reply = DocBuf::from_bytes(reply).expect("a reply");
+    assert_eq!(code(&reply), 13, "{reply:?}");
+}

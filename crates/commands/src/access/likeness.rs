@@ -1,0 +1,110 @@
+//! What users that do not exist look like to whoever tries to log in as them: each takes after one
+//! that does, chosen by a secret, in its mechanisms and its rounds. So neither is a sign of being
+//! invented, also where old users were made with other settings than new ones.
+
+use super::catalog::USERS;
+use super::service::Access;
+use auth::UserName;
+use auth::scram::{Credentials, Mechanism};
+use model::{Doc, DocBuf, Result};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+/// Rounds of the credentials that a user has, by mechanism.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Likeness {
+    sha1: Option<u32>,
+    sha256: Option<u32>,
+}
+
+impl Likeness {
+    /// Of the document of a user.
+    pub(super) fn of(user: Doc<'_>) -> Likeness {
+        let all = user.field("credentials").as_doc().unwrap_or(Doc::EMPTY);
+        let rounds = |m: Mechanism| {
+            let kept = all.field(m.name()).as_doc()?;
+            Credentials::of_doc(m, kept).map(|c| c.iterations)
+        };
+        Likeness {
+            sha1: rounds(Mechanism::Sha1),
+            sha256: rounds(Mechanism::Sha256),
+        }
+    }
+
+    /// Rounds by a mechanism, where there are credentials of it.
+    pub(super) fn rounds(&self, mechanism: Mechanism) -> Option<u32> {
+        match mechanism {
+            Mechanism::Sha1 => self.sha1,
+            Mechanism::Sha256 => self.sha256,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sha1.is_none() && self.sha256.is_none()
+    }
+}
+
+/// A user that others may take after.
+struct Model {
+    /// What its name comes to.
+    seed: u64,
+    likeness: Likeness,
+}
+
+/// The users that others may take after, as of a generation of users.
+pub(super) struct Models {
+    generation: u64,
+    all: Vec<Model>,
+}
+
+fn seed(parts: &[&[u8]]) -> u64 {
+    let mut hash = Sha256::new();
+    parts.iter().for_each(|part| hash.update(part));
+    let bytes: [u8; 32] = hash.finalize().into();
+    bytes.iter().take(8).fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+/// Mixes two numbers so that each bit counts (the end of splitmix64).
+fn mix(a: u64, b: u64) -> u64 {
+    let mut z = a ^ b;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Access {
+    /// What a user of this name would look like that does not exist; `None` where there is nobody
+    /// to take after. It changes only when the user it takes after goes, or a new one is nearer.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(super) fn likeness(&self, name: &UserName) -> Result<Option<Likeness>> {
+        let own = seed(&[&self.secret()?, name.to_string().as_bytes()]);
+        let models = self.models()?;
+        let nearest = models.all.iter().max_by_key(|m| mix(own, m.seed));
+        Ok(nearest.map(|m| m.likeness))
+    }
+
+    fn models(&self) -> Result<Arc<Models>> {
+        let generation = self.generation();
+        let known = self.models.lock().clone();
+        if let Some(models) = known.filter(|m| m.generation == generation) {
+            return Ok(models);
+        }
+        let users = USERS.all(&self.store)?;
+        let model = |user: &DocBuf| {
+            let likeness = Likeness::of(user.doc());
+            let id = user.doc().field("_id").as_str().unwrap_or("").to_owned();
+            (!likeness.is_empty()).then(|| Model {
+                seed: seed(&[id.as_bytes()]),
+                likeness,
+            })
+        };
+        let models = Arc::new(Models {
+            generation,
+            all: users.iter().filter_map(model).collect(),
+        });
+        *self.models.lock() = Some(Arc::clone(&models));
+        Ok(models)
+    }
+}
