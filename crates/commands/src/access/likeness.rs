@@ -3,12 +3,13 @@
 //! invented, also where old users were made with other settings than new ones.
 
 use super::catalog::USERS;
-use super::service::Access;
 use auth::UserName;
 use auth::scram::{Credentials, Mechanism};
 use model::{Doc, DocBuf, Result};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
+use store::Store;
 
 /// Rounds of the credentials that a user has, by mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,10 +53,15 @@ struct Model {
 }
 
 /// The users that others may take after, as of a generation of users.
-pub(super) struct Models {
+#[derive(Default)]
+struct Read {
     generation: u64,
     all: Vec<Model>,
 }
+
+/// The users that others may take after.
+#[derive(Default)]
+pub(super) struct Models(Mutex<Option<Arc<Read>>>);
 
 fn seed(parts: &[&[u8]]) -> u64 {
     let mut hash = Sha256::new();
@@ -72,26 +78,32 @@ fn mix(a: u64, b: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-impl Access {
-    /// What a user of this name would look like that does not exist; `None` where there is nobody
-    /// to take after. It changes only when the user it takes after goes, or a new one is nearer.
+impl Models {
+    /// What a user of this name would look like that does not exist, by what is kept of users as of
+    /// a generation; `None` where there is nobody to take after. It changes only when the user it
+    /// takes after goes, or a new one is nearer.
     ///
     /// # Errors
     /// Engine failures.
-    pub(super) fn likeness(&self, name: &UserName) -> Result<Option<Likeness>> {
-        let own = seed(&[&self.secret()?, name.to_string().as_bytes()]);
-        let models = self.models()?;
-        let nearest = models.all.iter().max_by_key(|m| mix(own, m.seed));
+    pub(super) fn likeness(
+        &self,
+        store: &Store,
+        generation: u64,
+        secret: &[u8],
+        name: &UserName,
+    ) -> Result<Option<Likeness>> {
+        let own = seed(&[secret, name.to_string().as_bytes()]);
+        let read = self.read(store, generation)?;
+        let nearest = read.all.iter().max_by_key(|m| mix(own, m.seed));
         Ok(nearest.map(|m| m.likeness))
     }
 
-    fn models(&self) -> Result<Arc<Models>> {
-        let generation = self.generation();
-        let known = self.models.lock().clone();
-        if let Some(models) = known.filter(|m| m.generation == generation) {
-            return Ok(models);
+    fn read(&self, store: &Store, generation: u64) -> Result<Arc<Read>> {
+        let known = self.0.lock().clone();
+        if let Some(read) = known.filter(|m| m.generation == generation) {
+            return Ok(read);
         }
-        let users = USERS.all(&self.store)?;
+        let users = USERS.all(store)?;
         let model = |user: &DocBuf| {
             let likeness = Likeness::of(user.doc());
             let id = user.doc().field("_id").as_str().unwrap_or("").to_owned();
@@ -100,11 +112,11 @@ impl Access {
                 likeness,
             })
         };
-        let models = Arc::new(Models {
+        let read = Arc::new(Read {
             generation,
             all: users.iter().filter_map(model).collect(),
         });
-        *self.models.lock() = Some(Arc::clone(&models));
-        Ok(models)
+        *self.0.lock() = Some(Arc::clone(&read));
+        Ok(read)
     }
 }

@@ -2,7 +2,7 @@
 //! pace of failed attempts.
 
 use super::catalog::{ROLES, USERS, VERSION};
-use super::likeness::Models;
+use super::likeness::{Likeness, Models};
 use super::user::{User, digest};
 use crate::config::Config;
 use auth::{
@@ -37,7 +37,7 @@ pub struct Access {
     /// Held by whoever makes the first user or role.
     first: Mutex<()>,
     /// What invented users look like.
-    pub(super) models: Mutex<Option<Arc<Models>>>,
+    models: Models,
     /// Identity providers whose tokens log users in.
     pub(super) oidc: Option<Arc<Providers>>,
     /// The directory that is asked for passwords.
@@ -58,7 +58,7 @@ impl Access {
             populated: AtomicBool::new(false),
             throttle: Mutex::default(),
             first: Mutex::default(),
-            models: Mutex::default(),
+            models: Models::default(),
             oidc: config.oidc.clone(),
             ldap: config.ldap.clone(),
             plain_without_tls: config.plain_without_tls,
@@ -144,6 +144,14 @@ impl Access {
             }
         };
         Ok(*self.secret.get_or_init(|| secret))
+    }
+
+    /// What a user of this name would look like that does not exist; `None` where there is nobody
+    /// to take after.
+    pub(super) fn likeness(&self, name: &UserName) -> Result<Option<Likeness>> {
+        let generation = self.generation();
+        let secret = self.secret()?;
+        self.models.likeness(&self.store, generation, &secret, name)
     }
 
     /// The document of a user.
