@@ -15,6 +15,8 @@ pub mod text;
 pub mod accumulator;
 pub mod filter;
 pub mod project;
+mod reads;
 pub mod update;
 
 pub use cx::{Cx, Env, Frame, Scripts, VarId};
+pub use reads::Reads;

@@ -1,7 +1,7 @@
 //! Accumulators of `$group` and of windows, a file each. Input values are borrowed from their
 //! document; a state copies what it keeps and says how many bytes that is.
 
-use crate::{Cx, expr::BoxExpr, expr::ParseCx};
+use crate::{Cx, Reads, expr::BoxExpr, expr::ParseCx};
 use model::{Doc, ErrorKind, MongoError, Result, Value, code};
 
 mod elements;
@@ -87,6 +87,14 @@ impl AccumulatorSpec {
             init: None,
             start: Box::new(|| Box::new(A::default())),
         })
+    }
+
+    /// What it looks at in each document.
+    pub fn reads(&self, reads: &mut Reads) {
+        self.input.reads(reads);
+        if let Some(init) = &self.init {
+            init.reads(reads);
+        }
     }
 
     /// Makes the state of a new group. `cx.root` is the group's `_id`: what `init` may refer to.

@@ -186,6 +186,9 @@ impl Expr for KeysAndOutput {
     fn is_volatile(&self) -> bool {
         true
     }
+    fn reads_more(&self) -> bool {
+        false
+    }
 }
 
 struct Top {

@@ -44,11 +44,36 @@ pub(crate) fn evaluate(expr: &str, doc: &str) -> Result<OwnedValue> {
     Ok(v.to_owned_value())
 }
 
+/// The same on a document that has only the fields the expression says it reads.
+fn evaluate_on_what_it_reads(expr: &str, doc: &str) -> Result<OwnedValue> {
+    let (env, root) = (Env::new(0, 1), json(doc));
+    let e = parse(&mut ParseCx::new(&env), json(expr).get())?;
+    let mut reads = crate::Reads::default();
+    e.reads(&mut reads);
+    let (Some(names), Some(root)) = (reads.names(), root.get().as_doc()) else {
+        return evaluate(expr, doc);
+    };
+    let kept = model::DocBuf::build(|w| {
+        for (name, v) in root.iter().filter(|(name, _)| names.contains(*name)) {
+            w.put(name, v);
+        }
+    });
+    let arena = Bump::new();
+    let v = e.eval(&Cx::new(&arena, Value::Document(kept.doc()), &env))?;
+    Ok(v.to_owned_value())
+}
+
 /// Rows of expression, document and outcome: a value in relaxed extended JSON with single quotes
 /// for double ones, `missing`, or `!code`.
 pub(crate) fn table(rows: &[(&str, &str, &str)]) {
     for (expr, doc, want) in rows {
         let got = evaluate(expr, doc);
+        let enough = evaluate_on_what_it_reads(expr, doc);
+        assert_eq!(
+            enough.map_err(|e| e.code()),
+            got.clone().map_err(|e| e.code()),
+            "{expr} on what it reads of {doc}"
+        );
         match (want.strip_prefix('!'), &got) {
             (Some(code), Err(e)) => {
                 assert_eq!(e.code().to_string(), code, "{expr} on {doc}: {e:?}")

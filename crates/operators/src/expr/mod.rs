@@ -21,6 +21,7 @@ mod node;
 mod object;
 mod parse;
 mod path;
+mod reads;
 mod set;
 mod state;
 mod string;

@@ -22,6 +22,13 @@ pub trait Expr: Send + Sync {
         false
     }
 
+    /// True when the node looks at more of the document than its operands do, or when it gives
+    /// another value each time: nothing is then known of what it reads. A node that is volatile
+    /// for its operands alone says no.
+    fn reads_more(&self) -> bool {
+        self.is_volatile()
+    }
+
     /// The constant value, when this node is a constant.
     fn constant(&self) -> Option<Value<'_>> {
         None

@@ -39,6 +39,10 @@ impl Expr for VarPath {
     fn is_volatile(&self) -> bool {
         true
     }
+    /// A variable was computed elsewhere.
+    fn reads_more(&self) -> bool {
+        self.id.is_none()
+    }
 }
 
 /// The value at a path. Arrays on the way are mapped over (elements that are not documents

@@ -14,6 +14,7 @@ mod json_schema;
 mod modulo;
 mod node;
 mod parse;
+mod reads;
 mod regex;
 mod script;
 mod text;

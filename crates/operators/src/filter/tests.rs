@@ -58,6 +58,16 @@ fn matching() {
             wanted,
             "{spec:?}"
         );
+        let mut reads = crate::Reads::default();
+        filter.root().reads(&mut reads);
+        let names = reads.names().unwrap();
+        let kept = DocBuf::build(|w| {
+            for (name, v) in d.doc().iter().filter(|(name, _)| names.contains(*name)) {
+                w.put(name, v);
+            }
+        });
+        let on_kept = filter.matches(kept.doc(), &arena, &env).unwrap();
+        assert_eq!(on_kept, wanted, "{spec:?} on what it reads");
     }
 }
 

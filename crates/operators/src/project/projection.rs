@@ -2,7 +2,7 @@
 
 use super::tree::Tree;
 use super::{apply, find};
-use crate::Cx;
+use crate::{Cx, Reads};
 use model::{Doc, Result, Value};
 
 /// A parsed projection.
@@ -73,6 +73,19 @@ impl Projection {
     /// True when the positional `.$` is used.
     pub fn needs_position(&self) -> bool {
         self.after.iter().any(find::After::is_positional)
+    }
+
+    /// The fields that decide what is projected: all that are kept, or computed from.
+    pub fn reads(&self, reads: &mut Reads) {
+        match self.mode {
+            _ if !self.after.is_empty() => reads.add_everything(),
+            // What an exclusion leaves is not looked at.
+            Mode::Exclusion if !self.tree.has_computed() => {}
+            Mode::Exclusion => reads.add_everything(),
+            // Fields that are replaced keep their place.
+            Mode::AddFields => self.tree.reads(true, reads),
+            Mode::Inclusion => self.tree.reads(false, reads),
+        }
     }
 
     /// The paths the result depends on, when these are all; `None` when the whole document is

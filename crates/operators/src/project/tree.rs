@@ -1,6 +1,7 @@
 //! Named fields arranged by path.
 
 use super::find::ElemMatch;
+use crate::Reads;
 use crate::expr::BoxExpr;
 use model::path::PathPart;
 use model::{MongoError, Result};
@@ -96,6 +97,37 @@ impl Tree {
     pub(super) fn remove(&mut self, name: &str) {
         self.fields
             .retain(|(n, f)| n != name || !matches!(f, Field::Named));
+    }
+
+    /// What the fields of this level and below look at; `replaced`: also at the place of those that
+    /// are computed. Below a name, documents are gone into and given new fields, so that the name
+    /// is looked at.
+    pub(super) fn reads(&self, replaced: bool, reads: &mut Reads) {
+        for (name, f) in &self.fields {
+            match f {
+                Field::Named | Field::Sliced | Field::ElemMatch(_) => reads.add_field(name),
+                Field::Computed(e) => {
+                    e.reads(reads);
+                    if replaced {
+                        reads.add_field(name);
+                    }
+                }
+                Field::Below(tree) => {
+                    reads.add_field(name);
+                    tree.reads_expressions(reads);
+                }
+            }
+        }
+    }
+
+    fn reads_expressions(&self, reads: &mut Reads) {
+        for (_, f) in &self.fields {
+            match f {
+                Field::Computed(e) => e.reads(reads),
+                Field::Below(tree) => tree.reads_expressions(reads),
+                Field::Named | Field::Sliced | Field::ElemMatch(_) => {}
+            }
+        }
     }
 
     /// Every plainly named path.

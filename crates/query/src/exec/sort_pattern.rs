@@ -10,7 +10,7 @@ use crate::path::checked_path;
 use model::{
     Array, Collate, Doc, DocBuf, FieldPath, Number, Result, Value, bail, code, compare_with,
 };
-use operators::Env;
+use operators::{Env, Reads};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
@@ -80,6 +80,17 @@ impl SortPattern {
     /// The components.
     pub fn parts(&self) -> &[SortPart] {
         &self.parts
+    }
+
+    /// The fields that decide the order.
+    pub fn reads(&self, reads: &mut Reads) {
+        for part in &self.parts {
+            match &part.by {
+                SortBy::Path(path) => reads.add_path(path),
+                // It comes beside the document.
+                SortBy::Meta(_) => {}
+            }
+        }
     }
 
     /// Appends the key of a document to `out`: bytes whose order is this order.

@@ -3,6 +3,7 @@
 
 use crate::exec::{BatchStream, ChangeProgress, ExecContext, MatchFilter, SortPattern};
 use model::{Doc, DocBuf, Result, Value};
+use operators::Reads;
 use std::sync::Arc;
 
 /// One parsed stage.
@@ -31,6 +32,11 @@ pub trait Stage: Send + Sync {
     /// What the optimizer and the planner may know about it.
     fn kind(&self) -> Kind<'_> {
         Kind::Other
+    }
+
+    /// Says which fields of its documents it looks at; what it says nothing of it must not need.
+    fn reads(&self, reads: &mut Reads) {
+        reads.add_everything();
     }
 
     /// The same stage giving at most `n` documents, where it can make use of that.
@@ -86,8 +92,8 @@ pub enum Kind<'s> {
     Other,
 }
 
-/// Stages that change documents, by their specification: which fields they read and leave alone is
-/// told from it.
+/// Stages that change documents, by their specification: which fields they leave alone is told from
+/// it.
 pub enum Transform<'s> {
     /// `$project`.
     Project(Doc<'s>),
@@ -108,10 +114,10 @@ pub enum Transform<'s> {
     Group(Doc<'s>),
     /// `$count`.
     Count,
-    /// `$replaceRoot` and `$replaceWith`: the expression.
-    ReplaceRoot(Value<'s>),
+    /// `$replaceRoot` and `$replaceWith`.
+    ReplaceRoot,
     /// `$setWindowFields`.
-    SetWindowFields(Value<'s>),
+    SetWindowFields,
 }
 
 /// A parsed stage alone in its list.

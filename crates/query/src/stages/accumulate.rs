@@ -5,12 +5,19 @@
 use model::{DocWriter, Result, Value, bail};
 use operators::accumulator::{self, Accumulator, AccumulatorSpec};
 use operators::expr::ParseCx;
-use operators::{Cx, Env};
+use operators::{Cx, Env, Reads};
 
 /// One field to accumulate.
 pub(super) struct Field {
     pub(super) name: String,
     spec: AccumulatorSpec,
+}
+
+impl Field {
+    /// What it looks at in each document.
+    pub(super) fn reads(&self, reads: &mut Reads) {
+        self.spec.reads(reads);
+    }
 }
 
 /// Parses one field.

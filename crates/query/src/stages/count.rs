@@ -5,6 +5,7 @@
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{DocBuf, Result, Value, bail, doc};
+use operators::Reads;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -53,6 +54,7 @@ impl Stage for Count {
     fn kind(&self) -> Kind<'_> {
         Kind::Transform(Transform::Count)
     }
+    fn reads(&self, _: &mut Reads) {}
 }
 
 struct CountStream {

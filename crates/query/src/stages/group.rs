@@ -12,8 +12,8 @@ use hashbrown::HashTable;
 use model::{
     Bump, Doc, DocBuf, ErrorKind, MongoError, OwnedValue, Result, Value, bail, code, compare,
 };
-use operators::Cx;
 use operators::expr::{self, BoxExpr, ParseCx};
+use operators::{Cx, Reads};
 use std::hash::Hasher;
 use std::sync::Arc;
 
@@ -145,6 +145,10 @@ impl Stage for Group {
         self.spec.as_ref().map_or(Kind::Other, |spec| {
             Kind::Transform(Transform::Group(spec.doc()))
         })
+    }
+    fn reads(&self, reads: &mut Reads) {
+        self.id.reads(reads);
+        self.fields.iter().for_each(|f| f.reads(reads));
     }
 }
 

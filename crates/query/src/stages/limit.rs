@@ -4,6 +4,7 @@ use crate::exec::{BatchStream, ExecContext};
 use crate::physical;
 use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, Value, bail, doc};
+use operators::Reads;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -42,4 +43,5 @@ impl Stage for Limit {
     fn kind(&self) -> Kind<'_> {
         Kind::Limit(self.0)
     }
+    fn reads(&self, _: &mut Reads) {}
 }

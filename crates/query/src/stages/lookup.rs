@@ -17,6 +17,7 @@ use crate::stage::{
 use model::{
     Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value, bail, code,
 };
+use operators::Reads;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -232,6 +233,13 @@ impl Stage for Lookup {
     }
     fn kind(&self) -> Kind<'_> {
         Kind::Transform(Transform::Lookup(self.spec.doc()))
+    }
+    fn reads(&self, reads: &mut Reads) {
+        reads.add_path(&self.as_field);
+        if let Some(join) = &self.join {
+            reads.add_path(&join.local);
+        }
+        self.vars.reads(reads);
     }
 }
 

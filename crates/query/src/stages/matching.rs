@@ -4,6 +4,7 @@
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::stage::{Inside, Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{Bump, Doc, DocBuf, Result, Value, bail};
+use operators::Reads;
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
@@ -81,6 +82,9 @@ impl Stage for Match {
     }
     fn kind(&self) -> Kind<'_> {
         Kind::Match(&self.0)
+    }
+    fn reads(&self, reads: &mut Reads) {
+        self.0.filter.root().reads(reads);
     }
     fn provides_meta(&self) -> &'static [&'static str] {
         if uses(self.0.spec.doc(), &["$text"]) {

@@ -5,8 +5,8 @@ use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{Doc, DocBuf, Result, Value};
-use operators::Cx;
 use operators::project::Projection;
+use operators::{Cx, Reads};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[
@@ -120,5 +120,8 @@ impl Stage for Project {
             (Form::Unset, spec) => Kind::Transform(Transform::Unset(spec)),
             _ => Kind::Other,
         }
+    }
+    fn reads(&self, reads: &mut Reads) {
+        self.projection.reads(reads);
     }
 }

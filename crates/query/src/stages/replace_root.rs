@@ -6,8 +6,8 @@ use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{Doc, DocBuf, OwnedValue, Result, Value, bail};
-use operators::Cx;
 use operators::expr::{self, BoxExpr};
+use operators::{Cx, Reads};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[
@@ -83,6 +83,9 @@ impl Stage for ReplaceRoot {
         model::doc! { "$replaceRoot": { "newRoot": self.spec.get() } }
     }
     fn kind(&self) -> Kind<'_> {
-        Kind::Transform(Transform::ReplaceRoot(self.spec.get()))
+        Kind::Transform(Transform::ReplaceRoot)
+    }
+    fn reads(&self, reads: &mut Reads) {
+        self.root.reads(reads);
     }
 }

@@ -11,6 +11,7 @@ use crate::exec::{
 use crate::path::{checked_path, write_with};
 use crate::stage::{Kind, Placement, Stage, StageContext, StageNeeds, StageOp, Transform, one};
 use model::{Bump, Doc, DocBuf, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
+use operators::Reads;
 use operators::expr::{self, BoxExpr, ParseCx};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ fn parse(
         by,
         sort,
         fields,
-        spec: Some(spec.to_buf()),
+        is_own: true,
         shown: model::doc! { name: spec },
     })
 }
@@ -106,8 +107,8 @@ pub(super) struct SetWindowFields {
     by: Option<BoxExpr>,
     sort: Option<SortPattern>,
     fields: Vec<(FieldPath, Box<dyn WindowFn>)>,
-    /// What was written as a `$setWindowFields`; `None` when another stage made it.
-    spec: Option<DocBuf>,
+    /// It was written as a `$setWindowFields`; another stage may have made it.
+    is_own: bool,
     shown: DocBuf,
 }
 
@@ -123,7 +124,7 @@ impl SetWindowFields {
             by,
             sort,
             fields,
-            spec: None,
+            is_own: false,
             shown,
         }
     }
@@ -180,9 +181,22 @@ impl Stage for SetWindowFields {
         self.shown.clone()
     }
     fn kind(&self) -> Kind<'_> {
-        self.spec.as_ref().map_or(Kind::Other, |spec| {
-            Kind::Transform(Transform::SetWindowFields(Value::from(spec)))
-        })
+        match self.is_own {
+            true => Kind::Transform(Transform::SetWindowFields),
+            false => Kind::Other,
+        }
+    }
+    fn reads(&self, reads: &mut Reads) {
+        if let Some(by) = &self.by {
+            by.reads(reads);
+        }
+        if let Some(sort) = &self.sort {
+            sort.reads(reads);
+        }
+        for (path, function) in &self.fields {
+            reads.add_path(path);
+            function.reads(reads);
+        }
     }
 }
 

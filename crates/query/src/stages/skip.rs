@@ -5,6 +5,7 @@ use crate::exec::{BatchStream, ExecContext};
 use crate::physical;
 use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, bail, doc};
+use operators::Reads;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -37,4 +38,5 @@ impl Stage for Skip {
     fn kind(&self) -> Kind<'_> {
         Kind::Skip(self.0)
     }
+    fn reads(&self, _: &mut Reads) {}
 }

@@ -6,6 +6,7 @@ use crate::exec::{BatchStream, ExecContext, SortBy, SortPattern};
 use crate::physical;
 use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, Value, bail};
+use operators::Reads;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -80,6 +81,9 @@ impl Stage for Sort {
             pattern: &self.pattern,
             limit: self.limit,
         }
+    }
+    fn reads(&self, reads: &mut Reads) {
+        self.pattern.reads(reads);
     }
     fn with_limit(&self, n: u64) -> Option<Arc<dyn Stage>> {
         let limit = Some(self.limit.map_or(n, |m| m.min(n)));

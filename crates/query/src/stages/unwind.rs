@@ -8,6 +8,7 @@ use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::path::{checked_path, plain_at, write_with};
 use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{Doc, DocBuf, FieldPath, Result, Value, bail};
+use operators::Reads;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -226,5 +227,11 @@ impl Stage for Unwind {
             path: self.path.as_str(),
             index,
         })
+    }
+    fn reads(&self, reads: &mut Reads) {
+        reads.add_path(&self.path);
+        if let Some(index) = &self.index {
+            reads.add_path(index);
+        }
     }
 }

@@ -4,7 +4,7 @@
 use crate::exec::ExecContext;
 use model::{Bump, Doc, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr, ParseCx};
-use operators::{Frame, VarId};
+use operators::{Frame, Reads, VarId};
 
 /// Parsed variables.
 pub(super) struct Let {
@@ -41,6 +41,11 @@ impl Let {
                 inner(cx)?,
             ))
         })
+    }
+
+    /// What the variables are computed from.
+    pub(super) fn reads(&self, reads: &mut Reads) {
+        self.vars.iter().for_each(|(_, e)| e.reads(reads));
     }
 
     /// Says which variables must have a value (17276 when one has none).

@@ -1,9 +1,12 @@
-//! What a stage reads and what it does to documents, told from the stage's own specification. Only
-//! facts that hold for every document are told; whatever is not in the tables here reads everything
-//! and changes everything.
+//! What a stage does to the fields of documents, told from its specification. Only facts that hold
+//! for every document are told; a stage that says nothing of itself changes everything. What a
+//! stage reads it tells itself, see [`Stage::reads`].
 
 use crate::stage::{Kind, Stage, Transform, single_field};
 use model::{Doc, Value};
+use operators::Reads;
+use operators::expr::ParseCx;
+use operators::filter::Filter;
 use std::collections::BTreeSet;
 
 /// Top-level names of fields; `None` is every field.
@@ -25,8 +28,6 @@ pub(super) enum Effect {
 /// The facts of one stage.
 #[derive(Debug)]
 pub(super) struct Facts {
-    /// Fields it looks at.
-    pub(super) reads: Names,
     /// What it does to fields.
     pub(super) effect: Effect,
     /// As many documents come out as went in, in the same order.
@@ -40,7 +41,6 @@ pub(super) struct Facts {
 impl Facts {
     fn unknown() -> Facts {
         Facts {
-            reads: None,
             effect: Effect::Anything,
             one_to_one: false,
             renames: Vec::new(),
@@ -49,31 +49,20 @@ impl Facts {
     }
 }
 
+/// The fields a stage looks at.
+pub(super) fn reads(stage: &dyn Stage) -> Names {
+    let mut reads = Reads::default();
+    stage.reads(&mut reads);
+    reads.names()
+}
+
 /// The facts of a stage.
 pub(super) fn of(stage: &dyn Stage) -> Facts {
     match stage.kind() {
-        Kind::Match(filter) => Facts {
-            reads: filter_names(filter.spec.doc()),
+        Kind::Match(_) | Kind::Limit(_) | Kind::Skip(_) | Kind::Sort { .. } => Facts {
             effect: Effect::Keeps,
             ..Facts::unknown()
         },
-        Kind::Limit(_) | Kind::Skip(_) => Facts {
-            reads: Some(BTreeSet::new()),
-            effect: Effect::Keeps,
-            ..Facts::unknown()
-        },
-        Kind::Sort { pattern, .. } => {
-            let reads = pattern
-                .spec()
-                .iter()
-                .map(|(n, _)| first(n).to_owned())
-                .collect();
-            Facts {
-                reads: Some(reads),
-                effect: Effect::Keeps,
-                ..Facts::unknown()
-            }
-        }
         Kind::Transform(t) => of_transform(&t),
         Kind::Other => Facts::unknown(),
     }
@@ -88,32 +77,26 @@ fn of_transform(t: &Transform<'_>) -> Facts {
         Transform::Lookup(spec) => lookup(spec),
         Transform::Group(spec) => group(spec),
         Transform::Count => Facts {
-            reads: Some(BTreeSet::new()),
             closes: true,
             ..Facts::unknown()
         },
-        Transform::ReplaceRoot(root) => Facts {
-            reads: names_of(root),
+        Transform::ReplaceRoot => Facts {
             one_to_one: true,
             closes: true,
             ..Facts::unknown()
         },
-        Transform::SetWindowFields(spec) => Facts {
-            reads: names_of(spec),
-            ..Facts::unknown()
-        },
+        Transform::SetWindowFields => Facts::unknown(),
     }
 }
 
 /// The top-level fields stages need of the documents of their source; `None` when it may be all of
 /// them.
 pub(crate) fn needs(stages: &[std::sync::Arc<dyn Stage>]) -> Names {
-    let mut all = BTreeSet::new();
+    let mut reads = Reads::default();
     for stage in stages {
-        let facts = of(stage.as_ref());
-        all.extend(facts.reads?);
-        if facts.closes {
-            return Some(all);
+        stage.reads(&mut reads);
+        if of(stage.as_ref()).closes {
+            return reads.names();
         }
     }
     None
@@ -136,71 +119,12 @@ pub(super) fn first(path: &str) -> &str {
     path.split('.').next().unwrap_or(path)
 }
 
-/// The fields a filter looks at.
-pub(super) fn filter_names(spec: Doc<'_>) -> Names {
-    let mut out = BTreeSet::new();
-    collect_filter(spec, &mut out).then_some(out)
-}
-
-fn collect_filter(spec: Doc<'_>, out: &mut BTreeSet<String>) -> bool {
-    spec.iter().all(|(name, v)| match (name, v) {
-        ("$and" | "$or" | "$nor", Value::Array(list)) => list
-            .iter()
-            .all(|v| v.as_doc().is_some_and(|d| collect_filter(d, out))),
-        ("$expr", v) => collect(v, out),
-        ("$comment", _) => true,
-        (op, _) if op.starts_with('$') => false,
-        // Filters that order by distance must stay where they are.
-        (_, Value::Document(d))
-            if d.iter()
-                .any(|(op, _)| matches!(op, "$near" | "$nearSphere")) =>
-        {
-            false
-        }
-        (path, _) => {
-            out.insert(first(path).to_owned());
-            true
-        }
-    })
-}
-
-/// The fields an expression looks at.
-fn names_of(v: Value<'_>) -> Names {
-    let mut out = BTreeSet::new();
-    collect(v, &mut out).then_some(out)
-}
-
-/// False when it may look at any field, or gives another value each time.
-fn collect(v: Value<'_>, out: &mut BTreeSet<String>) -> bool {
-    match v {
-        Value::String(s) => match s.strip_prefix('$') {
-            Some(variable) if variable.starts_with('$') => {
-                !matches!(first(variable), "$ROOT" | "$CURRENT")
-            }
-            Some(path) => {
-                out.insert(first(path).to_owned());
-                true
-            }
-            None => true,
-        },
-        Value::Document(d) => d.iter().all(|(name, v)| match name {
-            "$literal" => true,
-            "$getField" | "$setField" | "$unsetField" | "$function" | "$accumulator" | "$meta"
-            | "$_internalJsEmit" | "$_internalJsReduce" | "$rand" | "$sampleRate" | "$where" => {
-                false
-            }
-            // An order names its fields without dollars.
-            "sortBy" => {
-                if let Value::Document(order) = v {
-                    out.extend(order.iter().map(|(n, _)| first(n).to_owned()));
-                }
-                collect(v, out)
-            }
-            _ => collect(v, out),
-        }),
-        Value::Array(a) => a.iter().all(|v| collect(v, out)),
-        _ => true,
-    }
+/// The fields a filter looks at; none are known of one that must stay where it is, or that is none.
+pub(super) fn filter_names(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Names {
+    let filter = Filter::parse(cx, spec).ok()?;
+    let mut reads = Reads::default();
+    filter.root().reads(&mut reads);
+    reads.names()
 }
 
 /// `"$name"` without dots or variables.
@@ -253,7 +177,6 @@ fn project(spec: Doc<'_>) -> Facts {
         return match id_computed {
             true => Facts::unknown(),
             false => Facts {
-                reads: Some(BTreeSet::new()),
                 effect: Effect::Changes(dropped),
                 one_to_one: true,
                 ..Facts::unknown()
@@ -262,37 +185,17 @@ fn project(spec: Doc<'_>) -> Facts {
     }
     let mut kept = BTreeSet::new();
     let mut renames = Vec::new();
-    let mut reads = BTreeSet::new();
-    let mut known = true;
     if !spec.contains("_id") {
         kept.insert("_id".to_owned());
-        reads.insert("_id".to_owned());
     }
-    for (path, v) in spec.iter() {
-        if plain(v) {
-            if v.truthy() {
-                reads.insert(first(path).to_owned());
-                if !path.contains('.') {
-                    kept.insert(path.to_owned());
-                }
-            }
-            continue;
-        }
-        // Computed: fields below a path that is there already are added to it.
-        if path.contains('.')
-            || keeps_or_drops(v)
-            || matches!(v, Value::Document(d) if !d.first().is_some_and(|(n, _)|
-                n.starts_with('$')))
-        {
-            reads.insert(first(path).to_owned());
-        }
-        known = known && collect(v, &mut reads);
-        if let (Some(from), false) = (plain_reference(v), path.contains('.')) {
+    for (path, v) in spec.iter().filter(|(path, _)| !path.contains('.')) {
+        if plain(v) && v.truthy() {
+            kept.insert(path.to_owned());
+        } else if let Some(from) = plain_reference(v) {
             renames.push((path.to_owned(), from.to_owned()));
         }
     }
     Facts {
-        reads: known.then_some(reads),
         effect: Effect::Only(kept),
         one_to_one: true,
         renames,
@@ -307,13 +210,7 @@ fn add_fields(spec: Doc<'_>) -> Facts {
         .filter(|(n, _)| !n.contains('.'))
         .filter_map(|(n, v)| Some((n.to_owned(), plain_reference(v)?.to_owned())))
         .collect();
-    let mut reads = names_of(Value::Document(spec));
-    // A path below a field needs the field.
-    if let Some(r) = &mut reads {
-        r.extend(changed.iter().cloned());
-    }
     Facts {
-        reads,
         effect: Effect::Changes(changed),
         one_to_one: true,
         renames,
@@ -333,7 +230,6 @@ fn unset(spec: Value<'_>) -> Facts {
         _ => return Facts::unknown(),
     }
     Facts {
-        reads: Some(BTreeSet::new()),
         effect: Effect::Changes(dropped),
         one_to_one: true,
         ..Facts::unknown()
@@ -342,16 +238,10 @@ fn unset(spec: Value<'_>) -> Facts {
 
 fn unwind(path: &str, index: Option<&str>) -> Facts {
     let mut changed = BTreeSet::from([first(path).to_owned()]);
-    let reads = Some(changed.clone());
     if let Some(index) = index {
         changed.insert(first(index).to_owned());
     }
-    let reads = reads.map(|mut r| {
-        r.extend(changed.iter().cloned());
-        r
-    });
     Facts {
-        reads,
         effect: Effect::Changes(changed),
         ..Facts::unknown()
     }
@@ -362,13 +252,7 @@ fn lookup(spec: Doc<'_>) -> Facts {
         return Facts::unknown();
     };
     let changed = BTreeSet::from([first(to).to_owned()]);
-    let mut reads = changed.clone();
-    if let Some(local) = spec.field("localField").as_str() {
-        reads.insert(first(local).to_owned());
-    }
-    let known = collect(spec.field("let"), &mut reads);
     Facts {
-        reads: known.then_some(reads),
         effect: Effect::Changes(changed),
         one_to_one: true,
         ..Facts::unknown()
@@ -390,7 +274,6 @@ fn group(spec: Doc<'_>) -> Facts {
         v => renames.extend(plain_reference(v).map(|from| ("_id".to_owned(), from.to_owned()))),
     }
     Facts {
-        reads: names_of(Value::Document(spec)),
         effect: Effect::Anything,
         one_to_one: false,
         renames,

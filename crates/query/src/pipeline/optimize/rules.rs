@@ -71,8 +71,12 @@ fn merge_matches(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
 /// A filter behind a sort without limit selects the same documents in the same order before it, and
 /// fewer are sorted.
 fn match_before_sort(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
-    let moves = matches!(kinds(s, at), Some((Kind::Sort { limit: None, .. }, Kind::Match(f)))
-        if facts::filter_names(f.spec.doc()).is_some());
+    let moves = matches!(
+        kinds(s, at),
+        Some((Kind::Sort { limit: None, .. }, Kind::Match(_)))
+    ) && s
+        .get(at + 1)
+        .is_some_and(|filter| facts::reads(filter.as_ref()).is_some());
     if moves {
         s.swap(at, at + 1);
     }
@@ -117,7 +121,7 @@ fn match_before_transform(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bo
     if effect == Effect::Anything {
         return false;
     }
-    let parts = split::split(filter.spec.doc(), &untouched, &renames);
+    let parts = split::split(cx, filter.spec.doc(), &untouched, &renames);
     move_parts(s, at, parts, cx)
 }
 
@@ -133,7 +137,7 @@ fn match_before_group(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
         return false;
     }
     let renames = facts::of(stage.as_ref()).renames;
-    let parts = split::split_on_key(filter.spec.doc(), &renames);
+    let parts = split::split_on_key(cx, filter.spec.doc(), &renames);
     move_parts(s, at, parts, cx)
 }
 

@@ -3,6 +3,7 @@
 
 use super::facts::{filter_names, first};
 use model::{Doc, DocBuf, Value};
+use operators::expr::ParseCx;
 
 /// A filter in two parts whose conjunction it is.
 #[derive(Debug, Default)]
@@ -59,12 +60,13 @@ fn conjunction(list: &[DocBuf]) -> DocBuf {
 /// Splits by whether the fields a predicate reads are untouched, or are another name of one that is
 /// there before.
 pub(super) fn split(
+    cx: &mut ParseCx<'_>,
     spec: Doc<'_>,
     untouched: &dyn Fn(&str) -> bool,
     renames: &[(String, String)],
 ) -> Parts {
-    parts(spec, &|predicate| {
-        let names = filter_names(predicate)?;
+    parts(spec, &mut |predicate| {
+        let names = filter_names(cx, predicate)?;
         if names.iter().all(|n| untouched(n)) {
             return Some(predicate.to_buf());
         }
@@ -77,15 +79,19 @@ pub(super) fn split(
 }
 
 /// Splits by whether a predicate is on a group's key alone.
-pub(super) fn split_on_key(spec: Doc<'_>, renames: &[(String, String)]) -> Parts {
-    parts(spec, &|predicate| {
-        let names = filter_names(predicate)?;
+pub(super) fn split_on_key(
+    cx: &mut ParseCx<'_>,
+    spec: Doc<'_>,
+    renames: &[(String, String)],
+) -> Parts {
+    parts(spec, &mut |predicate| {
+        let names = filter_names(cx, predicate)?;
         let on_key = names.iter().all(|n| n == "_id") && !names.is_empty();
         (on_key && !asks_for_kind(predicate)).then(|| renamed(predicate, renames, &|_| false))?
     })
 }
 
-fn parts(spec: Doc<'_>, moved: &dyn Fn(Doc<'_>) -> Option<DocBuf>) -> Parts {
+fn parts(spec: Doc<'_>, moved: &mut dyn FnMut(Doc<'_>) -> Option<DocBuf>) -> Parts {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for p in conjuncts(spec) {
         match moved(p.doc()) {

@@ -8,6 +8,7 @@ use super::partition::Partition;
 use super::removable::{Slider, SlidingDeviation};
 use crate::exec::ExecContext;
 use model::{Bump, Doc, Number, OwnedValue, Result, Value};
+use operators::Reads;
 use operators::accumulator::{Accumulator, AccumulatorOp, AccumulatorSpec};
 
 pub(super) fn parse(
@@ -76,6 +77,10 @@ impl Accumulate {
 }
 
 impl WindowFn for Accumulate {
+    fn reads(&self, reads: &mut Reads) {
+        self.spec.reads(reads);
+    }
+
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let spans = self.bounds.spans(part, exec)?;
         let grows = self.bounds.begins_with_partition();

@@ -7,6 +7,7 @@ use super::partition::Partition;
 use super::removable::{RemovableSum, Slider, is_finite};
 use crate::exec::ExecContext;
 use model::{Number, OwnedValue, Result, Value};
+use operators::Reads;
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
@@ -145,6 +146,12 @@ fn multiply(a: Number, b: Number) -> Number {
 }
 
 impl WindowFn for Covariance {
+    fn reads(&self, reads: &mut Reads) {
+        for e in self.pair.iter().flat_map(|(x, y)| [x, y]) {
+            e.reads(reads);
+        }
+    }
+
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let spans = self.bounds.spans(part, exec)?;
         let Some((x, y)) = &self.pair else {

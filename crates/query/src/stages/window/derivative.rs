@@ -12,6 +12,7 @@ use crate::path::plain_at;
 use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use crate::stages::date_unit::DateUnit;
 use model::{FieldPath, Number, OwnedValue, Result, Value, bail, code};
+use operators::Reads;
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
@@ -141,6 +142,11 @@ impl OverField {
 }
 
 impl WindowFn for OverField {
+    fn reads(&self, reads: &mut Reads) {
+        self.input.reads(reads);
+        reads.add_path(&self.by);
+    }
+
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let spans = self.bounds.spans(part, exec)?;
         let xs = part

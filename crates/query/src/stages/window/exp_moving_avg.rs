@@ -6,6 +6,7 @@ use super::partition::Partition;
 use crate::exec::ExecContext;
 use crate::stages::arithmetic::{add, multiply};
 use model::{Number, OwnedValue, Result, Value, bail, code};
+use operators::Reads;
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
@@ -70,6 +71,10 @@ struct ExpMovingAvg {
 }
 
 impl WindowFn for ExpMovingAvg {
+    fn reads(&self, reads: &mut Reads) {
+        self.input.reads(reads);
+    }
+
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let mut average: Option<OwnedValue> = None;
         let mut out = Vec::with_capacity(part.docs.len());

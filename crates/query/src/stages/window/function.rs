@@ -4,6 +4,7 @@ use super::bounds::Bounds;
 use super::partition::Partition;
 use crate::exec::{ExecContext, SortPattern};
 use model::{Doc, OwnedValue, Result, Value, bail};
+use operators::Reads;
 use operators::expr::ParseCx;
 
 /// A parsed window function.
@@ -13,6 +14,9 @@ pub(in crate::stages) trait WindowFn: Send + Sync {
     /// # Errors
     /// The function's own.
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>>;
+
+    /// Says which fields it looks at, besides those of the order.
+    fn reads(&self, reads: &mut Reads);
 }
 
 /// What parsers of window functions work with.

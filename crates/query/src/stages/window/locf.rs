@@ -10,6 +10,7 @@ use crate::exec::{ExecContext, SortBy};
 use crate::path::plain_at;
 use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use model::{FieldPath, Number, OwnedValue, Result, Value, bail, code, compare};
+use operators::Reads;
 use operators::expr::{self, BoxExpr};
 use std::cmp::Ordering;
 
@@ -25,6 +26,10 @@ pub(super) fn parse(
 struct Locf(BoxExpr);
 
 impl WindowFn for Locf {
+    fn reads(&self, reads: &mut Reads) {
+        self.0.reads(reads);
+    }
+
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let mut last = Value::Null.to_owned_value();
         let values = part.values(&self.0, exec)?.into_iter().map(|v| {
@@ -69,6 +74,11 @@ struct LinearFill {
 }
 
 impl WindowFn for LinearFill {
+    fn reads(&self, reads: &mut Reads) {
+        self.input.reads(reads);
+        reads.add_path(&self.by);
+    }
+
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let mut values = part.values(&self.input, exec)?;
         let mut keys = Vec::with_capacity(values.len());

@@ -8,6 +8,7 @@ use super::partition::Partition;
 use crate::exec::ExecContext;
 use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use model::{Number, OwnedValue, Result, Value, bail, compare};
+use operators::Reads;
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
@@ -89,6 +90,10 @@ struct MinMaxScaler {
 }
 
 impl WindowFn for MinMaxScaler {
+    fn reads(&self, reads: &mut Reads) {
+        self.input.reads(reads);
+    }
+
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let spans = self.bounds.spans(part, exec)?;
         let values = part.values(&self.input, exec)?;

@@ -7,6 +7,7 @@ use super::partition::Partition;
 use crate::exec::{ExecContext, SortBy, SortPattern};
 use crate::path::plain_at;
 use model::{OwnedValue, Result, Value, bail};
+use operators::Reads;
 use operators::numeric::int_or_long;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -53,6 +54,10 @@ struct Rank {
 }
 
 impl WindowFn for Rank {
+    fn reads(&self, reads: &mut Reads) {
+        self.sort.reads(reads);
+    }
+
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let mut previous: Option<(SmallVec<[Value<'_>; 4]>, bool)> = None;
         // Null and missing sort alike, yet do not share a rank.

@@ -5,6 +5,7 @@ use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
 use crate::exec::ExecContext;
 use model::{OwnedValue, Result, Value, bail, code};
+use operators::Reads;
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
@@ -64,6 +65,10 @@ struct Shift {
 }
 
 impl WindowFn for Shift {
+    fn reads(&self, reads: &mut Reads) {
+        self.output.reads(reads);
+    }
+
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let values = part.values(&self.output, exec)?;
         let shifted = (0..values.len() as i64).map(|i| {
