@@ -195,6 +195,16 @@ pub trait Snapshot: Reader {
     fn age(&self) -> Duration;
 }
 
+/// A unit of an engine that detects conflicts: all of it reads the state of its beginning.
+pub trait CheckedUnit: Reader {
+    /// Applies a batch, unless something that the unit has read has changed since it began.
+    ///
+    /// # Errors
+    /// [`StorageError::Conflict`] then, and nothing was applied; those of
+    /// [`Engine::apply`].
+    fn commit(self: Box<Self>, batch: &WriteBatch, durability: Durability) -> Result<CommitPos>;
+}
+
 /// Walks a range in key order, or backwards.
 pub trait Cursor: Send {
     /// Narrows what is left: forward to keys `>= key`, in reverse to keys `< key` (never beyond the
@@ -260,6 +270,12 @@ pub trait Engine: Reader {
     /// # Output
     /// A position that covers this commit; hand it to [`Engine::wait_durable`].
     fn apply(&self, batch: &WriteBatch, durability: Durability) -> Result<CommitPos>;
+
+    /// Begins a unit that detects conflicts; `None` for an engine that leaves them to the locks of
+    /// its caller, as one does that a single process writes to. See [`crate::Unit`].
+    fn begin_checked(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        Ok(None)
+    }
 
     /// Position of the newest commit that a read begun now may see. What a client can conclude from
     /// a read is durable once [`Engine::durable_pos`] has reached the position asked for after that

@@ -21,6 +21,7 @@ mod memory;
 mod mirror;
 pub mod observe;
 mod rows;
+mod unit;
 mod unread;
 
 pub use batch::{
@@ -29,8 +30,8 @@ pub use batch::{
 };
 pub use directory::{MARKER, Marker, engine_of};
 pub use engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, Flushed,
-    Reader, Snapshot, StatSink, Verified, WriteClass,
+    Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn,
+    Flushed, Reader, Snapshot, StatSink, Verified, WriteClass,
 };
 pub use error::{Cause, Result, StorageError};
 pub use keys::{IDENT_BYTES, IdentSet, KeyRange, MAX_KEY, Table, prefix_end};
@@ -38,4 +39,5 @@ pub use memory::MemoryEngine;
 pub use mirror::Mirror;
 pub use observe::{Contract, Fault, Faulty, HeldJournal, Observed, Recorded, Recorder};
 pub use rows::RowBatch;
+pub use unit::Unit;
 pub use unread::Unread;

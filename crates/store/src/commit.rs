@@ -9,7 +9,7 @@ use crate::error;
 use model::Result;
 use smallvec::SmallVec;
 use std::cell::Cell;
-use storage::{CommitPos, Durability, Engine, WriteBatch};
+use storage::{CommitPos, Durability, Engine, StorageError, Unit, WriteBatch};
 
 thread_local! {
     static COMMITS: Cell<u64> = const { Cell::new(0) };
@@ -40,6 +40,7 @@ pub(crate) struct WriteUnit<'u> {
     batch: Operations<'u>,
     effects: SmallVec<[&'u mut dyn OnCommit; 4]>,
     durability: Durability,
+    decided_by: Option<Unit<'u>>,
 }
 
 /// Gives a batch its place among other commits.
@@ -78,6 +79,7 @@ impl<'u> WriteUnit<'u> {
             batch,
             effects: SmallVec::new(),
             durability: Durability::Buffered,
+            decided_by: None,
         }
     }
 
@@ -85,6 +87,14 @@ impl<'u> WriteUnit<'u> {
     pub(crate) fn durable(self) -> WriteUnit<'u> {
         WriteUnit {
             durability: Durability::Journaled,
+            ..self
+        }
+    }
+
+    /// The same, decided by what `unit` has read, which commits it.
+    pub(crate) fn decided_by(self, unit: Option<Unit<'u>>) -> WriteUnit<'u> {
+        WriteUnit {
+            decided_by: unit,
             ..self
         }
     }
@@ -100,7 +110,8 @@ impl<'u> WriteUnit<'u> {
 /// new.
 ///
 /// # Errors
-/// Engine failures; nothing in memory has changed then.
+/// Engine failures; nothing in memory has changed then. 112 when what has decided the unit was
+/// changed by another process: nothing has changed at all.
 pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitPos> {
     let (batch, stamp) = match unit.batch {
         Operations::Plain(batch) => (batch, None),
@@ -113,7 +124,10 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
         Ok(CommitPos::default())
     } else {
         COMMITS.set(COMMITS.get() + 1);
-        engine.apply(batch, unit.durability)
+        match unit.decided_by {
+            Some(decided_by) => decided_by.commit(batch, unit.durability),
+            None => engine.apply(batch, unit.durability),
+        }
     };
     let result = match applied {
         Ok(pos) => {
@@ -121,7 +135,9 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
             Ok(pos)
         }
         Err(e) => {
-            unit.effects.into_iter().for_each(|e| e.failed());
+            if !matches!(e, StorageError::Conflict) {
+                unit.effects.into_iter().for_each(|e| e.failed());
+            }
             Err(error::storage(e))
         }
     };

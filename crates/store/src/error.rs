@@ -45,6 +45,12 @@ pub(crate) fn set_aside() -> MongoError {
     waits.kind(ErrorKind::SetAside)
 }
 
+/// Whether a commit has met a change by another process: nothing was written, and what decided it
+/// has to be read again. Not for the commit of a transaction, which is a conflict of its client.
+pub(crate) fn is_conflict(e: &MongoError) -> bool {
+    e.code() == code::WRITE_CONFLICT
+}
+
 /// A stored row that cannot be read.
 pub fn corrupt(what: &str) -> MongoError {
     MongoError::internal(format!("stored data is corrupt: {what}"))

@@ -5,6 +5,7 @@
 mod read;
 mod shared;
 mod table;
+mod unit;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::batch::WriteBatch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Reader,
+    Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Reader,
     Snapshot, StatSink, Verified,
 };
 use crate::error::{Result, StorageError};
@@ -22,12 +23,14 @@ use crate::keys::{IdentSet, KeyRange, Table};
 use read::{MemoryCursor, MemorySnapshot, SharedSnapshot};
 use shared::Shared;
 use table::State;
+use unit::MemoryUnit;
 
 /// An engine without a device.
 pub struct MemoryEngine {
     shared: Arc<Shared>,
     caps: Caps,
-    hooks: Mutex<Vec<DurableHook>>,
+    /// Several stores write to it: units detect conflicts.
+    is_checked: bool,
 }
 
 impl Default for MemoryEngine {
@@ -43,6 +46,7 @@ impl MemoryEngine {
             shared: Arc::new(Shared {
                 state: RwLock::new(State::default()),
                 closed: AtomicBool::new(false),
+                hooks: Mutex::default(),
             }),
             caps: Caps {
                 name: "memory",
@@ -53,7 +57,15 @@ impl MemoryEngine {
                 delete_range: true,
                 checkpoint: false,
             },
-            hooks: Mutex::new(Vec::new()),
+            is_checked: false,
+        }
+    }
+
+    /// An empty engine for several stores at once: its units detect conflicts.
+    pub fn checked() -> Self {
+        Self {
+            is_checked: true,
+            ..Self::new()
         }
     }
 }
@@ -103,13 +115,16 @@ impl Engine for MemoryEngine {
     }
 
     fn apply(&self, batch: &WriteBatch, _durability: Durability) -> Result<CommitPos> {
-        self.shared.check_open()?;
-        self.caps.check_sizes(batch)?;
-        let pos = CommitPos(self.shared.state.write().apply(batch));
-        for hook in self.hooks.lock().iter() {
-            hook(Flushed::Durable(pos));
+        let applied = self.shared.apply_if(batch, &self.caps, |_| true)?;
+        applied.ok_or(StorageError::Conflict)
+    }
+
+    fn begin_checked(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        if !self.is_checked {
+            return Ok(None);
         }
-        Ok(pos)
+        let unit = MemoryUnit::begin(&self.shared, &self.caps)?;
+        Ok(Some(Box::new(unit)))
     }
 
     fn last_pos(&self) -> CommitPos {
@@ -125,7 +140,7 @@ impl Engine for MemoryEngine {
     }
 
     fn on_durable(&self, hook: DurableHook) {
-        self.hooks.lock().push(hook);
+        self.shared.hooks.lock().push(hook);
     }
 
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {

@@ -35,6 +35,12 @@ impl MemorySnapshot {
     }
 }
 
+impl MemorySnapshot {
+    pub(super) fn pos(&self) -> u64 {
+        self.pos
+    }
+}
+
 impl Drop for MemorySnapshot {
     fn drop(&mut self) {
         self.shared.state.write().release(self.pos);

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::batch::WriteBatch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, Flushed,
-    Reader, Snapshot, StatSink, Verified, WriteClass,
+    Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn,
+    Flushed, Reader, Snapshot, StatSink, Verified, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -406,6 +406,11 @@ impl<O: Observer + 'static> Engine for Observed<O> {
                 other => other,
             });
         }));
+    }
+
+    /// What a checked unit does is not shown to the observer.
+    fn begin_checked(&self) -> Result<Option<Box<dyn CheckedUnit + '_>>> {
+        self.inner.begin_checked()
     }
 
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use storage::conformance::{self, Factory};
-use storage::{Engine, MemoryEngine};
+use storage::{
+    Durability, Engine, KeyRange, MemoryEngine, Reader, StorageError, Table, WriteBatch,
+};
 
 struct Memory;
 
@@ -22,4 +24,98 @@ impl Factory for Memory {
 #[test]
 fn memory_engine_keeps_the_contract() {
     conformance::run(&Memory, 1);
+}
+
+/// The same where units detect conflicts.
+struct Checked;
+
+impl Factory for Checked {
+    fn fresh(&self) -> Arc<dyn Engine> {
+        Arc::new(MemoryEngine::checked())
+    }
+
+    fn reopen(&self) -> Option<Arc<dyn Engine>> {
+        None
+    }
+
+    fn rewrite(&self, _engine: &dyn Engine) {}
+}
+
+#[test]
+fn memory_engine_of_several_stores_keeps_the_contract() {
+    conformance::run(&Checked, 2);
+}
+
+fn batch(key: &[u8], value: &[u8]) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Doc, key, value);
+    batch
+}
+
+/// What a unit reads before somebody else writes.
+type Look = fn(&dyn Reader);
+
+const LOOKS: [Look; 4] = [
+    |reader| assert!(reader.get(Table::Doc, b"there", &mut Vec::new()).unwrap()),
+    |reader| assert!(!reader.get(Table::Doc, b"new", &mut Vec::new()).unwrap()),
+    |reader| {
+        let keys: [&[u8]; 2] = [b"new", b"other"];
+        reader.multi_get(Table::Doc, &keys, &mut |_, _| {}).unwrap();
+    },
+    |reader| {
+        let range = KeyRange::new(b"n", b"o");
+        drop(
+            reader
+                .cursor(Table::Doc, range, Default::default())
+                .unwrap(),
+        );
+    },
+];
+
+#[test]
+fn a_unit_whose_reads_were_changed_conflicts_and_applies_nothing() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::checked());
+    let apply = |key: &[u8], value: &[u8]| {
+        engine
+            .apply(&batch(key, value), Durability::Buffered)
+            .unwrap();
+    };
+    for (n, look) in LOOKS.into_iter().enumerate() {
+        let mut reset = WriteBatch::new();
+        reset.delete(Table::Doc, b"new");
+        reset.delete(Table::Doc, b"own");
+        reset.put(Table::Doc, b"there", b"1");
+        engine.apply(&reset, Durability::Buffered).unwrap();
+        for (written, conflicts) in [("there", n == 0), ("new", n > 0), ("elsewhere", false)] {
+            let unit = engine.begin().unwrap();
+            assert!(unit.is_checked());
+            look(&unit);
+            apply(written.as_bytes(), b"rival");
+            // It reads the state of its beginning.
+            look(&unit);
+            let committed = unit.commit(&batch(b"own", b"mine"), Durability::Buffered);
+            let there = engine.get(Table::Doc, b"own", &mut Vec::new()).unwrap();
+            assert_eq!(there, !conflicts, "{n}, {written}");
+            match committed {
+                Ok(pos) => assert_eq!(pos, engine.last_pos()),
+                Err(e) => assert!(matches!(e, StorageError::Conflict), "{e}"),
+            }
+            engine.apply(&reset, Durability::Buffered).unwrap();
+        }
+    }
+}
+
+#[test]
+fn where_locks_do_the_work_a_unit_reads_the_latest_state() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let unit = engine.begin().unwrap();
+    assert!(!unit.is_checked());
+    engine
+        .apply(&batch(b"k", b"1"), Durability::Buffered)
+        .unwrap();
+    assert!(unit.get(Table::Doc, b"k", &mut Vec::new()).unwrap());
+    let pos = unit
+        .commit(&batch(b"k", b"2"), Durability::Buffered)
+        .unwrap();
+    assert_eq!(pos, engine.last_pos());
 }

@@ -15,7 +15,7 @@ use crate::write::entries::{check_length, put_entries};
 use model::{Doc, DocBuf, ErrorKind, MongoError, Namespace, Result, code};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch, WriteClass};
+use storage::{CursorOpts, KeyRange, Reader, RowBatch, Table, WriteBatch, WriteClass};
 
 const STEP_DOCS: usize = 64;
 /// How often a command that waits for another's build of the same index looks again.
@@ -466,7 +466,8 @@ impl Collection {
         let mut locked: KeyIds = KeyIds::from_slice(&[KeyId::of(key)]);
         loop {
             let held = self.shared.lock_keys(&mut locked)?;
-            if !engine
+            let unit = engine.begin().map_err(error::storage)?;
+            if !unit
                 .get(Table::Doc, key, &mut b.value)
                 .map_err(error::storage)?
             {
@@ -496,8 +497,7 @@ impl Collection {
                     index.unique_entry(k, &mut b.entry);
                     let mut other = false;
                     let look = &mut |owner: &[u8]| other = owner != id;
-                    engine
-                        .get_with(Table::Idx, &b.entry, look)
+                    unit.get_with(Table::Idx, &b.entry, look)
                         .map_err(error::storage)?;
                     if other {
                         return Err(duplicate_key(self, index, doc));
@@ -507,7 +507,11 @@ impl Collection {
             self.mark_multikey(index, b.set.multikey)?;
             b.batch.clear();
             put_entries(&mut b.batch, index, b.set.iter(), id, &mut b.entry);
-            return self.shared.commit(WriteUnit::new(&b.batch)).map(|_| ());
+            let write = WriteUnit::new(&b.batch).decided_by(Some(unit));
+            match self.shared.commit(write) {
+                Err(e) if error::is_conflict(&e) => self.shared.hooks.check_interrupt()?,
+                committed => return committed.map(|_| ()),
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::view::capped::{order_key, seq_of};
 use crate::write::change::Change;
 use crate::write::mode::Mode;
 use crate::write::modify::{Decided, Filled, Scratch, want_entries};
+use crate::write::reads::Reads;
 use crate::write::unit::DocumentUnit;
 use model::{Doc, Result};
 use parking_lot::MutexGuard;
@@ -124,7 +125,8 @@ impl Collection {
             let nothing = Incoming::default();
             let _held = self.lock_with_oldest(state, &mut displacement, &[], nothing, mode)?;
             let mut s = Scratch::default();
-            let filled = self.delete_oldest(state, &displacement, nothing, &mut s)?;
+            let reads = mode.begin(&self.shared)?;
+            let filled = self.delete_oldest(state, &displacement, nothing, &mut s, &reads)?;
             if filled.docs == 0 {
                 return Ok(());
             }
@@ -132,8 +134,12 @@ impl Collection {
             // On a full device what frees space must pass.
             s.batch.set_shrinks();
             let unit = DocumentUnit::new(self, state).changing(filled.of_unit(&mut s.log));
-            let committed = unit.commit(&mut s.batch, mode);
+            let committed = unit.commit(&mut s.batch, mode, reads.into_unit());
             self.end_displacement(&mut displacement, &filled, committed.is_ok());
+            if mode.is_outdated(&committed) {
+                self.shared.hooks.check_interrupt()?;
+                continue;
+            }
             committed?;
             Shared::admit_later(s.batch.byte_len());
         }
@@ -294,6 +300,7 @@ impl Collection {
         displacement: &Displacement<'_>,
         incoming: Incoming,
         s: &mut Scratch,
+        reads: &Reads<'_>,
     ) -> Result<Filled> {
         let oldest = &displacement.oldest;
         let number = self
@@ -314,7 +321,7 @@ impl Collection {
             changes,
             failure: None,
         };
-        self.fill_changes(state, s, &keys, decided, &Mode::Direct)
+        self.fill_changes(state, s, &keys, decided, &Mode::Direct, reads)
     }
 
     /// Notes which documents have gone, after the commit that deletes them.

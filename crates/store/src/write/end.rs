@@ -11,7 +11,7 @@ use crate::log::{EntryList, LogRows};
 use crate::write::session::{Effect, SessionRecord};
 use model::Result;
 use std::sync::atomic::Ordering;
-use storage::{CommitPos, Table, WriteBatch};
+use storage::{CommitPos, Table, Unit, WriteBatch};
 
 /// What the statements of a transaction have changed of one collection, kept until its commit.
 #[derive(Default)]
@@ -104,6 +104,8 @@ pub(super) struct DocumentsCommit<'c> {
     pub(super) rows: Option<LogRows<'c>>,
     /// What changes in the catalog when it is applied.
     pub(super) catalog: Option<&'c mut dyn OnCommit>,
+    /// What has decided it.
+    pub(super) decided_by: Option<Unit<'c>>,
 }
 
 impl DocumentsCommit<'_> {
@@ -146,7 +148,9 @@ impl DocumentsCommit<'_> {
 
     fn run(&mut self, staged: Option<&mut dyn OnCommit>) -> Result<CommitPos> {
         let mut deltas = Deltas(self.deltas);
-        let mut unit = WriteUnit::stamped(self.batch, &mut self.rows).then(&mut deltas);
+        let mut unit = WriteUnit::stamped(self.batch, &mut self.rows)
+            .decided_by(self.decided_by.take())
+            .then(&mut deltas);
         if let Some(staged) = staged {
             unit = unit.then(staged);
         }

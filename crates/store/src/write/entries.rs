@@ -5,11 +5,10 @@ use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::meta;
 use crate::index::{Index, KeySet};
-use crate::write::duplicate::duplicate_key;
-use crate::write::mode::Mode;
-use model::{Doc, MongoError, Result};
+use crate::write::reads::Reads;
+use model::Result;
 use rustc_hash::FxHashSet;
-use std::sync::Arc;
+use smallvec::SmallVec;
 use storage::{CommitPos, Table, WriteBatch};
 
 /// The value of an entry of an index that is not unique; its bytes are kept for type bits.
@@ -90,28 +89,128 @@ fn first_bytes(key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// The error of a document of which an entry is taken: in the collection, or by a document of the
-/// same chunk, whose entries in unique indexes are `accepted`.
-///
-/// # Errors
-/// Engine failures.
-pub(crate) fn unique_violation(
-    coll: &Collection,
-    (indexes, sets): (&[Arc<Index>], &[KeySet]),
-    accepted: &FxHashSet<Vec<u8>>,
-    doc: Doc<'_>,
-    entry: &mut Vec<u8>,
-    mode: &Mode<'_, '_>,
-) -> Result<Option<MongoError>> {
-    for (index, set) in indexes.iter().zip(sets).filter(|(i, _)| i.is_unique()) {
-        for key in set.iter() {
-            index.unique_entry(key, entry);
-            if accepted.contains(entry) || mode.exists(&coll.shared, Table::Idx, entry)? {
-                return Ok(Some(duplicate_key(coll, index, doc)));
+/// The entries that a chunk's documents want in unique indexes, and which of them are taken.
+#[derive(Default)]
+pub(crate) struct UniqueEntries {
+    bytes: Vec<u8>,
+    entries: Vec<UniqueEntry>,
+    /// How many entries there are up to the end of each document.
+    ends: Vec<usize>,
+    /// Which are in the collection; empty when each is looked up by itself.
+    taken: Vec<bool>,
+}
+
+struct UniqueEntry {
+    /// Where its bytes end.
+    end: usize,
+    /// The number of its index.
+    index: usize,
+}
+
+impl UniqueEntries {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+        self.ends.clear();
+        self.taken.clear();
+    }
+
+    /// Adds an entry of the document that is being added.
+    pub(crate) fn push(&mut self, index: usize, entry: &[u8]) {
+        self.bytes.extend_from_slice(entry);
+        let end = self.bytes.len();
+        self.entries.push(UniqueEntry { end, index });
+    }
+
+    /// Ends the document that is being added; one that is refused wants nothing.
+    pub(crate) fn end_document(&mut self, refused: bool) {
+        if refused {
+            self.entries
+                .truncate(self.ends.last().copied().unwrap_or(0));
+            self.bytes
+                .truncate(self.entries.last().map_or(0, |e| e.end));
+        }
+        self.ends.push(self.entries.len());
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn get(&self, n: usize) -> &[u8] {
+        let end_of = |e: &UniqueEntry| e.end;
+        let start = n
+            .checked_sub(1)
+            .and_then(|n| self.entries.get(n))
+            .map_or(0, end_of);
+        let end = self.entries.get(n).map_or(start, end_of);
+        self.bytes.get(start..end).unwrap_or_default()
+    }
+
+    fn numbers_of(&self, document: usize) -> std::ops::Range<usize> {
+        let end_of = |n: usize| self.ends.get(n).copied();
+        let end = end_of(document).unwrap_or(0);
+        document.checked_sub(1).and_then(end_of).unwrap_or(0)..end
+    }
+
+    /// The entries of a document.
+    pub(crate) fn of(&self, document: usize) -> impl Iterator<Item = &[u8]> {
+        self.numbers_of(document).map(|n| self.get(n))
+    }
+
+    /// Looks all of them up, in one call to the engine. In a transaction each is looked up when it
+    /// is asked for, so that what comes behind a refused document conflicts with nobody.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn look_up(&mut self, reads: &Reads<'_>) -> Result<()> {
+        if self.is_empty() || reads.is_transaction() {
+            return Ok(());
+        }
+        let mut taken = std::mem::take(&mut self.taken);
+        taken.resize(self.entries.len(), false);
+        let wanted: SmallVec<[&[u8]; 8]> = (0..self.entries.len()).map(|n| self.get(n)).collect();
+        reads.multi_get(Table::Idx, &wanted, &mut |n, value| {
+            if let Some(t) = taken.get_mut(n) {
+                *t = value.is_some();
+            }
+        })?;
+        drop(wanted);
+        self.taken = taken;
+        Ok(())
+    }
+
+    /// The number of the first index in which an entry of the document is taken: in the collection,
+    /// or by an accepted document of the same chunk.
+    ///
+    /// # Errors
+    /// Those of a transaction's reads.
+    pub(crate) fn find_taken(
+        &self,
+        document: usize,
+        accepted: &FxHashSet<Vec<u8>>,
+        reads: &Reads<'_>,
+    ) -> Result<Option<usize>> {
+        for n in self.numbers_of(document) {
+            let entry = self.get(n);
+            let is_taken = accepted.contains(entry)
+                || match self.taken.get(n) {
+                    Some(taken) => *taken,
+                    None => reads.exists(Table::Idx, entry)?,
+                };
+            if is_taken {
+                return Ok(self.entries.get(n).map(|e| e.index));
             }
         }
+        Ok(None)
     }
-    Ok(None)
+
+    /// Gives back what a large chunk has left behind.
+    pub(crate) fn shrink(&mut self, bytes_max: usize) {
+        self.bytes.shrink_to(bytes_max);
+        self.entries.shrink_to(bytes_max / size_of::<UniqueEntry>());
+        self.taken.shrink_to(bytes_max);
+    }
 }
 
 impl Collection {

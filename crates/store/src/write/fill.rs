@@ -9,17 +9,19 @@ use crate::write::duplicate::duplicate_key;
 use crate::write::entries::entry_value;
 use crate::write::mode::Mode;
 use crate::write::modify::{Decided, Filled, Scratch};
+use crate::write::reads::Reads;
 use crate::write::session::{Effect, Keep, StatementLog};
 use model::{Doc, Result};
 use smallvec::SmallVec;
 use storage::{CommitPos, Table};
 
 /// A batch that is being filled.
-struct Fill<'f, 'm, 'l> {
+struct Fill<'f, 'm, 'l, 'r> {
     coll: &'f Collection,
     state: &'f State,
     s: &'f mut Scratch,
     mode: &'f Mode<'m, 'l>,
+    reads: &'f Reads<'r>,
     filled: Filled,
 }
 
@@ -47,6 +49,7 @@ impl Collection {
         keys: &[&[u8]],
         decided: Decided,
         mode: &Mode<'_, '_>,
+        reads: &Reads<'_>,
     ) -> Result<Filled> {
         s.batch.clear();
         s.log.clear();
@@ -56,6 +59,7 @@ impl Collection {
             state,
             s,
             mode,
+            reads,
             filled: Filled {
                 multikey: SmallVec::from_elem(0, state.indexes.len()),
                 failure: decided.failure,
@@ -69,7 +73,7 @@ impl Collection {
     }
 }
 
-impl Fill<'_, '_, '_> {
+impl Fill<'_, '_, '_, '_> {
     /// Puts the changes of the documents whose records are in `records`, one behind another.
     fn put_all(
         &mut self,
@@ -174,7 +178,7 @@ impl Fill<'_, '_, '_> {
             {
                 index.entry_key(k, old.id(), &mut s.entry);
                 if index.is_unique() {
-                    if building && !self.mode.owns_entry(self.coll, &s.entry, old.id())? {
+                    if building && !self.reads.owns_entry(&s.entry, old.id())? {
                         continue;
                     }
                     self.filled.unique.insert(s.entry.clone(), false);
@@ -188,7 +192,7 @@ impl Fill<'_, '_, '_> {
                 if index.is_unique() {
                     let taken = match self.filled.unique.get(&s.entry) {
                         Some(put) => *put,
-                        None => self.mode.exists(&self.coll.shared, Table::Idx, &s.entry)?,
+                        None => self.reads.exists(Table::Idx, &s.entry)?,
                     };
                     if taken {
                         return Err(duplicate_key(self.coll, index, d));

@@ -14,9 +14,11 @@ use crate::locks::{KeyId, KeyIds};
 use crate::view::capped::order_key;
 use crate::write::capped::Incoming;
 use crate::write::duplicate::duplicate_id;
-use crate::write::entries::{KeyPlace, check_length, put_sorted, unique_violation};
+use crate::write::duplicate::duplicate_key;
+use crate::write::entries::{KeyPlace, UniqueEntries, check_length, put_sorted};
 use crate::write::mode::Mode;
 use crate::write::modify;
+use crate::write::reads::Reads;
 use crate::write::session::StatementLog;
 use crate::write::transaction::Transaction;
 use crate::write::unit::{DocumentUnit, NewDocuments};
@@ -57,6 +59,7 @@ struct Scratch {
     record_keys: Vec<u8>,
     key_ends: Vec<usize>,
     sets: Vec<KeySet>,
+    unique: UniqueEntries,
     value: Vec<u8>,
     entry: Vec<u8>,
     order: Vec<KeyPlace>,
@@ -194,18 +197,25 @@ impl Collection {
             let state = inside.state();
             // All of the chunk under one state, however often large keys cut it.
             while at < end {
-                let mut run = |s: &mut Scratch| {
+                let run = |s: &mut Scratch, done: &mut Inserted, mode: &mut Mode<'_, '_>| {
                     let chunk = Chunk::of(state, &docs[at..end], at, ordered);
                     let taken = self.insert_chunk(s, chunk, done, mode);
                     mode.admit_later(s.batch.byte_len().saturating_sub(bytes));
                     s.shrink();
                     taken
                 };
+                let refused = done.errors.len();
                 // Taken when a scheduler of tests runs another writer on this thread.
-                at += SCRATCH.with(|cell| match cell.try_borrow_mut() {
-                    Ok(mut s) => run(&mut s),
-                    Err(_) => run(&mut Scratch::default()),
-                })?;
+                let taken = SCRATCH.with(|cell| match cell.try_borrow_mut() {
+                    Ok(mut s) => run(&mut s, done, mode),
+                    Err(_) => run(&mut Scratch::default(), done, mode),
+                });
+                if mode.is_outdated(&taken) {
+                    done.errors.truncate(refused);
+                    self.shared.hooks.check_interrupt()?;
+                    continue;
+                }
+                at += taken?;
                 done.seen = at;
                 on_progress();
                 if ordered && !done.errors.is_empty() {
@@ -261,9 +271,11 @@ impl Collection {
                 self.lock_with_oldest(state, d, &chunk.keys, incoming, mode)?
             }
         };
+        let reads = mode.begin(&self.shared)?;
         let (first_seq, fresh) = self.allocate(s, usable)?;
-        let stored = self.stored_ids(s, &fresh, mode)?;
-        let written = self.fill_batch(s, chunk, first_seq, &stored, done, mode)?;
+        let stored = self.stored_ids(s, &fresh, &reads)?;
+        s.unique.look_up(&reads)?;
+        let written = self.fill_batch(s, chunk, first_seq, &stored, done, &reads)?;
         if written.positions.is_empty() {
             return Ok(usable);
         }
@@ -274,7 +286,7 @@ impl Collection {
         let mut old = None;
         if let Some(d) = &displacement {
             let incoming = Incoming::of(written.positions.iter().map(|n| &docs[*n]));
-            old = Some(self.delete_oldest(state, d, incoming, &mut s.old)?);
+            old = Some(self.delete_oldest(state, d, incoming, &mut s.old, &reads)?);
             s.batch.append(&s.old.batch);
         }
         let mut unit = DocumentUnit::new(self, state).inserting(NewDocuments {
@@ -288,7 +300,7 @@ impl Collection {
         if let Some(old) = &old {
             unit = unit.changing(old.of_unit(&mut s.old.log));
         }
-        let committed = unit.commit(&mut s.batch, mode);
+        let committed = unit.commit(&mut s.batch, mode, reads.into_unit());
         if let (Some(d), Some(old)) = (&mut displacement, &old) {
             self.end_displacement(d, old, committed.is_ok());
         }
@@ -303,6 +315,7 @@ impl Collection {
         s.batch.clear();
         s.record_keys.clear();
         s.key_ends.clear();
+        s.unique.clear();
         s.sets
             .resize_with(chunk.docs.len() * indexes.len(), KeySet::default);
         let key_max = self.shared.engine.caps().key_bytes_max;
@@ -335,9 +348,12 @@ impl Collection {
                     for key in set.iter() {
                         index.unique_entry(key, &mut s.entry);
                         chunk.keys.push(KeyId::of(&s.entry));
+                        s.unique.push(i, &s.entry);
                     }
                 }
             }
+            let is_refused = chunk.refused.last().is_some_and(|(at, _)| *at == n);
+            s.unique.end_document(is_refused);
             if key_bytes > CHUNK_KEY_BYTES || (chunk.ordered && !chunk.refused.is_empty()) {
                 chunk.usable = n + 1;
                 break;
@@ -402,10 +418,12 @@ impl Collection {
         &self,
         s: &Scratch,
         fresh: &[bool],
-        mode: &Mode<'_, '_>,
+        reads: &Reads<'_>,
     ) -> Result<SmallVec<[bool; CHUNK_DOCS]>> {
         let mut stored: SmallVec<[bool; CHUNK_DOCS]> = SmallVec::new();
-        if fresh.iter().all(|f| *f) {
+        // What is new to this process may have come from another one.
+        let ask_all = reads.is_checked();
+        if !ask_all && fresh.iter().all(|f| *f) {
             return Ok(stored);
         }
         stored.resize(fresh.len(), false);
@@ -413,28 +431,17 @@ impl Collection {
         let mut wanted: SmallVec<[&[u8]; 8]> = SmallVec::new();
         let mut start = 0;
         for (n, (end, fresh)) in s.key_ends.iter().zip(fresh).enumerate() {
-            if !fresh {
+            if ask_all || !fresh {
                 asked.push(n);
                 wanted.push(&s.record_keys[start..*end]);
             }
             start = *end;
         }
-        match wanted.as_slice() {
-            [] => {}
-            [one] => stored[asked[0]] = mode.exists(&self.shared, Table::Doc, one)?,
-            several if mode.is_transaction() => {
-                for (i, key) in several.iter().enumerate() {
-                    stored[asked[i]] = mode.exists(&self.shared, Table::Doc, key)?;
-                }
+        reads.multi_get(Table::Doc, &wanted, &mut |i, value| {
+            if let Some(found) = asked.get(i).and_then(|n| stored.get_mut(*n)) {
+                *found = value.is_some();
             }
-            several => {
-                let each = &mut |i: usize, value: Option<&[u8]>| stored[asked[i]] = value.is_some();
-                self.shared
-                    .engine
-                    .multi_get(Table::Doc, several, each)
-                    .map_err(error::storage)?;
-            }
-        }
+        })?;
         Ok(stored)
     }
 
@@ -446,10 +453,9 @@ impl Collection {
         first_seq: u64,
         stored: &[bool],
         done: &mut Inserted,
-        mode: &Mode<'_, '_>,
+        reads: &Reads<'_>,
     ) -> Result<Written> {
         let indexes = chunk.state.indexes.as_slice();
-        let has_unique = indexes.iter().any(|i| i.is_unique());
         // Only what is accepted counts: a refused document leaves its keys to later ones.
         let mut accepted_ids: FxHashSet<&[u8]> = FxHashSet::default();
         let mut accepted_unique: FxHashSet<Vec<u8>> = FxHashSet::default();
@@ -467,17 +473,10 @@ impl Collection {
                 refused.next().map(|(_, e)| e)
             } else if stored.get(n).copied().unwrap_or(false) || accepted_ids.contains(key) {
                 Some(duplicate_id(self, chunk.state.options.doc(), doc))
-            } else if has_unique {
-                unique_violation(
-                    self,
-                    (indexes, sets),
-                    &accepted_unique,
-                    doc,
-                    &mut s.entry,
-                    mode,
-                )?
             } else {
-                None
+                let taken = s.unique.find_taken(n, &accepted_unique, reads)?;
+                let index = taken.and_then(|i| indexes.get(i));
+                index.map(|index| duplicate_key(self, index, doc))
             };
             if let Some(e) = failure {
                 done.errors.push((chunk.base + n, e));
@@ -505,14 +504,11 @@ impl Collection {
                 s.batch
                     .put(Table::Cap, &order_key(self.ident, seq), &key[4..]);
             }
-            for ((index, set), bits) in indexes.iter().zip(sets).zip(&mut written.multikey) {
+            for (set, bits) in sets.iter().zip(&mut written.multikey) {
                 *bits |= set.multikey;
-                if index.is_unique() && chunk.usable > 1 {
-                    for k in set.iter() {
-                        index.unique_entry(k, &mut s.entry);
-                        accepted_unique.insert(s.entry.clone());
-                    }
-                }
+            }
+            if chunk.usable > 1 {
+                accepted_unique.extend(s.unique.of(n).map(<[u8]>::to_vec));
             }
             written.positions.push(n);
         }
@@ -544,6 +540,7 @@ impl Scratch {
     fn shrink(&mut self) {
         self.batch.shrink(SCRATCH_BYTES_MAX);
         self.old.shrink();
+        self.unique.shrink(SCRATCH_BYTES_MAX / 4);
         self.record_keys.shrink_to(SCRATCH_BYTES_MAX / 4);
         self.value.shrink_to(SCRATCH_BYTES_MAX / 4);
         self.entry.shrink_to(SCRATCH_BYTES_MAX / 4);

@@ -15,6 +15,7 @@ pub(crate) mod insert;
 mod logged;
 mod mode;
 pub(crate) mod modify;
+pub(crate) mod reads;
 mod series;
 mod series_change;
 pub(crate) mod session;

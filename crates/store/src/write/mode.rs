@@ -5,12 +5,12 @@ use crate::catalog::{Collection, Shared, State};
 use crate::error;
 use crate::gate::Entered;
 use crate::locks::{Held, KeyIds};
+use crate::write::reads::Reads;
 use crate::write::session::StatementLog;
 use crate::write::transaction::Transaction;
 use arc_swap::Guard;
 use model::Result;
 use std::sync::Arc;
-use storage::Table;
 
 /// How a statement writes.
 pub(crate) enum Mode<'m, 'l> {
@@ -89,38 +89,27 @@ impl<'m, 'l> Mode<'m, 'l> {
         }
     }
 
-    /// Whether a locked key has a value.
+    /// Begins the reads that decide a write, under the locks of what is read.
     ///
     /// # Errors
-    /// 112 when this is a transaction and the key has changed since it began; engine failures.
-    pub(crate) fn exists(&self, shared: &Shared, table: Table, key: &[u8]) -> Result<bool> {
+    /// Engine failures.
+    pub(crate) fn begin<'s>(&self, shared: &'s Shared) -> Result<Reads<'s>>
+    where
+        'm: 's,
+    {
         match self {
-            Mode::Transaction(transaction, _) => {
-                transaction.read_claimed(table, key, &mut Vec::new())
-            }
+            Mode::Transaction(transaction, _) => Ok(Reads::Transaction(transaction)),
             Mode::Direct | Mode::Logged(_) => shared
                 .engine
-                .get_with(table, key, &mut |_| {})
+                .begin()
+                .map(Reads::Unit)
                 .map_err(error::storage),
         }
     }
 
-    /// Whether the entry of a unique index leads to the document with this id.
-    ///
-    /// # Errors
-    /// As [`Mode::exists`].
-    pub(crate) fn owns_entry(&self, coll: &Collection, entry: &[u8], id: &[u8]) -> Result<bool> {
-        if let Mode::Transaction(transaction, _) = self {
-            let mut owner = Vec::new();
-            let found = transaction.read_claimed(Table::Idx, entry, &mut owner)?;
-            return Ok(found && owner == id);
-        }
-        let mut ours = false;
-        let look = &mut |owner: &[u8]| ours = owner == id;
-        let engine = &coll.shared.engine;
-        engine
-            .get_with(Table::Idx, entry, look)
-            .map_err(error::storage)?;
-        Ok(ours)
+    /// Whether what was read has to be read again, because another process has changed it before
+    /// the commit.
+    pub(crate) fn is_outdated<T>(&self, result: &Result<T>) -> bool {
+        !self.is_transaction() && result.as_ref().is_err_and(error::is_conflict)
     }
 }

@@ -12,6 +12,7 @@ use crate::log::EntryList;
 use crate::write::change::{Change, Decide, Modified};
 use crate::write::entries::check_length;
 use crate::write::mode::Mode;
+use crate::write::reads::Reads;
 use crate::write::session::{Effect, StatementLog};
 use crate::write::transaction::Transaction;
 use crate::write::unit::{ChangedDocuments, DocumentUnit};
@@ -258,21 +259,42 @@ impl Collection {
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
         let mut locked: KeyIds = keys.iter().map(|k| KeyId::of(k)).collect();
-        let (held, decided) = loop {
+        let (held, filled, pos) = loop {
             let held = mode.lock(&self.shared, &mut locked)?;
-            self.read_old(s, keys, mode)?;
+            let reads = mode.begin(&self.shared)?;
+            self.read_old(s, keys, &reads)?;
             let mut wanted = locked.clone();
             let decided = self.decide_all(state, s, keys, decide, &mut wanted)?;
             wanted.sort_unstable();
             wanted.dedup();
-            if wanted == locked {
-                break (held, decided);
+            if wanted != locked {
+                // Unique keys that become ours must be locked, too: start over with all of them.
+                drop(held);
+                locked = wanted;
+                continue;
             }
-            // Unique keys that become ours must be locked, too: start over with all of them.
-            drop(held);
-            locked = wanted;
+            let filled = self.fill_changes(state, s, keys, decided, mode, &reads)?;
+            let committed = self.commit_changes(state, s, &filled, mode, reads);
+            if mode.is_outdated(&committed) {
+                self.shared.hooks.check_interrupt()?;
+                continue;
+            }
+            break (held, filled, committed?);
         };
-        let filled = self.fill_changes(state, s, keys, decided, mode)?;
+        drop(held);
+        filled.report(pos, each);
+        filled.failure.map_or(Ok(()), Err)
+    }
+
+    /// Commits what the batch holds.
+    fn commit_changes(
+        &self,
+        state: &State,
+        s: &mut Scratch,
+        filled: &Filled,
+        mode: &mut Mode<'_, '_>,
+        reads: Reads<'_>,
+    ) -> Result<CommitPos> {
         if !s.batch.is_empty() {
             self.shared.hooks.check_write(&self.ns)?;
             for (index, bits) in state.indexes.iter().zip(&filled.multikey) {
@@ -284,46 +306,23 @@ impl Collection {
             }
         }
         let unit = DocumentUnit::new(self, state).changing(filled.of_unit(&mut s.log));
-        let committed = unit.commit(&mut s.batch, mode);
+        let committed = unit.commit(&mut s.batch, mode, reads.into_unit());
         if state.capped.is_some() {
             self.capped.changes.fetch_add(1, Ordering::AcqRel);
         }
-        let pos = committed?;
-        drop(held);
-        filled.report(pos, each);
-        filled.failure.map_or(Ok(()), Err)
+        committed
     }
 
-    fn read_old(&self, s: &mut Scratch, keys: &[&[u8]], mode: &Mode<'_, '_>) -> Result<()> {
+    fn read_old(&self, s: &mut Scratch, keys: &[&[u8]], reads: &Reads<'_>) -> Result<()> {
         s.old.clear();
         s.old_ends.clear();
-        if let Mode::Transaction(transaction, _) = mode {
-            for key in keys {
-                let found = transaction.read_claimed(Table::Doc, key, &mut s.old)?;
-                s.old_ends.push(found.then_some(s.old.len()));
-            }
-            return Ok(());
-        }
-        if let [key] = keys {
-            let found = self
-                .shared
-                .engine
-                .get(Table::Doc, key, &mut s.old)
-                .map_err(error::storage)?;
-            s.old_ends.push(found.then_some(s.old.len()));
-            return Ok(());
-        }
         let (old, ends) = (&mut s.old, &mut s.old_ends);
-        let each = &mut |_: usize, value: Option<&[u8]>| {
+        reads.multi_get(Table::Doc, keys, &mut |_, value| {
             ends.push(value.map(|v| {
                 old.extend_from_slice(v);
                 old.len()
             }));
-        };
-        self.shared
-            .engine
-            .multi_get(Table::Doc, keys, each)
-            .map_err(error::storage)
+        })
     }
 
     /// Asks what shall become of each document, makes the keys of the new ones, and adds to

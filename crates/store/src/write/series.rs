@@ -27,7 +27,7 @@ use model::bucket::{SeriesOptions, bucket_id};
 use model::{Doc, DocBuf, MongoError, Result, Value, code};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
-use storage::{CommitPos, CursorOpts, KeyRange, Table, WriteBatch};
+use storage::{CommitPos, CursorOpts, KeyRange, Table, Unit, WriteBatch};
 
 /// Measurements of one commit, and their bytes.
 const CHUNK_DOCS: usize = 1024;
@@ -332,7 +332,7 @@ impl Collection {
             record::write(&mut value, header, doc.as_bytes());
             batch.put(Table::Doc, &bucket::row_key(key, insert_seq), &value);
         }
-        self.commit_measurements(state, &mut batch, docs, base, mode)
+        self.commit_measurements(state, &mut batch, docs, base, mode, None)
     }
 
     /// Commits a batch that has new measurements, whose numbers of statements begin at `base`.
@@ -343,6 +343,7 @@ impl Collection {
         docs: &[Doc<'_>],
         base: usize,
         mode: &mut Mode<'_, '_>,
+        decided_by: Option<Unit<'_>>,
     ) -> Result<CommitPos> {
         let all: SmallVec<[usize; 8]> = (0..docs.len()).collect();
         let new = NewDocuments {
@@ -354,7 +355,7 @@ impl Collection {
             key_ends: &[],
         };
         let unit = DocumentUnit::new(self, state).inserting(new);
-        unit.commit(batch, mode)
+        unit.commit(batch, mode, decided_by)
     }
 
     /// Inserts a bucket that a tool has read elsewhere, under the name it had. Measurements that no
@@ -391,7 +392,8 @@ impl Collection {
         let key = bucket::key(self.ident, bucket.start_ms, bucket.rest);
         let mut locked = KeyIds::from_slice(&[KeyId::of(&key)]);
         let _held = mode.lock(&self.shared, &mut locked)?;
-        if mode.exists(&self.shared, Table::Doc, &key)? {
+        let reads = mode.begin(&self.shared)?;
+        if reads.exists(Table::Doc, &key)? {
             let id = bucket_id(bucket.start_ms, bucket.rest);
             let shown = model::doc! { "_id": id };
             let e = duplicate_id(self, state.options.doc(), shown.doc());
@@ -416,7 +418,8 @@ impl Collection {
         let meta = bucket.meta.get();
         self.put_bucket_entries(state, &options, &key, meta, &mut batch, &mut set)?;
         self.put_packed(state, &options, &key, &stored, &mut batch)?;
-        done.pos = self.commit_measurements(state, &mut batch, &docs, 0, &mut mode)?;
+        let unit = reads.into_unit();
+        done.pos = self.commit_measurements(state, &mut batch, &docs, 0, &mut mode, unit)?;
         done.count = docs.len();
         Ok(done)
     }

@@ -83,7 +83,7 @@ impl Collection {
         }
         self.shared.hooks.check_write(&self.ns)?;
         let unit = DocumentUnit::new(self, state).changing(filled.of_unit(&mut s.log));
-        let pos = unit.commit(&mut s.batch, mode)?;
+        let pos = unit.commit(&mut s.batch, mode, None)?;
         // It is packed now, and takes nothing any more.
         self.buckets.lock().forget(key);
         Ok(pos)

@@ -321,6 +321,7 @@ impl Transaction {
             deltas: &deltas,
             rows,
             catalog: Some(catalog.applied),
+            decided_by: None,
         };
         let done = std::iter::once((COMMIT_STATEMENT, Effect::Updated));
         let result = end.commit_in_session(record, done);

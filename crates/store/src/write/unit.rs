@@ -11,7 +11,7 @@ use crate::write::logged::{InsertLog, statements_at};
 use crate::write::mode::Mode;
 use crate::write::session::{Effect, Keep, StatementLog};
 use model::{Doc, Result};
-use storage::{CommitPos, WriteBatch};
+use storage::{CommitPos, Unit, WriteBatch};
 
 /// Documents of one statement that a commit inserts.
 #[derive(Clone, Copy)]
@@ -126,17 +126,19 @@ impl<'u> DocumentUnit<'u> {
         }
     }
 
-    /// Commits the batch, or gives it to the transaction.
+    /// Commits the batch through what has decided it, or gives it to the transaction.
     ///
     /// # Output
     /// The position of the commit; none for a transaction and for an empty batch.
     ///
     /// # Errors
-    /// 257 when the transaction has become too large; engine failures, memory has not changed then.
+    /// 257 when the transaction has become too large; 112 when another process has changed what was
+    /// read; engine failures. Memory has not changed then.
     pub(super) fn commit(
         self,
         batch: &mut WriteBatch,
         mode: &mut Mode<'_, '_>,
+        decided_by: Option<Unit<'_>>,
     ) -> Result<CommitPos> {
         if batch.is_empty() {
             return Ok(CommitPos::default());
@@ -157,6 +159,7 @@ impl<'u> DocumentUnit<'u> {
             deltas: &[self.delta()],
             rows,
             catalog: None,
+            decided_by,
         };
         let Some(StatementLog { record, ids, keep }) = statements else {
             return end.commit();

@@ -10,6 +10,7 @@ mod regressions;
 mod repairs;
 mod schema;
 mod series;
+mod several_stores;
 mod uncommitted;
 
 use model::{DocBuf, Namespace, doc};

@@ -1,0 +1,94 @@
+//! Units of a memory engine that several stores write to: what a unit has read is compared when it
+//! commits. Must not know: who else writes.
+
+use super::read::{MemoryCursor, MemorySnapshot, SharedSnapshot};
+use super::shared::Shared;
+use super::table::State;
+use crate::batch::WriteBatch;
+use crate::engine::{Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, Reader};
+use crate::error::{Result, StorageError};
+use crate::keys::{KeyRange, Table};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// See the head of this file.
+pub(super) struct MemoryUnit<'e> {
+    shared: &'e Arc<Shared>,
+    caps: &'e Caps,
+    snapshot: SharedSnapshot,
+    seen: Mutex<Vec<Seen>>,
+}
+
+/// A range of keys that was read, a single key as the range up to the key behind it.
+struct Seen {
+    table: Table,
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+}
+
+impl<'e> MemoryUnit<'e> {
+    pub(super) fn begin(shared: &'e Arc<Shared>, caps: &'e Caps) -> Result<MemoryUnit<'e>> {
+        Ok(MemoryUnit {
+            shared,
+            caps,
+            snapshot: SharedSnapshot(Arc::new(MemorySnapshot::take(shared)?)),
+            seen: Mutex::default(),
+        })
+    }
+
+    fn note(&self, table: Table, lower: &[u8], upper: &[u8]) {
+        self.seen.lock().push(Seen {
+            table,
+            lower: lower.to_vec(),
+            upper: upper.to_vec(),
+        });
+    }
+
+    fn note_key(&self, table: Table, key: &[u8]) {
+        self.note(table, key, &[key, &[0]].concat());
+    }
+}
+
+impl Reader for MemoryUnit<'_> {
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.note_key(table, key);
+        self.snapshot.get_with(table, key, f)
+    }
+
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        keys.iter().for_each(|key| self.note_key(table, key));
+        self.snapshot.multi_get(table, keys, each)
+    }
+
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
+        range.check()?;
+        self.note(table, range.lower, range.upper);
+        let snapshot = Arc::clone(&self.snapshot.0);
+        Ok(Box::new(MemoryCursor::new(snapshot, table, range, opts)))
+    }
+}
+
+impl CheckedUnit for MemoryUnit<'_> {
+    fn commit(self: Box<Self>, batch: &WriteBatch, _: Durability) -> Result<CommitPos> {
+        let began = self.snapshot.0.pos();
+        let is_unchanged = |state: &State| {
+            self.seen.lock().iter().all(|seen| {
+                let range = KeyRange::new(&seen.lower, &seen.upper);
+                let now = state.range(seen.table, range, state.pos());
+                state.range(seen.table, range, began).eq(now)
+            })
+        };
+        let applied = self.shared.apply_if(batch, self.caps, is_unchanged)?;
+        applied.ok_or(StorageError::Conflict)
+    }
+}

@@ -1,0 +1,84 @@
+//! The unit of a write: the reads that decide it, and its commit. Promises: what a unit has read is
+//! still so when its batch is applied. Whoever writes to an engine of one process sees to that by
+//! locks; an engine that several processes write to looks for itself, and says when it is not so.
+//! Must not know: what is locked, why something is written.
+
+use crate::batch::WriteBatch;
+use crate::engine::{CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, Engine, Reader};
+use crate::error::Result;
+use crate::keys::{KeyRange, Table};
+
+/// Reads that decide what is written, and the write.
+pub enum Unit<'e> {
+    /// Reads the latest state; the caller holds locks on what it reads until the commit.
+    Locked(&'e dyn Engine),
+    /// Reads one state; the engine detects conflicts.
+    Checked(Box<dyn CheckedUnit + 'e>),
+}
+
+impl dyn Engine + '_ {
+    /// Begins a unit.
+    ///
+    /// # Cost
+    /// None where the caller's locks do the work.
+    ///
+    /// # Errors
+    /// As [`Engine::snapshot`].
+    pub fn begin(&self) -> Result<Unit<'_>> {
+        Ok(match self.begin_checked()? {
+            Some(unit) => Unit::Checked(unit),
+            None => Unit::Locked(self),
+        })
+    }
+}
+
+impl Unit<'_> {
+    /// Whether somebody without our locks may write what this unit reads.
+    pub fn is_checked(&self) -> bool {
+        matches!(self, Unit::Checked(_))
+    }
+
+    /// Applies a batch.
+    ///
+    /// # Errors
+    /// As [`CheckedUnit::commit`].
+    pub fn commit(self, batch: &WriteBatch, durability: Durability) -> Result<CommitPos> {
+        match self {
+            Unit::Locked(engine) => engine.apply(batch, durability),
+            Unit::Checked(unit) => unit.commit(batch, durability),
+        }
+    }
+}
+
+impl Reader for Unit<'_> {
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        match self {
+            Unit::Locked(engine) => engine.get_with(table, key, f),
+            Unit::Checked(unit) => unit.get_with(table, key, f),
+        }
+    }
+
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        match self {
+            Unit::Locked(engine) => engine.multi_get(table, keys, each),
+            Unit::Checked(unit) => unit.multi_get(table, keys, each),
+        }
+    }
+
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
+        match self {
+            Unit::Locked(engine) => engine.cursor(table, range, opts),
+            Unit::Checked(unit) => unit.cursor(table, range, opts),
+        }
+    }
+}

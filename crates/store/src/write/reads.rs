@@ -1,0 +1,101 @@
+//! The reads that decide a write of documents: those of the unit that commits it, or what the
+//! transaction sees. Promises: nothing that decides a write is read past the unit. Must not know:
+//! what is decided.
+
+use crate::error;
+use crate::write::transaction::Transaction;
+use model::Result;
+use storage::{Reader, Table, Unit};
+
+/// See the head of this file. Begun under the locks of what is read.
+pub(crate) enum Reads<'r> {
+    Unit(Unit<'r>),
+    Transaction(&'r Transaction),
+}
+
+impl<'r> Reads<'r> {
+    /// The unit to commit; `None` for a transaction, which commits later.
+    pub(crate) fn into_unit(self) -> Option<Unit<'r>> {
+        match self {
+            Reads::Unit(unit) => Some(unit),
+            Reads::Transaction(_) => None,
+        }
+    }
+
+    pub(crate) fn is_transaction(&self) -> bool {
+        matches!(self, Reads::Transaction(_))
+    }
+
+    /// Whether another process may write what is locked here.
+    pub(crate) fn is_checked(&self) -> bool {
+        matches!(self, Reads::Unit(unit) if unit.is_checked())
+    }
+
+    /// Appends the value of a key that is locked; false when there is none.
+    ///
+    /// # Errors
+    /// 112 when this is a transaction and the key has changed since it began; engine failures.
+    pub(crate) fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        match self {
+            Reads::Transaction(transaction) => transaction.read_claimed(table, key, out),
+            Reads::Unit(unit) => unit
+                .get_with(table, key, &mut |value| out.extend_from_slice(value))
+                .map_err(error::storage),
+        }
+    }
+
+    /// Whether a locked key has a value.
+    ///
+    /// # Errors
+    /// As [`Reads::get`].
+    pub(crate) fn exists(&self, table: Table, key: &[u8]) -> Result<bool> {
+        match self {
+            Reads::Transaction(transaction) => {
+                transaction.read_claimed(table, key, &mut Vec::new())
+            }
+            Reads::Unit(unit) => unit
+                .get_with(table, key, &mut |_| {})
+                .map_err(error::storage),
+        }
+    }
+
+    /// Shows the values of locked keys, each once, in their order. One call to the engine.
+    ///
+    /// # Errors
+    /// As [`Reads::get`].
+    pub(crate) fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        match (self, keys) {
+            (Reads::Transaction(transaction), _) => {
+                let mut value = Vec::new();
+                for (n, key) in keys.iter().enumerate() {
+                    value.clear();
+                    let found = transaction.read_claimed(table, key, &mut value)?;
+                    each(n, found.then_some(value.as_slice()));
+                }
+                Ok(())
+            }
+            (Reads::Unit(unit), [key]) => {
+                let found = unit.get_with(table, key, &mut |value| each(0, Some(value)));
+                if !found.map_err(error::storage)? {
+                    each(0, None);
+                }
+                Ok(())
+            }
+            (Reads::Unit(unit), _) => unit.multi_get(table, keys, each).map_err(error::storage),
+        }
+    }
+
+    /// Whether the entry of a unique index leads to the document with this id.
+    ///
+    /// # Errors
+    /// As [`Reads::get`].
+    pub(crate) fn owns_entry(&self, entry: &[u8], id: &[u8]) -> Result<bool> {
+        let mut owner = Vec::new();
+        Ok(self.get(Table::Idx, entry, &mut owner)? && owner == id)
+    }
+}
