@@ -16,6 +16,7 @@ mod ddl;
 pub mod error;
 pub mod format;
 mod gate;
+mod handles;
 pub mod hooks;
 pub mod index;
 pub mod locks;

@@ -1,6 +1,6 @@
 //! Operations that were set aside until something is released: a claim of a transaction, a gate.
-//! Promises: who registers and then finds the thing still held is called after its release; where
-//! only one of them can have it, they are called one after the other.
+//! Promises: an operation registers first and looks again afterwards, so it misses no release.
+//! Where only one of those who wait can have the thing, they are called one after the other.
 //! Must not know: what is released, what an operation does when called.
 
 use crate::log::Waker;

@@ -7,32 +7,21 @@ use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::{LAYOUT_VERSION, meta};
+use crate::handles::{CatalogLock, Handles};
 use crate::hooks::Hooks;
 use crate::log::{Log, LogReader};
 use crate::view::ReadView;
 use crate::write::session::{Begun, SessionId, SessionRecord};
 use crate::write::transaction::Transaction;
 use model::{DocBuf, MongoError, Namespace, Result, Timestamp, code};
-use parking_lot::{Mutex, MutexGuard, RwLock};
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use storage::{CommitPos, Engine, Table, WriteBatch};
 
-/// Open collections kept for reuse.
-const HANDLES_MAX: usize = 10_000;
-
 /// A store over one engine.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
-    handles: RwLock<HashMap<Namespace, Arc<Collection>>>,
-    /// Collections come, go and change their names one at a time.
-    catalog: Mutex<()>,
-}
-
-/// Proof that the catalog is locked.
-pub(crate) struct CatalogLock<'s> {
-    _guard: MutexGuard<'s, ()>,
+    handles: Handles,
 }
 
 impl Store {
@@ -45,8 +34,7 @@ impl Store {
         let shared = Arc::new(Shared::open(engine, hooks)?);
         let store = Store {
             shared,
-            handles: RwLock::new(HashMap::new()),
-            catalog: Mutex::new(()),
+            handles: Handles::default(),
         };
         store.show_log()?;
         Ok(store)
@@ -72,7 +60,7 @@ impl Store {
             let mut batch = WriteBatch::new();
             Shared::put_row(&mut batch, &ns, &row);
             self.shared.commit(WriteUnit::new(&batch))?;
-            self.handles.write().remove(&ns);
+            self.handles.remove(&ns);
         }
         let message = if there.is_none() {
             "initiating set"
@@ -189,7 +177,7 @@ impl Store {
 
     /// The collection of that name when it is open.
     pub(crate) fn open_handle(&self, ns: &Namespace) -> Option<Arc<Collection>> {
-        self.handles.read().get(ns).cloned()
+        self.handles.get(ns)
     }
 
     /// Waits until no change of the catalog is under way. A handle found while its collection is
@@ -199,9 +187,7 @@ impl Store {
     }
 
     pub(crate) fn lock_catalog(&self) -> CatalogLock<'_> {
-        CatalogLock {
-            _guard: self.catalog.lock(),
-        }
+        self.handles.lock_catalog()
     }
 
     pub(crate) fn open_locked(
@@ -258,20 +244,7 @@ impl Store {
 
     /// Keeps a handle for reuse.
     pub(crate) fn keep(&self, c: Arc<Collection>) {
-        let mut handles = self.handles.write();
-        if handles.len() >= HANDLES_MAX {
-            // Any tenth of those nobody uses: reopening costs a read.
-            let mut budget = HANDLES_MAX / 10;
-            handles.retain(|_, h| {
-                let drop_it = budget > 0 && Arc::strong_count(h) == 1;
-                if drop_it {
-                    self.shared.remember_sequence(h.ident, h.live.next_seq());
-                }
-                budget -= usize::from(drop_it);
-                !drop_it
-            });
-        }
-        handles.insert(c.ns().clone(), c);
+        self.handles.insert(c);
     }
 
     /// A collection was dropped, or lives on under another name: its handle is good for nothing.
@@ -280,11 +253,11 @@ impl Store {
             dropped: true,
             ..state.clone()
         });
-        self.handles.write().remove(c.ns());
-        if renamed {
-            self.shared.remember_sequence(c.ident, c.live.next_seq());
-        } else {
-            self.shared.forget_sequence(c.ident);
+        self.handles.remove(c.ns());
+        let sequences = &self.shared.sequences;
+        match renamed {
+            true => sequences.remember(c.ident, c.live.next_seq()),
+            false => sequences.forget(c.ident),
         }
     }
 

@@ -393,6 +393,59 @@ fn a_collection_made_since_is_not_there_for_a_transaction_and_cannot_be_made_by_
     }
 }
 
+/// Their order and their buckets are of the time of the reader, too.
+#[test]
+fn capped_and_time_series_collections_are_read_as_they_were() {
+    let reads = [
+        "{'find': 'k'}",
+        "{'find': 'k', 'sort': {'$natural': -1}, 'limit': 3}",
+        "{'find': 's', 'sort': {'t': 1}, 'projection': {'_id': 0}}",
+        "{'aggregate': 's', 'pipeline': [{'$group': {'_id': '$m', 'n': {'$sum': '$v'}}},
+            {'$sort': {'_id': 1}}], 'cursor': {}}",
+        "{'find': 'local', 'filter': {}}",
+    ];
+    let changes: [&[&str]; 4] = [
+        &["{'drop': 'k'}", "{'drop': 's'}"],
+        &["{'dropDatabase': 1}"],
+        &[
+            "{'convertToCapped': 'k', 'size': 4096}",
+            "{'collMod': 's',
+            'expireAfterSeconds': {'$numberLong': '1000'}}",
+        ],
+        &[
+            "{'drop': 'k'}",
+            "{'create': 'k'}",
+            "{'insert': 'k', 'documents': [{'_id': 1}]}",
+            "{'drop': 's'}",
+            "{'create': 's'}",
+            "{'insert': 's', 'documents': [{'_id': 1}]}",
+        ],
+    ];
+    let all = [Reads::Snapshot(None), Reads::Transaction(false)];
+    for (change, how) in changes.iter().flat_map(|c| all.map(|r| (c, r))) {
+        let s = Server::new();
+        s.client().all(&[
+            "{'create': 'k', 'capped': true, 'size': 100000, 'max': 5}",
+            "{'insert': 'k', 'documents': [{'_id': 9}, {'_id': 8}, {'_id': 1}, {'_id': 5},
+                {'_id': 4}, {'_id': 7}]}",
+            "{'create': 's', 'timeseries': {'timeField': 't', 'metaField': 'm'}}",
+            "{'insert': 's', 'documents': [
+                {'t': {'$date': {'$numberLong': '1000'}}, 'm': 1, 'v': 1},
+                {'t': {'$date': {'$numberLong': '2000'}}, 'm': 1, 'v': 2},
+                {'t': {'$date': {'$numberLong': '3000'}}, 'm': 2, 'v': 4}]}",
+        ]);
+        let expected: Vec<String> = reads.iter().map(|r| s.client().found(r)).collect();
+        let mut reader = s.client();
+        reader.reads = how;
+        reader.found("{'find': 'unrelated'}");
+        s.client().all(change);
+        s.store.sweep_dropped().expect("a sweep");
+        for (read, expected) in reads.iter().zip(&expected) {
+            assert_eq!(reader.found(read), *expected, "{change:?}, {how:?}, {read}");
+        }
+    }
+}
+
 /// What readers have kept on disk goes when they have ended.
 #[test]
 fn dropped_data_goes_when_the_last_reader_that_sees_it_has_ended() {

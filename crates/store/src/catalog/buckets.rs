@@ -43,8 +43,8 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A measurement as far as its place is concerned.
-pub(crate) struct Wanted<'w> {
+/// What decides into which bucket a new measurement goes.
+pub(crate) struct NewMeasurement<'w> {
     pub(crate) time_ms: i64,
     pub(crate) bytes: usize,
     /// The bytes of the metadata.
@@ -84,7 +84,7 @@ impl OpenList {
     /// that did not take the measurement is closed then.
     pub(crate) fn place(
         &mut self,
-        wanted: &Wanted<'_>,
+        wanted: &NewMeasurement<'_>,
         counts: &BucketCounts,
     ) -> Option<BucketKey> {
         let Some(open) = self.by_meta.get_mut(wanted.meta) else {
@@ -109,7 +109,12 @@ impl OpenList {
     }
 
     /// Opens a bucket for a first measurement.
-    pub(crate) fn open(&mut self, wanted: &Wanted<'_>, key: BucketKey, counts: &BucketCounts) {
+    pub(crate) fn open(
+        &mut self,
+        wanted: &NewMeasurement<'_>,
+        key: BucketKey,
+        counts: &BucketCounts,
+    ) {
         let open = Open {
             key,
             rows: 1,
@@ -186,8 +191,8 @@ impl OpenList {
 mod tests {
     use super::*;
 
-    fn wanted(time_ms: i64, bytes: usize) -> Wanted<'static> {
-        Wanted {
+    fn wanted(time_ms: i64, bytes: usize) -> NewMeasurement<'static> {
+        NewMeasurement {
             time_ms,
             bytes,
             meta: b"m",
@@ -229,7 +234,7 @@ mod tests {
         let (mut list, counts) = (OpenList::default(), BucketCounts::default());
         for n in 0..OPEN_MAX as u64 + 10 {
             let meta = n.to_be_bytes();
-            let wanted = Wanted {
+            let wanted = NewMeasurement {
                 meta: &meta,
                 ..wanted(0, 1)
             };

@@ -121,7 +121,8 @@ impl Collection {
             reserved = u64::from_be_bytes(*b);
         }
         let next_seq = shared
-            .remembered_sequence(row.ident)
+            .sequences
+            .get(row.ident)
             .unwrap_or(0)
             .max(reserved + 1);
         let mut indexes = Vec::new();

@@ -5,10 +5,12 @@ pub(crate) mod buckets;
 pub(crate) mod capped;
 pub(crate) mod collection;
 pub(crate) mod dropped;
+mod idents;
 pub(crate) mod live;
 pub(crate) mod pins;
 mod reclaim;
 pub mod row;
+pub(crate) mod sequences;
 pub(crate) mod shared;
 mod space;
 

@@ -1,13 +1,12 @@
-//! What all collections of a store share: the engine, locks, versions, and identifiers of
-//! collections and indexes.
-//!
-//! Identifiers are never given twice: a block of them is reserved on disk before the first is
-//! used. A process that shares its engine with others (ADR 0017) reserves its own blocks; versions
-//! need the engine's order then.
+//! What all collections of a store share: the engine, locks, versions, and what is known of
+//! identifiers and of what was dropped. Must not know: documents. What of it another process could
+//! change is listed in ADR 0017.
 
 use crate::catalog::dropped::Dropped;
+use crate::catalog::idents::Idents;
 use crate::catalog::pins::Pins;
 use crate::catalog::row::CatalogRow;
+use crate::catalog::sequences::Sequences;
 use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::meta;
@@ -15,17 +14,13 @@ use crate::hooks::Hooks;
 use crate::locks::{Claimed, Held, KeyIds, LockTable, Owner};
 use crate::log::{Log, Waker};
 use crate::released::{LOOK, Registered, add_waited};
-use model::{MongoError, Namespace, Result};
+use model::{Namespace, Result};
 use parking_lot::Mutex;
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 use storage::{CommitPos, Engine, Table, WriteBatch, WriteClass};
-
-/// Identifiers reserved on disk at a time.
-const IDENT_BLOCK: u32 = 1024;
 
 thread_local! {
     /// Bytes this thread has written beyond what was admitted; added to its next admission.
@@ -42,24 +37,14 @@ pub(crate) struct Shared {
     pub(crate) pins: Arc<Pins>,
     versions: AtomicU64,
     owners: AtomicU64,
-    idents: Mutex<Idents>,
-    /// Identifiers from here on were given by this process.
-    pub(crate) first_ident: u32,
-    /// Next sequence number of collections whose handle was dropped from memory: a number is never
-    /// given twice, even when the last document that had one was deleted.
-    evicted: Mutex<HashMap<u32, u64>>,
+    pub(crate) idents: Idents,
+    pub(crate) sequences: Sequences,
     /// Bytes of the insertion orders kept by all collections.
     pub(crate) order_bytes: Arc<AtomicUsize>,
     /// The log of all changes.
     pub(crate) log: Option<Arc<Log>>,
     /// Collections with indexes whose builds were given up.
     given_up: Mutex<Vec<Namespace>>,
-}
-
-struct Idents {
-    next: u32,
-    /// Identifiers below this are covered by the mark on disk.
-    mark: u32,
 }
 
 impl Shared {
@@ -115,14 +100,6 @@ impl Shared {
     /// # Errors
     /// Engine failures.
     pub(crate) fn open(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>) -> Result<Shared> {
-        let mut buf = Vec::new();
-        let found = engine
-            .get(Table::Meta, meta::IDENT_MARK, &mut buf)
-            .map_err(error::storage)?;
-        let mark = buf
-            .first_chunk::<4>()
-            .filter(|_| found)
-            .map_or(1, |b| u32::from_be_bytes(*b));
         let settings = hooks.log();
         let mut shared = Shared {
             hooks,
@@ -131,9 +108,8 @@ impl Shared {
             pins: Arc::default(),
             versions: AtomicU64::new(0),
             owners: AtomicU64::new(0),
-            idents: Mutex::new(Idents { next: mark, mark }),
-            first_ident: mark,
-            evicted: Mutex::new(HashMap::new()),
+            idents: Idents::open(engine.as_ref())?,
+            sequences: Sequences::default(),
             order_bytes: Arc::default(),
             log: None,
             given_up: Mutex::default(),
@@ -168,23 +144,7 @@ impl Shared {
     /// # Errors
     /// Engine failures; 1 when all are used up.
     pub(crate) fn new_ident(&self) -> Result<u32> {
-        let mut idents = self.idents.lock();
-        if idents.next >= idents.mark {
-            let mark = idents
-                .next
-                .checked_add(IDENT_BLOCK)
-                .filter(|m| *m < u32::MAX - 1);
-            let mark =
-                mark.ok_or_else(|| MongoError::internal("all collection identifiers are used up"))?;
-            let mut batch = WriteBatch::new();
-            batch.put(Table::Meta, meta::IDENT_MARK, &mark.to_be_bytes());
-            // Not synced: whoever uses the identifier writes later into the same journal.
-            let reserved = &mut |_| idents.mark = mark;
-            self.commit(WriteUnit::new(&batch).then(reserved))?;
-        }
-        let ident = idents.next;
-        idents.next += 1;
-        Ok(ident)
+        self.idents.next(self.engine.as_ref())
     }
 
     /// Puts a catalog row.
@@ -206,20 +166,5 @@ impl Shared {
     /// not allowed under locks, so the thread's next write waits.
     pub(crate) fn admit_later(bytes: usize) {
         ADMISSION_DEBT.set(ADMISSION_DEBT.get().saturating_add(bytes));
-    }
-
-    /// Keeps the next sequence number of a collection whose handle is dropped from memory.
-    pub(crate) fn remember_sequence(&self, ident: u32, next: u64) {
-        self.evicted.lock().insert(ident, next);
-    }
-
-    /// The next sequence number of a collection whose handle was dropped from memory.
-    pub(crate) fn remembered_sequence(&self, ident: u32) -> Option<u64> {
-        self.evicted.lock().get(&ident).copied()
-    }
-
-    /// The collection was dropped.
-    pub(crate) fn forget_sequence(&self, ident: u32) {
-        self.evicted.lock().remove(&ident);
     }
 }

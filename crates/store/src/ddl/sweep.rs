@@ -88,6 +88,6 @@ impl Store {
         }
         let owned: IdentSet = owned.into_iter().collect();
         self.shared
-            .sweep_unowned(self.shared.first_ident, &owned, go_on)
+            .sweep_unowned(self.shared.idents.first, &owned, go_on)
     }
 }

@@ -6,7 +6,7 @@
 //! After a crash a bucket is as it was at some commit: with a head and rows, or packed. Those that
 //! were open are found by their marks and packed by the inserts that follow.
 
-use crate::catalog::buckets::{OpenList, Wanted, count};
+use crate::catalog::buckets::{NewMeasurement, OpenList, count};
 use crate::catalog::{Collection, State};
 use crate::commit::WriteUnit;
 use crate::error;
@@ -185,7 +185,7 @@ impl Collection {
             let time_ms = options.time_of(*doc);
             let meta = options.meta_of(*doc);
             let meta_bytes = DocBuf::build(|w| _ = w.put("", meta));
-            let wanted = Wanted {
+            let wanted = NewMeasurement {
                 time_ms,
                 bytes: doc.len_bytes(),
                 meta: meta_bytes.as_bytes(),

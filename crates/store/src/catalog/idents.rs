@@ -1,0 +1,71 @@
+//! Identifiers of collections and indexes. Promises: none is given twice, also not by a server that
+//! crashed: a block of them is reserved on disk before the first is used. A process that shares its
+//! engine with others reserves its own blocks (ADR 0017). Must not know: what an identifier is for.
+
+use crate::commit::{WriteUnit, commit};
+use crate::error;
+use crate::format::meta;
+use model::{MongoError, Result};
+use parking_lot::Mutex;
+use storage::{Engine, Table, WriteBatch};
+
+/// Identifiers reserved on disk at a time.
+const BLOCK: u32 = 1024;
+
+/// See the head of this file.
+pub(crate) struct Idents {
+    /// Identifiers from here on were given by this process.
+    pub(crate) first: u32,
+    reserved: Mutex<Reserved>,
+}
+
+struct Reserved {
+    next: u32,
+    /// Identifiers below this are covered by the mark on disk.
+    mark: u32,
+}
+
+impl Idents {
+    /// Begins behind what was reserved before.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn open(engine: &dyn Engine) -> Result<Idents> {
+        let mut buf = Vec::new();
+        let found = engine
+            .get(Table::Meta, meta::IDENT_MARK, &mut buf)
+            .map_err(error::storage)?;
+        let mark = buf
+            .first_chunk::<4>()
+            .filter(|_| found)
+            .map_or(1, |b| u32::from_be_bytes(*b));
+        Ok(Idents {
+            first: mark,
+            reserved: Mutex::new(Reserved { next: mark, mark }),
+        })
+    }
+
+    /// A number that was never used before.
+    ///
+    /// # Errors
+    /// Engine failures; 1 when all are used up.
+    pub(crate) fn next(&self, engine: &dyn Engine) -> Result<u32> {
+        let mut reserved = self.reserved.lock();
+        if reserved.next >= reserved.mark {
+            let mark = reserved
+                .next
+                .checked_add(BLOCK)
+                .filter(|m| *m < u32::MAX - 1);
+            let mark =
+                mark.ok_or_else(|| MongoError::internal("all collection identifiers are used up"))?;
+            let mut batch = WriteBatch::new();
+            batch.put(Table::Meta, meta::IDENT_MARK, &mark.to_be_bytes());
+            // Not synced: whoever uses the identifier writes later into the same journal.
+            let applied = &mut |_| reserved.mark = mark;
+            commit(engine, WriteUnit::new(&batch).then(applied))?;
+        }
+        let ident = reserved.next;
+        reserved.next += 1;
+        Ok(ident)
+    }
+}
