@@ -1,7 +1,8 @@
 //! Recorded behaviour: what clients sent to MongoDB and what it answered, run against whatever
 //! answers commands. Shared by the tests of several crates; each brings the function that answers.
 //!
-//! `QUARRY_BEHAVIOUR` names the folder of `*.jsonl.gz` files; without it a test says so and ends.
+//! `QUARRY_BEHAVIOUR` names the folder that holds the folders of recordings (`cases`, `more` ...);
+//! without it, and without one beside the repository, a test says so and ends.
 //! `QUARRY_AREA` narrows to areas that begin with it, `QUARRY_SHOW` prints that many failures of
 //! each area.
 
@@ -12,7 +13,7 @@ use model::{Doc, DocBuf, Value, extjson};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Deeply nested documents are read recursively by the test's own tools.
 pub(crate) const STACK_BYTES: usize = 256 << 20;
@@ -170,19 +171,27 @@ pub(crate) fn cases(dir: &Path, wanted: &dyn Fn(&str) -> bool) -> Vec<(String, J
     out
 }
 
-/// Runs the cases of the folder that the environment names, and prints the tally of each area;
+/// The folder of recordings of this name: where the environment says, or beside the repository.
+/// `None` when it is not there.
+pub(crate) fn folder(name: &str) -> Option<PathBuf> {
+    let beside = || PathBuf::from("../../../shared/behaviour");
+    let all = std::env::var_os("QUARRY_BEHAVIOUR").map_or_else(beside, PathBuf::from);
+    Some(all.join(name)).filter(|dir| dir.is_dir())
+}
+
+/// Runs the cases first recorded, and prints the tally of each area;
 /// `None` without a folder. `wanted` chooses areas where the environment names none.
 pub(crate) fn run_areas(
     wanted: &dyn Fn(&str) -> bool,
     run: &(dyn Fn(&Json) -> Verdict + Sync),
 ) -> Option<BTreeMap<String, Tally>> {
-    let Ok(dir) = std::env::var("QUARRY_BEHAVIOUR") else {
-        eprintln!("skipped: QUARRY_BEHAVIOUR names no folder of recorded cases");
+    let Some(dir) = folder("cases") else {
+        println!("skipped: QUARRY_BEHAVIOUR names no folder of recorded cases");
         return None;
     };
     let only = std::env::var("QUARRY_AREA").unwrap_or_default();
     let show = std::env::var("QUARRY_SHOW").map_or(0, |n| n.parse().expect("a number"));
-    let cases = cases(Path::new(&dir), &|area| match only.as_str() {
+    let cases = cases(&dir, &|area| match only.as_str() {
         "" => wanted(area),
         only => area.starts_with(only),
     });

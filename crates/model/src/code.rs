@@ -131,7 +131,7 @@ codes! {
     CANNOT_CREATE_COLLECTION = 177 "CannotCreateCollection";
     JS_INTERPRETER_FAILURE = 139 "JSInterpreterFailure";
     FAILED_TO_SATISFY_READ_PREFERENCE = 133 "FailedToSatisfyReadPreference";
-    QUERY_REJECTED_BY_SETTINGS = 438 "QueryRejectedBySettings";
+    QUERY_REJECTED_BY_SETTINGS = 411 "QueryRejectedBySettings";
     READ_CONCERN_MAJORITY_NOT_ENABLED = 148 "ReadConcernMajorityNotEnabled";
     BSON_OBJECT_TOO_LARGE = 10334 "BSONObjectTooLarge";
     DUPLICATE_KEY = 11000 "DuplicateKey";

@@ -193,7 +193,9 @@ fn drop_connections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn check_host(s: &str) -> Result<()> {
     let (host, port) = match s.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
-        _ => (s, None),
+        // An address of version 6 stands in brackets.
+        Some(_) => ("", None),
+        None => (s, None),
     };
     let port_is_bad = |p: &str| {
         p.parse::<u16>()

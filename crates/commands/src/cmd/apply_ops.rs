@@ -6,7 +6,7 @@ use crate::cmd::create::create_needs;
 use crate::cmd::drop::rename_needs;
 use crate::crud::collection::check_writable;
 use crate::ddl::{names, timeseries};
-use crate::dispatch::args::{Kind, wrong_type};
+use crate::dispatch::args::{Args, Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::checkpoint;
@@ -24,7 +24,13 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "applies entries of a log",
     Privilege::Asked(needs),
     flag::ADMIN | flag::LENIENT | flag::WRITE | flag::WRITE_CONCERN | flag::LONG | flag::SET_ASIDE,
-    &[],
+    &[
+        arg("alwaysUpsert", Kind::Bool),
+        arg("count", Kind::Number),
+        arg("partialTxn", Kind::Bool),
+        arg("prepare", Kind::Bool),
+        arg("preCondition", Kind::Array),
+    ],
     run,
 )
 .value(Kind::Any)
@@ -55,6 +61,7 @@ fn operations(value: Value<'_>) -> Result<Vec<Operation<'_>>> {
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    check_options(&cx.args)?;
     let checked = operations(cx.value())?;
     cx.reported.writes_somewhere();
     let mut done = cx.progress.done::<Done>();
@@ -78,6 +85,23 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut list = cx.reply.array("results");
     results.iter().for_each(|r| _ = list.push(*r));
     Ok(Outcome::Reply)
+}
+
+/// Refuses what belongs to entries of a log only, and conditions, which are no longer taken.
+///
+/// # Errors
+/// 31056 `partialTxn`, 2 `prepare`, 6711600 `preCondition`.
+fn check_options(args: &Args<'_>) -> Result<()> {
+    if args.has("partialTxn") {
+        bail!(31_056, "applyOps does not take 'partialTxn'");
+    }
+    if args.has("prepare") {
+        bail!(code::BAD_VALUE, "applyOps does not take 'prepare'");
+    }
+    if args.has("preCondition") {
+        bail!(6_711_600, "applyOps does not take 'preCondition'");
+    }
+    Ok(())
 }
 
 /// What an `applyOps` has done when it is set aside.

@@ -1,7 +1,7 @@
 //! `validate`, `dbHash`, `compact`, `validateDBMetadata`.
 
 use crate::access::needs::Asked;
-use crate::ddl::{names, system_views};
+use crate::ddl::{describe, names, system_views};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -101,27 +101,36 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "Cannot validate a view"
         );
     }
-    let v = c.validate_while(&|| cx.interrupt.check())?;
-    put_validation(&mut cx.reply, &named, &c, &v)?;
+    // Specifications are checked when they are made and read; there is nothing to scan for them.
+    let found = match metadata {
+        true => None,
+        false => Some(c.validate_while(&|| cx.interrupt.check())?),
+    };
+    put_validation(&mut cx.reply, &named, &c, found.as_ref())?;
+    cx.reply.put(
+        "repairMode",
+        match (repair, on("fixMultikey")) {
+            (true, _) => "FixErrors",
+            (false, true) => "AdjustMultikey",
+            (false, false) => "None",
+        },
+    );
     Ok(Outcome::Reply)
 }
 
 /// What was found in a collection, under the name that was asked for: that of a time series, or
-/// that of its buckets.
+/// that of its buckets; `None` where only its metadata was looked at.
 fn put_validation(
     w: &mut DocWriter<'_>,
     ns: &Namespace,
     c: &Collection,
-    v: &Validation,
+    found: Option<&Validation>,
 ) -> Result<()> {
-    let ok = v.errors.is_empty();
+    let errors = found.map_or(&[][..], |v| v.errors.as_slice());
+    let ok = errors.is_empty();
     let buckets = ns != c.ns();
     // Buckets are clustered by their `_id`.
     let own_id = !buckets && !c.options().doc().contains("clusteredIndex");
-    let records = match buckets {
-        true => u64::try_from(c.bucket_stats()?.buckets).unwrap_or(0),
-        false => v.documents,
-    };
     let small = |n: u64| {
         i32::try_from(n).map_or_else(
             |_| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX)),
@@ -135,36 +144,44 @@ fn put_validation(
             bytes: &c.uuid(),
         },
     );
-    w.put("nInvalidDocuments", 0i32)
-        .put("nNonCompliantDocuments", 0i32)
-        .put("nrecords", small(records));
-    w.put(
-        "nIndexes",
-        small((v.index_entries.len() + usize::from(own_id)) as u64),
-    );
-    let mut keys = w.doc("keysPerIndex");
-    if own_id {
-        keys.put("_id_", small(records));
+    let own = own_id.then(|| describe::id_index(c.options().doc()));
+    let indexes = c.indexes();
+    let count = indexes.len() + usize::from(own_id);
+    if let Some(v) = found {
+        let records = match buckets {
+            true => u64::try_from(c.bucket_stats()?.buckets).unwrap_or(0),
+            false => v.documents,
+        };
+        w.put("nInvalidDocuments", 0i32)
+            .put("nNonCompliantDocuments", 0i32)
+            .put("nrecords", small(records));
+        w.put("nIndexes", small(count as u64));
+        let mut keys = w.doc("keysPerIndex");
+        if own_id {
+            keys.put("_id_", small(records));
+        }
+        for (name, n) in &v.index_entries {
+            keys.put(name, small(*n));
+        }
+    } else {
+        w.put("nIndexes", small(count as u64));
     }
-    for (name, n) in &v.index_entries {
-        keys.put(name, small(*n));
-    }
-    drop(keys);
     let mut details = w.doc("indexDetails");
-    if own_id {
-        details.doc("_id_").put("valid", true);
+    if let Some(spec) = &own {
+        details.doc("_id_").put("valid", true).put("spec", spec);
     }
-    for (name, _) in &v.index_entries {
-        details.doc(name).put("valid", ok);
+    for i in indexes.iter() {
+        let mut one = details.doc(i.name());
+        one.put("valid", ok).put("spec", i.spec());
     }
     drop(details);
     w.put("valid", ok).put("repaired", false);
     w.array("warnings");
-    let mut errors = w.array("errors");
-    for e in &v.errors {
-        errors.push(e);
+    let mut list = w.array("errors");
+    for e in errors {
+        list.push(e);
     }
-    drop(errors);
+    drop(list);
     for name in ["extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
         w.array(name);
     }

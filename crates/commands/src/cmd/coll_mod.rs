@@ -389,6 +389,9 @@ impl IndexChange {
                 "the clustered index is none of the collection's indexes"
             );
         }
+        if clustered && a.has("hidden") && names_clustered(c, a) {
+            bail!(6_011_800, "Cannot hide the clustered index");
+        }
         if a.str("name") == Some("_id_") || a.doc("keyPattern").is_some_and(index_spec::is_id_key) {
             if a.has("hidden") {
                 bail!(code::BAD_VALUE, "can't hide _id index");
@@ -396,35 +399,50 @@ impl IndexChange {
             bail!(code::INVALID_OPTIONS, "the _id index cannot be changed");
         }
         let index = find(c, a)?;
-        let expire = match index_spec::ttl_seconds(&a.value("expireAfterSeconds")) {
-            Some(n) if !(0..=i64::from(i32::MAX)).contains(&n) => {
-                bail!(
-                    code::INVALID_OPTIONS,
-                    "TTL index 'expireAfterSeconds' option must be within 0 to {}, given {n}",
-                    i32::MAX
-                );
-            }
-            Some(_) if index.key_pattern().count() > 1 => bail!(
-                code::INVALID_OPTIONS,
-                "TTL indexes are single-field indexes, compound indexes do not support TTL"
-            ),
-            other => other,
-        };
+        let expire = new_age(&a.value("expireAfterSeconds"), &index)?;
         let flag = |name: &'static str| a.has(name).then(|| a.bool(name, false));
         let unique = a.bool("unique", false);
+        if a.has("unique") && !unique {
+            bail!(
+                code::BAD_VALUE,
+                "'unique' of collMod can only be true: an index does not become non-unique by it"
+            );
+        }
         if unique && !index.is_unique() && !index.spec().field("prepareUnique").truthy() {
             bail!(
                 code::INVALID_OPTIONS,
                 "Cannot make index unique, run collMod with prepareUnique: true first"
             );
         }
-        Ok(Some(IndexChange {
+        let change = IndexChange {
             index,
             hidden: flag("hidden"),
             expire,
             unique,
             prepare_unique: flag("prepareUnique"),
-        }))
+        };
+        change.check_prepared_alone()?;
+        Ok(Some(change))
+    }
+
+    /// `prepareUnique` changes alone; what is as it was is no change.
+    ///
+    /// # Errors
+    /// 72 InvalidOptions.
+    fn check_prepared_alone(&self) -> Result<()> {
+        let spec = self.index.spec();
+        let turns =
+            |name: &str, new: Option<bool>| new.is_some_and(|new| new != spec.field(name).truthy());
+        let ages = |new| to_i64(&spec.field("expireAfterSeconds")) != Some(new);
+        if turns("prepareUnique", self.prepare_unique)
+            && (turns("hidden", self.hidden) || self.expire.is_some_and(ages))
+        {
+            bail!(
+                code::INVALID_OPTIONS,
+                "'prepareUnique' cannot be changed together with 'hidden' or 'expireAfterSeconds'"
+            );
+        }
+        Ok(())
     }
 
     /// Looks whether the index could be unique.
@@ -519,6 +537,33 @@ impl IndexChange {
         }
         c.respecify_index(self.index.name(), new, command)
     }
+}
+
+/// The age at which documents are to expire by the index. Larger ages are the largest; NaN is 0
+/// here, unlike in a specification.
+///
+/// # Errors
+/// 72 InvalidOptions.
+fn new_age(v: &Value<'_>, index: &Index) -> Result<Option<i64>> {
+    match to_i64(v).map(|n| n.min(i64::from(i32::MAX))) {
+        Some(n) if n < 0 => bail!(
+            code::INVALID_OPTIONS,
+            "TTL index 'expireAfterSeconds' option must be at least 0, given {n}"
+        ),
+        Some(_) if index.key_pattern().count() > 1 => bail!(
+            code::INVALID_OPTIONS,
+            "TTL indexes are single-field indexes, compound indexes do not support TTL"
+        ),
+        other => Ok(other),
+    }
+}
+
+/// Whether the clustered index is meant, by its name.
+fn names_clustered(c: &Collection, a: &crate::dispatch::args::Args<'_>) -> bool {
+    let options = c.options();
+    let own = options.doc().field("clusteredIndex").as_doc();
+    let name = own.map_or(Value::Missing, |d| d.field("name"));
+    a.str("name") == Some(name.as_str().unwrap_or("_id_"))
 }
 
 fn find(c: &Collection, a: &crate::dispatch::args::Args<'_>) -> Result<Arc<Index>> {

@@ -2,7 +2,7 @@
 //! here and kept in the catalog as `listCollections` shows them.
 
 use crate::access::needs::{Asked, ViewOf, needs_of_view};
-use crate::ddl::{encrypted, index_spec, names, timeseries, view};
+use crate::ddl::{encrypted, engine_options, index_spec, names, timeseries, view};
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -162,6 +162,11 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     let a = &cx.args;
     let images = pre_images(a)?;
     let encrypted_fields = encrypted_fields(a)?;
+    engine_options::check(
+        "storageEngine",
+        a.doc("storageEngine").unwrap_or(Doc::EMPTY),
+    )?;
+    engine_options::check_defaults(a.doc("indexOptionDefaults").unwrap_or(Doc::EMPTY))?;
     validation_words(a)?;
     let capped = capped(a)?;
     let series = a.doc("timeseries").map(timeseries::create).transpose()?;
@@ -179,13 +184,13 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
         .as_ref()
         .map(DocBuf::doc)
         .filter(|c| c.field("locale").as_str() != Some("simple"));
+    let expire = expire(a, series.is_some() || clustered.is_some(), cx.now_ms())?;
     if let Some(source) = a.str("viewOn") {
         return view_options(cx, ns, source, collation);
     }
     if let Some(v) = a.doc("validator").filter(|_| !buckets) {
         cx.service.check_validator(ns, v)?;
     }
-    let expire = expire(a, series.is_some() || clustered.is_some(), cx.now_ms())?;
     Ok(DocBuf::build(|w| {
         if let Some((size, max)) = capped {
             w.put("capped", true).put(
@@ -203,8 +208,11 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
             "validationLevel",
             "validationAction",
         ] {
-            // Of buckets the validator is not the client's.
-            if !buckets {
+            // Of buckets the validator is not the client's; options of the engine that say nothing
+            // are none.
+            let says_nothing = matches!(name, "storageEngine" | "indexOptionDefaults")
+                && a.doc(name).is_some_and(Doc::is_empty);
+            if !buckets && !says_nothing {
                 w.put(name, a.value(name));
             }
         }
@@ -314,25 +322,18 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>, buckets: bool) 
         );
     }
     if a.has("viewOn") {
-        let excluded = [
-            "idIndex",
-            "timeseries",
-            "validator",
-            "validationLevel",
-            "validationAction",
-            "storageEngine",
-        ];
         if a.has("clusteredIndex") {
             bail!(
                 6_026_500,
                 "The 'clusteredIndex' option is not supported with views"
             );
         }
-        if let Some(name) = any(&excluded) {
+        // What else says how documents are kept is taken, and means nothing for a view.
+        if let Some(name) = any(&["idIndex", "timeseries"]) {
             return refuse("viewOn", name);
         }
-        if images == Some(true) || a.bool("capped", false) {
-            return refuse("viewOn", "capped or changeStreamPreAndPostImages");
+        if images == Some(true) {
+            return refuse("viewOn", "changeStreamPreAndPostImages");
         }
     }
     if a.has("timeseries") {

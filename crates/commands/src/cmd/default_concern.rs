@@ -1,6 +1,6 @@
 //! `getDefaultRWConcern` and `setDefaultRWConcern`: the concerns of commands that bring none.
 
-use crate::dispatch::args::{Arg, Kind, arg, check_doc};
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, to_i32};
 use crate::dispatch::command::Command;
 use crate::dispatch::concern::{Acknowledge, write_concern};
 use crate::dispatch::ctx::Ctx;
@@ -64,8 +64,11 @@ fn show(cx: &mut Ctx<'_, '_>) {
         }
     }
     match write {
+        // Complete, also where fields were left out.
         Some(d) => {
-            cx.reply.put("defaultWriteConcern", d);
+            let mut shown = cx.reply.doc("defaultWriteConcern");
+            shown.put("w", d.field("w")).put("j", d.field("j"));
+            shown.put("wtimeout", to_i32(&d.field("wtimeout")).unwrap_or(0));
         }
         None => {
             cx.reply

@@ -2,7 +2,7 @@
 
 use crate::access::needs::Asked;
 use crate::ddl::identity::check_uuid;
-use crate::ddl::names;
+use crate::ddl::{names, system_views};
 use crate::dispatch::args::{Args, Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -35,7 +35,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         flag::API_V1 | WRITES,
         &[],
         drop_database,
-    ),
+    )
+    .value(Kind::Number),
     Command::new(
         "renameCollection",
         "renames a collection",
@@ -44,7 +45,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[
             arg("to", Kind::Str).required(),
             arg("dropTarget", Kind::OneOf(&[Tag::BOOL, Tag::BINARY])).strict_null(),
-            arg("stayTemp", Kind::BoolLike),
+            arg("stayTemp", Kind::Bool),
             arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
         ],
         rename,
@@ -125,6 +126,9 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "turn off profiling before dropping system.profile collection"
         );
     }
+    if system_views::is_there(cx.service, &ns)? {
+        return drop_views(cx, &ns);
+    }
     if let Some(indexes) = cx.service.store.drop_collection(&ns)? {
         cx.service.dropped(&ns);
         cx.service
@@ -138,14 +142,38 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    if !cx.value().is_number() {
+/// Drops what `system.views` tells of: all views of the database.
+///
+/// # Errors
+/// 20 where it tells of a time series as well, whose measurements would be lost with it.
+fn drop_views(cx: &mut Ctx<'_, '_>, named: &Namespace) -> Result<Outcome> {
+    let mut views = cx.service.store.list_collections(named.db())?;
+    views.retain(|e| names::is_view_row(&e.row));
+    if let Some(e) = views
+        .iter()
+        .find(|e| e.row.options.doc().contains("timeseries"))
+    {
         bail!(
-            code::TYPE_MISMATCH,
-            "The value of dropDatabase must be a number, given {}",
-            cx.value().type_name()
+            code::ILLEGAL_OPERATION,
+            "cannot drop {named}: it defines the time series '{}', which is dropped by its name",
+            e.name
         );
     }
+    for e in &views {
+        let ns = Namespace::new(named.db(), &e.name)?;
+        cx.service.store.drop_collection(&ns)?;
+        cx.service.dropped(&ns);
+        cx.service
+            .forget(&ns, &killed(&format!("collection dropped: {ns}")));
+        checkpoint();
+    }
+    cx.reply
+        .put("nIndexesWas", 1i32)
+        .put("ns", named.to_string().as_str());
+    Ok(Outcome::Reply)
+}
+
+fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if cx.value().as_i64_exact() != Some(1) {
         bail!(
             5_255_100,
@@ -191,16 +219,16 @@ fn drop_all(cx: &Ctx<'_, '_>, dropped: &mut usize) -> Result<()> {
 
 fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (from, to) = renamed(cx.value(), &cx.args)?;
-    names::may_create(&to)?;
     let drop_target = drop_target(cx, &from, &to)?;
     for ns in [&from, &to] {
-        if ns.is_system() && ns.coll() != "system.js" || matches!(ns.db(), "local" | "config") {
+        if ns.is_system() && ns.coll() != "system.js" || ns.db() == "local" {
             bail!(
                 code::ILLEGAL_OPERATION,
                 "renaming system collections is not allowed: {ns}"
             );
         }
     }
+    names::may_create(&to)?;
     if from == to {
         bail!(
             code::ILLEGAL_OPERATION,

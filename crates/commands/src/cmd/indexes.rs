@@ -70,7 +70,8 @@ pub(crate) static COMMANDS: &[Command] = &[
                 "index",
                 Kind::OneOf(&[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT]),
             )
-            .required(),
+            .required()
+            .strict_null(),
             arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
         ],
         drop_indexes,
@@ -408,7 +409,7 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         c.indexes()
             .iter()
             .filter(|i| i.is_ready())
-            .map(|i| i.spec().to_buf()),
+            .map(|i| index_spec::listed(i.spec())),
     );
     if cx.args.bool("includeIndexBuildInfo", false) {
         specs = specs.iter().map(|s| model::doc! { "spec": s }).collect();

@@ -33,7 +33,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         flag::API_V1,
         &[
             arg("cursor", Kind::Object),
-            arg("nameOnly", Kind::BoolLike),
+            arg("nameOnly", Kind::Bool),
             arg("filter", Kind::Object),
             arg("authorizedCollections", Kind::Bool),
             arg("includePendingDrops", Kind::BoolLike),

@@ -111,6 +111,8 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn shape<'a>(cx: &Ctx<'a, '_>) -> Result<ShapeParts<'a>> {
     let part = |name: &'static str, required: bool| match cx.args.value(name) {
         Value::Document(d) => Ok(d),
+        // Read as a document whose fields are numbers.
+        Value::Array(a) => Ok(a.as_doc()),
         Value::Missing if !required => Ok(Doc::EMPTY),
         Value::Missing => bail!(code::BAD_VALUE, "required field {name} missing"),
         v => bail!(

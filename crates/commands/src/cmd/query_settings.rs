@@ -57,7 +57,8 @@ enum Shape<'a> {
 impl<'a> Shape<'a> {
     /// # Errors
     /// 14 neither text nor document; 16 and 2 for a hash of another length or digits; 7746402 no
-    /// query, 40414 and 73 for its database, 8584900 and 8584901 for internal ones.
+    /// query, 40414 and 73 for its database, 8584900 and 8584901 for internal ones, 7746606 for a
+    /// find by `_id`.
     fn of(cx: &Ctx<'a, '_>) -> Result<Shape<'a>> {
         let query = match cx.value() {
             Value::String(hash) if hash.len() != HASH_DIGITS => bail!(
@@ -88,6 +89,10 @@ impl<'a> Shape<'a> {
             v => return Err(wrong_type(&format!("{name}.$db"), &v, &[Tag::STRING])),
         };
         namespace::check_db(db)?;
+        // What cannot be set can be removed.
+        if cx.command.name == "removeQuerySettings" {
+            return Ok(Shape::Query(shape::hash(db, query), query));
+        }
         if matches!(db, "admin" | "config" | "local") {
             bail!(
                 8584900,
@@ -100,7 +105,25 @@ impl<'a> Shape<'a> {
                 "setQuerySettings command cannot be used on system collections"
             );
         }
+        if name == "find" && is_by_id(query.field("filter")) {
+            bail!(
+                7746606,
+                "setQuerySettings command cannot be used on a find of one document by its _id"
+            );
+        }
         Ok(Shape::Query(shape::hash(db, query), query))
+    }
+}
+
+/// Whether a filter is `{_id: value}`, which is answered without a plan.
+fn is_by_id(filter: Value<'_>) -> bool {
+    let Some(d) = filter.as_doc().filter(|d| d.count() == 1) else {
+        return false;
+    };
+    match d.field("_id") {
+        Value::Missing | Value::Regex(_) => false,
+        Value::Document(v) => v.first().is_none_or(|(name, _)| !name.starts_with('$')),
+        _ => true,
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "lockInfo",
         "locks held and awaited",
         Privilege::Cluster(&[auth::Action::ServerStatus]),
-        flag::ADMIN | flag::LENIENT,
+        flag::ADMIN,
         &[arg("includeStorageEngineDump", Kind::Bool)],
         lock_info,
     ),

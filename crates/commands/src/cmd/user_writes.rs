@@ -28,8 +28,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "setUserWriteBlockMode cannot be run on standalones"
         );
     }
-    let wanted = cx.args.bool("global", false).then_some(reason);
     let state = &cx.service.state.user_writes;
-    state.set(&cx.service.store, wanted)?;
+    state.set(&cx.service.store, cx.args.bool("global", false), reason)?;
     Ok(Outcome::Reply)
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod describe;
 pub(crate) mod encrypted;
+pub(crate) mod engine_options;
 pub(crate) mod identity;
 pub(crate) mod index_spec;
 pub(crate) mod names;

@@ -73,12 +73,12 @@ impl TextIndex {
 fn weights(spec: Doc<'_>) -> Result<BTreeMap<String, i32>> {
     let given = match spec.field("weights") {
         Value::Missing => return Ok(BTreeMap::new()),
-        Value::String(one) => return Ok(BTreeMap::from([(one.to_owned(), 1)])),
         Value::Document(d) => d,
-        Value::Array(_) => {
-            return Err(cannot(
-                "'weights' of a text index must be a document, not an array",
-            ));
+        Value::Array(_) | Value::String(_) => {
+            return Err(cannot(format!(
+                "'weights' of a text index must be a document, not of type {}",
+                spec.field("weights").type_name()
+            )));
         }
         v => {
             return Err(wrong_type(

@@ -18,6 +18,7 @@ const OUTSIDE: &[&str] = &[
     "$queryStats",
     "$querySettings",
     "$search",
+    "$searchBeta",
     "$searchMeta",
     "$vectorSearch",
     "$shardedDataDistribution",

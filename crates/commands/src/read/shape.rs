@@ -105,7 +105,7 @@ fn abstracted(v: Value<'_>, name: &str, show: &mut dyn FnMut(Value<'_>)) {
 /// The indexes that settings allow for a query, or else an index filter; `None` without either.
 ///
 /// # Errors
-/// 438 QueryRejectedBySettings.
+/// 411 QueryRejectedBySettings.
 pub(crate) fn allowed_indexes(
     service: &Service,
     ns: &Namespace,
@@ -125,7 +125,7 @@ pub(crate) fn allowed_indexes(
 /// The indexes that settings allow for a query.
 ///
 /// # Errors
-/// 438 QueryRejectedBySettings.
+/// 411 QueryRejectedBySettings.
 pub(crate) fn by_settings(
     settings: &QuerySettings,
     db: &str,

@@ -75,21 +75,22 @@ impl UserWrites {
         ))
     }
 
-    /// Blocks them for a reason, or lets them pass again.
+    /// Blocks them, or lets them pass again; for the reason they are blocked for.
     ///
     /// # Errors
     /// 20 IllegalOperation when they are blocked for another reason; engine failures, after which
     /// nothing is changed.
-    pub fn set(&self, store: &Store, wanted: Option<&'static str>) -> Result<()> {
+    pub fn set(&self, store: &Store, block: bool, given: &'static str) -> Result<()> {
         let mut reason = self.reason.lock();
-        if let (Some(now), Some(wanted)) = (*reason, wanted)
-            && now != wanted
+        if let Some(now) = *reason
+            && now != given
         {
             return Err(MongoError::new(
                 code::ILLEGAL_OPERATION,
-                format!("user writes are blocked already, for the reason {now}, not {wanted}"),
+                format!("user writes are blocked for the reason {now}, not {given}"),
             ));
         }
+        let wanted = block.then_some(given);
         if *reason != wanted {
             let row = wanted.map_or_else(DocBuf::new, |r| doc! { "reason": r });
             store.set_setting(SETTING, &row)?;

@@ -84,7 +84,7 @@ pub(super) fn collect_verbosity(
 
 fn level(path: &str, value: &Value<'_>) -> Result<i32> {
     match to_i64(value) {
-        Some(n) if n < i64::from(i32::MAX) => Ok(n.max(-1) as i32),
+        Some(n) if (i64::from(i32::MIN)..i64::from(i32::MAX)).contains(&n) => Ok(n.max(-1) as i32),
         Some(n) => bail!(
             code::BAD_VALUE,
             "Expected a verbosity of -1 or more for component '{path}', given {n}"

@@ -134,7 +134,7 @@ impl Rule {
             env.collation = query::collation::collator(d)?;
         }
         let filter = Arc::new(MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?);
-        let hint = index.map(|i| Hint::Name(i.name().to_owned()));
+        let hint = index.map(|i| Hint::Own(i.name().to_owned()));
         let want = PlanRequest {
             filter: Some(&filter),
             hint: hint.as_ref(),

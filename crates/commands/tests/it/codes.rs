@@ -189,7 +189,7 @@ fn stages_are_answered_by_rule() {
 /// Commands and what they are answered with, one after another on one database.
 const COMMANDS: &[(&str, i64)] = &[
     (r#"{"dropDatabase": "x"}"#, 14),
-    (r#"{"dropDatabase": null}"#, 14),
+    (r#"{"dropDatabase": null}"#, 40414),
     (r#"{"dropDatabase": {"$numberLong": "1"}}"#, 0),
     (r#"{"planCacheClear": "none", "projection": {"a": 1}}"#, 0),
     (
@@ -230,7 +230,179 @@ const COMMANDS: &[(&str, i64)] = &[
             "coordinates": [0, 0]}, "$minDistance": {"$numberDouble": "Infinity"}}}}}"#,
         2,
     ),
+    // A view takes, and does not keep, what says how documents are kept.
+    (
+        r#"{"create": "w", "viewOn": "s", "capped": true, "size": 4096,
+            "validationAction": "warn"}"#,
+        0,
+    ),
+    (r#"{"create": "x", "viewOn": "s", "capped": true}"#, 72),
+    (
+        r#"{"create": "x", "viewOn": "s", "expireAfterSeconds": 9}"#,
+        72,
+    ),
+    (
+        r#"{"create": "x", "viewOn": "s", "changeStreamPreAndPostImages": {"enabled":
+            true}}"#,
+        72,
+    ),
+    (r#"{"create": "p"}"#, 0),
+    (
+        r#"{"create": "p", "storageEngine": {}, "indexOptionDefaults": {}}"#,
+        0,
+    ),
+    (
+        r#"{"create": "x", "storageEngine": {"wiredTiger": {"configString": "nope=1"}}}"#,
+        2,
+    ),
+    (r#"{"drop": "system.views"}"#, 0),
+    (r#"{"count": "w", "limit": 1}"#, 0),
+    (r#"{"collStats": "w"}"#, 0),
+    // Limits of counts.
+    (r#"{"count": "c", "limit": [1]}"#, 2),
+    (r#"{"count": "c", "limit": null}"#, 2),
+    (r#"{"count": "c", "limit": 1.5}"#, 9),
+    (r#"{"count": "c", "limit": {"$numberDecimal": "NaN"}}"#, 9),
+    (
+        r#"{"count": "c", "limit": {"$numberLong": "-9223372036854775808"}}"#,
+        2,
+    ),
+    (r#"{"count": "c", "limit": -3}"#, 0),
+    // Changes of indexes.
+    (
+        r#"{"createIndexes": "i", "indexes": [{"key": {"a": 1}, "name": "a"},
+        {"key": {"h": 1}, "name": "h", "hidden": true},
+        {"key": {"t": "text"}, "name": "t", "hidden": true}]}"#,
+        0,
+    ),
+    (
+        r#"{"collMod": "i", "index": {"name": "a", "prepareUnique": true, "hidden": true}}"#,
+        72,
+    ),
+    (
+        r#"{"collMod": "i", "index": {"name": "a", "prepareUnique": true,
+            "expireAfterSeconds": 9}}"#,
+        72,
+    ),
+    (
+        r#"{"collMod": "i", "index": {"name": "a", "prepareUnique": true, "hidden": false}}"#,
+        0,
+    ),
+    (
+        r#"{"collMod": "i", "index": {"name": "a", "unique": 0}}"#,
+        2,
+    ),
+    (
+        r#"{"collMod": "i", "index": {"name": "a", "expireAfterSeconds": -1}}"#,
+        72,
+    ),
+    (
+        r#"{"collMod": "i", "index": {"name": "h", "expireAfterSeconds": 1e99}}"#,
+        0,
+    ),
+    // A hidden index is there for nobody.
+    (r#"{"find": "i", "hint": "h"}"#, 2),
+    (r#"{"find": "i", "hint": "h", "min": {"h": 1}}"#, 2),
+    (
+        r#"{"find": "i", "filter": {"$text": {"$search": "x"}}}"#,
+        291,
+    ),
+    // Fields beside a wildcard have one value.
+    (
+        r#"{"createIndexes": "w2", "indexes": [{"key": {"a": 1, "$**": 1}, "name": "w",
+        "wildcardProjection": {"a": 0}}]}"#,
+        0,
+    ),
+    (
+        r#"{"createIndexes": "w3", "indexes": [{"key": {"$**": 1, "b.$**": 1},
+            "name": "w"}]}"#,
+        7246201,
+    ),
+    // Geometry stands alone.
+    (
+        r#"{"find": "i", "filter": {"g": {"$geoWithin": {"$center": [[0, 0], 1]},
+            "$exists": true}}}"#,
+        2,
+    ),
+    (
+        r#"{"find": "i", "filter": {"$and": [{"g": {"$geoWithin": {"$center": [[0, 0], 1]}}},
+        {"g": {"$exists": true}}]}}"#,
+        0,
+    ),
+    (
+        r#"{"create": "ts", "timeseries": {"timeField": "t", "metaField": "m"}}"#,
+        0,
+    ),
+    (
+        r#"{"find": "ts", "filter": {"m.l": {"$near": [0, 0]}}}"#,
+        5626500,
+    ),
 ];
+
+/// Writes, each to `{_id: 1, a: [1, 2], $d: 1}`, and the code of the first error among them.
+const WRITES: &[(&str, i64)] = &[
+    (r#"{"$inc": {"$d": 1}}"#, 52),
+    (r#"{"$inc": {"$d": 0, "b": 1}}"#, 0),
+    (r#"{"$set": {"$e": 1}}"#, 52),
+];
+
+#[test]
+fn a_prefixed_field_stays_as_it_is() {
+    let s = service();
+    run(
+        &s,
+        r#"{"insert": "c", "documents": [{"_id": 1, "a": [1, 2], "$d": 1}]}"#,
+    );
+    for (change, wanted) in WRITES {
+        let command = format!(r#"{{"findAndModify": "c", "query": {{}}, "update": {change}}}"#);
+        assert_eq!(code(&run(&s, &command)), *wanted, "{change}");
+    }
+}
+
+#[test]
+fn a_replacement_without_id_is_a_change() {
+    let s = service();
+    run(&s, r#"{"insert": "c", "documents": [{"_id": 1, "x": 5}]}"#);
+    for (replacement, wanted) in [(r#"{"x": 5}"#, 1), (r#"{"_id": 1, "x": 5}"#, 0)] {
+        let command =
+            format!(r#"{{"update": "c", "updates": [{{"q": {{"_id": 1}}, "u": {replacement}}}]}}"#);
+        let reply = run(&s, &command);
+        let modified = reply.doc().field("nModified").as_i64_exact();
+        assert_eq!(modified, Some(wanted), "{replacement}");
+    }
+}
+
+#[test]
+fn a_field_beside_a_wildcard_holds_no_array() {
+    let s = service();
+    let wildcard = |name: &str| {
+        format!(
+            r#"{{"createIndexes": "{name}", "indexes": [{{"key": {{"a": 1, "$**": 1}}, "name": "w",
+                "wildcardProjection": {{"a": 0}}}}]}}"#
+        )
+    };
+    run(
+        &s,
+        r#"{"insert": "there", "documents": [{"_id": 1, "a": [1, 2]}]}"#,
+    );
+    assert_eq!(code(&run(&s, &wildcard("there"))), 7_246_301);
+    assert_eq!(code(&run(&s, &wildcard("c"))), 0);
+    let first = |reply: model::DocBuf| {
+        let errors = reply.doc().field("writeErrors").as_array();
+        let first = errors
+            .and_then(|e| e.iter().next())
+            .and_then(|e| e.as_doc());
+        first
+            .and_then(|d| d.field("code").as_i64_exact())
+            .unwrap_or(0)
+    };
+    let insert = r#"{"insert": "c", "documents": [{"_id": 1, "a": 1, "b": [1, 2]}]}"#;
+    assert_eq!(first(run(&s, insert)), 0);
+    let insert = r#"{"insert": "c", "documents": [{"_id": 2, "a": [1]}]}"#;
+    assert_eq!(first(run(&s, insert)), 7_246_301);
+    let update = r#"{"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": [1]}}}]}"#;
+    assert_eq!(first(run(&s, update)), 7_246_301);
+}
 
 #[test]
 fn commands_are_answered_by_rule() {

@@ -1,23 +1,17 @@
 //! Every recorded case, against the list of those that are expected to differ
 //! (docs/expected-differences.md): an unexpected failure and an unexpected success both fail. Reads
 //! recordings beside the repository where they are there, and says so where they are not.
+//!
+//! `QUARRY_FAILURES` names a folder that receives a file of failing cases for each folder of
+//! recordings; the tests then judge nothing. `QUARRY_AREA` narrows to areas that begin with it.
 
 use crate::behaviour::{run_case, run_case_of_set};
-use crate::recorded::{STACK_BYTES, Verdict, cases};
+use crate::recorded::{STACK_BYTES, Verdict, cases, folder};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 type Numbers = BTreeMap<String, BTreeSet<i64>>;
-
-/// The folder of recordings that a variable names, or one beside the repository.
-fn recordings(variable: &str, folder: &str) -> Option<PathBuf> {
-    let named = std::env::var_os(variable).map(PathBuf::from);
-    let beside = Path::new("../../../shared/behaviour");
-    named
-        .or(Some(beside.join(folder)))
-        .filter(|dir| dir.is_dir())
-}
 
 /// Rows `| area | 1, 4-6, ~9 | reason |` of the document: those expected to fail, and those that
 /// may (`~`).
@@ -75,7 +69,8 @@ fn run_all(
     dir: &Path,
     run_case: &(dyn Fn(&Json) -> Verdict + Sync),
 ) -> (usize, Vec<(String, i64, String)>) {
-    let all = cases(dir, &|_| true);
+    let only = std::env::var("QUARRY_AREA").unwrap_or_default();
+    let all = cases(dir, &|area| area.starts_with(&only));
     let half = all.len() / 2;
     // Some cases wait for data that never comes, so more threads than processors pay.
     let parts: Vec<_> = [&all[..half], &all[half..]]
@@ -106,11 +101,39 @@ fn run_all(
             .collect()
     });
     println!(
-        "{} of {} recorded cases answered as recorded",
+        "{} of {} cases of {} answered as recorded",
         all.len() - failed.len(),
-        all.len()
+        all.len(),
+        dir.display()
     );
+    write_failures(dir, &all, &failed);
     (all.len(), failed)
+}
+
+/// True when failures are only written down, not judged.
+fn only_lists() -> bool {
+    std::env::var_os("QUARRY_FAILURES").is_some()
+}
+
+/// Writes failing cases into the folder that `QUARRY_FAILURES` names, one JSON document a line.
+fn write_failures(dir: &Path, all: &[(String, Json)], failed: &[(String, i64, String)]) {
+    let Some(out) = std::env::var_os("QUARRY_FAILURES").map(PathBuf::from) else {
+        return;
+    };
+    let why: BTreeMap<(&str, i64), &str> = failed
+        .iter()
+        .map(|(area, n, why)| ((area.as_str(), *n), why.as_str()))
+        .collect();
+    let mut text = String::new();
+    for (area, case) in all {
+        let n = case["n"].as_i64().unwrap_or(-1);
+        if let Some(why) = why.get(&(area.as_str(), n)) {
+            let row = serde_json::json!({ "area": area, "n": n, "why": why, "case": case });
+            text.push_str(&format!("{row}\n"));
+        }
+    }
+    let name = dir.file_name().expect("a folder").to_string_lossy();
+    std::fs::write(out.join(format!("{name}.jsonl")), text).expect("a folder to write to");
 }
 
 /// Prints the failures as rows of the document.
@@ -139,8 +162,8 @@ fn by_area(failed: Vec<(String, i64, String)>) -> (Numbers, BTreeMap<(String, i6
 fn judge_all(dir: &Path) {
     let (_, failed) = run_all(dir, &run_case);
     let (found, why) = by_area(failed);
-    if std::env::var_os("QUARRY_EXPECTED").is_some() {
-        return print_rows(&found, &why);
+    if only_lists() {
+        return;
     }
     let (expected, may) = expected();
     let mut wrong = Vec::new();
@@ -170,30 +193,39 @@ fn judge_all(dir: &Path) {
 
 #[test]
 fn recorded_behaviour_is_as_expected() {
-    match recordings("QUARRY_BEHAVIOUR", "cases") {
+    match folder("cases") {
         Some(dir) => judge_all(&dir),
-        None => println!(
-            "skipped: no recorded cases beside the repository, and QUARRY_BEHAVIOUR names none"
-        ),
+        None => println!("skipped: QUARRY_BEHAVIOUR names no folder with `cases`"),
     }
 }
 
-/// Cases recorded later, in thousandths that must pass: what passed before, and may only rise.
-const MORE_FLOOR: usize = 997;
+/// Judges a folder of cases that were recorded later by how many in ten thousand pass: what passed
+/// before, and may only rise.
+fn judge_rate(name: &str, floor: usize, run_case: &(dyn Fn(&Json) -> Verdict + Sync)) {
+    let Some(dir) = folder(name) else {
+        return println!("skipped: QUARRY_BEHAVIOUR names no folder with `{name}`");
+    };
+    let (all, failed) = run_all(&dir, run_case);
+    let passed = all - failed.len();
+    assert!(
+        only_lists() || passed * 10_000 >= all * floor,
+        "{passed} of {all} of {name}"
+    );
+}
 
 #[test]
 fn behaviour_recorded_later_is_met() {
-    let Some(dir) = recordings("QUARRY_BEHAVIOUR_MORE", "more") else {
-        println!("skipped: no later recordings beside the repository, and none are named");
-        return;
-    };
-    let (all, failed) = run_all(&dir, &run_case);
-    let passed = all - failed.len();
-    if std::env::var_os("QUARRY_EXPECTED").is_some() {
-        let (found, why) = by_area(failed);
-        print_rows(&found, &why);
-    }
-    assert!(passed * 1000 >= all * MORE_FLOOR, "{passed} of {all}");
+    judge_rate("more", 9985, &run_case);
+}
+
+#[test]
+fn behaviour_recorded_third_is_met() {
+    judge_rate("third", 9980, &run_case);
+}
+
+#[test]
+fn behaviour_of_a_replica_set_recorded_later_is_met() {
+    judge_rate("replica-set-more", 9850, &run_case_of_set);
 }
 
 /// Cases of the replica-set profile that differ, and why.
@@ -222,11 +254,13 @@ const OF_SET: &[(&str, &[i64], &str)] = &[
 
 #[test]
 fn recorded_behaviour_of_a_replica_set_is_as_expected() {
-    let Some(dir) = recordings("QUARRY_BEHAVIOUR_SET", "replica-set") else {
-        println!("skipped: no recordings of a replica set beside the repository, none are named");
-        return;
+    let Some(dir) = folder("replica-set") else {
+        return println!("skipped: QUARRY_BEHAVIOUR names no folder with `replica-set`");
     };
     let (_, failed) = run_all(&dir, &run_case_of_set);
+    if only_lists() {
+        return;
+    }
     let (found, why) = by_area(failed);
     let expected: Numbers = OF_SET
         .iter()

@@ -466,3 +466,32 @@ fn indexes_of_the_layout_before_are_read_past_until_they_are_made_again() {
         s.validate("w");
     }
 }
+
+#[test]
+fn no_geometry_is_no_error() {
+    let mut s = Server::new();
+    s.index("c", json!({ "g": "2dsphere" }));
+    let none = [
+        json!({}),
+        json!([]),
+        json!(null),
+        json!({ "$undefined": true }),
+    ];
+    for (id, none) in none.iter().enumerate() {
+        let insert = json!({ "insert": "c", "documents": [{ "_id": id, "g": none }] });
+        let reply = s.ok(&insert);
+        assert!(reply.get("writeErrors").is_none(), "{insert}: {reply}");
+    }
+    s.ok(&json!({ "insert": "c", "documents": [{ "_id": 9, "g": [1, 1] }] }));
+    let near = json!({ "g": { "$nearSphere": [1, 1] } });
+    assert_eq!(s.ids("c", &near, json!({})), [9]);
+    let corners = [[0, 0], [9, 0], [9, 9], [0, 9], [0, 0]];
+    let wound = json!({ "type": "Polygon", "coordinates": [corners], "crs": { "type": "name",
+        "properties": { "name": "urn:x-mongodb:crs:strictwinding:EPSG:4326" } } });
+    for wrong in [json!(1), json!("x"), json!({ "type": "x" }), wound] {
+        let insert = json!({ "insert": "c", "documents": [{ "g": wrong }] });
+        let reply = s.ok(&insert);
+        assert_eq!(reply["writeErrors"][0]["code"], json!(16755), "{insert}");
+    }
+    s.validate("c");
+}

@@ -17,6 +17,7 @@ const WITHOUT_CASE: &[(&str, &str, &str)] = &[
     ("stage", "$_internalUnpackBucket", "of tools, see series.rs"),
     ("stage", "$listSearchIndexes", "there is no search service"),
     ("stage", "$search", "there is no search service"),
+    ("stage", "$searchBeta", "there is no search service"),
     ("stage", "$searchMeta", "there is no search service"),
     ("stage", "$vectorSearch", "there is no search service"),
     (

@@ -28,6 +28,7 @@ mod member;
 mod memory;
 mod metamorphic;
 mod metrics_reference;
+mod nulls;
 mod observability;
 mod out;
 mod places;

@@ -268,7 +268,7 @@ fn only_where_it_can_be_answered() {
     assert_eq!(c.code(doc! { "find": "v", "filter": &text() }), 17313);
     assert_eq!(c.docs(doc! { "find": "w", "filter": &text() }).len(), 1);
     c.ok(doc! { "collMod": "c", "index": { "name": "t", "hidden": true } });
-    assert_eq!(c.code(doc! { "find": "c", "filter": &text() }), 27);
+    assert_eq!(c.code(doc! { "find": "c", "filter": &text() }), 291);
     c.ok(doc! { "collMod": "c", "index": { "name": "t", "hidden": false } });
     c.ok(doc! { "dropIndexes": "c", "index": "t" });
     assert_eq!(c.code(doc! { "find": "c", "filter": &text() }), 27);

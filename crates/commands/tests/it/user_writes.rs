@@ -140,7 +140,10 @@ fn it_survives_a_restart() {
     // Blocked for one reason, it is not blocked again for another.
     let other = "{'setUserWriteBlockMode': 1, 'global': true, '$db': 'admin'}";
     assert_eq!((c.code(other), c.code(with)), (20, 0));
-    c.block(false);
+    // Nor is it let go for another.
+    let ends = with.replace("true", "false");
+    assert_eq!(c.code(&other.replace("true", "false")), 20);
+    assert_eq!((c.code(WRITES[0]), c.code(&ends)), (371, 0));
     drop(c);
     assert_eq!(Client::over(store).code(WRITES[0]), 0);
 }

@@ -169,7 +169,7 @@ fn spec(g: &mut Dice) -> Json {
         4 => (json!({ "t": 1, "$**": sign }), Some(json!({ "t": 0 }))),
         5 => (json!({ "$**": 1, "t": sign }), Some(json!({ "t": 0 }))),
         6 => (json!({ "t": 1, "a.$**": sign }), None),
-        7 => (json!({ "a.x.$**": 1, "t": sign, "b": 1 }), None),
+        7 => (json!({ "a.x.$**": 1, "t": sign, "_id": 1 }), None),
         _ => (json!({ "$**": sign }), None),
     };
     let mut spec = json!({ "key": key, "name": "wild" });

@@ -156,6 +156,9 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         .split_once('.')
         .map_or((var, None), |(n, r)| (n, Some(r)));
     check_variable(name)?;
+    if rest == Some("") {
+        bail!(40353, "FieldPath must not end with a '.'");
+    }
     let path = rest.map(check_path).transpose()?;
     let with_path = |v: Value<'_>| -> Result<BoxExpr> {
         let arena = model::Bump::new();

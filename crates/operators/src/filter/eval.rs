@@ -61,7 +61,8 @@ pub(super) fn node<'a>(
             }
             Ok(true)
         }
-        Node::Or(nodes) => any(nodes, doc, cx, position),
+        // What one of several branches has found is no position.
+        Node::Or(nodes) => any(nodes, doc, cx, position.filter(|_| nodes.len() == 1)),
         Node::Nor(nodes) => Ok(!any(nodes, doc, cx, None)?),
         Node::Not(n) => Ok(!node(n, doc, cx, None)?),
         Node::Field { path, test } => field(path, test, doc, cx, position),

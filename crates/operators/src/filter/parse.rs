@@ -320,6 +320,15 @@ fn operators(
             distances.set(name, &v)?;
         }
     }
+    let is_region = |name: &str| matches!(name, "$geoWithin" | "$within" | "$geoIntersects");
+    if let Some((name, _)) = spec.iter().find(|(name, _)| is_region(name))
+        && spec.count() > 1
+    {
+        bail!(
+            code::BAD_VALUE,
+            "{name} stands alone in the document of its field, other tests go into an $and"
+        );
+    }
     for (name, v) in spec.iter() {
         cx.env.work(NODE_WORK)?;
         match name {

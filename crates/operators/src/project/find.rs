@@ -4,7 +4,7 @@
 use crate::Cx;
 use crate::expr::ParseCx;
 use crate::filter::{Filter, Test, element_matches, truncate};
-use model::{Array, Doc, DocBuf, Edit, FieldPath, MongoError, Number, Result, Value, bail, code};
+use model::{Array, Doc, DocBuf, Edit, FieldPath, Number, Result, Value, bail, code};
 
 /// A parsed `$elemMatch`.
 pub(super) struct ElemMatch {
@@ -138,18 +138,24 @@ impl After {
                 path,
                 0,
                 &mut |a| {
-                    let found = position.and_then(|i| a.get(i));
-                    let v = found.ok_or_else(|| {
-                        MongoError::new(
+                    let Some(at) = position else {
+                        bail!(
                             51246,
-                            format!(
-                                "Executor error during find command :: caused by :: positional \
+                            "Executor error during find command :: caused by :: positional \
                                 operator '.$' couldn't find a matching element in the array at \
                                 '{}'",
-                                path.as_str()
-                            ),
-                        )
-                    })?;
+                            path.as_str()
+                        );
+                    };
+                    let Some(v) = a.get(at) else {
+                        bail!(
+                            51247,
+                            "Executor error during find command :: caused by :: positional \
+                                operator '.$' element mismatch: the array at '{}' has no element \
+                                {at}",
+                            path.as_str()
+                        );
+                    };
                     Ok(Value::Array(Array::from_values_in(cx.arena, [v])))
                 },
                 false,

@@ -5,8 +5,9 @@
 //!
 //! Errors: 15969 51272 51270 (specification), 31249 31250 (colliding paths), 31252 31253 31254
 //! 31310 (mixing inclusion, exclusion and expressions), 31325 (unknown expression), 40272 40176
-//! (`$addFields`), 31002 31119 31120 (`$unset`), 31255 31256 31271 31274 31275 31276 31308 51246
-//! (positional and `$elemMatch`), 28667 28724 (`$slice`), 15998 16410 40352 40353 (paths).
+//! (`$addFields`), 31002 31119 31120 (`$unset`), 31255 31256 31271 31274 31275 31276 31308 31394
+//! 51246 51247 (positional and `$elemMatch`), 28667 28724 (`$slice`), 15998 16410 40352 40353
+//! (paths).
 
 mod apply;
 mod find;

@@ -17,6 +17,9 @@ pub(super) struct Reading {
     /// What the specification says about `_id`.
     pub(super) id: Option<bool>,
     pub(super) has_elem_match: bool,
+    /// Metadata alone makes an inclusion, as in pipelines.
+    pub(super) meta_includes: bool,
+    has_meta: bool,
 }
 
 impl Reading {
@@ -56,6 +59,7 @@ impl Reading {
     ) -> Result<()> {
         // Metadata may be added in either mode and decides none.
         if v.as_doc().is_some_and(|d| d.contains("$meta")) {
+            self.has_meta = true;
             return self
                 .tree
                 .insert(path.parts(), Field::Computed(expr::parse(cx, v)?));
@@ -139,7 +143,8 @@ impl Reading {
 
     /// The projection, once every field is read.
     pub(super) fn finish(mut self) -> Result<Projection> {
-        let by_default = if self.id == Some(true) || self.has_elem_match {
+        let by_meta = self.has_meta && self.meta_includes;
+        let by_default = if self.id == Some(true) || self.has_elem_match || by_meta {
             Mode::Inclusion
         } else {
             Mode::Exclusion
@@ -212,7 +217,10 @@ pub(super) fn project(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Projectio
             "Invalid $project :: caused by :: projection specification must have at least one field"
         );
     }
-    let mut reading = Reading::default();
+    let mut reading = Reading {
+        meta_includes: true,
+        ..Reading::default()
+    };
     for (name, v) in d.iter() {
         reading.field(cx, "", name, v, 0)?;
     }
@@ -328,14 +336,14 @@ pub(super) fn unset(spec: Value<'_>) -> Result<Projection> {
             v.type_name()
         ),
     };
+    if names.iter().any(|name| name.contains('\0')) {
+        bail!(
+            9_527_900,
+            "$unset field names may not contain an embedded null byte"
+        );
+    }
     let mut tree = Tree::default();
     for name in names {
-        if name.contains('\0') {
-            bail!(
-                9_527_900,
-                "$unset field names may not contain an embedded null byte"
-            );
-        }
         tree.insert(check_path(name)?.parts(), Field::Named)?;
     }
     Ok(Projection {

@@ -42,6 +42,12 @@ impl Find {
         } else {
             format!("{above}.{name}")
         };
+        if full.contains(".$.") {
+            bail!(
+                31394,
+                "the positional operator stands at the end of a path, not as in '{full}'"
+            );
+        }
         if let Some(path) = full.strip_suffix(".$") {
             return self.positional(path, v);
         }

@@ -87,7 +87,7 @@ impl Tokenizer {
 
 fn is_delimiter(c: char) -> bool {
     if c.is_ascii() {
-        return c.is_ascii_punctuation() && c != '_' || matches!(c, '\t'..='\r' | ' ');
+        return c.is_ascii_punctuation() && c != '_' || matches!(c, '\0' | '\t'..='\r' | ' ');
     }
     CodePointSetData::new::<WhiteSpace>().contains(c)
         || CodePointSetData::new::<PatternSyntax>().contains(c)

@@ -130,7 +130,12 @@ impl Update {
             new,
             cx.inserting || matches!(self.kind, Kind::Pipeline(_)),
         )?;
-        if new.as_bytes() == doc.as_bytes() {
+        // A replacement is compared as it was given: without an `_id` it is another document.
+        let compared = match &self.kind {
+            Kind::Replacement(given) => given.doc().contains("_id"),
+            _ => true,
+        };
+        if compared && new.as_bytes() == doc.as_bytes() {
             Ok(Applied::Unchanged)
         } else {
             Ok(Applied::Changed(new))
@@ -199,7 +204,7 @@ fn check_id(old: Doc<'_>, new: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Inserts and pipelines may bring dollar-prefixed fields, other updates may only keep them.
+/// Inserts and pipelines may bring dollar-prefixed fields, other updates leave them as they are.
 fn check_storable(old: Doc<'_>, new: Doc<'_>, may_bring: bool) -> Result<()> {
     if new.len_bytes() > MAX_DOCUMENT_BYTES {
         bail!(
@@ -207,11 +212,13 @@ fn check_storable(old: Doc<'_>, new: Doc<'_>, may_bring: bool) -> Result<()> {
             "Resulting document after update is larger than {MAX_DOCUMENT_BYTES}"
         );
     }
-    let mut brought = new
-        .elements()
-        .filter(|e| e.name.first() == Some(&b'$'))
-        .map(|e| e.name_str());
-    if let Some(name) = brought.find(|name| !may_bring && !old.contains(name)) {
+    let same = |e: &model::Element<'_>| {
+        let before = old.get_element(e.name_str());
+        before.is_some_and(|b| b.tag == e.tag && b.payload == e.payload)
+    };
+    let mut prefixed = new.elements().filter(|e| e.name.first() == Some(&b'$'));
+    if let Some(e) = prefixed.find(|e| !may_bring && !same(e)) {
+        let name = e.name_str();
         bail!(
             code::DOLLAR_PREFIXED_FIELD_NAME,
             "The dollar ($) prefixed field '{name}' in '{name}' is not valid for storage."

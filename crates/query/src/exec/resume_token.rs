@@ -96,11 +96,18 @@ impl ResumeToken {
     /// From a document `{_data: ...}`.
     ///
     /// # Errors
-    /// 40647 without `_data` of a string, 9 for one that is no token.
+    /// 40647 without `_data` of a string, 40648 for `_typeBits` that are not binary, 40649 for an
+    /// empty text, 9 for one that is no token.
     pub(crate) fn parse(doc: Doc<'_>) -> Result<ResumeToken> {
-        match doc.field("_data") {
-            Value::String(text) => ResumeToken::from_data(text),
-            v => bail!(
+        match (doc.field("_data"), doc.field("_typeBits")) {
+            (Value::String(_), v) if !matches!(v, Value::Missing | Value::Binary(_)) => bail!(
+                40648,
+                "Bad resume token: _typeBits of wrong type: {}",
+                v.type_name()
+            ),
+            (Value::String(""), _) => bail!(40649, "Bad resume token: _data is empty"),
+            (Value::String(text), _) => ResumeToken::from_data(text),
+            (v, _) => bail!(
                 40647,
                 "Bad resume token: _data of missing or of wrong type: {}",
                 v.type_name()

@@ -206,7 +206,7 @@ fn hinted(
     let is_id = match hint {
         Hint::Name(n) => n == "_id_",
         Hint::Key(k) => is_id_key(k.doc()),
-        Hint::Natural { .. } => false,
+        Hint::Own(_) | Hint::Natural { .. } => false,
     };
     if is_id {
         return Ok(by_id(coll, request, root).unwrap_or_else(|| {
@@ -221,8 +221,7 @@ fn hinted(
             )
         }));
     }
-    let found = indexes.iter().find(|i| i.is_ready() && hint.names(i));
-    let Some(index) = found else {
+    let Some(index) = hint.index(indexes) else {
         return Err(MongoError::bad_value(format!(
             "error processing query: planner returned error :: caused by :: hint provided does not \
                 correspond to an existing index: {hint:?}"

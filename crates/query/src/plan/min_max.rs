@@ -27,18 +27,9 @@ pub(super) fn between(coll: &Collection, request: &PlanRequest<'_>) -> Result<Pl
     let is_id = match hint {
         Some(Hint::Name(n)) => n == "_id_",
         Some(Hint::Key(k)) => k.doc().count() == 1 && k.doc().field("_id").as_f64() == Some(1.0),
-        Some(Hint::Natural { .. }) | None => return Err(unfit()),
+        Some(Hint::Own(_) | Hint::Natural { .. }) | None => return Err(unfit()),
     };
-    let index = indexes
-        .iter()
-        .filter(|i| i.is_ready())
-        .find(|i| match hint {
-            Some(Hint::Name(n)) => i.name() == n,
-            Some(Hint::Key(k)) => {
-                model::compare::compare_docs(i.key_pattern(), k.doc(), None).is_eq()
-            }
-            Some(Hint::Natural { .. }) | None => false,
-        });
+    let index = hint.and_then(|h| h.index(&indexes));
     let fits = |given: Doc<'_>| match index {
         _ if given.is_empty() => true,
         _ if is_id => given.count() == 1 && given.contains("_id"),

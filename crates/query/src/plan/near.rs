@@ -16,7 +16,7 @@ use store::{Collection, Index};
 /// nearness.
 ///
 /// # Errors
-/// 291 NoQueryExecutionPlans.
+/// 291 NoQueryExecutionPlans, 5626500 on a time series, which has no order by distance.
 pub(super) fn check_index(
     filter: &MatchFilter,
     coll: &Collection,
@@ -25,6 +25,12 @@ pub(super) fn check_index(
     let Some((path, near)) = filter.filter.near() else {
         return Ok(());
     };
+    if coll.is_series() {
+        bail!(
+            5_626_500,
+            "$near and $nearSphere are not allowed on a time series, $geoWithin is"
+        );
+    }
     let fits = |field: &str, v: Value<'_>| {
         field == path.as_str() && v.as_str().is_some_and(|kind| near.can_use(kind))
     };

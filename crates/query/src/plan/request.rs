@@ -3,6 +3,7 @@
 use crate::exec::{AllowedIndexes, MatchFilter, SortBy, SortPattern};
 use model::{Doc, FieldPath, MongoError, Result, Value};
 use operators::filter::Near;
+use std::sync::Arc;
 use store::{Index, ReadView};
 
 /// The access path a client asks for.
@@ -10,6 +11,8 @@ use store::{Index, ReadView};
 pub enum Hint {
     /// The index of this name.
     Name(String),
+    /// The same, for the server itself: a hidden index, too.
+    Own(String),
     /// The index with this key pattern.
     Key(model::DocBuf),
     /// A collection scan.
@@ -23,12 +26,20 @@ impl Hint {
     /// True for a hint at this index.
     pub(super) fn names(&self, index: &Index) -> bool {
         match self {
-            Hint::Name(n) => index.name() == n,
+            Hint::Name(n) | Hint::Own(n) => index.name() == n,
             Hint::Key(k) => {
                 model::compare::compare_docs(index.key_pattern(), k.doc(), None).is_eq()
             }
             Hint::Natural { .. } => false,
         }
+    }
+
+    /// The index that is meant: one that is built and that may be seen.
+    pub(super) fn index<'i>(&self, indexes: &'i [Arc<Index>]) -> Option<&'i Arc<Index>> {
+        let is_seen = |i: &Index| !i.is_hidden() || matches!(self, Hint::Own(_));
+        indexes
+            .iter()
+            .find(|i| i.is_ready() && is_seen(i) && self.names(i))
     }
 
     /// From the `hint` argument; an empty document is no hint.

@@ -59,7 +59,7 @@ fn best(
     let hinted = match request.hint {
         None => None,
         Some(Hint::Natural { .. }) => return Ok(None),
-        Some(hint) => match named(&indexes, hint) {
+        Some(hint) => match hint.index(&indexes) {
             Some(index) => Some(index.name().to_owned()),
             // The indexes that every such collection has by itself.
             None if is_own(options, hint) => None,
@@ -88,17 +88,6 @@ fn best(
     Ok(best.map(|(_, plan)| plan))
 }
 
-fn named<'i>(indexes: &'i [Arc<Index>], hint: &Hint) -> Option<&'i Arc<Index>> {
-    indexes
-        .iter()
-        .filter(|i| i.is_ready())
-        .find(|i| match hint {
-            Hint::Name(n) => i.name() == n,
-            Hint::Key(k) => model::compare::compare_docs(i.key_pattern(), k.doc(), None).is_eq(),
-            Hint::Natural { .. } => false,
-        })
-}
-
 fn is_own(options: &SeriesOptions, hint: &Hint) -> bool {
     let meta = options.meta.as_deref().unwrap_or_default();
     match hint {
@@ -107,6 +96,7 @@ fn is_own(options: &SeriesOptions, hint: &Hint) -> bool {
             let names: Vec<&str> = k.doc().iter().map(|(name, _)| name).collect();
             names == ["_id"] || names == [meta, &options.time]
         }
+        Hint::Own(_) => false,
         Hint::Natural { .. } => true,
     }
 }

@@ -31,10 +31,18 @@ pub(super) fn plan(
                 $natural) not allowed in same query"
         );
     }
-    let usable = |i: &&Arc<Index>| i.text().is_some() && i.is_ready() && !i.is_hidden();
-    let Some(index) = indexes.iter().find(usable) else {
+    let of_text = |i: &&Arc<Index>| i.text().is_some() && i.is_ready();
+    let Some(index) = indexes.iter().find(of_text) else {
         bail!(code::INDEX_NOT_FOUND, "text index required for $text query");
     };
+    if index.is_hidden() {
+        bail!(
+            291,
+            "error processing query: planner returned error :: caused by :: the text index '{}' is \
+                hidden",
+            index.name()
+        );
+    }
     let matcher = text.bind(index.spec());
     let mut on_top = false;
     bounds::conjuncts(root, &mut |n| on_top |= matches!(n, Node::Text(_)));

@@ -52,6 +52,10 @@ fn parse(
                 v.type_name()
             ),
             ("default", v) => default = Some(constant(scx, v, 40195, "default")?),
+            ("output", Value::Document(d)) if d.contains("_id") => bail!(
+                15948,
+                "the 'output' of {name} cannot have the field '_id', which is the boundary"
+            ),
             ("output", Value::Document(d)) => output = d.to_buf(),
             ("output", v) => bail!(
                 40196,

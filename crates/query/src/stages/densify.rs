@@ -392,17 +392,19 @@ impl Filling<'_> {
         v: &Value<'_>,
         least: &OwnedValue,
     ) -> Result<()> {
-        if !self.parts.contains_key(key) {
+        let mut fields = DocBuf::new();
+        for p in &self.stage.partitions {
+            fields = DocBuf::build(|w| write_with(w, fields.doc(), p.parts(), plain_at(doc, p)));
+        }
+        if let Some(part) = self.parts.get_mut(key) {
+            // Equal is not the same: documents that are added look like the one behind them.
+            part.fields = fields;
+        } else {
             let next = match &self.stage.range.bounds {
                 Bounds::Full => least.clone(),
                 Bounds::Partition => v.to_owned_value(),
                 Bounds::Explicit(lower, _) => lower.clone(),
             };
-            let mut fields = DocBuf::new();
-            for p in &self.stage.partitions {
-                fields =
-                    DocBuf::build(|w| write_with(w, fields.doc(), p.parts(), plain_at(doc, p)));
-            }
             self.parts.insert(key.to_vec(), Partition { next, fields });
             self.order.push(key.to_vec());
         }

@@ -62,6 +62,18 @@ impl<'a> Fields<'a> {
         )
     }
 
+    /// A boolean that may be left out, and for which null is a wrong type.
+    ///
+    /// # Errors
+    /// 14 TypeMismatch.
+    pub(super) fn strict_boolean(&self, name: &str) -> Result<Option<bool>> {
+        match self.doc.field(name) {
+            Value::Missing => Ok(None),
+            Value::Bool(b) => Ok(Some(b)),
+            v => self.wrong_type(name, v, "bool"),
+        }
+    }
+
     /// A string, when there.
     ///
     /// # Errors

@@ -21,6 +21,15 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     parse,
 }];
 
+/// Whether every output is a value, so that a document is changed by itself.
+pub(super) fn is_by_value(arg: Value<'_>) -> bool {
+    let output = arg.as_doc().and_then(|d| d.field("output").as_doc());
+    output.is_some_and(|d| {
+        d.iter()
+            .all(|(_, how)| how.as_doc().is_some_and(|how| how.contains("value")))
+    })
+}
+
 fn parse(
     scx: &mut StageContext<'_, '_>,
     name: &'static str,
@@ -112,6 +121,7 @@ fn fill_method(
     let wcx = &mut WindowContext {
         cx: scx.cx,
         sort,
+        has_sort_by: sort.is_some(),
         window: None,
     };
     window::parse(wcx, function, Value::String(&format!("${field}")))

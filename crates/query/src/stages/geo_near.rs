@@ -1,11 +1,11 @@
 //! `$geoNear: {near, distanceField, key, spherical, minDistance, maxDistance, distanceMultiplier,
 //! includeLocs, query}`: documents from near to far. A GeoJSON point measures in metres on the
 //! sphere, a legacy pair in radians (`spherical`) or on the plane. Errors: 10065 no object, 5860400
-//! no near, 5860402 near read from documents, 16606 / 16607 distanceField / includeLocs no string,
-//! 5984700 paths past 199 parts, 5729100 a key past 180, 7555701 / 7555702 distances that are no
-//! constant numbers, 14 query no object, 5626500 nearness inside the query, 2 unknown options and
-//! bad points, 16433 a point outside the plane, 26 no collection, 27 no (or no single) geospatial
-//! index, 291 an index of the wrong kind.
+//! no near, 5860401 near neither object nor array, 5860402 near read from documents, 16606 / 16607
+//! distanceField / includeLocs no string, 5984700 paths past 199 parts, 5729100 a key past 180,
+//! 7555701 / 7555702 distances that are no constants, 14 query no object or a distance no number,
+//! 5626500 nearness inside the query, 2 unknown options and bad points, 16433 a point outside the
+//! plane, 26 no collection, 27 no (or no single) geospatial index, 291 an index of the wrong kind.
 
 use super::geo_point::{EARTH_RADIUS_M, Point, QueryPoint};
 use crate::exec::{
@@ -84,13 +84,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<G
             "key" => stage.key = Some(key(name, v)?),
             "minDistance" => stage.min = Some(distance(scx, 7555701, field, v)?),
             "maxDistance" => stage.max = Some(distance(scx, 7555702, field, v)?),
-            "distanceMultiplier" => match v.as_f64().filter(|n| *n >= 0.0) {
-                Some(n) => stage.multiplier = n,
-                None => bail!(
-                    code::BAD_VALUE,
-                    "{name} requires that 'distanceMultiplier' is a non-negative number, not {v:?}"
-                ),
-            },
+            "distanceMultiplier" => stage.multiplier = non_negative(field, &v)?,
             "spherical" => spherical = v.truthy(),
             "query" => stage.query = Some(query(scx, name, v)?),
             "limit" | "num" | "start" => bail!(
@@ -101,7 +95,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<G
         }
     }
     stage.near = match near.constant() {
-        Some(v) => Near::At(Origin::of(v, spherical)?),
+        Some(v) => Near::At(Origin::of(name, v, spherical)?),
         None => Near::Variable(near, spherical),
     };
     Ok(stage)
@@ -183,15 +177,22 @@ fn written_path(number: i32, field: &str, v: Value<'_>) -> Result<FieldPath> {
 
 fn distance(scx: &mut StageContext<'_, '_>, number: i32, field: &str, v: Value<'_>) -> Result<f64> {
     let v = expr::parse_constant(scx.cx, v, number, &format!("'{field}' of $geoNear"))?;
-    match Number::of(&v.get()).map(Number::to_f64) {
+    non_negative(field, &v.get())
+}
+
+/// # Errors
+/// 14 no number, 2 a negative one or NaN.
+fn non_negative(field: &str, v: &Value<'_>) -> Result<f64> {
+    match Number::of(v).map(Number::to_f64) {
         Some(n) if n >= 0.0 => Ok(n),
-        Some(_) => bail!(
+        Some(n) => bail!(
             code::BAD_VALUE,
-            "'{field}' of $geoNear must be non-negative, not {v:?}"
+            "'{field}' of $geoNear must be non-negative, not {n}"
         ),
         None => bail!(
-            number,
-            "'{field}' of $geoNear must be a constant number, not {v:?}"
+            code::TYPE_MISMATCH,
+            "'{field}' of $geoNear must be a number, not of type {}",
+            v.type_name()
         ),
     }
 }
@@ -205,7 +206,14 @@ struct Origin {
 }
 
 impl Origin {
-    fn of(v: Value<'_>, spherical: bool) -> Result<Origin> {
+    fn of(name: &str, v: Value<'_>, spherical: bool) -> Result<Origin> {
+        if !matches!(v, Value::Document(_) | Value::Array(_)) {
+            bail!(
+                5860401,
+                "'near' of {name} must be an object or an array, not of type {}",
+                v.type_name()
+            );
+        }
         let (spot, legacy) = QueryPoint::of_query(v, spherical)?;
         Ok(Origin { spot, legacy })
     }
@@ -298,7 +306,8 @@ impl GeoNear {
             Near::At(origin) => Ok(*origin),
             Near::Variable(e, spherical) => {
                 let arena = Bump::new();
-                Origin::of(e.eval(&exec.cx(&arena, Doc::EMPTY))?, *spherical)
+                let v = e.eval(&exec.cx(&arena, Doc::EMPTY))?;
+                Origin::of("$geoNear", v, *spherical)
             }
         }
     }
@@ -360,7 +369,7 @@ impl GeoNear {
         };
         let limits = |w: &mut DocWriter<'_>| {
             w.put("$minDistance", min);
-            if let Some(max) = self.max {
+            if let Some(max) = self.max.filter(|m| (m * (1.0 + ROUNDING)).is_finite()) {
                 w.put("$maxDistance", max * (1.0 + ROUNDING));
             }
         };

@@ -1,9 +1,9 @@
 //! `$listClusterCatalog: {shards, balancingConfiguration, tracked}`: the collections the server
-//! has. Errors: 9621302 no object, 14 no boolean, 40415 unknown.
+//! has. Errors: 9621302 no object, 9621301 on a collection, 14 no boolean, 40415 unknown.
 
 use super::fields::Fields;
 use super::listed::Listed;
-use crate::stage::{Placement, StageNeeds, StageOp, Subject, one};
+use crate::stage::{PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{Value, bail};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -23,10 +23,13 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         const OPTIONS: [&str; 3] = ["shards", "balancingConfiguration", "tracked"];
         let f = Fields::new(name, spec, &OPTIONS)?;
         for option in OPTIONS {
-            // Null is a wrong type here.
-            if spec.contains(option) && f.boolean(option)?.is_none() {
-                return f.wrong_type(option, Value::Null, "bool");
-            }
+            f.strict_boolean(option)?;
+        }
+        if matches!(scx.options.target, PipelineSource::Collection(_)) {
+            bail!(
+                9621301,
+                "{name} must be run against the database with {{aggregate: 1}}, not a collection"
+            );
         }
         let (db, spec) = (scx.options.target.db().to_owned(), spec.to_buf());
         one(Listed::new(model::doc! { name: arg }, move |host| {

@@ -38,6 +38,8 @@ enum Matched {
     Merge,
     Fail,
     Pipeline(Let, Pipeline),
+    /// A pipeline that no update may have: an error once there is a document to write.
+    Refused(MongoError),
 }
 
 struct Merge {
@@ -243,7 +245,9 @@ fn parse_matched(
             v.type_name()
         ),
     };
-    check_update_stages(stages, scx.options.stages)?;
+    if let Err(e) = check_update_stages(stages, scx.options.stages) {
+        return Ok(Matched::Refused(e));
+    }
     let new = vars.map_or(Value::Missing, |v| v.field("new"));
     if !matches!(new, Value::Missing | Value::String("$$ROOT")) {
         bail!(
@@ -282,7 +286,7 @@ fn no_let(vars: Option<Doc<'_>>, mode: Matched) -> Result<Matched> {
     Ok(mode)
 }
 
-/// Only stages that change one document may stand in an update.
+/// Only stages that change one document may stand in an update; of `$fill`, values.
 fn check_update_stages(stages: Array<'_>, table: StageTable) -> Result<()> {
     const ALLOWED: &[&str] = &[
         "$addFields",
@@ -293,9 +297,10 @@ fn check_update_stages(stages: Array<'_>, table: StageTable) -> Result<()> {
         "$replaceWith",
     ];
     for v in stages.iter() {
-        if let Some((name, _)) = v.as_doc().and_then(single_field)
+        if let Some((name, arg)) = v.as_doc().and_then(single_field)
             && table.find(name).is_some()
             && !ALLOWED.contains(&name)
+            && !(name == "$fill" && super::fill::is_by_value(arg))
         {
             bail!(
                 code::INVALID_OPTIONS,
@@ -488,6 +493,7 @@ impl Merge {
         };
         match &self.matched {
             Matched::KeepExisting => exec.host.merge(&write, &|_| Ok(None)),
+            Matched::Refused(e) => Err(e.clone()),
             Matched::Fail => exec.host.merge(&write, &|_| Err(self.found(&on))),
             Matched::Replace => exec.host.merge(&write, &|old| Ok(Some(replaced(old, doc)))),
             Matched::Merge => exec

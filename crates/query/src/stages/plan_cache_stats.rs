@@ -1,5 +1,6 @@
-//! `$planCacheStats: {}`: one document per cached plan. Errors: 9 no empty object, 13111 `allHosts`
-//! no boolean, 4503200 all hosts asked of a single server, 50933 when the collection is missing.
+//! `$planCacheStats: {allHosts}`: one document per cached plan. Errors: 9 no object or another
+//! option, 13111 `allHosts` no boolean, 4503200 all hosts asked of a single server, 50933 when the
+//! collection is missing.
 
 use super::listed::{Listed, under_views};
 use crate::exec::Resolved;
@@ -21,24 +22,24 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 arg.type_name()
             );
         };
-        if let Some(v) = spec.get("allHosts") {
-            match v {
-                Value::Bool(true) if spec.count() == 1 => bail!(
-                    4503200,
-                    "{name} cannot ask all hosts: this is a single server"
-                ),
-                Value::Bool(_) => {}
-                v => bail!(
-                    13111,
-                    "wrong type for field (allHosts): {} is not a boolean",
-                    v.type_name()
-                ),
-            }
+        let all = spec.field("allHosts");
+        if !all.is_missing() && all.as_bool().is_none() {
+            bail!(
+                13111,
+                "wrong type for field (allHosts): {} is not a boolean",
+                all.type_name()
+            );
         }
-        if !spec.is_empty() {
+        if let Some((other, _)) = spec.iter().find(|(option, _)| *option != "allHosts") {
             bail!(
                 code::FAILED_TO_PARSE,
-                "{name} parameters object must be empty, found {spec:?}"
+                "{name} takes no option but 'allHosts', found '{other}'"
+            );
+        }
+        if all.truthy() {
+            bail!(
+                4503200,
+                "{name} cannot ask all hosts: this is a single server"
             );
         }
         let PipelineSource::Collection(ns) = scx.options.target.clone() else {

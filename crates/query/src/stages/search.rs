@@ -20,6 +20,7 @@ const fn refused(name: &'static str, needs: StageNeeds) -> StageOp {
 
 pub(super) static STAGES: &[StageOp] = &[
     refused("$search", StageNeeds::Nothing),
+    refused("$searchBeta", StageNeeds::Nothing),
     refused("$searchMeta", StageNeeds::Nothing),
     refused("$vectorSearch", StageNeeds::Nothing),
     refused(

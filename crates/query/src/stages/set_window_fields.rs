@@ -12,7 +12,7 @@ use crate::path::{checked_path, write_with};
 use crate::stage::{Kind, Placement, Stage, StageContext, StageNeeds, StageOp, Transform, one};
 use model::{Bump, Doc, DocBuf, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
 use operators::Reads;
-use operators::expr::{self, BoxExpr, ParseCx};
+use operators::expr::{self, BoxExpr};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -42,7 +42,9 @@ fn parse(
         Value::Missing => None,
         v => Some(expr::parse(scx.cx, v)?),
     };
-    let by_something = f.document("sortBy")?.filter(|d| !d.is_empty());
+    let sort_by = f.document("sortBy")?;
+    let has_sort_by = sort_by.is_some();
+    let by_something = sort_by.filter(|d| !d.is_empty());
     let sort = by_something.map(SortPattern::parse).transpose()?;
     let mut fields = Vec::new();
     for (field, v) in output.iter() {
@@ -55,7 +57,16 @@ fn parse(
         };
         fields.push((
             checked_path(field)?,
-            parse_function(scx.cx, field, function, sort.as_ref())?,
+            parse_function(
+                &mut WindowContext {
+                    cx: scx.cx,
+                    sort: sort.as_ref(),
+                    has_sort_by,
+                    window: None,
+                },
+                field,
+                function,
+            )?,
         ));
     }
     Ok(SetWindowFields {
@@ -68,16 +79,15 @@ fn parse(
 }
 
 /// `{$function: argument, window: {...}}`.
-fn parse_function(
-    cx: &mut ParseCx<'_>,
+fn parse_function<'c>(
+    wcx: &mut WindowContext<'c, '_>,
     field: &str,
-    spec: Doc<'_>,
-    sort: Option<&SortPattern>,
+    spec: Doc<'c>,
 ) -> Result<Box<dyn WindowFn>> {
-    let (mut function, mut window) = (None, None);
+    let mut function = None;
     for (name, v) in spec.iter() {
         match (name, v) {
-            ("window", Value::Document(d)) => window = Some(d),
+            ("window", Value::Document(d)) => wcx.window = Some(d),
             ("window", v) => bail!(
                 code::FAILED_TO_PARSE,
                 "'window' field must be an object, not {}",
@@ -99,7 +109,7 @@ fn parse_function(
             "Expected a $-prefixed window function in the field '{field}'"
         );
     };
-    window::parse(&mut WindowContext { cx, sort, window }, name, arg)
+    window::parse(wcx, name, arg)
 }
 
 /// Computes window functions over its input.

@@ -333,6 +333,9 @@ impl Index {
         {
             places.check(doc)?;
         }
+        if let Form::Wildcard(part) = &self.form {
+            self.check_others(part, doc)?;
+        }
         self.keys_of(doc, set)
     }
 

@@ -7,7 +7,7 @@ use super::key_set::KeySet;
 use super::reach::{Reach, reach};
 use super::{Index, KEYS_BYTES_MAX};
 use crate::format::{decode, keys};
-use model::{Array, Collate, Doc, Result, Value};
+use model::{Array, Collate, Doc, MongoError, Result, Value};
 
 /// Ends a field of a key pattern that stands for all paths below.
 const WILDCARD: &str = "$**";
@@ -265,6 +265,45 @@ impl Index {
         }
     }
 
+    /// The other fields of a compound index have one value each. Documents of before this was
+    /// checked keep their entries.
+    ///
+    /// # Errors
+    /// 7246301 where one of them is an array.
+    pub(super) fn check_others(&self, part: &WildcardPart, doc: Doc<'_>) -> Result<()> {
+        if self.fields.len() == 1 || self.partial.as_ref().is_some_and(|p| !p(doc)) {
+            return Ok(());
+        }
+        let mut others = KeySet::default();
+        self.expand(&mut self.reach_others(part, doc)?, &mut others)?;
+        if others.multikey != 0 {
+            return Err(MongoError::new(
+                7_246_301,
+                format!(
+                    "a field beside the wildcard of index {} holds an array",
+                    self.name
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// What the other fields are, and MinKey in the place of the wildcard.
+    fn reach_others<'d>(
+        &'d self,
+        part: &WildcardPart,
+        doc: Doc<'d>,
+    ) -> Result<smallvec::SmallVec<[Reach<'d>; 4]>> {
+        self.fields
+            .iter()
+            .enumerate()
+            .map(|(n, f)| match n == part.at {
+                true => Ok(Reach::At(Value::MinKey)),
+                false => reach(Value::Document(doc), f.path.parts()),
+            })
+            .collect()
+    }
+
     /// Puts the components of the other fields around paths and values.
     fn between_others(
         &self,
@@ -273,15 +312,7 @@ impl Index {
         kind: FieldKind,
         set: &mut KeySet,
     ) -> Result<()> {
-        let mut states: smallvec::SmallVec<[Reach<'_>; 4]> = self
-            .fields
-            .iter()
-            .enumerate()
-            .map(|(n, f)| match n == part.at {
-                true => Ok(Reach::At(Value::MinKey)),
-                false => reach(Value::Document(doc), f.path.parts()),
-            })
-            .collect::<Result<_>>()?;
+        let mut states = self.reach_others(part, doc)?;
         let (leaves, mut others) = (std::mem::take(set), KeySet::default());
         self.expand(&mut states, &mut others)?;
         others.sort();

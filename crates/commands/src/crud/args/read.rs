@@ -176,7 +176,7 @@ impl<'a> FindArgs<'a> {
 
 /// Table of `aggregate`.
 pub static AGGREGATE: &[Arg] = &[
-    arg("pipeline", Kind::Array).required(),
+    arg("pipeline", Kind::Array).required().strict_null(),
     arg("cursor", Kind::Object).strict_null(),
     arg("explain", Kind::Bool).strict_null(),
     arg("allowDiskUse", Kind::Bool).strict_null(),
@@ -280,7 +280,7 @@ impl<'a> AggregateArgs<'a> {
 /// Table of `count`.
 pub static COUNT: &[Arg] = &[
     arg("query", Kind::Object),
-    arg("limit", Kind::OneOf(NUMBERS)),
+    arg("limit", Kind::Any),
     arg("skip", Kind::OneOf(NUMBERS)),
     arg("hint", Kind::Any),
     arg("collation", Kind::Object),
@@ -313,11 +313,8 @@ impl<'a> CountArgs<'a> {
     /// From arguments checked against [`COUNT`].
     ///
     /// # Errors
-    /// 9, 2 for a negative skip.
+    /// 9, 2 for a negative skip; those of the limit.
     pub fn of(coll: &'a str, a: &Args<'a>) -> Result<CountArgs<'a>> {
-        if matches!(a.given("limit"), Value::Null) {
-            bail!(code::BAD_VALUE, "limit must be a number, not null");
-        }
         let skip = a.int("skip").unwrap_or(0);
         let Ok(skip) = u64::try_from(skip) else {
             bail!(
@@ -328,11 +325,39 @@ impl<'a> CountArgs<'a> {
         Ok(CountArgs {
             coll,
             query: doc_or_empty(a.value("query")),
-            limit: a.int("limit").map(i64::unsigned_abs).filter(|n| *n > 0),
+            limit: count_limit(a.value("limit"))?,
             skip,
             hint: hint(a.value("hint"))?,
             collation: a.doc("collation"),
         })
+    }
+}
+
+/// The limit of a `count`, which has a parser of its own: a whole number of 64 bits whose negative
+/// is one, too. 0 is none.
+///
+/// # Errors
+/// 2 BadValue for what is no number and for the least one, 9 FailedToParse for one that is not
+/// whole or does not fit.
+fn count_limit(v: Value<'_>) -> Result<Option<u64>> {
+    if v.is_missing() {
+        return Ok(None);
+    }
+    if !v.is_number() {
+        bail!(
+            code::BAD_VALUE,
+            "limit must be a number, not {}",
+            v.type_name()
+        );
+    }
+    match v.as_i64_exact() {
+        None => bail!(
+            code::FAILED_TO_PARSE,
+            "limit must be a whole number of 64 bits, given {}",
+            show(&v)
+        ),
+        Some(i64::MIN) => bail!(code::BAD_VALUE, "limit must be greater than {}", i64::MIN),
+        Some(n) => Ok(Some(n.unsigned_abs()).filter(|n| *n > 0)),
     }
 }
 

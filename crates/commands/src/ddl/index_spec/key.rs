@@ -84,7 +84,10 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
         );
     }
     if wildcards > 1 {
-        return Err(cannot("an index has at most one wildcard field"));
+        bail!(
+            7_246_201,
+            "an index has at most one wildcard field, given {wildcards}"
+        );
     }
     if wildcards > 0 && plugins > 0 {
         return Err(cannot(

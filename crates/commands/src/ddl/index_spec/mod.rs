@@ -3,10 +3,12 @@
 mod conflicts;
 mod key;
 mod options;
+mod projection;
 mod stored;
 
 pub(crate) use conflicts::{conflicts, same_key};
 pub(crate) use options::ttl_seconds;
+pub(crate) use stored::listed;
 
 use super::text_index::TextIndex;
 use crate::dispatch::args::{show, wrong_type};

@@ -1,6 +1,7 @@
 //! Options of index specifications.
 
 use super::key::{Special, cannot};
+use super::projection;
 use crate::ddl::timeseries::Series;
 use crate::dispatch::args::{show, to_i64, wrong_type};
 use model::{Doc, Number, Result, Tag, Value, bail, code};
@@ -195,7 +196,7 @@ pub(super) fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<
         ));
     }
     geo(spec, kind)?;
-    wildcard_projection(spec, kind)
+    projection::check(spec, kind)
 }
 
 /// Options of geospatial indexes: numbers, whatever the index is.
@@ -212,7 +213,7 @@ fn geo(spec: Doc<'_>, kind: Special) -> Result<()> {
     let version = spec.field("2dsphereIndexVersion");
     if kind == Special::Sphere
         && !version.is_missing()
-        && !matches!(version.as_i64_exact(), Some(1..=4))
+        && !matches!(version.as_i64_exact(), Some(1..=3))
     {
         return Err(cannot(format!(
             "unsupported geo index version: {}",
@@ -238,48 +239,6 @@ fn geo(spec: Doc<'_>, kind: Special) -> Result<()> {
         bail!(
             code::INVALID_OPTIONS,
             "region for hash must be valid and have positive area, but [{min}, {max}] was specified"
-        );
-    }
-    Ok(())
-}
-
-fn wildcard_projection(spec: Doc<'_>, kind: Special) -> Result<()> {
-    let projection = match spec.field("wildcardProjection") {
-        Value::Missing => return Ok(()),
-        Value::Document(d) => d,
-        v => {
-            return Err(wrong_type(
-                "indexes.wildcardProjection",
-                &v,
-                &[Tag::DOCUMENT],
-            ));
-        }
-    };
-    if kind != Special::Wildcard {
-        bail!(
-            code::BAD_VALUE,
-            "The field 'wildcardProjection' is only allowed in an index with a '$**' field"
-        );
-    }
-    let whole = spec
-        .field("key")
-        .as_doc()
-        .is_some_and(|k| k.contains("$**"));
-    if !whole || projection.is_empty() {
-        bail!(
-            code::FAILED_TO_PARSE,
-            "The field 'wildcardProjection' needs the key '$**' and at least one field"
-        );
-    }
-    let truths: Vec<bool> = projection
-        .iter()
-        .filter(|(k, v)| *k != "_id" && (v.is_number() || v.as_bool().is_some()))
-        .map(|(_, v)| v.truthy())
-        .collect();
-    if truths.windows(2).any(|w| w[0] != w[1]) {
-        bail!(
-            31_254,
-            "Cannot do exclusion in an inclusion projection or the other way round: {projection:?}"
         );
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The stored form of an index specification.
 
 use crate::ddl::text_index::{self, TextIndex};
+use crate::dispatch::args::to_i32;
 use model::{Doc, DocBuf, Result, Value};
 use operators::collation;
 
@@ -49,6 +50,22 @@ const NORMALIZED: &[&str] = &[
     "hidden",
     "collation",
 ];
+
+/// A specification as `listIndexes` shows it: bounds of a plane are doubles there, versions and
+/// bits whole numbers.
+pub(crate) fn listed(spec: Doc<'_>) -> DocBuf {
+    DocBuf::build(|w| {
+        for (name, v) in spec.iter() {
+            match (name, v.as_f64(), to_i32(&v)) {
+                ("min" | "max", Some(n), _) => w.put(name, n),
+                ("bits" | "2dsphereIndexVersion" | "textIndexVersion", _, Some(n)) => {
+                    w.put(name, n)
+                }
+                _ => w.put(name, v),
+            };
+        }
+    })
+}
 
 /// The stored form. The collation of the collection is complete already.
 pub(super) fn complete(

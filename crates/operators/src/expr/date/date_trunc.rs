@@ -113,12 +113,15 @@ impl Expr for DateTrunc {
         }
         let unit = Unit::of(&unit, name)?;
         let mut week_start = 0;
-        if let (Unit::Week, Some(e)) = (unit, &self.week_start) {
+        if let Some(e) = &self.week_start {
             let v = e.eval(cx)?;
-            if v.is_nullish() {
+            // Of a constant date only bins of weeks look at it.
+            if v.is_nullish() && (unit == Unit::Week || self.date.constant().is_none()) {
                 return Ok(Value::Null);
             }
-            week_start = weekday_of(&v, name)?;
+            if unit == Unit::Week {
+                week_start = weekday_of(&v, name)?;
+            }
         }
         let Some(zone) = self.zone.zone(cx)? else {
             return Ok(Value::Null);

@@ -442,7 +442,10 @@ fn offset(s: &mut Scan<'_>) -> Option<Zone> {
         .unwrap_or(s.rest.len());
     // The longest prefix that is a zone.
     (1..=len).rev().find_map(|len| {
-        let zone = Zone::parse(s.rest.get(..len)?).ok()?;
+        let zone = match s.rest.get(..len)? {
+            "Z" => Zone::Utc,
+            name => Zone::parse(name).ok()?,
+        };
         s.rest = s.rest.get(len..)?;
         Some(zone)
     })

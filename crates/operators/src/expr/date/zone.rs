@@ -26,7 +26,7 @@ impl Zone {
     /// # Errors
     /// 40485 for an unknown name.
     pub(super) fn parse(text: &str) -> Result<Zone> {
-        if matches!(text, "UTC" | "GMT" | "Z") {
+        if matches!(text, "UTC" | "GMT") {
             return Ok(Zone::Utc);
         }
         if let Some(offset) = parse_offset(text) {

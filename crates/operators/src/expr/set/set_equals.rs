@@ -1,5 +1,5 @@
 //! `$setEquals`: whether two or more arrays have the same distinct elements. Errors: 17044 no array
-//! (null too), 5887502 the same of a constant beside other operands, 17045 fewer than two operands.
+//! (null too), 5887502 the same of a constant, 17045 fewer than two operands.
 
 use super::Members;
 use crate::Cx;
@@ -17,21 +17,17 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
             );
         }
         let e = nary(cx, name, spec, (2, usize::MAX), eval)?;
-        check_constant(e.as_ref())?;
+        check_constants(e.as_ref())?;
         Ok(e)
     },
 }];
 
-/// The first constant operand beside others is checked while parsing, with a code of its own.
-fn check_constant(e: &dyn Expr) -> Result<()> {
-    if e.constant().is_some() || e.failure().is_some() {
-        return Ok(());
-    }
-    let (mut at, mut wrong, mut seen) = (0, None, false);
+/// Constant operands are checked while parsing, with a code of their own.
+fn check_constants(e: &dyn Expr) -> Result<()> {
+    let (mut at, mut wrong) = (0, None);
     e.visit(&mut |operand| {
         at += 1;
-        if let (Some(v), false) = (operand.constant(), seen) {
-            seen = true;
+        if let (Some(v), None) = (operand.constant(), wrong) {
             wrong = (!matches!(v, Value::Array(_))).then(|| (at, v.type_name()));
         }
     });
@@ -77,10 +73,11 @@ mod tests {
             ("{'$setEquals': [[1, 2, 1], [2.0, 1]]}", "{}", "true"),
             ("{'$setEquals': [[1, 2], [2, 1], [1]]}", "{}", "false"),
             ("{'$setEquals': [[1], [1, 2]]}", "{}", "false"),
-            ("{'$setEquals': [[1], [2], null]}", "{}", "!17044"),
+            ("{'$setEquals': [[1], [2], null]}", "{}", "!5887502"),
+            ("{'$setEquals': [[1, 2], true]}", "{}", "!5887502"),
             ("{'$setEquals': ['$v', [2]]}", "{'v': 1}", "!17044"),
             ("{'$setEquals': ['$v', 2]}", "{'v': [1]}", "!5887502"),
-            ("{'$setEquals': ['$v', [2], 2]}", "{'v': [2]}", "!17044"),
+            ("{'$setEquals': ['$v', [2], 2]}", "{'v': [2]}", "!5887502"),
             ("{'$setEquals': [[1]]}", "{}", "!17045"),
         ]);
     }

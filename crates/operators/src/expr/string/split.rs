@@ -1,5 +1,5 @@
 //! `$split`: the parts of a string between separators, an array. Null and missing give null. 40085
-//! / 40086 string / separator not a string, 40087 an empty separator.
+//! / 10503900 string / separator not a string, 40087 an empty separator.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
@@ -29,7 +29,7 @@ fn split<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
         Value::String("") => bail!(40087, "$split requires a non-empty separator"),
         Value::String(s) => *s,
         v => bail!(
-            40086,
+            10_503_900,
             "$split requires an expression that evaluates to a string as a second \
             argument, found: {}",
             v.type_name()
@@ -51,7 +51,7 @@ mod tests {
             (r#"{"$split": ["", "-"]}"#, r#"array [ "" ]"#),
             (r#"{"$split": [1, "$missing"]}"#, "null null"),
             (r#"{"$split": [1, "-"]}"#, "error 40085"),
-            (r#"{"$split": ["a", 1]}"#, "error 40086"),
+            (r#"{"$split": ["a", 1]}"#, "error 10503900"),
             (r#"{"$split": ["a", ""]}"#, "error 40087"),
         ]);
     }

@@ -96,8 +96,10 @@ fn code_points<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
         return Ok(Value::Null);
     };
     let text = super::coerce(cx.arena, text)?;
-    let start = index(start, "starting index", (34450, 34451, 34455))?;
-    let length = index(length, "length", (34452, 34453, 34454))?;
+    let start = integer(start, "starting index", (34450, 34451))?;
+    let length = integer(length, "length", (34452, 34453))?;
+    let length = not_negative(length, "length", 34454)?;
+    let start = not_negative(start, "starting index", 34455)?;
     let rest = text
         .char_indices()
         .nth(start)
@@ -110,11 +112,7 @@ fn code_points<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     Ok(Value::String(rest.get(..end).unwrap_or("")))
 }
 
-fn index(
-    v: &Value<'_>,
-    what: &str,
-    (no_number, no_int, negative): (i32, i32, i32),
-) -> Result<usize> {
+fn integer(v: &Value<'_>, what: &str, (no_number, no_int): (i32, i32)) -> Result<i32> {
     let Some(n) = Number::of(v) else {
         bail!(
             no_number,
@@ -122,19 +120,20 @@ fn index(
             v.type_name()
         );
     };
-    let Some(n) = n.to_i64_exact().and_then(|n| i32::try_from(n).ok()) else {
-        bail!(
+    match n.to_i64_exact().and_then(|n| i32::try_from(n).ok()) {
+        Some(n) => Ok(n),
+        None => bail!(
             no_int,
             "$substrCP: {what} cannot be represented as a 32-bit integral value: {}",
             model::show::Shown(v)
-        );
-    };
+        ),
+    }
+}
+
+fn not_negative(n: i32, what: &str, number: i32) -> Result<usize> {
     match usize::try_from(n) {
         Ok(n) => Ok(n),
-        Err(_) => bail!(
-            negative,
-            "$substrCP: {what} must be non-negative (got: {n})"
-        ),
+        Err(_) => bail!(number, "$substrCP: {what} must be non-negative (got: {n})"),
     }
 }
 
@@ -161,6 +160,8 @@ mod tests {
             (r#"{"$substrCP": ["a", 0, 1.5]}"#, "error 34453"),
             (r#"{"$substrCP": ["a", 0, -1]}"#, "error 34454"),
             (r#"{"$substrCP": ["a", -1, 1]}"#, "error 34455"),
+            (r#"{"$substrCP": ["a", -1, -1]}"#, "error 34454"),
+            (r#"{"$substrCP": ["a", -1, 1.5]}"#, "error 34453"),
         ]);
     }
 }

@@ -31,12 +31,15 @@ fn parse_let(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
     }
     let vars = d.get("vars").ok_or_else(|| missing(16876, name, "vars"))?;
     let body = d.get("in").ok_or_else(|| missing(16877, name, "in"))?;
-    let Value::Document(vars) = vars else {
-        bail!(
+    // An array is read as a document, whose names no variable may have.
+    let vars = match vars {
+        Value::Document(d) => d,
+        Value::Array(a) => a.as_doc(),
+        _ => bail!(
             10065,
             "invalid parameter: expected an object (vars), found {}",
             vars.type_name()
-        );
+        ),
     };
     let mut values = Vec::new();
     for (var, v) in vars.iter() {

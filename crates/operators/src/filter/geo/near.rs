@@ -97,11 +97,8 @@ impl Near {
                     };
                     near.center = Center::Sphere(p, sphere::EARTH_RADIUS_M);
                 }
-                "$minDistance" => match distance(field, &v)? {
-                    d if d.is_finite() => near.min = d,
-                    d => bail!(code::BAD_VALUE, "{field} must be finite, not {d}"),
-                },
-                "$maxDistance" => near.max = distance(field, &v)?,
+                "$minDistance" => near.min = finite_distance(field, &v)?,
+                "$maxDistance" => near.max = finite_distance(field, &v)?,
                 _ => bail!(
                     code::BAD_VALUE,
                     "invalid argument in geo near query: {field}"
@@ -147,6 +144,14 @@ impl Near {
     /// True when distances are measured on the sphere.
     pub fn is_spherical(&self) -> bool {
         matches!(self.center, Center::Sphere(..))
+    }
+}
+
+/// As [`distance`], and 2 for one without an end.
+fn finite_distance(what: &str, v: &Value<'_>) -> Result<f64> {
+    match distance(what, v)? {
+        d if d.is_finite() => Ok(d),
+        d => bail!(code::BAD_VALUE, "{what} must be finite, not {d}"),
     }
 }
 

@@ -6,7 +6,7 @@ use sphere::Point;
 use std::f64::consts::PI;
 
 /// The reference system that gives a ring's direction a meaning.
-const STRICT_WINDING: &str = "urn:x-mongodb:crs:strictwinding:EPSG:4326";
+pub(super) const STRICT_WINDING: &str = "urn:x-mongodb:crs:strictwinding:EPSG:4326";
 
 /// A shape on the sphere: any number of points, lines and polygons.
 #[derive(Default)]

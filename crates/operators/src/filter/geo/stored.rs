@@ -1,17 +1,23 @@
 //! What geospatial indexes demand of documents.
 
-use super::shape::Shape;
+use super::shape::{STRICT_WINDING, Shape};
 use model::{Doc, Result, Value, bail};
 
-/// Checks the value of a field that a 2dsphere index is on. Null is none.
+/// Checks the value of a field that a 2dsphere index is on. Null, undefined, an empty document and
+/// an empty array are no geometry.
 ///
 /// # Errors
-/// 16755 for what is neither GeoJSON nor a legacy point on the earth.
+/// 16755 for what is neither GeoJSON nor a legacy point on the earth, and for a polygon of strict
+/// winding, which only queries may have.
 pub fn check_on_sphere(v: &Value<'_>, doc: Doc<'_>) -> Result<()> {
-    if v.is_missing() || v.is_nullish() {
+    let is_empty = pair(v).is_some_and(Doc::is_empty);
+    if v.is_missing() || v.is_nullish() || is_empty {
         return Ok(());
     }
     let why = match v {
+        Value::Document(d) if is_strictly_wound(*d) => {
+            "a polygon of strict winding cannot be stored".to_owned()
+        }
         Value::Document(_) | Value::Array(_) => match Shape::any(v) {
             Ok(_) => return Ok(()),
             Err(e) => e.message().to_owned(),
@@ -22,6 +28,12 @@ pub fn check_on_sphere(v: &Value<'_>, doc: Doc<'_>) -> Result<()> {
         ),
     };
     bail!(16755, "Can't extract geo keys: {doc:?}  {why}")
+}
+
+fn is_strictly_wound(d: Doc<'_>) -> bool {
+    let crs = d.field("crs").as_doc();
+    let properties = crs.and_then(|crs| crs.field("properties").as_doc());
+    properties.is_some_and(|p| p.field("name").as_str() == Some(STRICT_WINDING))
 }
 
 /// Checks the value of a field that a 2d index is on: a pair of numbers or a list of such pairs.

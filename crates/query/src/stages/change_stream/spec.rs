@@ -1,6 +1,6 @@
-//! The argument of `$changeStream`, checked. Errors: 50808 no object, 40415 unknown field, 14 wrong
-//! type, 2 unknown mode, 50865 and 40674 several places to begin at, 260 a token of an invalidation
-//! to resume after, 72 and 73 a namespace that has no streams.
+//! The argument of `$changeStream`, checked. Errors: 6188500 no object, 40415 unknown field, 14
+//! wrong type, 2 unknown mode, 50865 and 40674 several places to begin at, 260 a token of an
+//! invalidation to resume after, 72 and 73 a namespace that has no streams.
 
 use super::super::fields::Fields;
 use crate::exec::ResumeToken;
@@ -85,7 +85,7 @@ pub(super) struct Spec {
 fn specification<'a>(name: &'static str, arg: Value<'a>) -> Result<Fields<'a>> {
     let Value::Document(given) = arg else {
         bail!(
-            50808,
+            6_188_500,
             "{name} stage expects a document as argument, found: {}",
             arg.type_name()
         );
@@ -104,7 +104,7 @@ pub(super) fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_
 impl Spec {
     pub(super) fn parse(name: &'static str, arg: Value<'_>, at: &ParseOptions) -> Result<Spec> {
         let fields = specification(name, arg)?;
-        let flag = |name: &str| fields.boolean(name).map(|b| b.unwrap_or(false));
+        let flag = |name: &str| fields.strict_boolean(name).map(|b| b.unwrap_or(false));
         if at.inside == Inside::View {
             bail!(
                 code::OPTION_NOT_SUPPORTED_ON_VIEW,

@@ -59,6 +59,7 @@ impl Bounds {
         cx: &mut ParseCx<'_>,
         spec: Doc<'_>,
         sort: Option<&SortPattern>,
+        has_sort_by: bool,
     ) -> Result<Bounds> {
         let (documents, range, unit) = (spec.get("documents"), spec.get("range"), spec.get("unit"));
         if documents.is_some() && range.is_some() {
@@ -84,17 +85,13 @@ impl Bounds {
             );
         }
         match (documents, range) {
-            (Some(d), _) => Bounds::parse_documents(cx, d, sort),
+            (Some(d), _) => Bounds::parse_documents(cx, d, has_sort_by),
             (None, Some(r)) => Bounds::parse_range(cx, r, unit, sort),
             (None, None) => Ok(Bounds::WHOLE),
         }
     }
 
-    fn parse_documents(
-        cx: &mut ParseCx<'_>,
-        v: Value<'_>,
-        sort: Option<&SortPattern>,
-    ) -> Result<Bounds> {
+    fn parse_documents(cx: &mut ParseCx<'_>, v: Value<'_>, has_sort_by: bool) -> Result<Bounds> {
         let [lower, upper] = pair(v)?;
         let int = |v: Value<'_>| match v.as_i64_exact() {
             Some(n) => Ok(n),
@@ -112,7 +109,7 @@ impl Bounds {
                 "Lower bound must not exceed upper bound: [{l}, {u}]"
             );
         }
-        if sort.is_none() && !matches!((&lower, &upper), (Bound::Unbounded, Bound::Unbounded)) {
+        if !has_sort_by && !matches!((&lower, &upper), (Bound::Unbounded, Bound::Unbounded)) {
             bail!(5339901, "Document-based bounds require a sortBy");
         }
         Ok(Bounds::Documents(lower, upper))

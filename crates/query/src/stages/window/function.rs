@@ -23,6 +23,8 @@ pub(in crate::stages) trait WindowFn: Send + Sync {
 pub(in crate::stages) struct WindowContext<'c, 'e> {
     pub(in crate::stages) cx: &'c mut ParseCx<'e>,
     pub(in crate::stages) sort: Option<&'c SortPattern>,
+    /// Whether `sortBy` was given; one without fields is no order, but allows bounds by documents.
+    pub(in crate::stages) has_sort_by: bool,
     /// The `window` argument, when given.
     pub(in crate::stages) window: Option<Doc<'c>>,
 }
@@ -34,7 +36,7 @@ impl WindowContext<'_, '_> {
     /// Those of [`Bounds::parse`].
     pub(in crate::stages) fn bounds(&mut self) -> Result<Bounds> {
         match self.window {
-            Some(w) => Bounds::parse(self.cx, w, self.sort),
+            Some(w) => Bounds::parse(self.cx, w, self.sort, self.has_sort_by),
             None => Ok(Bounds::WHOLE),
         }
     }

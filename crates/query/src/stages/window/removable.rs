@@ -105,8 +105,8 @@ pub(super) fn is_finite(n: Number) -> bool {
 /// The standard deviation of the numbers in a sliding window.
 #[derive(Clone, Copy, Default)]
 pub(super) struct SlidingDeviation {
+    /// Finite numbers, and others.
     count: i64,
-    /// Numbers that are not finite; they count as numbers, too.
     beyond: i64,
     sum: DoubleDouble,
     squares: DoubleDouble,
@@ -125,7 +125,6 @@ impl SlidingDeviation {
     fn update(&mut self, n: Number, times: i64) {
         if !is_finite(n) {
             self.beyond += times;
-            self.count += times;
             return;
         }
         let x = n.to_f64();
@@ -135,7 +134,10 @@ impl SlidingDeviation {
             return;
         }
         if self.count + times == 0 {
-            *self = SlidingDeviation::default();
+            *self = SlidingDeviation {
+                beyond: self.beyond,
+                ..SlidingDeviation::default()
+            };
             return;
         }
         let delta = self.count as f64 * x - self.sum.value();
@@ -217,5 +219,12 @@ mod tests {
         d.remove(Number::Double(f64::NAN));
         d.remove(Number::Int32(1));
         assert!(matches!(d.value(false), Value::Int32(0)));
+        // What was not finite leaves nothing behind, also when it came first.
+        let mut d = SlidingDeviation::default();
+        for n in [f64::INFINITY, 10.0, 20.0] {
+            d.add(Number::Double(n));
+        }
+        d.remove(Number::Double(f64::INFINITY));
+        assert_eq!(d.value(false).as_f64(), Some(5.0));
     }
 }
