@@ -82,7 +82,7 @@ fn positions() {
         (doc! { "a": { "$exists": true }, "o.0.l": 8i32 }, Some(1)),
         (doc! { "z": { "$exists": false } }, None),
         (doc! { "$or": [{ "a": 5i32 }] }, Some(1)),
-        (doc! { "$or": [{ "a": 5i32 }, { "a": 1i32 }] }, None),
+        (doc! { "$or": [{ "a": 5i32 }, { "z": 1i32 }] }, None),
         (
             doc! { "$or": [{ "z": 1i32 }, { "a": 5i32 }], "o.l": 9i32 },
             Some(1),
