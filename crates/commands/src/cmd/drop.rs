@@ -12,6 +12,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use auth::{Action, Target};
 use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
+use store::ReadView;
 
 const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE | flag::SET_ASIDE;
 
@@ -126,7 +127,7 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "turn off profiling before dropping system.profile collection"
         );
     }
-    if system_views::is_there(cx.service, &ns)? {
+    if system_views::is_there(cx.service, &ReadView::LATEST, &ns)? {
         return drop_views(cx, &ns);
     }
     if let Some(indexes) = cx.service.store.drop_collection(&ns)? {
