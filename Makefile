@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example bench cluster clean
+.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example lab bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -14,6 +14,8 @@ ROUNDS ?= 20
 COLLECTIONS ?= 370000
 
 target := $(or $(CARGO_TARGET_DIR),target)
+# The lab is a workspace of its own with the same folder of build output.
+lab := --manifest-path lab/Cargo.toml --target-dir "$(target)"
 # rustup puts cargo here without touching the running shell.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # Cargo would build RocksDB itself, but without showing how far it is.
@@ -51,6 +53,7 @@ format: ## rustfmt over every file
 
 lint: ## clippy, warnings are errors
 	@$(natives) && cargo clippy --workspace --all-targets --locked -- -D warnings
+	@cargo clippy $(lab) --workspace --all-targets --locked -- -D warnings
 
 clients: build ## smokes of pymongo, the Node.js driver and mongosh against the release build
 	@tests/clients/run.sh python node mongosh
@@ -101,8 +104,11 @@ cluster: build ## PD, three stores and three servers on loopback (builds PD and 
 example: build ## load this machine's Debian package index and check every answer
 	@examples/debian-packages/run.sh
 
+lab: setup ## build the laboratory in release with the drivers of every engine, target/release/quarry-lab
+	@$(natives) && cargo build $(lab) --release --locked -p quarry-lab --features drivers
+
 bench: build ## a short run of the lab against the release build (WORKLOAD=insert)
-	@$(natives) && cargo build --release --locked -p quarry-lab
+	@cargo build $(lab) --release --locked -p quarry-lab
 	@scripts/bench.sh "$(WORKLOAD)"
 
 compat: ## write COMPAT.md from the registries

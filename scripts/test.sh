@@ -5,6 +5,9 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 export CARGO_TERM_PROGRESS_WHEN=never
+# Both workspaces, the server's and the lab's, write there.
+CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export CARGO_TARGET_DIR
 scratch=$(mktemp -d)
 beside=
 trap '[ -z "$beside" ] || kill -- "-$beside" 2>/dev/null || true; rm -rf "$scratch"' EXIT
@@ -44,8 +47,10 @@ cargo_tests() {
   # What passing tests print is kept for the list of what was skipped, and not shown.
   local log=$1 shown='/^successes:$/,/^failures:$|^test result:/{/^failures:$|^test result:/!d}'
   # Libraries, binaries and integration tests last, so that the closing lines are of tests and not of empty doc tests.
-  cargo test --locked --workspace --doc --quiet 2>&1 | tee "$log" \
-    && cargo test --locked --workspace --lib --bins --examples --tests --no-fail-fast -- --quiet --show-output 2>&1 \
+  # After the log come more arguments of cargo: which workspace.
+  shift
+  cargo test --locked --workspace "$@" --doc --quiet 2>&1 | tee -a "$log" \
+    && cargo test --locked --workspace "$@" --lib --bins --examples --tests --no-fail-fast -- --quiet --show-output 2>&1 \
       | tee -a "$log" | sed -E "$shown"
 }
 
@@ -67,9 +72,12 @@ step tidy cargo run -q --locked -p xtask -- tidy
 step "build server" cargo build --locked -p quarry-server
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry" "$scratch/quarry"
 step "build tests" cargo test --locked --workspace --no-run --quiet
+lab=(--manifest-path "$root/lab/Cargo.toml")
+step "build the lab and its tests" cargo test --locked --workspace "${lab[@]}" --no-run --quiet
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry-lab" "$scratch/quarry-lab"
 if cargo clippy --version >/dev/null 2>&1; then
   step clippy cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
+  step "clippy of the lab" cargo clippy --locked --workspace "${lab[@]}" --all-targets --quiet -- -D warnings
 else
   skip clippy "it is not installed"
 fi
@@ -86,6 +94,7 @@ QUARRY_BIN=$scratch/quarry step "Debian example" examples/debian-packages/run.sh
 # With --workspace, other crates keep their features: only the store and the scheduler are compiled again.
 step interleavings cargo test --locked --workspace --features quarry-store/shuttle --test interleave --quiet
 step "cargo test" cargo_tests "$scratch/tests.log"
+step "cargo test of the lab" cargo_tests "$scratch/tests.log" "${lab[@]}"
 awk '/^test result:/ { binaries++; passed += $4; failed += $6; ignored += $8 }
   END { printf "test: %d passed, %d failed, %d ignored in %d test binaries; client smokes, server tests, workloads of the lab and Debian example passed before\n",
         passed, failed, ignored, binaries }' "$scratch/tests.log"

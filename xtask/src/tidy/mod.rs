@@ -10,6 +10,7 @@ mod modules;
 mod natives;
 mod source;
 mod text;
+mod workspaces;
 
 use std::path::Path;
 use std::process::Command;
@@ -33,25 +34,23 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
     let mut findings = Vec::new();
     let architecture = std::fs::read_to_string(root.join(edges::TABLE_FILE))
         .map_err(|e| format!("{}: {e}", edges::TABLE_FILE))?;
-    let metadata = output(
-        root,
-        env!("CARGO"),
-        &["metadata", "--no-deps", "--format-version", "1"],
-    )?;
-    let metadata = String::from_utf8(metadata).map_err(|e| e.to_string())?;
-    let root_text = root
-        .to_str()
-        .ok_or("the path of the repository is not UTF-8")?;
-    let packages = edges::packages(&metadata, root_text)?;
+    let mut packages = Vec::new();
+    for manifest in [workspaces::MANIFEST, workspaces::LAB_MANIFEST] {
+        packages.extend(members(root, manifest)?);
+    }
     findings.extend(edges::check(&architecture, &packages));
 
     let read =
         |name: &str| std::fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"));
     let locks = (read(natives::WORKSPACE_LOCK)?, read(natives::SOURCES_LOCK)?);
-    findings.extend(natives::check(
-        &locks.0,
-        &locks.1,
-        &read(natives::BINDINGS)?,
+    let lab_lock = read(workspaces::LAB_LOCK)?;
+    let bindings = read(natives::BINDINGS)?;
+    for workspace_lock in [&locks.0, &lab_lock] {
+        findings.extend(natives::check(workspace_lock, &locks.1, &bindings));
+    }
+    findings.extend(workspaces::check(
+        (&read(workspaces::MANIFEST)?, &locks.0),
+        (&read(workspaces::LAB_MANIFEST)?, &lab_lock),
     ));
 
     let listing = output(
@@ -100,6 +99,18 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
         files,
         findings,
     })
+}
+
+/// The members of a workspace.
+fn members(root: &Path, manifest: &str) -> Result<Vec<edges::Package>, String> {
+    let words = ["metadata", "--no-deps", "--format-version", "1"];
+    let words = [&words[..], &["--manifest-path", manifest]].concat();
+    let metadata = output(root, env!("CARGO"), &words)?;
+    let metadata = String::from_utf8(metadata).map_err(|e| e.to_string())?;
+    let root_text = root
+        .to_str()
+        .ok_or("the path of the repository is not UTF-8")?;
+    edges::packages(&metadata, root_text)
 }
 
 fn output(root: &Path, program: &str, words: &[&str]) -> Result<Vec<u8>, String> {
