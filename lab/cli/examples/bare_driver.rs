@@ -4,6 +4,9 @@
 //! `bare_driver URI DATABASE COLLECTION point|update-inc ROWS CLIENTS RATE SECONDS`, on what the
 //! lab's workload of that name loaded.
 
+// What it prints is its result.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 

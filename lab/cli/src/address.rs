@@ -1,7 +1,7 @@
 //! What `--target` means: which driver, and how it is opened.
 
 use lab_kit::engine::{EngineOptions, LabEngine};
-use lab_kit::kv::{KvTarget, prepare_directory};
+use lab_kit::kv::{ENGINE_DATA, KvTarget, OwnDirectory};
 use lab_kit::target::TargetError;
 
 use crate::credentials::without_password;
@@ -116,13 +116,13 @@ fn absent(given: &str, feature: &str) -> LabError {
 fn open_engine(plan: &RunPlan<'_>, scheme: &str) -> Result<KvTarget, LabError> {
     let given = &plan.arguments.target;
     let rest = given.get(scheme.len() + 1..).unwrap_or_default();
-    let options = EngineOptions::parse(rest).map_err(|reason| wrong(given, &reason))?;
-    let path = options.path.clone();
+    let mut options = EngineOptions::parse(rest).map_err(|reason| wrong(given, &reason))?;
     let durability = format!("{:?}", options.durability).to_lowercase();
     // Whether the engine can be had is found out before anything is deleted.
     let open = opener(scheme).ok_or_else(|| absent(given, scheme))?;
     let keep = plan.resumed.is_some() || plan.loaded.is_some();
-    prepare_directory(&path, plan.arguments.drop, keep)?;
+    let directory = OwnDirectory::take(&options.path, &[ENGINE_DATA], keep)?;
+    options.path = directory.make(ENGINE_DATA)?;
     let engine = open(options).map_err(|error| {
         LabError::from(TargetError::Unreachable {
             address: given.clone(),
@@ -132,7 +132,8 @@ fn open_engine(plan: &RunPlan<'_>, scheme: &str) -> Result<KvTarget, LabError> {
     Ok(KvTarget::new(
         engine,
         plan.tables(false),
-        (path, given.clone(), durability),
+        directory,
+        (given.clone(), durability),
     ))
 }
 

@@ -44,7 +44,7 @@ pub(crate) enum Command {
     /// Tell a lab on another machine what a process of this one uses: run --agent
     Agent(crate::agent::AgentArguments),
     /// List workloads and presets
-    List,
+    List(crate::list::ListArguments),
     /// Draw report.html of a run again, or one page for several runs
     Report(crate::compare::ReportArguments),
     /// Compare two groups of runs: a verdict for each metric

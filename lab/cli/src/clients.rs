@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use lab_kit::pacing::{Schedule, VirtualQueue};
 use lab_kit::recorder::ClientSummary;
+use lab_kit::result::CallCounts;
 use lab_kit::target::{CallOutcome, OVERLOADED, Session};
 use lab_kit::work::{Effect, Next, Work};
 use lab_kit::workload::Operation;
 use tokio::sync::Barrier;
 
 use crate::counters::{Limits, RoleCounters, Unfinished, Window, lock};
+use crate::pulse;
 
 /// After an early stop, calls under way get this long to end.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -28,6 +30,8 @@ const STOOD_STILL_MIN: Duration = Duration::from_millis(100);
 const RETRIES_MAX: u32 = 2;
 const RETRY_WAIT: Duration = Duration::from_millis(100);
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
+/// A batch of a load is tried so often, which takes a minute about.
+const LOAD_REFUSALS_MAX: u32 = 20;
 /// Polling interval of a client that waits for another.
 const WAIT: Duration = Duration::from_micros(500);
 
@@ -184,8 +188,11 @@ impl<S: Session> Client<S> {
             progress.free_since = Some(done);
             let served = self.end_call(timing, done);
             let is_measured = done.duration_since(begun) >= self.limits.warmup;
+            let is_whole_failure = matches!(&outcome, CallOutcome::Failed { done: 0, .. });
+            // A load must reach its rows: the same batch is made again.
+            let is_load = is_whole_failure && self.work.take_back();
             if matches!(&outcome, CallOutcome::Failed { kind, .. } if kind == OVERLOADED) {
-                progress.refused(self.counters.window(self.number));
+                self.refused(&outcome, is_load, progress);
                 self.wait_to_retry(begun, progress).await;
                 continue;
             }
@@ -198,6 +205,18 @@ impl<S: Session> Client<S> {
             );
         }
         End::Stopped
+    }
+
+    /// Counts a refusal; a load that is always refused ends its step.
+    fn refused(&self, outcome: &CallOutcome, is_load: bool, progress: &mut Progress) {
+        progress.refused(self.counters.window(self.number), is_load);
+        if let (true, CallOutcome::Failed { message, .. }) =
+            (is_load && progress.refusals >= LOAD_REFUSALS_MAX, outcome)
+        {
+            self.control.stop(&format!(
+                "the target refused a batch of the load {LOAD_REFUSALS_MAX} times: {message}"
+            ));
+        }
     }
 
     /// After a refusal.
@@ -248,6 +267,13 @@ impl<S: Session> Client<S> {
     /// How long the call took; none if the step was closed without it.
     fn end_call(&self, timing: Timing, done: Instant) -> Option<ServedCall> {
         let service = done.duration_since(timing.sent);
+        // An engine stands still with the lab, whose process it is in.
+        let still = if S::INSIDE {
+            Duration::ZERO
+        } else {
+            pulse::stood_still(timing.sent, done)
+        };
+        let service = service.saturating_sub(still);
         self.share(|unfinished| {
             unfinished.effect = Effect::default();
             unfinished.sent = None;
@@ -264,6 +290,7 @@ impl<S: Session> Client<S> {
                 waited,
                 service,
                 lateness: timing.lateness,
+                is_disturbed: !still.is_zero(),
             })
         })
     }
@@ -379,6 +406,8 @@ struct ServedCall {
     service: Duration,
     /// By how much the lab sent it too late; in none of the others.
     lateness: Duration,
+    /// The lab stood still meanwhile: how long the target took is not known.
+    is_disturbed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -395,10 +424,11 @@ struct Progress {
 
 impl Progress {
     /// The call was refused with a wish to come back later: the next one takes the place of the
-    /// retry, after the drivers' wait; after too many of them the operation is given up.
-    fn refused(&mut self, window: Option<MutexGuard<'_, Window>>) {
+    /// retry, after the drivers' wait; after too many of them the operation is given up, unless it
+    /// is a batch of a load.
+    fn refused(&mut self, window: Option<MutexGuard<'_, Window>>, is_load: bool) {
         self.refusals += 1;
-        let is_given_up = self.refusals > RETRIES_MAX;
+        let is_given_up = self.refusals > RETRIES_MAX && !is_load;
         if let Some(mut window) = window {
             window.refused += 1;
             window.given_up += u64::from(is_given_up);
@@ -407,7 +437,7 @@ impl Progress {
             self.refusals = 0;
             return;
         }
-        let longest = RETRY_WAIT * (1 << (self.refusals - 1));
+        let longest = RETRY_WAIT * (1 << (self.refusals - 1).min(10));
         self.to_wait = Some(longest.min(RETRY_WAIT_MAX).mul_f64(rand::random::<f64>()));
     }
 
@@ -441,12 +471,23 @@ impl Progress {
             window.acknowledged += done;
             window.effect.add(&effect);
             window.errors += u64::from(failure.is_some());
+            window
+                .outcomes
+                .entry(operation)
+                .or_default()
+                .add(&CallCounts {
+                    answered: u64::from(failure.is_none()),
+                    failed: u64::from(failure.is_some()),
+                });
             if failure.is_none() {
                 window.completed(ended);
             }
             // A call that was refused took no time worth counting; one that was never answered
             // took all the time until it was given up.
-            if let Some(served) = served.filter(|_| failure.is_none() || is_lost) {
+            let is_disturbed = served.is_some_and(|served| served.is_disturbed);
+            window.disturbed += u64::from(is_disturbed && is_measured);
+            let counts = (failure.is_none() || is_lost) && !is_disturbed;
+            if let Some(served) = served.filter(|_| counts) {
                 window.latency.record(served.latency);
                 if is_measured && counters.has_schedule {
                     let service = window.service.get_or_insert_default();
@@ -469,6 +510,12 @@ impl Progress {
             self.failures_in_a_row = 0;
             return;
         };
+        self.failed(client, kind, message);
+    }
+
+    /// Counts a failure; too many in a row end the step.
+    fn failed<S: Session>(&mut self, client: &Client<S>, kind: String, message: String) {
+        let (counters, control) = (&client.counters, &client.control);
         // The first error explains more than those that follow it.
         counters.first_failure.get_or_init(|| message.clone());
         self.failures_in_a_row += 1;

@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), LabError> {
     let (a, b) = (read_side(&arguments.a)?, read_side(&arguments.b)?);
     let names = [&arguments.a, &arguments.b].map(|path| path.display().to_string());
     let comparison: Comparison = compare(names, &a, &b, &arguments.allow)?;
-    print!("{}", text(&comparison));
+    crate::terminal::print(format_args!("{}", text(&comparison)));
     if let Some(out) = &arguments.out {
         make_folder(out)?;
         write_json(&out.join("comparison.json"), &comparison)?;

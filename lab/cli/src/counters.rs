@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use lab_kit::pacing::{Schedule, VirtualQueue};
 use lab_kit::recorder::ClientSummary;
+use lab_kit::result::CallCounts;
 use lab_kit::stalls::GAP_MIN;
 use lab_kit::work::Effect;
 use lab_kit::workload::Operation;
@@ -51,6 +52,10 @@ pub(crate) struct Window {
     pub(crate) given_up: u64,
     /// Never reset, warm-up left out: for mixes.
     pub(crate) by_operation: BTreeMap<Operation, LatencyHistogram>,
+    /// Never reset: how calls ended.
+    pub(crate) outcomes: BTreeMap<Operation, CallCounts>,
+    /// Never reset, warm-up left out: calls under way while the lab itself stood still.
+    pub(crate) disturbed: u64,
     /// Never reset: what was done in the whole step.
     pub(crate) effect: Effect,
     pub(crate) acknowledged: u64,
@@ -153,6 +158,10 @@ pub(crate) struct Totals {
     pub(crate) given_up: u64,
     /// For mixes.
     pub(crate) by_operation: BTreeMap<Operation, LatencyHistogram>,
+    /// How calls ended.
+    pub(crate) outcomes: BTreeMap<Operation, CallCounts>,
+    /// Calls under way while the lab itself stood still.
+    pub(crate) disturbed: u64,
 }
 
 /// When a client must stop and how it paces itself.
@@ -209,8 +218,12 @@ impl RoleCounters {
             }
             out.unsent += window.unsent;
             out.unsent_by_lab += window.unsent_by_lab;
+            out.disturbed += window.disturbed;
             out.refused += window.refused;
             out.given_up += window.given_up;
+            for (operation, counts) in &window.outcomes {
+                out.outcomes.entry(*operation).or_default().add(counts);
+            }
             for (operation, latency) in &window.by_operation {
                 out.by_operation
                     .entry(*operation)
@@ -233,7 +246,12 @@ impl RoleCounters {
     /// The time that the oldest call under way has waited for its reply.
     pub(crate) fn longest_wait(&self) -> Duration {
         let sent = self.unfinished.iter().filter_map(|one| lock(one).sent);
-        sent.map(|sent| sent.elapsed()).max().unwrap_or_default()
+        let now = Instant::now();
+        let waited = |sent: Instant| {
+            let still = crate::pulse::stood_still(sent, now);
+            now.saturating_duration_since(sent).saturating_sub(still)
+        };
+        sent.map(waited).max().unwrap_or_default()
     }
 
     /// Counts what clients that have not returned leave: calls without a reply and calls that

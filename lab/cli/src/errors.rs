@@ -95,6 +95,9 @@ pub(crate) enum LabError {
         /// What was found.
         reason: String,
     },
+    /// Lists of a sweep or names of own servers that make no sense.
+    #[error("{0}")]
+    Words(String),
     /// A sweep that cannot be made.
     #[error("{reason}")]
     Sweep {
@@ -115,4 +118,16 @@ pub(crate) enum LabError {
     /// The machine lacks something.
     #[error("cannot start: {0}")]
     Machine(#[from] std::io::Error),
+}
+
+impl LabError {
+    /// Whether the words of the command line are wrong, whatever the target is.
+    pub(crate) fn is_of_the_command_line(&self) -> bool {
+        match self {
+            Self::Workload(error) => !matches!(error, WorkloadError::File(_)),
+            Self::Target(error) => matches!(error, TargetError::Address { .. }),
+            Self::Words(_) | Self::NeedsOut => true,
+            _ => false,
+        }
+    }
 }

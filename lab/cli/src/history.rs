@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &HistoryArguments) -> Result<(), LabError> {
     }
     let all = series(&runs);
     for line in all.iter().flat_map(lab_kit::history::Series::lines) {
-        println!("{line}");
+        print_line!("{line}");
     }
     let out = arguments.out.as_ref().unwrap_or(&arguments.folder);
     make_folder(out)?;
@@ -69,7 +69,7 @@ fn collect(folder: &Path, depth: usize, out: &mut Vec<RunResult>) {
     if folder.join("result.json").is_file() {
         match read_result(folder) {
             Ok(run) => out.push(run),
-            Err(error) => eprintln!("left out: {error}"),
+            Err(error) => note_line!("left out: {error}"),
         }
         return;
     }

@@ -103,7 +103,7 @@ impl Limit {
             });
         }
         if by.is_none() {
-            eprintln!(
+            note_line!(
                 "no control group for the memory limit ({}); a balloon takes the rest of the \
                     memory",
                 reasons.join("; ")
@@ -424,7 +424,7 @@ pub(crate) fn balloon(bytes: u64) -> Result<(), LabError> {
     held.resize(size, 0);
     // Memory that was never written to is not there yet.
     held.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
-    println!("{READY}");
+    print_line!("{READY}");
     std::io::stdout().flush()?;
     std::io::stdin().read_to_end(&mut Vec::new())?;
     drop(std::hint::black_box(held));

@@ -4,6 +4,9 @@
 //! number behind a chart, and ends with a status that scripts can trust. Neighbours: `lab_kit`
 //! records and draws, `metrics` samples.
 
+#[macro_use]
+mod terminal;
+
 mod address;
 mod agent;
 mod arguments;
@@ -22,6 +25,7 @@ mod mongo;
 mod output;
 mod profile;
 mod progress;
+mod pulse;
 mod record;
 mod replay;
 mod run;
@@ -55,13 +59,14 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("quarry-lab: {error}");
+            note_line!("quarry-lab: {error}");
             ExitCode::from(match error {
                 LabError::Partial { .. }
                 | LabError::SweepStopped { .. }
                 | LabError::Recording(_) => 3,
                 LabError::Wrong { .. } => 4,
                 LabError::Gone { .. } => sweep::CODE_CHANGED,
+                ref error if error.is_of_the_command_line() => 2,
                 _ => 1,
             })
         }
@@ -75,7 +80,7 @@ fn execute(command: Command) -> Result<(), LabError> {
         Command::Target { server } => serve::serve(&server),
         Command::Balloon { bytes } => limit::balloon(bytes),
         Command::Agent(arguments) => agent::run(&arguments),
-        Command::List => list::run(),
+        Command::List(arguments) => list::run(&arguments),
         Command::Report(arguments) => compare::report(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::History(arguments) => history::run(&arguments),
@@ -91,6 +96,15 @@ fn begin(arguments: &RunArguments) -> Result<(), LabError> {
     let workload = Workload::named(&arguments.workload)?;
     let settings = workload.settings(&arguments.preset, arguments.overrides())?;
     let workload = workload.adapted(&settings);
+    if arguments.find_change.is_some() {
+        let reason = "--find-change needs --repeats, the most that may be made";
+        return Err(LabError::Words(reason.to_owned()));
+    }
+    if arguments.plan {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        print_line!("{}", sweep::shown(&words));
+        return Ok(());
+    }
     run_plan(RunPlan {
         arguments,
         workload,

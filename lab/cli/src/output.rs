@@ -17,7 +17,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), FolderError> {
 /// Writes a page and says where.
 pub(crate) fn write_page(path: &Path, text: &str) -> Result<(), LabError> {
     write_whole(path, text)?;
-    println!("{}", path.display());
+    print_line!("{}", path.display());
     Ok(())
 }
 

@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), LabError> {
         return Err(LabError::Profile(format!("there is no process {pid}")));
     };
     make_folder(&arguments.out)?;
-    eprintln!("looking at process {pid} ({}) for {seconds} s", name.trim());
+    note_line!("looking at process {pid} ({}) for {seconds} s", name.trim());
     let stacks = match arguments.with {
         Tool::Perf => perf(arguments)?,
         Tool::Gdb => gdb(arguments)?,
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), LabError> {
         Tool::Gdb => "stacks of all threads",
     };
     let about = format!("{} {kind} in {seconds} s", stacks.samples());
-    println!("{about}");
+    print_line!("{about}");
     write_whole(&arguments.out.join("stacks.collapsed"), &stacks.collapsed())?;
     write_page(
         &arguments.out.join("stacks.txt"),

@@ -87,7 +87,7 @@ impl Progress {
         if self.plain && self.last_line.elapsed() >= LINE_EVERY {
             self.last_line = Instant::now();
             let left = self.time_left(interval, cumulative_rate);
-            eprintln!(
+            note_line!(
                 "{}: {} s, {text}{left}",
                 self.name,
                 (interval.start + interval.length).as_secs()

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use lab_kit::folder::{FolderError, RunFolder};
 use lab_kit::recorder::StepRecorder;
+use lab_kit::result::Stretch;
 use lab_kit::stalls::GapTracker;
 use lab_kit::usage::Details;
 use metrics::{
@@ -19,6 +20,7 @@ use crate::agent::{Agent, AgentProcess};
 use crate::clients::Control;
 use crate::counters::{Completions, RoleCounters, Window, lock};
 use crate::progress::Progress;
+use crate::pulse;
 use crate::slow_sampler::SlowSampler;
 
 /// Length of an interval.
@@ -219,6 +221,10 @@ pub(crate) struct SampledRole {
     pub(crate) rows: u64,
     /// Where nothing was completed.
     pub(crate) gaps: GapTracker,
+    /// Whether the target is in the lab's process, and stands still with it.
+    pub(crate) is_inside: bool,
+    /// For how long the lab itself stood still in the measured time.
+    pub(crate) stood_still: Duration,
 }
 
 impl SampledRole {
@@ -345,7 +351,7 @@ impl Sampling {
             }
             closed = now;
             if finished {
-                self.conclude_gaps(now);
+                self.conclude_gaps(begun, now);
                 self.progress.end();
                 return self;
             }
@@ -369,21 +375,42 @@ impl Sampling {
         }
     }
 
-    fn conclude_gaps(&mut self, end: Duration) {
+    /// Charges no standstill of the lab to the target.
+    fn conclude_gaps(&mut self, begun: Instant, end: Duration) {
+        let still = pulse::stretches(begun, begun + end);
+        let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
+        let still: Vec<(f64, f64)> = still.iter().map(|(a, b)| (since(*a), since(*b))).collect();
         for sampled_role in &mut self.sampled_roles {
             let seconds = sampled_role.recorder.seconds();
             let gaps = std::mem::take(&mut sampled_role.gaps);
-            let gaps = gaps.finish(end.as_secs_f64(), seconds);
+            let mut gaps = gaps.finish(end.as_secs_f64(), seconds);
+            if !sampled_role.is_inside {
+                gaps.retain(|gap| !is_mostly(gap, &still));
+            }
             sampled_role.recorder.set_gaps(gaps);
         }
     }
 
     fn close(&mut self, control: &Control, start: Duration, end: Duration, warmup: bool) {
         let mut is_first = true;
+        let begun = control.begun();
         for sampled_role in &mut self.sampled_roles {
+            let still = if sampled_role.is_inside {
+                Duration::ZERO
+            } else {
+                pulse::stood_still(begun + start, begun + end)
+            };
+            let mut length = end.saturating_sub(start);
+            if !warmup {
+                sampled_role.stood_still += still;
+            }
+            // Calls of a schedule are made up for; a closed loop has lost the time.
+            if !sampled_role.counters.has_schedule {
+                length = length.saturating_sub(still);
+            }
             let mut interval = Interval {
                 start,
-                length: end.saturating_sub(start),
+                length,
                 warmup,
                 ..Interval::default()
             };
@@ -412,6 +439,15 @@ impl Sampling {
             is_first = false;
         }
     }
+}
+
+/// Whether a standstill of the lab covers more than half of a gap.
+fn is_mostly(gap: &Stretch, still: &[(f64, f64)]) -> bool {
+    let end = gap.start_s + gap.seconds;
+    let common = still
+        .iter()
+        .map(|(from, to)| (to.min(end) - from.max(gap.start_s)).max(0.0));
+    common.sum::<f64>() > gap.seconds / 2.0
 }
 
 #[cfg(test)]

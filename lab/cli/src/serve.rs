@@ -78,16 +78,16 @@ pub(crate) fn serve(server: &Server) -> Result<(), LabError> {
         .build()?;
     runtime.block_on(async {
         let mut server = lab_sql::server::MariaDb::start(&settings)?;
-        println!("{}", server.address());
+        print_line!("{}", server.address());
         std::io::stdout().flush()?;
-        eprintln!(
+        note_line!(
             "process {}, settings in {}; Ctrl-C stops it",
             server.pid(),
             server.settings_file().display()
         );
         tokio::select! {
             () = crate::interrupt::interrupted() => {}
-            reason = server.wait_for_end() => eprintln!("the server ended by itself: {reason}"),
+            reason = server.wait_for_end() => note_line!("the server ended by itself: {reason}"),
         }
         server.stop();
         Ok(())

@@ -5,6 +5,7 @@
 //! result that a later program can read (docs/lab/results.md describes it, with a version). Must
 //! not know: drivers, engines, Quarry's own code.
 
+pub mod answers;
 pub mod claims;
 pub mod compare;
 pub mod debt;

@@ -224,6 +224,7 @@ impl StepRecorder {
             series,
             refused_calls: 0,
             given_up: 0,
+            outcomes: BTreeMap::new(),
         }
     }
 }

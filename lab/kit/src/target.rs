@@ -59,6 +59,16 @@ pub enum Call {
         /// Its id.
         id: Key,
     },
+    /// Find one row and look whether its fields hold one of several values each; no call of a
+    /// workload's.
+    Verify {
+        /// Number of the table.
+        table: usize,
+        /// Its id.
+        id: Key,
+        /// Names, and what [`crate::row::contents::hash_of`] says of the values.
+        fields: Vec<(&'static str, Vec<u64>)>,
+    },
     /// Find several rows in one call, all fields.
     GetMany {
         /// Number of the table.
@@ -247,6 +257,14 @@ pub enum TargetError {
         /// What was asked.
         what: String,
         /// What it said.
+        reason: String,
+    },
+    /// A directory that the lab may not use.
+    #[error("the directory {path} cannot be used: {reason}")]
+    Directory {
+        /// Which.
+        path: String,
+        /// Why not.
         reason: String,
     },
     /// Data that the lab did not make are there.

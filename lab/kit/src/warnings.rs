@@ -1,5 +1,7 @@
 //! Conditions under which numbers should not be trusted, each with advice.
 
+use std::collections::BTreeMap;
+
 use crate::environment::Environment;
 use crate::format;
 use crate::result::{StepResult, Warning};
@@ -47,10 +49,11 @@ pub fn of_environment(environment: &Environment) -> Vec<Warning> {
 /// stands for both.
 pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> {
     let mut out = Vec::new();
+    let at = |text: String| format!("Step {}: {text}", step.name);
+    of_failures(&mut out, step, &at);
     if !step.measured {
         return out;
     }
-    let at = |text: String| format!("Step {}: {text}", step.name);
     if step.seconds < 10.0 {
         let text = format!(
             "it was measured for only {}. Do not quote it; use a larger preset.",
@@ -109,19 +112,48 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
             out.push(warning("first-interval-outlier", at(text)));
         }
     }
-    if !step.errors.is_empty() {
-        let total: u64 = step.errors.values().sum();
-        out.push(warning(
-            "errors",
-            at(format!(
-                "{} calls failed; they are not in the rate.",
-                format::count(total)
-            )),
-        ));
+    if step.more.lab_stood_still_seconds > 0.0 {
+        let text = format!(
+            "the lab itself stood still for {} ({} calls were under way). That is in no latency, \
+                no stall and no rate; repeat it on a machine that gives the lab its CPU.",
+            format::seconds(step.more.lab_stood_still_seconds),
+            format::count(step.more.disturbed_calls)
+        );
+        out.push(warning("lab-stood-still", at(text)));
     }
     of_schedule(&mut out, step, &at);
     of_generators(&mut out, step, &at);
     out
+}
+
+/// Calls that failed or were refused, in preparing steps, too.
+fn of_failures(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
+    let beside = step.more.background.iter();
+    let errors = beside.clone().flat_map(|role| role.errors.iter());
+    let mut by_kind: BTreeMap<&str, u64> = BTreeMap::new();
+    for (kind, count) in step.errors.iter().chain(errors) {
+        *by_kind.entry(kind).or_insert(0) += count;
+    }
+    let total: u64 = by_kind.values().sum();
+    if let Some((kind, count)) = by_kind.iter().max_by_key(|(_, count)| **count) {
+        let text = format!(
+            "{} calls failed, {} of them with '{kind}'; they are not in the rate.",
+            format::count(total),
+            format::count(*count)
+        );
+        out.push(warning("errors", at(text)));
+    }
+    let refused = step.more.refused_calls + beside.clone().map(|r| r.refused_calls).sum::<u64>();
+    if refused > 0 {
+        let given_up = step.more.given_up + beside.map(|role| role.given_up).sum::<u64>();
+        let text = format!(
+            "the target refused {} calls as overloaded or would take no connection; {} operations \
+                were given up. They are neither in the rate nor in the latency.",
+            format::count(refused),
+            format::count(given_up)
+        );
+        out.push(warning("refused", at(text)));
+    }
 }
 
 /// What generators on other machines lacked.

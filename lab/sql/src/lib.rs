@@ -4,6 +4,7 @@
 //! Promises: prepared statements only, found rows counted (not changed ones), values bound and
 //! never pasted. Must not know: workloads.
 
+mod check;
 mod connection;
 mod records;
 pub mod server;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lab_kit::kv::prepare_directory;
+use lab_kit::kv::OwnDirectory;
 use mysql::{Conn, OptsBuilder};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -17,6 +17,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const SETTINGS_FILE: &str = "my.cnf";
 const LOG_FILE: &str = "server.log";
+const DATA: &str = "data";
+const TEMPORARY: &str = "tmp";
 const PID_FILE: &str = "server.pid";
 
 /// What a server is started with.
@@ -49,6 +51,8 @@ pub struct MariaDb {
     port: u16,
     engine: String,
     directory: PathBuf,
+    /// Held as long as the server runs.
+    _own: OwnDirectory,
 }
 
 fn failed(what: &str, reason: impl std::fmt::Display) -> lab_kit::target::TargetError {
@@ -68,16 +72,17 @@ impl MariaDb {
         let directory = &settings.directory;
         let text = settings_text(settings).map_err(|reason| failed("the settings", reason))?;
         let program = find(&["mariadbd", "mysqld"])?;
-        prepare_directory(directory, false, settings.keep)?;
+        let entries = [DATA, TEMPORARY, SETTINGS_FILE, LOG_FILE, PID_FILE];
+        let own = OwnDirectory::take(directory, &entries, settings.keep)?;
         let directory = directory
             .canonicalize()
             .map_err(|error| failed("the directory", error))?;
-        let data = directory.join("data");
+        let data = directory.join(DATA);
         let port = free_port().map_err(|error| failed("a port", error))?;
         let file = directory.join(SETTINGS_FILE);
         // Servers that are made at the same time in one folder for temporary files delete each
         // other's.
-        let temporary = directory.join("tmp");
+        let temporary = directory.join(TEMPORARY);
         fs::create_dir_all(&temporary)
             .map_err(|error| failed("the folder for temporary files", error))?;
         // The path of a socket may have 107 bytes: it is taken from the data directory.
@@ -118,6 +123,7 @@ impl MariaDb {
             port,
             engine: settings.engine.clone(),
             directory,
+            _own: own,
         };
         server.wait_until_ready()?;
         Ok(server)

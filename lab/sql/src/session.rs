@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use lab_kit::program::ProgramCall;
+use lab_kit::row::contents::{Contents, InOrder};
 use lab_kit::row::{Key, Row, Value};
 use lab_kit::target::{Call, CallOutcome, Change, Session, Table};
 use lab_kit::workload::Index;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Params};
 
+use crate::check::{Expected, Which};
 use crate::connection::{Interface, one_line};
 use crate::statements;
 
@@ -19,6 +21,7 @@ const VALUES_MAX: usize = 60_000;
 pub struct SqlSession {
     pub(crate) conn: Conn,
     tables: Arc<Vec<Table>>,
+    contents: Vec<Arc<Contents>>,
     indexes: Vec<Index>,
     interface: Interface,
 }
@@ -38,7 +41,14 @@ pub enum SqlCall {
         ops: u64,
     },
     /// A read.
-    Read(String, Vec<mysql::Value>),
+    Read {
+        /// Text.
+        statement: String,
+        /// Values.
+        values: Vec<mysql::Value>,
+        /// What its rows must be.
+        expected: Expected,
+    },
     /// A write that counts by the rows it matched.
     Change {
         /// Text.
@@ -92,12 +102,32 @@ impl SqlSession {
                 conn.query_drop(format!("HANDLER `{}` OPEN", table.name))?;
             }
         }
+        let contents = tables.iter().map(Contents::of).map(Arc::new);
         Ok(Self {
             conn,
+            contents: contents.collect(),
             tables,
             indexes,
             interface,
         })
+    }
+
+    fn expected(&self, table: usize, which: Which) -> Expected {
+        match self.contents.get(table) {
+            Some(contents) => Expected::Rows(contents.clone(), which),
+            None => Expected::Anything,
+        }
+    }
+
+    fn get(&self, table: usize, id: Key) -> SqlCall {
+        let name = self.name(table);
+        let statement = match self.interface {
+            Interface::Select => format!("SELECT * FROM `{name}` WHERE id = ?"),
+            Interface::Handler => format!("HANDLER `{name}` READ `PRIMARY` = (?)"),
+        };
+        let value = sql_id(&id);
+        let expected = self.expected(table, Which::One(id));
+        read(statement, vec![value], expected)
     }
 
     fn name(&self, table: usize) -> String {
@@ -134,14 +164,19 @@ impl SqlSession {
 
     fn index_range(&self, table: usize, index: usize, from: &[Value], limit: u32) -> SqlCall {
         let Some(index) = self.indexes.get(index) else {
-            return SqlCall::Read("SELECT 1 FROM DUAL WHERE 1 = 0".to_owned(), Vec::new());
+            return read(
+                "SELECT 1 FROM DUAL WHERE 1 = 0".to_owned(),
+                Vec::new(),
+                Expected::Anything,
+            );
         };
         let statement = statements::index_range(&self.name(table), index, from.len(), limit);
         let prefixes = (1..=from.len())
             .rev()
             .flat_map(|length| from.iter().take(length))
             .map(sql);
-        SqlCall::Read(statement, prefixes.collect())
+        let expected = Expected::Entries(from.to_vec());
+        read(statement, prefixes.collect(), expected)
     }
 
     fn execute(&mut self, encoded: SqlCall) -> Result<CallOutcome, (mysql::Error, u64)> {
@@ -161,13 +196,20 @@ impl SqlSession {
                 stored.map_err(|error| (error, ops))?;
                 Ok(CallOutcome::done(ops, ops))
             }
-            SqlCall::Read(statement, values) => {
+            SqlCall::Read {
+                statement,
+                values,
+                mut expected,
+            } => {
                 let read = conn
                     .exec_iter(statement, positional(values))
                     .map_err(|error| (error, 1))?;
                 let mut rows = 0;
                 for row in read {
-                    std::hint::black_box(row.map_err(|error| (error, 1))?);
+                    let row = row.map_err(|error| (error, 1))?;
+                    if let Err(wrong) = expected.take(&row) {
+                        return Ok(wrong);
+                    }
                     rows += 1;
                 }
                 Ok(CallOutcome::done(1, rows))
@@ -197,6 +239,14 @@ impl SqlSession {
                 Ok(CallOutcome::done(1, conn.affected_rows()))
             }
         }
+    }
+}
+
+fn read(statement: String, values: Vec<mysql::Value>, expected: Expected) -> SqlCall {
+    SqlCall::Read {
+        statement,
+        values,
+        expected,
     }
 }
 
@@ -232,26 +282,26 @@ impl Session for SqlSession {
         };
         match call {
             Call::Insert { table, rows } => self.insert(table, &rows),
-            Call::Get { table, id } => {
-                let name = self.name(table);
-                let statement = match self.interface {
-                    Interface::Select => format!("SELECT * FROM `{name}` WHERE id = ?"),
-                    Interface::Handler => format!("HANDLER `{name}` READ `PRIMARY` = (?)"),
-                };
-                SqlCall::Read(statement, vec![sql_id(&id)])
+            Call::Get { table, id } => self.get(table, id),
+            Call::Verify { table, id, fields } => {
+                let statement = format!("SELECT * FROM `{}` WHERE id = ?", self.name(table));
+                let expected = self.expected(table, Which::Version(id.clone(), fields));
+                read(statement, vec![sql_id(&id)], expected)
             }
-            Call::GetMany { table, ids } => SqlCall::Read(
+            Call::GetMany { table, ids } => read(
                 statements::select_in(&self.name(table), ids.len()),
                 ids.iter().map(sql_id).collect(),
+                self.expected(table, Which::Some(ids.into_iter().collect())),
             ),
             Call::Range {
                 table,
                 from,
                 limit,
                 reverse,
-            } => SqlCall::Read(
+            } => read(
                 statements::range(&self.name(table), limit, reverse),
                 vec![sql_id(&from)],
+                self.expected(table, Which::InOrder(InOrder::from(from, reverse))),
             ),
             Call::IndexRange {
                 table,
@@ -291,12 +341,13 @@ impl Session for SqlSession {
                 values: ids.iter().map(sql_id).collect(),
                 by_row: true,
             },
-            Call::Scan { table, from, to, n } => SqlCall::Read(
+            Call::Scan { table, from, to, n } => read(
                 format!(
                     "SELECT * FROM `{}` WHERE id BETWEEN ? AND ? AND n = ?",
                     self.name(table)
                 ),
                 vec![from.into(), to.into(), n.into()],
+                self.expected(table, Which::Any),
             ),
         }
     }

@@ -199,6 +199,8 @@ impl Target for SqlTarget {
                 }
                 .to_owned(),
                 is_flushed: Some(self.is_sync),
+                build: None,
+                options: std::collections::BTreeMap::new(),
                 build_info: serde_json::Value::Null,
             },
             data,

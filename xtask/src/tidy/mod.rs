@@ -48,9 +48,10 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
     for workspace_lock in [&locks.0, &lab_lock] {
         findings.extend(natives::check(workspace_lock, &locks.1, &bindings));
     }
+    let manifests = [read(workspaces::MANIFEST)?, read(workspaces::LAB_MANIFEST)?];
     findings.extend(workspaces::check(
-        (&read(workspaces::MANIFEST)?, &locks.0),
-        (&read(workspaces::LAB_MANIFEST)?, &lab_lock),
+        [&manifests[0], &manifests[1]],
+        [&locks.0, &lab_lock],
     ));
 
     let listing = output(

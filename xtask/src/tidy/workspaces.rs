@@ -21,10 +21,10 @@ const SHARED: [&str; 5] = [
     "profile.release",
 ];
 
-/// Compares manifests and lock files of both workspaces.
+/// Compares the manifests and the lock files of both workspaces, the server's first.
 pub(super) fn check(
-    (manifest, lock): (&str, &str),
-    (lab_manifest, lab_lock): (&str, &str),
+    [manifest, lab_manifest]: [&str; 2],
+    [lock, lab_lock]: [&str; 2],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     for section in SHARED {
@@ -133,7 +133,7 @@ mod tests {
                 ("redb", "4.1.0"),
             ]),
         );
-        let both = |lab: &str, lab_lock: &str| check((own, &locks.0), (lab, lab_lock));
+        let both = |lab: &str, lab_lock: &str| check([own, lab], [&locks.0, lab_lock]);
         assert!(both(right, &locks.1).is_empty());
         let features = right.replace(
             "serde = \"1\"",

@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &AgentArguments) -> std::result::Result<(), LabErro
     let token: Arc<[u8]> = token(&arguments.token_file)?.into();
     let failed = |error| LabError::Agent(format!("{}: {error}", arguments.listen));
     let listener = TcpListener::bind(&arguments.listen).map_err(failed)?;
-    println!("agent at {}", listener.local_addr().map_err(failed)?);
+    print_line!("agent at {}", listener.local_addr().map_err(failed)?);
     let make_load: MakeLoad = |job, link| Box::pin(make_load(job, link));
     let load = LoadService::new(arguments.load.then_some(make_load));
     let open = Arc::new(AtomicUsize::new(0));
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &AgentArguments) -> std::result::Result<(), LabErro
         let (token, open, load) = (token.clone(), open.clone(), load.clone());
         std::thread::spawn(move || {
             if let Err(error) = serve(&stream, &token, &load) {
-                eprintln!("agent: {error}");
+                note_line!("agent: {error}");
             }
             open.fetch_sub(1, Ordering::AcqRel);
         });

@@ -33,7 +33,7 @@ pub(super) fn runs(
     } else {
         String::new()
     };
-    eprintln!(
+    note_line!(
         "runs to make: {}, preset {}{again}",
         open.len(),
         arguments.preset
@@ -45,7 +45,7 @@ pub(super) fn runs(
         let left = left.map_or_else(String::new, |left| {
             format!(", about {} left", format::seconds(left.as_secs_f64()))
         });
-        eprintln!(
+        note_line!(
             "run {} of {}: {}{left}",
             number + 1,
             open.len(),
@@ -54,11 +54,11 @@ pub(super) fn runs(
         let begun = Instant::now();
         match make(arguments, spec, out, &stop) {
             Ok(None) => {}
-            Ok(Some(problem)) => eprintln!("that run {problem}; it does not count"),
-            Err(error) => eprintln!("that run could not be made: {error}"),
+            Ok(Some(problem)) => note_line!("that run {problem}; it does not count"),
+            Err(error) => note_line!("that run could not be made: {error}"),
         }
         if stop.load(Ordering::Acquire) {
-            eprintln!(
+            note_line!(
                 "interrupted; quarry-lab claims --resume {} goes on",
                 out.display()
             );

@@ -8,9 +8,9 @@ use super::plan::{missing, run_in_words};
 pub(super) fn list(arguments: &ClaimsArguments, claims: &[Claim], cpus: usize) {
     let has_targets = !arguments.target.is_empty() || arguments.own.is_some();
     for claim in claims {
-        println!("{} {}", claim.id, claim.statement);
+        print_line!("{} {}", claim.id, claim.statement);
         if let Some(needs) = &claim.needs {
-            println!("    not runnable yet: needs {needs}");
+            print_line!("    not runnable yet: needs {needs}");
             continue;
         }
         let needed = claim.needed(cpus);
@@ -22,20 +22,21 @@ pub(super) fn list(arguments: &ClaimsArguments, claims: &[Claim], cpus: usize) {
         } else {
             format!("; targets of the kinds {}", systems.join(", "))
         };
-        println!("    runs: {}{of}", runs.join("; "));
+        print_line!("    runs: {}{of}", runs.join("; "));
         if let Some(difference) = claim.differ.as_deref().and_then(claims::difference) {
             let [first, second] = difference.sides;
-            println!(
+            print_line!(
                 "    two targets that differ in {} ({}): --target is {first}, --versus is {second}",
-                difference.name, difference.about
+                difference.name,
+                difference.about
             );
         }
         if has_targets && let Some(missing) = missing(arguments, claim) {
-            println!("    missing: {missing}");
+            print_line!("    missing: {missing}");
         }
     }
     let open = claims.iter().filter(|claim| !claim.is_runnable()).count();
-    println!(
+    print_line!(
         "{} claims, {} runnable, {open} not yet",
         claims.len(),
         claims.len() - open
@@ -49,7 +50,7 @@ pub(super) fn print(judgements: &[Judgement]) {
         } else {
             format!(" [{}]", judgement.target)
         };
-        println!(
+        print_line!(
             "{} {}{target}: {}",
             judgement.id,
             judgement.outcome.name(),
@@ -68,7 +69,7 @@ pub(super) fn print(judgements: &[Judgement]) {
                     )
                 },
             );
-            println!(
+            print_line!(
                 "    {}: {found}, rule {}: {}; {}",
                 finding.what,
                 finding.rule,
@@ -77,7 +78,7 @@ pub(super) fn print(judgements: &[Judgement]) {
             );
         }
         if !judgement.remark.is_empty() {
-            println!("    {}", judgement.remark);
+            print_line!("    {}", judgement.remark);
         }
     }
     let count = |wanted: ClaimVerdict| {
@@ -97,5 +98,5 @@ pub(super) fn print(judgements: &[Judgement]) {
         .iter()
         .map(|outcome| format!("{} {}", count(*outcome), outcome.name()))
         .collect();
-    println!("{}", counts.join(", "));
+    print_line!("{}", counts.join(", "));
 }

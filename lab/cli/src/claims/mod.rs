@@ -60,7 +60,7 @@ pub(crate) fn run(given: &ClaimsArguments) -> Result<(), LabError> {
     for folder in &folders {
         let runs = read_runs(folder)?;
         if runs.is_empty() {
-            eprintln!("{} holds no run", folder.display());
+            note_line!("{} holds no run", folder.display());
         }
         results.extend(runs);
     }

@@ -154,12 +154,12 @@ impl ClaimsPlan {
         let mut wanted = BTreeSet::new();
         for claim in claims.iter().filter(|claim| claim.is_runnable()) {
             if let Some(missing) = missing(arguments, claim) {
-                eprintln!("{}: left out, {missing}", claim.id);
+                note_line!("{}: left out, {missing}", claim.id);
                 continue;
             }
             for needed in claim.needed(cpus) {
                 if needed.workload == lab_kit::result::REPLAY_WORKLOAD {
-                    eprintln!(
+                    note_line!(
                         "{}: left out, it needs a recording: make the runs with quarry-lab replay, \
                             and judge their folders with --judge",
                         claim.id
@@ -173,7 +173,7 @@ impl ClaimsPlan {
         for spec in wanted {
             match spec.complete(arguments) {
                 Ok(settings) => out.push((spec, settings)),
-                Err(reason) => eprintln!("left out: {}: {reason}", spec.in_words()),
+                Err(reason) => note_line!("left out: {}: {reason}", spec.in_words()),
             }
         }
         if out.is_empty() {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lab_kit::result::CallCounts;
 use lab_kit::work::{Effect, TableCheckpoint};
 use lab_kit::workload::Settings;
 use metrics::LatencyHistogram;
@@ -205,6 +206,10 @@ pub(crate) struct RoleEnd {
     pub(crate) given_up: u64,
     /// Mixes: latency by the number of the part.
     pub(crate) by_part: Vec<(usize, Buckets)>,
+    /// How calls ended, by the number of the part.
+    pub(crate) outcomes: Vec<(usize, CallCounts)>,
+    /// Calls under way while the generator itself stood still.
+    pub(crate) disturbed: u64,
 }
 
 /// What one client did.

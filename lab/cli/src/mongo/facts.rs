@@ -1,13 +1,15 @@
 //! What is known of the server before the run: its build, its process on this machine, its data
 //! directory.
 
+use std::collections::BTreeMap;
+use std::io::Read;
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use lab_kit::result::TargetFacts;
 use lab_kit::target::TargetInfo;
 use mongodb::Database;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{ServerAddress, WriteConcern};
 
 use super::reply::integer;
@@ -81,9 +83,80 @@ pub(super) async fn gather(connection: &Connection<'_>) -> TargetInfo {
             .write_concern
             .map_or_else(|| "server default".to_owned(), in_words),
         is_flushed,
+        build: build_of(&build, pid),
+        options: options_of(&options),
         build_info: serde_json::to_value(&build).unwrap_or_default(),
     };
     TargetInfo { facts, pid, data }
+}
+
+/// What tells a server's build from others: its revision, and the checksum of its program.
+fn build_of(build: &Document, pid: Option<u32>) -> Option<String> {
+    let revision = build.get_str("gitVersion").ok();
+    let revision = revision.filter(|text| !text.is_empty() && *text != "unknown");
+    let revision = revision.map(|text| format!("revision {text}"));
+    let program = pid.and_then(checksum_of_program);
+    let program = program.map(|checksum| format!("program {checksum}"));
+    let parts: Vec<String> = revision.into_iter().chain(program).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// The first digits of the SHA-256 of the program that a process runs.
+fn checksum_of_program(pid: u32) -> Option<String> {
+    let mut file = std::fs::File::open(format!("/proc/{pid}/exe")).ok()?;
+    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer).ok()? {
+            0 => break,
+            count => context.update(buffer.get(..count)?),
+        }
+    }
+    let digest = context.finish();
+    let digits = digest.as_ref().iter().take(6);
+    Some(digits.map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Options that differ between servers for other reasons than how they work.
+const OF_PLACE: [&str; 8] = [
+    "net.port",
+    "net.bindIp",
+    "net.unixDomainSocket",
+    "storage.dbPath",
+    "systemLog",
+    "processManagement",
+    "security.keyFile",
+    "config",
+];
+
+/// The options a server was started with, as `getCmdLineOpts` tells them.
+fn options_of(told: &Document) -> BTreeMap<String, String> {
+    fn flatten(prefix: &str, document: &Document, out: &mut BTreeMap<String, String>) {
+        for (key, value) in document {
+            let name = if prefix.is_empty() {
+                key.clone()
+            } else {
+                format!("{prefix}.{key}")
+            };
+            let is_of_place = OF_PLACE.iter().any(|other| {
+                name.strip_prefix(other)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            });
+            if is_of_place || name.to_lowercase().contains("password") {
+                continue;
+            }
+            match value {
+                Bson::Document(inner) => flatten(&name, inner, out),
+                Bson::String(text) => _ = out.insert(name, text.clone()),
+                other => _ = out.insert(name, other.to_string()),
+            }
+        }
+    }
+    let mut out = BTreeMap::new();
+    if let Ok(parsed) = told.get_document("parsed") {
+        flatten("", parsed, &mut out);
+    }
+    out
 }
 
 /// Whether an acknowledged write is on the device: what was asked for, else what the server does by
@@ -181,6 +254,32 @@ pub(crate) fn is_this_machine(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn builds_and_options_are_told_apart() {
+        let unknown = doc! { "gitVersion": "unknown" };
+        assert_eq!(build_of(&unknown, None), None);
+        let known = build_of(&doc! { "gitVersion": "abc" }, None);
+        assert_eq!(known.as_deref(), Some("revision abc"));
+        let own = build_of(&unknown, Some(std::process::id())).unwrap();
+        assert!(own.starts_with("program ") && own.len() == 20, "{own}");
+        let told = doc! { "parsed": {
+            "net": { "port": 27_018, "tls": { "mode": "disabled" } },
+            "storage": { "dbPath": "/data", "engine": "lmdb" },
+            "security": { "adminPassword": "secret" },
+            "memory": "512M",
+        } };
+        let options: Vec<(String, String)> = options_of(&told).into_iter().collect();
+        let wanted = [
+            ("memory", "512M"),
+            ("net.tls.mode", "disabled"),
+            ("storage.engine", "lmdb"),
+        ];
+        assert_eq!(
+            options,
+            wanted.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
+    }
 
     #[test]
     fn knows_its_own_machine() {

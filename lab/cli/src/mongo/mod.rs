@@ -1,6 +1,7 @@
 //! A MongoDB server as target, through the official driver.
 
 mod changes;
+mod check;
 mod facts;
 mod records;
 mod reply;

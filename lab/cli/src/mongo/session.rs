@@ -1,6 +1,7 @@
 //! One client's calls on a MongoDB server, through the official driver.
 
 use lab_kit::program::ProgramCall;
+use lab_kit::row::contents::{Contents, InOrder};
 use lab_kit::row::{Key, Row, Value};
 use lab_kit::target::{Call, CallOutcome, Change, OVERLOADED, Session};
 use lab_kit::workload::Index;
@@ -10,6 +11,7 @@ use mongodb::bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, cstr, doc
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{FindOptions, Hint};
 
+use super::check::{self, Expected};
 use super::reply::{OVERLOADED_LABEL, one_line};
 use super::statements::{EncodedStatement, Statements};
 use super::transaction::Transaction;
@@ -19,6 +21,7 @@ use super::tree::tree_bson;
 #[derive(Debug)]
 pub(crate) struct MongoSession {
     pub(super) tables: Vec<Collection<RawDocumentBuf>>,
+    pub(super) contents: Vec<Contents>,
     pub(super) indexes: Vec<Index>,
     pub(super) statements: Statements,
     pub(super) transaction: Transaction,
@@ -29,12 +32,12 @@ pub(crate) struct MongoSession {
 pub(crate) enum MongoCall {
     /// Insert a batch.
     Insert(usize, Vec<RawDocumentBuf>),
-    /// Find one document by `_id`.
-    FindOne(usize, Bson),
+    /// Find one document by `_id`, of which some fields may hold certain values only.
+    FindOne(usize, Bson, Vec<(&'static str, Vec<u64>)>),
     /// Find several.
-    Find(usize, Document, Box<FindOptions>),
+    Find(usize, Document, Box<FindOptions>, Expected),
     /// Update one.
-    Update(usize, Document, Document, bool),
+    Update(usize, Document, Document, UpdateKind),
     /// Find one, then replace it with `k` one higher.
     FindAndReplace(usize, Document),
     /// Replace or insert one.
@@ -48,6 +51,20 @@ pub(crate) enum MongoCall {
     /// The workload asks for a table that does not exist: a mistake of the lab.
     Nothing,
 }
+
+/// What is known of an update beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UpdateKind {
+    /// It changes the document.
+    Changes,
+    /// The same, or makes it.
+    Upserts,
+    /// A value so short that it may be the one that is there.
+    MayBeSame,
+}
+
+/// Drawn texts shorter than this may be alike.
+const DISTINCT_MIN: usize = 16;
 
 pub(super) fn bson(value: &Value) -> Bson {
     match value {
@@ -143,25 +160,33 @@ impl MongoSession {
         options.projection = Some(fields);
         options.hint = Some(Hint::Name(index.name.clone()));
         limited(&mut options, limit);
-        MongoCall::Find(table, at_or_after(&index.keys, from), Box::new(options))
+        let expected = Expected::Entries {
+            keys: index.keys.clone(),
+            last: from.to_vec(),
+        };
+        let filter = at_or_after(&index.keys, from);
+        MongoCall::Find(table, filter, Box::new(options), expected)
     }
 
     async fn execute(&self, encoded: MongoCall) -> Result<CallOutcome, (Error, u64)> {
         let one = |error| (error, 1);
         let (table, encoded) = match encoded {
             MongoCall::Insert(table, _)
-            | MongoCall::FindOne(table, _)
+            | MongoCall::FindOne(table, ..)
             | MongoCall::Find(table, ..)
             | MongoCall::Update(table, ..)
             | MongoCall::FindAndReplace(table, _)
             | MongoCall::Put(table, ..)
-            | MongoCall::Delete(table, _) => (self.tables.get(table), encoded),
+            | MongoCall::Delete(table, _) => {
+                let table = self.tables.get(table).zip(self.contents.get(table));
+                (table, encoded)
+            }
             MongoCall::Statement(statement) => {
                 return self.statements.run(*statement, &self.tables).await;
             }
             MongoCall::Nothing | MongoCall::Program(_) => (None, encoded),
         };
-        let Some(table) = table else {
+        let Some((table, contents)) = table else {
             return Ok(CallOutcome::failed(
                 "no such table",
                 "the workload names a table that does not exist".to_owned(),
@@ -176,8 +201,10 @@ impl MongoSession {
                     .map_err(|error| (error, size))?;
                 Ok(CallOutcome::done(size, size))
             }
-            MongoCall::FindOne(_, id) => find_one(table, id).await.map_err(one),
-            MongoCall::Find(_, filter, options) => {
+            MongoCall::FindOne(_, id, allowed) => {
+                find_one(table, contents, id, &allowed).await.map_err(one)
+            }
+            MongoCall::Find(_, filter, options, mut expected) => {
                 let mut cursor = table
                     .find(filter)
                     .with_options(*options)
@@ -185,12 +212,15 @@ impl MongoSession {
                     .map_err(one)?;
                 let mut rows = 0;
                 while cursor.advance().await.map_err(one)? {
+                    if let Err(wrong) = expected.take(contents, cursor.current()) {
+                        return Ok(wrong);
+                    }
                     rows += 1;
                 }
                 Ok(CallOutcome::done(1, rows))
             }
-            MongoCall::Update(_, filter, update, upsert) => {
-                update_one(table, filter, update, upsert).await.map_err(one)
+            MongoCall::Update(_, filter, update, kind) => {
+                update_one(table, filter, update, kind).await.map_err(one)
             }
             MongoCall::FindAndReplace(_, filter) => {
                 find_and_replace(table, filter).await.map_err(one)
@@ -217,7 +247,12 @@ impl MongoSession {
     }
 }
 
-async fn find_one(table: &Collection<RawDocumentBuf>, id: Bson) -> Result<CallOutcome, Error> {
+async fn find_one(
+    table: &Collection<RawDocumentBuf>,
+    contents: &Contents,
+    id: Bson,
+    allowed: &[(&'static str, Vec<u64>)],
+) -> Result<CallOutcome, Error> {
     let Some(found) = table.find_one(doc! { "_id": id.clone() }).await? else {
         return Ok(CallOutcome::done(1, 0));
     };
@@ -226,24 +261,26 @@ async fn find_one(table: &Collection<RawDocumentBuf>, id: Bson) -> Result<CallOu
         .ok()
         .flatten()
         .and_then(|id| Bson::try_from(id).ok());
-    if stored.as_ref() == Some(&id) {
-        Ok(CallOutcome::done(1, 1))
-    } else {
-        Ok(CallOutcome::failed(
+    if stored.as_ref() != Some(&id) {
+        return Ok(CallOutcome::failed(
             "wrong document",
             format!("asked for _id {id}, got {found:?}"),
-        ))
+        ));
     }
+    let looked = check::whole(contents, &found, allowed);
+    Ok(looked.map_or_else(|wrong| wrong, |()| CallOutcome::done(1, 1)))
 }
 
 async fn update_one(
     table: &Collection<RawDocumentBuf>,
     filter: Document,
     update: Document,
-    upsert: bool,
+    kind: UpdateKind,
 ) -> Result<CallOutcome, Error> {
+    let upsert = kind == UpdateKind::Upserts;
     let reply = table.update_one(filter, update).upsert(upsert).await?;
-    if reply.matched_count > 0 && reply.modified_count != reply.matched_count {
+    let may_be_same = kind == UpdateKind::MayBeSame;
+    if reply.matched_count > 1 || reply.modified_count != reply.matched_count && !may_be_same {
         return Ok(CallOutcome::failed(
             "wrong update count",
             format!("{reply:?}, expected one matched and modified"),
@@ -293,11 +330,13 @@ impl Session for MongoSession {
             Call::Insert { table, rows } => {
                 MongoCall::Insert(table, rows.iter().map(document).collect())
             }
-            Call::Get { table, id } => MongoCall::FindOne(table, id_bson(&id)),
+            Call::Get { table, id } => MongoCall::FindOne(table, id_bson(&id), Vec::new()),
+            Call::Verify { table, id, fields } => MongoCall::FindOne(table, id_bson(&id), fields),
             Call::GetMany { table, ids: keys } => {
                 let mut options = FindOptions::default();
                 options.batch_size = u32::try_from(keys.len() + 1).ok();
-                MongoCall::Find(table, ids(&keys), Box::new(options))
+                let expected = Expected::Ids(keys.iter().cloned().collect());
+                MongoCall::Find(table, ids(&keys), Box::new(options), expected)
             }
             Call::Range {
                 table,
@@ -309,11 +348,9 @@ impl Session for MongoSession {
                 let (operator, direction) = if reverse { ("$lte", -1) } else { ("$gte", 1) };
                 options.sort = Some(doc! { "_id": direction });
                 limited(&mut options, limit);
-                MongoCall::Find(
-                    table,
-                    doc! { "_id": { operator: id_bson(&from) } },
-                    Box::new(options),
-                )
+                let filter = doc! { "_id": { operator: id_bson(&from) } };
+                let expected = Expected::InOrder(InOrder::from(from, reverse));
+                MongoCall::Find(table, filter, Box::new(options), expected)
             }
             Call::IndexRange {
                 table,
@@ -322,11 +359,17 @@ impl Session for MongoSession {
                 limit,
             } => self.index_range(table, index, &from, limit),
             Call::Update { table, id, change } => {
-                let update = match change {
-                    Change::Inc => doc! { "$inc": { "k": 1 } },
-                    Change::Set(field, value) => doc! { "$set": { field: bson(&value) } },
+                let (update, kind) = match change {
+                    Change::Inc => (doc! { "$inc": { "k": 1 } }, UpdateKind::Changes),
+                    Change::Set(field, value) => {
+                        let kind = match &value {
+                            Value::Text(text) if text.len() >= DISTINCT_MIN => UpdateKind::Changes,
+                            _ => UpdateKind::MayBeSame,
+                        };
+                        (doc! { "$set": { field: bson(&value) } }, kind)
+                    }
                 };
-                MongoCall::Update(table, doc! { "_id": id_bson(&id) }, update, false)
+                MongoCall::Update(table, doc! { "_id": id_bson(&id) }, update, kind)
             }
             Call::ReadModifyWrite { table, id } => {
                 MongoCall::FindAndReplace(table, doc! { "_id": id_bson(&id) })
@@ -335,7 +378,7 @@ impl Session for MongoSession {
                 table,
                 doc! { "_id": id_bson(&id) },
                 doc! { "$inc": { "k": 1 } },
-                true,
+                UpdateKind::Upserts,
             ),
             Call::Put { table, row } => {
                 let id = row.id.as_ref().map_or(Bson::Null, id_bson);
@@ -348,6 +391,7 @@ impl Session for MongoSession {
                 table,
                 doc! { "_id": { "$gte": from, "$lte": to }, "n": n },
                 Box::default(),
+                Expected::Rows,
             ),
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lab_kit::idle::until_idle;
 use lab_kit::result::Sizes;
+use lab_kit::row::contents::Contents;
 use lab_kit::target::{ChangeReader, EXTRA_TABLE, Settled, Table, Target, TargetError, TargetInfo};
 use lab_kit::template::Tree;
 use lab_kit::workload::{Capability, DocumentKind, Index};
@@ -314,6 +315,7 @@ impl Target for MongoTarget {
                 .names()
                 .map(|name| self.collection(name, sync))
                 .collect(),
+            contents: self.tables.iter().map(Contents::of).collect(),
             indexes: self
                 .indexes
                 .lock()

@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), LabError> {
         let writer = Writer::begin(to, &header).map_err(failed)?;
         let (recorder, summary) =
             RecorderHandle::start(writer, arguments.anonymise.then(Anonymiser::new));
-        println!(
+        print_line!(
             "mongodb://{}/?directConnection=true",
             listener.local_addr()?
         );
@@ -139,7 +139,7 @@ fn conclude(
 ) -> Result<(), LabError> {
     let end = &summary.end;
     let count = |number: i64| format::count(u64::try_from(number).unwrap_or(0));
-    println!(
+    print_line!(
         "{} operations and {} replies of {} connections in {}, {}",
         count(end.ops),
         count(end.replies),
@@ -156,22 +156,22 @@ fn conclude(
     );
     let stripped = proxy.stripped.load(Ordering::Relaxed);
     if stripped > 0 {
-        println!(
+        print_line!(
             "compressors were removed from {stripped} handshakes: nothing that passed was \
                 compressed"
         );
     }
     if end.ops == 0 && end.left_out.contains_key("hello") {
-        println!(
+        print_line!(
             "only handshakes passed: a driver that looks up the members of a replica set goes past \
                 the proxy; give it directConnection=true"
         );
     }
     for (what, times) in &end.left_out {
-        println!("not recorded: {what} ({})", count(*times));
+        print_line!("not recorded: {what} ({})", count(*times));
     }
     if end.reason.is_empty() && summary.is_whole {
-        println!("{}", arguments.out.display());
+        print_line!("{}", arguments.out.display());
         return Ok(());
     }
     let reason = if end.reason.is_empty() {
@@ -235,7 +235,7 @@ impl Proxy {
                     is_over = true;
                     self.recorder.stop("");
                     if !clients.is_empty() {
-                        eprintln!("recording ended after its time; passing traffic until the last \
+                        note_line!("recording ended after its time; passing traffic until the last \
                             of {} connections is closed", clients.len());
                     }
                 }

@@ -330,7 +330,7 @@ impl<W: std::io::Write> RecorderThread<W> {
 
     fn finish(mut self, reason: String) -> Summary {
         if !reason.is_empty() {
-            eprintln!("recording ended: {reason}; the traffic goes on");
+            note_line!("recording ended: {reason}; the traffic goes on");
         }
         self.end.reason = reason;
         let Some(mut writer) = self.writer.take() else {

@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<(), LabError> {
         results.push(result);
         if let Err(error) = ended {
             if arguments.target.len() > 1 {
-                eprintln!("quarry-lab: {error}");
+                note_line!("quarry-lab: {error}");
             }
             first_error.get_or_insert(error);
         }
@@ -88,7 +88,7 @@ async fn replay(
     let mut facts = info.facts;
     facts.device = instruments.device().map(str::to_owned);
     facts.write_concern = "as recorded".to_owned();
-    eprintln!(
+    note_line!(
         "replay ({}): {} of {} operations, against {}",
         arguments.style.name(),
         summary.wanted,
@@ -200,6 +200,8 @@ fn new_sampling(
             counters: sender.counters.clone(),
             rows: 0,
             gaps: GapTracker::default(),
+            is_inside: false,
+            stood_still: Duration::ZERO,
         }],
         progress: Progress::new(arguments.style.name(), "operations", goal),
         folder,

@@ -157,14 +157,14 @@ pub(super) fn checks(arguments: &ReplayArguments, step: &StepResult) -> Vec<Chec
 /// Says on the terminal what the report shows, and decides how the program ends.
 pub(super) fn conclude(result: &RunResult, folder: &Path) -> Result<(), LabError> {
     for warning in &result.warnings {
-        println!("warning: {}", warning.text);
+        print_line!("warning: {}", warning.text);
     }
     if let Some(step) = result.main_step() {
-        println!("{}", summary_line(step));
+        print_line!("{}", summary_line(step));
         let replay = step.more.replay.iter();
         for (kind, of) in replay.clone().flat_map(|replay| &replay.kinds) {
             let mean = |latency: &LatencySummary| format::latency_us(latency.mean_us);
-            println!(
+            print_line!(
                 "  {kind}: {}, mean {}, max {}; recorded mean {}",
                 format::count(of.ops),
                 mean(&of.service),
@@ -173,12 +173,17 @@ pub(super) fn conclude(result: &RunResult, folder: &Path) -> Result<(), LabError
             );
         }
         for (because, count) in replay.clone().flat_map(|replay| &replay.not_replayed) {
-            println!("not replayed: {} ({because})", format::count(*count));
+            print_line!("not replayed: {} ({because})", format::count(*count));
         }
         for one in replay.flat_map(|replay| &replay.first_differences) {
-            println!(
+            print_line!(
                 "operation {} ({} {}): {} was {}, is {}",
-                one.op, one.kind, one.namespace, one.what, one.recorded, one.replayed
+                one.op,
+                one.kind,
+                one.namespace,
+                one.what,
+                one.recorded,
+                one.replayed
             );
         }
     }
@@ -203,7 +208,7 @@ pub(super) fn conclude(result: &RunResult, folder: &Path) -> Result<(), LabError
         });
     }
     for check in &result.checks {
-        println!(
+        print_line!(
             "{}: {} ({})",
             if check.passed.is_some() {
                 "right"
@@ -214,6 +219,6 @@ pub(super) fn conclude(result: &RunResult, folder: &Path) -> Result<(), LabError
             check.found
         );
     }
-    println!("{}", folder.join("report.html").display());
+    print_line!("{}", folder.join("report.html").display());
     Ok(())
 }

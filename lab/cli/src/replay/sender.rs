@@ -1,6 +1,9 @@
 //! Sends operations again: in order within each recorded connection, each fetch after the operation
 //! that gave it its cursor.
 //!
+//! A cursor's operations share a session, as they did where they were recorded: servers take a
+//! fetch in the session only that opened the cursor.
+//!
 //! Promises: latency from the intended start where the recording gives one, and from sending; what
 //! is answered is compared. Bounded memory: an operation holds its share of the queue until it is
 //! done.
@@ -10,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
+use mongodb::{Client, ClientSession};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::command;
@@ -34,6 +37,8 @@ const STOP_POLL: Duration = Duration::from_millis(100);
 pub(crate) struct Cursor {
     turn: watch::Sender<u64>,
     state: Mutex<CursorState>,
+    /// Begun with the operation that opens it.
+    session: tokio::sync::Mutex<Option<ClientSession>>,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +65,7 @@ impl Cursor {
         Arc::new(Self {
             turn: watch::Sender::new(0),
             state: Mutex::default(),
+            session: tokio::sync::Mutex::default(),
         })
     }
 }
@@ -224,7 +230,8 @@ impl ReplaySender {
             }
         };
         let sent = Instant::now();
-        let answer = self.call_all(command_record, ready).await;
+        let cursor = op.turn.as_ref().map(|turn| turn.cursor.as_ref());
+        let answer = self.call_all(command_record, ready, cursor).await;
         let (latency, service) = (intended.unwrap_or(sent).elapsed(), sent.elapsed());
         let facts = match answer {
             Answer::Facts(facts, error) => {
@@ -338,10 +345,11 @@ impl ReplaySender {
         &self,
         command_record: &CommandRecord,
         pieces: Vec<mongodb::bson::RawDocumentBuf>,
+        cursor: Option<&Cursor>,
     ) -> Answer {
         let mut total: Option<(ReplyFacts, Option<String>)> = None;
         for piece in pieces {
-            let (facts, error) = match self.call(&command_record.database, piece).await {
+            let (facts, error) = match self.call(&command_record.database, piece, cursor).await {
                 Answer::Facts(facts, error) => (facts, error),
                 lost => return lost,
             };
@@ -361,10 +369,29 @@ impl ReplaySender {
         Answer::Facts(facts, error)
     }
 
-    async fn call(&self, database: &str, command: mongodb::bson::RawDocumentBuf) -> Answer {
+    async fn call(
+        &self,
+        database: &str,
+        command: mongodb::bson::RawDocumentBuf,
+        cursor: Option<&Cursor>,
+    ) -> Answer {
         let database = self.client.database(database);
-        let call = database.run_raw_command(command);
-        match tokio::time::timeout(self.call_timeout, async { call.await }).await {
+        let call = async {
+            let call = database.run_raw_command(command);
+            let Some(cursor) = cursor else {
+                return call.await;
+            };
+            let mut session = cursor.session.lock().await;
+            let session = match &mut *session {
+                Some(session) => session,
+                none => {
+                    let begun = self.client.start_session().causal_consistency(false);
+                    none.insert(begun.await?)
+                }
+            };
+            call.session(session).await
+        };
+        match tokio::time::timeout(self.call_timeout, call).await {
             Err(_) => Answer::Lost(format!(
                 "no answer within {} s",
                 self.call_timeout.as_secs()
@@ -424,7 +451,8 @@ impl ReplaySender {
             let Ok(fetch) = mongodb::bson::RawDocumentBuf::try_from(&fetch) else {
                 break;
             };
-            live = match self.call(&op.command_record.database, fetch).await {
+            let cursor = Some(turn.cursor.as_ref());
+            live = match self.call(&op.command_record.database, fetch, cursor).await {
                 Answer::Facts(facts, _) if facts.code.is_none() => {
                     lock(&turn.cursor.state).replayed += amount(&facts);
                     facts.cursor.filter(|id| *id != 0)

@@ -35,7 +35,7 @@ impl<T: Target> Run<'_, T> {
             device: instruments.device().map(str::to_owned),
         };
         let mut recorder = StepRecorder::new(facts, INTERVAL);
-        eprintln!("{}", step.name);
+        note_line!("{}", step.name);
         instruments.restart();
         let begun = Instant::now();
         let mut interval = Interval::default();

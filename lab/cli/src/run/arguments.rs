@@ -62,6 +62,11 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[serde(default)]
     pub(crate) repeats: u32,
+    /// Repeat only until a change of the rate of so many percent could be found: at least three
+    /// times, at most --repeats times
+    #[arg(long, value_name = "PERCENT")]
+    #[serde(default)]
+    pub(crate) find_change: Option<f64>,
     /// Search for the highest rate that keeps a condition, such as p99<10ms: runs at one rate after
     /// the other, --repeats (3) of each
     #[arg(long, value_name = "CONDITION", help_heading = "Load")]
@@ -220,6 +225,10 @@ pub(crate) struct RunArguments {
     /// Delete what the workload's collections hold, even outside the default database
     #[arg(long, help_heading = "Target")]
     pub(crate) drop: bool,
+    /// Check the command line and list the runs that it means; begin none of them
+    #[arg(long, help_heading = "Run")]
+    #[serde(skip)]
+    pub(crate) plan: bool,
     /// Delete the data when the run has ended
     #[arg(long, help_heading = "Target")]
     pub(crate) clean: bool,

@@ -188,11 +188,11 @@ impl<T: Target> Run<'_, T> {
         let is_first = steps.is_empty();
         if is_first || step.is_none_or(|step| !self.can_be_repeated(step)) {
             let name = begun.unwrap_or_default();
-            eprintln!("step {name} cannot be taken up: the run begins anew");
+            note_line!("step {name} cannot be taken up: the run begins anew");
             self.target.prepare().await?;
             return Ok(RunState::default());
         }
-        eprintln!(
+        note_line!(
             "going on with step {}, {} are done",
             begun.unwrap_or_default(),
             steps.len()

@@ -74,7 +74,7 @@ impl<T: Target> Run<'_, T> {
         })?;
         let device = instruments.device().map(str::to_owned);
         let sampled = plans.iter();
-        let sampled = sampled.map(|plan| plan.sampled_role(step, device.as_deref()));
+        let sampled = sampled.map(|plan| plan.sampled_role(step, device.as_deref(), false));
         let sampled = (sampled.collect(), folder, instruments);
         let progress = Progress::new(&step.name, step.work.operation.unit(), goal);
         let merging = Merging::new(step, plans.len(), fleet, limits);

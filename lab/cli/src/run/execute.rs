@@ -8,11 +8,13 @@ use lab_kit::environment::{self, Environment};
 use lab_kit::folder::RunFolder;
 use lab_kit::format;
 use lab_kit::report;
-use lab_kit::result::{RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION, Warning};
+use lab_kit::result::{
+    RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION, Warning, judge_calls,
+};
 use lab_kit::target::{Table, Target, TargetError, TargetInfo};
 use lab_kit::usage::{settled, space};
 use lab_kit::warnings::{of_environment, of_step};
-use lab_kit::work::Dataset;
+use lab_kit::work::{Dataset, Quota};
 use lab_kit::workload::{
     Capability, DocumentKind, Ids, Operation, SATURATE_MAX, Settings, Step, Workload,
 };
@@ -20,6 +22,7 @@ use lab_kit::workload::{
 use super::arguments::RunArguments;
 use super::checkpoint::{Checkpoint, Resumed};
 use super::context::{Run, Share};
+use super::exclusive;
 use super::guarded::{Guarded, TimeLimits};
 use super::state::{RunState, StepEnd};
 use super::summary::{command_line, summary_line};
@@ -121,6 +124,17 @@ impl RunPlan<'_> {
         Ok((folder, about))
     }
 
+    /// The tables before the first step.
+    fn dataset(&self, seed: u64) -> Arc<Dataset> {
+        let data = &self.workload.data;
+        let dataset = Dataset::new(data.documents, data.ids, self.settings.clone());
+        // What statements change is not followed, nor what other processes do.
+        if !self.workload.statements.is_empty() || !self.arguments.load_agent.is_empty() {
+            dataset.versions.switch_off();
+        }
+        Arc::new(dataset.with_program(seed))
+    }
+
     /// Runs it against the target that `open` opens.
     pub(crate) async fn run<T: Target>(
         self,
@@ -135,6 +149,8 @@ impl RunPlan<'_> {
                 .unwrap_or_else(|| self.settings.seed_mode.base(clock_us())),
         };
         // The folder comes first: a run whose results cannot be kept should not begin.
+        crate::pulse::start();
+        let _in_use = exclusive::take(arguments)?;
         let (folder, about) = self.folder()?;
         let is_new = self.resumed.is_none();
         let failed = |_: &LabError| {
@@ -151,9 +167,7 @@ impl RunPlan<'_> {
             .unwrap_or_else(|_| Err(unreachable(arguments)))
             .inspect_err(failed)?;
         let target = Arc::new(Guarded::new(target, limits));
-        let data = &self.workload.data;
-        let dataset = Dataset::new(data.documents, data.ids, self.settings.clone());
-        let dataset = Arc::new(dataset.with_program(seed));
+        let dataset = self.dataset(seed);
         let (workload, settings) = (self.workload, self.settings);
         let run = Run {
             arguments,
@@ -245,7 +259,7 @@ impl<T: Target> Run<'_, T> {
             indexes,
             ..
         } = &self.settings;
-        eprintln!(
+        note_line!(
             "{} ({preset}): {} rows, {clients} clients, batch {batch}, {indexes} indexes, seed {}, \
                 against {}",
             self.workload.name,
@@ -255,7 +269,7 @@ impl<T: Target> Run<'_, T> {
         );
         let reason = info.facts.not_watched_because.as_ref();
         if let Some(reason) = reason.filter(|_| self.arguments.agent.is_none()) {
-            eprintln!("server process not watched: {reason}");
+            note_line!("server process not watched: {reason}");
         }
     }
 
@@ -310,10 +324,11 @@ impl<T: Target> Run<'_, T> {
         });
         // The check may need memory that the run was not to have.
         drop(limit);
-        let checks = done
+        let mut checks = done
             .expected_state
             .check(self, stopped_because.is_some())
             .await;
+        checks.push(judge_calls(&done.steps));
         let result = RunResult {
             schema: SCHEMA.to_owned(),
             version: VERSION,
@@ -351,7 +366,7 @@ impl<T: Target> Run<'_, T> {
             let step = &self.with_saturation(step, &progress.done.steps);
             let is_saturated = self.is_saturated(step, &progress.done.steps);
             if let Some(because) = self.why_skipped(step).or(is_saturated) {
-                eprintln!("{}: left out, {because}", step.name);
+                note_line!("{}: left out, {because}", step.name);
                 progress.done.skipped.push(Skipped {
                     step: step.name.clone(),
                     because,
@@ -401,6 +416,13 @@ impl<T: Target> Run<'_, T> {
         let is_whole = end.stopped_because.is_none();
         self.keep(step, &end.effect, is_whole);
         progress.done.expected_state.take(step, &end.effect);
+        let (limits, quota, _) = self.limits(step);
+        if let (Operation::Insert, true, None, Quota::Rows(rows)) =
+            (step.work.operation, is_whole, limits.end, quota)
+        {
+            let state = &mut progress.done.expected_state;
+            state.check_load(step, rows, &end.effect);
+        }
         if is_whole {
             let rows = u64::try_from(progress.done.expected_state.rows()).unwrap_or(0);
             let row_bytes = self.workload.row_bytes(self.settings.payload);
@@ -412,15 +434,15 @@ impl<T: Target> Run<'_, T> {
         progress.done.expected_state.add_checks(end.checks);
         let warnings = of_step(&end.result, progress.cpus, is_inside);
         progress.warnings.extend(warnings);
-        println!("{}", summary_line(&end.result));
+        print_line!("{}", summary_line(&end.result));
         if let Some(overload) = &end.result.more.overload {
-            println!(
+            print_line!(
                 "{}",
                 report::overload_line(overload, self.settings.memory_mb)
             );
         }
         for line in report::watch_lines(&end.result) {
-            println!("{}: {line}", end.result.name);
+            print_line!("{}: {line}", end.result.name);
         }
         progress.stopped_because = end.stopped_because;
         let is_settled = !end.result.more.remark.starts_with("not at rest");
@@ -466,13 +488,13 @@ impl<T: Target> Run<'_, T> {
     /// Says on the terminal what the report shows, and decides how the program ends.
     fn conclude(&self, result: &RunResult, folder: &Path) -> Result<(), LabError> {
         for (first, more) in report::by_code(&result.warnings) {
-            println!("warning: {}", first.text);
+            print_line!("warning: {}", first.text);
             if !more.is_empty() {
-                println!("warning: {} more like it", more.len());
+                print_line!("warning: {} more like it", more.len());
             }
         }
         for skipped in &result.skipped {
-            println!("left out: {} ({})", skipped.step, skipped.because);
+            print_line!("left out: {} ({})", skipped.step, skipped.because);
         }
         if let Some(reason) = &result.run.stopped_because {
             return Err(LabError::Partial {
@@ -500,12 +522,14 @@ impl<T: Target> Run<'_, T> {
             } else {
                 "not checked"
             };
-            println!(
+            print_line!(
                 "{verdict}: {} ({}) {}",
-                check.name, check.found, check.remark
+                check.name,
+                check.found,
+                check.remark
             );
         }
-        println!("{}", folder.join("report.html").display());
+        print_line!("{}", folder.join("report.html").display());
         Ok(())
     }
 }

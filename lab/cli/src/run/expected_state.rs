@@ -82,6 +82,20 @@ impl ExpectedState {
         };
     }
 
+    /// After a load that no time ended.
+    pub(crate) fn check_load(&mut self, step: &Step, rows: u64, effect: &Effect) {
+        let stored = effect.inserted + effect.inserts_unknown;
+        if stored < rows {
+            self.checks.push(Check {
+                name: format!("step {} stored its rows", step.name),
+                expected: rows.to_string(),
+                found: effect.inserted.to_string(),
+                passed: Some(false),
+                remark: "calls failed, and their rows were not stored".to_owned(),
+            });
+        }
+    }
+
     /// What was found beside a step.
     pub(crate) fn add_checks(&mut self, checks: Vec<Check>) {
         self.checks.extend(checks);
@@ -98,14 +112,17 @@ impl ExpectedState {
             return self.checks;
         }
         if let Some(state) = &run.dataset.program {
-            eprintln!("checking: what the transactions left behind");
+            note_line!("checking: what the transactions left behind");
             self.checks.extend(of_program(run, state, timeout).await);
             return self.checks;
         }
-        eprintln!("checking: counting documents");
+        note_line!("checking: counting documents");
         let counted = ask(timeout, run.target.count()).await;
         self.compare_count(counted);
         self.compare_invariants(run, stopped).await;
+        if !stopped {
+            self.checks.extend(check_versions(run).await);
+        }
         if self.adds && self.sum.is_some() {
             let found = ask(timeout, run.target.sum_of_k()).await;
             self.compare_sum(found);
@@ -247,6 +264,51 @@ async fn of_program<T: Target>(
         check
     });
     checks.collect()
+}
+
+/// Whether updates that were acknowledged are there; none if there is nothing to look at.
+async fn check_versions<T: Target>(run: &Run<'_, T>) -> Option<Check> {
+    let expected = run.dataset.versions.expected();
+    let rows = expected.len();
+    if rows == 0 {
+        return None;
+    }
+    note_line!("checking: {rows} documents that were updated");
+    let mut wrong = Vec::new();
+    let looked = async {
+        let session = run.target.session(false).await;
+        let mut session = session.map_err(|error| error.to_string())?;
+        for (table, number, fields) in expected {
+            let id = run.dataset.key(number);
+            let what = format!("document {id}");
+            let ready = session.encode(Call::Verify { table, id, fields });
+            match session.run(ready).await {
+                CallOutcome::Done { rows: 1.., .. } => {}
+                CallOutcome::Done { .. } => wrong.push(format!("{what} is missing")),
+                CallOutcome::Failed { message, .. } => wrong.push(format!("{what}: {message}")),
+                CallOutcome::Lost { message, .. } => return Err(message),
+            }
+        }
+        Ok(0)
+    };
+    let asked = ask::<i64>(None, looked).await;
+    let mut check = Check {
+        name: "updates that were acknowledged are there".to_owned(),
+        expected: format!("{rows} documents as they were written last"),
+        ..Check::default()
+    };
+    match asked {
+        Ok(_) => {
+            check.found = format!("{} of {rows}", rows - wrong.len());
+            check.passed = Some(wrong.is_empty());
+            check.remark = wrong.into_iter().next().unwrap_or_default();
+        }
+        Err(reason) => {
+            check.found = "unknown".to_owned();
+            check.remark = format!("could not be asked: {reason}");
+        }
+    }
+    Some(check)
 }
 
 /// The results of the invariants now.

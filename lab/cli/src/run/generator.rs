@@ -20,6 +20,7 @@ use super::context::{Run, Share};
 use super::execute::RunPlan;
 use super::guarded::{Guarded, TimeLimits};
 use super::role_plan::RolePlan;
+use super::shared::operations;
 use super::step::{is_paired, wait_for_clients};
 use crate::agent::wire;
 use crate::clients::Control;
@@ -421,10 +422,10 @@ fn role_end(plan: &RolePlan<'_>) -> RoleEnd {
         active_us: us(client.active),
         behind_us: us(client.behind),
     });
-    let part = |operation| {
-        let mut parts = plan.role.mix.iter();
-        parts.position(|(known, _)| *known == operation)
-    };
+    let operations = operations(plan.role);
+    let part = |operation| operations.iter().position(|known| *known == operation);
+    let outcomes = totals.outcomes.iter();
+    let outcomes = outcomes.filter_map(|(operation, counts)| Some((part(*operation)?, *counts)));
     let by_part = totals.by_operation.iter();
     let by_part =
         by_part.filter_map(|(operation, latency)| Some((part(*operation)?, Buckets::of(latency))));
@@ -433,6 +434,8 @@ fn role_end(plan: &RolePlan<'_>) -> RoleEnd {
         effect: totals.effect,
         clients: clients.collect(),
         by_part: by_part.collect(),
+        outcomes: outcomes.collect(),
+        disturbed: totals.disturbed,
         service: totals.service.as_ref().map(Buckets::of),
         lateness: totals.lateness.as_ref().map(Buckets::of),
         errors: totals.errors,

@@ -217,6 +217,7 @@ fn add_end(totals: &mut Totals, end: &RoleEnd, operations: &[Operation]) {
         (&mut totals.unsent_by_lab, end.unsent_by_lab),
         (&mut totals.refused, end.refused),
         (&mut totals.given_up, end.given_up),
+        (&mut totals.disturbed, end.disturbed),
     ] {
         sum(one, more);
     }
@@ -241,6 +242,11 @@ fn add_end(totals: &mut Totals, end: &RoleEnd, operations: &[Operation]) {
     ] {
         if let Some(more) = more {
             one.get_or_insert_default().merge(&more.histogram());
+        }
+    }
+    for (part, counts) in &end.outcomes {
+        if let Some(operation) = operations.get(*part) {
+            totals.outcomes.entry(*operation).or_default().add(counts);
         }
     }
     for (part, latency) in &end.by_part {

@@ -5,6 +5,7 @@ mod arguments;
 mod checkpoint;
 mod context;
 mod distributed;
+mod exclusive;
 mod execute;
 mod expected_state;
 mod gather;

@@ -1,6 +1,7 @@
 //! A role of a step with everything that its clients need.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lab_kit::recorder::{StepFacts, StepRecorder};
 use lab_kit::stalls::GapTracker;
@@ -78,7 +79,13 @@ impl<'a> RolePlan<'a> {
         }
     }
 
-    pub(super) fn sampled_role(&self, step: &Step, device: Option<&str>) -> SampledRole {
+    /// `is_inside`: the target is in the lab's process.
+    pub(super) fn sampled_role(
+        &self,
+        step: &Step,
+        device: Option<&str>,
+        is_inside: bool,
+    ) -> SampledRole {
         let facts = StepFacts {
             name: self.name(step),
             operation: self.role.operation,
@@ -93,6 +100,8 @@ impl<'a> RolePlan<'a> {
             counters: self.counters.clone(),
             rows: 0,
             gaps: GapTracker::default(),
+            is_inside,
+            stood_still: Duration::ZERO,
         }
     }
 }

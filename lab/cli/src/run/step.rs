@@ -9,7 +9,7 @@ use std::time::Duration;
 use lab_kit::folder::RunFolder;
 use lab_kit::pacing::Schedule;
 use lab_kit::recorder::latency_summary;
-use lab_kit::result::{GeneratorResult, LatencySummary, Sizes, StepResult};
+use lab_kit::result::{CallCounts, GeneratorResult, LatencySummary, Sizes, StepResult};
 use lab_kit::seed::{self, SeedMode};
 use lab_kit::target::{Session, Target};
 use lab_kit::usage::{CLIENT_THREAD, amplification};
@@ -64,11 +64,12 @@ impl<T: Target> Run<'_, T> {
         };
         let watchers = self.begin_watchers(step, &control, main, limits).await?;
         let device = instruments.device().map(str::to_owned);
+        let inside = <T::Session as Session>::INSIDE;
+        let sampled_roles = plans.iter();
+        let sampled_roles =
+            sampled_roles.map(|plan| plan.sampled_role(step, device.as_deref(), inside));
         let mut sampling = Sampling {
-            sampled_roles: plans
-                .iter()
-                .map(|plan| plan.sampled_role(step, device.as_deref()))
-                .collect(),
+            sampled_roles: sampled_roles.collect(),
             folder,
             instruments,
             progress: Progress::new(&step.name, step.work.operation.unit(), goal),
@@ -262,6 +263,12 @@ impl<T: Target> Run<'_, T> {
         .collect()
     }
 
+    fn outcomes(&self, totals: &Totals) -> BTreeMap<String, CallCounts> {
+        let all = totals.outcomes.iter();
+        all.map(|(operation, counts)| (self.workload.operation_name(*operation), *counts))
+            .collect()
+    }
+
     pub(super) async fn conclude_step(
         &self,
         step: &Step,
@@ -286,7 +293,7 @@ impl<T: Target> Run<'_, T> {
             return Err(without_work());
         };
         let mut effect = totals.effect;
-        let rows = sampled_role.rows;
+        let (rows, stood_still) = (sampled_role.rows, sampled_role.stood_still);
         let mut result = sampled_role.recorder.finish(
             &folder,
             &totals.client_summaries,
@@ -305,6 +312,9 @@ impl<T: Target> Run<'_, T> {
         (more.unsent_calls, more.unsent_by_lab) = (totals.unsent, totals.unsent_by_lab);
         (more.refused_calls, more.given_up) = (totals.refused, totals.given_up);
         more.by_operation = self.by_operation(&totals);
+        more.outcomes = self.outcomes(&totals);
+        more.disturbed_calls = totals.disturbed;
+        more.lab_stood_still_seconds = stood_still.as_secs_f64();
         more.seeds = end.seeds;
         more.lab_cpu_us_per_op = end.lab_cpu_us_per_op;
         more.statistics = statistics;
@@ -314,7 +324,9 @@ impl<T: Target> Run<'_, T> {
         for (sampled_role, (plan, totals)) in sampled_roles {
             effect.add(&totals.effect);
             let recorder = sampled_role.recorder;
+            let outcomes = self.outcomes(&totals);
             let mut role = recorder.finish_background(totals.errors, plan.rate);
+            role.outcomes = outcomes;
             (role.refused_calls, role.given_up) = (totals.refused, totals.given_up);
             more.background.push(role);
         }
@@ -379,7 +391,7 @@ pub(super) fn without_work() -> LabError {
 /// Says that a step has begun; a terminal has the progress bar.
 pub(super) fn announce(step: &Step) {
     if !std::io::stderr().is_terminal() {
-        eprintln!("{}", step.name);
+        note_line!("{}", step.name);
     }
 }
 

@@ -25,9 +25,7 @@ const FILE: &str = "find-rate.json";
 const REPEATS: u32 = 3;
 
 fn refused(reason: &str) -> LabError {
-    LabError::Sweep {
-        reason: reason.to_owned(),
-    }
+    LabError::Words(reason.to_owned())
 }
 
 /// Searches, for one command line with `--find-rate`; `repeats` of each rate, if given.
@@ -62,7 +60,7 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
         runs: Vec::new(),
         folder,
     };
-    eprintln!("closed loop");
+    note_line!("closed loop");
     let closed = tries.run(None)?;
     let Some(step) = closed.main_step().filter(|_| closed.run.complete) else {
         return Err(refused(
@@ -74,11 +72,11 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
     while let Some(rate) = search.next_rate() {
         let tried = tries.rate(&search.condition, rate, repeats)?;
         let kept = if tried.is_kept { "kept" } else { "not kept" };
-        eprintln!("{} calls a second: {kept}", lab_kit::format::number(rate));
+        note_line!("{} calls a second: {kept}", lab_kit::format::number(rate));
         search.tried.push(tried);
         write_json(&tries.folder.join(FILE), &search)?;
     }
-    println!("{}", search.outcome());
+    print_line!("{}", search.outcome());
     write_page(
         &tries.folder.join("report.html"),
         &rate_page(&search, &tries.runs),
@@ -147,7 +145,7 @@ impl Tries {
         }
         let done = match made(&shared, &self.folder) {
             Err(LabError::Sweep { reason }) if reason == CHANGED => {
-                eprintln!("{reason}: this run loads its own data");
+                note_line!("{reason}: this run loads its own data");
                 made(&words, &self.folder)
             }
             done => done,

@@ -15,9 +15,9 @@ mod sharing;
 
 use std::path::{Path, PathBuf};
 
-use lab_kit::compare::read_side;
-use lab_kit::folder::{FolderError, read_result};
-use lab_kit::report::workloads_page;
+use lab_kit::compare::{REPEATS_MIN, SMALLEST_PERCENT, read_side, smallest_change};
+use lab_kit::folder::{FolderError, read_result, write_whole};
+use lab_kit::report::{summary_csv, workloads_page};
 use lab_kit::workload::{Settings, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,9 @@ const SCHEMA: &str = "quarry-lab/sweep 1";
 #[derive(Debug, Serialize, Deserialize)]
 struct Sweep {
     schema: String,
+    /// The change in percent that repeats are made for; then no more are made.
+    #[serde(default)]
+    find_change: Option<f64>,
     runs: Vec<SweepRun>,
 }
 
@@ -49,6 +52,9 @@ struct SweepRun {
     words: Vec<String>,
     /// Runs of the same number share what the first of them loads.
     load: usize,
+    /// Which repeat it is of, from 1 on.
+    #[serde(default)]
+    repeat: u32,
     /// The name of its folder, once it was begun.
     folder: Option<String>,
 }
@@ -61,7 +67,7 @@ pub(crate) fn requested() -> Option<Result<(), LabError>> {
     }
     if find_rate::is_requested(&words) {
         let repeats = option(&words, "--repeats").and_then(|text| text.parse().ok());
-        let lines = expand(&words).map_err(|reason| LabError::Sweep { reason });
+        let lines = expand(&words).map_err(LabError::Words);
         return Some(lines.and_then(|lines| find_rate::search(&lines, repeats)));
     }
     match expand(&words) {
@@ -73,7 +79,7 @@ pub(crate) fn requested() -> Option<Result<(), LabError>> {
             Some(begin(lines))
         }
         Ok(_) => None,
-        Err(reason) => Some(Err(LabError::Sweep { reason })),
+        Err(reason) => Some(Err(LabError::Words(reason))),
     }
 }
 
@@ -83,6 +89,9 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
         let words = line.words.get(1..).unwrap_or_default();
         // A wrong command line ends the program here with the parser's message.
         let arguments = RunArguments::parse_words(words).unwrap_or_else(|error| error.exit());
+        if let Some(name) = own_name(&line.words) {
+            OwnSpec::parse(name).map_err(LabError::Words)?;
+        }
         let workload = Workload::named(&arguments.workload)?;
         let settings = workload.settings(&arguments.preset, arguments.overrides())?;
         plans.push((line, arguments, settings, workload));
@@ -90,6 +99,12 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
     let Some((_, first, _, workload)) = plans.first() else {
         return Ok(());
     };
+    if first.plan {
+        for (line, ..) in &plans {
+            print_line!("{}", shown(&line.words));
+        }
+        return Ok(());
+    }
     let started = lab_kit::environment::now();
     let is_one = plans
         .iter()
@@ -101,7 +116,23 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
     };
     let id = lab_kit::environment::run_id(&started, &format!("sweep-{name}"), &first.preset);
     let folder = first.out.join(id);
-    // Runs that can share what was loaded stand together, whatever order the lists were given in.
+    let runs = planned(&plans);
+    let find_change = first.find_change;
+    check_find_change(find_change, &runs)?;
+    make_folder(&folder)?;
+    continue_sweep(
+        &folder,
+        Sweep {
+            schema: SCHEMA.to_owned(),
+            find_change,
+            runs,
+        },
+    )
+}
+
+/// The runs. Those that can share what was loaded stand together, whatever order the lists were
+/// given in.
+fn planned(plans: &[(Line, RunArguments, Settings, Workload)]) -> Vec<SweepRun> {
     let mut loads: Vec<((u32, String, String), Settings)> = Vec::new();
     let mut runs: Vec<SweepRun> = plans
         .iter()
@@ -117,21 +148,34 @@ fn begin(lines: Vec<Line>) -> Result<(), LabError> {
                 loads.len() - 1
             });
             SweepRun {
-                words: line.words.clone(),
+                words: without(&line.words, "--find-change"),
                 load,
+                repeat: line.repeat,
                 folder: None,
             }
         })
         .collect();
     runs.sort_by_key(|run| run.load);
-    make_folder(&folder)?;
-    continue_sweep(
-        &folder,
-        Sweep {
-            schema: SCHEMA.to_owned(),
-            runs,
-        },
-    )
+    runs
+}
+
+fn check_find_change(percent: Option<f64>, runs: &[SweepRun]) -> Result<(), LabError> {
+    let Some(percent) = percent else {
+        return Ok(());
+    };
+    if !(SMALLEST_PERCENT..=100.0).contains(&percent) {
+        return Err(LabError::Words(format!(
+            "--find-change is {percent}; allowed is {SMALLEST_PERCENT} to 100 percent"
+        )));
+    }
+    let repeats = runs.iter().map(|run| run.repeat).max();
+    if repeats.is_none_or(|repeats| repeats <= REPEATS_MIN) {
+        return Err(LabError::Words(format!(
+            "--find-change needs --repeats {} or more, the most that may be made",
+            REPEATS_MIN + 1
+        )));
+    }
+    Ok(())
 }
 
 /// Goes on with the sweep in `folder`, if there is one; `target` stands in for the address, whose
@@ -191,7 +235,14 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
         if at.as_deref().is_some_and(is_complete) {
             continue;
         }
-        eprintln!("run {} of {total}: {}", number + 1, shown(&run.words));
+        if let Some(found) = found_enough(folder, &sweep, number) {
+            note_line!(
+                "enough repeats: a change of {found:.1} % could be found; {} runs are not needed",
+                total - number
+            );
+            break;
+        }
+        note_line!("run {} of {total}: {}", number + 1, shown(&run.words));
         let found = match at.filter(|at| at.join(CHECKPOINT_FILE).exists()) {
             Some(at) => take_up(folder, run, at),
             None => start(folder, &sweep, number, &mut |name| {
@@ -217,12 +268,10 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
     if ended.is_ok() {
         remove_data(folder, &sweep);
     }
-    let runs: Vec<_> = read_side(folder)
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|run| run.run.complete)
-        .collect();
+    // Those that ended early, too: the page says what became of them.
+    let runs = read_side(folder).unwrap_or_default();
     if !runs.is_empty() {
+        write_whole(&folder.join("summary.csv"), &summary_csv(&runs))?;
         write_page(&folder.join("report.html"), &workloads_page(&runs)?)?;
     }
     ended.map_err(|error| match error {
@@ -232,6 +281,21 @@ fn continue_sweep(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
         },
         other => other,
     })
+}
+
+/// The change that the repeats so far could find, if that is small enough to end before run
+/// `number`, the first of another repeat.
+fn found_enough(folder: &Path, sweep: &Sweep, number: usize) -> Option<f64> {
+    let wanted = sweep.find_change?;
+    let (run, before) = (
+        sweep.runs.get(number)?,
+        sweep.runs.get(number.checked_sub(1)?)?,
+    );
+    if run.repeat == before.repeat || run.folder.is_some() {
+        return None;
+    }
+    let found = smallest_change(&read_side(folder).ok()?)?;
+    (found <= wanted).then_some(found)
 }
 
 /// Writes how far the sweep came, without passwords; `begun` is a run that has just made its
@@ -244,12 +308,14 @@ fn save(folder: &Path, sweep: &Sweep, begun: Option<(usize, &str)>) -> Result<()
             .map(|word| crate::credentials::without_password(word))
             .collect(),
         load: run.load,
+        repeat: run.repeat,
         folder: begun
             .filter(|(at, _)| *at == number)
             .map_or_else(|| run.folder.clone(), |(_, name)| Some(name.to_owned())),
     };
     let kept = Sweep {
         schema: sweep.schema.clone(),
+        find_change: sweep.find_change,
         runs: sweep.runs.iter().enumerate().map(planned).collect(),
     };
     Ok(write_json(&folder.join(FILE), &kept)?)
@@ -259,7 +325,25 @@ fn is_complete(folder: &Path) -> bool {
     read_result(folder).is_ok_and(|result| result.run.complete)
 }
 
-fn shown(words: &[String]) -> String {
+/// A command line without an option and its value.
+fn without(words: &[String], name: &str) -> Vec<String> {
+    let mut out = Vec::with_capacity(words.len());
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word == name {
+            words.next();
+        } else if word
+            .strip_prefix(name)
+            .is_none_or(|rest| !rest.starts_with('='))
+        {
+            out.push(word.clone());
+        }
+    }
+    out
+}
+
+/// A command line without its passwords.
+pub(crate) fn shown(words: &[String]) -> String {
     words
         .iter()
         .map(|word| crate::credentials::without_password(word))
@@ -307,7 +391,7 @@ fn start(
             .collect();
         match run_child(&shared, folder, began) {
             Err(LabError::Sweep { reason }) if reason == CHANGED => {
-                eprintln!("{reason}: this run loads its own data")
+                note_line!("{reason}: this run loads its own data")
             }
             done => return done,
         }
@@ -364,8 +448,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let line = words("run point --target mongodb://me:secret@h:1 --out x");
         let sweep = Sweep {
+            find_change: None,
             schema: SCHEMA.to_owned(),
             runs: vec![SweepRun {
+                repeat: 1,
                 words: line,
                 load: 0,
                 folder: None,

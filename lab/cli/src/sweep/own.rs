@@ -49,7 +49,9 @@ pub(super) struct OwnSpec {
 
 /// Servers that the lab can start for a run.
 const KINDS: [&str; 3] = ["quarry", "innodb", "myrocks"];
-const QUARRY_KEYS: [&str; 4] = ["memory-mb", "replica-set", "engine", "pd"];
+const QUARRY_KEYS: [&str; 5] = ["memory-mb", "replica-set", "engine", "pd", PROGRAM];
+/// The program that is started instead of the usual one.
+const PROGRAM: &str = "program";
 /// Its storage engines, as `--storageEngine` names them.
 const QUARRY_ENGINES: [&str; 5] = ["rocksdb", "lmdb", "wiredTiger", "tikv", "memory"];
 const MARIADB_KEYS: [&str; 6] = [
@@ -62,14 +64,18 @@ const MARIADB_KEYS: [&str; 6] = [
 ];
 
 impl OwnSpec {
-    /// `NAME` or `NAME:KEY=VALUE:KEY=VALUE`; a part without `=` belongs to the value before it, as
-    /// in `pd=HOST:PORT`.
+    /// `NAME` or `NAME:KEY=VALUE:KEY=VALUE`, or `quarry=PROGRAM` with more settings; a part without
+    /// `=` belongs to the value before it, as in `pd=HOST:PORT`.
     ///
     /// # Errors
     /// What is allowed instead.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split(':');
-        let kind = parts.next().unwrap_or_default().to_owned();
+        let name = parts.next().unwrap_or_default();
+        let (kind, program) = match name.split_once('=') {
+            Some(("quarry", path)) if !path.is_empty() => ("quarry".to_owned(), Some(path)),
+            _ => (name.to_owned(), None),
+        };
         if !KINDS.contains(&kind.as_str()) {
             return Err(format!("--own {kind}: allowed is {}", KINDS.join(", ")));
         }
@@ -79,6 +85,7 @@ impl OwnSpec {
             &MARIADB_KEYS
         };
         let mut settings: Vec<(String, String)> = Vec::new();
+        settings.extend(program.map(|path| (PROGRAM.to_owned(), path.to_owned())));
         for part in parts {
             match part.split_once('=') {
                 Some((key, value)) if keys.contains(&key) && !value.is_empty() => {
@@ -150,6 +157,12 @@ impl OwnSpec {
     pub(super) fn folder(&self, sweep: &Path) -> PathBuf {
         let mut name = format!("own-{}", self.kind);
         for (key, value) in &self.settings {
+            // Names of files are short, paths need not be.
+            let value = if key == PROGRAM {
+                format!("{:016x}", lab_kit::row::contents::hash_of(value))
+            } else {
+                value.clone()
+            };
             name += &format!("-{key}-{value}");
         }
         let letters = name.chars().map(|letter| match letter {
@@ -227,7 +240,10 @@ impl OwnSpec {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
         drop(listener);
-        let program = quarry(arguments)?;
+        let program = match self.value(PROGRAM) {
+            Some(path) => PathBuf::from(path),
+            None => quarry(arguments)?,
+        };
         let log = fs::File::create(directory.join("server.log"))?;
         let mut command = Command::new(&program);
         command
@@ -366,7 +382,18 @@ mod tests {
             spec.label("y")
                 .ends_with("y and page-kb 4 and change-log on")
         );
+        let built = OwnSpec::parse("quarry=/a/quarry:engine=lmdb").unwrap();
+        let other = OwnSpec::parse("quarry=/b/quarry:engine=lmdb").unwrap();
+        assert_eq!(built.value(PROGRAM), Some("/a/quarry"));
+        assert_eq!(built.value("engine"), Some("lmdb"));
+        let folder = |spec: &OwnSpec| spec.folder(Path::new("x"));
+        assert!(
+            folder(&built) != folder(&other),
+            "two builds have two folders"
+        );
         for (given, reason) in [
+            ("innodb=/usr/sbin/mysqld", "allowed is quarry"),
+            ("quarry=", "allowed is quarry"),
             ("oracle", "quarry, innodb, myrocks"),
             ("innodb:pages=4", "page-kb"),
             ("innodb:page-kb=big", "no such number"),

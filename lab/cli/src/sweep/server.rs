@@ -24,7 +24,7 @@ pub(super) fn with_server(
     };
     let parsed = RunArguments::parse_words(words.get(1..).unwrap_or_default());
     let arguments = parsed.unwrap_or_else(|error| error.exit());
-    let spec = OwnSpec::parse(name).map_err(|reason| LabError::Sweep { reason })?;
+    let spec = OwnSpec::parse(name).map_err(LabError::Words)?;
     let server = spec.start(&arguments, folder, keep)?;
     let mut out = with(words, "--target", &server.address);
     out.extend(["--label".to_owned(), format!("own={}", server.label)]);

@@ -170,7 +170,7 @@ fn wrong_words_say_what_is_allowed() {
         ),
     ] {
         let ended = run(workload, uri, &more);
-        assert_eq!(ended.status(), Some(1));
+        assert_eq!(ended.status(), Some(2), "{}", ended.complaint());
         assert!(
             ended.complaint().contains(operation) && ended.complaint().lines().count() == 1,
             "{}",
@@ -220,4 +220,59 @@ fn data_of_others_is_not_dropped() {
         (ended.status(), fake.documents("purchases").len()),
         (Some(0), 10)
     );
+}
+
+#[test]
+fn files_of_others_are_not_deleted_for_an_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let precious = directory.path().join("thesis.tex");
+    std::fs::write(&precious, "years of work").unwrap();
+    let target = format!("redb:{}", directory.path().display());
+    for more in [&[][..], &["--drop"][..]] {
+        let ended = run("insert", &target, &[&["--rows", "10"], more].concat());
+        assert_eq!(ended.status(), Some(1), "{more:?}");
+        let complaint = ended.complaint();
+        assert!(
+            complaint.contains("did not make ('thesis.tex')") && complaint.lines().count() == 1,
+            "{complaint}"
+        );
+    }
+    let own = directory.path().join("own");
+    let target = format!("redb:{}", own.display());
+    for _ in 0..2 {
+        let ended = run("insert", &target, &["--rows", "10"]);
+        assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+        std::fs::write(own.join("notes.txt"), "mine").unwrap();
+    }
+    assert_eq!(
+        std::fs::read_to_string(own.join("notes.txt")).unwrap(),
+        "mine"
+    );
+    assert_eq!(std::fs::read_to_string(precious).unwrap(), "years of work");
+}
+
+#[test]
+fn two_labs_do_not_measure_one_database() {
+    let fake = Fake::start(Faults::default());
+    let more = ["--rows", "10", "--clients", "1", "--seconds", "3"];
+    let first = std::thread::spawn({
+        let uri = fake.uri();
+        move || {
+            run(
+                "hot",
+                &uri,
+                &[&more[..], &["--warmup-seconds", "0"]].concat(),
+            )
+        }
+    });
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while fake.updates() == 0 && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let second = run("hot", &fake.uri(), &more);
+    assert_eq!(second.status(), Some(1));
+    let complaint = second.complaint();
+    assert!(complaint.contains("another lab uses it"), "{complaint}");
+    let first = first.join().unwrap();
+    assert_eq!(first.status(), Some(0), "{}", first.complaint());
 }

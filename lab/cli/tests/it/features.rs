@@ -1,7 +1,7 @@
 //! Settings that change what a workload does: each shows in what was stored or measured.
 
 use lab_kit::engine::EngineOptions;
-use lab_kit::kv::KvTarget;
+use lab_kit::kv::{KvTarget, OwnDirectory};
 use lab_kit::row::{DocumentKind, Key, Row, Value};
 use lab_kit::target::{Call, CallOutcome, Session, Table, Target};
 use lab_kit::workload::Index;
@@ -10,9 +10,9 @@ use crate::fake::{Fake, Faults};
 use crate::{lab, run};
 
 fn redb(dir: &std::path::Path, ids_in_no_order: bool) -> KvTarget {
-    let path = dir.join("data");
+    let own = OwnDirectory::take(&dir.join("target"), &["data"], false).unwrap();
+    let path = own.make("data").unwrap();
     let options = EngineOptions::parse(&path.display().to_string()).unwrap();
-    std::fs::create_dir_all(&path).unwrap();
     let table = Table {
         name: "t".to_owned(),
         kind: DocumentKind::Small,
@@ -24,7 +24,8 @@ fn redb(dir: &std::path::Path, ids_in_no_order: bool) -> KvTarget {
     KvTarget::new(
         lab_redb::open(options).unwrap(),
         vec![table],
-        (path, "redb:data".to_owned(), "lazy".to_owned()),
+        own,
+        ("redb:data".to_owned(), "lazy".to_owned()),
     )
 }
 

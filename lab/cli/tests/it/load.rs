@@ -372,12 +372,12 @@ fn load_ends_with_the_lab_that_asked_for_it() {
     let out = tempfile::tempdir().unwrap();
     let mut child = begun(&agents, &fake.uri(), out.path());
     wait_for_updates(&fake);
-    // Meanwhile it serves nobody else.
+    // Meanwhile it serves nobody else, whatever the database.
     let ended = by(
         &agents,
         "hot",
         &fake.uri(),
-        &["--rows", "100", "--seconds", "1"],
+        &["--rows", "100", "--seconds", "1", "--db", "other"],
     );
     assert!(
         ended.complaint().contains("makes load for another run"),

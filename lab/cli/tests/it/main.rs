@@ -4,6 +4,9 @@
 //! The fake (test code only) answers the few commands that the lab sends and can lose documents,
 //! refuse or die on purpose.
 
+// What a test prints is for whoever reads its output.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 mod agent;
 mod complaints;
 mod fake;
@@ -11,6 +14,7 @@ mod features;
 mod frozen;
 mod history;
 mod interrupted;
+mod lies;
 mod load;
 mod map;
 mod pages;

@@ -102,3 +102,37 @@ fn one_half_of_the_commands_of_the_map() {
 fn the_other_half() {
     make(1, 2);
 }
+
+/// The documents' own words: none is refused, whatever size its runs have.
+#[test]
+fn commands_are_taken_as_they_stand() {
+    let dir = tempfile::tempdir().unwrap();
+    for words in commands().iter().filter(|words| words[0] == "run") {
+        let target = |word: &String| match word.as_str() {
+            "A" => format!("redb:{}", dir.path().join("a").display()),
+            "B" => format!("fjall:{}", dir.path().join("b").display()),
+            _ => word.clone(),
+        };
+        let mut literal: Vec<String> = words.iter().map(target).collect();
+        literal.push("--plan".to_owned());
+        let literal: Vec<&str> = literal.iter().map(String::as_str).collect();
+        let output = crate::lab(&literal);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {told}");
+        let planned = String::from_utf8_lossy(&output.stdout);
+        let runs = planned.lines().filter(|line| line.starts_with("run "));
+        let values = |name: &str| {
+            let at = words.iter().position(|word| word == name);
+            at.map_or(1, |at| words[at + 1].split(',').count())
+        };
+        let targets = words.iter().filter(|word| *word == "--target").count();
+        let repeats = words.iter().position(|word| word == "--repeats");
+        let repeats = repeats.map_or(1, |at| words[at + 1].parse().unwrap());
+        let lists = ["--clients", "--payload", "--hot-rows", "--databases"];
+        let expected = targets.max(values("--own"))
+            * repeats
+            * lists.iter().map(|name| values(name)).product::<usize>();
+        assert_eq!(runs.count(), expected, "{words:?}: {planned}");
+        assert!(!dir.path().join("a").exists() && !dir.path().join("b").exists());
+    }
+}

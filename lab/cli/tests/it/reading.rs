@@ -30,7 +30,8 @@ fn side(dir: &Path, name: &str, rates: &[f64], clients: u32) -> String {
 
 fn complaint(words: &[&str]) -> String {
     let output = lab(words);
-    assert_eq!(output.status.code(), Some(1), "{words:?}");
+    // What is asked for cannot be had, or makes no sense.
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
         text.lines()

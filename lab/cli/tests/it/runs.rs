@@ -42,7 +42,7 @@ fn an_insert_run_accounts_for_every_document() {
             .iter()
             .map(|check| check.passed)
             .collect::<Vec<_>>(),
-        [Some(true)]
+        [Some(true), Some(true)]
     );
     assert_eq!(
         (step.sizes.documents, step.sizes.bytes_per_document),
@@ -161,7 +161,7 @@ fn closed_loop_workloads_load_warm_up_measure_and_check() {
             "{:?}",
             result.checks
         );
-        assert_eq!(result.checks.len(), if workload == "point" { 1 } else { 2 });
+        assert_eq!(result.checks.len(), if workload == "point" { 2 } else { 3 });
     }
 }
 
@@ -268,4 +268,39 @@ fn refusals_as_overloaded_are_no_errors_and_make_clients_wait() {
         given_up > 3 && refused / given_up == 3,
         "{refused} {given_up}"
     );
+}
+
+#[test]
+fn a_reader_that_goes_is_no_trouble() {
+    use std::io::Read;
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
+        .args(["list", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // As `head` does: a few bytes, and gone. The list is longer than a pipe holds.
+    let mut first = [0; 16];
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut first).unwrap();
+    drop(stdout);
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.is_empty(), "{told}");
+}
+
+#[test]
+fn the_list_can_be_read_by_programs() {
+    let output = lab(&["list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let workloads = listed.as_array().unwrap();
+    let named = |name: &str| workloads.iter().find(|one| one["name"] == name);
+    let own = named("oltp-update-index").unwrap();
+    assert_eq!(own["steps"][2], "oltp_update_index", "{own}");
+    let smallest = &own["presets"][0];
+    assert_eq!(
+        (&smallest["preset"], &smallest["indexes"]),
+        (&"smoke".into(), &1.into())
+    );
+    assert!(workloads.len() > 30 && named("insert").is_some());
 }

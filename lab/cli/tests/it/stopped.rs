@@ -258,6 +258,48 @@ fn an_engine_that_stands_still_with_the_lab() {
     }
 }
 
+#[test]
+fn a_lab_that_stands_still_charges_no_server_with_it() {
+    for is_open in [true, false] {
+        despite_a_busy_machine(|| {
+            let fake = Fake::start(Faults::default());
+            let (uri, rate) = (fake.uri(), RATE.to_string());
+            let mut words = vec!["run", "hot", "--target", &uri];
+            words.extend(COMMON);
+            if is_open {
+                words.extend(["--rate", &rate]);
+            }
+            let mut lab = Lab::start(&words);
+            lab.wait_for_step();
+            std::thread::sleep(Duration::from_secs_f64(0.4));
+            let stopped = stop(lab.child.id(), 0.9);
+            assert_eq!(lab.end(Duration::from_secs(60)), Some(0));
+            let result = lab.result();
+            let (step, what) = (measured(&result), format!("open {is_open}"));
+            let still = step.more.lab_stood_still_seconds;
+            near(
+                still,
+                stopped,
+                0.05,
+                &format!("{what}: the lab stood still"),
+            );
+            let longest = step.latency.max_us / 1e6;
+            assert!(longest < stopped / 2.0, "{what}: longest call {longest}");
+            let gap = step.stalls.longest_gap_seconds;
+            assert!(gap < stopped / 2.0, "{what}: gap {gap}");
+            let warned = |code: &str| result.warnings.iter().any(|one| one.code == code);
+            assert!(
+                warned("lab-stood-still") && !warned("behind-schedule"),
+                "{what}"
+            );
+            if !is_open {
+                let seconds = format!("{what}: seconds");
+                near(step.seconds, SECONDS - stopped, 0.1, &seconds);
+            }
+        });
+    }
+}
+
 /// A server of its own in a process that can be stopped.
 struct Server {
     /// What is told to end, and when it has.

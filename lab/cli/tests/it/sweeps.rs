@@ -121,7 +121,7 @@ fn a_list_of_something_else_is_one_clear_line() {
     assert_eq!(
         (ended.status(), ended.complaint().as_str()),
         (
-            Some(1),
+            Some(2),
             "quarry-lab: --clients 1,many is not a list of numbers"
         )
     );
@@ -147,6 +147,9 @@ fn several_targets_take_turns_and_stand_on_one_page_with_intervals_and_published
         &[
             "--target",
             &other,
+            // Smoke runs do not stand among published ones.
+            "--preset",
+            "laptop",
             "--repeats",
             "3",
             "--rows",
@@ -275,7 +278,7 @@ fn a_rate_is_searched_for_and_the_page_has_the_latency_curve() {
     let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(page.contains("Latency by rate") && page.contains("class=\"reference\""));
     let wrong = run("hot", &fake.uri(), &["--find-rate", "p98<1ms"]);
-    assert_eq!(wrong.status(), Some(1));
+    assert_eq!(wrong.status(), Some(2));
     assert!(
         wrong.complaint().contains("such as p99<10ms"),
         "{}",
@@ -294,5 +297,48 @@ fn ycsb_stands_on_one_page() {
     for letter in 'a'..='f' {
         let row = format!("<th scope=\"row\">ycsb-{letter}</th>");
         assert!(page.contains(&row), "{row}");
+    }
+}
+
+#[test]
+fn repeats_end_when_the_wished_change_could_be_found() {
+    let fake = Fake::start(Faults::default());
+    let common = ["--rows", "20", "--clients", "1", "--warmup-seconds", "0"];
+    let sweep = |more: &[&str]| run("hot", &fake.uri(), &[&common[..], more].concat());
+    // At a rate that it keeps, repeats hardly differ.
+    let calm = [
+        "--seconds",
+        "1",
+        "--rate",
+        "50",
+        "--repeats",
+        "6",
+        "--find-change",
+        "40",
+    ];
+    let ended = sweep(&calm);
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let told = String::from_utf8_lossy(&ended.output.stderr).into_owned();
+    assert!(told.contains("enough repeats: a change of"), "{told}");
+    assert_eq!(results(&ended.folder()).len(), 3);
+    let summary = std::fs::read_to_string(ended.folder().join("summary.csv")).unwrap();
+    assert_eq!(summary.lines().count(), 1 + 3, "{summary}");
+    for (more, reason) in [
+        (
+            ["--repeats", "3", "--find-change", "5"],
+            "--repeats 4 or more",
+        ),
+        (
+            ["--repeats", "9", "--find-change", "0.1"],
+            "allowed is 1 to 100",
+        ),
+    ] {
+        let refused = sweep(&more);
+        assert_eq!(refused.status(), Some(2));
+        assert!(
+            refused.complaint().contains(reason),
+            "{}",
+            refused.complaint()
+        );
     }
 }

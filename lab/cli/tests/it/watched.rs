@@ -44,7 +44,7 @@ fn every_reader_is_given_every_event() {
     let alone = result.steps.iter().find(|one| one.name == "alone").unwrap();
     assert!(alone.more.fan_out.is_none());
     let checks: Vec<_> = result.checks.iter().map(|check| check.passed).collect();
-    assert_eq!(checks, [Some(true); 10], "{:?}", result.checks);
+    assert_eq!(checks, [Some(true); 11], "{:?}", result.checks);
     let page = std::fs::read_to_string(ended.folder().join("report.html")).unwrap();
     assert!(page.contains("<h2>Readers of changes</h2>"));
     assert!(page.contains(">readers-16</th><td>16</td><td>2</td>"));

@@ -106,6 +106,10 @@ pub struct MetricComparison {
     pub change_percent: Option<Estimate>,
     /// Instead, where a value is zero: B less A in the metric's unit.
     pub difference: Option<Estimate>,
+    /// The smallest change in percent that these repeats could have found: half the width of the
+    /// interval, and no less than [`SMALLEST_PERCENT`]. None where there is no interval in percent.
+    #[serde(default)]
+    pub smallest_percent: Option<f64>,
     /// Verdict.
     pub verdict: Verdict,
 }
@@ -230,7 +234,7 @@ fn differ(
 }
 
 /// A run that ended early or did its work wrong has no metrics worth comparing.
-fn is_usable(run: &RunResult) -> Result<(), CompareError> {
+pub(super) fn is_usable(run: &RunResult) -> Result<(), CompareError> {
     let id = &run.run.id;
     if !run.run.complete {
         return Err(CompareError::Differ(format!("{id} ended early")));
@@ -400,6 +404,12 @@ fn compare_step(step: &StepResult, a: &[RunResult], b: &[RunResult]) -> StepComp
     }
 }
 
+/// The change that an interval of a ratio leaves unseen, in percent.
+pub fn smallest_percent(ratio: Estimate) -> f64 {
+    let half = (ratio.high / ratio.mean).max(ratio.mean / ratio.low);
+    ((half - 1.0) * 100.0).max(SMALLEST_PERCENT)
+}
+
 /// One metric from its pairs.
 pub fn compare_metric(metric: &Metric, pairs: &[(f64, f64)], ops: &str) -> MetricComparison {
     let mean = |pick: fn(&(f64, f64)) -> f64| {
@@ -438,6 +448,7 @@ pub fn compare_metric(metric: &Metric, pairs: &[(f64, f64)], ops: &str) -> Metri
         b: mean(|pair| pair.1),
         change_percent: change,
         difference,
+        smallest_percent: ratio.map(smallest_percent),
         verdict,
     }
 }

@@ -2,13 +2,15 @@
 //! metric.
 
 mod comparison;
+mod sensitivity;
 #[cfg(test)]
 mod tests;
 mod text;
 
 pub use comparison::{
     CompareError, Comparison, MetricComparison, SMALLEST_PERCENT, StepComparison, Verdict, compare,
-    compare_metric, read_side,
+    compare_metric, read_side, smallest_percent,
 };
-pub(crate) use text::change;
+pub use sensitivity::{REPEATS_MIN, smallest_change};
 pub use text::text;
+pub(crate) use text::{change, smallest};

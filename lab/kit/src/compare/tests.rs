@@ -177,3 +177,19 @@ fn a_side_is_a_run_or_a_folder_of_runs() {
     assert_eq!(ids, ["01", "02"]);
     assert_eq!(read_side(&dir.path().join("02")).unwrap().len(), 1);
 }
+
+#[test]
+fn a_comparison_says_the_smallest_change_it_could_have_found() {
+    let noisy = verdict("rate", &[(100.0, 104.0), (100.0, 96.0), (100.0, 101.0)]);
+    let found = noisy.smallest_percent.unwrap();
+    // Half the width of the interval of the ratio: what lies within it is not told from chance.
+    let interval = noisy.change_percent.unwrap();
+    assert!(
+        noisy.verdict == Verdict::NoDifferenceSeen
+            && (found - (interval.high - interval.low) / 2.0).abs() < 0.6,
+        "{found} {interval:?}"
+    );
+    let calm = verdict("rate", &[(100.0, 100.0), (100.0, 100.0)]);
+    assert_eq!(calm.smallest_percent, Some(SMALLEST_PERCENT));
+    assert_eq!(verdict("rate", &[(100.0, 104.0)]).smallest_percent, None);
+}

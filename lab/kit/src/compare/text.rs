@@ -18,8 +18,8 @@ pub fn text(comparison: &Comparison) -> String {
         let _ = writeln!(out, "\nstep {} ({})", step.step, step.unit);
         let _ = writeln!(
             out,
-            "  {:<40} {:>14} {:>14}  {:<32} verdict",
-            "figure", "A", "B", "change, 95 % interval"
+            "  {:<40} {:>14} {:>14}  {:<32} {:<12} verdict",
+            "figure", "A", "B", "change, 95 % interval", "found from"
         );
         for metric in &step.metrics {
             let name = if metric.unit.is_empty() {
@@ -29,10 +29,11 @@ pub fn text(comparison: &Comparison) -> String {
             };
             let _ = writeln!(
                 out,
-                "  {name:<40} {:>14} {:>14}  {:<32} {}",
+                "  {name:<40} {:>14} {:>14}  {:<32} {:<12} {}",
                 format::number(metric.a),
                 format::number(metric.b),
                 change(metric),
+                smallest(metric),
                 metric.verdict.name()
             );
         }
@@ -41,6 +42,15 @@ pub fn text(comparison: &Comparison) -> String {
         let _ = writeln!(out, "\n{remark}");
     }
     out
+}
+
+/// The smallest change that could have been found.
+pub(crate) fn smallest(metric: &MetricComparison) -> String {
+    let found = metric.smallest_percent;
+    found.map_or_else(
+        || "–".to_owned(),
+        |percent| format!("{} %", format::number(percent)),
+    )
 }
 
 /// The change with its interval in words.

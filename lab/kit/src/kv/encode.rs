@@ -44,6 +44,16 @@ pub(super) fn push_id(out: &mut Vec<u8>, id: &Key) {
     }
 }
 
+/// The id that the key of a row ends with.
+pub(super) fn id_of_key(table: usize, key: &[u8], is_text: bool) -> Option<Key> {
+    let id = key.get(prefix(table, 0).len()..)?;
+    if is_text {
+        return String::from_utf8(id.to_vec()).ok().map(Key::Text);
+    }
+    let number = u64::from_be_bytes(id.try_into().ok()?) ^ (1 << 63);
+    Some(Key::Number(number.cast_signed()))
+}
+
 fn ordered(number: i64) -> [u8; 8] {
     ((number as u64) ^ (1 << 63)).to_be_bytes()
 }

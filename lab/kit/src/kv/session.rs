@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use super::check::{self, Read};
 use super::encode;
 use super::tables::{KvTables, STRIPES, space_of};
 use crate::engine::{EngineError, EngineSession, KeyChange};
@@ -16,7 +17,13 @@ pub struct KvSession {
     engine: Box<dyn EngineSession>,
     sync: bool,
     buffer: Vec<u8>,
+    /// Reads so far.
+    reads: u32,
 }
+
+/// The contents of so many reads' rows are looked at once: engines answer faster than a row is
+/// checked, and the time of a call must stay the engine's.
+const LOOK_EVERY: u32 = 8;
 
 /// A call with its keys and values as bytes.
 #[derive(Debug)]
@@ -42,9 +49,18 @@ pub enum KvCall {
         values: Vec<Vec<u8>>,
     },
     /// Reads of single keys.
-    Get(Vec<Vec<u8>>),
+    Get {
+        /// Number of the table.
+        table: usize,
+        /// Keys of the rows.
+        keys: Vec<Vec<u8>>,
+        /// What fields may hold, where that is asked.
+        allowed: Vec<(&'static str, Vec<u64>)>,
+    },
     /// A read of neighbours.
     Scan {
+        /// The table whose rows they are; none for entries of an index.
+        table: Option<usize>,
         /// First key.
         from: Vec<u8>,
         /// Key after the last.
@@ -101,6 +117,7 @@ impl KvSession {
             engine,
             sync,
             buffer: Vec::new(),
+            reads: 0,
         }
     }
 
@@ -190,15 +207,34 @@ impl KvSession {
             .unwrap_or(usize::MAX)
     }
 
-    fn read(&mut self, keys: &[Vec<u8>]) -> Result<CallOutcome, EngineError> {
+    /// Whether the rows of the next read are looked at.
+    fn looks(&mut self) -> bool {
+        self.reads = self.reads.wrapping_add(1);
+        self.reads.is_multiple_of(LOOK_EVERY)
+    }
+
+    fn read(
+        &mut self,
+        table: usize,
+        keys: &[Vec<u8>],
+        allowed: &[(&'static str, Vec<u64>)],
+    ) -> Result<CallOutcome, EngineError> {
         let mut found = 0;
+        let looks = self.looks() || !allowed.is_empty();
         for key in keys {
             if self.engine.get(key, &mut self.buffer)? {
-                // A row that cannot be decoded is not the row that was stored.
-                if encode::counter(&self.buffer).is_none() {
-                    return Ok(CallOutcome::failed("damaged row", format!("{key:?}")));
-                }
                 found += 1;
+                if !looks {
+                    // A row that cannot be decoded is not the row that was stored.
+                    if encode::counter(&self.buffer).is_none() {
+                        return Ok(CallOutcome::failed("damaged row", format!("{key:?}")));
+                    }
+                    continue;
+                }
+                let read = check::row(&self.shared, table, key, &self.buffer, allowed);
+                if let Err(wrong) = read {
+                    return Ok(wrong);
+                }
             }
         }
         Ok(CallOutcome::done(1, found))
@@ -292,21 +328,24 @@ impl KvSession {
                 ids,
                 values,
             } => self.insert_new((&batch, ops), &ids, &values),
-            KvCall::Get(keys) => self.read(&keys),
+            KvCall::Get {
+                table,
+                keys,
+                allowed,
+            } => self.read(table, &keys, &allowed),
             KvCall::Scan {
+                table,
                 from,
                 end,
                 limit,
                 reverse,
             } => {
-                let (mut seen, mut bytes) = (0, 0);
+                let table = table.filter(|_| self.looks());
+                let mut read = Read::new(&self.shared, table, reverse);
                 self.engine.scan(&from, &end, reverse, &mut |key, value| {
-                    seen += 1;
-                    bytes += std::hint::black_box(key).len() + std::hint::black_box(value).len();
-                    seen < u64::from(limit)
+                    read.take(key, value) && read.rows() < u64::from(limit)
                 })?;
-                std::hint::black_box(bytes);
-                Ok(CallOutcome::done(1, seen))
+                Ok(read.outcome())
             }
             KvCall::Modify { table, key, change } => self.modify(table, &key, change),
             KvCall::Delete { table, keys } => self.delete(table, &keys),
@@ -372,12 +411,21 @@ fn lock_all<'a>(
         .collect()
 }
 
+fn get(table: usize, ids: &[Key], allowed: Vec<(&'static str, Vec<u64>)>) -> KvCall {
+    KvCall::Get {
+        table,
+        keys: ids.iter().map(|id| encode::row_key(table, id)).collect(),
+        allowed,
+    }
+}
+
 fn index_range(table: usize, index: usize, from: &[Value], limit: u32) -> KvCall {
     let space = space_of(index);
     let mut start = encode::prefix(table, space);
     from.iter()
         .for_each(|value| encode::push_ordered(&mut start, value));
     KvCall::Scan {
+        table: None,
         from: start,
         end: encode::prefix_end(table, space),
         limit,
@@ -393,23 +441,25 @@ impl Session for KvSession {
     fn encode(&mut self, call: Call) -> KvCall {
         match call {
             Call::Insert { table, rows } => self.insert(table, rows),
-            Call::Get { table, id } => KvCall::Get(vec![encode::row_key(table, &id)]),
-            Call::GetMany { table, ids } => {
-                KvCall::Get(ids.iter().map(|id| encode::row_key(table, id)).collect())
-            }
+            Call::Get { table, id } => get(table, &[id], Vec::new()),
+            Call::Verify { table, id, fields } => get(table, &[id], fields),
+            Call::GetMany { table, ids } => get(table, &ids, Vec::new()),
             Call::Range {
                 table,
                 from,
                 limit,
                 reverse,
             } => {
-                let start = encode::row_key(table, &from);
+                let mut start = encode::row_key(table, &from);
                 let (from, end) = if reverse {
+                    // With the row itself, as servers do.
+                    start.push(0);
                     (encode::prefix(table, 0), start)
                 } else {
                     (start, encode::prefix_end(table, 0))
                 };
                 KvCall::Scan {
+                    table: Some(table),
                     from,
                     end,
                     limit,

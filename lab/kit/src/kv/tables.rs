@@ -1,11 +1,12 @@
 //! Tables and secondary indexes over an ordered engine, shared by all sessions.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
+use super::directory::OwnDirectory;
 use super::encode;
 use crate::engine::{Counters, LabEngine};
+use crate::row::contents::Contents;
 use crate::row::{Key, Value};
 use crate::target::Table;
 
@@ -25,11 +26,14 @@ pub(super) struct KvIndex {
 pub(super) struct KvTables {
     pub(super) engine: Box<dyn LabEngine>,
     pub(super) tables: Vec<Table>,
+    /// What rows of each table must hold.
+    pub(super) contents: Vec<Contents>,
     pub(super) indexes: RwLock<Vec<KvIndex>>,
     pub(super) stripes: Vec<Mutex<()>>,
     /// Ids of tables whose rows have none.
     pub(super) next_id: AtomicI64,
-    pub(super) path: PathBuf,
+    /// Held as long as the engine is open.
+    pub(super) directory: OwnDirectory,
     pub(super) address: String,
     pub(super) durability: String,
     /// The engine's counters when its statistics were last asked for.

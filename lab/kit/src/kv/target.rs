@@ -1,15 +1,16 @@
 //! The target that has no server: the calls of a workload on an engine in this process.
 
-use std::path::PathBuf;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use super::directory::{ENGINE_DATA, OwnDirectory};
 use super::encode;
 use super::session::KvSession;
 use super::tables::{KvIndex, KvTables, STRIPES, space_of};
 use crate::engine::{Counters, EngineError, EngineSession, KeyChange, LabEngine};
 use crate::result::{Sizes, TargetFacts};
+use crate::row::contents::Contents;
 use crate::row::{Key, Value};
 use crate::target::{Settled, Table, Target, TargetError, TargetInfo};
 use crate::workload::{Capability, Index};
@@ -22,19 +23,21 @@ const CHUNK: usize = 1_000;
 pub struct KvTarget(Arc<KvTables>);
 
 impl KvTarget {
-    /// Over `engine`, whose files are at `path`.
+    /// Over `engine`, whose files are below `directory`.
     pub fn new(
         engine: Box<dyn LabEngine>,
         tables: Vec<Table>,
-        (path, address, durability): (PathBuf, String, String),
+        directory: OwnDirectory,
+        (address, durability): (String, String),
     ) -> Self {
         Self(Arc::new(KvTables {
             engine,
+            contents: tables.iter().map(Contents::of).collect(),
             tables,
             indexes: RwLock::default(),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             next_id: AtomicI64::new(1),
-            path,
+            directory,
             address,
             durability,
             counted: Mutex::default(),
@@ -106,7 +109,8 @@ impl Target for KvTarget {
 
     async fn inspect(&self) -> TargetInfo {
         let pid = std::process::id();
-        let path = self.0.path.canonicalize().ok();
+        let path = self.0.directory.path().join(ENGINE_DATA);
+        let path = path.canonicalize().ok();
         TargetInfo {
             facts: TargetFacts {
                 uri: self.0.address.clone(),
@@ -120,6 +124,8 @@ impl Target for KvTarget {
                 device: None,
                 write_concern: self.0.durability.clone(),
                 is_flushed: Some(self.0.durability == "sync"),
+                build: None,
+                options: std::collections::BTreeMap::new(),
                 build_info: configured(&self.0.engine.configuration()),
             },
             pid: Some(pid),

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::html::{capital, escape};
+use crate::compare::{Verdict, compare_metric};
 use crate::format;
-use crate::metric::{self, Better, Metric};
+use crate::metric::{self, Metric};
 use crate::result::{RunResult, StepResult};
 use crate::statistics::{Estimate, estimate, mean};
 
@@ -131,17 +132,37 @@ pub(super) fn interval_of<'a>(
     )
 }
 
-/// A cell with the ratio of a value to a base, marked as better or worse from 5 % on.
-pub(super) fn ratio_cell(value: Option<f64>, base: Option<f64>, metric: &Metric) -> String {
-    let ratio = value
-        .zip(base)
+/// The values of a metric of a step, run by run.
+pub(super) fn values_of<'a>(
+    runs: impl IntoIterator<Item = &'a RunResult>,
+    step: &str,
+    metric: &Metric,
+) -> Vec<Option<f64>> {
+    let value = |run: &RunResult| {
+        let found = run.steps.iter().find(|other| other.name == step)?;
+        metric.value(found)
+    };
+    runs.into_iter().map(value).collect()
+}
+
+/// A cell with the ratio of a configuration's mean to the first one's. It is marked as better or
+/// worse only where pairs of repeats give an interval without 1, and from 5 % on.
+pub(super) fn ratio_cell(values: &[Option<f64>], base: &[Option<f64>], metric: &Metric) -> String {
+    let known = |all: &[Option<f64>]| mean(&all.iter().flatten().copied().collect::<Vec<f64>>());
+    let ratio = known(values)
+        .zip(known(base))
         .filter(|(_, base)| *base > 0.0)
         .map(|(value, base)| value / base);
-    let class = match ratio {
-        Some(ratio) if (0.95..=1.05).contains(&ratio) => "",
-        Some(ratio) if (ratio > 1.0) == (metric.better == Better::Higher) => " class=\"up\"",
-        Some(_) => " class=\"down\"",
-        None => "",
+    let pairs: Vec<(f64, f64)> = base
+        .iter()
+        .zip(values)
+        .filter_map(|(a, b)| a.zip(*b))
+        .collect();
+    let is_large = ratio.is_some_and(|ratio| !(0.95..=1.05).contains(&ratio));
+    let class = match compare_metric(metric, &pairs, "").verdict {
+        Verdict::Better if is_large => " class=\"up\"",
+        Verdict::Worse if is_large => " class=\"down\"",
+        _ => "",
     };
     format!(
         "<td{class}>{}</td>",

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::axis::{Quantity, round_ticks};
 use super::html::{escape, foot, head};
 use super::overlay::{Named, percentiles, throughput};
-use crate::compare::{Comparison, MetricComparison, StepComparison, Verdict, change};
+use crate::compare::{Comparison, MetricComparison, StepComparison, Verdict, change, smallest};
 use crate::format;
 use crate::result::{RunResult, StepResult};
 use crate::statistics::Estimate;
@@ -53,8 +53,8 @@ pub fn comparison_page(comparison: &Comparison, a: &[RunResult], b: &[RunResult]
          holds with 95 % (Student's t on their logarithms; where a value is zero, on plain \
          differences). Better or worse: the interval \
          excludes no change and the change is at least 1 %. No difference seen is not the same as \
-         no difference: the width of the \
-         interval says how large a change could have been missed.</p>\n",
+         no difference: \"found from\" is the smallest change that these repeats could have found, \
+         half the width of the interval; more repeats make it smaller.</p>\n",
     );
     out.push_str(
         "<h2>Pairs</h2>\n<div class=\"card\"><table><thead><tr><th \
@@ -90,7 +90,7 @@ fn write_step(out: &mut String, step: &StepComparison, a: &[RunResult], b: &[Run
         "<h2>Step {}</h2>\n<div class=\"card scroll\"><table class=\"right\"><thead><tr><th \
             scope=\"col\">metric</th><th scope=\"col\">A</th>\
          <th scope=\"col\">B</th><th scope=\"col\">change (95 % interval)</th><th \
-         scope=\"col\">verdict</th></tr></thead><tbody>",
+         scope=\"col\">found from</th><th scope=\"col\">verdict</th></tr></thead><tbody>",
         escape(&step.step)
     );
     for metric in &step.metrics {
@@ -108,12 +108,14 @@ fn write_step(out: &mut String, step: &StepComparison, a: &[RunResult], b: &[Run
         };
         let _ = writeln!(
             out,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td><span class=\"pill \
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+                <td><span class=\"pill \
                 {class}\">{}</span></td></tr>",
             escape(&metric.name),
             escape(value(metric.a).trim()),
             escape(value(metric.b).trim()),
             escape(&change(metric)),
+            escape(&smallest(metric)),
             metric.verdict.name()
         );
     }

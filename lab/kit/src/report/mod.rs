@@ -12,6 +12,7 @@ mod charts;
 mod claims_page;
 mod comparison;
 mod conditions;
+mod csv;
 mod generators_section;
 mod history_page;
 mod html;
@@ -37,6 +38,7 @@ mod watch_section;
 
 pub use claims_page::claims_page;
 pub use comparison::comparison_page;
+pub use csv::summary_csv;
 pub use history_page::history_page;
 pub use notes::by_code;
 pub use overload_section::overload_line;

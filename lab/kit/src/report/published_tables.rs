@@ -38,13 +38,16 @@ impl New<'_> {
     }
 }
 
+/// Runs of this preset say that something works; they are too short for a place among measurements.
+const NO_MEASUREMENT: &str = "smoke";
+
 /// The section of a run; empty where the studies published nothing for its workload.
 pub(super) fn section(result: &RunResult) -> String {
     let new = New {
         name: format!("this run: {}", result.target.name()),
         runs: vec![result],
     };
-    section_of(&[new])
+    section_of(vec![new])
 }
 
 /// The section of several configurations.
@@ -56,13 +59,19 @@ pub(super) fn section_of_configurations(configurations: &[Configuration<'_>]) ->
             runs: one.runs.clone(),
         })
         .collect();
-    section_of(&new)
+    section_of(new)
 }
 
-fn section_of(new: &[New<'_>]) -> String {
-    let Some(first) = new.iter().find_map(|one| one.runs.first()) else {
+fn section_of(mut new: Vec<New<'_>>) -> String {
+    let Some(first) = new.iter().find_map(|one| one.runs.first().copied()) else {
         return String::new();
     };
+    let given = new.len();
+    new.retain(|one| {
+        let mut runs = one.runs.iter();
+        runs.all(|run| run.settings.preset != NO_MEASUREMENT)
+    });
+    let new = new.as_slice();
     let tables = of_workload(&first.run.workload);
     if tables.is_empty() {
         return String::new();
@@ -80,6 +89,9 @@ fn section_of(new: &[New<'_>]) -> String {
             "Settings that differ from the published runs: {}.",
             escape(&first.changed_from_paper.join("; "))
         );
+    }
+    if new.len() < given {
+        out.push_str(" Runs of the smoke preset are too short to stand in these tables.");
     }
     out.push_str("</p>\n<div class=\"charts\">\n");
     for table in &tables {

@@ -67,7 +67,9 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
             other_workload: other.run.workload.clone(),
         });
     }
-    let groups = group(runs);
+    let usable = usable(runs);
+    let first = usable.first().unwrap_or(first);
+    let groups = group(&usable);
     let mut out = head(&format!("{}: {} runs", first.run.title, runs.len()));
     let _ = writeln!(
         out,
@@ -79,7 +81,8 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
         escape(&first.run.about),
         escape(&first.run.source)
     );
-    write_notes(&mut out, runs, &groups);
+    let durability = durability_that_differs(&groups);
+    super::notes::write_warnings_of_runs(&mut out, runs, durability);
     out.push_str(&super::replay::side_by_side(runs));
     let steps: Vec<&StepResult> = first.steps.iter().filter(|step| step.measured).collect();
     out.push_str(&steps_by_configuration::section(&steps, &groups));
@@ -116,35 +119,28 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
     Ok(out)
 }
 
-fn write_notes(out: &mut String, runs: &[RunResult], groups: &[Configuration<'_>]) {
-    let mut notes: Vec<String> = Vec::new();
-    for run in runs {
-        if let Some(reason) = &run.run.stopped_because {
-            notes.push(format!("{} ended early: {reason}.", run.run.id));
-        }
-        notes.extend(
-            run.checks
-                .iter()
-                .filter(|check| check.passed == Some(false))
-                .map(|check| format!("{}: check failed: {}.", run.run.id, check.name)),
-        );
+/// The runs whose numbers stand on the page: those that ended and were right, if there are any. The
+/// page says what became of the others.
+fn usable(runs: &[RunResult]) -> Vec<RunResult> {
+    let is_usable = |run: &&RunResult| {
+        run.run.complete && run.checks.iter().all(|check| check.passed != Some(false))
+    };
+    let usable: Vec<RunResult> = runs.iter().filter(is_usable).cloned().collect();
+    if usable.is_empty() {
+        runs.to_vec()
+    } else {
+        usable
     }
-    let machines: BTreeSet<&str> = runs
-        .iter()
-        .map(|run| run.environment.cpu_model.as_str())
-        .collect();
-    if machines.len() > 1 {
-        notes.push("The runs come from machines of different kinds.".to_owned());
-    }
-    notes.extend(durability_that_differs(groups));
-    if notes.is_empty() {
-        return;
-    }
-    out.push_str("<ul class=\"notes\" aria-label=\"Warnings\">\n");
-    for note in notes {
-        let _ = writeln!(out, "<li>{}</li>", escape(&note));
-    }
-    out.push_str("</ul>\n");
+}
+
+/// A configuration and its number of runs.
+fn row_head(out: &mut String, name: &str, runs: &[&RunResult]) {
+    let _ = write!(
+        out,
+        "<tr><th scope=\"row\">{}</th><td>{}</td>",
+        escape(name),
+        runs.len()
+    );
 }
 
 /// Says so when some targets flush a write before they acknowledge it and others do not.
@@ -397,25 +393,17 @@ fn write_tables(
     groups: &[Configuration<'_>],
 ) {
     let metrics: Vec<&Metric> = METRICS.iter().filter_map(|id| metric::named(id)).collect();
-    let rows: Vec<(&str, Vec<Option<f64>>)> = groups
+    let rows: Vec<(&str, &Vec<&RunResult>)> = groups
         .iter()
         .zip(cells)
         .filter(|(_, runs)| !runs.is_empty())
-        .map(|(group, runs)| {
-            (
-                group.name.as_str(),
-                metrics
-                    .iter()
-                    .map(|metric| value(runs, &step.name, metric))
-                    .collect(),
-            )
-        })
+        .map(|(group, runs)| (group.name.as_str(), runs))
         .collect();
     let head = |out: &mut String, title: &str| {
         let _ = write!(
             out,
             "<div class=\"card scroll\"><h3>{title}</h3><table class=\"right\"><thead><tr><th \
-                scope=\"col\">configuration</th>"
+                scope=\"col\">configuration</th><th scope=\"col\">n</th>"
         );
         for metric in &metrics {
             let unit = metric.unit_for(&step.unit);
@@ -438,9 +426,10 @@ fn write_tables(
         out,
         &format!("Step {}, {clients} {plural}", escape(&step.name)),
     );
-    for (name, values) in &rows {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
-        for value in values {
+    for (name, runs) in &rows {
+        row_head(out, name, runs);
+        for metric in &metrics {
+            let value = value(runs, &step.name, metric);
             let _ = write!(
                 out,
                 "<td>{}</td>",
@@ -456,11 +445,17 @@ fn write_tables(
     if rows.len() < 2 {
         return;
     }
-    head(out, "Relative to the first; marked from 5 % on");
-    for (name, values) in &rows {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
-        for ((value, base), metric) in values.iter().zip(base).zip(&metrics) {
-            out.push_str(&by_clients::ratio_cell(*value, *base, metric));
+    head(
+        out,
+        "Relative to the first; marked from 5 % on, where repeats give an interval without 1",
+    );
+    for (name, runs) in &rows {
+        row_head(out, name, runs);
+        for metric in &metrics {
+            let of = |runs: &[&RunResult]| {
+                by_clients::values_of(runs.iter().copied(), &step.name, metric)
+            };
+            out.push_str(&by_clients::ratio_cell(&of(runs), &of(base), metric));
         }
         out.push_str("</tr>\n");
     }

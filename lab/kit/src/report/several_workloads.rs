@@ -67,6 +67,18 @@ fn one(together: &[&RunResult], names: &[&str]) -> Option<RunResult> {
         .map(|run| run.run.command_line.as_str())
         .collect();
     out.run.command_line = lines.join("\n");
+    out.warnings = together
+        .iter()
+        .flat_map(|run| run.warnings.clone())
+        .collect();
+    out.skipped = together
+        .iter()
+        .flat_map(|run| run.skipped.clone())
+        .collect();
+    let stopped = together
+        .iter()
+        .find_map(|run| run.run.stopped_because.clone());
+    (out.run.complete, out.run.stopped_because) = (stopped.is_none(), stopped);
     out.checks = together.iter().flat_map(|run| run.checks.clone()).collect();
     out.steps = together
         .iter()

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::axis::Quantity;
 use super::bars::{BarSeries, Bars};
-use super::by_clients::{Configuration, REPEATS, interval_of, mean_of, ratio_cell};
+use super::by_clients::{Configuration, REPEATS, interval_of, mean_of, ratio_cell, values_of};
 use super::html::{capital, escape};
 use super::overlay::colour;
 use crate::format;
@@ -119,8 +119,9 @@ fn table(
     for (at, one) in configurations.iter().enumerate() {
         let _ = write!(
             out,
-            "<th scope=\"col\">{}</th>{}",
+            "<th scope=\"col\">{}, n = {}</th>{}",
             escape(&one.name),
+            one.runs.len(),
             if at > 0 {
                 "<th scope=\"col\">by the first</th>"
             } else {
@@ -131,7 +132,13 @@ fn table(
     out.push_str("</tr></thead><tbody>\n");
     for (name, values) in &rows {
         let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
-        let base = values.first().copied().flatten();
+        let of = |at: usize| {
+            let runs = configurations
+                .get(at)
+                .into_iter()
+                .flat_map(|one| one.runs.iter());
+            values_of(runs.copied(), name, metric)
+        };
         for (at, value) in values.iter().enumerate() {
             let _ = write!(
                 out,
@@ -141,7 +148,7 @@ fn table(
             if at == 0 {
                 continue;
             }
-            out.push_str(&ratio_cell(*value, base, metric));
+            out.push_str(&ratio_cell(&of(at), &of(0), metric));
         }
         out.push_str("</tr>\n");
     }
@@ -250,10 +257,25 @@ mod tests {
         });
         let html = section(&steps, &configurations);
         assert!(
-            html.contains(
-                "<th scope=\"row\">load</th><td>100</td><td>50.0</td><td class=\"down\">0.50</td>"
-            ),
-            "{html}"
+            html.contains("<th scope=\"row\">load</th><td>100</td><td>50.0</td><td>0.50</td>"),
+            "one run each has no interval, and nothing is marked: {html}"
+        );
+        // Three repeats each that hardly differ among themselves.
+        let (ones, others) = (
+            [run(100.0, 20.0), run(101.0, 20.1), run(99.0, 19.9)],
+            [run(50.0, 21.0), run(51.0, 20.0), run(49.0, 21.0)],
+        );
+        let repeated = [("a", &ones), ("b", &others)].map(|(name, runs)| Configuration {
+            name: name.to_owned(),
+            full_name: name.to_owned(),
+            colour: 1,
+            runs: runs.iter().collect(),
+        });
+        let marked = section(&steps, &repeated);
+        assert!(
+            marked.contains("<td>50.0</td><td class=\"down\">0.50</td>")
+                && marked.contains("b, n = 3</th>"),
+            "{marked}"
         );
         assert!(
             html.contains("<th scope=\"row\">pq.1</th><td>20.0</td><td>21.0</td><td>1.05</td>"),

@@ -87,6 +87,15 @@ fn a_run_has_its_charts_their_numbers_and_the_published_results() {
 }
 
 #[test]
+fn a_smoke_run_does_not_stand_among_published_results() {
+    let mut smoke = run("01", 1.0);
+    smoke.settings.preset = "smoke".to_owned();
+    let text = page(&smoke);
+    assert!(text.contains("too short to stand in these tables"));
+    assert!(!text.contains("this run: "), "no row of its own");
+}
+
+#[test]
 fn a_run_of_many_steps_shows_them_side_by_side() {
     let mut many = run("01", 1.0);
     let measured = many
@@ -204,6 +213,41 @@ fn runs_against_other_targets_are_no_repeats() {
 }
 
 #[test]
+fn builds_and_options_at_one_address_are_no_repeats() {
+    let changed = |build: &str, memory: &str| {
+        let mut one = run(&format!("{build}{memory}"), 1.0);
+        one.target.build = Some(build.to_owned());
+        let option = ("memory".to_owned(), memory.to_owned());
+        one.target.options = [option].into_iter().collect();
+        one
+    };
+    let configurations = |runs: &[RunResult]| {
+        let page = runs_page(runs).unwrap();
+        let rows = page.matches("<td>1</td>").count();
+        (
+            page.contains("build program"),
+            page.contains("option memory"),
+            rows > 0,
+        )
+    };
+    let (old, new) = ("program 1111", "program 2222");
+    assert_eq!(
+        configurations(&[changed(old, "512M"), changed(new, "512M")]),
+        (true, false, true)
+    );
+    assert_eq!(
+        configurations(&[changed(old, "512M"), changed(old, "1G")]),
+        (false, true, true)
+    );
+    let mut repeat = changed(old, "512M");
+    repeat.run.id = "again".to_owned();
+    assert_eq!(
+        configurations(&[changed(old, "512M"), repeat]),
+        (false, false, false)
+    );
+}
+
+#[test]
 fn several_runs_stand_by_clients_and_relative_to_the_first() {
     let mut runs = Vec::new();
     for (number, clients) in [1, 2, 4, 1, 2, 4].into_iter().enumerate() {
@@ -226,18 +270,17 @@ fn several_runs_stand_by_clients_and_relative_to_the_first() {
     for wanted in [
         "Throughput by clients",
         "Relative to the first",
-        "class=\"up\"",
         "Step point, 4 clients",
     ] {
         assert!(text.contains(wanted), "{wanted}");
     }
     assert!(!text.contains("Over time: "));
+    let marked = "class=\"up\"";
+    assert!(!text.contains(marked), "one run each has no interval");
     let many: Vec<RunResult> = runs.iter().chain(&runs).cloned().collect();
-    assert!(
-        runs_page(&many)
-            .unwrap()
-            .contains("Over time: 4 of 12 runs, those with 4 clients")
-    );
+    let repeated = runs_page(&many).unwrap();
+    assert!(repeated.contains("Over time: 4 of 12 runs, those with 4 clients"));
+    assert!(repeated.contains(marked), "two repeats each have one");
     runs[1].run.workload = "hot".to_owned();
     let message = runs_page(&runs).unwrap_err().to_string();
     assert!(
@@ -269,6 +312,9 @@ fn claims_are_shown_with_their_metrics() {
     let mut runs: Vec<RunResult> = (0..6)
         .map(|number| run(&format!("{number:02}"), 1.0 + f64::from(number) * 0.01))
         .collect();
+    for one in &mut runs {
+        one.settings.preset = "smoke".to_owned();
+    }
     runs.iter_mut()
         .take(3)
         .for_each(|run| run.settings.clients = 40);

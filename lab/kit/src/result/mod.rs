@@ -11,6 +11,7 @@ mod replay;
 mod resources;
 mod run;
 mod step;
+mod verdict;
 mod watch;
 
 pub use generator::GeneratorResult;
@@ -25,5 +26,8 @@ pub use run::{
     Check, MemoryLimit, OWN_LABEL, RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION,
     Warning,
 };
-pub use step::{FinishSummary, RateSummary, RoleResult, Stalls, StepMore, StepResult, Stretch};
+pub use step::{
+    CallCounts, FinishSummary, RateSummary, RoleResult, Stalls, StepMore, StepResult, Stretch,
+};
+pub use verdict::{ERRORS_PERCENT_MAX, judge_calls};
 pub use watch::{Expiry, FanOut};

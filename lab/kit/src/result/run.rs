@@ -78,6 +78,12 @@ impl RunResult {
             "write concern".to_owned(),
             self.target.write_concern.clone(),
         );
+        if let Some(build) = &self.target.build {
+            out.insert("build".to_owned(), build.clone());
+        }
+        for (name, value) in &self.target.options {
+            out.insert(format!("option {name}"), value.clone());
+        }
         if self.settings.databases > 1 {
             let databases = self.settings.databases.to_string();
             out.insert("databases".to_owned(), databases);
@@ -189,6 +195,13 @@ pub struct TargetFacts {
     /// Whether a write that was acknowledged is on the device, when that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_flushed: Option<bool>,
+    /// What tells its build from others of the same version: revision, and the checksum of the
+    /// program where it runs on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
+    /// Options that it was started with, without addresses, paths and passwords.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
     /// Raw `buildInfo`.
     pub build_info: serde_json::Value,
 }

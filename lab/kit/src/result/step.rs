@@ -89,6 +89,13 @@ pub struct StepMore {
     /// Mixes only: latency of each operation.
     #[serde(rename = "by_part")]
     pub by_operation: BTreeMap<String, LatencySummary>,
+    /// How the calls of each operation ended, the warm-up included.
+    pub outcomes: BTreeMap<String, CallCounts>,
+    /// Seconds in which the lab itself stood still. In a closed loop they are not in `seconds`, in
+    /// none of the latencies and no stall of the target.
+    pub lab_stood_still_seconds: f64,
+    /// Calls that were under way then: how long the target took is not known.
+    pub disturbed_calls: u64,
     /// Documents or entries that reads returned, and per second.
     pub rows_returned: u64,
     /// The same per second.
@@ -153,6 +160,23 @@ pub struct StepMore {
     pub start_seconds: Option<f64>,
 }
 
+/// How the calls of an operation ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallCounts {
+    /// With success.
+    pub answered: u64,
+    /// With an error, or without an answer.
+    pub failed: u64,
+}
+
+impl CallCounts {
+    /// Both together.
+    pub fn add(&mut self, other: &Self) {
+        self.answered = self.answered.saturating_add(other.answered);
+        self.failed = self.failed.saturating_add(other.failed);
+    }
+}
+
 /// Work beside the measured one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RoleResult {
@@ -187,6 +211,9 @@ pub struct RoleResult {
     /// Operations that were given up after as many refusals as drivers take.
     #[serde(default)]
     pub given_up: u64,
+    /// How the calls of each operation ended.
+    #[serde(default)]
+    pub outcomes: BTreeMap<String, CallCounts>,
 }
 
 /// Operations per second.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::client::{Pending, Work};
 use super::effect::Effect;
+use super::versions::Written;
 use crate::target::CallOutcome;
 use crate::workload::Operation;
 
@@ -66,10 +67,30 @@ impl Work {
                 );
                 CallOutcome::failed("document not found", message)
             }
+            CallOutcome::Done { rows, .. } if pending.rows_max.is_some_and(|most| rows > most) => {
+                let most = pending.rows_max.unwrap_or(0);
+                let message =
+                    format!("{operation:?} returned {rows} documents, at most {most} fit");
+                CallOutcome::failed("too many documents", message)
+            }
             other => other,
         };
+        self.follow(pending.written.as_ref(), &outcome);
         let effect = self.effect(operation, &pending, &outcome);
         (outcome, effect)
+    }
+
+    /// What the outcome means for a row of the sample.
+    fn follow(&self, written: Option<&Written>, outcome: &CallOutcome) {
+        let is_done = match outcome {
+            CallOutcome::Done { rows: 0, .. } => return,
+            CallOutcome::Done { .. } => true,
+            // It may have been done all the same.
+            CallOutcome::Failed { .. } | CallOutcome::Lost { .. } => false,
+        };
+        if let Some(written) = written {
+            self.dataset.versions.take(written, is_done);
+        }
     }
 
     fn effect(&mut self, operation: Operation, pending: &Pending, outcome: &CallOutcome) -> Effect {

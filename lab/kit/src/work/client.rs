@@ -1,16 +1,18 @@
 //! One client's work: draws its next call.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 use rand::Rng;
 
 use super::draw;
 use super::tables::{Dataset, TableState};
+use super::versions::Written;
 use crate::program::ProgramCall;
 use crate::row::{Key, Value};
 use crate::seed::Stream;
 use crate::target::{Call, Change};
-use crate::workload::{Assign, DocumentKind, Draw, Operation, Placement, Role};
+use crate::workload::{Assign, DocumentKind, Draw, Ids, Operation, Placement, Role};
 
 /// What a client should do next.
 #[derive(Debug)]
@@ -53,6 +55,17 @@ pub(super) struct Pending {
     pub(super) is_reinsert: bool,
     /// For statements: documents that it inserts, and whether its rows are deleted.
     pub(super) statement: (u64, bool),
+    /// Values that it stores in a row of the sample.
+    pub(super) written: Option<Written>,
+    /// Rows that a read returns at most.
+    pub(super) rows_max: Option<u64>,
+}
+
+/// Where a client of a load stood before its last batch.
+#[derive(Debug)]
+pub(super) struct Before {
+    pub(super) random: Stream,
+    pub(super) next: u64,
 }
 
 /// The work of one client.
@@ -79,6 +92,8 @@ pub struct Work {
     pub(super) misses_allowed: bool,
     /// Statements drawn.
     pub(super) sequence: u64,
+    /// For loads.
+    pub(super) before: Option<Before>,
 }
 
 impl Work {
@@ -127,6 +142,7 @@ impl Work {
             pending: Pending::default(),
             misses_allowed,
             sequence: 0,
+            before: None,
         }
     }
 
@@ -153,6 +169,16 @@ impl Work {
             self.pending.ops = call.ops();
         }
         call
+    }
+
+    /// The batch of a load that was just drawn was not stored: it is drawn again next. Whether
+    /// there was one.
+    pub fn take_back(&mut self) -> bool {
+        let Some(before) = self.before.take() else {
+            return false;
+        };
+        (self.random, self.next) = (before.random, before.next);
+        true
     }
 
     /// Whether a row is deleted and waits to be put back: the client should not stop now.
@@ -213,17 +239,19 @@ impl Work {
         let kind = self.dataset.kind;
         match operation {
             Operation::Points => {
-                self.pending.expected = u64::from(limit);
                 let ids: Vec<Key> = (0..limit)
                     .map(|_| {
                         let number = self.draw_number(table);
                         self.dataset.key(number)
                     })
                     .collect();
+                // Some targets return a row once that was asked for twice.
+                let distinct: BTreeSet<&Key> = ids.iter().collect();
+                self.pending.expected = distinct.len() as u64;
+                self.pending.rows_max = Some(ids.len() as u64);
                 Call::GetMany { table, ids }
             }
             Operation::Range => {
-                self.pending.expected = 0;
                 let number = self.draw_number(table);
                 let from = self.dataset.key(number);
                 // YCSB draws the length with the skewed id; the other sources have it fixed.
@@ -232,6 +260,8 @@ impl Work {
                 } else {
                     self.random.random_range(1..=limit.max(1))
                 };
+                self.pending.expected = self.rows_in_range(table, number, limit);
+                self.pending.rows_max = Some(u64::from(limit));
                 Call::Range {
                     table,
                     from,
@@ -247,10 +277,11 @@ impl Work {
                 let (field, value) =
                     kind.fresh_field(&mut self.random, self.dataset.settings.payload);
                 let number = self.draw_number(table);
-                self.update(table, number, Change::Set(field, value))
+                self.set_field(table, number, field, value)
             }
             Operation::ReadModifyWrite => {
                 let number = self.draw_own(table);
+                self.dataset.versions.forget(table, number);
                 let id = self.dataset.key(number);
                 Call::ReadModifyWrite { table, id }
             }
@@ -263,6 +294,7 @@ impl Work {
                 let number = self.draw_number(table);
                 self.pending.expected = 0;
                 let row = self.row(table, number);
+                self.writes(table, number, &row.fields);
                 Call::Put { table, row }
             }
             // Actions never reach a client; finding a row is the least that a part can mean.
@@ -304,26 +336,18 @@ impl Work {
         Call::Get { table, id }
     }
 
-    pub(super) fn update(&mut self, table: usize, number: u64, change: Change) -> Call {
-        self.pending.bytes = match &change {
-            Change::Inc => 4,
-            Change::Set(_, Value::Text(text)) => text.len() as u64,
-            Change::Set(..) => 8,
+    /// Rows that a range from `number` on must return at least: those that are there whatever other
+    /// clients insert meanwhile.
+    fn rows_in_range(&self, table: usize, number: u64, limit: u32) -> u64 {
+        let is_in_order = self.dataset.ids == Ids::Lab && !self.dataset.kind.has_text_keys();
+        let (first, count) = self.existing(table);
+        let last = self.dataset.without_gaps(table, first + count - 1);
+        let rows = match (is_in_order, self.role.reverse) {
+            (false, _) => u64::from(self.dataset.ids != Ids::Target),
+            (true, true) => number.min(last).saturating_sub(first) + 1,
+            (true, false) => (last + 1).saturating_sub(number),
         };
-        let id = self.dataset.key(number);
-        Call::Update { table, id, change }
-    }
-
-    fn read_write_field(&mut self) -> Next {
-        let table = self.draw_table();
-        let number = self.draw_number(table);
-        let (field, value) = self
-            .dataset
-            .kind
-            .fresh_field(&mut self.random, self.dataset.settings.payload);
-        let update = self.update(table, number, Change::Set(field, value));
-        let id = self.dataset.key(number);
-        Next::Pair(Operation::ReadWriteField, Call::Get { table, id }, update)
+        rows.clamp(u64::from(rows > 0), u64::from(limit))
     }
 
     pub(super) fn draw_table(&mut self) -> usize {
@@ -425,6 +449,7 @@ impl Work {
             .map(|key| draw_field(self.dataset.kind, key, &mut self.random, rows))
             .collect();
         self.pending.expected = 0;
+        self.pending.rows_max = Some(u64::from(limit));
         Next::Call(
             Operation::IndexRange,
             Call::IndexRange {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use rand::Rng;
 
-use super::client::{Next, Work};
+use super::client::{Before, Next, Work};
 use crate::row::Row;
 use crate::target::Call;
 use crate::workload::{Ids, Operation};
@@ -20,7 +20,9 @@ impl Work {
             .rows_of(u32::try_from(table).unwrap_or(u32::MAX));
         let (kind, payload) = (self.dataset.kind, self.dataset.settings.payload);
         let now = jiff::Timestamp::now().as_millisecond();
-        let fields = kind.draw(&mut self.random, number, table_rows.max(1), payload, now);
+        let mut fields = kind.draw(&mut self.random, number, table_rows.max(1), payload, now);
+        let values = fields.iter_mut().map(|(name, value)| (*name, value));
+        self.write_checksums(number, values);
         let id = (self.dataset.ids != Ids::Target).then(|| self.dataset.key(number));
         let row = Row { id, fields };
         self.pending.bytes += row.logical_bytes();
@@ -34,6 +36,10 @@ impl Work {
             return Next::Wait;
         }
         let (table, numbers) = if self.rows > 0 {
+            self.before = Some(Before {
+                random: self.random.clone(),
+                next: self.next,
+            });
             let Some((table, first, count)) = self.take_share() else {
                 return Next::End;
             };
@@ -101,7 +107,12 @@ impl Work {
             self.dataset.paired.store(false, Ordering::Relaxed);
             return Next::End;
         }
-        let ids = numbers.map(|number| self.dataset.key(number)).collect();
+        let versions = &self.dataset.versions;
+        let ids = numbers.map(|number| {
+            versions.forget(table, number);
+            self.dataset.key(number)
+        });
+        let ids = ids.collect();
         Next::Call(Operation::DeleteOldest, Call::Delete { table, ids })
     }
 
@@ -117,6 +128,7 @@ impl Work {
         }
         let table = self.draw_table();
         let number = self.draw_own(table);
+        self.dataset.versions.forget(table, number);
         self.to_reinsert = Some((table, number));
         Call::Delete {
             table,
@@ -138,6 +150,7 @@ impl Work {
             .unwrap_or(false);
         self.pending.expected = 0;
         let row = self.row(table, number);
+        self.writes(table, number, &row.fields);
         Call::Put { table, row }
     }
 }

@@ -13,9 +13,12 @@ mod statements;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod updates;
+mod versions;
 
 pub(crate) use draw::{Zipf, scatter};
 
 pub use client::{Next, Quota, Work, number_of};
 pub use effect::Effect;
 pub use tables::{Dataset, TableCheckpoint, TableState};
+pub use versions::{Expected, Versions};

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::versions::Versions;
 use crate::program::{ProgramState, Scale};
 use crate::row::Key;
 use crate::seed::mix;
@@ -118,6 +119,8 @@ pub struct Dataset {
     pub(super) paired: AtomicBool,
     /// What clients of a program share.
     pub program: Option<Arc<ProgramState>>,
+    /// What rows must hold after updates.
+    pub versions: Versions,
     /// Which generator of how many this is, where several work on the same tables.
     lane: Option<Lane>,
 }
@@ -141,6 +144,7 @@ impl Dataset {
             tables: (0..settings.tables)
                 .map(|_| TableState::default())
                 .collect(),
+            versions: Versions::of(settings.rows / u64::from(settings.tables.max(1))),
             settings,
             sparse: AtomicBool::new(false),
             ahead: AtomicI64::new(0),
@@ -294,6 +298,7 @@ impl Dataset {
     /// After all rows were deleted.
     pub fn emptied(&self) {
         self.sparse.store(false, Ordering::Release);
+        self.versions.clear();
         for table in &self.tables {
             let numbers = [&table.given, &table.visible, &table.deleted];
             let bits = table.bits.get().map(Vec::as_slice).unwrap_or_default();

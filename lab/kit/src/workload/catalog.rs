@@ -21,6 +21,7 @@ const FILES: &[&str] = files![
     "point-uncached",
     "update",
     "update-inc",
+    "oltp-update-index",
     "hot",
     "kinds-of-write",
     "sysbench-transaction",

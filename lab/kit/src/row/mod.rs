@@ -3,6 +3,8 @@
 //! Promises: the same seed and number give the same row for ever. Must not know: how a target
 //! stores it.
 
+pub mod contents;
+
 use std::fmt;
 
 use rand::Rng;

@@ -1,0 +1,210 @@
+//! Servers that lie: each lie is found out, and a server that does not lie is called right.
+
+use std::path::Path;
+
+use crate::fake::{Fake, Faults, FindFault};
+use crate::{Ended, run};
+
+/// Reads and writes of every kind whose answers can be checked.
+const WORKLOAD: &str = r#"
+name = "lies"
+[data]
+documents = "small"
+collection = "lies"
+[[step]]
+name = "load"
+work = { operation = "insert", batch = 10 }
+stop = "rows"
+[[step]]
+name = "reads"
+work = { operation = "mix", mix = [["point", 1], ["points", 1], ["range", 2]], limit = 5 }
+stop = "seconds"
+measured = true
+[[step]]
+name = "ranges-down"
+work = { operation = "range", limit = 5, reverse = true }
+stop = "seconds"
+measured = true
+[[step]]
+name = "changes"
+work = { operation = "mix", mix = [["update-inc", 6], ["update-set", 1]] }
+stop = "seconds"
+measured = true
+[preset.smoke]
+rows = 60
+clients = 3
+seconds = 1
+payload = 40
+"#;
+
+fn write(directory: &Path, text: &str) -> String {
+    let path = directory.join("lies.toml");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+fn against(faults: Faults) -> Ended {
+    let directory = tempfile::tempdir().unwrap();
+    let workload = write(directory.path(), WORKLOAD);
+    let fake = Fake::start(faults);
+    run(&workload, &fake.uri(), &["--warmup-seconds", "0"])
+}
+
+/// The lie is told, and the status says so.
+fn found_out(faults: Faults, said: &str) {
+    let ended = against(faults);
+    let complaint = ended.complaint();
+    assert_eq!(ended.status(), Some(4), "{faults:?}: {complaint}");
+    let checks = ended.result().checks;
+    let failed = checks.iter().filter(|check| check.passed == Some(false));
+    let told: Vec<String> = failed
+        .map(|check| format!("{} {} {}", check.name, check.found, check.remark))
+        .collect();
+    let told = told.join("\n");
+    assert!(told.contains(said), "{faults:?}: {told}");
+    let page = std::fs::read_to_string(ended.folder().join("report.html")).unwrap();
+    assert!(page.contains("work done wrong"), "{faults:?}");
+}
+
+#[test]
+fn a_server_that_does_not_lie_is_right() {
+    let ended = against(Faults::default());
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let result = ended.result();
+    let checks: Vec<(&str, Option<bool>)> = result
+        .checks
+        .iter()
+        .map(|check| (check.name.as_str(), check.passed))
+        .collect();
+    assert_eq!(
+        checks,
+        [
+            ("documents counted equal documents acknowledged", Some(true)),
+            ("updates that were acknowledged are there", Some(true)),
+            (
+                "sum of k grew by one for each acknowledged $inc",
+                Some(true)
+            ),
+            ("calls were answered, and rightly", Some(true)),
+        ],
+        "{:?}",
+        result.checks
+    );
+    let untrusted = ["errors", "refused"];
+    let warned = |code: &str| result.warnings.iter().any(|warning| warning.code == code);
+    assert!(!untrusted.into_iter().any(warned), "{:?}", result.warnings);
+}
+
+#[test]
+fn reads_that_lie_are_found_out() {
+    for (fault, said) in [
+        (FindFault::Empty, "document not found"),
+        (FindFault::Fewer, "document not found"),
+        (FindFault::OnlyId, "wrong contents"),
+        (FindFault::Cut, "wrong contents"),
+        (FindFault::Mixed, "wrong contents"),
+        (FindFault::Doubled, "calls: wrong"),
+        (FindFault::Reordered, "wrong order"),
+    ] {
+        let faults = Faults {
+            finds: Some((fault, 20)),
+            ..Faults::default()
+        };
+        found_out(faults, said);
+    }
+}
+
+#[test]
+fn writes_that_are_lost_or_done_twice_are_found_out() {
+    let lost = "updates that were acknowledged are there";
+    for (faults, said) in [
+        (
+            Faults {
+                lose_every: Some(20),
+                ..Faults::default()
+            },
+            "documents counted equal documents acknowledged 57",
+        ),
+        (
+            Faults {
+                skip_set_every: Some(20),
+                ..Faults::default()
+            },
+            lost,
+        ),
+        (
+            Faults {
+                add_twice_every: Some(50),
+                ..Faults::default()
+            },
+            "sum of k",
+        ),
+        (
+            Faults {
+                refuse_updates_of: Some("pad"),
+                ..Faults::default()
+            },
+            "calls of update-set failed",
+        ),
+    ] {
+        found_out(faults, said);
+    }
+}
+
+#[test]
+fn a_statement_that_always_fails_in_a_mix_makes_the_run_wrong() {
+    let text = r#"
+name = "renames"
+[data]
+documents = "small"
+collection = "lies"
+[[statement]]
+name = "rename"
+update = { _id = "@existing()" }
+change = { "$set" = { pad = "x" } }
+[[step]]
+name = "load"
+work = { operation = "insert", batch = 10 }
+stop = "rows"
+[[step]]
+name = "mixed"
+work = { statements = [["point", 20], ["rename", 1]] }
+stop = "seconds"
+measured = true
+[preset.smoke]
+rows = 60
+clients = 2
+seconds = 1
+"#;
+    let directory = tempfile::tempdir().unwrap();
+    let workload = write(directory.path(), text);
+    let fake = Fake::start(Faults {
+        refuse_updates_of: Some("pad"),
+        ..Faults::default()
+    });
+    let ended = run(&workload, &fake.uri(), &["--warmup-seconds", "0"]);
+    let complaint = ended.complaint();
+    assert_eq!(ended.status(), Some(4), "{complaint}");
+    assert!(complaint.contains("100 % of"), "{complaint}");
+    assert!(complaint.contains("calls of rename failed"), "{complaint}");
+}
+
+#[test]
+fn a_limit_on_connections_does_not_make_a_load_lose_rows() {
+    let fake = Fake::start(Faults {
+        connections_max: Some(6),
+        ..Faults::default()
+    });
+    let more = ["--rows", "1600", "--clients", "16", "--batch", "10"];
+    let ended = run("insert", &fake.uri(), &more);
+    assert_eq!(fake.documents("purchases").len(), 1_600);
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let result = ended.result();
+    let refused = result.warnings.iter().find(|one| one.code == "refused");
+    assert!(
+        refused.is_some_and(|warning| warning.text.contains("refused")),
+        "{:?}",
+        result.warnings
+    );
+    assert_eq!(result.checks[0].found, "1600");
+}

@@ -1,0 +1,93 @@
+//! Whether what an engine returned is what was stored, in the order that was asked for.
+
+use std::cmp::Ordering;
+
+use super::encode;
+use super::tables::KvTables;
+use crate::answers::{WRONG_CONTENTS, WRONG_ORDER};
+use crate::row::contents::Contents;
+use crate::target::CallOutcome;
+
+/// Looks at a row.
+pub(super) fn row(
+    tables: &KvTables,
+    table: usize,
+    key: &[u8],
+    row: &[u8],
+    allowed: &[(&'static str, Vec<u64>)],
+) -> Result<(), CallOutcome> {
+    let wrong = |reason: String| {
+        let message = format!("the row with key {key:?}: {reason}");
+        CallOutcome::failed(WRONG_CONTENTS, message)
+    };
+    let Some(contents) = tables.contents.get(table) else {
+        return Ok(());
+    };
+    // A row that cannot be decoded is not the row that was stored.
+    let values = encode::decode(row)
+        .ok_or_else(|| CallOutcome::failed("damaged row", format!("{key:?} cannot be decoded")))?;
+    let kind = tables.tables.get(table).map(|table| table.kind);
+    let has_text_keys = kind.is_some_and(crate::row::DocumentKind::has_text_keys);
+    let id = encode::id_of_key(table, key, has_text_keys);
+    // Values lie in the order of the kind's fields.
+    let names = contents.names().iter().copied();
+    let fields = || names.clone().zip(values.iter().map(Into::into));
+    contents.check(id.as_ref(), fields()).map_err(wrong)?;
+    fields()
+        .try_for_each(|(name, view)| Contents::check_version(allowed, name, view))
+        .map_err(wrong)
+}
+
+/// What a scan has returned so far.
+pub(super) struct Read<'a> {
+    tables: &'a KvTables,
+    /// None: entries of an index, which are keys alone, or rows that are not looked at.
+    table: Option<usize>,
+    reverse: bool,
+    rows: u64,
+    last: Vec<u8>,
+    wrong: Option<CallOutcome>,
+}
+
+impl<'a> Read<'a> {
+    pub(super) fn new(tables: &'a KvTables, table: Option<usize>, reverse: bool) -> Self {
+        Self {
+            tables,
+            table,
+            reverse,
+            rows: 0,
+            last: Vec::new(),
+            wrong: None,
+        }
+    }
+
+    /// Takes the next row or entry; whether all is well so far.
+    pub(super) fn take(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let wanted = if self.reverse {
+            Ordering::Less
+        } else {
+            Ordering::Greater
+        };
+        if self.rows > 0 && key.cmp(&self.last) != wanted {
+            let message = format!("{key:?} came after {:?}", self.last);
+            self.wrong = Some(CallOutcome::failed(WRONG_ORDER, message));
+            return false;
+        }
+        if let Some(table) = self.table {
+            self.wrong = row(self.tables, table, key, value, &[]).err();
+        }
+        self.rows += 1;
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        self.wrong.is_none()
+    }
+
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    pub(super) fn outcome(self) -> CallOutcome {
+        self.wrong
+            .unwrap_or_else(|| CallOutcome::done(1, self.rows))
+    }
+}

@@ -1,0 +1,237 @@
+//! What a sample of rows must hold after updates that replace values: whatever was acknowledged
+//! last, or any of several that overlapped.
+//!
+//! Promises: no false alarm: a value is expected only where every write of its field was seen from
+//! its beginning to its end; bounded memory. Must not know: targets.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::seed::mix;
+
+/// So many rows of each table are looked at, about.
+const SAMPLE: u64 = 1_000;
+/// More values that one field may hold than this are not told apart.
+const CANDIDATES_MAX: usize = 256;
+
+/// Fields and the hashes of their values.
+pub(super) type Fields<T> = Vec<(&'static str, T)>;
+
+/// A row of the sample and what its fields may hold: table, number, fields.
+pub type Expected = (usize, u64, Vec<(&'static str, Vec<u64>)>);
+
+/// A value that a field may hold.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    /// When its write was begun.
+    begun: Instant,
+    /// When it was acknowledged; none if it may happen at any later time.
+    ended: Option<Instant>,
+    hash: u64,
+}
+
+/// What is known of a row.
+#[derive(Debug)]
+enum Known {
+    /// Something else has changed it.
+    Nothing,
+    Fields(Fields<Vec<Candidate>>),
+}
+
+/// The sample of a run.
+#[derive(Debug)]
+pub struct Versions {
+    every: u64,
+    is_off: AtomicBool,
+    rows: Mutex<HashMap<(usize, u64), Known>>,
+}
+
+/// A write of a row of the sample.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) table: usize,
+    pub(super) number: u64,
+    pub(super) begun: Instant,
+    pub(super) fields: Fields<u64>,
+}
+
+impl Versions {
+    /// Of tables with so many rows each.
+    pub(super) fn of(rows: u64) -> Self {
+        Self {
+            every: (rows / SAMPLE).max(1),
+            is_off: AtomicBool::new(false),
+            rows: Mutex::default(),
+        }
+    }
+
+    fn rows(&self) -> MutexGuard<'_, HashMap<(usize, u64), Known>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing is expected any more: something that this process does not see changes rows.
+    pub fn switch_off(&self) {
+        self.is_off.store(true, Ordering::Relaxed);
+        self.rows().clear();
+    }
+
+    /// After all rows were deleted.
+    pub(super) fn clear(&self) {
+        self.rows().clear();
+    }
+
+    /// Whether a row is one of the sample.
+    pub(super) fn watches(&self, table: usize, number: u64) -> bool {
+        !self.is_off.load(Ordering::Relaxed)
+            && mix(number ^ (table as u64) << 48).is_multiple_of(self.every)
+    }
+
+    /// A row is going to be changed in a way that is not followed.
+    pub(super) fn forget(&self, table: usize, number: u64) {
+        if self.watches(table, number) {
+            self.rows().insert((table, number), Known::Nothing);
+        }
+    }
+
+    /// A write has ended: it was done, or may be done at any time.
+    pub(super) fn take(&self, written: &Written, is_done: bool) {
+        let ended = is_done.then(Instant::now);
+        let mut rows = self.rows();
+        if self.is_off.load(Ordering::Relaxed) {
+            return;
+        }
+        let known = rows
+            .entry((written.table, written.number))
+            .or_insert_with(|| Known::Fields(Vec::new()));
+        let Known::Fields(fields) = known else {
+            return;
+        };
+        for (name, hash) in &written.fields {
+            let at = fields.iter().position(|(known, _)| known == name);
+            let at = at.unwrap_or_else(|| {
+                fields.push((name, Vec::new()));
+                fields.len() - 1
+            });
+            let Some((_, candidates)) = fields.get_mut(at) else {
+                continue;
+            };
+            if is_done {
+                // What had ended before this one began is written over.
+                candidates.retain(|one| one.ended.is_none_or(|ended| ended >= written.begun));
+            }
+            candidates.push(Candidate {
+                begun: written.begun,
+                ended,
+                hash: *hash,
+            });
+        }
+        let is_much = |(_, all): &(&str, Vec<Candidate>)| all.len() > CANDIDATES_MAX;
+        if fields.iter().any(is_much) {
+            *known = Known::Nothing;
+        }
+    }
+
+    /// What rows must hold now that no write is under way.
+    pub fn expected(&self) -> Vec<Expected> {
+        let rows = self.rows();
+        let all = rows.iter().filter_map(|((table, number), known)| {
+            let Known::Fields(fields) = known else {
+                return None;
+            };
+            let fields: Fields<Vec<u64>> = fields
+                .iter()
+                .filter_map(|(name, candidates)| Some((*name, values(candidates)?)))
+                .collect();
+            (!fields.is_empty()).then_some((*table, *number, fields))
+        });
+        let mut all: Vec<Expected> = all.collect();
+        all.sort();
+        all
+    }
+}
+
+/// The values that a field may hold; none if that may be one from before.
+fn values(candidates: &[Candidate]) -> Option<Vec<u64>> {
+    // The one that began last among those acknowledged: what had ended before is gone.
+    let begun = candidates
+        .iter()
+        .filter(|one| one.ended.is_some())
+        .map(|one| one.begun)
+        .max()?;
+    let may_be = |one: &&Candidate| one.ended.is_none_or(|ended| ended >= begun);
+    Some(
+        candidates
+            .iter()
+            .filter(may_be)
+            .map(|one| one.hash)
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn written(begun: Instant, hash: u64) -> Written {
+        Written {
+            table: 0,
+            number: 7,
+            begun,
+            fields: vec![("pad", hash)],
+        }
+    }
+
+    fn expected(versions: &Versions) -> Vec<u64> {
+        let all = versions.expected();
+        all.first()
+            .map(|(_, _, fields)| fields[0].1.clone())
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn the_last_value_is_expected_and_of_overlapping_ones_any() {
+        let versions = Versions::of(10);
+        let first = Instant::now();
+        versions.take(&written(first, 1), true);
+        assert_eq!(expected(&versions), [1]);
+        std::thread::sleep(Duration::from_millis(2));
+        let second = Instant::now();
+        versions.take(&written(second, 2), true);
+        assert_eq!(expected(&versions), [2]);
+        // Begun before the second had ended.
+        versions.take(&written(second, 3), true);
+        assert_eq!(expected(&versions), [2, 3]);
+        // Without an answer: it may happen whenever it likes.
+        versions.take(&written(first, 4), false);
+        std::thread::sleep(Duration::from_millis(2));
+        versions.take(&written(Instant::now(), 5), true);
+        assert_eq!(expected(&versions), [4, 5]);
+    }
+
+    #[test]
+    fn nothing_is_expected_of_what_is_not_known() {
+        let versions = Versions::of(10);
+        versions.take(&written(Instant::now(), 1), false);
+        assert!(
+            expected(&versions).is_empty(),
+            "it may hold what was loaded"
+        );
+        versions.take(&written(Instant::now(), 2), true);
+        assert_eq!(expected(&versions), [1, 2]);
+        versions.forget(0, 7);
+        versions.take(&written(Instant::now(), 3), true);
+        assert!(expected(&versions).is_empty());
+        versions.clear();
+        versions.take(&written(Instant::now(), 3), true);
+        assert_eq!(expected(&versions), [3]);
+        versions.switch_off();
+        assert!(expected(&versions).is_empty() && !versions.watches(0, 7));
+        let large = Versions::of(1_000_000);
+        let sample = (0..1_000_000).filter(|number| large.watches(0, *number));
+        assert!((800..1_200).contains(&sample.count()));
+    }
+}
