@@ -95,7 +95,8 @@ impl OnCommit for Deltas<'_> {
     }
 }
 
-/// One commit of documents: of a statement, or of all statements of a transaction.
+/// One commit of documents: of a statement, or of all statements of a transaction. Made once, and
+/// not moved: it is large.
 pub(super) struct DocumentsCommit<'c> {
     pub(super) shared: &'c Shared,
     /// Rows of documents, index entries, log entries.
@@ -113,7 +114,7 @@ impl DocumentsCommit<'_> {
     ///
     /// # Errors
     /// Engine failures; memory has not changed then.
-    pub(super) fn commit(mut self) -> Result<CommitPos> {
+    pub(super) fn commit(&mut self) -> Result<CommitPos> {
         self.put_counters();
         self.run(None)
     }
@@ -123,7 +124,7 @@ impl DocumentsCommit<'_> {
     /// # Errors
     /// As [`DocumentsCommit::commit`].
     pub(super) fn commit_in_session(
-        mut self,
+        &mut self,
         record: &mut SessionRecord,
         statements: impl Iterator<Item = (i32, Effect)>,
     ) -> Result<CommitPos> {

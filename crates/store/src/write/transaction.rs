@@ -315,7 +315,7 @@ impl Transaction {
             .iter()
             .map(|t| Delta::of_kept(&t.coll, &t.changes))
             .collect();
-        let end = DocumentsCommit {
+        let mut end = DocumentsCommit {
             shared: &self.shared,
             batch: &mut batch,
             deltas: &deltas,
@@ -325,6 +325,7 @@ impl Transaction {
         };
         let done = std::iter::once((COMMIT_STATEMENT, Effect::Updated));
         let result = end.commit_in_session(record, done);
+        drop(end);
         drop(deltas);
         // The gates are left and the claims released when the transaction is dropped.
         self.writes.lock().collections = writes;

@@ -153,7 +153,7 @@ impl<'u> DocumentUnit<'u> {
             Mode::Direct | Mode::Transaction(..) => None,
         };
         let rows = self.log_rows(batch, statements.as_deref());
-        let end = DocumentsCommit {
+        let mut end = DocumentsCommit {
             shared: &self.coll.shared,
             batch,
             deltas: &[self.delta()],
