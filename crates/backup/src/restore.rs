@@ -12,8 +12,9 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// In a folder that a backup is being restored into: which one.
-const UNDER_WAY: &str = ".quarry-restore";
+/// In a folder that a backup is being restored into: which one. Not a hidden name, so that no engine
+/// takes a folder that holds nothing else for an empty one.
+const UNDER_WAY: &str = "QUARRY-RESTORE";
 /// End of the name of a file that is not complete.
 const UNFINISHED: &str = ".unfinished";
 
@@ -127,7 +128,7 @@ fn prepare(target: &Path, manifest: &Manifest) -> Result<()> {
             "{shown} is not empty: it holds {name:?}; choose an empty folder"
         )));
     }
-    let unfinished = target.join(format!("{UNDER_WAY}{UNFINISHED}"));
+    let unfinished = target.join(format!(".{UNDER_WAY}{UNFINISHED}"));
     folder::write(&unfinished, &note, manifest.id.as_bytes())
 }
 

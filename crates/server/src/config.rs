@@ -238,6 +238,8 @@ pub struct Settings {
     pub ipv6: bool,
     /// `None` is the standalone profile.
     pub replica_set: Option<String>,
+    /// The directory holds a backup, mostly as links: it is only read.
+    pub mounted: bool,
     /// Size of a new log of changes; `None` leaves it to the free space.
     pub oplog_bytes: Option<u64>,
     pub memory_bytes: u64,
@@ -324,6 +326,7 @@ impl Settings {
         let log = Logging::of(&args.log, sections, &mut without_effect)?;
         Ok(Settings {
             without_effect,
+            mounted: false,
             audit: Auditing::of(&args.audit, file.audit_log, log.rotate)?,
             metrics: Metrics::of(&args.metrics, metrics, allow_open_access)?,
             otlp: Otlp::of(&args.otlp, file.quarry.otlp)?,
@@ -377,6 +380,7 @@ impl Settings {
             wiredtiger_include: self.wiredtiger.wiredtiger_include.as_deref(),
             tikv: Some(self.tikv.cluster()),
             awaited: None,
+            linked: self.mounted,
         }
     }
 

@@ -52,6 +52,8 @@ pub struct EngineOptions<'a> {
     pub tikv: Option<Cluster<'a>>,
     /// Gets the address of the server that is waited for.
     pub awaited: Option<&'a Holder>,
+    /// Files of the directory are links to somebody else's.
+    pub linked: bool,
 }
 
 /// A database in a cluster.
@@ -140,14 +142,20 @@ pub struct Source {
     // Behind the engine, which is to be dropped before.
     #[cfg(feature = "rocksdb")]
     _borrowed: Option<engine_rocksdb::Borrowed>,
+    _lent: Option<Lent>,
 }
 
 impl Source {
     fn plain(engine: impl Engine + 'static) -> Source {
+        Source::of(Arc::new(engine))
+    }
+
+    fn of(engine: Arc<dyn Engine>) -> Source {
         Source {
-            engine: Arc::new(engine),
+            engine,
             #[cfg(feature = "rocksdb")]
             _borrowed: None,
+            _lent: None,
         }
     }
 }
@@ -167,6 +175,7 @@ pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source
             Ok(Source {
                 engine: Arc::new(borrowed.open(config).map_err(failed)?),
                 _borrowed: Some(borrowed),
+                _lent: None,
             })
         }
         #[cfg(feature = "lmdb")]
@@ -197,6 +206,26 @@ pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source
             Err(format!("storage engine {other} has no directory to read"))
         }
     }
+}
+
+/// Opens a copy of a data directory, which is not changed and stays locked; `copy` is made, and
+/// removed by the caller.
+///
+/// # Errors
+/// One line that says what to do.
+pub fn open_copy(options: &EngineOptions<'_>, copy: &Path) -> Result<Source, String> {
+    if options.name == "rocksdb" {
+        return open_source(options, copy);
+    }
+    let lent = lend(options, copy)?;
+    let opened = open(&EngineOptions {
+        path: copy,
+        ..*options
+    })?;
+    Ok(Source {
+        _lent: Some(lent),
+        ..Source::of(opened.engine)
+    })
 }
 
 /// A data directory whose lock is held, so that no server opens it.
@@ -249,6 +278,10 @@ fn rocksdb_config(options: &EngineOptions<'_>) -> Result<engine_rocksdb::Config,
     let mut config = engine_rocksdb::Config::with_budget(options.path, bytes);
     config.journal_commit_interval_ms = options.journal_commit_interval_ms;
     config.repair = options.repair;
+    if options.linked {
+        // Obsolete files are otherwise shortened before they go.
+        config.delete_bytes_per_s = 0;
+    }
     if let Some(source) = options.key {
         config.master_key = Some(Arc::new(source.key_of(options.path)?));
     }

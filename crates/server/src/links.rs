@@ -34,6 +34,22 @@ pub(crate) fn keep_backups(settings: &Settings, service: &Service) -> Result<(),
     service.state.backups.keep_in(&data)
 }
 
+/// Blocks the writes of users on a backup that is only read. What the server itself writes goes to
+/// the folder of links, and with it.
+///
+/// # Errors
+/// One line.
+pub(crate) fn block_writes(settings: &Settings, service: &Service) -> Result<(), String> {
+    if !settings.mounted {
+        return Ok(());
+    }
+    let blocked = service
+        .state
+        .user_writes
+        .set(&service.store, Some("Unspecified"));
+    blocked.map_err(|e| format!("cannot block writes: {e}"))
+}
+
 fn shown(n: NetStats) -> Network {
     Network {
         bytes_in: n.bytes_in,

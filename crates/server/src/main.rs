@@ -1,7 +1,7 @@
 //! The binary `quarry`: parses the command line and starts what it asks for.
 
 use clap::{Parser, Subcommand};
-use server::backup::{self, BackupCommand, RestoreArgs};
+use server::backup::{self, BackupCommand, MountArgs, RestoreArgs, ValidateArgs};
 use server::config::ServeArgs;
 use server::convert::{self, ConvertArgs};
 use server::failure::Failure;
@@ -35,6 +35,10 @@ enum Command {
     Backup(BackupCommand),
     /// Bring a backup back into an empty directory
     Restore(RestoreArgs),
+    /// Serve a backup, read-only
+    Mount(MountArgs),
+    /// Read and compare everything in a data directory that no server runs on
+    Validate(Box<ValidateArgs>),
 }
 
 /// Lines for people go to standard output.
@@ -82,5 +86,7 @@ fn main() -> ExitCode {
         },
         Command::Backup(command) => end(backup::run(&command, &mut tell)),
         Command::Restore(args) => end(backup::run_restore(&args, &mut tell)),
+        Command::Mount(args) => end(backup::run_mount(&args, &mut tell)),
+        Command::Validate(args) => end(backup::run_validate(&args, &mut tell)),
     }
 }

@@ -55,7 +55,14 @@ const GRACE: Duration = Duration::from_secs(10);
 /// # Errors
 /// One line and an exit code.
 pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
-    let mut settings = Settings::of(args).map_err(fail(CODE_OPTIONS))?;
+    run_with(Settings::of(args).map_err(fail(CODE_OPTIONS))?)
+}
+
+/// As [`run`], with settings that are read already.
+///
+/// # Errors
+/// One line and an exit code.
+pub fn run_with(mut settings: Settings) -> Result<(), ServeError> {
     if settings.port == 0 {
         settings.port = process::free_port(settings.bind_ip.first()).map_err(fail(CODE_NETWORK))?;
     }
@@ -167,6 +174,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         let _ = store.close();
     })?;
     links::keep_backups(settings, &service).map_err(fail(CODE_DATA))?;
+    links::block_writes(settings, &service).map_err(fail(CODE_DATA))?;
     let service = service.shared();
     protect::let_keys_rotate(settings, &service, opened.data_key);
     let audited = protect::start_audit(settings, &service, log);

@@ -87,7 +87,12 @@ fn lend(from: &Path, to: &Path) -> std::io::Result<()> {
 fn lock(lender: &Path) -> Result<File> {
     let path = lender.join(mark::FILE);
     let fail = |error| StorageError::io(format!("cannot open {}", path.display()), error);
-    let file = File::open(&path).map_err(fail)?;
+    let opened = match File::open(&path) {
+        // A copy that no server has opened yet. An empty mark claims as little as none.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => File::create(&path),
+        opened => opened,
+    };
+    let file = opened.map_err(fail)?;
     match file.try_lock_shared() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StorageError::Locked {

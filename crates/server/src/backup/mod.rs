@@ -1,18 +1,24 @@
-//! `quarry backup`, `quarry restore`: the commands over a repository of backups
-//! (docs/adr/0071-backup.md).
+//! `quarry backup`, `quarry restore`, `quarry mount`: the commands over a repository of backups
+//! (docs/adr/0071-backup.md), and `quarry validate`, by which a restored one is tried.
 //!
 //! Promises: a server that is backed up serves on; its data directory is not changed; what an
 //! interrupted command has left is used or removed by the next one.
 //! Must not know: how a repository keeps its files.
 
+mod check;
+mod drill;
 mod keep;
 mod make;
+mod mount;
 mod progress;
 mod restore;
 mod source;
 
+pub use check::{OpenArgs, ValidateArgs};
+pub use drill::DrillArgs;
 pub use keep::{ListArgs, PruneArgs, RetentionArgs, VerifyArgs};
 pub use make::{MakeArgs, SourceArgs};
+pub use mount::MountArgs;
 pub use progress::RateArgs;
 pub use restore::RestoreArgs;
 
@@ -30,6 +36,8 @@ pub enum BackupCommand {
     Verify(VerifyArgs),
     /// Remove old backups and what only they needed
     Prune(PruneArgs),
+    /// Restore a backup into a folder of its own, read and compare everything in it, remove it
+    Drill(Box<DrillArgs>),
 }
 
 /// Does what is asked for; `tell` is given lines for people.
@@ -42,6 +50,7 @@ pub fn run(command: &BackupCommand, tell: &mut dyn FnMut(&str)) -> Result<(), Fa
         BackupCommand::List(args) => keep::list(args, tell),
         BackupCommand::Verify(args) => keep::verify(args, tell),
         BackupCommand::Prune(args) => keep::prune(args, tell),
+        BackupCommand::Drill(args) => drill::run(args, tell),
     }
 }
 
@@ -51,4 +60,20 @@ pub fn run(command: &BackupCommand, tell: &mut dyn FnMut(&str)) -> Result<(), Fa
 /// One line and an exit code.
 pub fn run_restore(args: &RestoreArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     restore::run(args, tell)
+}
+
+/// Serves a backup until SIGTERM or SIGINT.
+///
+/// # Errors
+/// One line and an exit code.
+pub fn run_mount(args: &MountArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    mount::run(args, tell)
+}
+
+/// Validates a data directory; `tell` is given lines for people.
+///
+/// # Errors
+/// One line and an exit code.
+pub fn run_validate(args: &ValidateArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    check::run(args, tell)
 }

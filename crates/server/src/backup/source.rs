@@ -158,6 +158,7 @@ pub(super) fn hold_offline(data: &Path, wiredtiger: &WiredTigerArgs) -> Result<H
         wiredtiger_include: wiredtiger.wiredtiger_include.as_deref(),
         tikv: None,
         awaited: None,
+        linked: false,
     };
     let lent = engines::lend(&options, &directory).map_err(Failure::of_data)?;
     Ok(Held {
@@ -169,10 +170,14 @@ pub(super) fn hold_offline(data: &Path, wiredtiger: &WiredTigerArgs) -> Result<H
 }
 
 /// A folder that is removed again.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn make(path: PathBuf) -> Result<Scratch, Failure> {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn make(path: PathBuf) -> Result<Scratch, Failure> {
         let fail = |e| Failure::of_data(format!("cannot make {}: {e}", path.display()));
         let scratch = Scratch(path.clone());
         scratch.remove().map_err(fail)?;

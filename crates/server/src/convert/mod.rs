@@ -126,6 +126,7 @@ pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Convert
         wiredtiger_include: args.wiredtiger.wiredtiger_include.as_deref(),
         tikv: None,
         awaited: None,
+        linked: false,
     };
     let source_options = options(&of, key.filter(|_| is_encrypted));
     let target_options = options(name, key);

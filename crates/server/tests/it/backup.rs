@@ -372,7 +372,9 @@ fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
     let mut slowly = restore.to_vec();
     slowly.extend(["--rate", "1M"]);
     for delay in [30, 300, 800] {
-        if killed_after(quarry(&slowly), Duration::from_millis(delay)) {
+        let was = killed_after(quarry(&slowly), Duration::from_millis(delay));
+        // Before it began there was no folder to refuse.
+        if was && to.join("QUARRY-RESTORE").exists() {
             let serve = ["serve", "--port", "0", "--dbpath", text(&to)];
             let line = refused(&serve);
             assert!(line.contains("is not a data directory"), "{line}");
@@ -575,4 +577,139 @@ fn data_without_files_are_refused_by_name() {
         line.contains("storage engine memory has no files"),
         "{line}"
     );
+}
+
+#[test]
+fn a_mounted_backup_is_read_and_not_written_and_leaves_nothing_behind() {
+    for engine in present() {
+        let place = Place::new();
+        let mut server = Asked::start(&place.at("data"), &["--storageEngine", engine]);
+        server.insert("c", 0, 5_000);
+        let (repository, folder) = (place.at("repository"), place.at("mounted"));
+        done(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+        server.insert("c", 5_000, 10);
+        let mount = [
+            "mount",
+            text(&repository),
+            "--dbpath",
+            text(&folder),
+            "--port",
+            "0",
+        ];
+        let mut command = quarry(&mount);
+        command.args(["--nounixsocket", "--memory", "256M"]);
+        let mut child = command.spawn().unwrap();
+        let address = mounted_address(&mut child);
+        let mut client = connect(&address);
+        let count = ok(&mut client, &doc! { "count": "c", "$db": "d" });
+        assert_eq!(int(&count, "n"), 5_000, "{engine}");
+        for (command, code) in [
+            (
+                doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 0i32 }], "$db": "d" },
+                371,
+            ),
+            (doc! { "drop": "c", "$db": "d" }, 371),
+        ] {
+            let answer = client.call(command.as_bytes());
+            let reply = Doc::new(&answer.body).unwrap();
+            let errors = reply.field("writeErrors").as_array();
+            let first = errors.and_then(|e| e.get(0)?.as_doc());
+            let found = first.unwrap_or(reply).field("code").as_i64_exact();
+            assert_eq!(found, Some(code), "{reply:?}");
+        }
+        // Compaction rewrites what it may, and removes its links.
+        let _ = client.call(doc! { "compact": "c", "$db": "d" }.as_bytes());
+        end(child);
+        assert!(!folder.exists());
+        done(&["backup", "verify", text(&repository)]);
+    }
+}
+
+fn mounted_address(child: &mut Child) -> String {
+    use std::io::BufRead;
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    loop {
+        let mut line = String::new();
+        assert_ne!(out.read_line(&mut line).unwrap(), 0, "it ended");
+        if let Some(address) = crate::process::address(&line) {
+            // The pipe stays open to the end.
+            child.stdout = Some(out.into_inner());
+            return address;
+        }
+    }
+}
+
+fn end(mut child: Child) {
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_drill_tells_whether_a_backup_can_be_relied_on() {
+    for engine in present() {
+        let place = Place::new();
+        let mut server = Asked::start(&place.at("data"), &["--storageEngine", engine]);
+        server.insert("c", 0, 2_000);
+        server.ok(&doc! { "createIndexes": "c",
+        "indexes": [{ "key": { "n": 1i32 }, "name": "n" }], "$db": "d" });
+        let (repository, scratch) = (place.at("repository"), place.at("scratch"));
+        done(&["backup", "make", text(&repository), "--uri", &server.uri()]);
+        let drill = [
+            "backup",
+            "drill",
+            text(&repository),
+            "--scratch",
+            text(&scratch),
+        ];
+        let drill = [&drill[..], &["--memory", "256M"]].concat();
+        let said = done(&drill);
+        assert!(
+            said.contains("d.c: 2000 documents, 2000 index entries, 0 findings"),
+            "{said}"
+        );
+        assert!(said.contains("can be relied on"), "{said}");
+        assert!(!scratch.exists());
+    }
+}
+
+#[test]
+fn validating_a_directory_changes_nothing_and_finds_damage() {
+    let place = Place::new();
+    let data = place.at("data");
+    let mut server = Asked::start(&data, &[]);
+    server.insert("c", 0, 3_000);
+    server.ok(&doc! { "fsync": 1i32, "$db": "admin" });
+    let validate = ["validate", "--dbpath", text(&data), "--memory", "256M"];
+    assert!(refused(&validate).contains("in use"));
+    drop(server);
+    let before = listing(&data);
+    let said = done(&validate);
+    assert!(
+        said.contains("d.c: 3000 documents, 0 index entries, 0 findings"),
+        "{said}"
+    );
+    assert_eq!(listing(&data), before);
+    let tables = before.keys().filter(|name| name.ends_with(".sst"));
+    let largest = tables.max_by_key(|name| before[*name]).unwrap();
+    let path = data.join(largest);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let line = refused(&validate);
+    assert!(
+        line.contains("orrupt") || line.contains("checksum"),
+        "{line}"
+    );
+}
+
+/// Names and sizes of the files of a folder.
+fn listing(folder: &Path) -> BTreeMap<String, u64> {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let named = entries.map(|e| {
+        let name = e.file_name().into_string().unwrap();
+        (name, e.metadata().unwrap().len())
+    });
+    named.collect()
 }

@@ -12,6 +12,7 @@ mod journal_wait;
 mod lifecycle;
 mod logging;
 mod memory;
+mod monitoring;
 mod otlp;
 mod process;
 mod retry;

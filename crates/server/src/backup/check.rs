@@ -1,0 +1,153 @@
+//! `quarry validate`: everything in a data directory that no server runs on is read and compared:
+//! the engine's checksums, documents with index entries both ways, counters. The directory is not
+//! changed: what an engine writes when it opens goes into a copy of links beside it.
+
+use super::source::Scratch;
+use crate::config::{KeySource, VaultArgs, VaultSection, WiredTigerArgs};
+use crate::engines::{self, EngineOptions, NAMES};
+use crate::failure::Failure;
+use clap::Args;
+use commands::{StoreHooks, SystemClock};
+use model::Namespace;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use store::Store;
+
+/// In a data directory: the copy that is read.
+const COPY: &str = ".validate";
+
+/// Options of `quarry validate`.
+#[derive(Args, Clone, Debug)]
+pub struct ValidateArgs {
+    /// Data directory that no server runs on; nothing of its data is changed
+    #[arg(long, value_name = "DIR")]
+    pub dbpath: PathBuf,
+    /// What opening it takes.
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+/// What opening a data directory may take.
+#[derive(Args, Clone, Debug, Default)]
+pub struct OpenArgs {
+    /// Master key of encrypted data
+    #[arg(long = "encryptionKeyFile", value_name = "FILE")]
+    pub encryption_key_file: Option<PathBuf>,
+    /// Master key in Vault.
+    #[command(flatten)]
+    pub vault: VaultArgs,
+    /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// Where WiredTiger is.
+    #[command(flatten)]
+    pub wiredtiger: WiredTigerArgs,
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Checked {
+    pub(super) collections: u64,
+    pub(super) documents: u64,
+    pub(super) index_entries: u64,
+}
+
+pub(super) fn run(args: &ValidateArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let checked = check(&args.dbpath, &args.open, tell)?;
+    tell(&format!(
+        "{} is valid: {} collections, {} documents, {} index entries",
+        args.dbpath.display(),
+        checked.collections,
+        checked.documents,
+        checked.index_entries
+    ));
+    Ok(())
+}
+
+/// Reads everything; `tell` is given a line for each collection and each finding.
+pub(super) fn check(
+    data: &Path,
+    args: &OpenArgs,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Checked, Failure> {
+    let data = data
+        .canonicalize()
+        .map_err(|e| Failure::of_data(format!("cannot read {}: {e}", data.display())))?;
+    let name = storage::engine_of(&data)?.filter(|name| NAMES.contains(&name.as_str()));
+    let name = name.ok_or_else(|| {
+        let (shown, names) = (data.display(), NAMES.join(" and "));
+        Failure::of_data(format!(
+            "{shown} is no data directory of an engine of this build, which has {names}"
+        ))
+    })?;
+    let bytes = match &args.memory {
+        Some(text) => crate::memory::parse(text).map_err(Failure::of_options)?,
+        None => crate::memory::available_bytes() / 2,
+    };
+    let key = args.encryption_key_file.clone();
+    let key = KeySource::of(key, &args.vault, &VaultSection::default());
+    let key = key.map_err(Failure::of_options)?;
+    let options = EngineOptions {
+        name: &name,
+        path: &data,
+        bytes: crate::memory::Parts::of(bytes).engine,
+        journal_commit_interval_ms: 100,
+        repair: false,
+        key: key.as_ref(),
+        wiredtiger_library: args.wiredtiger.wiredtiger_library.as_deref(),
+        wiredtiger_include: args.wiredtiger.wiredtiger_include.as_deref(),
+        tikv: None,
+        awaited: None,
+        linked: false,
+    };
+    let scratch = Scratch::make(data.join(COPY))?;
+    let copy = scratch.path().join("files");
+    let source = engines::open_copy(&options, &copy).map_err(Failure::of_data)?;
+    let result = check_engine(&source, tell);
+    // The engine goes before its files.
+    drop(source);
+    drop(scratch);
+    result
+}
+
+fn check_engine(source: &engines::Source, tell: &mut dyn FnMut(&str)) -> Result<Checked, Failure> {
+    let verified = source.engine.verify()?;
+    let mut findings = verified.findings;
+    findings.iter().for_each(|line| tell(line));
+    let hooks = StoreHooks::new(Arc::new(SystemClock::default()));
+    let fail = |e: model::MongoError| Failure::of_data(e.to_string());
+    let store = Store::open(Arc::clone(&source.engine), Arc::new(hooks)).map_err(fail)?;
+    let mut checked = Checked::default();
+    for db in store.list_databases().map_err(fail)? {
+        for entry in store.list_collections(&db).map_err(fail)? {
+            let ns = Namespace::new(&db, &entry.name).map_err(fail)?;
+            let found = store.collection(&ns).map_err(fail)?;
+            let Some(collection) = found.filter(|c| !c.is_view()) else {
+                continue;
+            };
+            let v = collection.validate().map_err(fail)?;
+            let entries: u64 = v.index_entries.iter().map(|(_, n)| n).sum();
+            tell(&format!(
+                "{ns}: {} documents, {entries} index entries, {} findings",
+                v.documents,
+                v.errors.len()
+            ));
+            let of_ns = v.errors.iter().map(|line| format!("{ns}: {line}"));
+            of_ns.for_each(|line| {
+                tell(&line);
+                findings.push(line);
+            });
+            checked.collections += 1;
+            checked.documents += v.documents;
+            checked.index_entries += entries;
+        }
+    }
+    match findings.as_slice() {
+        [] => Ok(checked),
+        [one] => Err(Failure::of_data(one.clone())),
+        [first, ..] => Err(Failure::of_data(format!(
+            "{} findings, the first is: {first}",
+            findings.len()
+        ))),
+    }
+}

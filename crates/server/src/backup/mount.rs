@@ -1,0 +1,63 @@
+//! `quarry mount`: serves a backup read-only. Its fixed files are links to the repository's, so a
+//! server on them begins at once, and reads what it is asked for.
+
+use super::source::Scratch;
+use crate::config::{ServeArgs, Settings};
+use crate::failure::Failure;
+use crate::serve;
+use ::backup::Repository;
+use clap::Args;
+use std::path::PathBuf;
+use storage::MARKER;
+
+/// Options of `quarry mount`.
+#[derive(Args, Clone, Debug)]
+pub struct MountArgs {
+    /// Folder of the backups
+    #[arg(value_name = "REPOSITORY")]
+    pub repository: PathBuf,
+    /// Name of the backup [default: the newest]
+    #[arg(long, value_name = "NAME")]
+    pub backup: Option<String>,
+    /// Those of `quarry serve`; --dbpath is a folder for links, made and removed again.
+    #[command(flatten)]
+    pub serve: Box<ServeArgs>,
+}
+
+pub(super) fn run(args: &MountArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    // Held as long as the server runs: nothing is removed from under it.
+    let repository = Repository::to_read(&args.repository)?;
+    let manifest = repository.manifest(args.backup.as_deref())?;
+    let Some(folder) = args.serve.dbpath.clone() else {
+        return Err(Failure::of_options(
+            "--dbpath names the folder for links, which is made and removed again",
+        ));
+    };
+    if folder.exists() {
+        return Err(Failure::of_options(format!(
+            "{} is there already, and is removed in the end; name a folder that is not there",
+            folder.display()
+        )));
+    }
+    let mut settings = Settings::of(&args.serve).map_err(Failure::of_options)?;
+    if settings.log.fork {
+        return Err(Failure::of_options(
+            "a mounted backup stays in the foreground: its folder is removed when it ends; leave \
+             --fork out",
+        ));
+    }
+    settings.storage_engine.clone_from(&manifest.engine);
+    settings.mounted = true;
+    let scratch = Scratch::make(folder)?;
+    let linked = ::backup::link(&repository, &manifest, scratch.path(), MARKER)?;
+    tell(&format!(
+        "backup {}: {} files, {} bytes of {} copied, the rest are links",
+        manifest.id, linked.files, linked.written_bytes, linked.bytes
+    ));
+    let served = serve::run_with(settings);
+    drop(scratch);
+    served.map_err(|e| Failure {
+        message: e.message,
+        code: e.code,
+    })
+}
