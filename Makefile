@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release serve test tidy format lint site clients clients-all logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example lab bench cluster clean
+.PHONY: compat help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions example lab bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -37,6 +37,12 @@ serve: build ## build and start the server
 
 release: setup ## the server as one file without libraries of the system, packed, in target/dist
 	@scripts/release.sh
+
+packages: release ## Debian, npm and PyPI packages and a container image of the release, in target/dist
+	@scripts/packages.sh
+
+package-tests: ## try the packages in target/dist: a new Debian root, Node.js, Python (root, debootstrap)
+	@packaging/tests/run.sh "$(target)/dist"
 
 test: ## every test: tidy, client smokes, the Debian example, cargo test
 	@scripts/setup.sh test

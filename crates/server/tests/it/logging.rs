@@ -214,7 +214,7 @@ fn in_the_background_the_command_ends_once_the_server_listens() {
     assert!(errors.contains("data-is-a-file"), "{errors}");
 }
 
-fn get(address: &str, path: &str) -> (String, String) {
+pub(crate) fn get(address: &str, path: &str) -> (String, String) {
     get_of("localhost", address, path)
 }
 
