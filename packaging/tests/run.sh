@@ -73,7 +73,9 @@ make_root() {
   if [ -e /etc/ssl/certs/ca-certificates.crt ]; then install -D /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"; fi
   mount -t proc proc "$root/proc"
 }
-enter() { env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive $(env | grep -E '^(https?_proxy|HTTPS?_PROXY|NO_PROXY|no_proxy)=' | tr '\n' ' ') chroot "$root" "$@"; }
+# inside COMMAND...: becomes the command in the root; enter COMMAND...: runs it there.
+inside() { exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive $(env | grep -E '^(https?_proxy|HTTPS?_PROXY|NO_PROXY|no_proxy)=' | tr '\n' ' ') chroot "$root" "$@"; }
+enter() { (inside "$@"); }
 is() { [ "$(enter stat -c '%U:%G %a' "$1")" = "$2" ] || fail "$1 is $(enter stat -c '%U:%G %a' "$1"), not $2"; }
 
 # serve_as_unit: the command of the systemd unit, as its user; the port is that of the configuration.
@@ -81,7 +83,7 @@ serve_as_unit() {
   local command
   command=$(sed -n 's/^ExecStart=//p' "$root/usr/lib/systemd/system/quarry.service")
   # shellcheck disable=SC2086
-  enter setpriv --reuid=quarry --regid=quarry --clear-groups $command >"$work/log" 2>&1 &
+  inside setpriv --reuid=quarry --regid=quarry --clear-groups $command >"$work/log" 2>&1 &
   server=$!
 }
 
@@ -104,7 +106,7 @@ try_debian() {
   [ -s "$root/var/log/quarry/quarry.log" ] || fail "the configuration's log is empty"
   # The rotation renames the file; the signal has the server open a new one.
   mv "$root/var/log/quarry/quarry.log" "$root/var/log/quarry/quarry.log.1"
-  kill -USR1 "$(pgrep -P "$server" -x quarry || echo "$server")"
+  kill -USR1 "$server"
   for _ in $(seq 50); do [ -e "$root/var/log/quarry/quarry.log" ] && break; sleep 0.1; done
   [ -e "$root/var/log/quarry/quarry.log" ] || fail "the log was not opened again"
   end

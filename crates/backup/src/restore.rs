@@ -12,8 +12,8 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// In a folder that a backup is being restored into: which one. Not a hidden name, so that no engine
-/// takes a folder that holds nothing else for an empty one.
+/// In a folder that a backup is being restored into: which one. Not a hidden name, so that no
+/// engine takes a folder that holds nothing else for an empty one.
 const UNDER_WAY: &str = "QUARRY-RESTORE";
 /// End of the name of a file that is not complete.
 const UNFINISHED: &str = ".unfinished";

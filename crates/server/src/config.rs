@@ -287,7 +287,6 @@ impl Settings {
     /// One line that says which option is wrong and what is allowed.
     pub fn of(args: &ServeArgs) -> Result<Settings, String> {
         let file = File::read(args.config.as_deref())?;
-        let memory_bytes = memory_bytes(args.memory.clone().or(file.quarry.memory).as_deref())?;
         let interval = args.journal_commit_interval;
         let interval = commit_interval(interval.or(file.storage.journal.commit_interval_ms))?;
         let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
@@ -349,7 +348,7 @@ impl Settings {
             ipv6: args.ipv6 || file.net.ipv6,
             replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
             oplog_bytes: oplog_bytes(args.oplog_size.or(file.replication.oplog_size_mb))?,
-            memory_bytes,
+            memory_bytes: memory_bytes(args.memory.clone().or(file.quarry.memory).as_deref())?,
             tikv: Tikv::of(&engine, &args.tikv, file.quarry.tikv)?,
             storage_engine: engine,
             wiredtiger: (args.wiredtiger).or(

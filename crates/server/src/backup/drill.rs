@@ -1,5 +1,5 @@
 //! `quarry backup drill`: restores a backup into a folder of its own, reads and compares everything
-//! in it, and removes it again. Meant for a timer: status 0 says that the backup is worth something.
+//! in it, and removes it again. Meant for a timer: status 0 says that the backup can be relied on.
 
 use super::check::{OpenArgs, check};
 use super::progress::{Progress, RateArgs, show_bytes};
