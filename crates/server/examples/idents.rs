@@ -31,6 +31,7 @@ fn main() {
         wiredtiger_include: None,
         tikv: None,
         awaited: None,
+        linked: false,
     };
     let scratch = format!("{path}.idents");
     let source = open_source(&options, Path::new(&scratch)).expect("the engine opens");
