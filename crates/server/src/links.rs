@@ -46,7 +46,7 @@ pub(crate) fn block_writes(settings: &Settings, service: &Service) -> Result<(),
     let blocked = service
         .state
         .user_writes
-        .set(&service.store, Some("Unspecified"));
+        .set(&service.store, true, "Unspecified");
     blocked.map_err(|e| format!("cannot block writes: {e}"))
 }
 
