@@ -50,6 +50,11 @@ pub struct Env {
     pub scripts: Option<Arc<dyn Scripts>>,
     /// Global variables of scripts (`scope` of mapReduce).
     pub script_scope: Option<DocBuf>,
+    /// Functions and values that are stored for scripts, by name; a script may change what they
+    /// mean for itself.
+    pub script_library: Option<DocBuf>,
+    /// A query that finds no index for its filter is refused (`notablescan`).
+    pub refuses_scans: bool,
     /// Tells this operation's scripts from others'.
     pub id: u64,
 }
@@ -92,6 +97,8 @@ impl Env {
             memory: None,
             scripts: None,
             script_scope: None,
+            script_library: None,
+            refuses_scans: false,
             id: script::next_id(),
         }
     }

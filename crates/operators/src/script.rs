@@ -48,6 +48,11 @@ pub fn is_named_in(command: &[u8]) -> bool {
         .any(|name| memchr::memmem::find(command, name).is_some())
 }
 
+/// Whether a command may hold a `$where`, by its bytes. It may be wrong about texts.
+pub fn names_where(command: &[u8]) -> bool {
+    memchr::memmem::find(command, b"$where").is_some()
+}
+
 /// What is wanted of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {

@@ -7,7 +7,7 @@ use crate::physical::{
     Change, Count, Distinct, Limit, Nothing, Operator, Project, ProjectionSpec, Read, Shape, Skip,
     Sort, Write,
 };
-use crate::plan::{AllowedIndexes, Hint, Plan, PlanRequest, columns, plan_read};
+use crate::plan::{AllowedIndexes, Hint, Plan, PlanRequest, columns, may_scan, plan_read};
 use model::{Doc, DocBuf, Result, bail, code};
 use std::sync::Arc;
 use store::{Collection, ReadView};
@@ -190,6 +190,7 @@ impl Find {
                 "error processing query: text and tailable cursor not allowed in same query"
             );
         }
+        may_scan(&coll, &self.filter)?;
         let reverse = matches!(self.hint, Some(Hint::Natural { reverse: true }));
         let filter = Some(self.filter.clone());
         let mut read = Read::tail(coll, reverse, filter, self.enough());

@@ -88,6 +88,9 @@ fn prepare<'js>(ctx: &Ctx<'js>, env: &Env, version: &'static str) -> Outcome<Obj
     let globals = ctx.globals();
     globals.prop(TOOLS, Property::from(tools.clone()))?;
     globals.prop("fullObject", Property::from(true).writable().configurable())?;
+    if let Some(library) = &env.script_library {
+        store_library(ctx, &tools, library)?;
+    }
     if let Some(scope) = &env.script_scope {
         let mut to_js = ToJs::new(ctx, &tools, false);
         for (name, v) in scope.doc().iter() {
@@ -95,6 +98,21 @@ fn prepare<'js>(ctx: &Ctx<'js>, env: &Env, version: &'static str) -> Outcome<Obj
         }
     }
     Ok(tools)
+}
+
+/// Makes global variables of what is stored for scripts: functions of code, values of all else.
+fn store_library<'js>(ctx: &Ctx<'js>, tools: &Object<'js>, library: &DocBuf) -> Outcome<()> {
+    let globals = ctx.globals();
+    let mut to_js = ToJs::new(ctx, tools, false);
+    for (name, v) in library.doc().iter() {
+        match v {
+            Value::Code(source) | Value::CodeWithScope(source, _) => {
+                globals.set(name, compile(ctx, &Script::new(source))?)?;
+            }
+            v => globals.set(name, to_js.argument(&v)?)?,
+        }
+    }
+    Ok(())
 }
 
 fn options(name: &str) -> EvalOptions {

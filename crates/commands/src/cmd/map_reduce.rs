@@ -9,7 +9,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Kinds, Privilege, flag};
-use crate::read::{CollationArg, QueryCursor, StoreHost, Writing, environment};
+use crate::read::{CollationArg, QueryCursor, StoreHost, Writing, environment, script_library};
 use auth::{Action, Target};
 use model::{ArrayWriter, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
@@ -232,6 +232,7 @@ pub(crate) fn pipeline(
     let options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(a.doc("collation"), options.as_ref().map(|o| o.doc()));
     let mut env = environment(cx, &collation)?;
+    env.script_library = script_library(cx)?;
     env.script_scope = a.doc("scope").map(|d| d.to_buf());
     let stages = query::stages::collection_options(ns.clone());
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), spec.doc().as_array(), &stages)?;

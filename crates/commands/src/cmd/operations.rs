@@ -9,6 +9,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use crate::state::operations::list;
 use model::{DocBuf, Result, Tag, Value, bail, code};
+use std::sync::atomic::Ordering;
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
@@ -58,6 +59,11 @@ fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         if filter.matches(op.doc(), now_ms)? {
             out.push(op);
         }
+    }
+    drop(out);
+    // Only while writes are locked.
+    if cx.service.state.fsync_locks.load(Ordering::Acquire) > 0 {
+        cx.reply.put("fsyncLock", true);
     }
     Ok(Outcome::Reply)
 }

@@ -8,7 +8,7 @@ use super::spec::{Spec, flag};
 use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use auth::{Action, Target};
-use model::{Result, bail};
+use model::{Doc, Result, Value, bail};
 use std::sync::atomic::Ordering;
 
 /// Interval at which a write blocked by `fsync` tries again.
@@ -40,6 +40,21 @@ fn passes_block(service: &Service, conn: &Connection, generic: &Generic<'_>) -> 
     }
 }
 
+/// Whether a command that reads stores what it finds: by `$out` or `$merge`, or as `mapReduce`.
+fn stores(body: Doc<'_>) -> bool {
+    let writes = |stage: Value<'_>| {
+        let stage = stage.as_doc();
+        stage.is_some_and(|stage| stage.contains("$out") || stage.contains("$merge"))
+    };
+    let stages = body.field("pipeline").as_array();
+    let out = match body.field("out") {
+        Value::String(_) => true,
+        Value::Document(out) => !out.contains("inline"),
+        _ => false,
+    };
+    out || stages.is_some_and(|all| all.iter().any(writes))
+}
+
 /// Whether the command may run now: not under a lock against writes nor with a failing fail
 /// point.
 pub(super) fn hold_back(
@@ -53,8 +68,12 @@ pub(super) fn hold_back(
     if service.state.user_writes.are_blocked() && passes_block(service, conn, generic)? {
         conn.interrupt.pass_block();
     }
-    if command.is(flag::WRITE) && service.state.fsync_locks.load(Ordering::Acquire) > 0 {
-        let until_us = now_us().saturating_add(UNLOCK_POLL_US);
+    let locked = service.state.fsync_locks.load(Ordering::Acquire) > 0;
+    if locked && (command.is(flag::WRITE) || stores(request.body)) {
+        // The wait ends as every other does: by its time, by `killOp`.
+        conn.interrupt.check()?;
+        let left_us = conn.interrupt.left_us().unwrap_or(UNLOCK_POLL_US);
+        let until_us = now_us().saturating_add(left_us.min(UNLOCK_POLL_US));
         return Ok(Admission::End(Outcome::Wait {
             until_us,
             on: WaitFor::Unlock,

@@ -3,10 +3,11 @@
 
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::spec::flag;
-use model::{Doc, Result};
-use operators::Env;
+use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::expr;
+use operators::{Env, script};
 use std::sync::Arc;
+use store::ReadView;
 
 /// Where an operation's collation comes from.
 pub(crate) enum CollationArg<'a> {
@@ -45,11 +46,42 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
         env.collation = cx.service.collator(d)?;
     }
     env.scripts = cx.service.scripts();
+    env.refuses_scans = cx.service.state.parameters.bool("notablescan");
+    if cx.command.is(flag::MAY_NAME_SCRIPT) && names_where(cx) {
+        env.script_library = script_library(cx)?;
+    }
     let interrupt = Arc::clone(&cx.interrupt);
     env.memory = Some(Arc::clone(interrupt.memory()));
     env.interrupt = Some(Arc::new(move || interrupt.check()));
     expr::define_let(&mut env, cx.args.value("let"))?;
     Ok(env)
+}
+
+/// Whether a request may hold a `$where`, by its bytes.
+fn names_where(cx: &Ctx<'_, '_>) -> bool {
+    let mut beside = cx.request.sequences.iter();
+    script::names_where(cx.request.body.as_bytes())
+        || beside.any(|s| script::names_where(s.documents))
+}
+
+/// The functions and values that `system.js` of the database keeps, by name. `$where` and
+/// `mapReduce` see them; `$function` and `$accumulator` do not.
+///
+/// # Errors
+/// Engine failures.
+pub(crate) fn script_library(cx: &Ctx<'_, '_>) -> Result<Option<DocBuf>> {
+    let Some(kept) = cx.collection(&Namespace::new(cx.db, "system.js")?)? else {
+        return Ok(None);
+    };
+    let mut library = DocBuf::new();
+    let mut scan = kept.scan(&ReadView::LATEST, false);
+    while scan.visit(64, &mut |row| {
+        if let Value::String(name) = row.doc.field("_id") {
+            library.put(name, row.doc.field("value"));
+        }
+        true
+    })? {}
+    Ok(Some(library))
 }
 
 impl<'a> CollationArg<'a> {

@@ -13,5 +13,5 @@ pub(crate) mod shape;
 pub(crate) mod stats;
 
 pub(crate) use cursor::{QueryCursor, Writing};
-pub(crate) use env::{CollationArg, environment};
+pub(crate) use env::{CollationArg, environment, script_library};
 pub(crate) use host::StoreHost;

@@ -23,6 +23,7 @@ mod golden;
 mod greeting;
 mod index_filters;
 mod interrupts;
+mod locked;
 mod member;
 mod memory;
 mod metamorphic;

@@ -475,3 +475,40 @@ fn parameters_limit_scripts() {
         0
     );
 }
+
+/// Functions of `system.js` are there for `$where` and `mapReduce`, of their own database only;
+/// `$function` does not see them, as in MongoDB.
+#[test]
+fn stored_functions_are_seen_by_where_and_map_reduce() {
+    let mut db = orders(true);
+    let stored = r#"{'insert': 'system.js', 'documents': [
+        {'_id': 'isLarge', 'value': {'$code': 'function(n) { return n >= limit; }'}},
+        {'_id': 'twice', 'value': {'$code': 'n => double(n)'}},
+        {'_id': 'double', 'value': {'$code': 'function(n) { return 2 * n; }'}},
+        {'_id': 'limit', 'value': 20}]}"#;
+    assert_eq!(db.code(stored), 0);
+    let large = "{'find': 'c', 'filter': {'$where': 'isLarge(this.n)'}, 'projection': {'n': 1}}";
+    assert_eq!(db.batch(large), "[ { _id: 1, n: 20 }, { _id: 2, n: 30 } ]");
+    let count = db.run("{'count': 'c', 'query': {'$where': 'twice(this.n) > 30'}}");
+    assert_eq!(count.doc().field("n").as_i64_exact(), Some(2));
+    let update = "{'update': 'c', 'updates': [{'q': {'$where': 'isLarge(this.n)'}, 'u': {'$set': \
+        {'large': true}}, 'multi': true}]}";
+    let updated = db.run(update);
+    assert_eq!(updated.doc().field("nModified").as_i64_exact(), Some(2));
+    let reduced = db.run(
+        "{'mapReduce': 'c', 'map': 'function() { emit(this.k, twice(this.n)); }', 'reduce': \
+            'function(k, v) { return Array.sum(v); }', 'query': {'k': 'A'}, 'out': {'inline': 1}}",
+    );
+    let shown = model::show::Shown(&reduced.doc().field("results")).to_string();
+    assert!(shown.contains("80"), "{shown}");
+    let function = "{'aggregate': 'c', 'pipeline': [{'$project': {'x': {'$function': {'body': \
+        'function(n) { return isLarge(n); }', 'args': ['$n'], 'lang': 'js'}}}}], 'cursor': {}}";
+    assert_eq!(db.code(function), 139);
+    // What is stored later counts from the next command on; what is no function breaks it.
+    let replace = "{'update': 'system.js', 'updates': [{'q': {'_id': 'limit'}, 'u': {'$set': \
+        {'value': 30}}}]}";
+    assert_eq!(db.code(replace), 0);
+    assert_eq!(db.batch(large), "[ { _id: 2, n: 30 } ]");
+    let unknown = "{'find': 'c', 'filter': {'$where': 'isSmall(this.n)'}}";
+    assert_eq!(db.code(unknown), 139);
+}

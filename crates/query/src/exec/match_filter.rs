@@ -10,6 +10,8 @@ pub struct MatchFilter {
     pub spec: DocBuf,
     /// Compiled.
     pub filter: Filter,
+    /// A plan for it must not be a scan of the collection.
+    pub refuses_scan: bool,
 }
 
 impl MatchFilter {
@@ -21,6 +23,8 @@ impl MatchFilter {
         Ok(MatchFilter {
             spec: spec.to_buf(),
             filter: Filter::parse(cx, spec)?,
+            // Whoever asks for everything has to be given a scan.
+            refuses_scan: cx.env.refuses_scans && !spec.is_empty(),
         })
     }
 }

@@ -43,12 +43,43 @@ pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     };
     if let Some(filter) = request.filter {
         near::check_index(filter, coll, request.hint)?;
+        if scans(&plan.access) {
+            may_scan(coll, filter)?;
+        }
     }
     Ok(Plan {
         view: request.view.cloned().unwrap_or_default(),
         times: root.filter(|_| coll.is_log()).map(log_times::of),
         ..plan
     })
+}
+
+/// Whether a collection is read from end to end.
+fn scans(access: &Access) -> bool {
+    match access {
+        Access::Collection { .. } => true,
+        Access::Union { branches, .. } => branches.iter().any(|b| scans(&b.access)),
+        _ => false,
+    }
+}
+
+/// Checks that a filter may be answered by a scan of the collection. Those of the server itself
+/// always may be.
+///
+/// # Errors
+/// 291 NoQueryExecutionPlans under `notablescan`.
+pub(crate) fn may_scan(coll: &Collection, filter: &MatchFilter) -> Result<()> {
+    let ns = coll.ns();
+    let internal = ns.is_system() || matches!(ns.db(), "admin" | "config" | "local");
+    if filter.refuses_scan && !internal {
+        return Err(MongoError::new(
+            NO_QUERY_EXECUTION_PLANS,
+            format!(
+                "No indexed plans available for a query of {ns}, and running with 'notablescan'"
+            ),
+        ));
+    }
+    Ok(())
 }
 
 fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {

@@ -30,6 +30,7 @@ mod wildcard;
 pub use crate::exec::AllowedIndexes;
 pub use access::{Access, NearBy, Nearness, Plan, WildcardPath};
 pub use bounds::{Bound, FieldBounds, ValueRange};
+pub(crate) use choose::may_scan;
 pub use choose::{alternatives, plan_read};
 pub use distinct::distinct_plan;
 pub(crate) use log_times::of as log_times;
