@@ -7,7 +7,8 @@ use crate::dispatch::command::Command;
 use crate::dispatch::spec::flag;
 use crate::state::replica_set;
 use crate::state::service::Service;
-use model::{Doc, Value};
+use model::Doc;
+use query::stages::TABLE;
 use std::sync::Arc;
 
 /// All commands, family by family.
@@ -102,12 +103,8 @@ pub fn may_be_sent_again(name: &str, body: Doc<'_>) -> bool {
         };
     }
     let reads = spec.is(flag::ENDS_WITH_CLIENT | flag::NO_AUTH);
-    let writes = |stage: Value<'_>| {
-        let stage = stage.as_doc();
-        stage.is_some_and(|stage| stage.contains("$out") || stage.contains("$merge"))
-    };
-    let stages = body.field("pipeline").as_array();
-    let stores = body.contains("out") || stages.is_some_and(|all| all.iter().any(writes));
+    let pipeline = body.field("pipeline").as_array();
+    let stores = body.contains("out") || pipeline.is_some_and(|p| TABLE.stores(p));
     reads && !spec.is(flag::WRITE | flag::OF_CURSOR) && !stores
 }
 

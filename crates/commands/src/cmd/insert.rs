@@ -29,7 +29,7 @@ use std::sync::Arc;
 use store::{Collection, CommitPos, Inserted, Keep, ReadView, ShownBucket};
 
 static ARGS: &[Arg] = &[
-    arg("documents", Kind::Array).required(),
+    arg("documents", Kind::Array).required().sequence(),
     arg("ordered", Kind::Bool),
     arg("bypassDocumentValidation", Kind::BoolLike),
     arg("stmtId", Kind::Number),

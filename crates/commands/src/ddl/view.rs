@@ -7,7 +7,8 @@ use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail,
 use operators::Env;
 use operators::expr::ParseCx;
 use query::pipeline::Pipeline;
-use query::stage::{Inside, ParseOptions};
+use query::stage::{Inside, Need, ParseOptions, pipeline_needs};
+use query::stages::TABLE;
 
 /// Longest chain of views over views.
 const DEPTH_MAX: usize = 20;
@@ -75,7 +76,7 @@ fn check_stages(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
             );
         };
         match name {
-            "$out" | "$merge" => bail!(
+            _ if TABLE.find(name).is_some_and(|op| op.placement.writes) => bail!(
                 code::OPTION_NOT_SUPPORTED_ON_VIEW,
                 "The aggregation stage {name} cannot be used in a view definition"
             ),
@@ -97,11 +98,7 @@ fn check_stages(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
 }
 
 fn writes(pipeline: Value<'_>) -> bool {
-    let stages = pipeline.as_array().unwrap_or(Array::EMPTY);
-    stages
-        .iter()
-        .filter_map(|s| s.as_doc())
-        .any(|s| matches!(s.first(), Some(("$out" | "$merge", _))))
+    pipeline.as_array().is_some_and(|p| TABLE.stores(p))
 }
 
 fn check_nested(name: &str, spec: Value<'_>) -> Result<()> {
@@ -124,27 +121,26 @@ fn check_nested(name: &str, spec: Value<'_>) -> Result<()> {
     }
 }
 
-/// Collections a pipeline reads besides its source.
-fn involved<'a>(pipeline: Array<'a>, out: &mut Vec<&'a str>) {
-    for stage in pipeline.iter().filter_map(|s| s.as_doc()) {
-        let Some((name, spec)) = stage.first() else {
-            continue;
-        };
-        match (name, spec) {
-            ("$unionWith", Value::String(coll)) => out.push(coll),
-            ("$lookup" | "$graphLookup" | "$unionWith", Value::Document(d)) => {
-                out.extend(d.field("from").as_str());
-                out.extend(d.field("coll").as_str());
-                involved(d.field("pipeline").as_array().unwrap_or(Array::EMPTY), out);
-            }
-            ("$facet", Value::Document(d)) => {
-                for (_, p) in d.iter() {
-                    involved(p.as_array().unwrap_or(Array::EMPTY), out);
-                }
-            }
+/// The collections that a definition reads, each once. One that cannot be understood reads none:
+/// whoever reads the view is told why.
+fn involved(view: &Namespace, definition: Doc<'_>) -> Vec<Namespace> {
+    let on = definition.field("viewOn").as_str();
+    let Some(Ok(source)) = on.map(|on| Namespace::new(view.db(), on)) else {
+        return Vec::new();
+    };
+    let pipeline = definition.field("pipeline").as_array();
+    let given = given_stages(pipeline.unwrap_or(Array::EMPTY));
+    let stages = given.doc().field("p").as_array().unwrap_or(Array::EMPTY);
+    let options = query::stages::collection_options(source.clone());
+    let needs = pipeline_needs(stages, &options);
+    let mut all = vec![source];
+    for need in needs.unwrap_or_default() {
+        match need {
+            Need::Read(ns) if !all.contains(&ns) => all.push(ns),
             _ => {}
         }
     }
+    all
 }
 
 /// Checks that a view leads neither back to itself nor through too many views.
@@ -171,24 +167,13 @@ fn walk(cx: &Ctx<'_, '_>, view: &Namespace, definition: Doc<'_>, depth: usize) -
             format!("View depth limit of {DEPTH_MAX} exceeded on view {view}"),
         ));
     }
-    let mut next: Vec<&str> = definition.field("viewOn").as_str().into_iter().collect();
-    involved(
-        definition
-            .field("pipeline")
-            .as_array()
-            .unwrap_or(Array::EMPTY),
-        &mut next,
-    );
-    for coll in next {
-        if coll == view.coll() {
+    for ns in involved(view, definition) {
+        if ns == *view {
             bail!(
                 code::GRAPH_CONTAINS_CYCLE,
                 "View cycle detected: {view} leads back to itself"
             );
         }
-        let Ok(ns) = Namespace::new(view.db(), coll) else {
-            continue;
-        };
         if let Some(c) = cx.service.store.collection(&ns)?
             && c.is_view()
         {

@@ -1,28 +1,10 @@
 //! The stable API, version 1: which stages a client that asked for strictness may use. Must not
 //! know what they do.
 
-use model::{Array, Doc, Result, Value, bail, code};
+use model::{Array, Result, Value, bail, code};
 
-/// Stages that are not part of version 1.
-const OUTSIDE: &[&str] = &[
-    "$backupCursor",
-    "$currentOp",
-    "$indexStats",
-    "$listLocalSessions",
-    "$listSessions",
-    "$planCacheStats",
-    "$listClusterCatalog",
-    "$listCatalog",
-    "$listSampledQueries",
-    "$listSearchIndexes",
-    "$queryStats",
-    "$querySettings",
-    "$search",
-    "$searchBeta",
-    "$searchMeta",
-    "$vectorSearch",
-    "$shardedDataDistribution",
-];
+/// Stages that are not built and not part of version 1 either.
+const OUTSIDE: &[&str] = &["$listCatalog", "$shardedDataDistribution"];
 
 /// Refuses a pipeline that is not part of version 1.
 ///
@@ -33,12 +15,8 @@ pub fn check_pipeline(stages: Array<'_>) -> Result<()> {
         let Some((name, argument)) = stage.as_doc().and_then(|d| d.first()) else {
             continue;
         };
-        let counted_only = |d: Doc<'_>| d.iter().all(|(k, _)| k == "count");
-        let expanded = |d: Doc<'_>| d.contains("showExpandedEvents");
-        if OUTSIDE.contains(&name)
-            || name == "$changeStream" && argument.as_doc().is_some_and(expanded)
-            || name == "$collStats" && !argument.as_doc().is_some_and(counted_only)
-        {
+        let row = query::stages::TABLE.find(name);
+        if row.is_some_and(|row| !row.api.has(argument)) || OUTSIDE.contains(&name) {
             bail!(
                 code::API_STRICT_ERROR,
                 "stage {name} is not allowed with 'apiStrict: true' in API Version 1"

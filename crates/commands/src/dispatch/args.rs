@@ -44,6 +44,8 @@ pub struct Arg {
     pub required: bool,
     /// Null is a wrong type; otherwise null counts as not given, as in most of MongoDB's parsers.
     pub strict_null: bool,
+    /// It may come as a sequence of documents beside the body of the message.
+    pub sequence: bool,
 }
 
 /// An optional argument.
@@ -53,6 +55,7 @@ pub const fn arg(name: &'static str, kind: Kind) -> Arg {
         kind,
         required: false,
         strict_null: false,
+        sequence: false,
     }
 }
 
@@ -60,6 +63,11 @@ impl Arg {
     /// Makes it required.
     pub const fn required(mut self) -> Arg {
         self.required = true;
+        self
+    }
+    /// Lets it come beside the body of the message.
+    pub const fn sequence(mut self) -> Arg {
+        self.sequence = true;
         self
     }
     /// Makes null a wrong type.
@@ -270,10 +278,7 @@ impl<'a> Args<'a> {
     pub(crate) fn finish(&mut self, scope: &str, table: &'static [Arg]) -> Result<()> {
         for (i, s) in self.sequences.iter().enumerate() {
             let path = || format!("{scope}.{}", s.name);
-            let Some(row) = table
-                .iter()
-                .find(|r| r.name == s.name && r.kind == Kind::Array)
-            else {
+            let Some(row) = table.iter().find(|r| r.name == s.name && r.sequence) else {
                 return Err(unknown_field(&path()));
             };
             let twice = self.sequences.iter().take(i).any(|o| o.name == s.name);

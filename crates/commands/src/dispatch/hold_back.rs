@@ -9,6 +9,7 @@ use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use auth::{Action, Target};
 use model::{Doc, Result, Value, bail};
+use query::stages::TABLE;
 use std::sync::atomic::Ordering;
 
 /// Interval at which a write blocked by `fsync` tries again.
@@ -40,19 +41,15 @@ fn passes_block(service: &Service, conn: &Connection, generic: &Generic<'_>) -> 
     }
 }
 
-/// Whether a command that reads stores what it finds: by `$out` or `$merge`, or as `mapReduce`.
+/// Whether a command that reads stores what it finds: by a stage, or as `mapReduce`.
 fn stores(body: Doc<'_>) -> bool {
-    let writes = |stage: Value<'_>| {
-        let stage = stage.as_doc();
-        stage.is_some_and(|stage| stage.contains("$out") || stage.contains("$merge"))
-    };
-    let stages = body.field("pipeline").as_array();
+    let pipeline = body.field("pipeline").as_array();
     let out = match body.field("out") {
         Value::String(_) => true,
         Value::Document(out) => !out.contains("inline"),
         _ => false,
     };
-    out || stages.is_some_and(|all| all.iter().any(writes))
+    out || pipeline.is_some_and(|p| TABLE.stores(p))
 }
 
 /// Whether the command may run now: not under a lock against writes nor with a failing fail

@@ -511,6 +511,7 @@ impl<'a> Args<'a> {
             kind: command.value,
             required: true,
             strict_null: false,
+            sequence: false,
         };
         if !check_value(command.name, &row, &value)? {
             return Err(args::missing_field(&format!(

@@ -258,9 +258,9 @@ fn a_name_of_buckets_is_asked_about_with_its_collection() {
 }
 
 /// What comes beside the body of a message is no way around: a pipeline that came so was not asked
-/// about at all.
+/// about at all, and did not run either.
 #[test]
-fn a_pipeline_beside_the_body_is_asked_about() {
+fn a_pipeline_beside_the_body_is_refused() {
     let (s, mut root) = with_root();
     let insert = doc! { "insert": "secret", "documents": [{ "_id": 1i32, "word": "hidden" }] };
     assert_eq!(run(&s, &mut root, "d", insert), 0);
@@ -276,5 +276,9 @@ fn a_pipeline_beside_the_body_is_asked_about() {
     let mut reply = Vec::new();
     s.handle(&mut c, &request, &mut reply);
     let reply = DocBuf::from_bytes(reply).expect("a reply");
-    assert_eq!(code(&reply), 13, "{reply:?}");
+    assert_eq!(code(&reply), 40_415, "{reply:?}");
+    let mut reply = Vec::new();
+    s.handle(&mut root, &request, &mut reply);
+    let reply = DocBuf::from_bytes(reply).expect("a reply");
+    assert_eq!(code(&reply), 40_415, "{reply:?}");
 }

@@ -9,8 +9,8 @@ mod traits;
 
 pub use need::{Need, Report, SessionUser, Subject};
 pub use parse::{
-    FindNeeds, Inside, NeedsContext, ParseOptions, ParseStage, StageContext, StageNeeds, StageOp,
-    StageTable, pipeline_needs,
+    ApiClass, FindNeeds, Inside, NeedsContext, ParseOptions, ParseStage, StageContext, StageNeeds,
+    StageOp, StageTable, pipeline_needs,
 };
 pub(crate) use parse::{MAX_DEPTH, single_field, stage_of};
 pub use placement::Placement;

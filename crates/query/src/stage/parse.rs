@@ -23,10 +23,34 @@ pub struct StageOp {
     pub name: &'static str,
     /// Where it may stand.
     pub placement: Placement,
+    /// Whether the stable API has it.
+    pub api: ApiClass,
     /// What it needs of whoever asks.
     pub needs: StageNeeds,
     /// Parses its argument; a stage that is shorthand for several gives several.
     pub parse: ParseStage,
+}
+
+/// Whether a stage is part of version 1 of the stable API.
+#[derive(Clone, Copy)]
+pub enum ApiClass {
+    /// It is.
+    Inside,
+    /// It is not.
+    Outside,
+    /// With some arguments.
+    Of(fn(Value<'_>) -> bool),
+}
+
+impl ApiClass {
+    /// Whether the stage is part of it with this argument.
+    pub fn has(self, arg: Value<'_>) -> bool {
+        match self {
+            ApiClass::Inside => true,
+            ApiClass::Outside => false,
+            ApiClass::Of(has) => has(arg),
+        }
+    }
 }
 
 /// The stages that can be named in a pipeline, by the file that has them.
@@ -37,6 +61,13 @@ impl StageTable {
     /// The stage called `name` (with the dollar sign).
     pub fn find(self, name: &str) -> Option<&'static StageOp> {
         self.iter().find(|op| op.name == name)
+    }
+
+    /// Whether a pipeline stores what it finds; what is no stage is none that does.
+    pub fn stores(self, pipeline: Array<'_>) -> bool {
+        let stages = pipeline.iter().filter_map(|stage| stage.as_doc());
+        let mut names = stages.flat_map(|stage| stage.iter().map(|(name, _)| name));
+        names.any(|name| self.find(name).is_some_and(|op| op.placement.writes))
     }
 
     /// All stages.

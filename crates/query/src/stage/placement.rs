@@ -7,6 +7,8 @@ pub struct Placement {
     pub first: bool,
     /// It writes and must be last (40601).
     pub last: bool,
+    /// It stores the documents that come to it.
+    pub writes: bool,
     /// It may stand inside `$facet` (40600).
     pub in_facet: bool,
     /// It may stand inside `$lookup` (51047).
@@ -28,6 +30,7 @@ impl Placement {
     pub const ANYWHERE: Placement = Placement {
         first: false,
         last: false,
+        writes: false,
         in_facet: true,
         in_lookup: true,
         in_union: true,
@@ -56,6 +59,7 @@ impl Placement {
     /// A writer.
     pub const LAST: Placement = Placement {
         last: true,
+        writes: true,
         in_facet: false,
         in_lookup: false,
         in_union: false,

@@ -8,7 +8,7 @@
 use super::group::Group;
 use super::sort::Sort;
 use crate::exec::SortPattern;
-use crate::stage::{Placement, Stage, StageContext, StageNeeds, StageOp};
+use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp};
 use model::{OwnedValue, Result, Value, bail, compare, compare_with, doc};
 use operators::Cx;
 use operators::expr::{self, BoxExpr, Expr};
@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$bucket",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse,

@@ -8,7 +8,7 @@ use super::accumulate::{Field, States, emit, parse_field};
 use super::bucket::group_by;
 use super::granularity::Granularity;
 use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBuffer, drain, memory_exceeded};
-use crate::stage::{Placement, Stage, StageContext, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp, one};
 use model::{Bump, Doc, DocBuf, Number, OwnedValue, Result, Value, bail, compare_with, doc};
 use operators::expr::BoxExpr;
 use std::cmp::Ordering;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$bucketAuto",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),

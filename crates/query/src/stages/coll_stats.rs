@@ -5,11 +5,14 @@
 
 use super::listed::Listed;
 use crate::exec::Resolved;
-use crate::stage::{PipelineSource, Placement, StageContext, StageNeeds, StageOp, Subject, one};
+use crate::stage::{
+    ApiClass, PipelineSource, Placement, StageContext, StageNeeds, StageOp, Subject, one,
+};
 use model::{Doc, Number, Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$collStats",
+    api: ApiClass::Of(counts_only),
     needs: StageNeeds::OfSource(|cx, _, _| {
         cx.told(Subject::CollectionStatistics);
         Ok(())
@@ -17,6 +20,12 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     placement: Placement::FIRST,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
+
+/// Version 1 of the stable API has the count alone.
+fn counts_only(arg: Value<'_>) -> bool {
+    arg.as_doc()
+        .is_some_and(|d| d.iter().all(|(name, _)| name == "count"))
+}
 
 fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Listed> {
     let Value::Document(spec) = arg else {

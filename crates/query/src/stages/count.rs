@@ -3,13 +3,14 @@
 //! `_id`.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext};
-use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
+use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{DocBuf, Result, Value, bail, doc};
 use operators::Reads;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$count",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |_, _, arg| {

@@ -3,11 +3,12 @@
 //! boolean, 40415 unknown, 9 for targetAllNodes, 73 elsewhere.
 
 use super::listed::{Listed, only_on_admin};
-use crate::stage::{Need, NeedsContext, Placement, Report, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Need, NeedsContext, Placement, Report, StageNeeds, StageOp, one};
 use model::{Doc, Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$currentOp",
+    api: ApiClass::Outside,
     needs: StageNeeds::OfSource(needs),
     placement: Placement::DATABASE,
     parse: |scx, name, arg| {

@@ -13,7 +13,7 @@ use super::fields::Fields;
 use super::sort::Sort;
 use crate::exec::{BatchStream, DocBatch, ExecContext, SortPattern, Spool, SpoolStream, drain};
 use crate::path::{checked_path, plain_at, write_with};
-use crate::stage::{Placement, Stage, StageContext, StageNeeds, StageOp};
+use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp};
 use hashbrown::HashMap;
 use model::{Doc, DocBuf, FieldPath, MongoError, Number, OwnedValue, Result, Value, bail, compare};
 use operators::Env;
@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$densify",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse,

@@ -2,13 +2,14 @@
 //! Errors: 5858202 no array, 5858203 an element that is no object.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch};
-use crate::stage::{Placement, Stage, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Placement, Stage, StageNeeds, StageOp, one};
 use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail};
 use operators::expr::{self, BoxExpr};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$documents",
+    api: ApiClass::Inside,
     needs: StageNeeds::OfSource(|_, _, _| Ok(())),
     placement: Placement::DATABASE,
     parse: |scx, _, arg| {

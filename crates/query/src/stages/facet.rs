@@ -7,13 +7,14 @@ use crate::exec::{BatchStream, DocBatch, ExecContext, Spool, drain};
 use crate::path::checked_path;
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    Inside, NeedsContext, Placement, Stage, StageContext, StageNeeds, StageOp, one,
+    ApiClass, Inside, NeedsContext, Placement, Stage, StageContext, StageNeeds, StageOp, one,
 };
 use model::{Array, ArrayWriter, Doc, DocBuf, Result, Value, bail, code};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$facet",
+    api: ApiClass::Inside,
     needs: StageNeeds::Of(needs),
     placement: Placement {
         in_facet: false,

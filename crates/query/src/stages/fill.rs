@@ -9,13 +9,14 @@ use super::set_window_fields::SetWindowFields;
 use super::window::{self, WindowContext, WindowFn};
 use crate::exec::SortPattern;
 use crate::path::{checked_path, write_with};
-use crate::stage::{Placement, Stage, StageContext, StageNeeds, StageOp};
+use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp};
 use model::{Doc, DocBuf, Result, Value, bail, code};
 use operators::expr;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$fill",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse,

@@ -12,7 +12,9 @@ use crate::exec::{
     BatchStream, DocBatch, ExecContext, GeoIndex, MatchFilter, OpenedRead, ReadRequest, Resolved,
 };
 use crate::path::{checked_path, write_with};
-use crate::stage::{PipelineSource, Placement, Stage, StageContext, StageNeeds, StageOp, one};
+use crate::stage::{
+    ApiClass, PipelineSource, Placement, Stage, StageContext, StageNeeds, StageOp, one,
+};
 use model::{
     Bump, Doc, DocBuf, DocWriter, FieldPath, Namespace, Number, Result, Value, bail, code,
 };
@@ -21,6 +23,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$geoNear",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement {
         first: true,

@@ -9,8 +9,8 @@ use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::path::{checked_path, write_with};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage, StageContext, StageNeeds,
-    StageOp, one,
+    ApiClass, Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage, StageContext,
+    StageNeeds, StageOp, one,
 };
 use hashbrown::HashSet;
 use model::{
@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$graphLookup",
+    api: ApiClass::Inside,
     needs: StageNeeds::Of(needs),
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),

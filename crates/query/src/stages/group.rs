@@ -7,7 +7,7 @@
 
 use super::accumulate::{Field, States, emit, parse_field};
 use crate::exec::{BatchStream, DocBatch, ExecContext, SpillFile, drain_ahead, memory_exceeded};
-use crate::stage::{Inside, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
+use crate::stage::{ApiClass, Inside, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use hashbrown::HashTable;
 use model::{
     Bump, Doc, DocBuf, ErrorKind, MongoError, OwnedValue, Result, Value, bail, code, compare,
@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$group",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |scx, _, arg| {

@@ -1,11 +1,12 @@
 //! `$indexStats: {}`: one document per index. Errors: 28803 for any other argument.
 
 use super::listed::{Listed, under_views};
-use crate::stage::{PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
+use crate::stage::{ApiClass, PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$indexStats",
+    api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
         cx.told(Subject::IndexStatistics);
         Ok(())

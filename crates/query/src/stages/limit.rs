@@ -2,13 +2,14 @@
 
 use crate::exec::{BatchStream, ExecContext};
 use crate::physical;
-use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, Value, bail, doc};
 use operators::Reads;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$limit",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |_, name, arg| match whole_number(arg) {

@@ -3,11 +3,12 @@
 
 use super::fields::Fields;
 use super::listed::Listed;
-use crate::stage::{PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
+use crate::stage::{ApiClass, PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{Value, bail};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$listClusterCatalog",
+    api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
         cx.told(Subject::Collections);
         Ok(())

@@ -4,11 +4,12 @@
 
 use super::fields::Fields;
 use super::listed::{Listed, only_on_admin};
-use crate::stage::{Need, Placement, Report, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Need, Placement, Report, StageNeeds, StageOp, one};
 use model::{Namespace, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$listSampledQueries",
+    api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
         cx.add(Need::Server(Report::SampledQueries));
         Ok(())

@@ -5,13 +5,15 @@
 use super::fields::Fields;
 use super::listed::Listed;
 use crate::stage::{
-    Need, NeedsContext, PipelineSource, Placement, Report, SessionUser, StageNeeds, StageOp, one,
+    ApiClass, Need, NeedsContext, PipelineSource, Placement, Report, SessionUser, StageNeeds,
+    StageOp, one,
 };
 use model::{Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$listLocalSessions",
+        api: ApiClass::Outside,
         needs: StageNeeds::OfSource(needs),
         placement: Placement::DATABASE,
         parse: |scx, name, arg| {
@@ -25,6 +27,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$listSessions",
+        api: ApiClass::Outside,
         needs: StageNeeds::OfSource(needs),
         placement: Placement::FIRST,
         parse: |scx, name, arg| {

@@ -11,8 +11,8 @@ use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, Spool, Spooled
 use crate::path::{checked_path, write_with};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    Inside, Kind, Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage, StageContext,
-    StageNeeds, StageOp, Transform, one,
+    ApiClass, Inside, Kind, Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage,
+    StageContext, StageNeeds, StageOp, Transform, one,
 };
 use model::{
     Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value, bail, code,
@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$lookup",
+    api: ApiClass::Inside,
     needs: StageNeeds::Of(needs),
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),

@@ -2,7 +2,7 @@
 //! `$text` not first, and the filter's.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
-use crate::stage::{Inside, Kind, Placement, Stage, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Inside, Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{Bump, Doc, DocBuf, Result, Value, bail};
 use operators::Reads;
 use operators::expr::ParseCx;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$match",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::EACH,
     parse: |scx, _, arg| {

@@ -14,8 +14,8 @@ use crate::exec::{
 use crate::path::{checked_path, plain_at};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    Inside, Need, NeedsContext, ParseOptions, Placement, Stage, StageContext, StageNeeds, StageOp,
-    StageTable, one, single_field,
+    ApiClass, Inside, Need, NeedsContext, ParseOptions, Placement, Stage, StageContext, StageNeeds,
+    StageOp, StageTable, one, single_field,
 };
 use model::{
     Array, Bump, Doc, DocBuf, DocWriter, ErrorKind, FieldPath, MongoError, Namespace, Result,
@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$merge",
+    api: ApiClass::Inside,
     needs: StageNeeds::Of(needs),
     placement: Placement::LAST,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),

@@ -6,13 +6,15 @@
 use super::fields::Fields;
 use crate::exec::{BatchStream, DocBatch, ExecContext, OutTarget, OutWriter};
 use crate::stage::{
-    Need, NeedsContext, ParseOptions, Placement, Stage, StageContext, StageNeeds, StageOp, one,
+    ApiClass, Need, NeedsContext, ParseOptions, Placement, Stage, StageContext, StageNeeds,
+    StageOp, one,
 };
 use model::{DocBuf, Namespace, Result, Value, bail, code, namespace};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$out",
+    api: ApiClass::Inside,
     needs: StageNeeds::Of(needs),
     placement: Placement::LAST,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),

@@ -4,11 +4,12 @@
 
 use super::listed::{Listed, under_views};
 use crate::exec::Resolved;
-use crate::stage::{PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
+use crate::stage::{ApiClass, PipelineSource, Placement, StageNeeds, StageOp, Subject, one};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$planCacheStats",
+    api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
         cx.told(Subject::CachedPlans);
         Ok(())

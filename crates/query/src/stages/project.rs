@@ -3,7 +3,7 @@
 
 use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
-use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
+use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{Doc, DocBuf, Result, Value};
 use operators::project::Projection;
 use operators::{Cx, Reads};
@@ -12,6 +12,7 @@ use std::sync::Arc;
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$project",
+        api: ApiClass::Inside,
         needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |scx, name, arg| {
@@ -25,6 +26,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$addFields",
+        api: ApiClass::Inside,
         needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |scx, name, arg| {
@@ -38,6 +40,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$set",
+        api: ApiClass::Inside,
         needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |scx, name, arg| {
@@ -51,6 +54,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$unset",
+        api: ApiClass::Inside,
         needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |_, name, arg| {

@@ -2,11 +2,12 @@
 //! asked of any database. Errors: 7746800 no object, 14 no boolean, 40415 unknown.
 
 use super::listed::Listed;
-use crate::stage::{Need, Placement, Report, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Need, Placement, Report, StageNeeds, StageOp, one};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$querySettings",
+    api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
         cx.add(Need::Server(Report::QuerySettings));
         Ok(())

@@ -5,7 +5,7 @@
 
 use super::fields::Fields;
 use super::listed::{Listed, only_on_admin};
-use crate::stage::{Need, Placement, Report, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Need, Placement, Report, StageNeeds, StageOp, one};
 use model::{Doc, Result, Value, bail, code};
 
 /// Fewest bytes of a key.
@@ -13,6 +13,7 @@ const KEY_BYTES_MIN: usize = 32;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$queryStats",
+    api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
         cx.add(Need::Server(Report::QueryStatistics));
         Ok(())

@@ -11,8 +11,8 @@ use super::join::key_of;
 use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, SortPattern, drain};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    Inside, Kind, NeedsContext, PipelineSource, Placement, Stage, StageContext, StageNeeds,
-    StageOp, StageTable, one, single_field,
+    ApiClass, Inside, Kind, NeedsContext, PipelineSource, Placement, Stage, StageContext,
+    StageNeeds, StageOp, StageTable, one, single_field,
 };
 use hashbrown::HashMap;
 use model::{Array, Doc, DocBuf, Number, Result, Value, bail, code};
@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$rankFusion",
+    api: ApiClass::Inside,
     needs: StageNeeds::Of(needs),
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),

@@ -4,7 +4,7 @@
 
 use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
-use crate::stage::{Placement, Stage, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Placement, Stage, StageNeeds, StageOp, one};
 use model::{Array, Doc, DocBuf, OwnedValue, Result, Value, bail};
 use operators::expr::{self, BoxExpr};
 use operators::{Cx, Frame, VarId};
@@ -15,6 +15,7 @@ const WORDS: [(&str, &str); 3] = [("DESCEND", "descend"), ("PRUNE", "prune"), ("
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$redact",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::EACH,
     parse: |scx, _, arg| {

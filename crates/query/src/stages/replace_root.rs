@@ -4,7 +4,7 @@
 
 use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
-use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
+use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{Doc, DocBuf, OwnedValue, Result, Value, bail};
 use operators::expr::{self, BoxExpr};
 use operators::{Cx, Reads};
@@ -13,6 +13,7 @@ use std::sync::Arc;
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$replaceRoot",
+        api: ApiClass::Inside,
         needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |scx, name, arg| {
@@ -40,6 +41,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$replaceWith",
+        api: ApiClass::Inside,
         needs: StageNeeds::Nothing,
         placement: Placement::EACH,
         parse: |scx, _, arg| {

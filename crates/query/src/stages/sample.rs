@@ -3,12 +3,13 @@
 
 use super::sort::Sort;
 use crate::exec::SortPattern;
-use crate::stage::{Placement, Stage, StageNeeds, StageOp};
+use crate::stage::{ApiClass, Placement, Stage, StageNeeds, StageOp};
 use model::{Number, Result, Value, bail, doc};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$sample",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |_, name, arg| {

@@ -1,7 +1,7 @@
 //! Stages of a search server that is not there: known by name and refused. Errors: 31082
 //! SearchNotEnabled.
 
-use crate::stage::{Placement, Stage, StageContext, StageNeeds, StageOp, Subject};
+use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp, Subject};
 use model::{Result, Value, bail};
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ const fn refused(name: &'static str, needs: StageNeeds) -> StageOp {
     StageOp {
         name,
         needs,
+        api: ApiClass::Outside,
         placement: Placement {
             first: true,
             in_facet: false,

@@ -9,7 +9,9 @@ use crate::exec::{
     BatchStream, DocBatch, ExecContext, Run, SortBuffer, SortPattern, drain, memory_exceeded,
 };
 use crate::path::{checked_path, write_with};
-use crate::stage::{Kind, Placement, Stage, StageContext, StageNeeds, StageOp, Transform, one};
+use crate::stage::{
+    ApiClass, Kind, Placement, Stage, StageContext, StageNeeds, StageOp, Transform, one,
+};
 use model::{Bump, Doc, DocBuf, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
 use operators::Reads;
 use operators::expr::{self, BoxExpr};
@@ -18,6 +20,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$setWindowFields",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),

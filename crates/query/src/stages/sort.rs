@@ -4,13 +4,14 @@
 
 use crate::exec::{BatchStream, ExecContext, SortBy, SortPattern};
 use crate::physical;
-use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, one};
 use model::{DocBuf, Result, Value, bail};
 use operators::Reads;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$sort",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| {

@@ -1,11 +1,12 @@
 //! `$sortByCount: expression`: `$group` by it with a count, then `$sort` by count, most first.
 //! Errors: 40149 an object that is no expression, 40147 no field path, 40148 neither.
 
-use crate::stage::{Placement, StageNeeds, StageOp};
+use crate::stage::{ApiClass, Placement, StageNeeds, StageOp};
 use model::{Value, bail, doc};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$sortByCount",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |scx, _, arg| {

@@ -7,14 +7,15 @@ use super::lookup::starts_with_documents;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    Inside, Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage, StageContext,
-    StageNeeds, StageOp, one,
+    ApiClass, Inside, Need, NeedsContext, ParseOptions, PipelineSource, Placement, Stage,
+    StageContext, StageNeeds, StageOp, one,
 };
 use model::{Array, DocBuf, Namespace, OwnedValue, Result, Value, bail, code};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$unionWith",
+    api: ApiClass::Inside,
     needs: StageNeeds::Of(needs),
     placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),

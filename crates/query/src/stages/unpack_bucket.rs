@@ -4,7 +4,7 @@
 
 use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
-use crate::stage::{Placement, Stage, StageContext, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp, one};
 use model::bucket::{SeriesOptions, unpack};
 use model::{Doc, DocBuf, Result, Value, bail};
 use operators::Cx;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$_internalUnpackBucket",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse,

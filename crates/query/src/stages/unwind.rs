@@ -6,13 +6,14 @@
 
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::path::{checked_path, plain_at, write_with};
-use crate::stage::{Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
+use crate::stage::{ApiClass, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use model::{Doc, DocBuf, FieldPath, Result, Value, bail};
 use operators::Reads;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$unwind",
+    api: ApiClass::Inside,
     needs: StageNeeds::Nothing,
     placement: Placement::ANYWHERE,
     parse: |_, _, arg| match arg {

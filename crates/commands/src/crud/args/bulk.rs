@@ -7,8 +7,8 @@ use model::{Doc, Namespace, Result, Tag, Value, bail, code};
 
 /// Table of `bulkWrite`.
 pub static BULK_WRITE: &[Arg] = &[
-    arg("ops", Kind::Array).required(),
-    arg("nsInfo", Kind::Array).required(),
+    arg("ops", Kind::Array).required().sequence(),
+    arg("nsInfo", Kind::Array).required().sequence(),
     arg("ordered", Kind::Bool),
     arg("errorsOnly", Kind::Bool),
     arg("bypassDocumentValidation", Kind::BoolLike),

@@ -78,7 +78,7 @@ impl<'a> WriteArgs<'a> {
 
 /// Table of `update`.
 pub static UPDATE: &[Arg] = &[
-    arg("updates", Kind::Array).required(),
+    arg("updates", Kind::Array).required().sequence(),
     arg("ordered", Kind::Bool),
     arg("bypassDocumentValidation", Kind::BoolLike),
     arg("let", Kind::Object),
@@ -153,7 +153,7 @@ impl<'a> UpdateOp<'a> {
 
 /// Table of `delete`.
 pub static DELETE: &[Arg] = &[
-    arg("deletes", Kind::Array).required(),
+    arg("deletes", Kind::Array).required().sequence(),
     arg("ordered", Kind::Bool),
     arg("bypassDocumentValidation", Kind::BoolLike),
     arg("let", Kind::Object),

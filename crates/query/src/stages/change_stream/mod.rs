@@ -11,7 +11,7 @@ mod spec;
 mod split;
 
 use crate::exec::{BatchStream, ChangeProgress, ExecContext, Resolved};
-use crate::stage::{Placement, Stage, StageContext, StageNeeds, StageOp, one};
+use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp, one};
 use model::{DocBuf, Namespace, Result, Value, bail, code};
 use spec::{Scope, Spec, Start, needs, no_log};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$changeStream",
+        api: ApiClass::Of(is_in_api),
         needs: StageNeeds::OfSource(needs),
         placement: Placement {
             first: true,
@@ -31,6 +32,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$changeStreamSplitLargeEvent",
+        api: ApiClass::Inside,
         needs: StageNeeds::Nothing,
         placement: Placement {
             in_facet: false,
@@ -42,6 +44,12 @@ pub(super) static STAGES: &[StageOp] = &[
         parse: split::parse,
     },
 ];
+
+/// Version 1 of the stable API has the events that all releases know.
+fn is_in_api(arg: Value<'_>) -> bool {
+    !arg.as_doc()
+        .is_some_and(|d| d.contains("showExpandedEvents"))
+}
 
 /// A stream of changes to be opened.
 struct ChangeStage {
