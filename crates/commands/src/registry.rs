@@ -77,7 +77,6 @@ pub static NOT_BUILT: &[&str] = &[
     "internalRenameIfOptionsAndIndexesMatch",
     "prepareTransaction",
     "replSetHeartbeat",
-    "replSetReconfig",
     "replSetStepDownWithForce",
     "replSetUpdatePosition",
     "splitVector",

@@ -55,6 +55,7 @@ pub mod component {
     pub const CONTROL: &str = "CONTROL";
     pub const INDEX: &str = "INDEX";
     pub const NETWORK: &str = "NETWORK";
+    pub const REPLICATION: &str = "REPL";
     pub const STORAGE: &str = "STORAGE";
 }
 
@@ -68,6 +69,7 @@ pub mod id {
     pub const NO_ACCESS_CONTROL: u32 = 22_120;
     pub const RUNS_AS_ROOT: u32 = 22_138;
     pub const FEW_FILES: u32 = 22_184;
+    pub const PRIMARY: u32 = 21_331;
     pub const LISTENING_ON: u32 = 23_015;
     pub const WAITING_FOR_CONNECTIONS: u32 = 23_016;
     pub const CONNECTION_ACCEPTED: u32 = 22_943;

@@ -32,6 +32,8 @@ pub enum Form {
 pub enum Target {
     /// Standard error.
     Stderr,
+    /// Standard output, where mongod's goes.
+    Stdout,
     /// A file.
     File {
         /// Its path.
@@ -172,6 +174,7 @@ impl Release {
 /// What the thread writes to.
 enum Out {
     Stderr,
+    Stdout,
     File(File),
 }
 
@@ -182,15 +185,18 @@ struct Writer {
 }
 
 impl Writer {
+    fn of_stream(out: Out) -> Writer {
+        Writer {
+            out,
+            path: None,
+            rotate: Rotate::Rename,
+        }
+    }
+
     fn open(target: Target) -> Result<Writer, String> {
         let (path, append, rotate) = match target {
-            Target::Stderr => {
-                return Ok(Writer {
-                    out: Out::Stderr,
-                    path: None,
-                    rotate: Rotate::Rename,
-                });
-            }
+            Target::Stderr => return Ok(Writer::of_stream(Out::Stderr)),
+            Target::Stdout => return Ok(Writer::of_stream(Out::Stdout)),
             Target::File {
                 path,
                 append,
@@ -280,6 +286,10 @@ impl Writer {
         }
         let _ = match &mut self.out {
             Out::Stderr => std::io::stderr().write_all(text.as_bytes()),
+            Out::Stdout => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            }
             Out::File(file) => file.write_all(text.as_bytes()),
         };
     }

@@ -97,6 +97,8 @@ codes! {
     SHUTDOWN_IN_PROGRESS = 91 "ShutdownInProgress";
     SECONDARY_AHEAD_OF_PRIMARY = 92 "SecondaryAheadOfPrimary";
     INVALID_REPLICA_SET_CONFIG = 93 "InvalidReplicaSetConfig";
+    NEW_REPLICA_SET_CONFIGURATION_INCOMPATIBLE = 103
+        "NewReplicaSetConfigurationIncompatible";
     NOT_YET_INITIALIZED = 94 "NotYetInitialized";
     NOT_SECONDARY = 95 "NotSecondary";
     OPERATION_FAILED = 96 "OperationFailed";

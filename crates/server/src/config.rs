@@ -3,6 +3,8 @@
 
 mod audit;
 mod document;
+mod engine;
+mod foreign;
 mod identity;
 mod ldap;
 mod logging;
@@ -16,6 +18,7 @@ mod tls;
 mod vault;
 
 pub use audit::{AuditArgs, Auditing};
+pub use foreign::leave_out;
 pub use identity::Elsewhere;
 pub use ldap::LdapArgs;
 pub use logging::{LogArgs, Logging};
@@ -25,16 +28,18 @@ pub use parameters::list_of;
 pub use security::SecurityArgs;
 pub use tikv::{Tikv, TikvArgs};
 
-use crate::engines::{EngineOptions, NAMES};
+use crate::engines::EngineOptions;
 use crate::net::TlsMode;
 use crate::tls::TlsFiles;
 use audit::AuditSection;
 use clap::Args;
 use document::list;
+use engine::choose_engine;
+use foreign::leave_out_keys;
 use ldap::OwnLdap;
 use logging::{OperationProfiling, ProcessManagement, Sections, SystemLog};
 use model::DocBuf;
-use network::{Net, advertised_address, known_compressors};
+use network::{Net, advertised_address, every_address, known_compressors};
 use parameters::parameters;
 use security::{Security, checks_access, encryption};
 use serde::Deserialize;
@@ -51,36 +56,54 @@ pub use vault::{KeySource, VaultArgs, VaultSection};
 #[derive(Args, Clone, Debug, Default)]
 pub struct ServeArgs {
     /// Directory of the data; made when it is not there [default: ./data]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Data")]
     pub dbpath: Option<PathBuf>,
     /// TCP port; 0 takes any free one [default: 27017]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Network")]
     pub port: Option<u16>,
     /// Addresses to listen on, separated by commas [default: 127.0.0.1]
-    #[arg(long = "bind_ip", value_name = "A")]
+    #[arg(long = "bind_ip", value_name = "A", help_heading = "Network")]
     pub bind_ip: Option<String>,
+    /// Listen on all addresses, as --bind_ip 0.0.0.0, and with --ipv6 ::
+    #[arg(
+        long = "bind_ip_all",
+        conflicts_with = "bind_ip",
+        help_heading = "Network"
+    )]
+    pub bind_ip_all: bool,
     /// Address that all clients are told to use, as they reach it: of a forwarded port, or a name
     /// in front [default: to each the address it came in at]
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Network")]
     pub advertise: Option<String>,
     /// Also listen on the IPv6 addresses among them
-    #[arg(long)]
+    #[arg(long, help_heading = "Network")]
     pub ipv6: bool,
     /// Present as a standalone server instead of the primary of a one-node replica set
-    #[arg(long)]
+    #[arg(long, help_heading = "Replica set")]
     pub standalone: bool,
     /// Name of the replica set presented [default: rs0]
-    #[arg(long = "replSet", value_name = "NAME", conflicts_with = "standalone")]
+    #[arg(
+        long = "replSet",
+        value_name = "NAME",
+        conflicts_with = "standalone",
+        help_heading = "Replica set"
+    )]
     pub repl_set: Option<String>,
     /// Megabytes of the log of changes when it begins [default: a twentieth of the free space, from
     /// 990 to 51200, at most a quarter of it]
-    #[arg(long = "oplogSize", value_name = "MB", conflicts_with = "standalone")]
+    #[arg(
+        long = "oplogSize",
+        value_name = "MB",
+        conflicts_with = "standalone",
+        help_heading = "Replica set"
+    )]
     pub oplog_size: Option<u64>,
     /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = "Data")]
     pub memory: Option<String>,
-    /// Storage engine: rocksdb, lmdb, wiredTiger, tikv or memory [default: rocksdb]
-    #[arg(long = "storageEngine", value_name = "NAME")]
+    /// Storage engine: rocksdb, lmdb, wiredTiger, tikv or memory [default: the one of the data, rocksdb for
+    /// new data]
+    #[arg(long = "storageEngine", value_name = "NAME", help_heading = "Data")]
     pub storage_engine: Option<String>,
     /// Where WiredTiger is.
     #[command(flatten)]
@@ -90,11 +113,15 @@ pub struct ServeArgs {
     pub tikv: TikvArgs,
     /// Longest time a commit stays out of the durable journal, in milliseconds (1 to 500) [default:
     /// 100]
-    #[arg(long = "journalCommitInterval", value_name = "MS")]
+    #[arg(
+        long = "journalCommitInterval",
+        value_name = "MS",
+        help_heading = "Data"
+    )]
     pub journal_commit_interval: Option<u64>,
     /// Open data whose journal is damaged with the commits before the damage, and say what that
     /// gives up; without damage it changes nothing
-    #[arg(long)]
+    #[arg(long, help_heading = "Data")]
     pub repair: bool,
     /// No JavaScript: $where, $function, $accumulator and mapReduce are refused
     #[arg(long)]
@@ -103,16 +130,24 @@ pub struct ServeArgs {
     #[arg(long, short = 'f', value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Folder of the unix socket [default: /tmp]
-    #[arg(long = "unixSocketPrefix", value_name = "DIR")]
+    #[arg(
+        long = "unixSocketPrefix",
+        value_name = "DIR",
+        help_heading = "Network"
+    )]
     pub unix_socket_prefix: Option<PathBuf>,
     /// No unix socket
-    #[arg(long)]
+    #[arg(long, help_heading = "Network")]
     pub nounixsocket: bool,
     /// Most connections at a time [default: 65536]
-    #[arg(long = "maxConns", value_name = "N")]
+    #[arg(long = "maxConns", value_name = "N", help_heading = "Network")]
     pub max_conns: Option<u32>,
     /// Compressors offered to clients, separated by commas [default: zstd,zlib,snappy]
-    #[arg(long = "networkMessageCompressors", value_name = "LIST")]
+    #[arg(
+        long = "networkMessageCompressors",
+        value_name = "LIST",
+        help_heading = "Network"
+    )]
     pub network_message_compressors: Option<String>,
     /// Access, and encryption of the data.
     #[command(flatten)]
@@ -124,7 +159,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub tls: TlsArgs,
     /// Listen beyond this machine although access is not checked
-    #[arg(long = "allowOpenAccess")]
+    #[arg(long = "allowOpenAccess", help_heading = "Network")]
     pub allow_open_access: bool,
     /// Server parameter, such as enableTestCommands=1; may be given several times
     #[arg(long = "setParameter", value_name = "NAME=VALUE")]
@@ -141,10 +176,17 @@ pub struct ServeArgs {
     /// The audit.
     #[command(flatten)]
     pub audit: AuditArgs,
+    /// Options of mongod that were given and have no effect.
+    #[arg(skip)]
+    pub without_effect: Vec<String>,
+    /// The program was called as mongod.
+    #[arg(skip)]
+    pub as_mongod: bool,
 }
 
 /// Options for an engine that is the user's own.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "WiredTiger")]
 pub struct WiredTigerArgs {
     /// WiredTiger's shared library: a path, or a name that the linker finds [default:
     /// libwiredtiger.so]
@@ -182,6 +224,9 @@ struct File {
     operation_profiling: Option<OperationProfiling>,
     #[serde(rename = "auditLog")]
     audit_log: AuditSection,
+    /// Keys of mongod's that were left out.
+    #[serde(skip)]
+    without_effect: Vec<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -268,7 +313,7 @@ pub struct Settings {
     pub tls: Option<(TlsMode, TlsFiles)>,
     /// Server parameters, name and value as they were written.
     pub parameters: Vec<(String, String)>,
-    /// What the file says that has no effect here.
+    /// Options of mongod's, by their names, that have no effect here.
     pub without_effect: Vec<String>,
     /// The port for metrics; `None` without one.
     pub metrics: Option<Metrics>,
@@ -278,6 +323,8 @@ pub struct Settings {
     pub log: Logging,
     /// `None` without an audit.
     pub audit: Option<Auditing>,
+    /// The program was called as mongod: the log goes where mongod's goes.
+    pub as_mongod: bool,
 }
 
 impl Settings {
@@ -296,9 +343,11 @@ impl Settings {
             .or(file.net.unix_domain_socket.path_prefix);
         let compressors = args.network_message_compressors.clone();
         let compressors = compressors.or(file.net.compression.compressors);
-        let engine = known_engine(args.storage_engine.clone().or(file.storage.engine))?;
         let path = args.dbpath.clone().or(file.storage.db_path);
-        let addresses = args.bind_ip.clone().or(file.net.bind_ip);
+        let path = path.unwrap_or_else(|| PathBuf::from("data"));
+        let ipv6 = args.ipv6 || file.net.ipv6;
+        let all = (args.bind_ip_all || file.net.bind_ip_all).then(|| every_address(ipv6));
+        let addresses = all.or(args.bind_ip.clone()).or(file.net.bind_ip);
         let set = args.repl_set.clone().or(file.replication.repl_set_name);
         let standalone = args.standalone || file.quarry.standalone;
         let connections = args.max_conns.or(file.net.max_incoming_connections);
@@ -314,7 +363,13 @@ impl Settings {
             metrics_token_file: file.quarry.metrics_token_file,
             metrics_hosts: file.quarry.metrics_hosts,
         };
-        let mut without_effect = Vec::new();
+        let mut without_effect = [args.without_effect.clone(), file.without_effect].concat();
+        let wiredtiger = (args.wiredtiger).or(
+            file.quarry.wiredtiger_library,
+            file.quarry.wiredtiger_include,
+        );
+        let engine = args.storage_engine.clone().or(file.storage.engine);
+        let engine = choose_engine(engine, &path, &wiredtiger, &mut without_effect)?;
         let sections = Sections {
             log: file.system_log,
             process: file.process_management,
@@ -322,10 +377,11 @@ impl Settings {
             redact: file.security.redact_client_log_data,
         };
         let parameters = parameters(&file.set_parameter, &args.set_parameter)?;
-        let log = Logging::of(&args.log, sections, &mut without_effect)?;
+        let log = Logging::of(&args.log, sections)?;
         Ok(Settings {
             without_effect,
             mounted: false,
+            as_mongod: args.as_mongod,
             audit: Auditing::of(&args.audit, file.audit_log, log.rotate)?,
             metrics: Metrics::of(&args.metrics, metrics, allow_open_access)?,
             otlp: Otlp::of(&args.otlp, file.quarry.otlp)?,
@@ -341,20 +397,17 @@ impl Settings {
             )?,
             parameters,
             encryption_key,
-            dbpath: path.unwrap_or_else(|| PathBuf::from("data")),
+            dbpath: path,
             port,
             advertised: advertised.transpose()?,
             bind_ip: list(addresses.as_deref().unwrap_or("127.0.0.1")),
-            ipv6: args.ipv6 || file.net.ipv6,
+            ipv6,
             replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
             oplog_bytes: oplog_bytes(args.oplog_size.or(file.replication.oplog_size_mb))?,
             memory_bytes: memory_bytes(args.memory.clone().or(file.quarry.memory).as_deref())?,
             tikv: Tikv::of(&engine, &args.tikv, file.quarry.tikv)?,
             storage_engine: engine,
-            wiredtiger: (args.wiredtiger).or(
-                file.quarry.wiredtiger_library,
-                file.quarry.wiredtiger_include,
-            ),
+            wiredtiger,
             journal_commit_interval_ms: interval,
             repair: args.repair || file.storage.repair,
             scripting: !args.noscripting && file.security.javascript_enabled.unwrap_or(true),
@@ -440,8 +493,19 @@ impl File {
         if text.trim().is_empty() {
             return Ok(File::default());
         }
-        serde_yaml_ng::from_str(&text)
-            .map_err(|e| format!("the configuration file {} is wrong: {e}", path.display()))
+        let wrong = |e| format!("the configuration file {} is wrong: {e}", path.display());
+        let mut value = serde_yaml_ng::from_str(&text).map_err(wrong)?;
+        let without_effect = leave_out_keys(&mut value)
+            .map_err(|e| format!("the configuration file {}: {e}", path.display()))?;
+        if without_effect.is_empty() {
+            // With the line of what is wrong.
+            return serde_yaml_ng::from_str(&text).map_err(wrong);
+        }
+        let file = serde_yaml_ng::from_value(value).map_err(wrong)?;
+        Ok(File {
+            without_effect,
+            ..file
+        })
     }
 }
 
@@ -486,80 +550,5 @@ fn memory_bytes(given: Option<&str>) -> Result<u64, String> {
     }
 }
 
-fn known_engine(given: Option<String>) -> Result<String, String> {
-    let engine = given.unwrap_or_else(|| "rocksdb".to_owned());
-    if !NAMES.contains(&engine.as_str()) {
-        let advice = match engine.as_str() {
-            "tikv" => "; build it with --features tikv",
-            _ => "",
-        };
-        return Err(format!(
-            "unknown storage engine {engine}; this build has {}{advice}",
-            NAMES.join(" and ")
-        ));
-    }
-    Ok(engine)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn command_line_wins_over_file_and_unknown_keys_are_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("quarry.yaml");
-        std::fs::write(
-            &path,
-            "net:\n  port: 5\n  bindIp: 10.0.0.1, ::1\nstorage:\n  dbPath: \
-            /x\nquarry:\n  memory: 1G\n",
-        )
-        .unwrap();
-        let args = ServeArgs {
-            config: Some(path.clone()),
-            port: Some(7),
-            ..ServeArgs::default()
-        };
-        let s = Settings::of(&args).unwrap();
-        assert_eq!((s.port, s.memory_bytes, s.bind_ip.len()), (7, 1 << 30, 2));
-        assert_eq!(s.dbpath, PathBuf::from("/x"));
-        assert!(s.without_effect.is_empty());
-        let sections = "systemLog:\n  destination: file\n  path: /l\n  verbosity: 2\n\
-                        processManagement:\n  timeZoneInfo: /usr/share/zoneinfo\n";
-        std::fs::write(&path, sections).unwrap();
-        let s = Settings::of(&args).unwrap();
-        assert_eq!(s.without_effect, ["processManagement.timeZoneInfo"]);
-        assert_eq!((s.log.path, s.log.verbosity), (Some("/l".into()), 2));
-        for (refused, named) in [
-            ("systemLog:\n  destination: syslog\n", "syslog"),
-            ("systemLog:\n  destination: file\n", "systemLog.path"),
-            (
-                "systemLog:\n  component:\n    query: 1\n",
-                "systemLog.component",
-            ),
-            (
-                "systemLog:\n  timeStampFormat: iso8601-local\n",
-                "iso8601-local",
-            ),
-            ("systemLog:\n  logAppend: true\n", "logpath"),
-            ("processManagement:\n  fork: true\n", "logpath"),
-            (
-                "operationProfiling:\n  mode: some\n",
-                "operationProfiling.mode",
-            ),
-        ] {
-            std::fs::write(&path, refused).unwrap();
-            let e = Settings::of(&args).unwrap_err();
-            assert!(e.contains(named), "{refused}: {e}");
-        }
-        std::fs::write(&path, "net:\n  prot: 5\n").unwrap();
-        assert!(Settings::of(&args).unwrap_err().contains("prot"));
-        assert!(
-            Settings::of(&ServeArgs {
-                memory: Some("lots".into()),
-                ..ServeArgs::default()
-            })
-            .is_err()
-        );
-    }
-}
+mod tests;

@@ -107,17 +107,48 @@ pub fn open_files(options: &EngineOptions<'_>) -> u64 {
     }
 }
 
-/// Opens an engine.
+/// Whether an engine of this build needs a library that is not on this machine.
+pub fn is_missing(name: &str) -> bool {
+    match name {
+        #[cfg(feature = "wiredtiger")]
+        "wiredTiger" => {
+            let name = engine_wiredtiger::LIBRARY_NAME;
+            engine_wiredtiger::Library::load(name, None).is_err()
+        }
+        _ => false,
+    }
+}
+
+/// Whether the options of an engine go together, before anything of it is touched.
 ///
 /// # Errors
 /// One line that says what to do.
-pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
+pub fn check(options: &EngineOptions<'_>) -> Result<(), String> {
     if options.key.is_some() && options.name != "rocksdb" {
         return Err(format!(
             "data is encrypted by --storageEngine rocksdb only, given {}",
             options.name
         ));
     }
+    if options.repair && options.name != "rocksdb" {
+        return Err(format!(
+            "--repair is for the journal of rocksdb, given --storageEngine {}",
+            options.name
+        ));
+    }
+    #[cfg(feature = "wiredtiger")]
+    if options.name == "wiredTiger" {
+        wiredtiger_library(options)?;
+    }
+    Ok(())
+}
+
+/// Opens an engine.
+///
+/// # Errors
+/// One line that says what to do.
+pub fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
+    check(options)?;
     match options.name {
         #[cfg(feature = "rocksdb")]
         "rocksdb" => open_rocksdb(options),
@@ -314,9 +345,6 @@ const LMDB_REMARK: &str = "lmdb flushes every commit, whatever write concern ask
 
 #[cfg(feature = "lmdb")]
 fn open_lmdb(options: &EngineOptions<'_>) -> Result<Opened, String> {
-    if options.repair {
-        return Err("--repair is for the journal of rocksdb; lmdb has none".to_owned());
-    }
     match engine_lmdb::LmdbEngine::open(&engine_lmdb::Config::at(options.path)) {
         Ok(engine) => Ok(Opened {
             remark: Some(LMDB_REMARK.to_owned()),
@@ -348,9 +376,6 @@ fn wiredtiger_library(options: &EngineOptions<'_>) -> Result<engine_wiredtiger::
 
 #[cfg(feature = "wiredtiger")]
 fn open_wiredtiger(options: &EngineOptions<'_>) -> Result<Opened, String> {
-    if options.repair {
-        return Err("--repair is for the journal of rocksdb; wiredTiger mends its own".to_owned());
-    }
     let library = wiredtiger_library(options)?;
     match engine_wiredtiger::WiredTigerEngine::open(&wiredtiger_config(options), &library) {
         Ok(engine) => Ok(Opened {
@@ -370,9 +395,6 @@ fn open_wiredtiger(options: &EngineOptions<'_>) -> Result<Opened, String> {
 #[cfg(feature = "tikv")]
 fn open_tikv(options: &EngineOptions<'_>) -> Result<Opened, String> {
     use std::sync::atomic::{AtomicBool, Ordering};
-    if options.repair {
-        return Err("--repair is for the journal of rocksdb; tikv has none here".to_owned());
-    }
     let tikv = options.tikv.ok_or("storage engine tikv needs --tikvPd")?;
     let mut config = engine_tikv::Config::at(tikv.pd.to_vec(), tikv.prefix);
     let host = rustix::system::uname();
@@ -425,6 +447,27 @@ fn open_tikv(options: &EngineOptions<'_>) -> Result<Opened, String> {
     }
 }
 
+/// Files that a data directory of mongod has.
+const FILES_OF_MONGOD: [&str; 2] = ["WiredTiger", "storage.bson"];
+
+/// What to do with a directory that is not of the engine.
+#[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "wiredtiger"))]
+fn advice_on_data(path: &str) -> String {
+    let directory = Path::new(path);
+    match storage::engine_of(directory) {
+        Ok(Some(engine)) => format!(
+            "start with --storageEngine {engine}, or copy the data into another --dbpath with \
+             quarry convert"
+        ),
+        Ok(None) if FILES_OF_MONGOD.iter().any(|file| directory.join(file).exists()) => {
+            "it is of mongod: choose an empty directory for --dbpath, start mongod on this one, and \
+             copy with mongodump and mongorestore"
+                .to_owned()
+        }
+        _ => "choose an empty directory for --dbpath".to_owned(),
+    }
+}
+
 /// The error and what to do about it.
 #[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "wiredtiger"))]
 fn advice(e: &StorageError, path: &str) -> String {
@@ -432,9 +475,7 @@ fn advice(e: &StorageError, path: &str) -> String {
         StorageError::Locked { .. } => {
             format!("{e}; stop the other server or choose another --dbpath")
         }
-        StorageError::ForeignDirectory { .. } => {
-            format!("{e}; choose an empty directory for --dbpath")
-        }
+        StorageError::ForeignDirectory { .. } => format!("{e}; {}", advice_on_data(path)),
         StorageError::NotUnlocked { .. } => {
             format!("{e}; see --enableEncryption and --encryptionKeyFile; nothing was changed")
         }

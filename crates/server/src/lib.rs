@@ -9,6 +9,7 @@ mod background;
 pub mod backup;
 pub mod client;
 pub mod command_handler;
+pub mod command_line;
 pub mod config;
 pub mod convert;
 pub mod descriptors;

@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use server::backup::{self, BackupCommand, MountArgs, RestoreArgs, ValidateArgs};
+use server::command_line::{CommandLine, version_of_mongod};
 use server::config::ServeArgs;
 use server::convert::{self, ConvertArgs};
 use server::failure::Failure;
@@ -12,6 +13,14 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: memory::Counting<tikv_jemallocator::Jemalloc> =
     memory::Counting(tikv_jemallocator::Jemalloc);
+
+/// Of `quarry serve`.
+const EXAMPLES: &str = "Examples:
+  quarry serve --dbpath /data                         for clients on this machine
+  quarry serve --dbpath /data --bind_ip 0.0.0.0 --auth --advertise db.example.com
+                                                      for others, who log in
+  quarry serve --config /etc/quarry.yaml              with a file in mongod's layout
+  quarry serve --dbpath /data --memory 4G --metricsPort 9100 --logpath /var/log/quarry.log --fork";
 
 /// Status of wrong options, as everywhere.
 const WRONG_OPTIONS: u8 = 2;
@@ -27,6 +36,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serve a data directory to MongoDB clients
+    #[command(after_help = EXAMPLES)]
     Serve(Box<ServeArgs>),
     /// Copy a database into a directory of another storage engine, and verify the copy
     Convert(Box<ConvertArgs>),
@@ -57,7 +67,18 @@ fn end(result: Result<(), Failure>) -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let line = match CommandLine::of(std::env::args_os()) {
+        Ok(line) if line.asks_version_of_mongod() => {
+            print_line(format_args!("{}", version_of_mongod()));
+            return ExitCode::SUCCESS;
+        }
+        Ok(line) => line,
+        Err(why) => {
+            print_error(format_args!("quarry: {why}"));
+            return ExitCode::from(WRONG_OPTIONS);
+        }
+    };
+    let cli = match Cli::try_parse_from(&line.words) {
         Ok(cli) => cli,
         // Help and version go to standard output.
         Err(e) if !e.use_stderr() => e.exit(),
@@ -70,13 +91,17 @@ fn main() -> ExitCode {
     };
     process::keep_files_private();
     match cli.command {
-        Command::Serve(args) => match server::serve::run(&args) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => {
-                print_error(format_args!("quarry: {}", failure.message));
-                ExitCode::from(failure.code)
+        Command::Serve(mut args) => {
+            args.without_effect = line.without_effect;
+            args.as_mongod = line.as_mongod;
+            match server::serve::run(&args) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => {
+                    print_error(format_args!("quarry: {}", failure.message));
+                    ExitCode::from(failure.code)
+                }
             }
-        },
+        }
         Command::Convert(args) => match convert::run(&args, &mut tell) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {

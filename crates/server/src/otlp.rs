@@ -264,8 +264,7 @@ fn metric(family: &Family, times: &Times) -> Value {
     let points = family.samples.iter().filter_map(|s| point(s, times));
     let points: Vec<Value> = points.collect();
     let (shape, data) = match family.kind {
-        // What is neither said to grow nor to fluctuate is a gauge there.
-        Kind::Untyped => ("gauge", json!({ "dataPoints": points })),
+        Kind::Gauge => ("gauge", json!({ "dataPoints": points })),
         Kind::Counter => (
             "sum",
             json!({ "dataPoints": points, "aggregationTemporality": CUMULATIVE,
@@ -276,7 +275,7 @@ fn metric(family: &Family, times: &Times) -> Value {
             json!({ "dataPoints": points, "aggregationTemporality": CUMULATIVE }),
         ),
     };
-    json!({ "name": family.name, shape: data })
+    json!({ "name": family.name, "description": family.help, shape: data })
 }
 
 fn point(sample: &Sample, times: &Times) -> Option<Value> {

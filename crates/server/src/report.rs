@@ -58,7 +58,7 @@ pub fn warnings(settings: &Settings, files: Descriptors) -> Vec<Entry> {
     let mut all = Vec::new();
     if !settings.without_effect.is_empty() {
         let names = settings.without_effect.join(", ");
-        let message = format!("{names} of the configuration file have no effect");
+        let message = format!("Options of mongod that have no effect here: {names}");
         all.push(of_start(id::OPTIONS, &message));
     }
     if !settings.auth {
@@ -83,6 +83,16 @@ pub fn warnings(settings: &Settings, files: Descriptors) -> Vec<Entry> {
              client and this server can read them",
         ));
     }
+    let available = crate::memory::available_bytes();
+    if settings.memory_bytes > available {
+        let message = format!(
+            "memory {} MiB is more than this process may use, {} MiB: it will be ended, or the \
+             machine will swap, before the bound is reached",
+            settings.memory_bytes >> 20,
+            available >> 20
+        );
+        all.push(of_start(id::OPTIONS, &message).severity(Severity::Warning));
+    }
     if files.limit < FILES_MIN {
         let message = format!(
             "At most {} files may be open, which leaves {} for connections; {FILES_MIN} are \
@@ -102,8 +112,8 @@ pub fn warnings(settings: &Settings, files: Descriptors) -> Vec<Entry> {
     all.into_iter().map(Entry::of_start).collect()
 }
 
-/// Clients can connect.
-pub fn listening(addresses: &[String], port: u16, tls: bool) -> Vec<Entry> {
+/// Clients can connect; the member of a set is its primary.
+pub fn listening(addresses: &[String], settings: &Settings) -> Vec<Entry> {
     let entry = |id, message| Entry::info(id, component::NETWORK, "listener", message);
     let mut all: Vec<Entry> = addresses
         .iter()
@@ -115,10 +125,19 @@ pub fn listening(addresses: &[String], port: u16, tls: bool) -> Vec<Entry> {
         .collect();
     all.push(
         entry(id::WAITING_FOR_CONNECTIONS, "Waiting for connections").attr(|w| {
-            w.put("port", i32::from(port))
+            let tls = settings.tls.is_some();
+            w.put("port", i32::from(settings.port))
                 .put("ssl", if tls { "on" } else { "off" });
         }),
     );
+    if settings.replica_set.is_some() {
+        let message = "Transition to primary complete; database writes are now permitted";
+        all.push(
+            Entry::info(id::PRIMARY, component::REPLICATION, START, message).attr(|w| {
+                w.put("term", 1i64);
+            }),
+        );
+    }
     all
 }
 

@@ -19,7 +19,7 @@ use crate::space::{free_bytes, prepare_directory};
 use crate::{engines, links, net};
 use ::memory::Budget;
 use commands::{Config, Dispatcher, Service, StoreHooks, SystemClock, registry};
-use logs::{Entry, Form, Log, Release, Severity, Sink, component, id};
+use logs::{Entry, Form, Log, Release, Severity, Sink, Target, component, id};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +66,7 @@ pub fn run_with(mut settings: Settings) -> Result<(), ServeError> {
     if settings.port == 0 {
         settings.port = process::free_port(settings.bind_ip.first()).map_err(fail(CODE_NETWORK))?;
     }
+    engines::check(&settings.engine()).map_err(fail(CODE_OPTIONS))?;
     let files = Descriptors::share(raise_limit(), engines::open_files(&settings.engine()));
     let files = files.map_err(fail(CODE_OPTIONS))?;
     if !settings.auth && settings.listens_beyond_localhost() && !settings.allow_open_access {
@@ -121,12 +122,17 @@ fn open_log(settings: &Settings, files: Descriptors) -> Result<(Arc<Log>, Releas
     log.set_quiet(settings.log.quiet);
     log.set_verbosity(settings.log.verbosity);
     log.set_redacts(settings.log.redact);
-    let on_stderr = settings.log.path.is_none();
-    let form = match on_stderr && std::io::stderr().is_terminal() {
+    let on_stream = settings.log.path.is_none();
+    let is_read = on_stream && !settings.as_mongod && std::io::stderr().is_terminal();
+    let form = match is_read {
         true => Form::Readable,
         false => Form::Json,
     };
-    let (sink, release) = Sink::open(settings.log.target(), form, on_stderr)?;
+    let target = match settings.log.target() {
+        Target::Stderr if settings.as_mongod => Target::Stdout,
+        target => target,
+    };
+    let (sink, release) = Sink::open(target, form, on_stream)?;
     log.to(sink);
     let start = report::starting(settings);
     let all = start
@@ -494,7 +500,7 @@ fn announce(settings: &Settings, server: &Server<CommandHandler>, remark: Option
         .iter()
         .map(ToString::to_string)
         .collect();
-    let listening = report::listening(&bound, settings.port, settings.tls.is_some());
+    let listening = report::listening(&bound, settings);
     listening.iter().for_each(|e| log.write(e));
     let addresses: Vec<String> = server
         .tcp_addresses()

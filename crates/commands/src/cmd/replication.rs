@@ -1,11 +1,13 @@
-//! `replSetGetStatus`, `replSetGetConfig`, `replSetInitiate`, `replSetGetRBID`: one member, always
-//! the primary, or the standalone's refusals.
+//! `replSetGetStatus`, `replSetGetConfig`, `replSetInitiate`, `replSetReconfig`, `replSetGetRBID`:
+//! one member, always the primary, or the standalone's refusals.
 
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use crate::state::replica_set;
+use model::compare::compare;
+use model::show::Shown;
 use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -32,6 +34,14 @@ pub(crate) static COMMANDS: &[Command] = &[
         flag::ADMIN | flag::LENIENT,
         &[],
         initiate,
+    ),
+    Command::new(
+        "replSetReconfig",
+        "takes the configuration that the set has",
+        Privilege::Cluster(&[auth::Action::ReplSetConfigure]),
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        reconfigure,
     ),
     Command::new(
         "replSetGetRBID",
@@ -139,6 +149,37 @@ fn initiate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         code::ALREADY_INITIALIZED,
         "already initialized",
     ))
+}
+
+/// Versions of a configuration, which name no setting of their own.
+const VERSIONS: [&str; 2] = ["version", "term"];
+
+/// The set has one member and one configuration. To be given that again is no error; tools do it to
+/// end what an earlier run has left.
+fn reconfigure(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    set_name(cx)?;
+    let wanted = cx.value().as_doc().filter(|wanted| wanted.contains("_id"));
+    let Some(wanted) = wanted else {
+        let message = "a configuration is a document with the _id and the members of the set";
+        return Err(MongoError::new(code::INVALID_REPLICA_SET_CONFIG, message));
+    };
+    let host = cx.conn.told_address(&cx.service.config);
+    let ours = replica_set::config(&cx.service.config, host, cx.service.election_id);
+    for (name, value) in wanted.iter().filter(|(name, _)| !VERSIONS.contains(name)) {
+        let own = ours.doc().field(name);
+        if compare(&value, &own).is_ne() {
+            return Err(MongoError::new(
+                code::NEW_REPLICA_SET_CONFIGURATION_INCOMPATIBLE,
+                format!(
+                    "this server is the only member of its set, whose configuration stays as it \
+                     is: '{name}' is {}, given {}",
+                    Shown(&own),
+                    Shown(&value)
+                ),
+            ));
+        }
+    }
+    Ok(Outcome::Reply)
 }
 
 fn rbid(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -6,6 +6,7 @@
 use crate::cmd::server_status::status;
 use crate::dispatch::Dispatcher;
 use crate::dispatch::spec::{Counted, Kinds, OpClass};
+use crate::read::metric_help::help;
 use metrics::{BUCKETS, LatencyCounts, bucket_us};
 use model::{Doc, DocBuf, DocWriter, Value};
 use std::fmt::Write as _;
@@ -30,8 +31,8 @@ const OTHERWISE: [&str; 3] = ["commands", "opLatencies", "pid"];
 /// What a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A number of `serverStatus`; whether it only grows is not said there.
-    Untyped,
+    /// Goes up and down, or a number of `serverStatus` whose name does not say that it only grows.
+    Gauge,
     /// Only grows.
     Counter,
     /// How long something took.
@@ -45,6 +46,8 @@ pub struct Family {
     pub name: String,
     /// What it is.
     pub kind: Kind,
+    /// What it says, in one line.
+    pub help: String,
     /// Values.
     pub samples: Vec<Sample>,
 }
@@ -71,7 +74,7 @@ pub enum Measured {
 pub fn families(server: &Dispatcher) -> Vec<Family> {
     let mut all = Vec::with_capacity(512);
     let status = status(server.service(), server.commands());
-    numbers("quarry", status.doc(), &mut all);
+    numbers(&mut Vec::new(), status.doc(), &mut all);
     commands(server, &mut all);
     collections(server, &mut all);
     all
@@ -82,11 +85,12 @@ pub fn prometheus(server: &Dispatcher) -> String {
     let mut out = String::with_capacity(64 * 1024);
     for family in families(server) {
         let kind = match family.kind {
-            Kind::Untyped => "untyped",
+            Kind::Gauge => "gauge",
             Kind::Counter => "counter",
             Kind::Histogram => "histogram",
         };
         let name = &family.name;
+        let _ = writeln!(out, "# HELP {name} {}", family.help.replace('\\', "\\\\"));
         let _ = writeln!(out, "# TYPE {name} {kind}");
         for sample in &family.samples {
             match &sample.value {
@@ -142,48 +146,64 @@ pub fn bounds() -> impl Iterator<Item = f64> {
     (1..BUCKETS).map(|i| bucket_us(i) as f64 / 1e6)
 }
 
-fn single(name: &str, n: f64) -> Family {
-    let value = Measured::Number(n);
+/// Numbers of `serverStatus` that go down although their names say that they count.
+const GAUGES: [&str; 1] = ["quarry_metrics_cursor_open_total"];
+
+fn single(path: &[&str], n: f64) -> Family {
+    let name = name_of(path);
+    let grows = name.ends_with("_total") && !GAUGES.contains(&name.as_str());
+    let help = help(path).unwrap_or("a number of the server");
     Family {
-        name: name.to_owned(),
-        kind: Kind::Untyped,
+        kind: if grows { Kind::Counter } else { Kind::Gauge },
+        help: format!("serverStatus.{}: {help}", path.join(".")),
+        name,
         samples: vec![Sample {
             labels: Vec::new(),
-            value,
+            value: Measured::Number(n),
         }],
     }
 }
 
-/// Each number by its path.
-fn numbers(prefix: &str, d: Doc<'_>, out: &mut Vec<Family>) {
-    for (name, v) in d.iter().filter(|(name, _)| !OTHERWISE.contains(name)) {
-        let mut path = format!("{prefix}_");
-        for c in name.chars() {
+/// The name of a number of `serverStatus` as Prometheus wants names.
+fn name_of(path: &[&str]) -> String {
+    let mut name = "quarry".to_owned();
+    for part in path {
+        name.push('_');
+        for c in part.chars() {
             match c {
                 c if c.is_ascii_uppercase() => {
-                    path.push('_');
-                    path.push(c.to_ascii_lowercase());
+                    name.push('_');
+                    name.push(c.to_ascii_lowercase());
                 }
-                c if c.is_ascii_alphanumeric() => path.push(c),
-                _ => path.push('_'),
+                c if c.is_ascii_alphanumeric() => name.push(c),
+                _ => name.push('_'),
             }
         }
-        let path = path.replace("__", "_");
+        name = name.replace("__", "_");
+    }
+    name
+}
+
+/// Each number by its path.
+fn numbers<'a>(path: &mut Vec<&'a str>, d: Doc<'a>, out: &mut Vec<Family>) {
+    for (name, v) in d.iter().filter(|(name, _)| !OTHERWISE.contains(name)) {
+        path.push(name);
         match v {
-            Value::Document(d) => numbers(&path, d, out),
-            Value::Bool(b) => out.push(single(&path, i64::from(b) as f64)),
+            Value::Document(d) => numbers(path, d, out),
+            Value::Bool(b) => out.push(single(path, i64::from(b) as f64)),
             Value::Int32(_) | Value::Int64(_) | Value::Double(_) => {
-                out.push(single(&path, v.as_f64().unwrap_or(0.0)));
+                out.push(single(path, v.as_f64().unwrap_or(0.0)));
             }
             _ => {}
         }
+        path.pop();
     }
 }
 
 /// Runs, failures and latencies of each command that was run.
 fn commands(server: &Dispatcher, out: &mut Vec<Family>) {
     let rows: Vec<_> = server.commands().all().filter(|r| r.total() > 0).collect();
-    let mut add = |name: &str, kind, value: &dyn Fn(&Counted) -> Measured| {
+    let mut add = |name: &str, kind, help: &str, value: &dyn Fn(&Counted) -> Measured| {
         let samples = rows.iter().map(|&row| Sample {
             labels: vec![("command", row.command.name.to_owned())],
             value: value(row),
@@ -191,18 +211,28 @@ fn commands(server: &Dispatcher, out: &mut Vec<Family>) {
         out.push(Family {
             name: name.to_owned(),
             kind,
+            help: help.to_owned(),
             samples: samples.collect(),
         });
     };
-    add("quarry_commands_total", Kind::Counter, &|row| {
+    let runs = "runs of a command";
+    add("quarry_commands_total", Kind::Counter, runs, &|row| {
         Measured::Number(row.total() as f64)
     });
-    add("quarry_commands_failed_total", Kind::Counter, &|row| {
-        Measured::Number(row.failed() as f64)
-    });
-    add("quarry_command_duration_seconds", Kind::Histogram, &|row| {
-        Measured::Latency(Box::new(row.latency.counts()))
-    });
+    let failed = "runs of a command that ended in an error";
+    add(
+        "quarry_commands_failed_total",
+        Kind::Counter,
+        failed,
+        &|row| Measured::Number(row.failed() as f64),
+    );
+    let time = "how long runs of a command took";
+    add(
+        "quarry_command_duration_seconds",
+        Kind::Histogram,
+        time,
+        &|row| Measured::Latency(Box::new(row.latency.counts())),
+    );
 }
 
 /// Number and time of operations on each collection, those with the most time first.
@@ -220,9 +250,17 @@ fn busiest(server: &Dispatcher) -> Vec<(String, [(i64, i64); 6])> {
 
 fn collections(server: &Dispatcher, out: &mut Vec<Family>) {
     let all = busiest(server);
-    for (metric, is_time) in [
-        ("quarry_collection_operations_total", false),
-        ("quarry_collection_seconds_total", true),
+    for (metric, is_time, help) in [
+        (
+            "quarry_collection_operations_total",
+            false,
+            "operations on a collection, of those that took the most time",
+        ),
+        (
+            "quarry_collection_seconds_total",
+            true,
+            "time of operations on a collection, of those that took the most",
+        ),
     ] {
         let mut samples = Vec::with_capacity(all.len() * CLASSES.len());
         for (ns, tallies) in &all {
@@ -243,6 +281,7 @@ fn collections(server: &Dispatcher, out: &mut Vec<Family>) {
         out.push(Family {
             name: metric.to_owned(),
             kind: Kind::Counter,
+            help: help.to_owned(),
             samples,
         });
     }

@@ -7,6 +7,7 @@ mod env;
 mod host;
 pub(crate) mod listing;
 mod lists;
+pub(crate) mod metric_help;
 pub mod metrics_export;
 mod out;
 pub(crate) mod shape;

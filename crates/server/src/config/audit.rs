@@ -13,6 +13,7 @@ const SYSLOG: &str = "/dev/log";
 
 /// Options of the command line.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Audit")]
 pub struct AuditArgs {
     /// Where events of the audit go: file, syslog or console [default: no audit]
     #[arg(long = "auditDestination", value_name = "WHERE")]

@@ -16,6 +16,7 @@ const TIMEOUT_MS: u64 = 10_000;
 
 /// Options of the command line.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "LDAP")]
 pub struct LdapArgs {
     /// LDAP servers that check passwords of PLAIN: HOST or HOST:PORT, separated by commas
     #[arg(long = "ldapServers", value_name = "LIST")]

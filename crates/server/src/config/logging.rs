@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 /// Options of the command line.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Log and process")]
 pub struct LogArgs {
     /// File of the log [default: standard error]
     #[arg(long, value_name = "FILE")]
@@ -70,8 +71,6 @@ pub(super) struct SystemLog {
 pub(super) struct ProcessManagement {
     fork: bool,
     pid_file_path: Option<PathBuf>,
-    /// Time zones come with the binary.
-    time_zone_info: Option<PathBuf>,
 }
 
 /// `operationProfiling` of the file.
@@ -111,22 +110,14 @@ pub struct Logging {
 }
 
 impl Logging {
-    /// From the command line and the file. Names of the file without effect go to
-    /// `without_effect`.
-    pub(super) fn of(
-        args: &LogArgs,
-        file: Sections,
-        without_effect: &mut Vec<String>,
-    ) -> Result<Logging, String> {
+    /// From the command line and the file.
+    pub(super) fn of(args: &LogArgs, file: Sections) -> Result<Logging, String> {
         let (log, process) = (
             file.log.unwrap_or_default(),
             file.process.unwrap_or_default(),
         );
         let profiling = file.profiling.unwrap_or_default();
         refuse(args, &log)?;
-        if process.time_zone_info.is_some() {
-            without_effect.push("processManagement.timeZoneInfo".to_owned());
-        }
         let path = args.logpath.clone().or(log.path);
         let rotate = args.log_rotate.clone().or(log.log_rotate);
         let logging = Logging {

@@ -9,6 +9,7 @@ use super::document::list;
 
 /// Options of the command line.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Metrics")]
 pub struct MetricsArgs {
     /// Port for metrics over HTTP: /metrics for Prometheus, / for people [default: none]
     #[arg(long = "metricsPort", value_name = "N")]

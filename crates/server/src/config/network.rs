@@ -13,6 +13,7 @@ use super::tls::TlsSection;
 pub(super) struct Net {
     pub(super) port: Option<u16>,
     pub(super) bind_ip: Option<String>,
+    pub(super) bind_ip_all: bool,
     pub(super) advertised_address: Option<String>,
     pub(super) ipv6: bool,
     pub(super) max_incoming_connections: Option<u32>,
@@ -32,6 +33,12 @@ pub(super) struct UnixSocket {
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Compression {
     pub(super) compressors: Option<String>,
+}
+
+/// What `--bind_ip_all` stands for.
+pub(super) fn every_address(ipv6: bool) -> String {
+    let all = if ipv6 { "::,0.0.0.0" } else { "0.0.0.0" };
+    all.to_owned()
 }
 
 /// The address, `HOST:PORT`, that all clients are told, from what was given: the port is this

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 /// Options of the command line.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Metrics")]
 pub struct OtlpArgs {
     /// Collector that metrics are sent to by OTLP over HTTP, such as
     /// http://127.0.0.1:4318/v1/metrics [default: none]

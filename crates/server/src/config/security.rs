@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Options of the command line.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Access and encryption")]
 pub struct SecurityArgs {
     /// Check access: users log in and may do what their roles allow
     #[arg(long, conflicts_with = "noauth")]

@@ -11,6 +11,7 @@ const KEEP_SECONDS_MIN: u64 = 60;
 
 /// Where TiKV is, and what of it is this database's.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "TiKV")]
 pub struct TikvArgs {
     /// Addresses of TiKV's placement drivers, HOST:PORT separated by commas
     #[arg(long = "tikvPd", value_name = "LIST")]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 /// Options of the command line.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "TLS")]
 pub struct TlsArgs {
     /// TLS: disabled, allowTLS, preferTLS or requireTLS [default: disabled]
     #[arg(long = "tlsMode", value_name = "MODE")]

@@ -12,6 +12,7 @@ const PORT: u16 = 8200;
 
 /// Options of the command line.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Vault")]
 pub struct VaultArgs {
     /// Name or address of the HashiCorp Vault that keeps the master key
     #[arg(long = "vaultServerName", value_name = "HOST")]

@@ -213,7 +213,7 @@ fn an_engine_whose_library_is_absent_is_one_line() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(100));
+    assert_eq!(output.status.code(), Some(2));
     let line = String::from_utf8(output.stderr).unwrap();
     assert_eq!(line.lines().count(), 1, "{line}");
     assert!(line.contains(engine_wiredtiger::ADVICE), "{line}");

@@ -1,0 +1,99 @@
+//! Which storage engine serves a directory: the one that is named, or else the one whose data lies
+//! there, as mongod finds it out. Must not know: how engines are opened.
+
+use std::path::Path;
+
+use crate::engines::{NAMES, is_missing};
+
+use super::WiredTigerArgs;
+
+/// The engine of new data.
+const DEFAULT: &str = "rocksdb";
+/// What mongod calls an engine that keeps nothing on the device.
+const IN_MEMORY: [&str; 2] = ["inMemory", "ephemeralForTest"];
+
+/// The engine to open `path` with. Where mongod's own engine is asked for, its library is not on
+/// this machine and no data of it lies there, that is the default one, which `left_out` then tells.
+///
+/// # Errors
+/// One line: it is not known, or not in this build.
+pub(super) fn choose_engine(
+    given: Option<String>,
+    path: &Path,
+    wiredtiger: &WiredTigerArgs,
+    left_out: &mut Vec<String>,
+) -> Result<String, String> {
+    let found = storage::engine_of(path).ok().flatten();
+    let engine = match given {
+        None => found.unwrap_or_else(|| DEFAULT.to_owned()),
+        Some(name) if IN_MEMORY.contains(&name.as_str()) => "memory".to_owned(),
+        Some(name) if name == "wiredTiger" && wiredtiger.wiredtiger_library.is_none() => {
+            let is_free = found.as_deref().is_none_or(|found| found == DEFAULT);
+            if is_free && is_empty_or(DEFAULT, path) && is_missing(&name) {
+                left_out.push(format!(
+                    "--storageEngine wiredTiger (its library is not on this machine: the data is \
+                     kept by {DEFAULT})"
+                ));
+                DEFAULT.to_owned()
+            } else {
+                name
+            }
+        }
+        Some(name) => name,
+    };
+    if !NAMES.contains(&engine.as_str()) {
+        let advice = match engine.as_str() {
+            "tikv" => "; build it with --features tikv",
+            _ => "",
+        };
+        return Err(format!(
+            "unknown storage engine {engine}; this build has {}{advice}",
+            NAMES.join(" and ")
+        ));
+    }
+    Ok(engine)
+}
+
+/// Whether a directory has no data, or that of an engine.
+fn is_empty_or(engine: &str, path: &Path) -> bool {
+    let is_of_engine = storage::engine_of(path).is_ok_and(|found| found.as_deref() == Some(engine));
+    let entries = std::fs::read_dir(path);
+    is_of_engine || entries.map_or(true, |mut entries| entries.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(given: Option<&str>, path: &Path) -> (Result<String, String>, usize) {
+        let mut left_out = Vec::new();
+        let given = given.map(str::to_owned);
+        let chosen = choose_engine(given, path, &WiredTigerArgs::default(), &mut left_out);
+        (chosen, left_out.len())
+    }
+
+    #[test]
+    fn the_data_says_which_engine_it_needs() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("none");
+        assert_eq!(choose(None, &missing), (Ok("rocksdb".to_owned()), 0));
+        let marker = dir.path().join(storage::MARKER);
+        std::fs::write(&marker, "engine lmdb\nformat 1\n").unwrap();
+        assert_eq!(choose(None, dir.path()).0.as_deref(), Ok("lmdb"));
+        assert_eq!(
+            choose(Some("rocksdb"), dir.path()).0.as_deref(),
+            Ok("rocksdb")
+        );
+        // Data of another engine is never taken for new data.
+        assert_eq!(
+            choose(Some("wiredTiger"), dir.path()),
+            (Ok("wiredTiger".to_owned()), 0)
+        );
+        assert_eq!(
+            choose(Some("ephemeralForTest"), &missing).0.as_deref(),
+            Ok("memory")
+        );
+        std::fs::write(&marker, "engine other\n").unwrap();
+        assert!(choose(None, dir.path()).0.unwrap_err().contains("other"));
+    }
+}
