@@ -101,8 +101,8 @@ pub struct ServeArgs {
     /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
     #[arg(long, value_name = "SIZE", help_heading = "Data")]
     pub memory: Option<String>,
-    /// Storage engine: rocksdb, lmdb, wiredTiger, tikv or memory [default: the one of the data, rocksdb for
-    /// new data]
+    /// Storage engine: rocksdb, lmdb, wiredTiger, tikv or memory [default: the one of the data,
+    /// rocksdb for new data]
     #[arg(long = "storageEngine", value_name = "NAME", help_heading = "Data")]
     pub storage_engine: Option<String>,
     /// Where WiredTiger is.
@@ -271,6 +271,18 @@ struct Own {
     tikv: TikvSection,
 }
 
+impl Own {
+    /// What it says of the port for metrics.
+    fn metrics(&self) -> MetricsArgs {
+        MetricsArgs {
+            metrics_port: self.metrics_port,
+            metrics_bind_ip: self.metrics_bind_ip,
+            metrics_token_file: self.metrics_token_file.clone(),
+            metrics_hosts: self.metrics_hosts.clone(),
+        }
+    }
+}
+
 /// What the server runs with.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
@@ -333,51 +345,38 @@ impl Settings {
     /// # Errors
     /// One line that says which option is wrong and what is allowed.
     pub fn of(args: &ServeArgs) -> Result<Settings, String> {
-        let file = File::read(args.config.as_deref())?;
-        let interval = args.journal_commit_interval;
-        let interval = commit_interval(interval.or(file.storage.journal.commit_interval_ms))?;
+        let mut file = File::read(args.config.as_deref())?;
+        let metrics = file.quarry.metrics();
         let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
-        let prefix = args
-            .unix_socket_prefix
-            .clone()
-            .or(file.net.unix_domain_socket.path_prefix);
-        let compressors = args.network_message_compressors.clone();
-        let compressors = compressors.or(file.net.compression.compressors);
+        let prefix = args.unix_socket_prefix.clone();
+        let prefix = prefix.or(file.net.unix_domain_socket.path_prefix);
+        let compressors = args.network_message_compressors.as_deref();
+        let compressors = compressors.or(file.net.compression.compressors.as_deref());
         let path = args.dbpath.clone().or(file.storage.db_path);
         let path = path.unwrap_or_else(|| PathBuf::from("data"));
         let ipv6 = args.ipv6 || file.net.ipv6;
-        let all = (args.bind_ip_all || file.net.bind_ip_all).then(|| every_address(ipv6));
-        let addresses = all.or(args.bind_ip.clone()).or(file.net.bind_ip);
+        let addresses = match args.bind_ip_all || file.net.bind_ip_all {
+            true => Some(every_address(ipv6)),
+            false => args.bind_ip.clone().or(file.net.bind_ip),
+        };
         let set = args.repl_set.clone().or(file.replication.repl_set_name);
         let standalone = args.standalone || file.quarry.standalone;
         let connections = args.max_conns.or(file.net.max_incoming_connections);
         let port = args.port.or(file.net.port).unwrap_or(27017);
-        let advertised = args.advertise.clone().or(file.net.advertised_address);
-        let advertised = advertised.map(|given| advertised_address(&given, port));
+        let told = args.advertise.clone().or(file.net.advertised_address);
         let auth = checks_access(&args.security, &file.security)?;
         let encryption_key = encryption(&args.security, &file.security)?;
         let allow_open_access = args.allow_open_access || file.quarry.allow_open_access;
-        let metrics = MetricsArgs {
-            metrics_port: file.quarry.metrics_port,
-            metrics_bind_ip: file.quarry.metrics_bind_ip,
-            metrics_token_file: file.quarry.metrics_token_file,
-            metrics_hosts: file.quarry.metrics_hosts,
-        };
         let mut without_effect = [args.without_effect.clone(), file.without_effect].concat();
         let wiredtiger = (args.wiredtiger).or(
             file.quarry.wiredtiger_library,
             file.quarry.wiredtiger_include,
         );
+        let is_named = wiredtiger.wiredtiger_library.is_some();
         let engine = args.storage_engine.clone().or(file.storage.engine);
-        let engine = choose_engine(engine, &path, &wiredtiger, &mut without_effect)?;
-        let sections = Sections {
-            log: file.system_log,
-            process: file.process_management,
-            profiling: file.operation_profiling,
-            redact: file.security.redact_client_log_data,
-        };
+        let engine = choose_engine(engine, &path, is_named, &mut without_effect)?;
         let parameters = parameters(&file.set_parameter, &args.set_parameter)?;
-        let log = Logging::of(&args.log, sections)?;
+        let log = Logging::of(&args.log, file.sections_of_log())?;
         Ok(Settings {
             without_effect,
             mounted: false,
@@ -399,7 +398,9 @@ impl Settings {
             encryption_key,
             dbpath: path,
             port,
-            advertised: advertised.transpose()?,
+            advertised: told
+                .map(|told| advertised_address(&told, port))
+                .transpose()?,
             bind_ip: list(addresses.as_deref().unwrap_or("127.0.0.1")),
             ipv6,
             replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
@@ -408,14 +409,17 @@ impl Settings {
             tikv: Tikv::of(&engine, &args.tikv, file.quarry.tikv)?,
             storage_engine: engine,
             wiredtiger,
-            journal_commit_interval_ms: interval,
+            journal_commit_interval_ms: commit_interval(
+                args.journal_commit_interval
+                    .or(file.storage.journal.commit_interval_ms),
+            )?,
             repair: args.repair || file.storage.repair,
             scripting: !args.noscripting && file.security.javascript_enabled.unwrap_or(true),
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
             connections_max: connections.unwrap_or(65_536),
             turned_away_max: 64,
             connections_given: connections.is_some(),
-            compressors: known_compressors(compressors.as_deref())?,
+            compressors: known_compressors(compressors)?,
         })
     }
 
@@ -484,6 +488,15 @@ impl Settings {
 }
 
 impl File {
+    fn sections_of_log(&mut self) -> Sections {
+        Sections {
+            log: self.system_log.take(),
+            process: self.process_management.take(),
+            profiling: self.operation_profiling.take(),
+            redact: self.security.redact_client_log_data,
+        }
+    }
+
     fn read(path: Option<&Path>) -> Result<File, String> {
         let Some(path) = path else {
             return Ok(File::default());

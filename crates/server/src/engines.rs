@@ -459,9 +459,13 @@ fn advice_on_data(path: &str) -> String {
             "start with --storageEngine {engine}, or copy the data into another --dbpath with \
              quarry convert"
         ),
-        Ok(None) if FILES_OF_MONGOD.iter().any(|file| directory.join(file).exists()) => {
-            "it is of mongod: choose an empty directory for --dbpath, start mongod on this one, and \
-             copy with mongodump and mongorestore"
+        Ok(None)
+            if FILES_OF_MONGOD
+                .iter()
+                .any(|file| directory.join(file).exists()) =>
+        {
+            "it is of mongod: choose an empty directory for --dbpath, start mongod on this one, \
+             and copy with mongodump and mongorestore"
                 .to_owned()
         }
         _ => "choose an empty directory for --dbpath".to_owned(),

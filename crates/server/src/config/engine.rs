@@ -5,29 +5,28 @@ use std::path::Path;
 
 use crate::engines::{NAMES, is_missing};
 
-use super::WiredTigerArgs;
-
 /// The engine of new data.
 const DEFAULT: &str = "rocksdb";
 /// What mongod calls an engine that keeps nothing on the device.
 const IN_MEMORY: [&str; 2] = ["inMemory", "ephemeralForTest"];
 
 /// The engine to open `path` with. Where mongod's own engine is asked for, its library is not on
-/// this machine and no data of it lies there, that is the default one, which `left_out` then tells.
+/// this machine and no data of it lies there, that is the default one, which `left_out` then
+/// tells. Who names the library wants that one.
 ///
 /// # Errors
 /// One line: it is not known, or not in this build.
 pub(super) fn choose_engine(
     given: Option<String>,
     path: &Path,
-    wiredtiger: &WiredTigerArgs,
+    is_library_named: bool,
     left_out: &mut Vec<String>,
 ) -> Result<String, String> {
     let found = storage::engine_of(path).ok().flatten();
     let engine = match given {
         None => found.unwrap_or_else(|| DEFAULT.to_owned()),
         Some(name) if IN_MEMORY.contains(&name.as_str()) => "memory".to_owned(),
-        Some(name) if name == "wiredTiger" && wiredtiger.wiredtiger_library.is_none() => {
+        Some(name) if name == "wiredTiger" && !is_library_named => {
             let is_free = found.as_deref().is_none_or(|found| found == DEFAULT);
             if is_free && is_empty_or(DEFAULT, path) && is_missing(&name) {
                 left_out.push(format!(
@@ -68,7 +67,7 @@ mod tests {
     fn choose(given: Option<&str>, path: &Path) -> (Result<String, String>, usize) {
         let mut left_out = Vec::new();
         let given = given.map(str::to_owned);
-        let chosen = choose_engine(given, path, &WiredTigerArgs::default(), &mut left_out);
+        let chosen = choose_engine(given, path, false, &mut left_out);
         (chosen, left_out.len())
     }
 

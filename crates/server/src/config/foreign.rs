@@ -5,114 +5,58 @@
 //! Promises: one table for both ways to give an option. Must not know: Quarry's own options.
 
 use std::ffi::OsString;
+use std::sync::LazyLock;
 
 use serde_yaml_ng::{Mapping, Value};
 
 /// What becomes of an option.
+#[derive(Debug, PartialEq, Eq)]
 enum Answer {
     /// Left out.
     LeftOut,
-    /// Left out when it has one of these values, or none; refused with the others.
-    LeftOutIf(&'static [&'static str], &'static str),
+    /// Left out when all of its values are of these, or it has none; refused otherwise, with what
+    /// to do instead.
+    LeftOutWith(Vec<&'static str>, &'static str),
     /// Refused: what to do instead.
     Refused(&'static str),
 }
 
-/// An option: its name on the command line, its place in the file, whether it has a value.
+/// An option.
+#[derive(Debug)]
 struct Row {
     option: &'static str,
+    /// Its place in the file; empty when it has none.
     key: &'static str,
     has_value: bool,
     answer: Answer,
 }
 
-const fn row(option: &'static str, key: &'static str, has_value: bool, answer: Answer) -> Row {
-    Row {
+/// The list, which says itself how to read it.
+const LIST: &str = include_str!("foreign.txt");
+
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| LIST.lines().filter_map(read).collect());
+
+/// Reads a line of the list; none for a remark.
+fn read(line: &'static str) -> Option<Row> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let mut columns = line.splitn(5, '|').map(str::trim);
+    let (option, key) = (columns.next()?, columns.next()?);
+    let has_value = columns.next()? == "value";
+    let (answer, instead) = (columns.next()?, columns.next().unwrap_or(""));
+    let answer = match answer.strip_prefix("left out with ") {
+        Some(values) => Answer::LeftOutWith(values.split(',').collect(), instead),
+        None if answer == "left out" => Answer::LeftOut,
+        None => Answer::Refused(instead),
+    };
+    Some(Row {
         option,
-        key,
+        key: key.strip_prefix('-').unwrap_or(key),
         has_value,
         answer,
-    }
+    })
 }
-
-use Answer::{LeftOut, LeftOutIf, Refused};
-
-const NO_SHARDS: Answer = Refused("one server holds all data; for several on one see docs/tikv.md");
-const OLD_TLS: Answer = Refused("options of TLS begin with --tls, in the file they are in net.tls");
-const NO_PASSWORD: Answer = Refused("take the password off the key: openssl pkey -in FILE");
-const ENGINE_OWN: &str = "storage.wiredTiger.engineConfig.configString";
-
-#[rustfmt::skip]
-static TABLE: &[Row] = &[
-    row("wiredTigerCacheSizeGB", "storage.wiredTiger.engineConfig.cacheSizeGB", true, LeftOut),
-    row("wiredTigerCacheSizePct", "storage.wiredTiger.engineConfig.cacheSizePct", true, LeftOut),
-    row("wiredTigerStatisticsLogDelaySecs", "storage.wiredTiger.engineConfig.statisticsLogDelaySecs", true, LeftOut),
-    row("wiredTigerJournalCompressor", "storage.wiredTiger.engineConfig.journalCompressor", true, LeftOut),
-    row("wiredTigerDirectoryForIndexes", "storage.wiredTiger.engineConfig.directoryForIndexes", false, LeftOut),
-    row("wiredTigerMaxCacheOverflowFileSizeGB", "storage.wiredTiger.engineConfig.maxCacheOverflowFileSizeGB", true, LeftOut),
-    row("wiredTigerEngineConfigString", ENGINE_OWN, true, LeftOut),
-    row("zstdDefaultCompressionLevel", "storage.wiredTiger.engineConfig.zstdCompressionLevel", true, LeftOut),
-    row("wiredTigerCollectionBlockCompressor", "storage.wiredTiger.collectionConfig.blockCompressor", true, LeftOut),
-    row("wiredTigerCollectionConfigString", "storage.wiredTiger.collectionConfig.configString", true, LeftOut),
-    row("wiredTigerIndexPrefixCompression", "storage.wiredTiger.indexConfig.prefixCompression", true, LeftOut),
-    row("wiredTigerIndexConfigString", "storage.wiredTiger.indexConfig.configString", true, LeftOut),
-    row("inMemorySizeGB", "storage.inMemory.engineConfig.inMemorySizeGB", true, LeftOut),
-    row("inMemoryStatisticsLogDelaySecs", "storage.inMemory.engineConfig.statisticsLogDelaySecs", true, LeftOut),
-    row("directoryperdb", "storage.directoryPerDB", false, LeftOut),
-    row("syncdelay", "storage.syncPeriodSecs", true, LeftOut),
-    row("journal", "storage.journal.enabled", false, LeftOutIf(&["true"], "there always is a journal; a write without j does not wait for it")),
-    row("nojournal", "", false, Refused("there always is a journal; a write without j does not wait for it")),
-    row("oplogMinRetentionHours", "storage.oplogMinRetentionHours", true, Refused("the log is bounded by its size: --oplogSize")),
-    row("queryableBackupMode", "storage.queryableBackupMode", false, Refused("open a copy of the data")),
-    row("restore", "", false, Refused("use mongorestore")),
-    row("magicRestore", "", false, Refused("use mongorestore")),
-    row("upgrade", "", false, LeftOut),
-    row("shutdown", "", false, Refused("send SIGTERM to the process, whose number is in the file of --pidfilepath, or run db.adminCommand({shutdown: 1})")),
-    row("cpu", "", false, LeftOut),
-    row("sysinfo", "", false, Refused("see db.hostInfo()")),
-    row("listenBacklog", "net.listenBacklog", true, LeftOut),
-    row("serviceExecutor", "net.serviceExecutor", true, LeftOut),
-    row("objcheck", "net.wireObjectCheck", false, LeftOutIf(&["true"], "documents of clients are always checked")),
-    row("noobjcheck", "", false, Refused("documents of clients are always checked")),
-    row("maxConnsOverride", "net.maxIncomingConnectionsOverride", true, Refused("give --maxConns")),
-    row("tlsDisabledProtocols", "net.tls.disabledProtocols", true, LeftOutIf(&["none", "TLS1_0", "TLS1_1"], "TLS 1.0 and 1.1 are always off, 1.2 and 1.3 on")),
-    row("tlsLogVersions", "net.tls.logVersions", true, LeftOut),
-    row("tlsCertificateSelector", "net.tls.certificateSelector", true, Refused("give --tlsCertificateKeyFile")),
-    row("tlsClusterCertificateSelector", "net.tls.clusterCertificateSelector", true, NO_SHARDS),
-    row("tlsClusterFile", "net.tls.clusterFile", true, NO_SHARDS),
-    row("tlsClusterPassword", "net.tls.clusterPassword", true, NO_SHARDS),
-    row("tlsClusterCAFile", "net.tls.clusterCAFile", true, NO_SHARDS),
-    row("tlsClusterAuthX509Override", "net.tls.clusterAuthX509", true, NO_SHARDS),
-    row("tlsCertificateKeyFilePassword", "net.tls.certificateKeyFilePassword", true, NO_PASSWORD),
-    row("tlsAllowInvalidHostnames", "net.tls.allowInvalidHostnames", false, LeftOut),
-    row("tlsFIPSMode", "net.tls.FIPSMode", false, LeftOutIf(&["false"], "the library of TLS is not certified for FIPS")),
-    row("tlsOnNormalPorts", "", false, Refused("give --tlsMode requireTLS")),
-    row("sslMode", "net.ssl.mode", true, OLD_TLS),
-    row("sslPEMKeyFile", "net.ssl.PEMKeyFile", true, OLD_TLS),
-    row("sslCAFile", "net.ssl.CAFile", true, OLD_TLS),
-    row("sslPEMKeyPassword", "net.ssl.PEMKeyPassword", true, OLD_TLS),
-    row("sslDisabledProtocols", "net.ssl.disabledProtocols", true, OLD_TLS),
-    row("clusterAuthMode", "security.clusterAuthMode", true, LeftOutIf(&["keyFile"], "one server needs no way to know other members")),
-    row("transitionToAuth", "security.transitionToAuth", false, LeftOutIf(&["false"], "give --auth once all clients log in")),
-    row("clusterIpSourceAllowlist", "security.clusterIpSourceAllowlist", true, NO_SHARDS),
-    row("kmipServerName", "security.kmip.serverName", true, Refused("the master key is in a file or in Vault: --encryptionKeyFile, --vaultServerName")),
-    row("encryptionCipherMode", "security.encryptionCipherMode", true, Refused("see docs/adr/0041-encryption-at-rest.md for the one there is")),
-    row("enableMajorityReadConcern", "replication.enableMajorityReadConcern", true, LeftOut),
-    row("shardsvr", "sharding.clusterRole", false, NO_SHARDS),
-    row("configsvr", "", false, NO_SHARDS),
-    row("configdb", "sharding.configDB", true, NO_SHARDS),
-    row("moveParanoia", "", false, NO_SHARDS),
-    row("enableFreeMonitoring", "cloud.monitoring.free.state", true, LeftOut),
-    row("freeMonitoringTag", "cloud.monitoring.free.tags", true, LeftOut),
-    row("timeStampFormat", "", true, LeftOutIf(&["iso8601-utc"], "times in the log are iso8601-utc")),
-    row("timeZoneInfo", "processManagement.timeZoneInfo", true, LeftOut),
-    row("traceExceptions", "", false, Refused("panics are in the log as they are")),
-    row("syslogFacility", "", true, Refused("start with a log on standard error and give that to the system's logger")),
-    row("configExpand", "", true, LeftOutIf(&["none"], "nothing in the file is run or fetched")),
-    row("outputConfig", "", false, Refused("see db.serverCmdLineOpts()")),
-    row("install", "processManagement.windowsService", false, Refused("run it by systemd, or with --fork")),
-    row("remove", "", false, Refused("run it by systemd, or with --fork")),
-];
 
 fn refusal(name: &str, value: Option<&str>, instead: &str) -> String {
     let given = value.map_or_else(String::new, |value| format!(" {value}"));
@@ -122,8 +66,8 @@ fn refusal(name: &str, value: Option<&str>, instead: &str) -> String {
 /// Whether an option is left out.
 fn judge(row: &Row, shown: &str, value: Option<&str>) -> Result<(), String> {
     match &row.answer {
-        LeftOut => Ok(()),
-        LeftOutIf(values, instead) => {
+        Answer::LeftOut => Ok(()),
+        Answer::LeftOutWith(values, instead) => {
             let parts = value.unwrap_or("").split(',').map(str::trim);
             let is_known = |part: &str| part.is_empty() || values.contains(&part);
             match parts.into_iter().all(is_known) {
@@ -131,7 +75,7 @@ fn judge(row: &Row, shown: &str, value: Option<&str>) -> Result<(), String> {
                 false => Err(refusal(shown, value, instead)),
             }
         }
-        Refused(instead) => Err(refusal(shown, value, instead)),
+        Answer::Refused(instead) => Err(refusal(shown, value, instead)),
     }
 }
 
@@ -216,6 +160,20 @@ mod tests {
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_list_can_be_read() {
+        let lines = LIST.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(TABLE.len(), lines);
+        for row in TABLE.iter() {
+            let says = match &row.answer {
+                Answer::LeftOut => true,
+                Answer::LeftOutWith(values, instead) => !values.is_empty() && !instead.is_empty(),
+                Answer::Refused(instead) => !instead.is_empty(),
+            };
+            assert!(says && !row.option.is_empty(), "{row:?}");
+        }
     }
 
     #[test]
