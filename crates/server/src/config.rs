@@ -346,7 +346,7 @@ impl Settings {
     /// One line that says which option is wrong and what is allowed.
     pub fn of(args: &ServeArgs) -> Result<Settings, String> {
         let mut file = File::read(args.config.as_deref())?;
-        let metrics = file.quarry.metrics();
+        let (metrics, sections) = (file.quarry.metrics(), file.sections_of_log());
         let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
         let prefix = args.unix_socket_prefix.clone();
         let prefix = prefix.or(file.net.unix_domain_socket.path_prefix);
@@ -376,7 +376,7 @@ impl Settings {
         let engine = args.storage_engine.clone().or(file.storage.engine);
         let engine = choose_engine(engine, &path, is_named, &mut without_effect)?;
         let parameters = parameters(&file.set_parameter, &args.set_parameter)?;
-        let log = Logging::of(&args.log, file.sections_of_log())?;
+        let log = Logging::of(&args.log, sections)?;
         Ok(Settings {
             without_effect,
             mounted: false,
