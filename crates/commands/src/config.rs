@@ -5,6 +5,7 @@ use identity_oidc::Providers;
 use logs::Log;
 use memory::Budget;
 use model::DocBuf;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Configuration of the command layer.
@@ -43,6 +44,8 @@ pub struct Config {
     pub plain_without_tls: bool,
     /// Temporary files are encrypted.
     pub seals_files: bool,
+    /// Where search indexes lie; `None` keeps them in memory.
+    pub search_folder: Option<PathBuf>,
     /// JavaScript runs; mongod's `--noscripting` otherwise.
     pub scripting: bool,
     /// Aggregations run as written when false. For tests that compare; no option sets it.
@@ -68,6 +71,7 @@ impl Default for Config {
             ldap: None,
             plain_without_tls: false,
             seals_files: false,
+            search_folder: None,
             scripting: true,
             optimize_pipelines: true,
         }

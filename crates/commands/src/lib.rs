@@ -13,6 +13,7 @@ pub mod config;
 pub mod crud;
 mod ddl;
 pub mod dispatch;
+pub mod feed;
 mod hooks;
 mod matcher;
 mod read;

@@ -1,5 +1,6 @@
 //! The threads behind the server that no client waits for: expiry of cursors and sessions, space of
-//! what was dropped, documents that expire. Promises: each ends soon after it is told to.
+//! what was dropped, documents that expire, search indexes. Promises: each ends soon after it is
+//! told to.
 
 use crate::report::Trouble;
 use commands::Service;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 /// Starts all of them; they end after `stopping` is set and they are unparked.
 pub(crate) fn start_all(service: &Arc<Service>, stopping: &Arc<AtomicBool>) -> Vec<JoinHandle<()>> {
-    [housekeeping, ttl_monitor, sweeper]
+    [housekeeping, ttl_monitor, search_feeder, sweeper]
         .into_iter()
         .filter_map(|start| start(Arc::clone(service), Arc::clone(stopping)))
         .collect()
@@ -56,17 +57,40 @@ fn sweeper(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<JoinHandl
         .ok()
 }
 
+/// Works until the second argument says no.
+type Work = fn(&Arc<Service>, &dyn Fn() -> bool);
+
 /// Deletes documents that expire, on a thread of its own, so that a long pass delays nothing else.
 fn ttl_monitor(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<JoinHandle<()>> {
+    begin("ttl", service, stopping, commands::ttl::run)
+}
+
+/// Builds search indexes and follows the log for them.
+fn search_feeder(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<JoinHandle<()>> {
+    begin("search", service, stopping, commands::feed::run)
+}
+
+/// A thread that begins again when its work panics.
+fn begin(
+    name: &'static str,
+    service: Arc<Service>,
+    stopping: Arc<AtomicBool>,
+    work: Work,
+) -> Option<JoinHandle<()>> {
     std::thread::Builder::new()
-        .name("ttl".to_owned())
+        .name(name.to_owned())
         .spawn(move || {
             let go_on = || !stopping.load(Ordering::Acquire);
             while go_on() {
-                let run = || commands::ttl::run(&service, &go_on);
-                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-                    service.log('F', "INDEX", "the TTL monitor panicked and begins again");
-                    std::thread::park_timeout(Duration::from_secs(1));
+                let run = || work(&service, &go_on);
+                match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+                    // It ends when it is told to, or when this server has nothing for it.
+                    Ok(()) => return,
+                    Err(_) => {
+                        let message = format!("the thread {name} panicked and begins again");
+                        service.log('F', "INDEX", &message);
+                        std::thread::park_timeout(Duration::from_secs(1));
+                    }
                 }
             }
         })

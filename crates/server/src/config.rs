@@ -445,6 +445,12 @@ impl Settings {
         !matches!(self.storage_engine.as_str(), "memory" | "tikv")
     }
 
+    /// Where search indexes lie; they are not encrypted, and stay in memory where data is.
+    pub fn search_folder(&self) -> Option<PathBuf> {
+        let on_disk = self.has_directory() && self.encryption_key.is_none();
+        on_disk.then(|| self.dbpath.join("search"))
+    }
+
     /// As `getCmdLineOpts` shows them.
     pub fn parsed(&self) -> DocBuf {
         let path = self.dbpath.display().to_string();

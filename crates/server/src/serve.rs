@@ -459,6 +459,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
         plain_without_tls: settings.elsewhere.plain_without_tls,
         memory,
         seals_files: settings.encryption_key.is_some(),
+        search_folder: settings.search_folder(),
         scripting: settings.scripting,
         optimize_pipelines: true,
     }

@@ -56,6 +56,7 @@ impl Store {
                 uuid: log.uuid(),
                 options,
                 indexes: Vec::new(),
+                search: Vec::new(),
             };
             let mut batch = WriteBatch::new();
             Shared::put_row(&mut batch, &ns, &row);

@@ -125,6 +125,7 @@ fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)
         ),
     };
     options.optimize = cx.service.config.optimize_pipelines;
+    options.search = cx.service.has_search();
     Ok((ns, options))
 }
 

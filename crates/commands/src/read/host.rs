@@ -527,6 +527,21 @@ impl Host for StoreHost {
         super::backup::open(&self.service)
     }
 
+    fn search(
+        &self,
+        exec: &ExecContext<'_>,
+        ns: &Namespace,
+        stage: &str,
+        spec: Doc<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        let (coll, view) = (self.collection(ns)?, self.view.clone());
+        super::search::open(&self.service, coll, view, exec, stage, spec)
+    }
+
+    fn search_indexes(&self, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
+        super::search::list(&self.service, self.collection(ns)?.as_ref(), spec)
+    }
+
     fn memory_limit_bytes(&self) -> usize {
         let most = *self.memory_limit_bytes.get_or_init(|| {
             let limit = self

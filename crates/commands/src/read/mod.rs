@@ -10,6 +10,7 @@ mod lists;
 pub(crate) mod metric_help;
 pub mod metrics_export;
 mod out;
+pub(crate) mod search;
 pub(crate) mod shape;
 pub(crate) mod stats;
 

@@ -6,6 +6,7 @@ use super::connections::Connections;
 use super::counters::Counters;
 use super::cursors::Cursors;
 use super::parameters::Parameters;
+use super::search::SearchIndexes;
 use super::ttl::Ttl;
 use super::waiters::CappedWaiters;
 use crate::access::Access;
@@ -38,6 +39,8 @@ pub struct Service {
     pub capped_waiters: Arc<CappedWaiters>,
     /// In which collections documents expire.
     pub ttl: Ttl,
+    /// Search indexes and how they stand.
+    pub search: SearchIndexes,
     /// Parameters, sessions, profiling and the like.
     pub state: State,
     /// Start, milliseconds since the epoch.
@@ -86,6 +89,7 @@ impl Service {
             cursors: Arc::default(),
             capped_waiters: Arc::default(),
             ttl: Ttl::default(),
+            search: SearchIndexes::default(),
             state: State::default(),
             process_id: ObjectId(process_id),
             election_id: ObjectId(election_id),

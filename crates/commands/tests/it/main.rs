@@ -42,6 +42,7 @@ mod retries;
 mod rights;
 mod rights_walk;
 mod scripts;
+mod search;
 mod series;
 mod snapshot_ddl;
 mod snapshots;

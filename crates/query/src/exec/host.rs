@@ -200,6 +200,31 @@ pub trait Host: Sync {
         ))
     }
 
+    /// The documents of `$search`, `$searchMeta` or `$vectorSearch`; `spec` is the argument.
+    ///
+    /// # Errors
+    /// 31082 on a server without search; 8 and others for the argument.
+    fn search(
+        &self,
+        _exec: &ExecContext<'_>,
+        _ns: &Namespace,
+        stage: &str,
+        _spec: Doc<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Err(MongoError::new(
+            code::SEARCH_NOT_ENABLED,
+            format!("{stage} is not available here"),
+        ))
+    }
+
+    /// The documents of `$listSearchIndexes`; `spec` is its checked argument.
+    ///
+    /// # Errors
+    /// 9 for an argument with both an id and a name.
+    fn search_indexes(&self, _ns: &Namespace, _spec: Doc<'_>) -> Result<Vec<DocBuf>> {
+        Ok(Vec::new())
+    }
+
     /// The index [`Host::look_up`] would use, for explain.
     fn look_up_index(&self, _ns: &Namespace, _field: &FieldPath) -> Option<String> {
         None

@@ -117,6 +117,8 @@ pub struct ParseOptions {
     /// Rewrite the stages and hand what can be to the planner. Off only to compare results with and
     /// without.
     pub optimize: bool,
+    /// The server has search; where it has not, its stages are refused by name.
+    pub search: bool,
 }
 
 impl ParseOptions {
@@ -129,6 +131,7 @@ impl ParseOptions {
             in_facet: false,
             depth: 0,
             optimize: true,
+            search: true,
         }
     }
 
@@ -151,6 +154,7 @@ impl ParseOptions {
             in_facet: self.in_facet || inside == Inside::Facet,
             depth: self.depth + 1,
             optimize: self.optimize,
+            search: self.search,
         })
     }
 }

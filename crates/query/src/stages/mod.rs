@@ -28,6 +28,7 @@ mod join;
 pub(crate) mod limit;
 mod list_cluster_catalog;
 mod list_sampled_queries;
+mod list_search_indexes;
 mod list_sessions;
 mod listed;
 mod lookup;
@@ -76,6 +77,7 @@ pub static TABLE: StageTable = StageTable(&[
     limit::STAGES,
     list_cluster_catalog::STAGES,
     list_sampled_queries::STAGES,
+    list_search_indexes::STAGES,
     list_sessions::STAGES,
     lookup::STAGES,
     matching::STAGES,

@@ -1,46 +1,106 @@
-//! Stages of a search server that is not there: known by name and refused. Errors: 31082
-//! SearchNotEnabled.
+//! `$search` (`$searchBeta`), `$searchMeta`, `$vectorSearch`: documents by a search index, with
+//! their scores as `$meta` values. What an argument means is the server's to know. Errors: 31082
+//! SearchNotEnabled, 10065 no object, 9 an array, 73 without a collection, and those of the server.
 
-use crate::stage::{ApiClass, Placement, Stage, StageContext, StageNeeds, StageOp, Subject};
-use model::{Result, Value, bail};
+use super::listed::under_views;
+use crate::exec::{BatchStream, ExecContext};
+use crate::stage::{
+    ApiClass, PipelineSource, Placement, Stage, StageContext, StageNeeds, StageOp, one,
+};
+use model::{DocBuf, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
 
-const fn refused(name: &'static str, needs: StageNeeds) -> StageOp {
+const fn op(name: &'static str) -> StageOp {
     StageOp {
         name,
-        needs,
+        needs: StageNeeds::Nothing,
         api: ApiClass::Outside,
-        placement: Placement {
-            first: true,
-            in_facet: false,
-            ..Placement::ANYWHERE
-        },
+        placement: Placement::FIRST,
         parse,
     }
 }
 
 pub(super) static STAGES: &[StageOp] = &[
-    refused("$search", StageNeeds::Nothing),
-    refused("$searchBeta", StageNeeds::Nothing),
-    refused("$searchMeta", StageNeeds::Nothing),
-    refused("$vectorSearch", StageNeeds::Nothing),
-    refused(
-        "$listSearchIndexes",
-        StageNeeds::OfSource(|cx, _, _| {
-            cx.told(Subject::SearchIndexes);
-            Ok(())
-        }),
-    ),
+    op("$search"),
+    op("$searchBeta"),
+    op("$searchMeta"),
+    op("$vectorSearch"),
 ];
 
 fn parse(
-    _: &mut StageContext<'_, '_>,
+    scx: &mut StageContext<'_, '_>,
     name: &'static str,
-    _: Value<'_>,
+    arg: Value<'_>,
 ) -> Result<Vec<Arc<dyn Stage>>> {
-    bail!(
-        31082,
-        "{name} needs a search server, and none is configured. Full-text search is available as \
-            $text"
-    )
+    let ns = searched(scx, name)?;
+    let spec = match arg {
+        Value::Document(d) => d.to_buf(),
+        Value::Array(_) => bail!(
+            code::FAILED_TO_PARSE,
+            "{name} value must be an object. Found: {}",
+            arg.type_name()
+        ),
+        _ => bail!(10065, "invalid parameter: expected an object ({name})"),
+    };
+    one(SearchStage { name, ns, spec })
+}
+
+/// The collection that is searched.
+///
+/// # Errors
+/// 31082 on a server without search, 73 without a collection.
+pub(super) fn searched(scx: &StageContext<'_, '_>, name: &str) -> Result<Namespace> {
+    if !scx.options.search {
+        bail!(
+            code::SEARCH_NOT_ENABLED,
+            "{name} needs the log of changes: start the server as a replica set, without \
+                --standalone. Full-text search is available as $text"
+        );
+    }
+    match &scx.options.target {
+        PipelineSource::Collection(ns) => Ok(ns.clone()),
+        PipelineSource::Database(_) => bail!(
+            code::INVALID_NAMESPACE,
+            "{name} is only valid on a collection"
+        ),
+    }
+}
+
+struct SearchStage {
+    name: &'static str,
+    ns: Namespace,
+    spec: DocBuf,
+}
+
+impl Stage for SearchStage {
+    fn open(
+        self: Arc<Self>,
+        _: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        let ns = under_views(exec.host, self.ns.clone(), self.name)?;
+        // The same under its first name.
+        let name = match self.name {
+            "$searchBeta" => "$search",
+            name => name,
+        };
+        exec.host.search(exec, &ns, name, self.spec.doc())
+    }
+
+    fn describe(&self) -> DocBuf {
+        let name = self.name;
+        model::doc! { name: &self.spec }
+    }
+
+    fn makes_documents(&self) -> bool {
+        true
+    }
+
+    fn provides_meta(&self) -> &'static [&'static str] {
+        match self.name {
+            "$search" | "$searchBeta" => &["searchScore", "score"],
+            "$vectorSearch" => &["vectorSearchScore", "score"],
+            _ => &[],
+        }
+    }
 }

@@ -63,6 +63,8 @@ pub(crate) struct State {
     pub(crate) images: bool,
     /// What the options say of the buckets of a time series.
     pub(crate) series: Option<Arc<SeriesOptions>>,
+    /// Definitions of search indexes.
+    pub(crate) search: Arc<Vec<DocBuf>>,
 }
 
 impl State {
@@ -158,6 +160,7 @@ impl Collection {
                 capped: Limits::of(options),
                 images: keeps_images(options),
                 series: SeriesOptions::of(options).map(Arc::new),
+                search: Arc::new(row.search.clone()),
             }),
             gate: Arc::default(),
             live: Live::new(counts, in_order, order, shared.order_bytes.clone()),
@@ -193,6 +196,10 @@ impl Collection {
     /// Secondary indexes, also unfinished ones.
     pub fn indexes(&self) -> Arc<Vec<Arc<Index>>> {
         self.state.load().indexes.clone()
+    }
+    /// Definitions of search indexes, in order of creation.
+    pub fn search_indexes(&self) -> Arc<Vec<DocBuf>> {
+        self.state.load().search.clone()
     }
     /// The collation of `_id`, which is the collection's.
     pub fn id_collate(&self) -> Option<&dyn Collate> {
@@ -272,6 +279,7 @@ impl Collection {
             uuid: self.uuid,
             options: state.options.as_ref().clone(),
             indexes: state.indexes.iter().map(index_row).collect(),
+            search: state.search.as_ref().clone(),
         }
     }
 

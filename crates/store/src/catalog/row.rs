@@ -26,6 +26,8 @@ pub struct CatalogRow {
     pub options: DocBuf,
     /// Secondary indexes in order of creation.
     pub indexes: Vec<IndexRow>,
+    /// Definitions of search indexes, which the store keeps and does not read.
+    pub search: Vec<DocBuf>,
 }
 
 /// One index in a catalog row.
@@ -70,6 +72,11 @@ impl CatalogRow {
                     .put("keyed", i.keyed)
                     .put("spec", &i.spec);
             }
+            drop(list);
+            if !self.search.is_empty() {
+                let mut list = w.array("search");
+                self.search.iter().for_each(|d| _ = list.push(d));
+            }
         })
     }
 
@@ -108,6 +115,13 @@ impl CatalogRow {
             uuid: uuid.bytes.try_into().map_err(|_| bad())?,
             options: d.field("options").as_doc().ok_or_else(bad)?.to_buf(),
             indexes,
+            search: match d.field("search") {
+                Value::Array(list) => list
+                    .iter()
+                    .filter_map(|v| Some(v.as_doc()?.to_buf()))
+                    .collect(),
+                _ => Vec::new(),
+            },
         })
     }
 }

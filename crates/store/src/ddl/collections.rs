@@ -66,6 +66,7 @@ impl Store {
             uuid,
             options,
             indexes: Vec::new(),
+            search: Vec::new(),
         };
         let engine = self.shared.engine.as_ref();
         let c = Collection::open(self.shared.clone(), ns.clone(), &row, engine)?;
@@ -285,6 +286,24 @@ impl Collection {
             state.options = Arc::new(options);
             state.capped = capped;
             Ok(())
+        })
+    }
+
+    /// Changes the definitions of search indexes.
+    ///
+    /// # Errors
+    /// 175 when the collection is gone; those of `change`; engine failures. Nothing has changed
+    /// then.
+    pub fn alter_search_indexes<T>(
+        &self,
+        change: impl FnOnce(&mut Vec<DocBuf>) -> Result<T>,
+    ) -> Result<T> {
+        self.shared.hooks.check_write(&self.ns)?;
+        self.alter(None, None, |state, _| {
+            let mut list = state.search.as_ref().clone();
+            let made = change(&mut list)?;
+            state.search = Arc::new(list);
+            Ok(made)
         })
     }
 }

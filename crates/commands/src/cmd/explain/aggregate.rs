@@ -26,10 +26,11 @@ pub(super) fn explain_aggregate<'a>(
 ) -> Result<Outcome> {
     let args = arguments("aggregate", AGGREGATE, inner)?;
     let a = AggregateArgs::of(own, &args, true, false)?;
-    let options = match a.coll {
+    let mut options = match a.coll {
         Some(coll) => query::stages::collection_options(Namespace::new(cx.db, coll)?),
         None => query::stages::database_options(cx.db),
     };
+    options.search = cx.service.has_search();
     let coll = match a.coll {
         Some(coll) => cx.service.store.collection(&Namespace::new(cx.db, coll)?)?,
         None => None,

@@ -1,0 +1,414 @@
+//! One search index: its building and its following, in turns. Holds nothing of the engine between
+//! turns but the state it is built from.
+
+use super::changed::each_id;
+use crate::state::search::{LiveIndex, SearchDefinition, Status};
+use crate::state::service::Service;
+use memory::Charge;
+use model::{Doc, MongoError, Namespace, Result, Timestamp};
+use search::{Index, Place, WRITER_BYTES, Writer};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{Collection, Concerned, LogReader, Read, ReadView, Scan, Watch};
+
+/// Documents read in one turn of building.
+const BUILD_DOCS: usize = 1024;
+/// Rows of the log read in one turn of following.
+const LOG_ROWS: usize = 256;
+/// Documents changed since the last commit at which there is another.
+const COMMIT_DOCS: usize = 20_000;
+/// While changes come, there is a commit so often.
+const COMMIT_EVERY: Duration = Duration::from_millis(500);
+/// Without changes the position is written down so often, so that the log need not be kept for it.
+const POSITION_EVERY: Duration = Duration::from_secs(300);
+/// A writer that has had nothing to do for so long is closed.
+const WRITER_IDLE: Duration = Duration::from_secs(2);
+/// What failed is tried again after so long.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// An index and where it is.
+pub(super) struct Follower {
+    coll: Arc<Collection>,
+    definition: SearchDefinition,
+    checked: search::Definition,
+    live: Arc<LiveIndex>,
+    folder: Option<PathBuf>,
+    work: Work,
+    writer: Option<OpenWriter>,
+}
+
+enum Work {
+    /// Begins from nothing.
+    Begin,
+    Build {
+        index: Arc<Index>,
+        scan: Scan,
+        /// The scan shows the state of this time.
+        at: Timestamp,
+    },
+    Follow(Following),
+    /// Rests after an error.
+    Rest(Instant),
+}
+
+struct Following {
+    index: Arc<Index>,
+    reader: LogReader,
+    /// `None` without a log, which does not happen.
+    watch: Option<Watch>,
+    /// Documents written since the last commit.
+    uncommitted: usize,
+    committed: Instant,
+    /// What the last commit says.
+    committed_at: Timestamp,
+    /// Everything that was there at one moment is in the index.
+    caught_up: bool,
+}
+
+/// A writer, and the memory it may use.
+struct OpenWriter {
+    writer: Writer,
+    _charge: Charge,
+    used: Instant,
+}
+
+/// The folder of an index: another version has another.
+pub(super) fn folder_name(definition: &SearchDefinition) -> String {
+    format!("{}-{}", definition.id(), definition.version())
+}
+
+/// The key of a document in an index: its encoded `_id`, without the identifier of the collection.
+fn id_of(record_key: &[u8]) -> &[u8] {
+    record_key.get(4..).unwrap_or_default()
+}
+
+impl Follower {
+    pub(super) fn new(
+        service: &Service,
+        coll: &Arc<Collection>,
+        definition: SearchDefinition,
+        live: Arc<LiveIndex>,
+    ) -> Result<Follower> {
+        let folder = service.config.search_folder.as_ref();
+        let folder = folder.map(|all| all.join(folder_name(&definition)));
+        let mut follower = Follower {
+            coll: coll.clone(),
+            checked: definition.parse()?,
+            definition,
+            live,
+            folder,
+            work: Work::Begin,
+            writer: None,
+        };
+        follower.resume(service)?;
+        Ok(follower)
+    }
+
+    /// Goes on from the last commit, when there is one that the log still reaches back to.
+    fn resume(&mut self, service: &Service) -> Result<()> {
+        let Some(log) = service.store.log() else {
+            return Ok(());
+        };
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        let Some((index, position)) = Index::open(&self.checked, folder) else {
+            return Ok(());
+        };
+        let at = Timestamp::from_u64(position);
+        if at > log.visible() || at < log.oldest() {
+            return Ok(());
+        }
+        let index = Arc::new(index);
+        self.work = Work::Follow(follow_from(service, &self.coll, index.clone(), at)?);
+        self.live.set_status(Status::Building);
+        self.live.show(Some(index), at);
+        Ok(())
+    }
+
+    pub(super) fn uuid(&self) -> [u8; 16] {
+        self.coll.uuid()
+    }
+
+    pub(super) fn ns(&self) -> &Namespace {
+        self.coll.ns()
+    }
+
+    pub(super) fn collection(&self) -> &Collection {
+        &self.coll
+    }
+
+    pub(super) fn definition(&self) -> &SearchDefinition {
+        &self.definition
+    }
+
+    /// True for the definition it is made by.
+    pub(super) fn is_of(&self, definition: &SearchDefinition) -> bool {
+        self.definition == *definition
+    }
+
+    /// The collection has another handle, and perhaps another name.
+    pub(super) fn moved(&mut self, service: &Service, coll: &Arc<Collection>) {
+        if Arc::ptr_eq(&self.coll, coll) {
+            return;
+        }
+        self.coll = coll.clone();
+        match &mut self.work {
+            // The entries of its new name.
+            Work::Follow(f) => f.watch = watch(service, coll),
+            // The scan was of the old handle.
+            Work::Build { .. } => self.work = Work::Begin,
+            Work::Begin | Work::Rest(_) => {}
+        }
+    }
+
+    pub(super) fn failed(&mut self, e: &MongoError) {
+        self.writer = None;
+        self.live.fail(e.message());
+        self.work = Work::Rest(Instant::now() + AGAIN);
+    }
+
+    pub(super) fn remove_files(&self, service: &Service) {
+        self.live.show(None, Timestamp::from_u64(0));
+        if let Some(folder) = &self.folder
+            && folder.exists()
+            && let Err(e) = std::fs::remove_dir_all(folder)
+        {
+            let message = format!("files of a search index could not be removed: {e}");
+            service.log('W', "INDEX", &message);
+        }
+    }
+
+    /// Does a piece of work; false when there was none.
+    pub(super) fn work(&mut self, service: &Arc<Service>) -> Result<bool> {
+        // Who drops or renames a collection says so before the new one can be written to; what
+        // has become of it is found before the next turn.
+        if self.coll.is_dropped() {
+            return Ok(false);
+        }
+        let result = match &mut self.work {
+            Work::Begin => self.begin(service).map(|()| true),
+            Work::Build { .. } => self.build(service).map(|()| true),
+            Work::Follow(_) => self.follow(service),
+            Work::Rest(until) if *until <= Instant::now() => {
+                self.work = Work::Begin;
+                Ok(true)
+            }
+            Work::Rest(_) => Ok(false),
+        };
+        match result {
+            Err(e) if e.is_collection_gone() => Ok(false),
+            result => result,
+        }
+    }
+
+    fn begin(&mut self, service: &Arc<Service>) -> Result<()> {
+        self.writer = None;
+        self.live.show(None, Timestamp::from_u64(0));
+        self.live.set_status(Status::Building);
+        let place = match &self.folder {
+            Some(folder) => Place::Folder(folder),
+            None => Place::Memory,
+        };
+        let index = Arc::new(Index::create(self.checked.clone(), place)?);
+        let Some((at, view)) = service.store.snapshot_at()? else {
+            return Err(MongoError::internal("a search index needs the log"));
+        };
+        let scan = self.coll.scan(&view, false);
+        self.work = Work::Build { index, scan, at };
+        Ok(())
+    }
+
+    fn build(&mut self, service: &Arc<Service>) -> Result<()> {
+        let Work::Build { index, scan, at } = &mut self.work else {
+            return Ok(());
+        };
+        let (index, at) = (index.clone(), *at);
+        let Some(open) = open_writer(&mut self.writer, service, &index)? else {
+            return Ok(());
+        };
+        let mut failed = None;
+        let more = scan.visit(BUILD_DOCS, &mut |row| {
+            failed = open.writer.add(id_of(row.key), row.doc).err();
+            failed.is_none()
+        })?;
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        scan.pause();
+        if more {
+            return Ok(());
+        }
+        commit(service, open, at)?;
+        self.work = Work::Follow(follow_from(service, &self.coll, index, at)?);
+        Ok(())
+    }
+
+    /// Takes over what has changed; false when nothing has.
+    fn follow(&mut self, service: &Arc<Service>) -> Result<bool> {
+        let (Work::Follow(f), Some(log)) = (&mut self.work, service.store.log()) else {
+            return Ok(false);
+        };
+        // First how far may be read, then whether anything up to there is of concern.
+        let (visible, start) = (log.visible(), f.reader.next());
+        if self.coll.is_dropped() {
+            return Ok(false);
+        }
+        if f.watch.as_ref().is_some_and(|w| !w.has_from(start)) {
+            f.reader.skip_to(next_after(visible));
+        }
+        let (mut ids, uuid) = (BTreeSet::new(), self.coll.uuid());
+        let (mut key, coll) = (Vec::new(), &self.coll);
+        let read = f.reader.visit(LOG_ROWS, &mut |_, entry: Doc<'_>| {
+            each_id(entry, &uuid, &mut |id| {
+                coll.record_key(&id, &mut key);
+                ids.insert(id_of(&key).to_vec());
+            });
+            true
+        })?;
+        f.reader.pause();
+        if read == Read::Lost {
+            let ns = self.coll.ns();
+            let message = format!("search index of {ns}: the log no longer reaches back to it");
+            service.log('W', "INDEX", &message);
+            self.work = Work::Begin;
+            return Ok(true);
+        }
+        if !ids.is_empty() && !take_over(&mut self.writer, service, coll, f, &ids)? {
+            // The same entries are shown again.
+            f.reader = reader_at(service, start)?;
+            return Ok(false);
+        }
+        let end = read == Read::End;
+        self.settle(service, end)?;
+        Ok(!end || !ids.is_empty())
+    }
+
+    /// Commits when it is time, and says how far the index is.
+    fn settle(&mut self, service: &Service, end: bool) -> Result<()> {
+        let Work::Follow(f) = &mut self.work else {
+            return Ok(());
+        };
+        let at = before(f.reader.next());
+        let since = f.committed.elapsed();
+        let due = end || since >= COMMIT_EVERY || f.uncommitted >= COMMIT_DOCS;
+        let note = self.folder.is_some() && since >= POSITION_EVERY && at > f.committed_at;
+        if f.uncommitted > 0 && due || note {
+            let Some(open) = open_writer(&mut self.writer, service, &f.index)? else {
+                return Ok(());
+            };
+            commit(service, open, at)?;
+            (f.uncommitted, f.committed, f.committed_at) = (0, Instant::now(), at);
+        }
+        if end && f.uncommitted == 0 {
+            if !f.caught_up {
+                f.caught_up = true;
+                self.live.show(Some(f.index.clone()), at);
+                self.live.set_status(Status::Ready);
+            }
+            self.live.reached(at);
+        }
+        let is_idle = |w: &mut OpenWriter| w.used.elapsed() >= WRITER_IDLE;
+        if f.uncommitted == 0
+            && let Some(idle) = self.writer.take_if(is_idle)
+        {
+            idle.writer.finish()?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts the documents as they are now in place of what the index has of them; false when that has
+/// to be done again.
+fn take_over(
+    slot: &mut Option<OpenWriter>,
+    service: &Service,
+    coll: &Collection,
+    f: &mut Following,
+    ids: &BTreeSet<Vec<u8>>,
+) -> Result<bool> {
+    let Some(open) = open_writer(slot, service, &f.index)? else {
+        return Ok(false);
+    };
+    open.used = Instant::now();
+    ids.iter().for_each(|id| open.writer.remove(id));
+    f.uncommitted += ids.len();
+    let wanted: Vec<&[u8]> = ids.iter().map(Vec::as_slice).collect();
+    let mut failed = None;
+    let read = coll.get_encoded(&ReadView::LATEST, &wanted, &mut |row| {
+        failed = open.writer.add(id_of(row.key), row.doc).err();
+        failed.is_none()
+    });
+    match read {
+        Err(e) if e.is_collection_gone() => return Ok(false),
+        read => read?,
+    };
+    failed.map_or(Ok(true), Err)
+}
+
+/// What was read from the engine must outlive a loss of power before an index may say that it has
+/// it: else the index would know what nobody else does.
+fn commit(service: &Service, open: &mut OpenWriter, at: Timestamp) -> Result<()> {
+    let engine = service.store.engine();
+    service.store.wait_durable(engine.last_pos())?;
+    open.used = Instant::now();
+    open.writer.commit(at.as_u64())
+}
+
+/// The writer; `None` while the process is short of memory.
+fn open_writer<'w>(
+    slot: &'w mut Option<OpenWriter>,
+    service: &Service,
+    index: &Arc<Index>,
+) -> Result<Option<&'w mut OpenWriter>> {
+    if slot.is_none() {
+        let charge = service.config.memory.charge();
+        if charge.try_set(WRITER_BYTES).is_err() {
+            return Ok(None);
+        }
+        *slot = Some(OpenWriter {
+            writer: index.writer()?,
+            _charge: charge,
+            used: Instant::now(),
+        });
+    }
+    Ok(slot.as_mut())
+}
+
+fn reader_at(service: &Service, from: Timestamp) -> Result<LogReader> {
+    let reader = service.store.read_log(from);
+    reader.ok_or_else(|| MongoError::internal("a search index needs the log"))
+}
+
+fn watch(service: &Service, coll: &Collection) -> Option<Watch> {
+    let ns = coll.ns();
+    let log = service.store.log()?;
+    Some(log.watch(Concerned::by(ns.db(), Some(ns.coll()))))
+}
+
+fn follow_from(
+    service: &Service,
+    coll: &Collection,
+    index: Arc<Index>,
+    at: Timestamp,
+) -> Result<Following> {
+    Ok(Following {
+        index,
+        reader: reader_at(service, next_after(at))?,
+        watch: watch(service, coll),
+        uncommitted: 0,
+        committed: Instant::now(),
+        committed_at: at,
+        caught_up: false,
+    })
+}
+
+fn next_after(at: Timestamp) -> Timestamp {
+    Timestamp::from_u64(at.as_u64().saturating_add(1))
+}
+
+fn before(at: Timestamp) -> Timestamp {
+    Timestamp::from_u64(at.as_u64().saturating_sub(1))
+}

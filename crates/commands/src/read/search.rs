@@ -1,0 +1,162 @@
+//! What pipelines read from search indexes: hits become documents as they are now, and those that
+//! are gone are left out.
+
+use crate::state::search::SearchDefinition;
+use crate::state::service::Service;
+use model::{DocBuf, MongoError, Result, code};
+use query::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch};
+use search::{Hits, Search, VectorSearch};
+use std::sync::Arc;
+use store::{Collection, ReadView};
+
+/// Hits looked up at a time.
+const FETCH: usize = 128;
+
+/// Without a log there are no search indexes, as with a standalone mongod.
+pub(crate) fn refused() -> MongoError {
+    MongoError::new(
+        code::SEARCH_NOT_ENABLED,
+        "search needs the log of changes: start the server as a replica set, without --standalone",
+    )
+}
+
+/// The documents of `$search`, `$searchMeta` or `$vectorSearch` over a collection; `None` is one
+/// that does not exist.
+pub(super) fn open(
+    service: &Service,
+    coll: Option<Arc<Collection>>,
+    view: ReadView,
+    exec: &ExecContext<'_>,
+    stage: &str,
+    spec: model::Doc<'_>,
+) -> Result<Box<dyn BatchStream>> {
+    if !service.has_search() {
+        return Err(refused());
+    }
+    let mut check = || exec.env.check_interrupt();
+    if stage == "$vectorSearch" {
+        let wanted = VectorSearch::parse(spec)?;
+        let found = index_of(service, coll.as_ref(), wanted.index());
+        let hits = found
+            .map(|index| wanted.run(&index, &mut check))
+            .transpose()?;
+        return Ok(stream(coll, view, hits, "vectorSearchScore"));
+    }
+    let wanted = Search::parse(stage, spec)?;
+    let found = index_of(service, coll.as_ref(), wanted.index());
+    if let Some(index) = &found
+        && index.definition().is_vector()
+    {
+        return Err(MongoError::new(
+            code::UNKNOWN_ERROR,
+            format!(
+                "Cannot execute {stage} over vectorSearch index '{}'",
+                wanted.index()
+            ),
+        ));
+    }
+    if stage == "$searchMeta" {
+        let counted = match &found {
+            Some(index) => wanted.count(index, &mut check)?,
+            None => wanted.counted(0),
+        };
+        let mut batch = DocBatch::new();
+        batch.push(counted.doc());
+        return Ok(Box::new(ReadyBatch(batch)));
+    }
+    let hits = found
+        .map(|index| wanted.run(&index, &mut check))
+        .transpose()?;
+    Ok(stream(coll, view, hits, "searchScore"))
+}
+
+fn index_of(
+    service: &Service,
+    coll: Option<&Arc<Collection>>,
+    name: &str,
+) -> Option<Arc<search::Index>> {
+    service.search.find(coll?, name)
+}
+
+/// What `$listSearchIndexes` gives of a collection.
+pub(crate) fn list(
+    service: &Service,
+    coll: Option<&Arc<Collection>>,
+    spec: model::Doc<'_>,
+) -> Result<Vec<DocBuf>> {
+    let text = |field: &str| spec.field(field).as_str().map(str::to_owned);
+    let (id, name) = (text("id"), text("name"));
+    let described = |coll: &Arc<Collection>| {
+        service
+            .search
+            .describe(coll, id.as_deref(), name.as_deref())
+    };
+    coll.map_or(Ok(Vec::new()), described)
+}
+
+/// The name under which a definition is found, or its id.
+pub(crate) fn is_named(
+    definition: &SearchDefinition,
+    id: Option<&str>,
+    name: Option<&str>,
+) -> bool {
+    match (id, name) {
+        (Some(id), _) => definition.id() == id,
+        (None, Some(name)) => definition.name() == name,
+        (None, None) => false,
+    }
+}
+
+fn stream(
+    coll: Option<Arc<Collection>>,
+    view: ReadView,
+    hits: Option<Hits>,
+    score: &'static str,
+) -> Box<dyn BatchStream> {
+    match coll.zip(hits) {
+        Some((coll, hits)) => Box::new(Found {
+            coll,
+            view,
+            hits,
+            score,
+        }),
+        None => Box::new(query::exec::EmptyStream),
+    }
+}
+
+/// Documents of hits, the best first.
+struct Found {
+    coll: Arc<Collection>,
+    view: ReadView,
+    hits: Hits,
+    /// Name of the score in the metadata.
+    score: &'static str,
+}
+
+impl BatchStream for Found {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        while !out.is_full() && !self.hits.is_empty() {
+            exec.env.check_interrupt()?;
+            let room = out.max_docs().saturating_sub(out.len()).clamp(1, FETCH);
+            let mut found = Vec::with_capacity(room);
+            while found.len() < room
+                && let Some(hit) = self.hits.pop()?
+            {
+                found.push(hit);
+            }
+            let ids: Vec<&[u8]> = found.iter().map(|(id, _)| id.as_slice()).collect();
+            // Documents come in the order of the hits, without those that are gone.
+            let (mut rest, name) = (found.iter(), self.score);
+            self.coll.get_encoded(&self.view, &ids, &mut |row| {
+                let id = row.key.get(4..).unwrap_or_default();
+                if let Some((_, score)) = rest.find(|(hit, _)| hit == id) {
+                    let score = f64::from(*score);
+                    let meta = model::doc! { name: score, "score": score };
+                    out.push_with_meta(row.doc, Some(meta.doc()));
+                }
+                true
+            })?;
+        }
+        Ok(!self.hits.is_empty())
+    }
+}

@@ -1,0 +1,283 @@
+//! Search indexes of this process: which there are, in what state, how far. The catalog has their
+//! definitions (ADR 0074); this is what the feeder has made of them. Must not know: how an index is
+//! fed or read.
+
+use super::service::Service;
+use model::{Doc, DocBuf, Namespace, Result, Timestamp, Value, bail, code};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use store::Collection;
+
+/// What the catalog says of one search index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchDefinition(DocBuf);
+
+impl SearchDefinition {
+    /// A new one.
+    pub(crate) fn new(id: &str, name: &str, kind: &str, at_ms: i64, spec: Doc<'_>) -> Self {
+        SearchDefinition(model::doc! {
+            "id": id, "name": name, "type": kind, "version": 0i64,
+            "createdAt": Value::Date(at_ms), "definition": spec
+        })
+    }
+
+    /// The same with another definition.
+    pub(crate) fn updated(&self, at_ms: i64, spec: Doc<'_>) -> SearchDefinition {
+        SearchDefinition(model::doc! {
+            "id": self.id(), "name": self.name(), "type": self.kind(),
+            "version": self.version() + 1, "createdAt": Value::Date(at_ms), "definition": spec
+        })
+    }
+
+    /// From the catalog.
+    pub(crate) fn stored(doc: &DocBuf) -> SearchDefinition {
+        SearchDefinition(doc.clone())
+    }
+
+    /// For the catalog.
+    pub(crate) fn into_stored(self) -> DocBuf {
+        self.0
+    }
+
+    fn text(&self, field: &str) -> &str {
+        self.0.doc().field(field).as_str().unwrap_or_default()
+    }
+
+    /// Identity, of the index in every version.
+    pub(crate) fn id(&self) -> &str {
+        self.text("id")
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.text("name")
+    }
+
+    /// `search` or `vectorSearch`.
+    pub(crate) fn kind(&self) -> &str {
+        self.text("type")
+    }
+
+    /// How often it was changed.
+    pub(crate) fn version(&self) -> i64 {
+        self.0.doc().field("version").as_i64_exact().unwrap_or(0)
+    }
+
+    pub(crate) fn spec(&self) -> Doc<'_> {
+        self.0
+            .doc()
+            .field("definition")
+            .as_doc()
+            .unwrap_or(Doc::EMPTY)
+    }
+
+    /// The checked definition.
+    ///
+    /// # Errors
+    /// 8 UnknownError.
+    pub(crate) fn parse(&self) -> Result<search::Definition> {
+        search::Definition::parse(self.kind(), self.spec())
+    }
+}
+
+/// How an index stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Nothing was done for it yet.
+    Pending,
+    /// Documents are read for the first time, or changes since the last stop are caught up with.
+    Building,
+    /// It follows the changes.
+    Ready,
+    /// It can be read and follows no more.
+    Stale,
+    /// It cannot be built.
+    Failed,
+}
+
+impl Status {
+    fn name(self) -> &'static str {
+        match self {
+            Status::Pending => "PENDING",
+            Status::Building => "BUILDING",
+            Status::Ready => "READY",
+            Status::Stale => "STALE",
+            Status::Failed => "FAILED",
+        }
+    }
+}
+
+/// One index at work.
+pub struct LiveIndex {
+    pub(crate) version: i64,
+    now: Mutex<Now>,
+}
+
+struct Now {
+    status: Status,
+    /// Why it failed.
+    message: Option<String>,
+    /// What can be read.
+    index: Option<Arc<search::Index>>,
+    /// Every change up to here is in it.
+    position: Timestamp,
+}
+
+impl LiveIndex {
+    fn new(version: i64) -> LiveIndex {
+        LiveIndex {
+            version,
+            now: Mutex::new(Now {
+                status: Status::Pending,
+                message: None,
+                index: None,
+                position: Timestamp::from_u64(0),
+            }),
+        }
+    }
+
+    pub(crate) fn set_status(&self, status: Status) {
+        let mut now = self.now.lock();
+        (now.status, now.message) = (status, None);
+    }
+
+    /// It cannot go on: what can be read stays so.
+    pub(crate) fn fail(&self, message: &str) {
+        let mut now = self.now.lock();
+        now.message = Some(message.to_owned());
+        now.status = match now.index {
+            Some(_) => Status::Stale,
+            None => Status::Failed,
+        };
+    }
+
+    /// What can be read from now on; `None` while it is made anew.
+    pub(crate) fn show(&self, index: Option<Arc<search::Index>>, position: Timestamp) {
+        let mut now = self.now.lock();
+        (now.index, now.position) = (index, position);
+    }
+
+    /// The state at a commit of the index.
+    pub(crate) fn reached(&self, position: Timestamp) {
+        self.now.lock().position = position;
+    }
+
+    /// What can be read.
+    pub(crate) fn index(&self) -> Option<Arc<search::Index>> {
+        self.now.lock().index.clone()
+    }
+}
+
+impl Service {
+    /// True on a member of a replica set: search indexes follow the log. A standalone server has
+    /// none.
+    pub(crate) fn has_search(&self) -> bool {
+        self.config.replica_set.is_some() && self.store.log().is_some()
+    }
+}
+
+/// All of them, and what the feeder has to look at.
+#[derive(Default)]
+pub struct SearchIndexes {
+    live: Mutex<BTreeMap<String, Arc<LiveIndex>>>,
+    changed: Mutex<BTreeSet<Namespace>>,
+    woken: Condvar,
+}
+
+impl SearchIndexes {
+    /// The definitions of a collection were changed.
+    pub(crate) fn note(&self, ns: &Namespace) {
+        self.changed.lock().insert(ns.clone());
+        self.woken.notify_all();
+    }
+
+    /// Collections whose definitions were changed since the last call.
+    pub(crate) fn take_changed(&self) -> BTreeSet<Namespace> {
+        std::mem::take(&mut *self.changed.lock())
+    }
+
+    /// Waits until definitions are changed, at most so long.
+    pub(crate) fn wait(&self, most: Duration) {
+        let mut changed = self.changed.lock();
+        if changed.is_empty() {
+            self.woken.wait_for(&mut changed, most);
+        }
+    }
+
+    /// The index at work for a definition, made where there is none or one of another version.
+    pub(crate) fn live(&self, definition: &SearchDefinition) -> Arc<LiveIndex> {
+        let mut live = self.live.lock();
+        let version = definition.version();
+        let known = live.get(definition.id()).filter(|l| l.version == version);
+        if let Some(known) = known {
+            return known.clone();
+        }
+        let new = Arc::new(LiveIndex::new(version));
+        live.insert(definition.id().to_owned(), new.clone());
+        new
+    }
+
+    /// The index is no more.
+    pub(crate) fn remove(&self, id: &str) {
+        self.live.lock().remove(id);
+    }
+
+    /// The definition of that name and what can be read of it: nothing before it is built.
+    pub(crate) fn find(&self, coll: &Collection, name: &str) -> Option<Arc<search::Index>> {
+        let list = coll.search_indexes();
+        let definition = list
+            .iter()
+            .map(SearchDefinition::stored)
+            .find(|d| d.name() == name)?;
+        self.live(&definition).index()
+    }
+
+    /// What `$listSearchIndexes` says of the indexes of a collection.
+    ///
+    /// # Errors
+    /// 9 FailedToParse with both an id and a name.
+    pub(crate) fn describe(
+        &self,
+        coll: &Collection,
+        id: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Vec<DocBuf>> {
+        if id.is_some() && name.is_some() {
+            bail!(
+                code::FAILED_TO_PARSE,
+                "a search index is named by its id or its name, not by both"
+            );
+        }
+        let list = coll.search_indexes();
+        let wanted = list.iter().map(SearchDefinition::stored).filter(|d| {
+            id.is_none_or(|id| id == d.id()) && name.is_none_or(|name| name == d.name())
+        });
+        Ok(wanted.map(|d| self.describe_one(&d)).collect())
+    }
+
+    fn describe_one(&self, definition: &SearchDefinition) -> DocBuf {
+        let live = self.live(definition);
+        let now = live.now.lock();
+        DocBuf::build(|w| {
+            w.put("id", definition.id())
+                .put("name", definition.name())
+                .put("type", definition.kind())
+                .put("status", now.status.name())
+                .put("queryable", now.index.is_some());
+            if let Some(message) = &now.message {
+                w.put("message", message.as_str());
+            }
+            let mut version = w.doc("latestDefinitionVersion");
+            version.put("version", definition.version());
+            version.put("createdAt", definition.0.doc().field("createdAt"));
+            drop(version);
+            w.put("latestDefinition", definition.spec());
+            if let Some(index) = &now.index {
+                let documents = i64::try_from(index.documents()).unwrap_or(i64::MAX);
+                w.put("numDocs", documents);
+                w.put("upTo", now.position);
+            }
+        })
+    }
+}

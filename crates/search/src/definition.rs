@@ -1,0 +1,452 @@
+//! What an index holds: the mappings of a search index and the fields of a vector index, checked.
+//! Must not know: how either is stored.
+
+use crate::analysis::{Analyzer, Analyzers};
+use crate::args::Args;
+use crate::error::invalid;
+use crate::vector::{Similarity, VectorField};
+use model::{Doc, Result, Value};
+use std::collections::BTreeMap;
+
+/// Most numbers of a vector.
+const DIMENSIONS_MAX: i64 = 8192;
+/// The analyzer of strings where the definition names none.
+const DEFAULT_ANALYZER: &str = "lucene.standard";
+
+/// A checked definition.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// What is indexed of documents.
+    pub(crate) root: Mapping,
+    /// Fields with vectors, in the order in which the index keeps them.
+    pub(crate) vectors: Vec<VectorField>,
+    /// It is a vector index: `$vectorSearch` reads it, `$search` does not.
+    is_vector: bool,
+    /// How strings of unnamed fields are analysed.
+    pub(crate) dynamic: StringField,
+}
+
+/// What is indexed at a path and below it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mapping {
+    /// Fields that are not named are indexed by their types.
+    pub(crate) dynamic: bool,
+    pub(crate) kinds: Vec<FieldKind>,
+    pub(crate) fields: BTreeMap<String, Mapping>,
+}
+
+/// How values of a field are indexed.
+#[derive(Clone, Debug)]
+pub(crate) enum FieldKind {
+    String(StringField),
+    Token {
+        lowercase: bool,
+    },
+    Autocomplete(Analyzer),
+    Number,
+    Date,
+    Boolean,
+    ObjectId,
+    Uuid,
+    /// Number of the vector field.
+    Vector(usize),
+}
+
+/// Analysers of a string field.
+#[derive(Clone, Debug)]
+pub(crate) struct StringField {
+    pub(crate) index: Analyzer,
+    pub(crate) search: Analyzer,
+    /// Further analysers of the same text, by name.
+    pub(crate) multi: Vec<(String, StringField)>,
+}
+
+struct Defaults {
+    analyzers: Analyzers,
+    index: String,
+    search: Option<String>,
+}
+
+impl Definition {
+    /// Checks a definition; `kind` is the index's type, `search` or `vectorSearch`.
+    ///
+    /// # Errors
+    /// 8 UnknownError: an unknown field, type, analyzer or option.
+    pub fn parse(kind: &str, spec: Doc<'_>) -> Result<Definition> {
+        match kind {
+            "search" => Definition::parse_search(spec),
+            "vectorSearch" => Definition::parse_vector(spec),
+            _ => Err(invalid(format!(
+                "\"type\" must be search or vectorSearch, not \"{kind}\""
+            ))),
+        }
+    }
+
+    /// True for an index that `$vectorSearch` reads.
+    pub fn is_vector(&self) -> bool {
+        self.is_vector
+    }
+
+    fn parse_search(spec: Doc<'_>) -> Result<Definition> {
+        let allowed = ["mappings", "analyzer", "searchAnalyzer", "analyzers"];
+        let args = Args::new("definition", Value::Document(spec), &allowed)?;
+        let defaults = Defaults {
+            analyzers: Analyzers::parse(args.get("analyzers"))?,
+            index: args
+                .string("analyzer")?
+                .unwrap_or(DEFAULT_ANALYZER)
+                .to_owned(),
+            search: args.string("searchAnalyzer")?.map(str::to_owned),
+        };
+        let dynamic = defaults.string_field("definition", None, None)?;
+        let v = args.required("mappings")?;
+        let mappings = Args::new("mappings", v, &["dynamic", "fields"])?;
+        let root = parse_document(&mappings, &defaults)?;
+        if !root.dynamic && root.fields.is_empty() {
+            return Err(invalid(
+                "\"mappings\" must be dynamic or name at least one field",
+            ));
+        }
+        Ok(Definition {
+            root,
+            vectors: Vec::new(),
+            is_vector: false,
+            dynamic,
+        })
+    }
+
+    fn parse_vector(spec: Doc<'_>) -> Result<Definition> {
+        let args = Args::new("definition", Value::Document(spec), &["fields"])?;
+        let v = args.required("fields")?;
+        let Value::Array(list) = v else {
+            return Err(args.wrong_type("fields", "an array", v));
+        };
+        let (mut root, mut vectors) = (Mapping::default(), Vec::new());
+        for (n, v) in list.iter().enumerate() {
+            let field = format!("fields[{n}]");
+            let allowed = [
+                "type",
+                "path",
+                "numDimensions",
+                "similarity",
+                "quantization",
+            ];
+            let args = Args::new(&field, v, &allowed)?;
+            args.required("type")?;
+            let path = args.as_string("path", args.required("path")?)?;
+            let at = root.at(path);
+            if !at.kinds.is_empty() {
+                return Err(invalid(format!(
+                    "\"{field}.path\": {path} is defined twice"
+                )));
+            }
+            match args.word("type", &["vector", "filter"])? {
+                Some("vector") => {
+                    at.kinds.push(FieldKind::Vector(vectors.len()));
+                    vectors.push(parse_vector_field(&args, path)?);
+                }
+                _ => at.kinds.extend(filter_kinds()),
+            }
+        }
+        if vectors.is_empty() {
+            return Err(invalid("\"fields\" must have at least one vector field"));
+        }
+        let standard = Analyzer::standard();
+        Ok(Definition {
+            root,
+            vectors,
+            is_vector: true,
+            dynamic: StringField {
+                index: standard.clone(),
+                search: standard,
+                multi: Vec::new(),
+            },
+        })
+    }
+
+    /// What is indexed at a path: of a named field its kinds, of another those of dynamic mappings.
+    pub(crate) fn kinds_at(&self, path: &str) -> Vec<FieldKind> {
+        let mut at = &self.root;
+        for part in path.split('.') {
+            match at.fields.get(part) {
+                Some(next) => at = next,
+                None if at.dynamic => return self.dynamic_kinds(),
+                None => return Vec::new(),
+            }
+        }
+        at.kinds.clone()
+    }
+
+    /// True when whole strings at a path are kept in small letters.
+    pub(crate) fn lowercases(&self, path: &str) -> bool {
+        let lowercase = |k: &FieldKind| matches!(k, FieldKind::Token { lowercase: true });
+        self.kinds_at(path).iter().any(lowercase)
+    }
+
+    /// How values of unnamed fields are indexed.
+    pub(crate) fn dynamic_kinds(&self) -> Vec<FieldKind> {
+        vec![
+            FieldKind::String(self.dynamic.clone()),
+            FieldKind::Number,
+            FieldKind::Date,
+            FieldKind::Boolean,
+            FieldKind::ObjectId,
+            FieldKind::Uuid,
+        ]
+    }
+
+    /// The string field at a path under an analyser's name.
+    pub(crate) fn string_at(&self, path: &str, multi: Option<&str>) -> Result<Option<StringField>> {
+        let mut strings = self.kinds_at(path).into_iter().filter_map(|k| match k {
+            FieldKind::String(s) => Some(s),
+            _ => None,
+        });
+        let found = strings.next();
+        let Some(name) = multi else {
+            return Ok(found);
+        };
+        let multi = found.and_then(|s| s.multi.into_iter().find(|(n, _)| n == name));
+        multi.map(|(_, s)| Some(s)).ok_or_else(|| {
+            invalid(format!(
+                "\"path.multi\": {path} has no multi analyzer \"{name}\""
+            ))
+        })
+    }
+}
+
+impl Mapping {
+    /// The mapping of a path below, made where there is none.
+    fn at(&mut self, path: &str) -> &mut Mapping {
+        path.split('.').fold(self, |at, part| {
+            at.fields.entry(part.to_owned()).or_default()
+        })
+    }
+}
+
+/// What a filter of `$vectorSearch` may compare.
+fn filter_kinds() -> [FieldKind; 6] {
+    [
+        FieldKind::Token { lowercase: false },
+        FieldKind::Number,
+        FieldKind::Date,
+        FieldKind::Boolean,
+        FieldKind::ObjectId,
+        FieldKind::Uuid,
+    ]
+}
+
+fn parse_vector_field(args: &Args<'_>, path: &str) -> Result<VectorField> {
+    args.required("numDimensions")?;
+    args.required("similarity")?;
+    let dimensions = args
+        .integer("numDimensions", 1, DIMENSIONS_MAX)?
+        .unwrap_or(1);
+    let similarity = args.word("similarity", &["cosine", "euclidean", "dotProduct"])?;
+    // Every vector is kept and compared in full, which is what `none` asks for.
+    args.word("quantization", &["none"])?;
+    Ok(VectorField {
+        path: path.to_owned(),
+        dimensions: usize::try_from(dimensions).unwrap_or(1),
+        similarity: match similarity {
+            Some("euclidean") => Similarity::Euclidean,
+            Some("dotProduct") => Similarity::DotProduct,
+            _ => Similarity::Cosine,
+        },
+    })
+}
+
+impl Defaults {
+    fn string_field(
+        &self,
+        path: &str,
+        index: Option<&str>,
+        search: Option<&str>,
+    ) -> Result<StringField> {
+        // A search analyzer of the definition is for fields that name no analyzer of their own.
+        let name = index.unwrap_or(&self.index);
+        let search = search
+            .or(self.search.as_deref().filter(|_| index.is_none()))
+            .unwrap_or(name);
+        Ok(StringField {
+            index: self.analyzers.find(path, name)?,
+            search: self.analyzers.find(path, search)?,
+            multi: Vec::new(),
+        })
+    }
+}
+
+/// The mappings of a document: `{dynamic, fields}`.
+fn parse_document(args: &Args<'_>, defaults: &Defaults) -> Result<Mapping> {
+    let mut mapping = Mapping {
+        dynamic: args.boolean("dynamic")?.unwrap_or(false),
+        ..Mapping::default()
+    };
+    let Some(v) = args.get("fields") else {
+        return Ok(mapping);
+    };
+    let Value::Document(fields) = v else {
+        return Err(args.wrong_type("fields", "a document", v));
+    };
+    for (name, v) in fields.iter() {
+        let path = format!("{}.fields.{name}", args.path);
+        let kinds = match v {
+            Value::Array(list) if !list.is_empty() => list.iter().collect(),
+            Value::Array(_) => {
+                return Err(invalid(format!("\"{path}\" cannot be an empty array")));
+            }
+            v => vec![v],
+        };
+        let at = mapping.at(name);
+        for v in kinds {
+            parse_field(&path, v, defaults, at)?;
+        }
+    }
+    Ok(mapping)
+}
+
+fn parse_field(path: &str, v: Value<'_>, defaults: &Defaults, at: &mut Mapping) -> Result<()> {
+    let kind = match v {
+        Value::Document(d) => d.field("type").as_str(),
+        _ => {
+            return Err(invalid(format!(
+                "\"{path}\" must be a document, not {}",
+                v.type_name()
+            )));
+        }
+    };
+    let kind = kind.ok_or_else(|| invalid(format!("\"{path}.type\" is required, a string")))?;
+    let plain = |kind| Args::new(path, v, &["type"]).map(|_| kind);
+    let kind = match kind {
+        "document" => {
+            let args = Args::new(path, v, &["type", "dynamic", "fields"])?;
+            let inner = parse_document(&args, defaults)?;
+            at.dynamic = inner.dynamic;
+            at.fields = inner.fields;
+            return Ok(());
+        }
+        "string" => {
+            let allowed = ["type", "analyzer", "searchAnalyzer", "multi"];
+            let args = Args::new(path, v, &allowed)?;
+            FieldKind::String(parse_string(&args, defaults)?)
+        }
+        "token" => {
+            let args = Args::new(path, v, &["type", "normalizer"])?;
+            let normalizer = args.word("normalizer", &["none", "lowercase"])?;
+            FieldKind::Token {
+                lowercase: normalizer == Some("lowercase"),
+            }
+        }
+        "autocomplete" => {
+            let allowed = [
+                "type",
+                "tokenization",
+                "minGrams",
+                "maxGrams",
+                "foldDiacritics",
+            ];
+            let args = Args::new(path, v, &allowed)?;
+            let bound = |field: &str, or: usize| -> Result<usize> {
+                let n = args.integer(field, 1, 255)?;
+                Ok(n.and_then(|n| usize::try_from(n).ok()).unwrap_or(or))
+            };
+            let (min, max) = (bound("minGrams", 2)?, bound("maxGrams", 15)?);
+            let cut = args.word("tokenization", &["edgeGram", "nGram"])?;
+            let fold = args.boolean("foldDiacritics")?.unwrap_or(true);
+            FieldKind::Autocomplete(Analyzer::grams(min, max, cut != Some("nGram"), fold))
+        }
+        "number" => plain(FieldKind::Number)?,
+        "date" => plain(FieldKind::Date)?,
+        "boolean" => plain(FieldKind::Boolean)?,
+        "objectId" => plain(FieldKind::ObjectId)?,
+        "uuid" => plain(FieldKind::Uuid)?,
+        other => {
+            return Err(invalid(format!(
+                "\"{path}.type\": fields of type \"{other}\" are not supported"
+            )));
+        }
+    };
+    at.kinds.push(kind);
+    Ok(())
+}
+
+fn parse_string(args: &Args<'_>, defaults: &Defaults) -> Result<StringField> {
+    let own = |args: &Args<'_>| {
+        let (index, search) = (args.string("analyzer")?, args.string("searchAnalyzer")?);
+        defaults.string_field(&args.path, index, search)
+    };
+    let mut field = own(args)?;
+    let Some(v) = args.get("multi") else {
+        return Ok(field);
+    };
+    let Value::Document(multi) = v else {
+        return Err(args.wrong_type("multi", "a document", v));
+    };
+    for (name, v) in multi.iter() {
+        let path = format!("{}.{name}", args.name("multi"));
+        let inner = Args::new(&path, v, &["type", "analyzer", "searchAnalyzer"])?;
+        inner.word("type", &["string"])?;
+        field.multi.push((name.to_owned(), own(&inner)?));
+    }
+    Ok(field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::doc;
+
+    fn refused(kind: &str, spec: model::DocBuf) -> (i32, String) {
+        let e = Definition::parse(kind, spec.doc()).expect_err("refused");
+        (e.code(), e.message().to_owned())
+    }
+
+    #[test]
+    fn bad_definitions_are_refused_with_what_is_wrong() {
+        for (kind, spec, part) in [
+            ("search", doc! {}, "mappings\" is required"),
+            ("search", doc! { "mappings": {} }, "must be dynamic"),
+            (
+                "search",
+                doc! { "mappings": { "dynamic": 1i32 } },
+                "a boolean",
+            ),
+            (
+                "search",
+                doc! { "mappings": { "fields": { "a": { "type": "noun" } } } },
+                "\"noun\"",
+            ),
+            (
+                "search",
+                doc! { "analyzer": "lucene.klingon", "mappings": { "dynamic": true } },
+                "lucene.klingon",
+            ),
+            (
+                "search",
+                doc! { "bogus": 1i32 },
+                "Unrecognized field \"bogus\"",
+            ),
+            ("vectorSearch", doc! { "fields": [] }, "at least one vector"),
+            (
+                "vectorSearch",
+                doc! { "fields": [{ "type": "vector", "path": "v", "numDimensions": 8193i32,
+                "similarity": "cosine" }] },
+                "between 1 and 8192",
+            ),
+            ("columns", doc! {}, "search or vectorSearch"),
+        ] {
+            let (code, message) = refused(kind, spec);
+            assert_eq!(code, 8);
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn named_fields_have_their_kinds_and_others_those_of_their_values() {
+        let spec = doc! { "mappings": { "dynamic": true, "fields": {
+        "a": { "type": "document", "fields": { "b": { "type": "number" } } } } } };
+        let d = Definition::parse("search", spec.doc()).expect("a definition");
+        assert_eq!(d.kinds_at("a.b").len(), 1);
+        assert!(d.kinds_at("a.c").is_empty(), "a is not dynamic");
+        assert_eq!(d.kinds_at("x.y").len(), 6);
+    }
+}

@@ -1,0 +1,27 @@
+//! Search indexes: what is defined, what is kept of documents, and what is found.
+//!
+//! Promises: documents come in and encoded `_id`s go out, with scores, the best first; every text
+//! is analysed, every argument checked here; an index is in memory or in a folder of its own, and a
+//! commit remembers how far in the log it is. Must not know: collections, the storage engine, the
+//! log, commands, stages.
+
+mod analysis;
+mod args;
+mod definition;
+mod document;
+mod error;
+mod facet;
+mod hits;
+mod index;
+mod matching;
+mod operator;
+mod schema;
+mod search;
+mod vector;
+mod vector_search;
+
+pub use definition::Definition;
+pub use hits::{Check, Hits};
+pub use index::{Index, Place, WRITER_BYTES, Writer};
+pub use search::Search;
+pub use vector_search::VectorSearch;

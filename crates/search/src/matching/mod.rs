@@ -1,0 +1,16 @@
+//! What tantivy is asked: its queries over the terms and columns of an index. Must not know:
+//! definitions, how queries are written.
+
+mod columns;
+mod docs;
+mod phrase;
+mod spans;
+mod term;
+mod terms;
+
+pub(crate) use columns::{ColumnTest, Columns, Scoring};
+pub(crate) use docs::Matching;
+pub(crate) use phrase::Phrase;
+pub(crate) use spans::{Span, Spans};
+pub(crate) use term::{ScoredTerm, TextStats};
+pub(crate) use terms::{Terms, TokenTest};

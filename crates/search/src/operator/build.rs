@@ -1,0 +1,101 @@
+//! What operators build with: the index as it was when the search began.
+
+use crate::error::{failed, invalid};
+use crate::index::{Index, View};
+use crate::matching::{Matching, ScoredTerm, Terms, TextStats, TokenTest};
+use crate::schema::{END_OF_PATH, TermKind};
+use model::Result;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use tantivy::query::{ConstScoreQuery, Query, TermQuery};
+use tantivy::schema::IndexRecordOption;
+
+/// Most terms a query may look for.
+const CLAUSES_MAX: usize = 1024;
+
+/// The index a query is built for.
+pub(crate) struct Build<'i> {
+    pub(crate) index: &'i Index,
+    pub(crate) view: &'i View,
+    clauses: Cell<usize>,
+}
+
+impl<'i> Build<'i> {
+    pub(crate) fn new(index: &'i Index, view: &'i View) -> Build<'i> {
+        Build {
+            index,
+            view,
+            clauses: Cell::new(0),
+        }
+    }
+
+    /// Counts terms that are looked for.
+    pub(crate) fn count_clauses(&self, more: usize) -> Result<()> {
+        let all = self.clauses.get() + more;
+        self.clauses.set(all);
+        if all > CLAUSES_MAX {
+            return Err(invalid(format!(
+                "the query looks for {all} terms, at most {CLAUSES_MAX} are allowed"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Texts with a token, scored; `worth` multiplies.
+    pub(crate) fn text_term(&self, path: &str, token: &str, worth: f32) -> Result<Box<dyn Query>> {
+        let stats = self.stats(path)?;
+        let term = self.index.fields().term(TermKind::Text, path, token);
+        let having = self.view.searcher.doc_freq(&term);
+        let having = having.map_err(|e| failed("a term", &e))?;
+        Ok(Box::new(ScoredTerm {
+            weight: worth * stats.rarity(having),
+            term,
+            path: path.to_owned(),
+            stats,
+        }))
+    }
+
+    /// Documents with a term, all of one score.
+    pub(crate) fn plain_term(&self, kind: TermKind, path: &str, token: &str) -> Box<dyn Query> {
+        let term = self.index.fields().term(kind, path, token);
+        let query = TermQuery::new(term, IndexRecordOption::Basic);
+        Box::new(ConstScoreQuery::new(Box::new(query), 1.0))
+    }
+
+    /// Documents with a token that passes a test.
+    pub(crate) fn tokens(&self, kind: TermKind, path: &str, test: TokenTest) -> Box<dyn Query> {
+        Matching::boxed(Terms {
+            field: self.index.fields().terms,
+            prefix: kind.prefix(path),
+            test,
+            score: 1.0,
+        })
+    }
+
+    pub(crate) fn stats(&self, path: &str) -> Result<TextStats> {
+        self.index.text_stats(self.view, path)
+    }
+
+    /// Paths that documents have, beginning with `prefix`.
+    pub(crate) fn paths(&self, prefix: &str) -> Result<Vec<String>> {
+        let terms = Terms {
+            field: self.index.fields().terms,
+            prefix: TermKind::Exists.open_prefix(""),
+            test: TokenTest::All,
+            score: 1.0,
+        };
+        let mut found = BTreeSet::new();
+        for segment in self.view.searcher.segment_readers() {
+            terms
+                .each(segment, &mut |path, _| {
+                    let path = path.trim_end_matches(END_OF_PATH);
+                    if path.starts_with(prefix) {
+                        found.insert(path.to_owned());
+                    }
+                    Ok(())
+                })
+                .map_err(|e| failed("paths", &e))?;
+        }
+        Ok(found.into_iter().collect())
+    }
+}

@@ -1,0 +1,124 @@
+//! The operators of `$search`: from a specification to a query of tantivy. A family of operators is
+//! a file; this one finds the operator by its name. Errors: 8 UnknownError for whatever is wrong.
+//! Must not know: stages, collections.
+
+mod build;
+mod compound;
+mod filter;
+mod path;
+mod query_string;
+mod span;
+mod text;
+mod value;
+
+pub(crate) use build::Build;
+pub(crate) use filter::build_filter;
+
+use crate::args::Args;
+use crate::error::invalid;
+use model::{Doc, Result, Value};
+use tantivy::query::{BoostQuery, ConstScoreQuery, Query};
+
+/// Deepest `compound` in `compound`.
+const DEPTH_MAX: usize = 100;
+
+/// Makes the query of one operator; the last argument is its depth.
+type BuildOperator = fn(&Build<'_>, &str, Value<'_>, usize) -> Result<Box<dyn Query>>;
+
+/// Every operator.
+const OPERATORS: &[(&str, BuildOperator)] = &[
+    ("autocomplete", |b, path, v, _| {
+        text::autocomplete(b, path, v)
+    }),
+    ("compound", compound::compound),
+    ("equals", |b, path, v, _| value::equals(b, path, v)),
+    ("exists", |b, path, v, _| value::exists(b, path, v)),
+    ("in", |b, path, v, _| value::within(b, path, v)),
+    ("near", |b, path, v, _| value::near(b, path, v)),
+    ("phrase", |b, path, v, _| text::phrase(b, path, v)),
+    ("queryString", |b, path, v, _| {
+        query_string::query_string(b, path, v)
+    }),
+    ("range", |b, path, v, _| value::range(b, path, v)),
+    ("regex", |b, path, v, _| text::regex(b, path, v)),
+    ("span", |b, path, v, _| span::span(b, path, v)),
+    ("text", |b, path, v, _| text::text(b, path, v)),
+    ("wildcard", |b, path, v, _| text::wildcard(b, path, v)),
+];
+
+/// True for the name of an operator.
+pub(crate) fn is_operator(name: &str) -> bool {
+    OPERATORS.iter().any(|(n, _)| *n == name)
+}
+
+/// Names of all operators.
+pub(crate) fn names() -> Vec<&'static str> {
+    OPERATORS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The query of `{operator: {...}}` at `path`.
+pub(crate) fn build(
+    b: &Build<'_>,
+    path: &str,
+    spec: Doc<'_>,
+    depth: usize,
+) -> Result<Box<dyn Query>> {
+    if depth > DEPTH_MAX {
+        return Err(invalid(format!(
+            "operators may be nested {DEPTH_MAX} deep at most"
+        )));
+    }
+    let mut fields = spec.iter().filter(|(_, v)| !v.is_nullish());
+    let (Some((name, v)), None) = (fields.next(), fields.next()) else {
+        return Err(invalid(format!(
+            "\"{path}\" must have exactly one operator, one of {}",
+            names().join(", ")
+        )));
+    };
+    let Some((_, build)) = OPERATORS.iter().find(|(n, _)| *n == name) else {
+        return Err(invalid(format!(
+            "\"{path}.{name}\" is not a known operator; there are {}",
+            names().join(", ")
+        )));
+    };
+    let path = if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    };
+    build(b, &path, v, depth)
+}
+
+/// The query with its `score` option.
+fn scored(args: &Args<'_>, query: Box<dyn Query>) -> Result<Box<dyn Query>> {
+    let Some(v) = args.get("score") else {
+        return Ok(query);
+    };
+    let score = Args::new(&args.name("score"), v, &["boost", "constant"])?;
+    let value_of = |field: &str, v: Value<'_>| -> Result<f32> {
+        let inner = Args::new(&score.name(field), v, &["value"])?;
+        inner.required("value")?;
+        let n = inner.number("value")?.unwrap_or(0.0);
+        if n < 0.0 {
+            return Err(invalid(format!(
+                "\"{}\" must not be negative, it is {n}",
+                inner.name("value")
+            )));
+        }
+        Ok(n as f32)
+    };
+    match (score.get("boost"), score.get("constant")) {
+        (Some(v), None) => {
+            let by = value_of("boost", v)?;
+            Ok(Box::new(BoostQuery::new(query, by)))
+        }
+        (None, Some(v)) => {
+            let to = value_of("constant", v)?;
+            Ok(Box::new(ConstScoreQuery::new(query, to)))
+        }
+        _ => Err(invalid(format!(
+            "\"{}\" must have exactly one of boost, constant",
+            score.path
+        ))),
+    }
+}

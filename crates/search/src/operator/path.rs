@@ -1,0 +1,122 @@
+//! `path` of an operator: a field, several, with another analyser, or all like a pattern.
+
+use super::Build;
+use crate::args::Args;
+use crate::definition::StringField;
+use crate::error::invalid;
+use crate::schema::MULTI;
+use model::{Result, Value};
+
+/// A field with texts.
+pub(crate) struct TextPath {
+    /// Under which its terms lie.
+    pub(crate) key: String,
+    pub(crate) field: StringField,
+}
+
+enum PathSpec<'d> {
+    Plain(&'d str),
+    Multi(&'d str, &'d str),
+    Wildcard(&'d str),
+}
+
+/// The fields an operator names, without those that hold no texts.
+pub(crate) fn texts(b: &Build<'_>, args: &Args<'_>) -> Result<Vec<TextPath>> {
+    let mut found = Vec::new();
+    let definition = b.index.definition();
+    let mut add = |path: &str, multi: Option<&str>| -> Result<()> {
+        let field = definition.string_at(path, multi)?;
+        found.extend(field.map(|field| TextPath {
+            key: match multi {
+                Some(name) => format!("{path}{MULTI}{name}"),
+                None => path.to_owned(),
+            },
+            field,
+        }));
+        Ok(())
+    };
+    for spec in specs(args)? {
+        match spec {
+            PathSpec::Plain(path) => add(path, None)?,
+            PathSpec::Multi(path, multi) => add(path, Some(multi))?,
+            PathSpec::Wildcard(pattern) => {
+                let matching = like(args, pattern)?;
+                let paths = b.paths("")?;
+                let mut wanted = paths.iter().filter(|p| matching.is_match(p));
+                wanted.try_for_each(|path| add(path, None))?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The fields an operator names that takes no patterns.
+pub(crate) fn plain<'d>(args: &Args<'d>) -> Result<Vec<&'d str>> {
+    let specs = specs(args)?.into_iter();
+    specs
+        .map(|spec| match spec {
+            PathSpec::Plain(path) => Ok(path),
+            _ => Err(invalid(format!(
+                "\"{}\" must be a string or an array of strings",
+                args.name("path")
+            ))),
+        })
+        .collect()
+}
+
+fn specs<'d>(args: &Args<'d>) -> Result<Vec<PathSpec<'d>>> {
+    let v = args.required("path")?;
+    let found = match v {
+        Value::Array(list) => list
+            .iter()
+            .map(|v| spec_of(args, v))
+            .collect::<Result<Vec<_>>>()?,
+        v => vec![spec_of(args, v)?],
+    };
+    if found.is_empty() {
+        return Err(invalid(format!(
+            "\"{}\" cannot be empty",
+            args.name("path")
+        )));
+    }
+    Ok(found)
+}
+
+fn spec_of<'d>(args: &Args<'d>, v: Value<'d>) -> Result<PathSpec<'d>> {
+    match v {
+        Value::String("") => Err(invalid(format!(
+            "\"{}\" cannot be empty",
+            args.name("path")
+        ))),
+        Value::String(path) => Ok(PathSpec::Plain(path)),
+        Value::Document(_) => {
+            let inner = Args::new(&args.name("path"), v, &["value", "multi", "wildcard"])?;
+            match (
+                inner.string("value")?,
+                inner.string("multi")?,
+                inner.string("wildcard")?,
+            ) {
+                (Some(path), Some(multi), None) => Ok(PathSpec::Multi(path, multi)),
+                (Some(path), None, None) => Ok(PathSpec::Plain(path)),
+                (None, None, Some(pattern)) => Ok(PathSpec::Wildcard(pattern)),
+                _ => Err(invalid(format!(
+                    "\"{}\" must have a value, with multi or without, or a wildcard",
+                    inner.path
+                ))),
+            }
+        }
+        v => Err(args.wrong_type("path", "a string or a document", v)),
+    }
+}
+
+/// Paths like a pattern: `*` stands for any characters.
+fn like(args: &Args<'_>, pattern: &str) -> Result<regex::Regex> {
+    let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
+    let compiled = regex::Regex::new(&format!("^{}$", parts.join(".*")));
+    compiled.map_err(|_| {
+        invalid(format!(
+            "\"{}.wildcard\" cannot be used: {pattern}",
+            args.name("path")
+        ))
+    })
+}

@@ -1,0 +1,275 @@
+//! `queryString: {defaultPath, query, score}`: words, phrases and patterns at fields, joined by
+//! AND, OR and NOT. What stands side by side is joined by OR.
+
+use super::text::{Fuzzy, all, any, pattern_of_wildcard, phrase_at, word};
+use super::{Build, scored};
+use crate::args::Args;
+use crate::error::invalid;
+use crate::matching::TokenTest;
+use crate::schema::TermKind;
+use model::{Result, Value};
+use std::ops::Bound;
+use tantivy::query::{BooleanQuery, EmptyQuery, Occur, Query};
+
+/// Deepest parentheses.
+const DEPTH_MAX: usize = 50;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Word {
+    Open,
+    Close,
+    And,
+    Or,
+    Not,
+    Plus,
+    Minus,
+    /// `name:`
+    Field(String),
+    /// With what stands behind `~`.
+    Phrase(String, Option<u32>),
+    Term(String, Option<u32>),
+    /// `[a TO b]`, `{a TO b}`: bounds, `*` being none.
+    Range(Bound<String>, Bound<String>),
+}
+
+pub(super) fn query_string(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
+    let args = Args::new(path, v, &["defaultPath", "query", "score"])?;
+    let default = args.as_string("defaultPath", args.required("defaultPath")?)?;
+    let query = args.as_string("query", args.required("query")?)?;
+    if default.is_empty() || query.trim().is_empty() {
+        return Err(invalid(format!(
+            "\"{path}\": defaultPath and query cannot be empty"
+        )));
+    }
+    let words = words(query).ok_or_else(|| unreadable(query))?;
+    let mut parser = Parser {
+        b,
+        words: &words,
+        at: 0,
+    };
+    let found = parser.either(default, 0)?;
+    match found {
+        Some(found) if parser.at == words.len() => scored(&args, found),
+        _ => Err(unreadable(query)),
+    }
+}
+
+fn unreadable(query: &str) -> model::MongoError {
+    invalid(format!(
+        "\"queryString.query\" cannot be read: {query}. Allowed are words, \"phrases\", a:word, \
+         [a TO b], AND, OR, NOT and parentheses"
+    ))
+}
+
+/// The words of a query; `None` when a quote or a bracket is not closed.
+fn words(query: &str) -> Option<Vec<Word>> {
+    let mut found = Vec::new();
+    let mut rest = query.trim_start();
+    while let Some(c) = rest.chars().next() {
+        let one = |word| (word, rest.get(c.len_utf8()..).unwrap_or_default());
+        let (word, left) = match c {
+            '(' => one(Word::Open),
+            ')' => one(Word::Close),
+            '+' => one(Word::Plus),
+            '-' => one(Word::Minus),
+            '!' => one(Word::Not),
+            '"' => {
+                let (text, left) = rest.get(1..)?.split_once('"')?;
+                let (slop, left) = tilde(left);
+                (Word::Phrase(text.to_owned(), slop), left)
+            }
+            '[' | '{' => {
+                let end = rest.find([']', '}'])?;
+                let (min, max) = rest.get(1..end)?.split_once(" TO ")?;
+                let bound = |text: &str, within: bool| match (text.trim(), within) {
+                    ("*", _) => Bound::Unbounded,
+                    (text, true) => Bound::Included(text.to_lowercase()),
+                    (text, false) => Bound::Excluded(text.to_lowercase()),
+                };
+                let closed = rest.get(end..)?.starts_with(']');
+                let range = Word::Range(bound(min, c == '['), bound(max, closed));
+                (range, rest.get(end + 1..)?)
+            }
+            _ => plain_word(rest),
+        };
+        found.push(word);
+        rest = left.trim_start();
+    }
+    Some(found)
+}
+
+fn plain_word(rest: &str) -> (Word, &str) {
+    let (mut text, mut chars) = (String::new(), rest.char_indices());
+    while let Some((at, c)) = chars.next() {
+        let behind = rest.get(at + c.len_utf8()..).unwrap_or_default();
+        match c {
+            '\\' => match chars.next() {
+                // Kept: it may stand before a character of a pattern.
+                Some((_, next)) => text.extend(['\\', next]),
+                None => text.push(c),
+            },
+            ':' => return (Word::Field(text), behind),
+            '~' => {
+                let (edits, behind) = tilde(rest.get(at..).unwrap_or_default());
+                return (Word::Term(text, edits), behind);
+            }
+            c if c.is_whitespace() || "()\"".contains(c) => {
+                return (known(text), rest.get(at..).unwrap_or_default());
+            }
+            c => text.push(c),
+        }
+    }
+    (known(text), "")
+}
+
+fn known(text: String) -> Word {
+    match text.as_str() {
+        "AND" | "&&" => Word::And,
+        "OR" | "||" => Word::Or,
+        "NOT" => Word::Not,
+        _ => Word::Term(text, None),
+    }
+}
+
+/// `~` and a number, 2 without one.
+fn tilde(rest: &str) -> (Option<u32>, &str) {
+    let Some(behind) = rest.strip_prefix('~') else {
+        return (None, rest);
+    };
+    let digits = behind.find(|c: char| !c.is_ascii_digit());
+    let (number, left) = behind.split_at(digits.unwrap_or(behind.len()));
+    (Some(number.parse().unwrap_or(2)), left)
+}
+
+struct Parser<'p, 'i> {
+    b: &'p Build<'i>,
+    words: &'p [Word],
+    at: usize,
+}
+
+impl Parser<'_, '_> {
+    fn peek(&self) -> Option<&Word> {
+        self.words.get(self.at)
+    }
+
+    fn take(&mut self, word: &Word) -> bool {
+        let found = self.peek() == Some(word);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Alternatives, joined by OR or by nothing; `+` and `-` require and exclude.
+    fn either(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
+        if depth > DEPTH_MAX {
+            return Err(invalid(format!(
+                "\"queryString.query\": parentheses may be {DEPTH_MAX} deep at most"
+            )));
+        }
+        let mut clauses: Vec<(Occur, Box<dyn Query>)> = Vec::new();
+        while self.peek().is_some_and(|w| *w != Word::Close) {
+            if !clauses.is_empty() {
+                self.take(&Word::Or);
+            }
+            let occur = match self.peek() {
+                Some(Word::Plus) => Occur::Must,
+                Some(Word::Minus) => Occur::MustNot,
+                _ => Occur::Should,
+            };
+            self.at += usize::from(occur != Occur::Should);
+            match self.both(path, depth)? {
+                Some(query) => clauses.push((occur, query)),
+                None => return Ok(None),
+            }
+        }
+        let selects = clauses.iter().any(|(occur, _)| *occur != Occur::MustNot);
+        Ok(match clauses.len() {
+            0 => None,
+            // What only excludes finds nothing.
+            _ if !selects => Some(Box::new(EmptyQuery)),
+            _ => Some(Box::new(BooleanQuery::new(clauses))),
+        })
+    }
+
+    /// What is joined by AND, some of it by NOT.
+    fn both(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
+        let mut clauses = Vec::new();
+        loop {
+            let occur = match self.take(&Word::Not) {
+                true => Occur::MustNot,
+                false => Occur::Must,
+            };
+            match self.one(path, depth)? {
+                Some(query) => clauses.push((occur, query)),
+                None => return Ok(None),
+            }
+            let goes_on = self.take(&Word::And) || self.peek() == Some(&Word::Not);
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(
+            match clauses.iter().any(|(occur, _)| *occur == Occur::Must) {
+                true => Some(Box::new(BooleanQuery::new(clauses))),
+                false => Some(Box::new(EmptyQuery)),
+            },
+        )
+    }
+
+    fn one(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
+        let Some(word) = self.peek().cloned() else {
+            return Ok(None);
+        };
+        self.at += 1;
+        match word {
+            Word::Field(path) => self.one(&path, depth),
+            Word::Open => {
+                let found = self.either(path, depth + 1)?;
+                Ok(found.filter(|_| self.take(&Word::Close)))
+            }
+            Word::Phrase(text, slop) => {
+                let Some(field) = self.b.index.definition().string_at(path, None)? else {
+                    return Ok(Some(Box::new(EmptyQuery)));
+                };
+                let tokens = field.search.tokens(&text);
+                self.b.count_clauses(tokens.len())?;
+                let slop = slop.unwrap_or(0);
+                let found = phrase_at(self.b, TermKind::Text, path, &tokens, slop)?;
+                Ok(found.or_else(|| Some(Box::new(EmptyQuery))))
+            }
+            Word::Range(min, max) => {
+                let test = TokenTest::Within(min, max);
+                Ok(Some(self.b.tokens(TermKind::Text, path, test)))
+            }
+            Word::Term(text, edits) => self.term(path, &text, edits).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn term(&self, path: &str, text: &str, edits: Option<u32>) -> Result<Box<dyn Query>> {
+        let Some(field) = self.b.index.definition().string_at(path, None)? else {
+            return Ok(Box::new(EmptyQuery));
+        };
+        let plain = text.replace('\\', "");
+        if edits.is_none() && plain.contains(['*', '?']) {
+            let pattern = pattern_of_wildcard(&text.to_lowercase());
+            let compiled = regex::Regex::new(&format!("(?s)^(?:{pattern})$"));
+            let compiled = compiled.map_err(|_| unreadable(text))?;
+            let test = TokenTest::Matching(compiled);
+            return Ok(self.b.tokens(TermKind::Text, path, test));
+        }
+        let fuzzy = edits.filter(|n| *n > 0).map(|n| Fuzzy {
+            edits: n.min(2) as usize,
+            prefix: 0,
+            expansions: 50,
+        });
+        let tokens = field.search.tokens(&plain);
+        self.b.count_clauses(tokens.len())?;
+        let each = tokens.iter().map(|t| word(self.b, path, &t.text, fuzzy));
+        let each: Vec<Box<dyn Query>> = each.collect::<Result<_>>()?;
+        Ok(match each.len() {
+            0 => Box::new(EmptyQuery),
+            1 => any(each),
+            _ => all(each),
+        })
+    }
+}

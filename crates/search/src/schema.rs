@@ -1,0 +1,152 @@
+//! How documents lie in tantivy. One text field holds the terms of all paths: a letter for the
+//! kind, the path, a zero, the token; so paths need not be known beforehand and each has its own
+//! counts. One JSON field holds the columns of all paths: numbers, dates, strings and lengths of
+//! texts. Vectors are bytes, a field for each. Must not know: definitions, queries.
+
+use model::Value;
+use tantivy::Term;
+use tantivy::schema::{
+    BytesOptions, FAST, Field, IndexRecordOption, JsonObjectOptions, STORED, Schema,
+    TextFieldIndexing, TextOptions,
+};
+
+/// Between a path and a token.
+pub(crate) const END_OF_PATH: char = '\0';
+/// Between a path and the name of a further analyser of it.
+pub(crate) const MULTI: char = '\u{1}';
+/// Longest token that is kept, bytes, with kind and path.
+pub(crate) const TERM_BYTES_MAX: usize = 32_766;
+
+/// What a term says of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TermKind {
+    /// A token of an analysed text.
+    Text,
+    /// A piece for autocomplete.
+    Gram,
+    /// A whole string.
+    Token,
+    Boolean,
+    ObjectId,
+    Uuid,
+    /// The path has a null.
+    Null,
+    /// The path has an indexed value.
+    Exists,
+}
+
+impl TermKind {
+    fn letter(self) -> char {
+        match self {
+            TermKind::Text => 'T',
+            TermKind::Gram => 'A',
+            TermKind::Token => 'K',
+            TermKind::Boolean => 'B',
+            TermKind::ObjectId => 'O',
+            TermKind::Uuid => 'U',
+            TermKind::Null => 'Z',
+            TermKind::Exists => 'E',
+        }
+    }
+
+    /// What all terms of a path begin with.
+    pub(crate) fn prefix(self, path: &str) -> String {
+        format!("{}{path}{END_OF_PATH}", self.letter())
+    }
+
+    /// What the terms of all paths that begin with this begin with.
+    pub(crate) fn open_prefix(self, path: &str) -> String {
+        format!("{}{path}", self.letter())
+    }
+
+    /// A term.
+    pub(crate) fn text(self, path: &str, token: &str) -> String {
+        format!("{}{path}{END_OF_PATH}{token}", self.letter())
+    }
+}
+
+/// What a column holds of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ColumnKind {
+    Number,
+    /// Milliseconds.
+    Date,
+    /// Tokens of a text.
+    Length,
+}
+
+impl ColumnKind {
+    /// The key in the JSON field. Dots would divide it.
+    pub(crate) fn key(self, path: &str) -> String {
+        let letter = match self {
+            ColumnKind::Number => 'N',
+            ColumnKind::Date => 'D',
+            ColumnKind::Length => 'L',
+        };
+        format!("{letter}{}", path.replace(['.', MULTI], "\u{2}"))
+    }
+
+    /// The name by which tantivy finds it.
+    pub(crate) fn name(self, path: &str) -> String {
+        format!("values.{}", self.key(path))
+    }
+}
+
+/// The fields of an index.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields {
+    /// The encoded `_id`.
+    pub(crate) id: Field,
+    pub(crate) terms: Field,
+    pub(crate) values: Field,
+    pub(crate) vectors: Vec<Field>,
+}
+
+impl Fields {
+    /// The schema for so many vector fields.
+    pub(crate) fn build(vectors: usize) -> (Schema, Fields) {
+        let mut schema = Schema::builder();
+        let indexing = TextFieldIndexing::default()
+            .set_tokenizer("raw")
+            .set_fieldnorms(false)
+            .set_index_option(IndexRecordOption::WithFreqsAndPositions);
+        let fields = Fields {
+            id: schema.add_bytes_field("id", BytesOptions::default().set_indexed() | STORED),
+            terms: schema.add_text_field(
+                "terms",
+                TextOptions::default().set_indexing_options(indexing),
+            ),
+            values: schema.add_json_field("values", JsonObjectOptions::from(FAST)),
+            vectors: (0..vectors)
+                .map(|n| schema.add_bytes_field(&vector_name(n), FAST))
+                .collect(),
+        };
+        (schema.build(), fields)
+    }
+
+    /// A term of `terms`.
+    pub(crate) fn term(&self, kind: TermKind, path: &str, token: &str) -> Term {
+        Term::from_field_text(self.terms, &kind.text(path, token))
+    }
+}
+
+/// The name of vector field number `n`.
+pub(crate) fn vector_name(n: usize) -> String {
+    format!("vector{n}")
+}
+
+/// The term of a value that is compared as a whole; `None` for values that are compared otherwise.
+pub(crate) fn whole_value(v: &Value<'_>) -> Option<(TermKind, String)> {
+    Some(match v {
+        Value::String(s) => (TermKind::Token, (*s).to_owned()),
+        Value::Bool(b) => (TermKind::Boolean, b.to_string()),
+        Value::ObjectId(id) => (TermKind::ObjectId, id.to_hex()),
+        Value::Binary(b) if b.subtype == 4 => (TermKind::Uuid, hex(b.bytes)),
+        Value::Null => (TermKind::Null, String::new()),
+        _ => return None,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,193 @@
+//! Vectors: what of a document is one, and how like two are. Scores lie between 0 and 1. Must not
+//! know: where vectors are kept.
+
+use model::Value;
+
+/// Subtype of a binary value that is a vector.
+const SUBTYPE: u8 = 9;
+/// Kinds of numbers, as the binary form names them.
+const FLOAT32: u8 = 0x27;
+const INT8: u8 = 0x03;
+const BITS: u8 = 0x10;
+
+/// A field with vectors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VectorField {
+    pub(crate) path: String,
+    pub(crate) dimensions: usize,
+    pub(crate) similarity: Similarity,
+}
+
+/// How likeness is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Similarity {
+    Cosine,
+    Euclidean,
+    DotProduct,
+}
+
+/// The stored form of a vector: the kind of its numbers, then these. `None` for anything else than
+/// a vector of so many dimensions.
+pub(crate) fn encode(v: &Value<'_>, dimensions: usize) -> Option<Vec<u8>> {
+    let (bytes, found) = encode_any(v)?;
+    (found == dimensions).then_some(bytes)
+}
+
+/// The stored form and the number of dimensions.
+pub(crate) fn encode_any(v: &Value<'_>) -> Option<(Vec<u8>, usize)> {
+    match v {
+        Value::Array(list) if !list.is_empty() => {
+            let mut bytes = vec![FLOAT32];
+            let mut dimensions = 0;
+            for v in list.iter() {
+                let n = v.as_f64().filter(|n| n.is_finite())? as f32;
+                bytes.extend_from_slice(&n.to_le_bytes());
+                dimensions += 1;
+            }
+            Some((bytes, dimensions))
+        }
+        Value::Binary(b) if b.subtype == SUBTYPE => {
+            let (kind, rest) = b.bytes.split_first()?;
+            let (padding, data) = rest.split_first()?;
+            let dimensions = match (*kind, *padding) {
+                (FLOAT32, 0) if data.len() % 4 == 0 => data.len() / 4,
+                (INT8, 0) => data.len(),
+                (BITS, 0) => data.len() * 8,
+                _ => return None,
+            };
+            let mut bytes = vec![*kind];
+            bytes.extend_from_slice(data);
+            (dimensions > 0).then_some((bytes, dimensions))
+        }
+        _ => None,
+    }
+}
+
+/// A vector that others are compared with.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    kind: u8,
+    numbers: Vec<f32>,
+    bits: Vec<u8>,
+    length: f32,
+    similarity: Similarity,
+}
+
+impl Target {
+    /// From the stored form.
+    pub(crate) fn new(stored: &[u8], similarity: Similarity) -> Target {
+        let (kind, data) = stored.split_first().unwrap_or((&0, &[]));
+        let numbers: Vec<f32> = match *kind {
+            BITS => Vec::new(),
+            kind => numbers(kind, data).collect(),
+        };
+        Target {
+            kind: *kind,
+            length: numbers.iter().map(|n| n * n).sum::<f32>().sqrt(),
+            bits: if *kind == BITS {
+                data.to_vec()
+            } else {
+                Vec::new()
+            },
+            numbers,
+            similarity,
+        }
+    }
+
+    /// True for a vector without direction.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.kind != BITS && self.length == 0.0
+    }
+
+    /// True for bits, which are compared by how many differ.
+    pub(crate) fn is_bits(&self) -> bool {
+        self.kind == BITS
+    }
+
+    /// How like a stored vector is; `None` when the two cannot be compared.
+    pub(crate) fn score(&self, stored: &[u8]) -> Option<f32> {
+        let (kind, data) = stored.split_first()?;
+        if *kind != self.kind {
+            return None;
+        }
+        if *kind == BITS {
+            let differing: u32 = data
+                .iter()
+                .zip(&self.bits)
+                .map(|(a, b)| (a ^ b).count_ones())
+                .sum();
+            let all = self.bits.len() as f32 * 8.0;
+            return Some((all - differing as f32) / all);
+        }
+        let (mut dot, mut square, mut distance) = (0f32, 0f32, 0f32);
+        for (b, a) in numbers(*kind, data).zip(&self.numbers) {
+            dot += a * b;
+            square += b * b;
+            distance += (a - b) * (a - b);
+        }
+        match self.similarity {
+            Similarity::Cosine if square == 0.0 || self.length == 0.0 => None,
+            Similarity::Cosine => Some((1.0 + dot / (self.length * square.sqrt())) / 2.0),
+            Similarity::Euclidean => Some(1.0 / (1.0 + distance)),
+            // Bytes are not normalised: their product is brought into the range of its kind.
+            Similarity::DotProduct if *kind == INT8 => {
+                Some(0.5 + dot / (self.numbers.len() as f32 * 32_768.0))
+            }
+            Similarity::DotProduct => Some(((1.0 + dot) / 2.0).max(0.0)),
+        }
+    }
+}
+
+fn numbers(kind: u8, data: &[u8]) -> Box<dyn Iterator<Item = f32> + '_> {
+    match kind {
+        INT8 => Box::new(data.iter().map(|b| f32::from(*b as i8))),
+        _ => Box::new(
+            data.chunks_exact(4)
+                .filter_map(|c| c.first_chunk::<4>())
+                .map(|c| f32::from_le_bytes(*c)),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Binary, DocBuf};
+
+    fn stored(numbers: &[f64]) -> Vec<u8> {
+        let list = DocBuf::build(|w| {
+            let mut list = w.array("v");
+            numbers.iter().for_each(|n| _ = list.push(*n));
+        });
+        encode(&list.doc().field("v"), numbers.len()).expect("a vector")
+    }
+
+    #[test]
+    fn scores_are_those_of_the_three_formulas() {
+        let score = |similarity, a: &[f64], b: &[f64]| {
+            Target::new(&stored(a), similarity)
+                .score(&stored(b))
+                .expect("a score")
+        };
+        let near = |a: f32, b: f32| assert!((a - b).abs() < 1e-6, "{a} is not {b}");
+        near(score(Similarity::Cosine, &[1.0, 0.0], &[0.0, 3.0]), 0.5);
+        near(score(Similarity::Cosine, &[1.0, 0.0], &[3.0, 4.0]), 0.8);
+        near(score(Similarity::Euclidean, &[1.0, 0.0], &[1.0, 2.0]), 0.2);
+        near(score(Similarity::DotProduct, &[1.0, 0.0], &[0.6, 0.8]), 0.8);
+    }
+
+    #[test]
+    fn binary_vectors_are_read_by_their_kind() {
+        let binary = |bytes: &'static [u8]| Value::Binary(Binary { subtype: 9, bytes });
+        let (bits, dimensions) = encode_any(&binary(&[BITS, 0, 0b1111_0000])).expect("bits");
+        assert_eq!(dimensions, 8);
+        let target = Target::new(&bits, Similarity::Euclidean);
+        assert_eq!(target.score(&[BITS, 0b1110_0001]), Some(0.75));
+        let (bytes, dimensions) = encode_any(&binary(&[INT8, 0, 3, 0xfc])).expect("bytes");
+        assert_eq!(dimensions, 2);
+        let target = Target::new(&bytes, Similarity::Cosine);
+        assert_eq!(target.score(&[INT8, 3, 0xfc]), Some(1.0));
+        assert!(encode_any(&binary(&[BITS, 3, 0xff])).is_none(), "padding");
+        assert!(encode_any(&Value::Int32(1)).is_none());
+    }
+}

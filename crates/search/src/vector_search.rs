@@ -1,0 +1,268 @@
+//! `$vectorSearch`: the documents whose vectors are most like a given one. Every vector is
+//! compared, so that an approximate search finds what an exact one finds. Must not know: stages,
+//! collections.
+
+use crate::args::Args;
+use crate::error::{failed, invalid};
+use crate::hits::{Check, Hits, each_match, is_alive};
+use crate::index::{Index, View};
+use crate::operator::{Build, build_filter};
+use crate::schema::vector_name;
+use crate::vector::{Similarity, Target, VectorField, encode_any};
+use model::{Doc, DocBuf, MongoError, Number, Result, Value};
+use std::collections::HashSet;
+use tantivy::{DocId, SegmentReader};
+
+/// Most candidates of an approximate search.
+const CANDIDATES_MAX: i64 = 10_000;
+/// Most results of an exact search.
+const LIMIT_MAX: i64 = 2_147_483_630;
+/// Vectors between two looks at whether the search shall go on.
+const CHECK_EVERY: usize = 4096;
+
+const FIELDS: [&str; 7] = [
+    "index",
+    "path",
+    "queryVector",
+    "numCandidates",
+    "limit",
+    "exact",
+    "filter",
+];
+
+/// A specification of `$vectorSearch`.
+#[derive(Clone, Debug)]
+pub struct VectorSearch {
+    index: String,
+    path: String,
+    /// In the stored form.
+    vector: Vec<u8>,
+    dimensions: usize,
+    limit: usize,
+    filter: Option<DocBuf>,
+}
+
+/// `limit`: refused before anything else is looked at.
+fn parse_limit(spec: Doc<'_>) -> Result<Option<i64>> {
+    let Some(v) = spec.get("limit") else {
+        return Ok(None);
+    };
+    let Some(n) = Number::of(&v) else {
+        return Err(MongoError::new(
+            8_575_100,
+            format!("Expected limit to be a number, but got {}", v.type_name()),
+        ));
+    };
+    let cut = n.to_f64();
+    if cut.is_nan() || cut < 1.0 {
+        return Err(MongoError::new(
+            7_912_700,
+            format!("Expected limit to be positive, but got {v:?}"),
+        ));
+    }
+    let whole = match v {
+        Value::Decimal128(_) => None,
+        v => v.as_i64_exact(),
+    };
+    match whole {
+        Some(n) if n <= i64::from(i32::MAX) => Ok(Some(n)),
+        _ => Err(invalid(format!(
+            "\"limit\" must be a whole number of 32 bits, not {v:?}"
+        ))),
+    }
+}
+
+impl VectorSearch {
+    /// Reads a specification.
+    ///
+    /// # Errors
+    /// 8575100 and 7912700 for a limit that is no number or not positive, 10065 for a filter that
+    /// is no object, 8 for everything else.
+    pub fn parse(spec: Doc<'_>) -> Result<VectorSearch> {
+        let limit = parse_limit(spec)?;
+        let filter = match spec.get("filter") {
+            None => None,
+            Some(Value::Document(d)) => Some(d.to_buf()),
+            Some(v) => {
+                return Err(MongoError::new(
+                    10_065,
+                    format!(
+                        "invalid parameter: expected an object (filter), not {}",
+                        v.type_name()
+                    ),
+                ));
+            }
+        };
+        let args = Args::new("$vectorSearch", Value::Document(spec), &FIELDS)?;
+        let string = |field: &str| -> Result<String> {
+            let found = args.as_string(field, args.required(field)?)?;
+            if found.is_empty() {
+                return Err(invalid(format!("\"{}\" cannot be empty", args.name(field))));
+            }
+            Ok(found.to_owned())
+        };
+        let (index, path) = (string("index")?, string("path")?);
+        let vector = args.required("queryVector")?;
+        let Some((vector, dimensions)) = encode_any(&vector) else {
+            let wanted = "an array of finite numbers or a binary vector (subtype 9)";
+            return Err(args.wrong_type("queryVector", wanted, vector));
+        };
+        let Some(limit) = limit else {
+            return Err(invalid("\"$vectorSearch.limit\" is required"));
+        };
+        let exact = args.boolean("exact")?.unwrap_or(false);
+        let candidates = args.integer("numCandidates", 1, CANDIDATES_MAX)?;
+        match (exact, candidates) {
+            (true, Some(_)) => {
+                return Err(invalid(
+                    "\"$vectorSearch.numCandidates\" must be left out when exact is true",
+                ));
+            }
+            (false, None) => {
+                return Err(invalid(
+                    "\"$vectorSearch.numCandidates\" is required unless exact is true",
+                ));
+            }
+            (false, Some(n)) if n < limit => {
+                return Err(invalid(format!(
+                    "\"$vectorSearch.numCandidates\" is {n}, it must be at least the limit, {limit}"
+                )));
+            }
+            _ if limit > LIMIT_MAX => {
+                return Err(invalid(format!(
+                    "\"$vectorSearch.limit\" is {limit}, it must be at most {LIMIT_MAX}"
+                )));
+            }
+            _ => {}
+        }
+        Ok(VectorSearch {
+            index,
+            path,
+            vector,
+            dimensions,
+            limit: usize::try_from(limit).unwrap_or(1),
+            filter,
+        })
+    }
+
+    /// Name of the index.
+    pub fn index(&self) -> &str {
+        &self.index
+    }
+
+    /// Most documents.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The documents found.
+    ///
+    /// # Errors
+    /// 8 UnknownError for a path without vectors, another number of dimensions, a filter over
+    /// fields that are not indexed; those of `check`.
+    pub fn run(&self, index: &Index, check: &mut Check<'_>) -> Result<Hits> {
+        let fields = &index.definition().vectors;
+        let Some((n, field)) = fields.iter().enumerate().find(|(_, f)| f.path == self.path) else {
+            return Err(invalid(format!(
+                "Path '{}' needs to be indexed as vector",
+                self.path
+            )));
+        };
+        let target = self.target(field)?;
+        let view = index.view();
+        let allowed = self.allowed(index, &view, check)?;
+        let mut hits = Hits::new(index, view.clone());
+        for (segment_n, segment) in (0u32..).zip(view.searcher.segment_readers()) {
+            let mut compare = |doc: DocId, score: f32| {
+                let passes = allowed
+                    .as_ref()
+                    .is_none_or(|a| a.contains(&(segment_n, doc)));
+                if passes && is_alive(segment, doc) {
+                    hits.push(score, segment_n, doc);
+                    if hits.len() >= self.limit.saturating_mul(2).max(1024) {
+                        hits.keep(self.limit);
+                    }
+                }
+            };
+            scores(segment, n, &target, check, &mut compare)?;
+        }
+        hits.keep(self.limit);
+        Ok(hits)
+    }
+
+    fn target(&self, field: &VectorField) -> Result<Target> {
+        if field.dimensions != self.dimensions {
+            return Err(invalid(format!(
+                "vector field is indexed with {} dimensions but queried with {}",
+                field.dimensions, self.dimensions
+            )));
+        }
+        let target = Target::new(&self.vector, field.similarity);
+        if field.similarity == Similarity::Cosine && target.is_zero() {
+            return Err(invalid(
+                "\"$vectorSearch.queryVector\" cannot be zero: cosine compares directions",
+            ));
+        }
+        if target.is_bits() && field.similarity != Similarity::Euclidean {
+            return Err(invalid(
+                "\"$vectorSearch.queryVector\": vectors of bits are compared by euclidean only",
+            ));
+        }
+        Ok(target)
+    }
+
+    /// The documents that pass the filter; `None` for all.
+    fn allowed(
+        &self,
+        index: &Index,
+        view: &View,
+        check: &mut Check<'_>,
+    ) -> Result<Option<HashSet<(u32, DocId)>>> {
+        let Some(filter) = &self.filter else {
+            return Ok(None);
+        };
+        let query = {
+            let build = Build::new(index, view);
+            build_filter(&build, filter.doc(), 0)?
+        };
+        let mut found = HashSet::new();
+        each_match(view, query.as_ref(), check, &mut |segment, doc, _| {
+            found.insert((segment, doc));
+            true
+        })?;
+        Ok(Some(found))
+    }
+}
+
+/// The documents of a segment with the likeness of their vectors. Equal vectors are kept once, in
+/// the order of their bytes, and are compared once.
+fn scores(
+    segment: &SegmentReader,
+    field: usize,
+    target: &Target,
+    check: &mut Check<'_>,
+    f: &mut dyn FnMut(DocId, f32),
+) -> Result<()> {
+    let broken = |e: &dyn std::fmt::Display| failed("vectors", e);
+    let column = segment.fast_fields().bytes(&vector_name(field));
+    let Some(column) = column.map_err(|e| broken(&e))? else {
+        return Ok(());
+    };
+    let mut by_vector: Vec<Option<f32>> = Vec::with_capacity(column.num_terms());
+    let mut vectors = column.dictionary().stream().map_err(|e| broken(&e))?;
+    while vectors.advance() {
+        by_vector.push(target.score(vectors.key()));
+        if by_vector.len().is_multiple_of(CHECK_EVERY) {
+            check()?;
+        }
+    }
+    for doc in 0..segment.max_doc() {
+        for n in column.term_ords(doc) {
+            let at = usize::try_from(n).ok().and_then(|n| by_vector.get(n));
+            if let Some(Some(score)) = at {
+                f(doc, *score);
+            }
+        }
+    }
+    Ok(())
+}

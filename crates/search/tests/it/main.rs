@@ -1,0 +1,58 @@
+//! Search indexes through their public face: documents in, `_id`s and scores out.
+
+mod facets;
+mod files;
+mod operators;
+mod scores;
+mod vectors;
+
+use model::{Doc, DocBuf};
+use search::{Definition, Index, Place, Search, VectorSearch};
+use std::sync::Arc;
+
+/// An index in memory over documents, whose `_id` is their place in the list.
+fn index_of(kind: &str, definition: &DocBuf, docs: &[DocBuf]) -> Arc<Index> {
+    let definition = Definition::parse(kind, definition.doc()).expect("a definition");
+    let index = Arc::new(Index::create(definition, Place::Memory).expect("an index"));
+    let mut writer = index.writer().expect("a writer");
+    for (n, doc) in docs.iter().enumerate() {
+        writer.put(&[n as u8], doc.doc()).expect("a document");
+    }
+    writer.commit(1).expect("a commit");
+    index
+}
+
+fn dynamic(docs: &[DocBuf]) -> Arc<Index> {
+    let definition = model::doc! { "mappings": { "dynamic": true } };
+    index_of("search", &definition, docs)
+}
+
+/// Places and scores of the documents found, the best first.
+fn search(index: &Index, spec: Doc<'_>) -> model::Result<Vec<(u8, f32)>> {
+    let mut hits = Search::parse("$search", spec)?.run(index, &mut || Ok(()))?;
+    let mut found = Vec::new();
+    while let Some((id, score)) = hits.pop()? {
+        found.push((id[0], score));
+    }
+    Ok(found)
+}
+
+/// Places of the documents found, in order of places.
+fn found(index: &Index, spec: &DocBuf) -> Vec<u8> {
+    let mut found: Vec<u8> = search(index, spec.doc())
+        .unwrap_or_else(|e| panic!("{spec:?}: {}", e.message()))
+        .into_iter()
+        .map(|(n, _)| n)
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+fn nearest(index: &Index, spec: Doc<'_>) -> model::Result<Vec<(u8, f32)>> {
+    let mut hits = VectorSearch::parse(spec)?.run(index, &mut || Ok(()))?;
+    let mut found = Vec::new();
+    while let Some((id, score)) = hits.pop()? {
+        found.push((id[0], score));
+    }
+    Ok(found)
+}
