@@ -6,7 +6,7 @@ use crate::error::invalid;
 use crate::facet::{self, Facet};
 use crate::hits::{Check, Hits, each_match};
 use crate::index::Index;
-use crate::operator::{self, Build};
+use crate::operator;
 use model::{Doc, DocBuf, Result, Value};
 use tantivy::query::{AllQuery, Query};
 
@@ -115,7 +115,7 @@ impl Search {
     pub fn run(&self, index: &Index, check: &mut Check<'_>) -> Result<Hits> {
         let view = index.view();
         let query = {
-            let build = Build::new(index, &view);
+            let build = operator::begin(index, &view);
             operator::build(&build, "", self.operator.doc(), 0)?
         };
         let mut hits = Hits::new(index, view.clone());
@@ -133,7 +133,7 @@ impl Search {
     pub fn count(&self, index: &Index, check: &mut Check<'_>) -> Result<DocBuf> {
         let view = index.view();
         let query: Box<dyn Query> = {
-            let build = Build::new(index, &view);
+            let build = operator::begin(index, &view);
             match self.operator.doc().is_empty() {
                 true => Box::new(AllQuery),
                 false => operator::build(&build, "", self.operator.doc(), 0)?,

@@ -6,7 +6,7 @@ use crate::args::Args;
 use crate::error::{failed, invalid};
 use crate::hits::{Check, Hits, each_match, is_alive};
 use crate::index::{Index, View};
-use crate::operator::{Build, build_filter};
+use crate::operator::{self, build_filter};
 use crate::schema::vector_name;
 use crate::vector::{Similarity, Target, VectorField, encode_any};
 use model::{Doc, DocBuf, MongoError, Number, Result, Value};
@@ -222,7 +222,7 @@ impl VectorSearch {
             return Ok(None);
         };
         let query = {
-            let build = Build::new(index, view);
+            let build = operator::begin(index, view);
             build_filter(&build, filter.doc(), 0)?
         };
         let mut found = HashSet::new();

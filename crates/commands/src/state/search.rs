@@ -2,7 +2,6 @@
 //! definitions (ADR 0074); this is what the feeder has made of them. Must not know: how an index is
 //! fed or read.
 
-use super::service::Service;
 use model::{Doc, DocBuf, Namespace, Result, Timestamp, Value, bail, code};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,14 +165,6 @@ impl LiveIndex {
     /// What can be read.
     pub(crate) fn index(&self) -> Option<Arc<search::Index>> {
         self.now.lock().index.clone()
-    }
-}
-
-impl Service {
-    /// True on a member of a replica set: search indexes follow the log. A standalone server has
-    /// none.
-    pub(crate) fn has_search(&self) -> bool {
-        self.config.replica_set.is_some() && self.store.log().is_some()
     }
 }
 

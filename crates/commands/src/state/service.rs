@@ -226,6 +226,12 @@ impl Service {
         }
     }
 
+    /// True on a member of a replica set: search indexes follow the log. A standalone server has
+    /// none.
+    pub(crate) fn has_search(&self) -> bool {
+        self.config.replica_set.is_some() && self.store.log().is_some()
+    }
+
     /// Milliseconds since the start.
     pub fn uptime_ms(&self) -> i64 {
         i64::try_from(self.clock.monotonic_us().saturating_sub(self.started_us) / 1000)

@@ -4,7 +4,7 @@ use crate::error::{failed, invalid};
 use crate::index::{Index, View};
 use crate::matching::{Matching, ScoredTerm, Terms, TextStats, TokenTest};
 use crate::schema::{END_OF_PATH, TermKind};
-use model::Result;
+use model::{Doc, Result};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use tantivy::query::{ConstScoreQuery, Query, TermQuery};
@@ -13,18 +13,24 @@ use tantivy::schema::IndexRecordOption;
 /// Most terms a query may look for.
 const CLAUSES_MAX: usize = 1024;
 
+/// Makes the query of `{operator: {...}}` at a path; the last argument is its depth.
+pub(crate) type BuildAny = fn(&Build<'_>, &str, Doc<'_>, usize) -> Result<Box<dyn Query>>;
+
 /// The index a query is built for.
 pub(crate) struct Build<'i> {
     pub(crate) index: &'i Index,
     pub(crate) view: &'i View,
+    /// For operators that hold others.
+    pub(super) operator: BuildAny,
     clauses: Cell<usize>,
 }
 
 impl<'i> Build<'i> {
-    pub(crate) fn new(index: &'i Index, view: &'i View) -> Build<'i> {
+    pub(super) fn new(index: &'i Index, view: &'i View, operator: BuildAny) -> Build<'i> {
         Build {
             index,
             view,
+            operator,
             clauses: Cell::new(0),
         }
     }

@@ -1,6 +1,7 @@
 //! `compound: {must, mustNot, should, filter, minimumShouldMatch, score}`.
 
-use super::{Build, build, scored};
+use super::build::Build;
+use super::score::scored;
 use crate::args::Args;
 use crate::error::invalid;
 use model::{Result, Value};
@@ -34,7 +35,7 @@ pub(super) fn compound(
             let spec = v
                 .as_doc()
                 .ok_or_else(|| args.wrong_type(field, "operators", *v))?;
-            build(b, &args.name(field), spec, depth + 1)
+            (b.operator)(b, &args.name(field), spec, depth + 1)
         };
         list.iter().map(one).collect()
     };

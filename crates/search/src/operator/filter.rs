@@ -1,6 +1,6 @@
 //! `filter` of `$vectorSearch`: a query in MongoDB's language over fields indexed for it.
 
-use super::Build;
+use super::build::Build;
 use super::value::{Limits, between, equal, there};
 use crate::args::Args;
 use crate::error::invalid;

@@ -7,17 +7,18 @@ mod compound;
 mod filter;
 mod path;
 mod query_string;
+mod score;
 mod span;
 mod text;
 mod value;
 
-pub(crate) use build::Build;
+use build::Build;
 pub(crate) use filter::build_filter;
 
-use crate::args::Args;
 use crate::error::invalid;
+use crate::index::{Index, View};
 use model::{Doc, Result, Value};
-use tantivy::query::{BoostQuery, ConstScoreQuery, Query};
+use tantivy::query::Query;
 
 /// Deepest `compound` in `compound`.
 const DEPTH_MAX: usize = 100;
@@ -45,6 +46,11 @@ const OPERATORS: &[(&str, BuildOperator)] = &[
     ("text", |b, path, v, _| text::text(b, path, v)),
     ("wildcard", |b, path, v, _| text::wildcard(b, path, v)),
 ];
+
+/// What queries over the index are built with.
+pub(crate) fn begin<'i>(index: &'i Index, view: &'i View) -> Build<'i> {
+    Build::new(index, view, build)
+}
 
 /// True for the name of an operator.
 pub(crate) fn is_operator(name: &str) -> bool {
@@ -87,38 +93,4 @@ pub(crate) fn build(
         format!("{path}.{name}")
     };
     build(b, &path, v, depth)
-}
-
-/// The query with its `score` option.
-fn scored(args: &Args<'_>, query: Box<dyn Query>) -> Result<Box<dyn Query>> {
-    let Some(v) = args.get("score") else {
-        return Ok(query);
-    };
-    let score = Args::new(&args.name("score"), v, &["boost", "constant"])?;
-    let value_of = |field: &str, v: Value<'_>| -> Result<f32> {
-        let inner = Args::new(&score.name(field), v, &["value"])?;
-        inner.required("value")?;
-        let n = inner.number("value")?.unwrap_or(0.0);
-        if n < 0.0 {
-            return Err(invalid(format!(
-                "\"{}\" must not be negative, it is {n}",
-                inner.name("value")
-            )));
-        }
-        Ok(n as f32)
-    };
-    match (score.get("boost"), score.get("constant")) {
-        (Some(v), None) => {
-            let by = value_of("boost", v)?;
-            Ok(Box::new(BoostQuery::new(query, by)))
-        }
-        (None, Some(v)) => {
-            let to = value_of("constant", v)?;
-            Ok(Box::new(ConstScoreQuery::new(query, to)))
-        }
-        _ => Err(invalid(format!(
-            "\"{}\" must have exactly one of boost, constant",
-            score.path
-        ))),
-    }
 }

@@ -1,6 +1,6 @@
 //! `path` of an operator: a field, several, with another analyser, or all like a pattern.
 
-use super::Build;
+use super::build::Build;
 use crate::args::Args;
 use crate::definition::StringField;
 use crate::error::invalid;

@@ -1,8 +1,9 @@
 //! `queryString: {defaultPath, query, score}`: words, phrases and patterns at fields, joined by
 //! AND, OR and NOT. What stands side by side is joined by OR.
 
+use super::build::Build;
+use super::score::scored;
 use super::text::{Fuzzy, all, any, pattern_of_wildcard, phrase_at, word};
-use super::{Build, scored};
 use crate::args::Args;
 use crate::error::invalid;
 use crate::matching::TokenTest;

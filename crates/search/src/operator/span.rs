@@ -1,8 +1,9 @@
 //! `span: {term | or | first | near | subtract | contains, score}`: stretches of one text by order
 //! and distance.
 
+use super::build::Build;
 use super::path::plain;
-use super::{Build, scored};
+use super::score::scored;
 use crate::args::Args;
 use crate::error::{failed, invalid};
 use crate::matching::{Matching, Span, Spans};

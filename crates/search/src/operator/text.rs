@@ -1,7 +1,8 @@
 //! Operators over texts: text, phrase, autocomplete, wildcard, regex.
 
+use super::build::Build;
 use super::path::{TextPath, plain, texts};
-use super::{Build, scored};
+use super::score::scored;
 use crate::analysis::Token;
 use crate::args::Args;
 use crate::definition::FieldKind;

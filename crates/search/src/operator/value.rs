@@ -1,7 +1,8 @@
 //! Operators over values that are not analysed: equals, in, range, near, exists.
 
+use super::build::Build;
 use super::path::plain;
-use super::{Build, scored};
+use super::score::scored;
 use crate::args::Args;
 use crate::error::invalid;
 use crate::matching::{ColumnTest, Columns, Matching, Scoring, TokenTest};
