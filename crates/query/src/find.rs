@@ -4,10 +4,12 @@
 
 use crate::exec::{BatchStream, MatchFilter, SortPattern};
 use crate::physical::{
-    Change, Count, Distinct, Limit, Nothing, Operator, Project, ProjectionSpec, Read, Shape, Skip,
-    Sort, Write,
+    Change, Count, Distinct, Limit, LooseScan, Narrow, Nothing, Operator, Project, ProjectionSpec,
+    Read, Shape, Skip, Sort, Write,
 };
-use crate::plan::{AllowedIndexes, Hint, Plan, PlanRequest, columns, may_scan, plan_read};
+use crate::plan::{
+    AllowedIndexes, Hint, Plan, PlanRequest, columns, distinct_plan, may_scan, plan_read,
+};
 use model::{Doc, DocBuf, Result, bail, code};
 use std::sync::Arc;
 use store::{Collection, ReadView};
@@ -42,6 +44,10 @@ pub struct Find {
     pub view: Option<ReadView>,
     /// The only indexes to consider, see [`PlanRequest::allowed`].
     pub allowed: Option<AllowedIndexes>,
+    /// Behind filter and order only these top-level fields are looked at; `None` is all of them.
+    pub fields: Option<Vec<String>>,
+    /// One document for each value at this path is enough; more do no harm.
+    pub distinct: Option<String>,
 }
 
 impl Find {
@@ -62,6 +68,8 @@ impl Find {
             collation: None,
             view: None,
             allowed: None,
+            fields: None,
+            distinct: None,
         }
     }
 
@@ -114,6 +122,12 @@ impl Find {
 
     /// The operators by another plan than the chosen one.
     pub fn operators(&self, coll: Arc<Collection>, plan: Plan) -> Box<dyn Operator> {
+        if let Some(path) = &self.distinct
+            && let Some(loose) = distinct_plan(&coll, &self.plan_request(), &plan, path)
+            && let Some(scan) = LooseScan::new(coll.clone(), loose)
+        {
+            return self.above(Box::new(scan), self.sort.is_none());
+        }
         let sorted = plan.sorted || self.sort.is_none();
         let read = self.read(coll, plan, sorted);
         self.above(Box::new(read), sorted)
@@ -166,7 +180,8 @@ impl Find {
 
     fn read(&self, coll: Arc<Collection>, mut plan: Plan, sorted: bool) -> Read {
         // Of a bucket only these columns are unpacked; other documents are at hand as a whole.
-        let fields = coll.is_series().then(|| self.needed_fields()).flatten();
+        let own = || coll.is_series().then(|| self.needed_fields()).flatten();
+        let fields = self.fields.clone().or_else(own);
         if let (Some(series), Some(fields)) = (&mut plan.series, &fields) {
             series.fields = columns(Some(&self.filter), fields);
         }
@@ -258,6 +273,8 @@ impl Find {
                 show_record_id: self.show_record_id,
             };
             root = Box::new(Project::new(root, shape));
+        } else if let Some(fields) = self.fields.clone().filter(|f| !f.is_empty()) {
+            root = Box::new(Narrow::new(root, fields));
         }
         root
     }

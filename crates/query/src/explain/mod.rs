@@ -4,5 +4,5 @@
 mod pipeline;
 mod planner;
 
-pub use pipeline::{aggregation, plain_prefix};
+pub use pipeline::{Meter, aggregation, plain_prefix, run};
 pub use planner::{ExplainedQuery, filter_shape};

@@ -3,12 +3,13 @@
 use super::planner::ExplainedQuery;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::find::Find;
-use crate::physical::ProjectionSpec;
+use crate::physical::{Nothing, Operator, ProjectionSpec};
 use crate::pipeline::Pipeline;
 use crate::stage::{Kind, Stage};
-use model::{Doc, DocBuf, DocWriter, Namespace, Result, Value};
+use model::{Doc, DocWriter, Namespace, Result, Value};
 use operators::expr::ParseCx;
 use operators::project::Projection;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,11 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// # Errors
 /// Those of a projection.
-pub fn plain_prefix(
-    stages: &[Arc<dyn Stage>],
-    exec: &ExecContext<'_>,
-    fields: Option<&[String]>,
-) -> Result<(Find, usize)> {
+pub fn plain_prefix(pipeline: &Pipeline, exec: &ExecContext<'_>) -> Result<(Find, usize)> {
+    let stages = pipeline.stages();
     let mut at = 0;
     let kind = |at: usize| stages.get(at).map_or(Kind::Other, |s| s.kind());
     let mut find = Find::all(MatchFilter::parse(&mut ParseCx::new(exec.env), Doc::EMPTY)?);
@@ -43,41 +41,29 @@ pub fn plain_prefix(
         find.limit = find.limit.map(|l| l.saturating_sub(n));
         at += 1;
     }
-    let mut spec = DocBuf::new();
     let shown = stages.get(at).map(|s| s.describe());
     let project = shown
         .as_ref()
         .and_then(|d| d.doc().first())
-        .filter(|(n, _)| *n == "$project");
-    match (project, fields) {
-        (Some((_, Value::Document(wanted))), _) if stages.len() == at + 1 => {
-            spec = wanted.to_buf();
-            at += 1;
-        }
-        (_, Some(fields)) if !fields.is_empty() => {
-            spec = DocBuf::build(|w| {
-                for f in fields.iter().filter(|f| *f != "_id") {
-                    w.put(f, 1i32);
-                }
-                w.put("_id", i32::from(fields.iter().any(|f| f == "_id")));
-            });
-        }
-        _ => {}
-    }
-    if !spec.doc().is_empty() {
+        .filter(|(n, _)| *n == "$project" && stages.len() == at + 1);
+    if let Some((_, Value::Document(spec))) = project {
         let mut cx = ParseCx::new(exec.env);
         if find.filter.filter.text().is_some() {
             cx.meta.push("textScore");
         }
-        let projection = Projection::parse_project(&mut cx, Value::from(&spec))?;
+        let projection = Projection::parse_project(&mut cx, Value::Document(spec))?;
+        let spec = spec.to_buf();
         find.projection = Some(Arc::new(ProjectionSpec { spec, projection }));
+        at += 1;
     }
+    find.fields = pipeline.fields_needed();
+    find.distinct = pipeline.distinct_needed();
     Ok((find, at))
 }
 
 /// Documents and time that went through a place.
 #[derive(Default)]
-struct Meter {
+pub struct Meter {
     docs: AtomicU64,
     bytes: AtomicU64,
     us: AtomicU64,
@@ -106,28 +92,20 @@ impl BatchStream for Metered {
 }
 
 /// Fills `stages` (or the plan alone) of an explained aggregation; `taken` leading stages are done
-/// by the source.
-///
-/// # Errors
-/// Those of the stages, when they are run.
+/// by the source, and `meters` are those of [`run`], when it was run.
 pub fn aggregation(
     w: &mut DocWriter<'_>,
     pipeline: &Pipeline,
     source: Option<&ExplainedQuery<'_>>,
     taken: usize,
+    meters: &[Arc<Meter>],
     all: bool,
     exec: &ExecContext<'_>,
-) -> Result<()> {
-    let executed = source.is_some_and(|s| s.ran_ms.is_some());
+) {
     if let (Some(s), true) = (source, taken == pipeline.stages().len()) {
         s.write(w, all);
-        return Ok(());
+        return;
     }
-    let meters = if executed {
-        run(pipeline, taken, exec)?
-    } else {
-        Vec::new()
-    };
     let mut list = w.array("stages");
     if let Some(s) = source {
         let mut one = list.doc();
@@ -152,7 +130,6 @@ pub fn aggregation(
             put_meter(&mut one, after);
         }
     }
-    Ok(())
 }
 
 fn put_meter(w: &mut DocWriter<'_>, m: &Meter) {
@@ -221,9 +198,39 @@ fn own_metrics(
     }
 }
 
-/// Runs the stages over the source, a meter before the first and behind each; writers are left out.
-fn run(pipeline: &Pipeline, taken: usize, exec: &ExecContext<'_>) -> Result<Vec<Arc<Meter>>> {
-    let (mut docs, done) = pipeline.open_leading(exec, taken)?;
+/// An operator whose owner shows it after others have pulled it.
+struct Shared(Arc<Mutex<Box<dyn Operator>>>);
+
+impl BatchStream for Shared {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        self.0.lock().next_batch(exec, out)
+    }
+}
+
+/// Runs the source and the stages behind the `taken` ones over it, a meter before the first of them
+/// and behind each; writers are left out.
+///
+/// # Errors
+/// Those of the stages; the operation's interrupt.
+pub fn run(
+    pipeline: &Pipeline,
+    taken: usize,
+    source: &mut Box<dyn Operator>,
+    exec: &ExecContext<'_>,
+) -> Result<Vec<Arc<Meter>>> {
+    let lent = std::mem::replace(source, Box::new(Nothing::default()));
+    let lent = Arc::new(Mutex::new(lent));
+    let result = run_over(pipeline, taken, Shared(lent.clone()), exec);
+    std::mem::swap(source, &mut lent.lock());
+    result
+}
+
+fn run_over(
+    pipeline: &Pipeline,
+    taken: usize,
+    source: Shared,
+    exec: &ExecContext<'_>,
+) -> Result<Vec<Arc<Meter>>> {
     let mut meters = Vec::new();
     let metered =
         |docs: Box<dyn BatchStream>, meters: &mut Vec<Arc<Meter>>| -> Box<dyn BatchStream> {
@@ -231,13 +238,9 @@ fn run(pipeline: &Pipeline, taken: usize, exec: &ExecContext<'_>) -> Result<Vec<
             meters.push(meter.clone());
             Box::new(Metered { inner: docs, meter })
         };
-    docs = metered(docs, &mut meters);
-    for stage in pipeline
-        .stages()
-        .iter()
-        .skip(done)
-        .filter(|s| !s.is_writer())
-    {
+    let mut docs = metered(Box::new(source), &mut meters);
+    let behind = pipeline.stages().iter().skip(taken);
+    for stage in behind.filter(|s| !s.is_writer()) {
         docs = metered(stage.clone().open(docs, exec)?, &mut meters);
     }
     let mut batch = DocBatch::new();

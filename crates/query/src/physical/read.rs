@@ -217,6 +217,9 @@ impl Operator for Read {
     }
 
     fn show(&self) -> PlanNode {
+        if let RowOutput::Entries = self.output {
+            return shown::count_scan(&self.plan, &self.counts());
+        }
         let clustered = is_clustered(&self.coll);
         shown::read(
             &self.plan,

@@ -332,35 +332,6 @@ impl Pipeline {
         }
     }
 
-    /// Opens the source and the first `n` stages of a resolved pipeline; how many stages are done
-    /// then. For explain.
-    ///
-    /// # Errors
-    /// Those of the host and of the stages.
-    pub(crate) fn open_leading(
-        &self,
-        exec: &ExecContext<'_>,
-        n: usize,
-    ) -> Result<(Box<dyn BatchStream>, usize)> {
-        let Some(leading) = self.stages.get(..n) else {
-            return Ok((Box::new(EmptyStream), 0));
-        };
-        let mut docs: Box<dyn BatchStream> = Box::new(EmptyStream);
-        if self.reads().is_some() {
-            let (target, stages) = (self.target.clone(), leading.to_vec());
-            docs = Pipeline {
-                target,
-                table: self.table,
-                stages,
-                optimize: self.optimize,
-                row_metadata: false,
-                needs: Arc::default(),
-            }
-            .open(exec)?;
-        }
-        Ok((docs, n))
-    }
-
     /// The fields the stages behind the filter look at, when these are all.
     pub fn fields_needed(&self) -> Option<Vec<String>> {
         let after = usize::from(matches!(
@@ -372,6 +343,16 @@ impl Pipeline {
                 .into_iter()
                 .collect(),
         )
+    }
+
+    /// The path for whose values one document each is enough, when the stages behind the filter
+    /// say so.
+    pub fn distinct_needed(&self) -> Option<String> {
+        let after = usize::from(matches!(
+            self.stages.first().map(|s| s.kind()),
+            Some(Kind::Match(_))
+        ));
+        optimize::groups_by_alone(self.stages.get(after)?.as_ref())
     }
 
     /// Runs to the end and collects the documents.

@@ -412,6 +412,7 @@ pub(crate) fn distinct_scan(plan: &Plan, m: &ReadCounts) -> PlanNode {
 pub(crate) fn count_scan(plan: &Plan, m: &ReadCounts) -> PlanNode {
     let mut scan = index_scan(plan, m.keys, m);
     scan.stage = "COUNT_SCAN";
+    scan.stats = stats(m.matched, m.keys, m);
     scan.counted = model::doc! { "keysExamined": count(m.keys) };
     scan
 }

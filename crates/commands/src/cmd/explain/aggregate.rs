@@ -81,33 +81,32 @@ pub(crate) fn aggregation(
     let pipeline = pipeline.resolved(exec)?;
     let all = level == Level::All;
     let mut out = DocBuf::new();
-    let mut failed = Ok(());
     match pipeline.reads() {
         None => {
-            out.append(|w| failed = explain::aggregation(w, &pipeline, None, 0, all, exec));
+            out.append(|w| explain::aggregation(w, &pipeline, None, 0, &[], all, exec));
         }
         Some(ns) => {
-            let fields = pipeline.fields_needed();
-            let (mut find, taken) =
-                explain::plain_prefix(pipeline.stages(), exec, fields.as_deref())?;
+            let (mut find, taken) = explain::plain_prefix(&pipeline, exec)?;
             find.hint = hint;
             find.collation = exec.host.collation();
             find.allowed = exec.host.allowed_indexes(ns);
-            let coll = cx.service.store.collection(ns)?;
             let explained = Explained {
                 ns: ns.clone(),
-                coll,
+                coll: cx.service.store.collection(ns)?,
                 find,
             };
             let mut planned = explained.find.planned(explained.coll.clone())?;
-            explained.explain(cx, &mut planned, exec, level, |source| {
-                out.append(|w| {
-                    failed = explain::aggregation(w, &pipeline, Some(source), taken, all, exec);
-                });
+            let ran = level.run(cx, || {
+                explain::run(&pipeline, taken, &mut planned.root, exec)
             })?;
+            let (ran_ms, meters) = ran.map_or((None, Vec::new()), |(ms, m)| (Some(ms), m));
+            let name = explained.ns.to_string();
+            let source = explained.query(&name, &planned, ran_ms);
+            out.append(|w| {
+                explain::aggregation(w, &pipeline, Some(&source), taken, &meters, all, exec);
+            });
         }
     }
-    failed?;
     reply(cx, |w| {
         w.put("explainVersion", "1").put_all(out.doc());
     });

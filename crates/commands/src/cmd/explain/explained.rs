@@ -3,7 +3,7 @@
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::release::VERSION;
-use model::{DocBuf, DocWriter, Namespace, Result, Value};
+use model::{DocWriter, Namespace, Result, Value};
 use query::exec::ExecContext;
 use query::explain::ExplainedQuery;
 use query::find::{Find, Planned};
@@ -42,31 +42,21 @@ impl Explained {
         others.into_iter().map(shown).collect()
     }
 
-    /// Runs the operators when statistics are asked for, and gives what is told of the query to
-    /// `write`.
-    pub(super) fn explain<T>(
-        &self,
-        cx: &Ctx<'_, '_>,
-        planned: &mut Planned,
-        exec: &ExecContext<'_>,
-        level: Level,
-        write: impl FnOnce(&ExplainedQuery<'_>) -> T,
-    ) -> Result<T> {
-        let clock = &cx.service.clock;
-        let mut ran_ms = None;
-        if level > Level::Planner {
-            let start_us = clock.monotonic_us();
-            run_to_end(planned.root.as_mut(), exec)?;
-            ran_ms = Some((clock.monotonic_us() - start_us) / 1000);
-        }
-        Ok(write(&ExplainedQuery {
-            ns: &self.ns.to_string(),
+    /// What is explained, of operators that ran in that time or not at all.
+    pub(super) fn query<'q>(
+        &'q self,
+        ns: &'q str,
+        planned: &'q Planned,
+        ran_ms: Option<u64>,
+    ) -> ExplainedQuery<'q> {
+        ExplainedQuery {
+            ns,
             find: &self.find,
             plan: planned.plan.as_ref(),
             root: planned.root.as_ref(),
             rejected: self.rejected(planned.plan.as_ref()),
             ran_ms,
-        }))
+        }
     }
 
     /// Replies with the plan, and with what it did when statistics are asked for.
@@ -77,13 +67,32 @@ impl Explained {
         exec: &ExecContext<'_>,
         level: Level,
     ) -> Result<Outcome> {
-        let told = self.explain(cx, &mut planned, exec, level, |query| {
-            DocBuf::build(|w| query.write(w, level == Level::All))
-        })?;
+        let ran_ms = level.run(cx, || run_to_end(planned.root.as_mut(), exec))?;
+        let name = self.ns.to_string();
+        let query = self.query(&name, &planned, ran_ms.map(|(ms, ())| ms));
         reply(cx, |w| {
-            w.put("explainVersion", "1").put_all(told.doc());
+            w.put("explainVersion", "1");
+            query.write(w, level == Level::All);
         });
         Ok(Outcome::Reply)
+    }
+}
+
+impl Level {
+    /// Runs what is explained when statistics are asked for, and tells how many milliseconds that
+    /// took.
+    pub(super) fn run<T>(
+        self,
+        cx: &Ctx<'_, '_>,
+        run: impl FnOnce() -> Result<T>,
+    ) -> Result<Option<(u64, T)>> {
+        if self == Level::Planner {
+            return Ok(None);
+        }
+        let clock = &cx.service.clock;
+        let start_us = clock.monotonic_us();
+        let done = run()?;
+        Ok(Some(((clock.monotonic_us() - start_us) / 1000, done)))
     }
 }
 

@@ -1,0 +1,63 @@
+//! The fields that a pipeline needs of its documents. The read below leaves out the others already,
+//! where it copies documents; here it is shown, in its place over order and limit.
+
+use super::operator::Operator;
+use crate::examined::Examined;
+use crate::exec::{BatchStream, DocBatch, ExecContext};
+use crate::shown::PlanNode;
+use model::{DocBuf, Result};
+
+/// Documents that come with no other fields than these.
+pub(crate) struct Narrow {
+    input: Box<dyn Operator>,
+    fields: Vec<String>,
+    returned: u64,
+    ended: bool,
+}
+
+impl Narrow {
+    /// Over a read of these fields.
+    pub(crate) fn new(input: Box<dyn Operator>, fields: Vec<String>) -> Narrow {
+        Narrow {
+            input,
+            fields,
+            returned: 0,
+            ended: false,
+        }
+    }
+
+    /// As a projection is written: `_id` last, and said even when it is left out.
+    fn spec(&self) -> DocBuf {
+        DocBuf::build(|w| {
+            for f in self.fields.iter().filter(|f| *f != "_id") {
+                w.put(f, 1i32);
+            }
+            w.put("_id", i32::from(self.fields.iter().any(|f| f == "_id")));
+        })
+    }
+}
+
+impl BatchStream for Narrow {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        let more = self.input.next_batch(exec, out)?;
+        self.returned += out.len() as u64;
+        self.ended = !more;
+        Ok(more)
+    }
+}
+
+impl Operator for Narrow {
+    fn begin(&mut self) {
+        self.input.begin();
+    }
+
+    fn show(&self) -> PlanNode {
+        let own = model::doc! { "transformBy": &self.spec() };
+        let below = self.input.show();
+        PlanNode::over(below, "PROJECTION_SIMPLE", own, self.returned, self.ended)
+    }
+
+    fn examined(&self) -> Examined {
+        self.input.examined()
+    }
+}
