@@ -97,7 +97,7 @@ impl Find {
             return self.open_tail(coll);
         }
         let plan = plan_read(&coll, &self.plan_request())?;
-        let mut root = self.operators(coll, plan);
+        let mut root = self.operators_over(coll, plan, false);
         root.begin();
         Ok(Box::new(root))
     }
@@ -122,11 +122,24 @@ impl Find {
 
     /// The operators by another plan than the chosen one.
     pub fn operators(&self, coll: Arc<Collection>, plan: Plan) -> Box<dyn Operator> {
+        self.operators_over(coll, plan, true)
+    }
+
+    /// The operators over a plan, which may be shown later or not.
+    fn operators_over(
+        &self,
+        coll: Arc<Collection>,
+        mut plan: Plan,
+        may_be_shown: bool,
+    ) -> Box<dyn Operator> {
         if let Some(path) = &self.distinct
             && let Some(loose) = distinct_plan(&coll, &self.plan_request(), &plan, path)
             && let Some(scan) = LooseScan::new(coll.clone(), loose)
         {
             return self.above(Box::new(scan), self.sort.is_none());
+        }
+        if !may_be_shown {
+            plan.drop_bounds();
         }
         let sorted = plan.sorted || self.sort.is_none();
         let read = self.read(coll, plan, sorted);

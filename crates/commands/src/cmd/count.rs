@@ -79,6 +79,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             ..Find::all(filter)
         }
         .count(coll)?
+        .for_running()
         .run(&env)?,
     };
     put(cx, found);

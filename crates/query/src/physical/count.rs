@@ -72,6 +72,16 @@ impl Count {
         })
     }
 
+    /// The same, which will not be shown: it keeps no bounds.
+    #[must_use]
+    pub fn for_running(mut self) -> Count {
+        match &mut self.source {
+            Source::Nothing(_) | Source::Counter(_) => {}
+            Source::Entries(read) | Source::Documents(read) => read.drop_bounds(),
+        }
+        self
+    }
+
     /// The access path, where one is read.
     pub fn plan(&self) -> Option<&Plan> {
         match &self.source {

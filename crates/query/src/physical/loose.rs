@@ -60,7 +60,7 @@ impl LooseScan {
                 Access::Index {
                     intervals, reverse, ..
                 } => (intervals.clone(), *reverse),
-                _ => (Vec::new(), false),
+                _ => (Arc::default(), false),
             };
             coll.scan_index(&plan.view, index, plan.multikey, intervals, reverse)
         })

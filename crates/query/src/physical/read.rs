@@ -148,6 +148,11 @@ impl Read {
         (reader, filter.as_deref())
     }
 
+    /// See [`Plan::drop_bounds`].
+    pub(super) fn drop_bounds(&mut self) {
+        self.plan.drop_bounds();
+    }
+
     /// The access path.
     pub(super) fn plan(&self) -> &Plan {
         &self.plan

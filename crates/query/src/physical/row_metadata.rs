@@ -22,7 +22,7 @@ enum KeySource {
     /// No index is read.
     None,
     Id,
-    Index(Arc<Index>, Vec<KeyInterval>),
+    Index(Arc<Index>, Arc<Vec<KeyInterval>>),
     /// The path that a wildcard index is read for.
     Wildcard(FieldPath),
 }

@@ -16,9 +16,11 @@ pub(super) enum PlanScan {
     Records(Scan),
     Series(Box<SeriesScan>),
     Index(IndexScan),
-    /// Encoded ids still to be read, last first.
+    /// Encoded ids, those before `at` (of a reverse scan, counted from the end) are read.
     Ids {
-        ids: Vec<Vec<u8>>,
+        ids: Arc<Vec<Vec<u8>>>,
+        at: usize,
+        reverse: bool,
         view: ReadView,
     },
     Union(Box<UnionScan<PlanScan>>),
@@ -51,16 +53,12 @@ impl PlanScan {
                 upper.as_deref(),
                 *reverse,
             )),
-            Access::Ids { ids, reverse } => {
-                let mut ids = ids.clone();
-                if !reverse {
-                    ids.reverse();
-                }
-                PlanScan::Ids {
-                    ids,
-                    view: view.clone(),
-                }
-            }
+            Access::Ids { ids, reverse } => PlanScan::Ids {
+                ids: ids.clone(),
+                at: 0,
+                reverse: *reverse,
+                view: view.clone(),
+            },
             Access::Index {
                 intervals, reverse, ..
             } => match &plan.index {
@@ -84,7 +82,7 @@ impl PlanScan {
                     view,
                     index,
                     plan.multikey,
-                    vec![one.clone()],
+                    Arc::new(vec![one.clone()]),
                     false,
                 )),
                 (Some(index), several) => {
@@ -121,11 +119,24 @@ impl Steps for PlanScan {
             PlanScan::Union(u) => u.visit(coll, env, max, f),
             PlanScan::Near(n) => n.visit(env, max, f),
             PlanScan::Terms(t) => t.visit(max, &|| env.check_interrupt(), f),
-            PlanScan::Ids { ids, view } => {
-                let next: Vec<&[u8]> = ids.iter().rev().take(max).map(Vec::as_slice).collect();
-                let looked = coll.get_encoded(view, &next, f)?;
-                ids.truncate(ids.len() - looked);
-                Ok(!ids.is_empty())
+            PlanScan::Ids {
+                ids,
+                at,
+                reverse,
+                view,
+            } => {
+                let next: Vec<&[u8]> = match reverse {
+                    true => ids
+                        .iter()
+                        .rev()
+                        .skip(*at)
+                        .take(max)
+                        .map(Vec::as_slice)
+                        .collect(),
+                    false => ids.iter().skip(*at).take(max).map(Vec::as_slice).collect(),
+                };
+                *at += coll.get_encoded(view, &next, f)?;
+                Ok(*at < ids.len())
             }
         }
     }

@@ -21,7 +21,7 @@ pub enum Access {
     /// Documents by their `_id`, as encoded ids in key order.
     Ids {
         /// Encoded ids.
-        ids: Vec<Vec<u8>>,
+        ids: Arc<Vec<Vec<u8>>>,
         /// Backwards.
         reverse: bool,
     },
@@ -48,7 +48,7 @@ pub enum Access {
         /// Its name.
         name: String,
         /// Intervals, ascending and apart.
-        intervals: Vec<KeyInterval>,
+        intervals: Arc<Vec<KeyInterval>>,
         /// Backwards.
         reverse: bool,
     },
@@ -119,6 +119,12 @@ impl Plan {
     /// The whole collection.
     pub fn scan() -> Plan {
         Plan::of(Access::Collection { reverse: false }, false)
+    }
+
+    /// Lets go of the bounds, which only explain shows: those of a long `$in` are as large as the
+    /// ids or intervals that are read.
+    pub(crate) fn drop_bounds(&mut self) {
+        self.bounds = Vec::new();
     }
 
     pub(super) fn of(access: Access, sorted: bool) -> Plan {

@@ -57,7 +57,7 @@ pub(super) fn by_points(
         }
         let access = Access::Index {
             name: index.name().to_owned(),
-            intervals,
+            intervals: Arc::new(intervals),
             reverse,
         };
         let complete = all_exact(root, &|path| {

@@ -7,6 +7,7 @@ use super::request::PlanRequest;
 use super::score;
 use crate::exec::{SortBy, SortPattern};
 use operators::filter::Node;
+use std::sync::Arc;
 use store::Collection;
 
 /// The order of a sort that `_id` order answers.
@@ -71,6 +72,7 @@ pub(super) fn by_id(coll: &Collection, request: &PlanRequest<'_>, root: &Node) -
                     _ => None,
                 })
                 .collect();
+            let ids = Arc::new(ids);
             Some(Plan {
                 bounds,
                 complete: complete(exact),

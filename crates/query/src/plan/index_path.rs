@@ -68,7 +68,7 @@ pub(super) fn by_index(
     } else {
         Access::Index {
             name: index.name().to_owned(),
-            intervals,
+            intervals: Arc::new(intervals),
             reverse: order.unwrap_or(false),
         }
     };

@@ -101,7 +101,7 @@ fn index_range(
     }];
     let access = Access::Index {
         name: index.name().to_owned(),
-        intervals,
+        intervals: Arc::new(intervals),
         reverse: false,
     };
     let multikey = index.multikey_bits();

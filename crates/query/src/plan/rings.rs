@@ -29,7 +29,7 @@ pub struct Rings {
 /// One ring.
 pub(crate) struct Ring {
     /// What is read.
-    pub intervals: Vec<KeyInterval>,
+    pub intervals: Arc<Vec<KeyInterval>>,
     /// The index's multikey bits the intervals were made for.
     pub multikey: u32,
     /// Its documents are at this distance or farther.
@@ -77,7 +77,7 @@ impl Rings {
             *b = cells.map_or_else(FieldBounds::all, |c| of_cells(&c, shapes));
         }
         Some(Ring {
-            intervals: intervals(&self.index, &bounds).0,
+            intervals: Arc::new(intervals(&self.index, &bounds).0),
             multikey,
             from: self.from,
             to: if to > self.end { f64::INFINITY } else { to },

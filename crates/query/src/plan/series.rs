@@ -134,7 +134,7 @@ fn by_index(
         true => Access::Nothing,
         false => Access::Index {
             name: index.name().to_owned(),
-            intervals,
+            intervals: Arc::new(intervals),
             reverse: false,
         },
     };

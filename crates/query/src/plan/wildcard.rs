@@ -289,7 +289,7 @@ impl WildcardScan<'_, '_> {
             true => Access::Nothing,
             false => Access::Index {
                 name: self.index.name().to_owned(),
-                intervals,
+                intervals: Arc::new(intervals),
                 reverse: order.unwrap_or(false),
             },
         };

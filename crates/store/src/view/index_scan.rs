@@ -32,13 +32,10 @@ impl Collection {
         view: &ReadView,
         index: &Arc<Index>,
         planned_multikey: u32,
-        mut intervals: Vec<KeyInterval>,
+        intervals: Arc<Vec<KeyInterval>>,
         reverse: bool,
     ) -> IndexScan {
         index.count_access();
-        if reverse {
-            intervals.reverse();
-        }
         IndexScan {
             coll: self.clone(),
             view: view.clone(),
@@ -46,6 +43,7 @@ impl Collection {
             planned_multikey,
             intervals,
             at: 0,
+            narrowed: None,
             reverse,
             last: None,
             open: None,
@@ -63,8 +61,12 @@ pub struct IndexScan {
     view: ReadView,
     index: Arc<Index>,
     planned_multikey: u32,
-    intervals: Vec<KeyInterval>,
+    /// Ascending, shared with the plan.
+    intervals: Arc<Vec<KeyInterval>>,
+    /// How many intervals the scan has left behind.
     at: usize,
+    /// What is left of the current interval, when a part of it was skipped.
+    narrowed: Option<KeyInterval>,
     reverse: bool,
     /// Last entry consumed in the current interval.
     last: Option<Vec<u8>>,
@@ -112,9 +114,7 @@ impl IndexScan {
                 return Ok(true);
             }
             if !more {
-                self.open = None;
-                self.last = None;
-                self.at += 1;
+                self.begin_next_interval();
             }
         }
         if self.at < self.intervals.len() {
@@ -145,10 +145,8 @@ impl IndexScan {
         let wanted: Vec<&[u8]> = record_keys.iter().map(Vec::as_slice).collect();
         let mut docs = FetchedRows::default();
         fetch(view, self.coll.shared.engine.as_ref(), &wanted, &mut docs)?;
-        let interval = self
-            .intervals
-            .get(self.at)
-            .filter(|_| self.index.text().is_some());
+        let interval = current(&self.intervals, self.at, self.reverse);
+        let interval = interval.filter(|_| self.index.text().is_some());
         let score_in =
             |entry: &[u8]| interval.map_or(0.0, |i| score_of(i, entry.get(4..).unwrap_or(&[])));
         for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
@@ -284,9 +282,7 @@ impl IndexScan {
                 return Ok(true);
             }
             if !more {
-                self.open = None;
-                self.last = None;
-                self.at += 1;
+                self.begin_next_interval();
             }
         }
         Ok(self.at < self.intervals.len())
@@ -297,7 +293,8 @@ impl IndexScan {
     /// # Errors
     /// Engine failures.
     pub fn skip_beyond(&mut self, components: &[u8]) -> Result<()> {
-        let Some(interval) = self.intervals.get_mut(self.at) else {
+        let whole = current(&self.intervals, self.at, self.reverse).cloned();
+        let Some(mut interval) = self.narrowed.take().or(whole) else {
             return Ok(());
         };
         self.last = None;
@@ -308,9 +305,18 @@ impl IndexScan {
             interval.lower = [components, &[keys::AFTER]].concat();
         }
         if interval.lower >= interval.upper {
-            self.at += 1;
+            self.begin_next_interval();
+        } else {
+            self.narrowed = Some(interval);
         }
         Ok(())
+    }
+
+    fn begin_next_interval(&mut self) {
+        self.open = None;
+        self.last = None;
+        self.narrowed = None;
+        self.at += 1;
     }
 
     /// Lets go of the engine; see [`Scan::pause`].
@@ -329,7 +335,8 @@ impl IndexScan {
     }
 
     fn open(&mut self) -> Result<()> {
-        let Some(interval) = self.intervals.get(self.at) else {
+        let whole = current(&self.intervals, self.at, self.reverse);
+        let Some(interval) = self.narrowed.as_ref().or(whole) else {
             return Ok(());
         };
         let prefix = self.index.ident().to_be_bytes();
@@ -387,6 +394,14 @@ impl IndexScan {
             };
         }
         Ok(())
+    }
+}
+
+/// The interval a scan is in that has left `at` of them behind; a reverse scan begins at the last.
+fn current(intervals: &[KeyInterval], at: usize, reverse: bool) -> Option<&KeyInterval> {
+    match reverse {
+        true => intervals.iter().rev().nth(at),
+        false => intervals.get(at),
     }
 }
 

@@ -82,7 +82,7 @@ impl TermsScan {
                 &self.view,
                 &self.index,
                 self.index.multikey_bits(),
-                vec![interval.clone()],
+                Arc::new(vec![interval.clone()]),
                 false,
             );
             while scan.visit_entries(1024, &mut |components, id| {

@@ -205,7 +205,7 @@ fn drops_under_readers_are_told_as_drops() {
                                 &ReadView::LATEST,
                                 &by_index,
                                 by_index.multikey_bits(),
-                                all.clone(),
+                                all.clone().into(),
                                 kind == 2,
                             );
                             std::iter::repeat_with(|| scan.visit(100, &mut each))

@@ -125,7 +125,13 @@ fn index_walks_resume() {
             lower: vec![],
             upper: vec![0xFF],
         };
-        let mut scan = c.scan_index(&ReadView::LATEST, &i, i.multikey_bits(), vec![all], reverse);
+        let mut scan = c.scan_index(
+            &ReadView::LATEST,
+            &i,
+            i.multikey_bits(),
+            vec![all].into(),
+            reverse,
+        );
         let mut seen = std::collections::BTreeSet::new();
         loop {
             let more = scan

@@ -445,7 +445,7 @@ fn a_scan_of_a_dropped_index_says_so() {
                 lower: vec![],
                 upper: vec![0xFF],
             };
-            let mut scan = c.scan_index(&view, &c.indexes()[0], 0, vec![all], false);
+            let mut scan = c.scan_index(&view, &c.indexes()[0], 0, vec![all].into(), false);
             let mut step = |max| {
                 if entries_only {
                     scan.visit_entries(max, &mut |_, _| true)
@@ -481,16 +481,28 @@ fn a_drop_ends_every_scan_at_the_next_document() {
                 lower: vec![],
                 upper: vec![0xFF],
             };
-            c.scan_index(&ReadView::LATEST, &c.indexes()[0], 0, vec![all], false)
-                .visit(1000, &mut |_| f())
-                .map(|_| ())
+            c.scan_index(
+                &ReadView::LATEST,
+                &c.indexes()[0],
+                0,
+                vec![all].into(),
+                false,
+            )
+            .visit(1000, &mut |_| f())
+            .map(|_| ())
         }),
         ("entries of an index", |c, f| {
             let all = store::KeyInterval {
                 lower: vec![],
                 upper: vec![0xFF],
             };
-            let mut scan = c.scan_index(&ReadView::LATEST, &c.indexes()[0], 0, vec![all], false);
+            let mut scan = c.scan_index(
+                &ReadView::LATEST,
+                &c.indexes()[0],
+                0,
+                vec![all].into(),
+                false,
+            );
             scan.visit_entries(1000, &mut |_, _| f()).map(|_| ())
         }),
     ];

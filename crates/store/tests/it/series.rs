@@ -303,7 +303,7 @@ fn only_what_is_asked_for_is_decoded() {
                 lower: low,
                 upper: high,
             };
-            c.scan_index(&ReadView::LATEST, &index, 0, vec![interval], false)
+            c.scan_index(&ReadView::LATEST, &index, 0, vec![interval].into(), false)
         });
         let read = SeriesRead {
             times,
