@@ -40,7 +40,8 @@ pub(crate) fn keep_backups(settings: &Settings, service: &Service) -> Result<(),
 /// # Errors
 /// One line.
 pub(crate) fn block_writes(settings: &Settings, service: &Service) -> Result<(), String> {
-    if !settings.mounted {
+    // A block that was on when the backup was made stays, for its own reason.
+    if !settings.mounted || service.state.user_writes.are_blocked() {
         return Ok(());
     }
     let blocked = service

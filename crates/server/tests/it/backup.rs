@@ -12,6 +12,7 @@ use model::{Doc, DocBuf, doc};
 
 use crate::client::Client;
 use crate::driver::Process;
+use crate::encryption;
 use crate::engines::present;
 
 fn quarry(arguments: &[&str]) -> Command {
@@ -712,4 +713,29 @@ fn listing(folder: &Path) -> BTreeMap<String, u64> {
         (name, e.metadata().unwrap().len())
     });
     named.collect()
+}
+
+#[test]
+fn encrypted_data_stay_encrypted_in_a_backup_and_open_with_their_key_alone() {
+    let place = Place::new();
+    let key = place.at("key");
+    encryption::key_file(&key, 'k');
+    let options = ["--enableEncryption", "--encryptionKeyFile", text(&key)];
+    let (data, repository, copy) = (place.at("data"), place.at("repository"), place.at("copy"));
+    let mut server = encryption::Running::start(&data, &options);
+    encryption::load(&mut server);
+    let uri = format!("mongodb://{}", server.address());
+    done(&["backup", "make", text(&repository), "--uri", &uri]);
+    server.kill();
+    done(&["backup", "make", text(&repository), "--dbpath", text(&data)]);
+    let shelves = std::fs::read_dir(repository.join("objects")).unwrap();
+    for shelf in shelves {
+        let showing = encryption::showing(&shelf.unwrap().path());
+        assert!(showing.is_empty(), "{showing:?}");
+    }
+    done(&["restore", text(&repository), "--dbpath", text(&copy)]);
+    let line = encryption::refused(&copy, &[]);
+    assert!(line.contains("ncrypt"), "{line}");
+    let mut server = encryption::Running::start(&copy, &options);
+    assert_eq!(encryption::count(&mut server), 2_000);
 }

@@ -28,17 +28,23 @@ pub(crate) fn serve(data: &Path, options: &[&str]) -> Command {
 
 pub(crate) struct Running {
     child: Child,
+    address: String,
     client: Client,
 }
 
 impl Running {
     pub(crate) fn start(data: &Path, options: &[&str]) -> Running {
         let (child, address) = listening(&mut serve(data, options));
-        let stream = std::net::TcpStream::connect(address).unwrap();
+        let stream = std::net::TcpStream::connect(&address).unwrap();
         Running {
             child,
+            address,
             client: Client::over(Box::new(stream)),
         }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     pub(crate) fn ok(&mut self, command: &DocBuf) -> DocBuf {
@@ -65,7 +71,7 @@ impl Drop for Running {
     }
 }
 
-fn key_file(path: &Path, letter: char) {
+pub(crate) fn key_file(path: &Path, letter: char) {
     let text: String = std::iter::repeat_n(letter, 42)
         .chain("E=\n".chars())
         .collect();
@@ -73,7 +79,7 @@ fn key_file(path: &Path, letter: char) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-fn load(server: &mut Running) {
+pub(crate) fn load(server: &mut Running) {
     let index = doc! { "createIndexes": "c",
     "indexes": [{ "key": { "secret": 1i32 }, "name": "s" }], "$db": "d" };
     server.ok(&index);
@@ -98,14 +104,14 @@ fn load(server: &mut Running) {
     server.ok(&doc! { "fsync": 1i32, "$db": "admin" });
 }
 
-fn count(server: &mut Running) -> i32 {
+pub(crate) fn count(server: &mut Running) -> i32 {
     let count = doc! { "count": "c", "query": { "secret": { "$gte": CANARY } }, "$db": "d" };
     let reply = server.ok(&count);
     let n = reply.doc().field("n").as_i64_exact().unwrap();
     i32::try_from(n).unwrap()
 }
 
-fn showing(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn showing(folder: &Path) -> Vec<PathBuf> {
     let wanted = &CANARY.as_bytes()[..12];
     let shows = |path: &PathBuf| {
         let bytes = std::fs::read(path).unwrap_or_default();
