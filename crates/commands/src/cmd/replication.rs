@@ -137,7 +137,8 @@ fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn config(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     set_name(cx)?;
     let host = cx.conn.told_address(&cx.service.config);
-    let config = replica_set::config(&cx.service.config, host, cx.service.election_id);
+    let id = cx.service.replica_set_id()?;
+    let config = replica_set::config(&cx.service.config, host, id);
     cx.reply.put("config", &config);
     Ok(Outcome::Reply)
 }

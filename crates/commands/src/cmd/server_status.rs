@@ -285,7 +285,9 @@ fn repl(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.array("hosts").push(host);
     w.put("setName", s.config.replica_set.as_deref().unwrap_or(""))
         .put("setVersion", 1i32);
+    // Under both names: drivers of before 2021 read the older one.
     w.put("isWritablePrimary", true)
+        .put("ismaster", true)
         .put("secondary", false)
         .put("primary", host)
         .put("me", host);

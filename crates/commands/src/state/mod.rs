@@ -109,6 +109,8 @@ pub struct State {
     pub cluster_parameters: cluster_parameters::ClusterParameters,
     /// Settings of query shapes.
     pub query_settings: query_settings::QuerySettings,
+    /// The identifier of the set this server presents.
+    pub replica_set_id: replica_set::SetId,
     /// Index filters.
     pub plan_filters: plan_filters::PlanFilters,
     /// Bytes used and all bytes of the file system the data is on; set by a server that has one.
@@ -157,6 +159,7 @@ impl Default for State {
             auto_compact: Mutex::default(),
             cluster_parameters: cluster_parameters::ClusterParameters::default(),
             query_settings: Default::default(),
+            replica_set_id: Default::default(),
             plan_filters: Default::default(),
             disk_bytes: OnceLock::new(),
             backups: Arc::default(),

@@ -121,9 +121,7 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         let running_us = i64::try_from(now_us.saturating_sub(op.start_us)).unwrap_or(0);
         w.put(
             "currentOpTime",
-            model::show::Shown(&Value::Date(op.start_ms))
-                .to_string()
-                .as_str(),
+            model::extjson::log_time(op.start_ms).as_str(),
         );
         w.put("threaded", true);
         w.put("opid", op.opid);

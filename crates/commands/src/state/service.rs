@@ -111,6 +111,16 @@ impl Service {
         }
     }
 
+    /// What tells the set this server presents from every other.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn replica_set_id(&self) -> Result<ObjectId> {
+        self.state
+            .replica_set_id
+            .get(&self.store, self.clock.now_ms())
+    }
+
     /// The service as cursors hold it. Commands that open cursors need the service to be shared.
     pub fn shared(self) -> Arc<Service> {
         let shared = Arc::new(self);

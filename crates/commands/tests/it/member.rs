@@ -217,3 +217,44 @@ fn one_of_several_that_serve_at_once_greets_as_a_router() {
     assert!(reply.field("isWritablePrimary").truthy() && !reply.contains("setName"));
     assert!(reply.contains("logicalSessionTimeoutMinutes"));
 }
+
+/// The identifier of a set, as `replSetGetConfig` tells it.
+fn set_id(store: &Arc<store::Store>) -> model::ObjectId {
+    let service = serve(Config::default(), Arc::clone(store));
+    let mut conn = service.connect("127.0.0.1:1");
+    let ask = json(r#"{"replSetGetConfig": 1}"#);
+    let reply = send(&service, &mut conn, "admin", ask.doc());
+    let config = reply.doc().field("config").as_doc().unwrap().to_buf();
+    let settings = config.doc().field("settings").as_doc().unwrap();
+    match settings.field("replicaSetId") {
+        model::Value::ObjectId(id) => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_set_has_an_identifier_of_its_own() {
+    let (one, other) = (logging_store(), logging_store());
+    let id = set_id(&one);
+    assert_ne!(id, set_id(&other));
+    // Over a restart as well.
+    assert_eq!(id, set_id(&one));
+}
+
+#[test]
+fn the_time_of_an_operation_is_a_time() {
+    let service = serve(Config::default(), logging_store());
+    let mut conn = service.connect("127.0.0.1:1");
+    let ask = json(r#"{"currentOp": 1}"#);
+    let reply = send(&service, &mut conn, "admin", ask.doc());
+    let all = reply.doc().field("inprog").as_array().unwrap();
+    let own = all
+        .iter()
+        .find_map(|op| op.as_doc()?.field("currentOpTime").as_str());
+    let time = own.expect("this operation").to_owned();
+    // 2026-01-31T12:00:00.000+00:00
+    assert!(
+        time.len() == 29 && time.ends_with("+00:00") && time.as_bytes()[10] == b'T',
+        "{time}"
+    );
+}
