@@ -165,7 +165,8 @@ fn reconfigure(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         return Err(MongoError::new(code::INVALID_REPLICA_SET_CONFIG, message));
     };
     let host = cx.conn.told_address(&cx.service.config);
-    let ours = replica_set::config(&cx.service.config, host, cx.service.election_id);
+    let id = cx.service.replica_set_id()?;
+    let ours = replica_set::config(&cx.service.config, host, id);
     for (name, value) in wanted.iter().filter(|(name, _)| !VERSIONS.contains(name)) {
         let own = ours.doc().field(name);
         if compare(&value, &own).is_ne() {

@@ -25,6 +25,7 @@ pub(crate) mod replica_set;
 pub mod search;
 pub mod service;
 pub mod sessions;
+pub mod set_id;
 pub mod snapshots;
 pub mod transactions;
 pub mod ttl;
@@ -110,7 +111,7 @@ pub struct State {
     /// Settings of query shapes.
     pub query_settings: query_settings::QuerySettings,
     /// The identifier of the set this server presents.
-    pub replica_set_id: replica_set::SetId,
+    pub replica_set_id: set_id::SetId,
     /// Index filters.
     pub plan_filters: plan_filters::PlanFilters,
     /// Bytes used and all bytes of the file system the data is on; set by a server that has one.

@@ -2,40 +2,8 @@
 
 use super::service::Service;
 use crate::config::Config;
-use model::{DocBuf, Namespace, ObjectId, Result, Value, doc};
-use std::sync::OnceLock;
-use store::{Change, Store};
-
-/// Where the identifier is kept.
-const SETTING: &str = "replicaSetId";
-
-/// What tells this set from every other: drawn when it is first asked for, and kept with the data.
-#[derive(Debug, Default)]
-pub struct SetId(OnceLock<ObjectId>);
-
-impl SetId {
-    /// The identifier.
-    ///
-    /// # Errors
-    /// Engine failures.
-    pub fn get(&self, store: &Store, now_ms: i64) -> Result<ObjectId> {
-        if let Some(id) = self.0.get() {
-            return Ok(*id);
-        }
-        let kept = store.setting(SETTING)?;
-        let id = match kept.as_ref().map(|d| d.doc().field("id")) {
-            Some(Value::ObjectId(id)) => id,
-            _ => {
-                let mut id: [u8; 12] = rand::random();
-                let seconds = u32::try_from(now_ms / 1000).unwrap_or(0);
-                id[..4].copy_from_slice(&seconds.to_be_bytes());
-                store.set_setting(SETTING, &doc! { "id": ObjectId(id) })?;
-                ObjectId(id)
-            }
-        };
-        Ok(*self.0.get_or_init(|| id))
-    }
-}
+use model::{DocBuf, Namespace, ObjectId, Result, Value};
+use store::Change;
 
 /// Its configuration, as `replSetGetConfig` and `local.system.replset` show it.
 /// `host` is the address of its member.
