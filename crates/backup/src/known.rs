@@ -1,5 +1,5 @@
 //! Files that need not be read again: those of the newest backup, and those that an interrupted one
-//! had finished. Only fixed files whose identity at the source is the same.
+//! had finished. It takes fixed files only, and only if the source still has the same file.
 
 use crate::error::{BackupError, Result};
 use crate::folder;

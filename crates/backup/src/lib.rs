@@ -43,5 +43,5 @@ pub enum Step<'a> {
     Removed,
 }
 
-/// Is told of each step, and ends the call by an error.
+/// Called at each step; its error ends the backup, check or restore that calls it.
 pub type Watch<'w> = dyn FnMut(Step<'_>) -> Result<()> + 'w;

@@ -16,7 +16,7 @@ pub struct Manifest {
     pub quarry: String,
     /// Storage engine of the data.
     pub engine: String,
-    /// Every change up to this time of the log is in it; `None` when the source told none.
+    /// The backup has every change up to this time of the log; `None`: the source has no log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optime: Option<Optime>,
     /// The files, sorted by path.
@@ -45,7 +45,7 @@ pub struct FileEntry {
     pub fixed: bool,
     /// Its contents in order.
     pub pieces: Vec<Piece>,
-    /// What told the file at the source apart; only of fixed files.
+    /// The identity of the file at the source; fixed files have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<FileIdentity>,
 }

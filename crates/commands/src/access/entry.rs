@@ -19,7 +19,7 @@ pub(crate) enum Login {
     Done(Vec<u8>),
     /// Not before this monotonic microsecond.
     Wait(u64),
-    /// It has failed; the client is told so at this monotonic microsecond.
+    /// The login has failed; the answer leaves at this monotonic microsecond.
     Failed(u64),
 }
 
