@@ -285,7 +285,8 @@ def memory(db):
 
 def resident(server, db):
     """Resident memory without what the engine keeps in its cache, memtables included; and that."""
-    cache = db.client.admin.command("serverStatus")["wiredTiger"]["cache"]["bytes currently in the cache"] / (1 << 20)
+    engine = db.client.admin.command("serverStatus")["quarry"]["engine"]
+    cache = engine["block_cache_usage_bytes"] / (1 << 20)
     return server.memory_mib("VmRSS") - cache, cache
 
 

@@ -89,6 +89,12 @@ pub fn by_id(found: bool) {
     step(n, n);
 }
 
+/// A document was looked for by its `_id`, without a plan, to be changed.
+pub fn by_id_to_write(found: bool) {
+    path(Path::Id);
+    step(u64::from(found), u64::from(found));
+}
+
 /// Whether the operation has read a whole collection.
 pub fn scanned_collection() -> bool {
     PATHS.with_borrow(|paths| paths.0.iter().any(|p| matches!(p, Path::Collection)))

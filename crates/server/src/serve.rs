@@ -324,6 +324,7 @@ fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeErr
     }
     let loaded = service.state.load(&service.store);
     let loaded = loaded.and_then(|()| service.keep_version());
+    let loaded = loaded.and_then(|()| service.note_start());
     loaded.map_err(|e| {
         let reason = e.message();
         fail(CODE_DATA)(format!("cannot read the stored settings: {reason}"))

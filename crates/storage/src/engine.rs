@@ -372,6 +372,12 @@ pub trait Engine: Reader {
         Ok(0)
     }
 
+    /// Bytes that this thread has read from files since it began, where the engine counts them:
+    /// the difference of two calls is what was read between them.
+    fn bytes_read_here(&self) -> Option<u64> {
+        None
+    }
+
     /// Reports metrics for serverStatus and benchmarks.
     fn stats(&self, sink: &mut StatSink<'_>);
 

@@ -312,6 +312,10 @@ impl Engine for Mirror {
         self.second.compact(table, range, stop).map(|_| first)
     }
 
+    fn bytes_read_here(&self) -> Option<u64> {
+        self.first.bytes_read_here()
+    }
+
     fn stats(&self, sink: &mut StatSink<'_>) {
         self.first.stats(sink);
     }

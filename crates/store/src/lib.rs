@@ -37,7 +37,7 @@ pub use format::record::Header;
 pub use gate::{Closed, Closing, Entered, Gate};
 pub use hooks::{Hooks, NoHooks, Places, Predicate, Terms};
 pub use index::{
-    Coverage, FieldKind, Index, IndexField, KeyInterval, TextPart, WildcardPart, encode_cell,
+    Coverage, FieldKind, Index, IndexField, KeyInterval, TextPart, Usage, WildcardPart, encode_cell,
 };
 pub use log::{Concerned, EachEntryOfLog, Log, LogReader, LogSettings, Read, Waker, Waking, Watch};
 pub use names::CollectionEntry;

@@ -297,6 +297,17 @@ impl Store {
         self.shared.forget_session(record)
     }
 
+    /// Tells each session on record, and the number of its last transaction or retryable write.
+    ///
+    /// # Cost
+    /// A scan of all records.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn each_session(&self, f: &mut dyn FnMut(SessionId, i64)) -> Result<()> {
+        self.shared.each_session(f)
+    }
+
     /// Removes the records of sessions that are not alive; the number of rows removed.
     ///
     /// # Cost

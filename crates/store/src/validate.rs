@@ -5,7 +5,7 @@ use crate::catalog::collection::{Collection, State};
 use crate::error;
 use crate::format::{bucket, keys, meta, record};
 use crate::index::{Index, KeySet};
-use model::{Doc, Result};
+use model::{Doc, Result, Value};
 use std::sync::Arc;
 use storage::{CursorOpts, KeyRange, Table};
 
@@ -183,7 +183,8 @@ impl Collection {
                 .push(format!("the order of a capped collection lacks _id {id:?}"));
         }
         self.record_key(&id, &mut buffers.key);
-        if buffers.key != key {
+        let is_hidden = self.lacks_ids() && matches!(id, Value::Missing);
+        if buffers.key != key && !is_hidden {
             v.errors.push(format!(
                 "document with _id {id:?} is stored under another key"
             ));

@@ -152,6 +152,7 @@ fn by_id(
         batch.push(doc);
     })?;
     query::examined::by_id(found);
+    c.id_usage().add();
     drop(batch);
     cursor.put("id", 0i64);
     // No allocation for the name: it is written in two pieces.

@@ -6,6 +6,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{CommandTable, Kinds, OpClass, Privilege, flag};
+use crate::read::locks;
 use crate::read::stats::{signed, write_latency};
 use crate::release::VERSION;
 use crate::state::admission::GateMetrics;
@@ -58,7 +59,9 @@ static SECTIONS: &[Section] = &[
     ("connections", true, connections),
     ("extra_info", true, extra_info),
     ("globalLock", true, global_lock),
-    ("locks", true, |_, _| ()),
+    ("locks", true, |s, w| {
+        locks::write_of_all(s.commands, &s.counters, w)
+    }),
     ("logicalSessionRecordCache", true, session_cache),
     ("mirroredReads", false, mirrored_reads),
     ("network", true, network),
@@ -88,12 +91,28 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     head(&facts, &mut cx.reply);
     for (name, default, write) in SECTIONS {
         let shown = asked.get(name).map_or(*default, |v| wanted(&v));
-        let outside_set = *name == "repl" && cx.service.config.replica_set.is_none();
-        if shown && !outside_set {
+        if shown && applies(cx.service, name) {
             write(&facts, &mut cx.reply.doc(name));
         }
     }
     Ok(Outcome::Reply)
+}
+
+/// Whether this server has what a section tells of.
+fn applies(service: &Service, section: &str) -> bool {
+    match section {
+        "repl" => service.config.replica_set.is_some(),
+        "wiredTiger" => service.engine_name() == "wiredTiger",
+        _ => true,
+    }
+}
+
+fn default_sections(facts: &Facts<'_>, w: &mut DocWriter<'_>) {
+    for (name, default, write) in SECTIONS {
+        if *default && applies(facts.service, name) {
+            write(facts, &mut w.doc(name));
+        }
+    }
 }
 
 /// Anything but false, zero and null switches a section on.
@@ -110,13 +129,7 @@ pub(crate) fn status(service: &Service, commands: &CommandTable) -> DocBuf {
     };
     DocBuf::build(|w| {
         head(&facts, w);
-        let outside_set = service.config.replica_set.is_none();
-        for (name, _, write) in SECTIONS
-            .iter()
-            .filter(|(name, default, _)| *default && !(outside_set && *name == "repl"))
-        {
-            write(&facts, &mut w.doc(name));
-        }
+        default_sections(&facts, w);
     })
 }
 
@@ -132,9 +145,7 @@ fn diagnostic_data(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut status = data.doc("serverStatus");
     status.put("start", now);
     head(&facts, &mut status);
-    for (name, _, write) in SECTIONS.iter().filter(|(_, default, _)| *default) {
-        write(&facts, &mut status.doc(name));
-    }
+    default_sections(&facts, &mut status);
     status.put("end", now);
     drop(status);
     data.put("end", now);

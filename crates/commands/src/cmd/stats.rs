@@ -98,7 +98,8 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         mut storage,
         mut indexes,
         mut index_bytes,
-    ) = (0i64, 0i64, 0i64, 0i64, 0i64, 0i64, 0i64);
+        mut free,
+    ) = (0i64, 0i64, 0i64, 0i64, 0i64, 0i64, 0i64, 0i64);
     for e in cx.service.store.list_collections(cx.db)? {
         let Some(c) = cx
             .service
@@ -120,6 +121,7 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         indexes += signed(s.index_bytes.len() as u64)
             + i64::from(!c.options().doc().contains("clusteredIndex"));
         index_bytes = index_bytes.saturating_add(sum_indexes(&s));
+        free = free.saturating_add_unsigned(s.unused_bytes);
     }
     // Views have a collection of their definitions.
     collections += i64::from(views > 0);
@@ -144,9 +146,9 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     w.put("totalSize", scaled(storage.saturating_add(index_bytes)))
         .put("scaleFactor", scale);
     if cx.args.bool("freeStorage", false) {
-        w.put("freeStorageSize", 0.0)
+        w.put("freeStorageSize", scaled(free))
             .put("indexFreeStorageSize", 0.0)
-            .put("totalFreeStorageSize", 0.0);
+            .put("totalFreeStorageSize", scaled(free));
     }
     if let Some((used, total)) = cx.service.disk_bytes() {
         cx.reply

@@ -53,9 +53,10 @@ pub(crate) fn delete(
         };
         let Some(key) = key else { return Ok(done) };
         t.env.check_interrupt()?;
-        let mut old = None;
+        let (mut old, mut found) = (None, false);
         let mut arena = Bump::new();
         let decide = &mut |doc: Doc<'_>| {
+            found = true;
             arena.reset();
             if !filter.matches(doc, &arena, t.env)? {
                 return Ok(Change::Keep);
@@ -65,7 +66,11 @@ pub(crate) fn delete(
             }
             Ok(Change::Delete)
         };
-        if let Modified::Deleted(pos) = t.modify(&key, decide, log.as_mut())? {
+        let modified = t.modify(&key, decide, log.as_mut())?;
+        if by_id.is_some() {
+            t.found_by_id(found);
+        }
+        if let Modified::Deleted(pos) = modified {
             return Ok(Done {
                 matched: 1,
                 pos,
@@ -236,7 +241,10 @@ pub(crate) fn update(
             };
             let Some(key) = key else { break };
             t.env.check_interrupt()?;
-            change(t, changer, &key, keep, &mut done, log.as_mut())?;
+            let found = change(t, changer, &key, keep, &mut done, log.as_mut())?;
+            if by_id.is_some() {
+                t.found_by_id(found);
+            }
             if by_id.is_some() || done.matched > 0 {
                 break;
             }
@@ -298,11 +306,12 @@ fn change(
     keep: bool,
     done: &mut Done,
     log: Option<&mut StatementLog<'_>>,
-) -> Result<()> {
-    let mut matched = false;
+) -> Result<bool> {
+    let (mut matched, mut found) = (false, false);
     let (mut before, mut after) = (None, None);
     let mut arena = Bump::new();
     let decide = &mut |doc: Doc<'_>| {
+        found = true;
         arena.reset();
         let (fits, position) = t.filter.filter.matches_with_position(doc, &arena, t.env)?;
         matched = fits;
@@ -326,7 +335,7 @@ fn change(
         done.modified += 1;
         done.pos = done.pos.max(pos_of(m));
     }
-    Ok(())
+    Ok(found)
 }
 
 fn upsert(

@@ -112,6 +112,12 @@ impl Selector<'_> {
         Some(key)
     }
 
+    /// Notes that a document was looked for by the key of [`Self::key_by_id`].
+    pub(super) fn found_by_id(&self, found: bool) {
+        query::examined::by_id_to_write(found);
+        self.coll.id_usage().add();
+    }
+
     /// Runs `f` with a plan; again with another one when an index changed before anything was read.
     fn with_plan<T>(&self, mut f: impl FnMut(&Plan) -> Result<T>) -> Result<T> {
         for _ in 1..PLAN_TRIES {

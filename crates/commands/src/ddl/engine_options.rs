@@ -1,5 +1,6 @@
-//! `storageEngine` of collections: `{wiredTiger: {configString: TEXT}}`. What it says is checked as
-//! MongoDB checks it and kept; it has no effect on another engine.
+//! `storageEngine` of collections: `{wiredTiger: {configString: TEXT}}`. The text is checked as
+//! MongoDB checks it. All collections share the tables of the engine, so that what it sets for one
+//! of them could have no effect: a text that sets anything is refused.
 //!
 //! Must not know: which engine there is.
 
@@ -61,8 +62,8 @@ const KEYS: &[&str] = &[
 /// Checks the document under `path`.
 ///
 /// # Errors
-/// 72 for another engine or another option, 2 for an engine without a document and a text with a
-/// key that is not known, 14 for a text that is none.
+/// 72 for another engine, another option and a text that sets something, 2 for an engine without a
+/// document and a text with a key that is not known, 14 for a text that is none.
 pub(crate) fn check(path: &str, doc: Doc<'_>) -> Result<()> {
     for (engine, options) in doc.iter() {
         if engine != "wiredTiger" {
@@ -80,7 +81,12 @@ pub(crate) fn check(path: &str, doc: Doc<'_>) -> Result<()> {
         };
         for (name, v) in options.iter() {
             match (name, v) {
-                ("configString", Value::String(text)) => check_text(path, text)?,
+                ("configString", Value::String(text)) if check_text(path, text)? => bail!(
+                    code::INVALID_OPTIONS,
+                    "'{path}.wiredTiger.configString' sets '{text}' for one collection, but \
+                        collections share the tables of the engine: only an empty text is taken"
+                ),
+                ("configString", Value::String(_)) => {}
                 ("configString", v) => {
                     let path = format!("{path}.{engine}.{name}");
                     return Err(wrong_type(&path, &v, &[Tag::STRING]));
@@ -106,8 +112,10 @@ pub(crate) fn check_defaults(doc: Doc<'_>) -> Result<()> {
     check("indexOptionDefaults.storageEngine", engine)
 }
 
-/// `key=value` or `key`, separated by commas outside brackets and quotation marks.
-fn check_text(path: &str, text: &str) -> Result<()> {
+/// `key=value` or `key`, separated by commas outside brackets and quotation marks. Whether there is
+/// any.
+fn check_text(path: &str, text: &str) -> Result<bool> {
+    let mut sets = false;
     let (mut depth, mut quoted) = (0usize, false);
     let parts = text.split(|c: char| {
         match c {
@@ -126,8 +134,9 @@ fn check_text(path: &str, text: &str) -> Result<()> {
                 "'{path}.wiredTiger.configString': unknown configuration key '{key}'"
             );
         }
+        sets = true;
     }
-    Ok(())
+    Ok(sets)
 }
 
 #[cfg(test)]
@@ -144,7 +153,7 @@ mod tests {
         };
         let text = |s: &str| of(doc! { "wiredTiger": { "configString": s } });
         assert_eq!(text(""), 0);
-        assert_eq!(text("block_compressor=zlib,log=(enabled=false,x=1)"), 0);
+        assert_eq!(text("block_compressor=zlib,log=(enabled=false,x=1)"), 72);
         assert_eq!(text("invalid=bad"), 2);
         assert_eq!(text("checksum=on, nope"), 2);
         assert_eq!(of(doc! {}), 0);

@@ -5,6 +5,7 @@
 //! have MongoDB's form, in the order of `_id`. Must not know: commands, how views are read.
 
 use crate::ddl::{describe, names};
+use crate::read::session_records;
 use crate::state::service::Service;
 use md5::{Digest, Md5};
 use model::{Binary, Doc, DocBuf, Namespace, Result};
@@ -28,8 +29,8 @@ pub(crate) fn is_among(all: &[CollectionEntry]) -> bool {
     all.iter().any(|e| names::is_view_row(&e.row)) && all.iter().all(|e| e.name != NAME)
 }
 
-/// Whether a name without a collection is read by a pipeline: buckets of a time series, and
-/// `system.views`.
+/// Whether a name without a collection is read by a pipeline: buckets of a time series,
+/// `system.views` and `config.transactions`.
 ///
 /// # Errors
 /// Those of the catalog.
@@ -38,7 +39,9 @@ pub(crate) fn is_read_by_pipeline(
     view: &ReadView,
     ns: &Namespace,
 ) -> Result<bool> {
-    Ok(names::series_of_buckets(service, view, ns)?.is_some() || is_there(service, view, ns)?)
+    Ok(session_records::is_theirs(ns)
+        || names::series_of_buckets(service, view, ns)?.is_some()
+        || is_there(service, view, ns)?)
 }
 
 /// `{_id, viewOn, pipeline, collation}` of each view that a reader of `state` finds; none where

@@ -3,6 +3,8 @@
 use super::held::Held;
 use super::interrupt::{Interrupt, Link};
 use super::progress::Progress;
+use super::request::WaitFor;
+use super::spent::Spent;
 use crate::access::Identity;
 use crate::config::Config;
 use crate::state::admission::Place;
@@ -44,6 +46,8 @@ pub struct Connection {
     pub(super) queued_us: Option<u64>,
     /// How long its operation has waited for locks of others.
     pub(super) locked_us: u64,
+    /// What its operation has cost, where that is measured.
+    pub(super) spent: Option<Spent>,
     /// What it runs now carries secrets: its document is shown nowhere.
     pub(super) is_secret: bool,
     /// What its operation was set aside for.
@@ -75,6 +79,7 @@ impl Connection {
             reached_as: None,
             compressors: Vec::new(),
             failing: None,
+            spent: None,
             interrupt: Arc::new(Interrupt::new(
                 Arc::clone(&service.clock),
                 link,
@@ -99,6 +104,19 @@ impl Connection {
 }
 
 impl Connection {
+    /// Its operation waits from this monotonic microsecond on.
+    pub(super) fn waits(&mut self, on: &WaitFor, now_us: u64) {
+        match on {
+            WaitFor::Data { .. } | WaitFor::Topology => self.idle_since_us = Some(now_us),
+            WaitFor::Release | WaitFor::Unlock => {
+                if let Some(op) = self.info.op.lock().as_mut() {
+                    op.waits_for_lock = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Notes at which of our addresses the client came in.
     pub fn came_in_at(&mut self, server: Option<IpAddr>) {
         self.identity.came_in_at(server);

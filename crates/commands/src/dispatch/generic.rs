@@ -11,6 +11,8 @@ use model::{Binary, Doc, MongoError, Number, Result, Tag, Timestamp, Value, bail
 pub struct Lsid {
     /// UUID of the session.
     pub id: [u8; 16],
+    /// Whose it is, where the client says so: the digest of a user.
+    pub uid: Option<[u8; 32]>,
 }
 
 /// All generic arguments of one request, checked.
@@ -260,7 +262,28 @@ fn lsid(value: &Value<'_>) -> Result<Lsid> {
         arg("txnUUID", Kind::OneOf(&[Tag::BINARY])),
     ];
     let args = check_doc("OperationSessionInfo.lsid", TABLE, doc)?;
-    uuid(&args.value("id")).map(|id| Lsid { id })
+    let id = uuid(&args.value("id"))?;
+    let uid = match args.value("uid") {
+        Value::Binary(b) => Some(digest(b.bytes)?),
+        _ => None,
+    };
+    Ok(Lsid { id, uid })
+}
+
+/// The digest of a user.
+///
+/// # Errors
+/// 12 UnsupportedFormat for another length.
+fn digest(bytes: &[u8]) -> Result<[u8; 32]> {
+    <[u8; 32]>::try_from(bytes).map_err(|_| {
+        MongoError::new(
+            code::UNSUPPORTED_FORMAT,
+            format!(
+                "lsid.uid must be a digest of 32 bytes, given {} bytes",
+                bytes.len()
+            ),
+        )
+    })
 }
 
 /// A UUID of subtype 4.

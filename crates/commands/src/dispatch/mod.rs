@@ -28,6 +28,7 @@ pub mod request;
 pub mod retry;
 mod seen;
 pub mod spec;
+mod spent;
 mod transaction;
 mod turn;
 
@@ -51,6 +52,7 @@ use query::examined;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
 use spec::{CommandTable, Counted, Spec, flag};
+use spent::Mark;
 use std::cell::OnceCell;
 use std::sync::Arc;
 use store::Transaction;
@@ -165,6 +167,7 @@ impl Dispatcher {
         if !request.waited {
             conn.progress = Progress::default();
             conn.locked_us = 0;
+            conn.spent = None;
         } else if let Some(mut set_aside) = set_aside {
             let now_us = self.service.clock.monotonic_us();
             conn.locked_us += now_us.saturating_sub(set_aside.since_us);
@@ -187,16 +190,15 @@ impl Dispatcher {
             conn.idle_us += self.service.clock.monotonic_us().saturating_sub(since);
         }
         examined::begin();
-        let start = reply.len();
+        let (start, mark) = (reply.len(), Mark::set(&self.service));
         let result = self.run(conn, request, row.command, run, reply);
+        Mark::end(mark, &self.service, &mut conn.spent);
         conn.woken_by = None;
         counters.end(result.is_err());
         conn.locked_us += store::take_waited_us();
         if let Ok(Outcome::Wait { on, .. }) = &result {
-            if matches!(on, WaitFor::Data { .. } | WaitFor::Topology) {
-                conn.idle_since_us = Some(self.service.clock.monotonic_us());
-            }
             // It goes on later and is shown until then.
+            conn.waits(on, self.service.clock.monotonic_us());
             return result;
         }
         if result.is_err() {
@@ -369,6 +371,12 @@ impl Dispatcher {
         }
         if let Some(lsid) = generic.lsid {
             let (owner, now) = (conn.identity.digest(access), self.service.clock.now_ms());
+            if access.enabled() && lsid.uid.is_some_and(|uid| uid != owner) {
+                bail!(
+                    code::UNAUTHORIZED,
+                    "lsid.uid is not the user of this connection: a session is its own user's"
+                );
+            }
             self.service.state.sessions.touch(lsid.id, owner, now)?;
         }
         if let Some(time) = generic.cluster_time {

@@ -12,6 +12,7 @@ use super::request::{Request, Sequence};
 use super::seen::{Effects, Seen};
 use super::spec::{Counted, OpClass};
 use crate::ddl::names;
+use crate::read::locks;
 use crate::read::stats::signed;
 use crate::state::connections::CurrentOp;
 use crate::state::counters::Documents;
@@ -59,6 +60,14 @@ impl Ended<'_> {
                 used.add_scan(self.request.body.field("tailable").truthy());
             }
         }
+        if conn.locked_us > 0 {
+            let waited_us = signed(conn.locked_us);
+            service.counters.lock_waits.fetch_add(1, Relaxed);
+            service
+                .counters
+                .lock_waited_us
+                .fetch_add(waited_us, Relaxed);
+        }
         self.count_documents(&service.counters.documents, scanned);
         let is_shown = !conn.is_secret;
         if awaited && is_shown {
@@ -82,6 +91,7 @@ impl Ended<'_> {
             reply_len: self.reply.len(),
             queued_us: conn.queued_us,
             locked_us: conn.locked_us,
+            spent: conn.spent,
             took_us,
             journal_us: None,
         }
@@ -326,6 +336,11 @@ impl Told<'_> {
                     .put("errName", e.code_name().as_str())
                     .put("errCode", e.code());
             }
+            locks::write_of_one(self.row, seen.locked_us, &mut w.doc("locks"));
+            if let Some(spent) = seen.spent {
+                seen.write_storage(&mut w.doc("storage"));
+                w.put("cpuNanos", signed(spent.cpu_ns));
+            }
             w.put(
                 "responseLength",
                 i32::try_from(seen.reply_len).unwrap_or(i32::MAX),
@@ -345,12 +360,6 @@ impl Told<'_> {
                     .doc("execution")
                     .put("admissions", 1i64)
                     .put("totalTimeQueuedMicros", us);
-            }
-            if seen.locked_us > 0 {
-                let us = signed(seen.locked_us);
-                let mut locks = w.doc("locks");
-                let mut document = locks.doc("Document");
-                document.doc("timeAcquiringMicros").put("w", us);
             }
             if let Some(plan) = plan {
                 w.put("planSummary", plan.as_str());
@@ -441,14 +450,7 @@ pub(crate) fn profile_collection(service: &Service, db: &str) -> Result<Arc<stor
 
 fn write_profile(service: &Service, db: &str, facts: &DocBuf) -> Result<()> {
     let c = profile_collection(service, db)?;
-    // A profile has no `_id` in MongoDB; here every document has one.
-    let id = model::ObjectId(crate::crud::document_id::new_object_id(
-        service.clock.now_ms(),
-    ));
-    let document = DocBuf::build(|w| {
-        w.put("_id", id);
-        w.put_all(facts.doc());
-    });
-    c.insert(&[document.doc()], true)?;
+    // As in MongoDB these documents have no `_id`.
+    c.insert(&[facts.doc()], true)?;
     crate::crud::capped::inserted(service, &c)
 }

@@ -22,8 +22,9 @@ pub(super) fn begin(
     generic: &Generic<'_>,
 ) -> Arc<Interrupt> {
     if request.waited
-        && let Some(op) = conn.info.op.lock().as_ref()
+        && let Some(op) = conn.info.op.lock().as_mut()
     {
+        op.waits_for_lock = false;
         return Arc::clone(&op.interrupt);
     }
     let interrupt = Interrupt::renew(&mut conn.interrupt);
@@ -66,6 +67,7 @@ fn note(
         lsid: generic.lsid.map(|l| l.id),
         interrupt: Arc::clone(interrupt),
         cursor: None,
+        waits_for_lock: false,
     };
     *conn.info.op.lock() = Some(op);
 }

@@ -2,6 +2,7 @@
 //! where it is told of.
 
 use super::spec::{Kinds, OpClass, Spec};
+use super::spent::Spent;
 use model::{Doc, DocWriter, Value};
 use query::examined::{Examined, Paths};
 
@@ -13,6 +14,8 @@ pub(super) struct Seen {
     pub(super) reply_len: usize,
     pub(super) queued_us: Option<u64>,
     pub(super) locked_us: u64,
+    /// Where it is measured.
+    pub(super) spent: Option<Spent>,
     /// Without what it waited for the journal.
     pub(super) took_us: u64,
     /// What its reply waited for the journal, for those that had to.
@@ -20,6 +23,15 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// What it has read from files; nothing when it found everything in memory.
+    pub(super) fn write_storage(&self, w: &mut DocWriter<'_>) {
+        let read = self.spent.and_then(|spent| spent.read_bytes);
+        if let Some(bytes) = read.filter(|bytes| *bytes > 0) {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            w.doc("data").put("bytesRead", bytes);
+        }
+    }
+
     /// How long its client waited for it.
     pub(super) fn all_us(&self) -> u64 {
         self.took_us.saturating_add(self.journal_us.unwrap_or(0))

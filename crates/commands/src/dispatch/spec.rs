@@ -172,7 +172,7 @@ impl Counted {
         self.total.load(Ordering::Relaxed)
     }
     /// Whether its own value is the name of a collection it works on.
-    pub(super) fn names_collection(&self) -> bool {
+    pub(crate) fn names_collection(&self) -> bool {
         self.is_of_kind() || matches!(self.command.value, Kind::Collection)
     }
     /// True for a command that reads or writes documents.

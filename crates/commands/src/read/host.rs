@@ -1,6 +1,8 @@
 //! The server as pipelines see it (`query::exec::Host`), over the store.
 
 use super::out::Out;
+use super::session_records;
+use super::stats::signed;
 use crate::access::user::NO_USER;
 use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
@@ -20,7 +22,7 @@ use query::physical::{BucketStream, Read, ReadOptions, each_match, open_read};
 use query::plan::AllowedIndexes;
 use query::plan::{Plan, PlanRequest, plan_read};
 use std::sync::Arc;
-use store::{Change, Collection, ReadView};
+use store::{Change, Collection, ReadView, Usage};
 
 /// The server as pipelines see it.
 #[derive(Clone)]
@@ -262,7 +264,9 @@ impl StoreHost {
 impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
         let Some(c) = self.collection(ns)? else {
-            if system_views::is_there(&self.service, &self.view, ns)? {
+            if system_views::is_there(&self.service, &self.view, ns)?
+                || session_records::is_theirs(ns)
+            {
                 return Ok(Resolved::Collection);
             }
             let series = names::series_of_buckets(&self.service, &self.view, ns)?;
@@ -297,14 +301,19 @@ impl Host for StoreHost {
 
     fn open(&self, _: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead> {
         let Some(coll) = self.collection(read.ns)? else {
-            let mut views = DocBatch::new();
-            if read.ns.coll() == system_views::NAME {
-                for view in system_views::documents(&self.service, &self.view, read.ns.db())? {
-                    views.push(view.doc());
-                }
+            let made = if read.ns.coll() == system_views::NAME {
+                system_views::documents(&self.service, &self.view, read.ns.db())?
+            } else if session_records::is_theirs(read.ns) {
+                session_records::documents(&self.service)?
+            } else {
+                Vec::new()
+            };
+            let mut batch = DocBatch::new();
+            for one in &made {
+                batch.push(one.doc());
             }
             return Ok(OpenedRead {
-                docs: Box::new(query::exec::ReadyBatch(views)),
+                docs: Box::new(query::exec::ReadyBatch(batch)),
                 filtered: false,
                 sorted: false,
                 limited: false,
@@ -480,11 +489,11 @@ impl Host for StoreHost {
             return Ok(Vec::new());
         }
         let host = self.service.config.host.as_str();
-        let one = |name: &str, key: Doc<'_>, spec: Doc<'_>, ops: u64| {
+        let one = |name: &str, key: Doc<'_>, spec: Doc<'_>, usage: &Usage| {
             model::doc! {
                 "name": name, "key": key, "host": host,
-                "accesses": { "ops": i64::try_from(ops).unwrap_or(i64::MAX),
-                    "since": Value::Date(self.service.started_ms) },
+                "accesses": { "ops": signed(usage.count()),
+                    "since": Value::Date(usage.since_ms()) },
                 "spec": spec
             }
         };
@@ -493,11 +502,11 @@ impl Host for StoreHost {
         let mut all = Vec::new();
         // Buckets are not found by the ids of their measurements.
         if !c.is_series() {
-            all.push(one("_id_", model::doc! { "_id": 1i32 }.doc(), id.doc(), 0));
+            let key = model::doc! { "_id": 1i32 };
+            all.push(one("_id_", key.doc(), id.doc(), c.id_usage()));
         }
         for i in c.indexes().iter() {
-            let ops = i.accesses();
-            all.push(one(i.name(), i.key_pattern(), i.spec(), ops));
+            all.push(one(i.name(), i.key_pattern(), i.spec(), i.usage()));
         }
         Ok(all)
     }

@@ -7,10 +7,12 @@ mod env;
 mod host;
 pub(crate) mod listing;
 mod lists;
+pub(crate) mod locks;
 pub(crate) mod metric_help;
 pub mod metrics_export;
 mod out;
 pub(crate) mod search;
+pub(crate) mod session_records;
 pub(crate) mod shape;
 pub(crate) mod stats;
 

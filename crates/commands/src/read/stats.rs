@@ -9,9 +9,7 @@ use store::{CollStats, Collection, ReadView};
 
 /// Bytes of all indexes.
 pub(crate) fn sum_indexes(s: &CollStats) -> i64 {
-    s.index_bytes
-        .iter()
-        .fold(0i64, |a, (_, b)| a.saturating_add_unsigned(*b))
+    signed(s.all_index_bytes())
 }
 
 /// As far as 63 bits go.
@@ -58,7 +56,7 @@ pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -
     }
     w.put("numOrphanDocs", 0i32)
         .put("storageSize", fit(signed(s.storage_bytes) / scale))
-        .put("freeStorageSize", 0i32);
+        .put("freeStorageSize", fit(signed(s.unused_bytes) / scale));
     let capped = options.field("capped").truthy();
     w.put("capped", capped);
     if capped {
@@ -101,8 +99,8 @@ pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -
     );
     let mut sizes = w.doc("indexSizes");
     if own_id {
-        // The documents are clustered by `_id`: its index is the collection itself.
-        sizes.put("_id_", 0i32);
+        // The documents lie in the order of `_id`: their keys are its index.
+        sizes.put("_id_", fit(signed(s.id_bytes) / scale));
     }
     for (name, bytes) in &s.index_bytes {
         sizes.put(name, fit(signed(*bytes) / scale));

@@ -75,6 +75,8 @@ pub struct CurrentOp {
     pub interrupt: Arc<Interrupt>,
     /// Cursor it uses.
     pub cursor: Option<i64>,
+    /// It was set aside until somebody else gives something back.
+    pub waits_for_lock: bool,
 }
 
 /// All connections that are open.

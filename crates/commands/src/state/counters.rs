@@ -97,6 +97,10 @@ pub struct Counters {
     pub requests: AtomicI64,
     /// Commands running now.
     pub active: AtomicI64,
+    /// Operations that waited for documents of others, and how long, in microseconds.
+    pub lock_waits: AtomicI64,
+    /// See `lock_waits`.
+    pub lock_waited_us: AtomicI64,
     /// Errors a client caused.
     pub user_asserts: AtomicI64,
 }

@@ -93,12 +93,9 @@ impl Service {
         for e in &entries {
             if let Some(c) = self.store.collection(&Namespace::new(db, &e.name)?)? {
                 let stats = c.stats()?;
-                bytes = stats
-                    .index_bytes
-                    .iter()
-                    .fold(bytes.saturating_add(stats.storage_bytes), |a, (_, b)| {
-                        a.saturating_add(*b)
-                    });
+                bytes = bytes
+                    .saturating_add(stats.storage_bytes)
+                    .saturating_add(stats.all_index_bytes());
             }
         }
         Ok((i64::try_from(bytes).unwrap_or(i64::MAX), entries.is_empty()))

@@ -27,6 +27,7 @@ pub mod service;
 pub mod sessions;
 pub mod set_id;
 pub mod snapshots;
+mod startup_log;
 pub mod transactions;
 pub mod ttl;
 pub mod user_writes;

@@ -75,7 +75,7 @@ fn describe_cursor(id: i64, info: &CursorInfo, w: &mut DocWriter<'_>) {
     }
 }
 
-fn describe_session(id: &[u8; 16], owner: &[u8; 32], w: &mut DocWriter<'_>) {
+pub(crate) fn describe_session(id: &[u8; 16], owner: &[u8; 32], w: &mut DocWriter<'_>) {
     let binary = |subtype, bytes| Binary { subtype, bytes };
     w.put("id", binary(4, &id[..]))
         .put("uid", binary(0, &owner[..]));
@@ -156,7 +156,7 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
             describe_cursor(*id, info, &mut w.doc("cursor"));
         }
         w.put("numYields", 0i32);
-        w.put("waitingForLock", false);
+        w.put("waitingForLock", op.waits_for_lock);
         if op.interrupt.is_killed() {
             w.put("killPending", true);
         }

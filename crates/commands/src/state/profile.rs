@@ -72,6 +72,14 @@ impl Profile {
             || slow_us < 0
     }
 
+    /// Whether some database has a level or a filter.
+    ///
+    /// # Cost
+    /// One load.
+    pub fn is_on(&self) -> bool {
+        self.on.load(Relaxed)
+    }
+
     /// The level of a database, and what is slow.
     pub fn of(&self, db: &str) -> (ProfileLevel, Slow) {
         let settings = self.settings.lock();

@@ -53,6 +53,7 @@ mod text;
 mod tokens;
 mod transaction_ddl;
 mod transactions;
+mod truths;
 mod ttl;
 mod user_writes;
 mod waiting;

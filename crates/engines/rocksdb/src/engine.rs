@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cipher::DataKey;
 use rust_rocksdb::checkpoint::Checkpoint;
+use rust_rocksdb::perf::{PerfContext, PerfMetric};
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions};
 use storage::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, IdentSet,
@@ -431,6 +432,11 @@ impl Engine for RocksEngine {
             return Ok(0);
         }
         sizes::estimate(&self.db, table, range, self.config.blob_bytes_min)
+    }
+
+    fn bytes_read_here(&self) -> Option<u64> {
+        // The library counts blocks and their bytes by thread unless told otherwise.
+        Some(PerfContext::default().metric(PerfMetric::BlockReadByte))
     }
 
     fn unused_size(&self, table: Table, range: KeyRange<'_>, rows: Option<u64>) -> Result<u64> {

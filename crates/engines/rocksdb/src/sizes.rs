@@ -16,6 +16,9 @@ const SAMPLE_ROWS: u64 = 16;
 /// Rows counted. Fewer take so little of a table file that its blocks are too coarse a measure.
 const COUNT_ROWS: u64 = 1000;
 
+/// Below this an estimate is compared with the rows themselves.
+const FEW_BYTES: u64 = 16 << 10;
+
 /// What stands in a table file in place of a value that lies beside it.
 const REFERENCE_BYTES: u64 = 24;
 
@@ -29,8 +32,14 @@ pub(crate) fn estimate(
 ) -> Result<u64> {
     let memory = told(db, table, range, SizeApproximationFlags::INCLUDE_MEMTABLE)?;
     let files = in_files(db, table, range)?;
+    // The engine tells a range by blocks of files and by the tower of a skip list: of few rows it
+    // often says nothing.
+    let least = match memory + files < FEW_BYTES {
+        true => bytes_of_first(db, table, range)?,
+        false => 0,
+    };
     if db.property(table, c"rocksdb.num-blob-files").unwrap_or(0) == 0 {
-        return Ok(memory + files);
+        return Ok((memory + files).max(least));
     }
     let sample = Sample::of(db, table, range, apart_bytes_min)?;
     let apart = match count_up_to(db, table, range, COUNT_ROWS)? {
@@ -40,7 +49,8 @@ pub(crate) fn estimate(
     // What is in memory was counted there, all of it.
     Ok(memory
         .max(u64::try_from(apart).unwrap_or(u64::MAX))
-        .saturating_add(files))
+        .saturating_add(files)
+        .max(least))
 }
 
 /// Bytes of the range in table files.
@@ -49,6 +59,19 @@ pub(crate) fn in_files(db: &Db, table: Table, range: KeyRange<'_>) -> Result<u64
         return Ok(0);
     }
     told(db, table, range, SizeApproximationFlags::INCLUDE_FILES)
+}
+
+/// Bytes of the rows of the range up to [`FEW_BYTES`].
+fn bytes_of_first(db: &Arc<Db>, table: Table, range: KeyRange<'_>) -> Result<u64> {
+    let how = IterOpts::default();
+    let mut iter = Iter::new(db, None, table, range.lower, range.upper, &how);
+    iter.seek_to_first();
+    let mut bytes = 0;
+    while bytes < FEW_BYTES && iter.valid() {
+        bytes += (iter.key().len() + iter.value().len()) as u64;
+        iter.step(false);
+    }
+    iter.status().map(|()| bytes)
 }
 
 /// How many rows the range has, if fewer than `most`.

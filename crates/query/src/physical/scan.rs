@@ -37,6 +37,9 @@ impl PlanScan {
         if let Some(scan) = series(coll, view, plan) {
             return PlanScan::Series(Box::new(scan));
         }
+        if matches!(plan.access, Access::Ids { .. } | Access::IdRange { .. }) {
+            coll.id_usage().add();
+        }
         match &plan.access {
             Access::Nothing => PlanScan::Nothing,
             Access::Collection { reverse } => PlanScan::Records(match plan.times {

@@ -11,7 +11,7 @@ use crate::catalog::shared::Shared;
 use crate::error;
 use crate::format::{keys, meta, record};
 use crate::gate::{Closing, Entered, Gate};
-use crate::index::Index;
+use crate::index::{Index, Usage};
 use crate::log::{Concerned, Log};
 use arc_swap::{ArcSwap, Guard};
 use model::bucket::SeriesOptions;
@@ -49,6 +49,7 @@ pub struct Collection {
     uncommitted: AtomicBool,
     /// Position of the last commit that may have changed its catalog row.
     unchanged_since: AtomicU64,
+    id_usage: Usage,
 }
 
 /// What a change of the catalog row changes.
@@ -75,6 +76,9 @@ impl State {
     }
 }
 
+/// Documents looked at to tell the share of their keys.
+const SHARE_ROWS: usize = 32;
+
 /// Sizes for collStats.
 #[derive(Clone, Debug, Default)]
 pub struct CollStats {
@@ -82,10 +86,22 @@ pub struct CollStats {
     pub count: i64,
     /// Bytes of their BSON.
     pub size_bytes: i64,
-    /// Bytes on the device, estimated.
+    /// Bytes of the documents on the device, estimated, without their keys.
     pub storage_bytes: u64,
-    /// Bytes per index on the device, estimated; `_id_` is part of the documents.
+    /// Bytes on the device that hold nothing any more, estimated.
+    pub unused_bytes: u64,
+    /// Bytes of their keys, which are the index `_id_`, estimated.
+    pub id_bytes: u64,
+    /// Bytes per other index on the device, estimated.
     pub index_bytes: Vec<(String, u64)>,
+}
+
+impl CollStats {
+    /// Bytes of all indexes.
+    pub fn all_index_bytes(&self) -> u64 {
+        let others = self.index_bytes.iter();
+        others.fold(self.id_bytes, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
 }
 
 impl Collection {
@@ -172,6 +188,7 @@ impl Collection {
             gone: AtomicBool::new(false),
             uncommitted: AtomicBool::new(false),
             unchanged_since: AtomicU64::new(shared.engine.last_pos().0),
+            id_usage: Usage::default(),
             ns,
             shared,
         })
@@ -184,6 +201,10 @@ impl Collection {
     /// Its identity.
     pub fn uuid(&self) -> [u8; 16] {
         self.uuid
+    }
+    /// Reads and writes that found documents by their `_id`.
+    pub fn id_usage(&self) -> &Usage {
+        &self.id_usage
     }
     /// True for a view.
     pub fn is_view(&self) -> bool {
@@ -381,6 +402,11 @@ impl Collection {
         keys::encode(id, self.id_collate(), out);
     }
 
+    /// Its documents need no `_id`; those without are stored by a key that is not shown.
+    pub(crate) fn lacks_ids(&self) -> bool {
+        self.ns.coll() == "system.profile"
+    }
+
     /// Bounds of all record keys.
     pub(crate) fn key_bounds(&self) -> ([u8; 4], [u8; 4]) {
         (self.ident.to_be_bytes(), (self.ident + 1).to_be_bytes())
@@ -407,19 +433,59 @@ impl Collection {
         let mut stats = CollStats {
             count: self.count() as i64,
             size_bytes: self.size_bytes() as i64,
-            storage_bytes: match self.is_log() {
-                _ if self.is_view() => 0,
-                true => size(Table::Log, self.ident)?,
-                false => size(Table::Doc, self.ident)?,
-            },
-            index_bytes: Vec::new(),
+            ..CollStats::default()
         };
+        if self.is_log() {
+            stats.storage_bytes = size(Table::Log, self.ident)?;
+        } else if !self.is_view() {
+            let all = size(Table::Doc, self.ident)?;
+            // Buckets are not found by ids, and a clustered collection has no index of its own.
+            if !self.is_series() && !self.options().doc().contains("clusteredIndex") {
+                stats.id_bytes = self.id_share(all)?;
+            }
+            stats.storage_bytes = all - stats.id_bytes;
+            let (lower, upper) = self.key_bounds();
+            let range = KeyRange {
+                lower: &lower,
+                upper: &upper,
+            };
+            stats.unused_bytes = engine
+                .unused_size(Table::Doc, range, Some(self.count()))
+                .map_err(error::storage)?;
+        }
         for i in self.indexes().iter() {
             stats
                 .index_bytes
                 .push((i.name().to_owned(), size(Table::Idx, i.ident())?));
         }
         Ok(stats)
+    }
+
+    /// How many of the bytes of documents are their keys, by the first of them.
+    fn id_share(&self, all_bytes: u64) -> Result<u64> {
+        let (lower, upper) = self.key_bounds();
+        let range = KeyRange {
+            lower: &lower,
+            upper: &upper,
+        };
+        let opts = CursorOpts {
+            limit_hint: SHARE_ROWS,
+            fill_cache: false,
+            ..CursorOpts::default()
+        };
+        let engine = &self.shared.engine;
+        let mut cursor = engine
+            .cursor(Table::Doc, range, opts)
+            .map_err(error::storage)?;
+        let (mut keys, mut rows) = (0u64, 0u64);
+        let mut add = |key: &[u8], value: &[u8]| {
+            keys += key.len() as u64;
+            rows += (key.len() + value.len()) as u64;
+            true
+        };
+        cursor.visit(SHARE_ROWS, &mut add).map_err(error::storage)?;
+        let share = u128::from(all_bytes) * u128::from(keys) / u128::from(rows.max(1));
+        Ok(u64::try_from(share).unwrap_or(all_bytes).min(all_bytes))
     }
 }
 

@@ -8,6 +8,7 @@ mod interval;
 mod key_set;
 mod reach;
 pub(crate) mod text;
+mod usage;
 mod wildcard;
 
 pub use cells::encode_cell;
@@ -15,6 +16,7 @@ pub use field::{FieldKind, IndexField};
 pub use interval::KeyInterval;
 pub use key_set::KeySet;
 pub use text::TextPart;
+pub use usage::Usage;
 pub use wildcard::{Coverage, WildcardPart};
 
 use crate::format::keys;
@@ -83,8 +85,7 @@ struct IndexState {
     abandoned: AtomicBool,
     /// Who waits until its build has ended.
     waiters: Arc<Waiters>,
-    /// Scans since the server started.
-    accesses: AtomicU64,
+    usage: Usage,
 }
 
 impl Index {
@@ -284,12 +285,9 @@ impl Index {
         self.state.abandoned.store(true, Ordering::Release);
         self.build_ended();
     }
-    /// Scans since the server started.
-    pub fn accesses(&self) -> u64 {
-        self.state.accesses.load(Ordering::Relaxed)
-    }
-    pub(crate) fn count_access(&self) {
-        self.state.accesses.fetch_add(1, Ordering::Relaxed);
+    /// Scans, and since when they are counted.
+    pub fn usage(&self) -> &Usage {
+        &self.state.usage
     }
     pub(crate) fn add_multikey(&self, bits: u32) {
         self.state.multikey.fetch_or(bits, Ordering::AcqRel);

@@ -35,7 +35,7 @@ impl Collection {
         intervals: Arc<Vec<KeyInterval>>,
         reverse: bool,
     ) -> IndexScan {
-        index.count_access();
+        index.usage().add();
         IndexScan {
             coll: self.clone(),
             view: view.clone(),

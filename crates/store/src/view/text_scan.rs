@@ -31,7 +31,7 @@ impl Collection {
         index: &Arc<Index>,
         intervals: Vec<KeyInterval>,
     ) -> TermsScan {
-        index.count_access();
+        index.usage().add();
         TermsScan {
             coll: self.clone(),
             view: view.clone(),

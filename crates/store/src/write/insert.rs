@@ -22,11 +22,13 @@ use crate::write::reads::Reads;
 use crate::write::session::StatementLog;
 use crate::write::transaction::Transaction;
 use crate::write::unit::{DocumentUnit, NewDocuments};
-use model::{Doc, MongoError, Result};
+use model::{Doc, MongoError, ObjectId, Result, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 use storage::{CommitPos, Table, WriteBatch};
 
 /// Documents of one commit, and their bytes.
@@ -323,7 +325,11 @@ impl Collection {
         for (n, doc) in chunk.docs.iter().enumerate() {
             let start = s.record_keys.len();
             s.record_keys.extend_from_slice(&self.ident.to_be_bytes());
-            keys::encode(&doc.field("_id"), self.id_collate(), &mut s.record_keys);
+            let id = match doc.field("_id") {
+                Value::Missing if self.lacks_ids() => Value::ObjectId(hidden_id()),
+                id => id,
+            };
+            keys::encode(&id, self.id_collate(), &mut s.record_keys);
             s.key_ends.push(s.record_keys.len());
             let id_bytes = s.record_keys.len() - start;
             if id_bytes > key_max {
@@ -514,6 +520,17 @@ impl Collection {
         }
         Ok(written)
     }
+}
+
+/// What a document without an `_id` is stored by: new at each call, in the order of time.
+fn hidden_id() -> ObjectId {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let nanos = now.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+    let mut id = [0; 12];
+    id[..8].copy_from_slice(&nanos.to_be_bytes());
+    id[8..].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    ObjectId(id)
 }
 
 /// Puts the index entries of the documents at these positions.

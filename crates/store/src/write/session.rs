@@ -420,6 +420,15 @@ fn untagged(tag: u8, rest: &[u8]) -> Option<(Effect, &[u8])> {
     Some((make(Doc::new(doc)?.to_buf()), rest))
 }
 
+/// The number that a part is of.
+fn number_of(part: &[u8]) -> Option<i64> {
+    let [FORMAT, _, rest @ ..] = part else {
+        return None;
+    };
+    let (number, _) = record::read_varint(rest)?;
+    i64::try_from(number).ok()
+}
+
 impl Shared {
     /// Forgets what a session that ended has done.
     ///
@@ -437,6 +446,36 @@ impl Shared {
         let forgotten = &mut |_: CommitPos| *record = SessionRecord::new(record.id);
         self.commit(WriteUnit::new(&batch).then(forgotten))
             .map(|_| ())
+    }
+
+    /// Tells each session on record, and the number of the last transaction or retryable write.
+    ///
+    /// # Cost
+    /// A scan of all records.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn each_session(&self, f: &mut dyn FnMut(SessionId, i64)) -> Result<()> {
+        let range = KeyRange {
+            lower: meta::SESSIONS.0,
+            upper: meta::SESSIONS.1,
+        };
+        let mut cursor = self
+            .engine
+            .cursor(Table::Meta, range, CursorOpts::default())
+            .map_err(error::storage)?;
+        let mut look = |key: &[u8], value: &[u8]| {
+            let first = meta::session_of(key).filter(|id| meta::session(id) == key);
+            if let (Some(id), Some(number)) = (first, number_of(value)) {
+                f(id, number);
+            }
+            true
+        };
+        while cursor
+            .visit(SWEEP_ROWS, &mut look)
+            .map_err(error::storage)?
+        {}
+        Ok(())
     }
 
     /// Removes the records of sessions that are not alive: left by sessions of an earlier run of

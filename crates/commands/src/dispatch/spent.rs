@@ -1,0 +1,46 @@
+//! What an operation costs its threads: processor time, and bytes read from files.
+//!
+//! Promises: measured only while some database is profiled, so that nobody else pays for it. Must
+//! not know: who asks.
+
+use crate::state::service::Service;
+use rustix::time::{ClockId, clock_gettime};
+
+/// What an operation has cost the threads it ran on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    pub(super) cpu_ns: u64,
+    /// `None` where the engine does not count them.
+    pub(super) read_bytes: Option<u64>,
+}
+
+/// The state of this thread when an operation begins or goes on.
+pub(super) struct Mark(Spent);
+
+impl Mark {
+    /// `None` while nothing is profiled.
+    pub(super) fn set(service: &Service) -> Option<Mark> {
+        service.state.profile.is_on().then(|| Mark(now(service)))
+    }
+
+    /// Adds what was spent since a mark, where one was set.
+    pub(super) fn end(mark: Option<Mark>, service: &Service, all: &mut Option<Spent>) {
+        let Some(Mark(before)) = mark else { return };
+        let after = now(service);
+        let all = all.get_or_insert_default();
+        all.cpu_ns += after.cpu_ns.saturating_sub(before.cpu_ns);
+        if let (Some(from), Some(to)) = (before.read_bytes, after.read_bytes) {
+            *all.read_bytes.get_or_insert(0) += to.saturating_sub(from);
+        }
+    }
+}
+
+fn now(service: &Service) -> Spent {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    Spent {
+        cpu_ns: seconds.saturating_mul(1_000_000_000).saturating_add(nanos),
+        read_bytes: service.store.engine().bytes_read_here(),
+    }
+}
