@@ -24,6 +24,10 @@ const LOOK_US: u64 = 1_000_000;
 /// The same for who cannot be woken.
 const LOOK_ALONE_US: u64 = 2_000;
 
+/// What clients are told to wait at least and at most before they try again.
+const BACKOFF_MS_MIN: i64 = 10;
+const BACKOFF_MS_MAX: i64 = 10_000;
+
 /// One admission in the upper half of the word, one ticket in the lower.
 const ONE: u64 = (1 << 32) | 1;
 const TICKETS: u64 = (1 << 32) - 1;
@@ -181,6 +185,25 @@ impl Gate {
         waiting < limit.saturating_mul(QUEUE_PER_TICKET) && wait_us <= patience_us
     }
 
+    /// 462, with the labels by which drivers back off, and how long they should at least: as long
+    /// as those who wait already will take. Without a rate drivers take their own.
+    fn overloaded(&self) -> MongoError {
+        let error = MongoError::new(
+            code::INGRESS_REQUEST_RATE_LIMIT_EXCEEDED,
+            "Request rejected: the server is overloaded; the operation has not begun and may be \
+                sent again later",
+        )
+        .label("SystemOverloadedError")
+        .label("RetryableError")
+        .label("NoWritesPerformed");
+        let (waiting, per_s) = (self.waiting.load(Relaxed), self.counts.per_s.load(Relaxed));
+        if per_s <= 0 {
+            return error;
+        }
+        let ms = (waiting.saturating_mul(1000) / per_s).clamp(BACKOFF_MS_MIN, BACKOFF_MS_MAX);
+        error.extra(model::doc! { "baseBackoffMS": i32::try_from(ms).unwrap_or(i32::MAX) })
+    }
+
     fn metrics(&self) -> GateMetrics {
         let word = self.word.load(Relaxed);
         let whole = self.counts.admissions.load(Relaxed);
@@ -323,12 +346,12 @@ impl Admission {
             Some(place) if now_us.saturating_sub(place.since_us) >= patience_us => {
                 self.waited(&place, now_us);
                 gate.counts.rejected.fetch_add(1, Relaxed);
-                return Err(overloaded());
+                return Err(gate.overloaded());
             }
             Some(place) => place,
             None if !gate.has_room(patience_us) => {
                 gate.counts.rejected.fetch_add(1, Relaxed);
-                return Err(overloaded());
+                return Err(gate.overloaded());
             }
             None => self.queue(kind, link, now_us),
         };
@@ -383,17 +406,6 @@ impl Admission {
             gate.adapt(now_us, most);
         }
     }
-}
-
-fn overloaded() -> MongoError {
-    MongoError::new(
-        code::INGRESS_REQUEST_RATE_LIMIT_EXCEEDED,
-        "Request rejected: the server is overloaded; the operation has not begun and may be sent \
-            again later",
-    )
-    .label("SystemOverloadedError")
-    .label("RetryableError")
-    .label("NoWritesPerformed")
 }
 
 #[cfg(test)]
@@ -499,6 +511,7 @@ mod tests {
             "NoWritesPerformed",
         ];
         assert_eq!(refused.labels(), labels);
+        assert!(refused.extra_fields().is_none(), "nothing has ended yet");
         let places: Vec<_> = (0..QUEUE_PER_TICKET).map(|_| ask(None, 0)).collect();
         assert!(places.iter().all(|p| matches!(p, Ok(Asked::Wait(..)))));
         assert!(ask(None, 0).is_err(), "the queue is full");
@@ -512,8 +525,13 @@ mod tests {
             waiting.push(asked);
         }
         assert_eq!(waiting.len(), 31);
+        // Those who wait take ten seconds.
+        let refused = ask(None, 0).err().expect("no room");
+        let extra = refused.extra_fields().expect("how long to wait");
+        let backoff = extra.doc().field("baseBackoffMS").as_i64_exact();
+        assert_eq!(backoff, Some(10_000));
         drop(held);
-        assert_eq!(admission.metrics()[WRITES].rejected, 3);
+        assert_eq!(admission.metrics()[WRITES].rejected, 4);
     }
 
     #[test]

@@ -79,3 +79,14 @@ fn a_restore_without_drop_leaves_the_users_that_are_there() {
     assert_eq!(roles_after(false), [1, 0]);
     assert_eq!(roles_after(true), [0, 0]);
 }
+
+#[test]
+fn a_greeting_says_how_a_driver_backs_off_in_any_form() {
+    let s = crate::protocol::service();
+    // Drivers of 2026 sent `true` at first and the number of the rules, as a text, later.
+    for said in ["true", "\"2\"", "2"] {
+        let hello = format!(r#"{{"hello": 1, "helloOk": true, "backpressure": {said}}}"#);
+        let reply = crate::interrupts::run(&s, &hello);
+        assert_eq!(crate::interrupts::code(&reply), 0, "{reply:?}");
+    }
+}

@@ -16,6 +16,7 @@ mod directory;
 mod durability;
 mod expected;
 mod explain;
+mod figures;
 mod find_options;
 mod first_statement;
 mod geo;

@@ -57,7 +57,7 @@ fn metrics(s: &mut Seen) -> BTreeMap<String, f64> {
     all
 }
 
-fn server() -> Seen {
+pub(crate) fn server() -> Seen {
     let s = Seen::new();
     let state = &s.service().state;
     // What a real server sets: each question counts as bytes.
@@ -65,6 +65,7 @@ fn server() -> Seen {
     let network = move || Network {
         bytes_in: bytes.fetch_add(10, Ordering::SeqCst),
         bytes_out: bytes.fetch_add(10, Ordering::SeqCst),
+        rejected_connections: 1,
         ..Network::default()
     };
     assert!(state.network.set(Box::new(network)).is_ok());
@@ -108,7 +109,7 @@ fn the_reference_names_every_metric_and_no_other() {
 }
 
 /// What moves which metrics up.
-const MOVES: &[(&str, &[&str])] = &[
+pub(crate) const MOVES: &[(&str, &[&str])] = &[
     (
         r#"{"find": "c", "filter": {"a": 3}}"#,
         &[
