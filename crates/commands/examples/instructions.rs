@@ -1,6 +1,6 @@
 //! Operations through the dispatcher over the engine in memory, for counting instructions:
-//! `valgrind --tool=cachegrind target/release/examples/instructions OPERATION ROUNDS`. The difference
-//! between two numbers of rounds leaves out what the start costs.
+//! `valgrind --tool=cachegrind target/release/examples/instructions OPERATION ROUNDS`. The
+//! difference between two numbers of rounds leaves out what the start costs.
 
 use commands::{
     Config, Connection, Dispatcher, Outcome, Request, Service, StoreHooks, SystemClock, registry,
@@ -41,8 +41,10 @@ impl Server {
         for coll in ["c", "w"] {
             self.run(
                 doc! { "createIndexes": coll, "indexes": [
-                { "key": { "a": 1 }, "name": "a" }, { "key": { "b": 1 }, "name": "b" }, { "key": { "s": 1 }, "name": "s" }
-            ], "$db": "db" }.doc(),
+                    { "key": { "a": 1 }, "name": "a" }, { "key": { "b": 1 }, "name": "b" },
+                    { "key": { "s": 1 }, "name": "s" }
+                ], "$db": "db" }
+                .doc(),
             );
         }
         for i in 0..DOCS {
@@ -92,11 +94,15 @@ impl Server {
                 self.run(doc! { "find": "c", "filter": filter.doc(), "$db": "db" }.doc());
             }
             "group" => {
-                let stage = doc! { "$group": { "_id": "$g", "n": { "$sum": "$n" }, "count": { "$sum": 1 } } };
+                let group = doc! { "_id": "$g", "n": { "$sum": "$n" }, "count": { "$sum": 1 } };
+                let stage = doc! { "$group": group.doc() };
                 self.aggregate(stage.doc());
             }
             "lookup" => {
-                let stage = doc! { "$lookup": { "from": "other", "localField": "_id", "foreignField": "_id", "as": "o" } };
+                let lookup = doc! {
+                    "from": "other", "localField": "_id", "foreignField": "_id", "as": "o"
+                };
+                let stage = doc! { "$lookup": lookup.doc() };
                 self.aggregate(stage.doc());
             }
             "count" => {
@@ -110,8 +116,9 @@ impl Server {
         let limit = doc! { "$limit": 100 };
         let cursor = DocBuf::new();
         self.run(
-            doc! { "aggregate": "c", "pipeline": [limit.doc(), stage], "cursor": cursor.doc(), "$db": "db" }
-                .doc(),
+            doc! { "aggregate": "c", "pipeline": [limit.doc(), stage], "cursor": cursor.doc(),
+            "$db": "db" }
+            .doc(),
         );
     }
 
@@ -123,7 +130,8 @@ impl Server {
         for part in 0..2 {
             let document = document(DOCS + 2 * i + part);
             let mut insert = doc! {
-                "insert": "w", "documents": [document.doc()], "lsid": session.doc(), "txnNumber": number,
+                "insert": "w", "documents": [document.doc()], "lsid": session.doc(),
+                "txnNumber": number,
                 "autocommit": false, "$db": "db"
             };
             if part == 0 {
@@ -143,7 +151,8 @@ impl Server {
 
 fn document(i: i32) -> DocBuf {
     doc! {
-        "_id": i, "a": i / 10, "b": i.wrapping_mul(7919), "s": format!("name {i:08}").as_str(), "g": i % 10, "n": i,
+        "_id": i, "a": i / 10, "b": i.wrapping_mul(7919), "s": format!("name {i:08}").as_str(),
+        "g": i % 10, "n": i,
         "t": "a text of some length"
     }
 }

@@ -1,10 +1,10 @@
 //! The store's hooks (partial filters, collations, terms of text indexes), answered by `operators`.
 
-use crate::clock::Clock;
 use crate::dispatch::interrupt;
 use crate::matcher::{CheckedCollation, Matcher};
 use model::path::PathPart;
 use model::{Doc, FieldPath, Namespace, Result, Value};
+use operation::Clock;
 use operators::filter::{Surface, check_on_plane, check_on_sphere, is_point_cell, stored_cells};
 use operators::text::TextSpec;
 use query::collation::collator;

@@ -7,7 +7,6 @@
 //! `query`, `store`.
 
 pub mod access;
-pub mod clock;
 mod cmd;
 pub mod config;
 pub mod crud;
@@ -22,13 +21,12 @@ mod release;
 pub mod state;
 pub mod ttl;
 
-pub use clock::{Clock, SystemClock};
 pub use config::Config;
 pub use dispatch::Dispatcher;
 pub use dispatch::connection::Connection;
-pub use dispatch::interrupt::{Interrupt, Link};
 pub use dispatch::request::{Outcome, Request, Sequence, WaitFor};
 pub use hooks::StoreHooks;
+pub use operation::{Clock, Link, Operation, SystemClock};
 pub use operators::script::is_named_in as names_script;
 pub use read::metrics_export;
 pub use release::VERSION as MONGODB_VERSION;

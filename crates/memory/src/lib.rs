@@ -5,17 +5,17 @@
 //! ends. Must not know: what operations do, sockets, the storage engine (its caches have bounds of
 //! their own).
 //!
-//! An [`Operation`] is attached to the thread that works for it. Loops call [`Operation::check`],
-//! which compares the thread's count of bytes ([`heap::thread_bytes`]) with what was charged and
+//! An operation's [`Account`] is attached to the thread that works for it. Loops call
+//! [`Account::check`], which compares the thread's count of bytes ([`heap::thread_bytes`]) with what was charged and
 //! touches shared memory only when [`STEP_BYTES`] came together. So operations that hold less are
 //! never refused, however short of memory the process is.
 
+mod account;
 mod budget;
-mod operation;
 
+pub use account::{Account, Attached};
 pub use budget::{Budget, BudgetStats, Charge, Pressure, Resident};
 pub use heap::Counting;
-pub use operation::{Attached, Operation};
 
 /// What an operation may hold or give back before its account is settled.
 pub const STEP_BYTES: usize = 256 << 10;

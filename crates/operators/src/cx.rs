@@ -2,10 +2,10 @@
 //! variables, collation, the operation's fixed time and its randomness.
 
 use crate::script::{self, Call};
-use memory::Operation;
 use model::{
     Array, Bump, Collate, Doc, DocBuf, MongoError, OwnedValue, Result, Timestamp, Value, bail, code,
 };
+use operation::Operation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -40,12 +40,9 @@ pub struct Env {
     folded_bytes: AtomicUsize,
     /// Work done since the interrupt was last asked; see [`Env::work`].
     work: AtomicUsize,
-    /// Asked now and then by loops that may run long; an error ends the operation (maxTimeMS,
-    /// killOp).
-    pub interrupt: Option<Check>,
-    /// The account of what the operation holds. The interrupt asks it for what is already there;
-    /// [`Env::room_for`] before much is made at once.
-    pub memory: Option<Arc<Operation>>,
+    /// The operation, asked now and then by loops that may run long: an error ends it (maxTimeMS,
+    /// killOp, memory). It counts what is read.
+    pub operation: Option<Arc<Operation>>,
     /// Runs JavaScript; `None` where it is switched off.
     pub scripts: Option<Arc<dyn Scripts>>,
     /// Global variables of scripts (`scope` of mapReduce).
@@ -72,9 +69,6 @@ pub trait Scripts: Send + Sync {
     fn end(&self, operation: u64);
 }
 
-/// Says whether an operation may go on.
-pub type Check = Arc<dyn Fn() -> Result<()> + Send + Sync>;
-
 impl Drop for Env {
     fn drop(&mut self) {
         self.end_scripts();
@@ -93,8 +87,7 @@ impl Env {
             random_state: AtomicU64::new(seed | 1),
             folded_bytes: AtomicUsize::new(0),
             work: AtomicUsize::new(0),
-            interrupt: None,
-            memory: None,
+            operation: None,
             scripts: None,
             script_scope: None,
             script_library: None,
@@ -152,7 +145,7 @@ impl Env {
     /// # Errors
     /// What the interrupt says: 50 MaxTimeMSExpired, 11601 Interrupted; 146 ExceededMemoryLimit.
     pub fn check_interrupt(&self) -> Result<()> {
-        self.interrupt.as_ref().map_or(Ok(()), |f| f())
+        self.operation.as_ref().map_or(Ok(()), |op| op.check())
     }
 
     /// To be called before `bytes` are allocated at once.
@@ -161,8 +154,8 @@ impl Env {
     /// 146 ExceededMemoryLimit.
     #[inline]
     pub fn room_for(&self, bytes: usize) -> Result<()> {
-        match &self.memory {
-            Some(memory) => memory.room_for(bytes),
+        match &self.operation {
+            Some(operation) => operation.memory().room_for(bytes),
             None => Ok(()),
         }
     }
@@ -170,7 +163,9 @@ impl Env {
     /// True when the operation holds so much memory that a stage that can use temporary files had
     /// better do so now.
     pub fn is_short_of_memory(&self) -> bool {
-        self.memory.as_ref().is_some_and(|m| m.is_short())
+        self.operation
+            .as_ref()
+            .is_some_and(|op| op.memory().is_short())
     }
 
     /// Notes that a constant was made from an expression.
@@ -335,6 +330,21 @@ fn too_large(bytes: usize, all: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use operation::Clock;
+
+    /// A clock that counts how often it is asked, as an operation with a deadline does.
+    #[derive(Default)]
+    struct Looks(AtomicUsize);
+
+    impl Clock for Looks {
+        fn now_ms(&self) -> i64 {
+            0
+        }
+        fn monotonic_us(&self) -> u64 {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            0
+        }
+    }
 
     #[test]
     fn memory_is_bounded_and_the_interrupt_is_asked() {
@@ -350,13 +360,12 @@ mod tests {
             ..cx
         };
         assert_eq!(outer.spend(1).map_err(|e| e.code()), Err(146));
-        let count = Arc::new(AtomicUsize::new(0));
-        let seen = count.clone();
-        env.interrupt = Some(Arc::new(move || {
-            seen.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        }));
+        let clock = Arc::new(Looks::default());
+        let operation = Operation::detached(clock.clone());
+        operation.allow_us(u64::MAX - 1);
+        let before = clock.0.load(Ordering::Relaxed);
+        env.operation = Some(Arc::new(operation));
         (0..10 * WORK_BETWEEN_CHECKS).for_each(|_| env.work(1).unwrap_or_default());
-        assert_eq!(count.load(Ordering::Relaxed), 10);
+        assert_eq!(clock.0.load(Ordering::Relaxed) - before, 10);
     }
 }

@@ -11,6 +11,7 @@ use crate::plan::{
     AllowedIndexes, Hint, Plan, PlanRequest, columns, distinct_plan, may_scan, plan_read,
 };
 use model::{Doc, DocBuf, Result, bail, code};
+use operators::Env;
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
@@ -92,13 +93,13 @@ impl Find {
     ///
     /// # Errors
     /// Those of the planner.
-    pub fn open(&self, coll: Arc<Collection>) -> Result<Box<dyn BatchStream>> {
+    pub fn open(&self, coll: Arc<Collection>, env: &Env) -> Result<Box<dyn BatchStream>> {
         if self.tail {
-            return self.open_tail(coll);
+            return self.open_tail(coll, env);
         }
         let plan = plan_read(&coll, &self.plan_request())?;
         let mut root = self.operators_over(coll, plan, false);
-        root.begin();
+        root.begin(env);
         Ok(Box::new(root))
     }
 
@@ -211,7 +212,7 @@ impl Find {
 
     /// Only the collection itself has an end where new documents come in; hints other than its
     /// direction count for nothing.
-    fn open_tail(&self, coll: Arc<Collection>) -> Result<Box<dyn BatchStream>> {
+    fn open_tail(&self, coll: Arc<Collection>, env: &Env) -> Result<Box<dyn BatchStream>> {
         if self.filter.filter.text().is_some() {
             bail!(
                 code::BAD_VALUE,
@@ -226,7 +227,7 @@ impl Find {
             read = read.with_row_metadata();
         }
         let mut root = self.above(Box::new(read), true);
-        root.begin();
+        root.begin(env);
         Ok(Box::new(root))
     }
 

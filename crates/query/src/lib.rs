@@ -6,10 +6,10 @@
 //! [`exec::Host`].
 
 pub mod collation;
-pub mod examined;
 pub mod exec;
 pub mod explain;
 pub mod find;
+mod meter;
 mod path;
 pub mod physical;
 pub mod pipeline;

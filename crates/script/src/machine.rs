@@ -70,7 +70,7 @@ pub(crate) fn call<'a>(
     call: &Call<'_, '_>,
 ) -> Result<Value<'a>> {
     let limits = settings.limits;
-    watch::begin(cx.env.interrupt.clone(), limits.call);
+    watch::begin(cx.env.operation.clone(), limits.call);
     emitted::begin((call.wants == Wants::Emitted).then_some(limits.emitted_bytes));
     let called = MACHINE.with(|machine| {
         let mut machine = machine

@@ -2,6 +2,7 @@
 
 use crate::{Engine, Limits};
 use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, doc};
+use operation::Operation;
 use operators::script::{Call, Script, Wants};
 use operators::{Cx, Env};
 use std::sync::{Arc, Mutex};
@@ -363,7 +364,9 @@ fn operations_do_not_see_each_other_and_the_interrupt_ends_them() {
         "third",
     );
     let mut killed = env(&engine);
-    killed.interrupt = Some(Arc::new(|| Err(model::MongoError::new(50, "too late"))));
+    let operation = Operation::detached(Arc::new(operation::SystemClock::default()));
+    operation.kill(model::MongoError::new(50, "too late"));
+    killed.operation = Some(Arc::new(operation));
     let e = call(&killed, "while (true);", None, &[]).unwrap_err();
     assert_eq!(e.code(), 50);
 }

@@ -2,13 +2,14 @@
 //! thread, asked by the engine while a script runs.
 
 use model::{MongoError, code};
-use operators::cx::Check;
+use operation::Operation;
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
 struct Watch {
-    check: Option<Check>,
+    operation: Option<Arc<Operation>>,
     until: Option<Instant>,
     /// The first reason.
     failed: Option<MongoError>,
@@ -19,9 +20,9 @@ thread_local! {
 }
 
 /// Begins to watch for one call.
-pub(crate) fn begin(check: Option<Check>, longest: Duration) {
+pub(crate) fn begin(operation: Option<Arc<Operation>>, longest: Duration) {
     WATCH.set(Watch {
-        check,
+        operation,
         until: Instant::now().checked_add(longest),
         failed: None,
     });
@@ -38,7 +39,7 @@ pub(crate) fn must_end() -> bool {
         if w.failed.is_some() {
             return true;
         }
-        let checked = w.check.as_ref().map_or(Ok(()), |check| check());
+        let checked = w.operation.as_ref().map_or(Ok(()), |op| op.check());
         w.failed = checked.err().or_else(|| {
             let late = w.until.is_some_and(|until| Instant::now() >= until);
             late.then(|| {

@@ -192,7 +192,7 @@ fn hosted(
 
 /// Runs a pipeline that writes, whatever the batch size, to its end.
 fn write(cx: &mut Ctx<'_, '_>, mut writing: Writing) -> Result<Outcome> {
-    let result = writing.run(&cx.interrupt);
+    let result = writing.run(&cx.operation);
     if result.is_err() {
         cx.progress.keep(Some(writing), &result);
         return result.map(|()| Outcome::Reply);
@@ -258,7 +258,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let writes = pipeline.writes();
     check_transaction(cx, &pipeline)?;
-    cx.interrupt.ends_with_client(!writes);
+    cx.operation.ends_with_client(!writes);
     if writes {
         cx.reported.writes_somewhere();
     }

@@ -118,7 +118,7 @@ struct Done {
 /// Applies operations from the first on that has not ended, up to the first that fails.
 fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut Done) -> Result<()> {
     for op in all.iter().skip(done.results.len()) {
-        cx.interrupt.check()?;
+        cx.operation.check()?;
         let mut steps = Steps { cx, done, at: 0 };
         let result = op.apply(&mut steps);
         if is_set_aside(&result) {
@@ -160,8 +160,8 @@ impl Steps<'_, '_, '_> {
 
     /// Builds an index, unless one of its name is there.
     fn index(&mut self, ns: &Namespace, spec: DocBuf) -> Result<()> {
-        let interrupt = Arc::clone(&self.cx.interrupt);
-        let go_on = || interrupt.check();
+        let operation = Arc::clone(&self.cx.operation);
+        let go_on = || operation.check();
         self.step(|service, building| {
             let coll = existing(service, ns)?;
             let name = spec

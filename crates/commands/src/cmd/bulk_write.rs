@@ -123,7 +123,7 @@ fn all(cx: &mut Ctx<'_, '_>, a: &BulkArgs<'_>, written: &mut Written) -> Result<
         .transpose()?
         .unwrap_or_default();
     for (i, op) in a.ops.iter().enumerate().skip(written.ended) {
-        cx.interrupt.check()?;
+        cx.operation.check()?;
         if env.cluster_time.is_some() {
             // Each operation is one of its own.
             env.cluster_time = Some(cx.service.operation_time());

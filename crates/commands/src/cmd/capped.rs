@@ -197,7 +197,7 @@ fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .service
         .store
         .create_collection(&to, options(size), names::new_uuid())?;
-    copy(&source, &target, size, &|| cx.interrupt.check())?;
+    copy(&source, &target, size, &|| cx.operation.check())?;
     Ok(Outcome::Reply)
 }
 

@@ -104,7 +104,7 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     // Specifications are checked when they are made and read; there is nothing to scan for them.
     let found = match metadata {
         true => None,
-        false => Some(c.validate_while(&|| cx.interrupt.check())?),
+        false => Some(c.validate_while(&|| cx.operation.check())?),
     };
     put_validation(&mut cx.reply, &named, &c, found.as_ref())?;
     cx.reply.put(
@@ -244,7 +244,7 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let mut sums = Vec::new();
     for (name, c) in &found {
-        sums.push((name.as_str(), hash(c, &|| cx.interrupt.check())?, c.uuid()));
+        sums.push((name.as_str(), hash(c, &|| cx.operation.check())?, c.uuid()));
     }
     let views = Namespace::new(cx.db, system_views::NAME)?;
     if chosen
@@ -330,7 +330,7 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         put_size(&mut cx.reply, "estimatedBytesFreed", c.unused_bytes()?);
         return Ok(Outcome::Reply);
     }
-    let check = || cx.interrupt.check();
+    let check = || cx.operation.check();
     // Open buckets are packed into columns.
     if c.is_series() {
         c.pack_buckets(&check)?;

@@ -117,8 +117,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 "dryRun is only supported for the conversion of an index to a unique one"
             );
         };
-        let interrupt = Arc::clone(&cx.interrupt);
-        change.check_unique(&c, &|| interrupt.check())?;
+        let operation = Arc::clone(&cx.operation);
+        change.check_unique(&c, &|| operation.check())?;
         return Ok(Outcome::Reply);
     }
     let command = logged(cx);
@@ -132,9 +132,9 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         checkpoint();
     }
     if let Some(change) = change {
-        let interrupt = Arc::clone(&cx.interrupt);
+        let operation = Arc::clone(&cx.operation);
         let command = (!done.options).then_some(command);
-        let go_on = || interrupt.check();
+        let go_on = || operation.check();
         let result = change.apply(&c, &mut cx.reply, command, &mut done.building, &go_on);
         cx.progress.keep(done, &result);
         result?;

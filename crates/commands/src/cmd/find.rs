@@ -151,7 +151,7 @@ fn by_id(
         found = true;
         batch.push(doc);
     })?;
-    query::examined::by_id(found);
+    cx.operation.reads().add_by_id(found);
     c.id_usage().add();
     drop(batch);
     cursor.put("id", 0i64);
@@ -347,7 +347,7 @@ fn open(
                 "error processing query: tailable cursor requested on non capped collection {ns}"
             )
         }
-        Some(c) => find.open(c)?,
+        Some(c) => find.open(c, env)?,
     };
     Ok((docs, host))
 }

@@ -4,12 +4,12 @@ use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::connection::{Awaits, Waiting};
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::interrupt::Link;
 use crate::dispatch::request::{Outcome, WaitFor};
 use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege, flag};
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tails, killed_error};
 use crate::state::service::Service;
 use model::{Array, MongoError, Result, Tag, Value, bail, code};
+use operation::Link;
 use std::sync::Arc;
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -75,7 +75,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut out = cx.reply.doc("cursor");
     let mut batch = out.array("nextBatch");
     let progress = loop {
-        match used.cursor.next_batch(limit, &cx.interrupt, &mut batch) {
+        match used.cursor.next_batch(limit, &cx.operation, &mut batch) {
             Ok(Progress::Idle) if batch.is_empty() => {}
             Ok(p) => break p,
             Err(e) => {
@@ -91,7 +91,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         match used.awaits.take() {
             None => {
                 // Register first, then read once more: a later insert wakes this operation.
-                let link = cx.interrupt.link().cloned();
+                let link = cx.operation.link().cloned();
                 let waiting = wait(cx.service, cx.conn.info.id, link, tails);
                 used.awaits = Some(Awaits {
                     cursor: None,
@@ -112,16 +112,16 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     };
     let count = batch.len();
-    query::examined::returned(count);
+    cx.operation.reads().set_returned(count);
     drop(batch);
     used.cursor.write_extra(&mut out);
     let open = progress != Progress::Done;
     if !open {
         cx.service.cursors.close(id);
-    } else if !used.park(cx.service, id, count, cx.interrupt.left_us()) {
+    } else if !used.park(cx.service, id, count, cx.operation.left_us()) {
         // Killed after its last look: without an error this batch would pass for the last one.
         drop(out);
-        cx.interrupt.check()?;
+        cx.operation.check()?;
         return Err(killed_error());
     }
     out.put("id", if open { id } else { 0 }).put("ns", &ns);
@@ -213,7 +213,7 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
     let (cursor, info) = cx
         .service
         .cursors
-        .take(id, ns, lsid, number, &cx.interrupt)?;
+        .take(id, ns, lsid, number, &cx.operation)?;
     if let Err(e) = cx.service.state.failpoints.at_get_more() {
         cx.service.cursors.close(id);
         return Err(resumable(e, &info));
@@ -232,7 +232,7 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
     }
     // A wait for data has its own time.
     if let (Some(left), false) = (info.left_us, info.await_data) {
-        cx.interrupt.allow_us(left);
+        cx.operation.allow_us(left);
         if let Err(e) = cx.service.state.failpoints.time_out() {
             cx.service.cursors.close(id);
             return Err(e);

@@ -325,7 +325,7 @@ fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Mad
         service.index_starts(c.ns(), wanted.doc());
         made.began_us = Some(service.clock.monotonic_us());
     }
-    let go_on = || cx.interrupt.check();
+    let go_on = || cx.operation.check();
     let result = c.create_index_with_progress(spec, &same, &mut made.building, &checkpoint, &go_on);
     if let Some(began_us) = made.began_us
         && !is_set_aside(&result)

@@ -126,7 +126,7 @@ fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
         .iter()
         .map(|d| Doc::from_prefix(d))
         .collect();
-    cx.interrupt.check()?;
+    cx.operation.check()?;
     let mut done = Inserted::default();
     let mut result = insert_into(cx, &coll, &docs, ordered, &ready.ids, &mut done);
     let none = written.ended == 0 && coll.inserts_at_once(&docs);
@@ -242,7 +242,7 @@ fn restore(
         .transpose()?
         .unwrap_or_default();
     for (i, bucket) in buckets.iter().enumerate().skip(written.ended) {
-        cx.interrupt.check()?;
+        cx.operation.check()?;
         let mut ids = StatementIds::new();
         if let (Some(r), Some(id)) = (&mut cx.retry, all_ids.get(i)) {
             if r.done(*id).is_some() {

@@ -250,7 +250,7 @@ const REPLY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Writes the results into a collection.
 fn write(cx: &mut Ctx<'_, '_>, mut writing: Writing, target: &Namespace) -> Result<Outcome> {
-    let result = writing.run(&cx.interrupt);
+    let result = writing.run(&cx.operation);
     if result.is_err() {
         cx.progress.keep(Some(writing), &result);
         return result.map(|()| Outcome::Reply);
@@ -283,7 +283,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let cursor = QueryCursor::new(docs, env, host, true);
         return write(cx, Writing::new(cursor, ns.to_string()), target);
     }
-    cx.interrupt.ends_with_client(true);
+    cx.operation.ends_with_client(true);
     let all = pipeline.run_to_end(&ExecContext::new(&env, &host))?;
     let bytes: usize = all.iter().map(|d| d.len_bytes() + 12).sum();
     if bytes > REPLY_BYTES_MAX {

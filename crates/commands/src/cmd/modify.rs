@@ -181,7 +181,7 @@ fn update_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
         .transpose()?
         .unwrap_or_default();
     for (i, op) in ops.iter().enumerate().skip(written.ended) {
-        cx.interrupt.check()?;
+        cx.operation.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
         let result = single(&cx.retry, op.multi, "multi=true").and_then(|()| match earlier_effect(
             &mut cx.retry,
@@ -245,7 +245,7 @@ fn delete_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
         .transpose()?
         .unwrap_or_default();
     for (i, op) in ops.iter().enumerate().skip(written.ended) {
-        cx.interrupt.check()?;
+        cx.operation.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
         let result = single(&cx.retry, op.multi, "limit=0").and_then(|()| {
             match earlier_effect(&mut cx.retry, id) {

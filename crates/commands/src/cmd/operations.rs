@@ -104,7 +104,7 @@ fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
             found = true;
             running
-                .interrupt
+                .operation
                 .kill(crate::dispatch::interrupt::interrupted());
         }
     }

@@ -43,7 +43,7 @@ fn commit(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let number = cx.generic.txn_number.unwrap_or_default();
     let session = cx.session.as_mut().ok_or_else(no_session)?;
     if session.has_written() {
-        cx.interrupt.check_write()?;
+        cx.operation.check_write()?;
     }
     let durable_reads = session.durable_reads();
     let made = session.made();

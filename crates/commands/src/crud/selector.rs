@@ -156,7 +156,7 @@ impl Selector<'_> {
             Some(_) => return Err(gone(self.coll)),
             None => self.with_plan(|plan| {
                 let mut at = Middle {
-                    found: MatchingKeys::open(self.coll, plan)?,
+                    found: MatchingKeys::open(self.coll, plan, self.env)?,
                     keys: RecordKeys::default(),
                     worked: 0,
                     more: true,

@@ -1,7 +1,6 @@
 //! State of one connection between its requests.
 
 use super::held::Held;
-use super::interrupt::{Interrupt, Link};
 use super::progress::Progress;
 use super::request::WaitFor;
 use super::spent::Spent;
@@ -14,7 +13,8 @@ use crate::state::cursors::Cursors;
 use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use crate::state::waiters;
-use memory::Operation;
+use memory::Account;
+use operation::{Examined, Link, Operation};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -37,7 +37,7 @@ pub struct Connection {
     /// The failure a fail point holds back until its time has come.
     pub(super) failing: Option<Failure>,
     /// Of the operation before, for the next one.
-    pub(super) interrupt: Arc<Interrupt>,
+    pub(super) operation: Arc<Operation>,
     /// What its operation waits for.
     pub(crate) awaits: Option<Awaits>,
     /// The place of its operation among those that wait to run.
@@ -80,11 +80,11 @@ impl Connection {
             compressors: Vec::new(),
             failing: None,
             spent: None,
-            interrupt: Arc::new(Interrupt::new(
+            operation: Arc::new(Operation::new(
                 Arc::clone(&service.clock),
                 link,
-                Arc::new(Operation::new(Arc::clone(&service.config.memory))),
-                Arc::clone(&service.state.user_writes),
+                Arc::new(Account::new(Arc::clone(&service.config.memory))),
+                service.state.user_writes.clone(),
             )),
             awaits: None,
             place: None,
@@ -104,6 +104,11 @@ impl Connection {
 }
 
 impl Connection {
+    /// What its operation has read, or the last one.
+    pub fn examined(&self) -> Examined {
+        self.operation.reads().examined()
+    }
+
     /// Its operation waits from this monotonic microsecond on.
     pub(super) fn waits(&mut self, on: &WaitFor, now_us: u64) {
         match on {

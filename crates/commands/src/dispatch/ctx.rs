@@ -4,7 +4,7 @@ use super::args::Args;
 use super::concern::{Acknowledge, ReadLevel, WriteConcern};
 use super::connection::Connection;
 use super::generic::Generic;
-use super::interrupt::{Interrupt, is_interruption};
+use super::interrupt::is_interruption;
 use super::progress::{Moment, Progress};
 use super::reported::Reported;
 use super::request::Request;
@@ -15,6 +15,7 @@ use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::state::service::Service;
 use crate::state::transactions::{SessionWrites, is_transient};
 use model::{DocWriter, MongoError, Namespace, Result, Timestamp};
+use operation::Operation;
 use std::cell::OnceCell;
 use std::sync::Arc;
 use store::{Collection, ReadView, Transaction};
@@ -28,7 +29,7 @@ pub struct Ctx<'a, 'w> {
     /// The connection asking.
     pub conn: &'a mut Connection,
     /// How the operation is ended from outside.
-    pub interrupt: Arc<Interrupt>,
+    pub operation: Arc<Operation>,
     /// The request as it came.
     pub request: &'a Request<'a>,
     /// The command.
@@ -119,7 +120,7 @@ impl<'a> Ctx<'a, '_> {
             info,
             limit,
             single,
-            &self.interrupt,
+            &self.operation,
             &mut self.reply,
         )
     }

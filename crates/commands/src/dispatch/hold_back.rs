@@ -63,13 +63,13 @@ pub(super) fn hold_back(
 ) -> Result<Admission> {
     let now_us = || service.clock.monotonic_us();
     if service.state.user_writes.are_blocked() && passes_block(service, conn, generic)? {
-        conn.interrupt.pass_block();
+        conn.operation.pass_block();
     }
     let locked = service.state.fsync_locks.load(Ordering::Acquire) > 0;
     if locked && (command.is(flag::WRITE) || stores(request.body)) {
         // The wait ends as every other does: by its time, by `killOp`.
-        conn.interrupt.check()?;
-        let left_us = conn.interrupt.left_us().unwrap_or(UNLOCK_POLL_US);
+        conn.operation.check()?;
+        let left_us = conn.operation.left_us().unwrap_or(UNLOCK_POLL_US);
         let until_us = now_us().saturating_add(left_us.min(UNLOCK_POLL_US));
         return Ok(Admission::End(Outcome::Wait {
             until_us,

@@ -8,6 +8,7 @@ pub mod api;
 pub mod args;
 mod audited;
 mod authorize;
+mod begin;
 mod body;
 pub mod command;
 pub mod concern;
@@ -19,7 +20,6 @@ mod held;
 mod hold_back;
 pub mod interrupt;
 pub(crate) mod observe;
-mod operation;
 mod perform;
 pub(crate) mod progress;
 mod reply;
@@ -43,12 +43,11 @@ use connection::Connection;
 use ctx::Ctx;
 use generic::{Generic, Lsid};
 use hold_back::Admission;
-use interrupt::Link;
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
 use observe::Ended;
+use operation::Link;
 use perform::{Answer, Refused, closes, perform};
 use progress::Progress;
-use query::examined;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
 use spec::{CommandTable, Counted, Spec, flag};
@@ -111,7 +110,7 @@ impl Dispatcher {
         reply: &mut Vec<u8>,
     ) -> Outcome {
         let _entered = events::enter(conn.info.id);
-        let memory = Arc::clone(conn.interrupt.memory());
+        let memory = Arc::clone(conn.operation.memory());
         let (account, capacity) = (memory.begin(), reply.capacity());
         let outcome = self.answer(conn, request, reply);
         account.end(reply.capacity().saturating_sub(capacity));
@@ -189,7 +188,7 @@ impl Dispatcher {
         if let Some(since) = conn.idle_since_us.take() {
             conn.idle_us += self.service.clock.monotonic_us().saturating_sub(since);
         }
-        examined::begin();
+        conn.operation.reads().reset();
         let (start, mark) = (reply.len(), Mark::set(&self.service));
         let result = self.run(conn, request, row.command, run, reply);
         Mark::end(mark, &self.service, &mut conn.spent);
@@ -281,13 +280,13 @@ impl Dispatcher {
         let (session, mut writes);
         let args = self.check(request, command, &mut generic)?;
         self.admit(conn, request, command, &args, &generic)?;
-        let interrupt = operation::begin(&self.service, conn, request, command, &generic);
+        let operation = begin::begin(&self.service, conn, request, command, &generic);
         let failure = match hold_back::hold_back(&self.service, conn, request, command, &generic)? {
             Admission::Run(failure) => failure,
             Admission::End(outcome) => return Ok(outcome),
         };
         let numbered = transaction::check(command, &generic, &self.service.config)?;
-        let _ticket = match turn::take(&self.service, conn, &interrupt, command, numbered)? {
+        let _ticket = match turn::take(&self.service, conn, &operation, command, numbered)? {
             Turn::Run(ticket) => ticket,
             Turn::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
         };
@@ -306,7 +305,7 @@ impl Dispatcher {
             reported: conn.progress.reported,
             progress: std::mem::take(&mut conn.progress),
             conn,
-            interrupt,
+            operation,
             request,
             command,
             invoked,

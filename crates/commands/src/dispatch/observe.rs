@@ -21,7 +21,7 @@ use crate::state::operations::kind;
 use crate::state::service::Service;
 use logs::{Entry, component, id, redacted};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, doc};
-use query::examined;
+use operation::Examined;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -49,7 +49,8 @@ impl Ended<'_> {
         // The time a getMore waited for data is not work.
         let took_us = all_us.saturating_sub(std::mem::take(&mut conn.idle_us));
         self.row.latency.record(took_us);
-        let scanned = examined::scanned_collection();
+        let reads = conn.operation.reads();
+        let scanned = reads.has_scanned_collection();
         let used = self
             .collection_bytes()
             .and_then(|coll| conn.last_used.of(&service.counters, &self.op.db, coll));
@@ -68,7 +69,7 @@ impl Ended<'_> {
                 .lock_waited_us
                 .fetch_add(waited_us, Relaxed);
         }
-        self.count_documents(&service.counters.documents, scanned);
+        self.count_documents(&service.counters.documents, scanned, conn.examined());
         let is_shown = !conn.is_secret;
         if awaited && is_shown {
             let seen = self.seen(conn, took_us);
@@ -85,8 +86,8 @@ impl Ended<'_> {
 
     fn seen(&self, conn: &Connection, took_us: u64) -> Seen {
         Seen {
-            examined: examined::so_far(),
-            plan: examined::take_paths(),
+            examined: conn.examined(),
+            plan: conn.operation.reads().take_paths(),
             effects: Effects::of(self.row.command, Doc::from_prefix(self.reply)),
             reply_len: self.reply.len(),
             queued_us: conn.queued_us,
@@ -135,8 +136,7 @@ impl Ended<'_> {
         }
     }
 
-    fn count_documents(&self, counts: &Documents, scanned: bool) {
-        let looked = examined::so_far();
+    fn count_documents(&self, counts: &Documents, scanned: bool, looked: Examined) {
         let add = |counter: &AtomicI64, n: i64| {
             if n != 0 {
                 counter.fetch_add(n, Relaxed);

@@ -60,14 +60,14 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
     let runs_again = runs_again(cx, numbered);
     let kept = cx.progress.kept.take();
     let running = (cx.command.is(flag::WRITE) || cx.command.is(flag::LONG))
-        .then(|| Running::new(&cx.interrupt, runs_again, kept));
+        .then(|| Running::new(&cx.operation, runs_again, kept));
     let outcome = finish(cx, run);
     let (registered, kept) = running.map_or((None, None), Running::end);
     if !matches!(&outcome, Err(refused) if refused.error.is(ErrorKind::SetAside)) {
         return outcome;
     }
     let now_us = cx.service.clock.monotonic_us();
-    let mut left_us = cx.interrupt.left_us().unwrap_or(SET_ASIDE_US);
+    let mut left_us = cx.operation.left_us().unwrap_or(SET_ASIDE_US);
     if numbered == Numbered::Transaction {
         // What it has done goes with its transaction.
         let until_us = cx.progress.waits_until_us;

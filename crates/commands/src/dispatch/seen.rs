@@ -4,7 +4,7 @@
 use super::spec::{Kinds, OpClass, Spec};
 use super::spent::Spent;
 use model::{Doc, DocWriter, Value};
-use query::examined::{Examined, Paths};
+use operation::{Examined, Paths};
 
 /// What has been counted and measured of an operation.
 pub(super) struct Seen {

@@ -2,7 +2,6 @@
 //! overloaded. Must not know: how tickets are counted.
 
 use super::connection::Connection;
-use super::interrupt::Interrupt;
 use super::request::{Outcome, WaitFor};
 use super::spec::{Kinds, Spec, flag};
 use super::transaction::Numbered;
@@ -10,6 +9,7 @@ use crate::state::admission::{Asked, READS, Ticket, WRITES};
 use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use model::Result;
+use operation::Operation;
 
 /// Whether an operation may run now.
 pub(super) enum Turn<'s> {
@@ -35,7 +35,7 @@ pub(super) fn wait(conn: &mut Connection, failure: Option<Failure>, until_us: u6
 pub(super) fn take<'s>(
     service: &'s Service,
     conn: &mut Connection,
-    interrupt: &Interrupt,
+    operation: &Operation,
     command: &Spec,
     numbered: Numbered,
 ) -> Result<Turn<'s>> {
@@ -53,7 +53,7 @@ pub(super) fn take<'s>(
     }
     let place = conn.place.take();
     if place.is_some() {
-        interrupt.check()?;
+        operation.check()?;
     }
     let admission = &service.state.admission;
     if place.is_none() {
@@ -66,7 +66,7 @@ pub(super) fn take<'s>(
     let since_us = place.as_ref().map_or(now_us, |p| p.since_us);
     let patience_ms = service.state.parameters.int("admissionQueueTimeMaxMS");
     let patience_us = u64::try_from(patience_ms).unwrap_or(0).saturating_mul(1000);
-    let asked = admission.ask(gate, place, interrupt.link(), (now_us, patience_us))?;
+    let asked = admission.ask(gate, place, operation.link(), (now_us, patience_us))?;
     Ok(match asked {
         Asked::Run(ticket) => {
             conn.queued_us = Some(now_us.saturating_sub(since_us));
@@ -74,7 +74,7 @@ pub(super) fn take<'s>(
         }
         Asked::Wait(place, until_us) => {
             conn.place = Some(place);
-            let left_us = interrupt.left_us().unwrap_or(u64::MAX);
+            let left_us = operation.left_us().unwrap_or(u64::MAX);
             Turn::Wait(until_us.min(now_us.saturating_add(left_us)))
         }
     })

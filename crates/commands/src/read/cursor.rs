@@ -2,11 +2,11 @@
 //! not yet sent.
 
 use super::StoreHost;
-use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::progress::is_set_aside;
 use crate::state::cursors::{BatchLimit, Cursor, Progress};
 use memory::Charge;
 use model::{ArrayWriter, Doc, DocWriter, Result, Timestamp, bail, code};
+use operation::Operation;
 use operators::Env;
 use query::exec::{BatchStream, CHANGE_TOKEN, ChangeProgress, DocBatch, ExecContext};
 use std::sync::Arc;
@@ -165,14 +165,12 @@ impl QueryCursor {
     /// Works for an operation. A parked cursor belongs to none.
     fn work<T>(
         &mut self,
-        op: &Arc<Interrupt>,
+        op: &Arc<Operation>,
         f: impl FnOnce(&mut QueryCursor) -> Result<T>,
     ) -> Result<T> {
-        let op = Arc::clone(op);
-        self.env.memory = Some(Arc::clone(op.memory()));
-        self.env.interrupt = Some(Arc::new(move || op.check()));
+        self.env.operation = Some(Arc::clone(op));
         let result = f(self);
-        (self.env.interrupt, self.env.memory) = (None, None);
+        self.env.operation = None;
         self.env.end_scripts();
         result
     }
@@ -215,7 +213,7 @@ impl Writing {
     ///
     /// # Errors
     /// Those of the pipeline.
-    pub(crate) fn run(&mut self, op: &Arc<Interrupt>) -> Result<()> {
+    pub(crate) fn run(&mut self, op: &Arc<Operation>) -> Result<()> {
         // It runs to its end whether or not its client is still connected.
         op.ends_with_client(false);
         if let Some(held) = self.held.take() {
@@ -235,7 +233,7 @@ impl Cursor for QueryCursor {
     fn next_batch(
         &mut self,
         limit: BatchLimit,
-        op: &Arc<Interrupt>,
+        op: &Arc<Operation>,
         out: &mut ArrayWriter<'_>,
     ) -> Result<Progress> {
         self.work(op, |cursor| cursor.fill(limit, out))

@@ -50,9 +50,7 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
     if cx.command.is(flag::MAY_NAME_SCRIPT) && names_where(cx) {
         env.script_library = script_library(cx)?;
     }
-    let interrupt = Arc::clone(&cx.interrupt);
-    env.memory = Some(Arc::clone(interrupt.memory()));
-    env.interrupt = Some(Arc::new(move || interrupt.check()));
+    env.operation = Some(Arc::clone(&cx.operation));
     expr::define_let(&mut env, cx.args.value("let"))?;
     Ok(env)
 }

@@ -184,7 +184,22 @@ fn check_nullish(coll: &Collection, write: &MergeWrite<'_>) -> Result<()> {
 }
 
 impl StoreHost {
-    fn merge_one(&self, write: &MergeWrite<'_>, matched: &OnMatch<'_>) -> Result<()> {
+    /// What the search for the document to merge with sees.
+    fn merge_env(&self, exec: &ExecContext<'_>) -> Result<operators::Env> {
+        let mut env = operators::Env::new(self.service.clock.now_ms(), rand::random());
+        env.operation.clone_from(&exec.env.operation);
+        if let Some(c) = &self.collation {
+            env.collation = self.service.collator(c.doc())?;
+        }
+        Ok(env)
+    }
+
+    fn merge_one(
+        &self,
+        exec: &ExecContext<'_>,
+        write: &MergeWrite<'_>,
+        matched: &OnMatch<'_>,
+    ) -> Result<()> {
         let coll = match self.writable(write.ns)? {
             Some(c) => c,
             None => {
@@ -195,11 +210,8 @@ impl StoreHost {
             }
         };
         check_nullish(&coll, write)?;
-        let mut env = operators::Env::new(self.service.clock.now_ms(), rand::random());
         let collation = self.collation.as_ref().map(DocBuf::doc);
-        if let Some(c) = collation {
-            env.collation = self.service.collator(c)?;
-        }
+        let env = self.merge_env(exec)?;
         let spec = DocBuf::build(|w| {
             for (name, v) in write.on {
                 let mut one = w.doc(name);
@@ -299,7 +311,7 @@ impl Host for StoreHost {
         })
     }
 
-    fn open(&self, _: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead> {
+    fn open(&self, exec: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead> {
         let Some(coll) = self.collection(read.ns)? else {
             let made = if read.ns.coll() == system_views::NAME {
                 system_views::documents(&self.service, &self.view, read.ns.db())?
@@ -320,7 +332,7 @@ impl Host for StoreHost {
                 near: false,
             });
         };
-        open_read(coll, read, &self.read_options(read.ns))
+        open_read(coll, read, &self.read_options(read.ns), exec.env)
     }
 
     fn open_buckets(&self, ns: &Namespace) -> Result<Box<dyn BatchStream>> {
@@ -415,7 +427,7 @@ impl Host for StoreHost {
             allowed: None,
             ..self.read_options(ns)
         };
-        Ok(open_read(coll, &read, &options)?.docs)
+        Ok(open_read(coll, &read, &options, exec.env)?.docs)
     }
 
     fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>> {
@@ -468,8 +480,13 @@ impl Host for StoreHost {
         Ok(())
     }
 
-    fn merge(&self, write: &MergeWrite<'_>, matched: &OnMatch<'_>) -> Result<()> {
-        let result = self.merge_one(write, matched);
+    fn merge(
+        &self,
+        exec: &ExecContext<'_>,
+        write: &MergeWrite<'_>,
+        matched: &OnMatch<'_>,
+    ) -> Result<()> {
+        let result = self.merge_one(exec, write, matched);
         if !is_set_aside(&result) {
             // The stream goes on behind this document, whatever has become of it.
             checkpoint();

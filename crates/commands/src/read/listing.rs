@@ -1,8 +1,8 @@
 //! A cursor over documents that are all there already, for listings.
 
-use crate::dispatch::interrupt::Interrupt;
 use crate::state::cursors::{BatchLimit, Cursor, Progress};
 use model::{ArrayWriter, DocBuf, Result};
+use operation::Operation;
 use std::sync::Arc;
 
 /// Documents not yet handed out.
@@ -23,7 +23,7 @@ impl Cursor for Listing {
     fn next_batch(
         &mut self,
         limit: BatchLimit,
-        _: &Arc<Interrupt>,
+        _: &Arc<Operation>,
         out: &mut ArrayWriter<'_>,
     ) -> Result<Progress> {
         while let Some(next) = self.rest.as_slice().first() {

@@ -6,8 +6,8 @@
 //! allowed. Must not know: which commands read or write, what an operation does.
 //! docs/adr/0042-admission.md says why it is built this way.
 
-use crate::dispatch::interrupt::Link;
 use model::{MongoError, code};
+use operation::Link;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! What connections may see of one another: who is there, and what each runs now.
 
 use crate::access::user::User;
-use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::spec::Spec;
 use model::DocBuf;
+use operation::Operation;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -72,7 +72,7 @@ pub struct CurrentOp {
     /// Session.
     pub lsid: Option<[u8; 16]>,
     /// Ends it.
-    pub interrupt: Arc<Interrupt>,
+    pub operation: Arc<Operation>,
     /// Cursor it uses.
     pub cursor: Option<i64>,
     /// It was set aside until somebody else gives something back.

@@ -5,9 +5,9 @@
 //! produces the documents.
 
 use super::cursor_owner::check_owner;
-use crate::dispatch::interrupt::Interrupt;
 use memory::Charge;
 use model::{ArrayWriter, DocBuf, DocWriter, MongoError, Result, bail, code};
+use operation::Operation;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub trait Cursor: Send {
     fn next_batch(
         &mut self,
         limit: BatchLimit,
-        op: &Arc<Interrupt>,
+        op: &Arc<Operation>,
         out: &mut ArrayWriter<'_>,
     ) -> Result<Progress>;
 
@@ -115,7 +115,7 @@ enum Slot {
     /// The cursor itself is here only while its operation waits for data.
     InUse {
         info: CursorInfo,
-        op: Arc<Interrupt>,
+        op: Arc<Operation>,
         waiting: Option<Box<dyn Cursor>>,
         killed: bool,
     },
@@ -193,7 +193,7 @@ impl Cursors {
         ns: &str,
         lsid: Option<[u8; 16]>,
         txn_number: Option<i64>,
-        op: &Arc<Interrupt>,
+        op: &Arc<Operation>,
     ) -> Result<(Box<dyn Cursor>, CursorInfo)> {
         let mut slots = self.slots.lock();
         let slot = slots.get_mut(&id).ok_or_else(|| not_found(id))?;
@@ -407,7 +407,7 @@ impl Cursors {
 }
 
 /// When the operation ends, what it still holds is charged to the cursor it leaves open.
-fn park_memory(info: &CursorInfo, op: &Interrupt) {
+fn park_memory(info: &CursorInfo, op: &Operation) {
     if let Some(charge) = &info.memory {
         op.memory().park(charge);
     }
@@ -424,7 +424,7 @@ pub fn write_first_batch(
     mut info: CursorInfo,
     limit: BatchLimit,
     single: bool,
-    op: &Arc<Interrupt>,
+    op: &Arc<Operation>,
     reply: &mut DocWriter<'_>,
 ) -> Result<i64> {
     let mut out = reply.doc("cursor");
@@ -436,7 +436,7 @@ pub fn write_first_batch(
     };
     info.left_us = op.left_us();
     info.documents = i64::try_from(batch.len()).unwrap_or(i64::MAX);
-    query::examined::returned(batch.len());
+    op.reads().set_returned(batch.len());
     info.batches = 1;
     drop(batch);
     cursor.write_extra(&mut out);
@@ -458,17 +458,17 @@ pub fn write_first_batch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memory::{Budget, Operation};
+    use memory::{Account, Budget};
     use model::Value;
 
     struct Numbers(i32, i32);
 
-    fn op() -> Arc<Interrupt> {
-        Arc::new(Interrupt::new(
-            Arc::new(crate::clock::SystemClock::default()),
+    fn op() -> Arc<Operation> {
+        Arc::new(Operation::new(
+            Arc::new(operation::SystemClock::default()),
             None,
-            Arc::new(Operation::new(Arc::new(Budget::unlimited()))),
-            Arc::default(),
+            Arc::new(Account::new(Arc::new(Budget::unlimited()))),
+            Arc::new(crate::state::user_writes::UserWrites::default()),
         ))
     }
 
@@ -476,7 +476,7 @@ mod tests {
         fn next_batch(
             &mut self,
             limit: BatchLimit,
-            _: &Arc<Interrupt>,
+            _: &Arc<Operation>,
             out: &mut ArrayWriter<'_>,
         ) -> Result<Progress> {
             while limit.documents.is_none_or(|n| out.len() < n) {

@@ -157,7 +157,7 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         }
         w.put("numYields", 0i32);
         w.put("waitingForLock", op.waits_for_lock);
-        if op.interrupt.is_killed() {
+        if op.operation.is_killed() {
             w.put("killPending", true);
         }
     })

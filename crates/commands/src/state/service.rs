@@ -10,11 +10,11 @@ use super::search::SearchIndexes;
 use super::ttl::Ttl;
 use super::waiters::CappedWaiters;
 use crate::access::Access;
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::args::to_i64;
 use crate::dispatch::interrupt::interrupted;
 use model::{MongoError, ObjectId, Result, Timestamp, code};
+use operation::Clock;
 use operators::Scripts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -258,7 +258,7 @@ impl Service {
                 .as_ref()
                 .filter(|op| op.lsid.as_ref() == Some(id))
             {
-                op.interrupt.kill(interrupted());
+                op.operation.kill(interrupted());
             }
         }
         self.cursors.kill_session(id);
@@ -280,7 +280,7 @@ impl Service {
     pub fn interrupt_all(&self) {
         for conn in self.connections.list() {
             if let Some(op) = conn.op.lock().as_ref() {
-                op.interrupt.kill(MongoError::new(
+                op.operation.kill(MongoError::new(
                     code::INTERRUPTED_AT_SHUTDOWN,
                     "interrupted at shutdown",
                 ));

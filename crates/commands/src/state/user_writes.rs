@@ -5,6 +5,7 @@
 //! who may do so all the same.
 
 use model::{DocBuf, MongoError, Result, Value, bail, code, doc};
+use operation::WriteGate;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::Store;
@@ -40,6 +41,19 @@ pub fn reason(name: &str) -> Result<&'static str> {
     }
 }
 
+impl WriteGate for UserWrites {
+    fn check(&self) -> Result<()> {
+        if !self.are_blocked() {
+            return Ok(());
+        }
+        let reason = self.reason.lock().unwrap_or("Unspecified");
+        Err(MongoError::new(
+            code::USER_WRITES_BLOCKED,
+            format!("User writes blocked, reason: {reason}"),
+        ))
+    }
+}
+
 impl UserWrites {
     /// Reads what an earlier run left.
     ///
@@ -58,21 +72,6 @@ impl UserWrites {
     /// True while they are blocked.
     pub fn are_blocked(&self) -> bool {
         self.blocked.load(Ordering::Acquire)
-    }
-
-    /// Lets them pass.
-    ///
-    /// # Errors
-    /// 371 UserWritesBlocked.
-    pub fn check(&self) -> Result<()> {
-        if !self.are_blocked() {
-            return Ok(());
-        }
-        let reason = self.reason.lock().unwrap_or("Unspecified");
-        Err(MongoError::new(
-            code::USER_WRITES_BLOCKED,
-            format!("User writes blocked, reason: {reason}"),
-        ))
     }
 
     /// Blocks them, or lets them pass again; for the reason they are blocked for.

@@ -4,7 +4,7 @@
 //! by it.
 //! Must not know: cursors, what a waiter does when woken.
 
-use crate::dispatch::interrupt::Link;
+use operation::Link;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

@@ -238,7 +238,7 @@ fn explain_counts_what_the_command_counts() {
             continue;
         }
         server.run(&command);
-        let counted = query::examined::so_far();
+        let counted = server.conn.examined();
         let told = (
             shown["totalKeysExamined"].as_u64(),
             shown["totalDocsExamined"].as_u64(),

@@ -1,7 +1,8 @@
 //! Expressions and filters that ask for more than there is end with a code, in bounded memory and
 //! time, and every long loop hears the interrupt.
 
-use model::{Bump, Doc, DocBuf, MongoError, Value, code, extjson};
+use model::{Bump, Doc, DocBuf, Value, extjson};
+use operation::{Clock, Operation};
 use operators::expr::{ParseCx, parse};
 use operators::filter::Filter;
 use operators::update::{Applied, Update, UpdateCx};
@@ -96,19 +97,29 @@ fn garbage_of_a_fold_is_swept() {
     assert_eq!(run(spec, &Env::new(0, 1)), Ok(8));
 }
 
+/// A clock that stands still for so many looks, and is behind every deadline then.
+struct Looks {
+    looks: AtomicUsize,
+    after: usize,
+}
+
+impl Clock for Looks {
+    fn now_ms(&self) -> i64 {
+        0
+    }
+    fn monotonic_us(&self) -> u64 {
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+        if looks <= self.after { 0 } else { u64::MAX }
+    }
+}
+
 /// An environment that lets this many looks at the interrupt pass.
 fn interrupted(after: usize) -> Env {
     let mut env = Env::new(0, 1);
-    let looks = Arc::new(AtomicUsize::new(0));
-    env.interrupt = Some(Arc::new(move || {
-        match looks.fetch_add(1, Ordering::Relaxed) < after {
-            true => Ok(()),
-            false => Err(MongoError::new(
-                code::MAX_TIME_MS_EXPIRED,
-                "operation exceeded time limit",
-            )),
-        }
-    }));
+    let looks = AtomicUsize::new(0);
+    let operation = Operation::detached(Arc::new(Looks { looks, after }));
+    operation.allow_us(1);
+    env.operation = Some(Arc::new(operation));
     env
 }
 

@@ -4,7 +4,6 @@
 
 use super::batch::DocBatch;
 use super::host::{BatchStream, ExecContext};
-use crate::examined;
 use model::{Doc, MongoError, Result};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -94,10 +93,8 @@ fn together(
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
             let _permit = permit;
-            let _account = exec.env.memory.as_ref().map(|m| m.join());
-            examined::begin();
+            let _account = exec.env.operation.as_ref().map(|op| op.join());
             read(docs, exec, &full_in, &empty_out);
-            examined::so_far()
         });
         let mut ended = Ok(());
         while let Ok(group) = full_out.recv() {
@@ -114,10 +111,7 @@ fn together(
         // The reader's next hand-over fails, and it ends.
         drop(full_out);
         match reader.join() {
-            Ok(more) => {
-                examined::add(more);
-                ended
-            }
+            Ok(()) => ended,
             Err(_) => ended.and(Err(MongoError::internal(
                 "reading ahead ended unexpectedly",
             ))),

@@ -160,7 +160,12 @@ pub trait Host: Sync {
     ///
     /// # Errors
     /// 13113 MergeStageNoMatchingDocument, 11000, 121, and those of `matched`.
-    fn merge(&self, write: &MergeWrite<'_>, matched: &OnMatch<'_>) -> Result<()>;
+    fn merge(
+        &self,
+        exec: &ExecContext<'_>,
+        write: &MergeWrite<'_>,
+        matched: &OnMatch<'_>,
+    ) -> Result<()>;
 
     /// The documents of `$collStats`; `spec` is its checked argument.
     ///

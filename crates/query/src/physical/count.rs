@@ -5,11 +5,11 @@ use super::nothing::Nothing;
 use super::operator::Operator;
 use super::read::Read;
 use super::reader::{STEP_DOCS, Wanted, counts_entries};
-use crate::examined::Examined;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::plan::{Plan, PlanRequest, plan_read};
 use crate::shown::{self, PlanNode, count};
 use model::{DocBuf, Result};
+use operation::Examined;
 use operators::Env;
 use std::sync::Arc;
 use store::Collection;
@@ -104,7 +104,7 @@ impl Count {
             Source::Nothing(_) => {}
             Source::Counter(c) => *met = c.count().min(most),
             Source::Entries(read) => {
-                let (reader, _) = read.parts();
+                let (reader, _) = read.parts(env);
                 while *met < most
                     && reader.step_entries(env, STEP_DOCS, || {
                         *met += 1;
@@ -113,7 +113,7 @@ impl Count {
                 {}
             }
             Source::Documents(read) => {
-                let (reader, filter) = read.parts();
+                let (reader, filter) = read.parts(env);
                 let wanted = Wanted {
                     filter,
                     env,
@@ -145,10 +145,10 @@ impl BatchStream for Count {
 }
 
 impl Operator for Count {
-    fn begin(&mut self) {
+    fn begin(&mut self, env: &Env) {
         match &mut self.source {
             Source::Nothing(_) | Source::Counter(_) => {}
-            Source::Entries(read) | Source::Documents(read) => read.begin(),
+            Source::Entries(read) | Source::Documents(read) => read.begin(env),
         }
     }
 

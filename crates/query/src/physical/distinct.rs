@@ -7,11 +7,11 @@ use super::nothing::Nothing;
 use super::operator::Operator;
 use super::read::Read;
 use super::reader::{STEP_DOCS, Wanted};
-use crate::examined::Examined;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter, drain};
 use crate::plan::{Plan, PlanRequest, distinct_plan, plan_read};
 use crate::shown::PlanNode;
 use model::{FieldPath, OwnedValue, Result, Value};
+use operation::Examined;
 use operators::Env;
 use std::sync::Arc;
 use store::Collection;
@@ -90,7 +90,7 @@ impl Distinct {
                 })? {}
             }
             Source::Documents(read) => {
-                let (reader, filter) = read.parts();
+                let (reader, filter) = read.parts(env);
                 let wanted = Wanted {
                     filter,
                     env,
@@ -131,11 +131,11 @@ impl BatchStream for Distinct {
 }
 
 impl Operator for Distinct {
-    fn begin(&mut self) {
+    fn begin(&mut self, env: &Env) {
         match &mut self.source {
             Source::Nothing(_) => {}
-            Source::Loose(scan) => scan.begin(),
-            Source::Documents(read) => read.begin(),
+            Source::Loose(scan) => scan.begin(env),
+            Source::Documents(read) => read.begin(env),
         }
     }
 

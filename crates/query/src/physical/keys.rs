@@ -53,7 +53,7 @@ impl MatchingKeys {
     ///
     /// # Errors
     /// Engine failures.
-    pub fn open(coll: &Arc<Collection>, plan: &Plan) -> Result<MatchingKeys> {
+    pub fn open(coll: &Arc<Collection>, plan: &Plan, env: &Env) -> Result<MatchingKeys> {
         let moves = matches!(
             plan.access,
             Access::Index { .. } | Access::Union { .. } | Access::Text { .. } | Access::Near(_)
@@ -63,7 +63,7 @@ impl MatchingKeys {
         } else {
             ReadView::clone(&plan.view)
         };
-        Ok(MatchingKeys(Reader::open_in(coll, &view, plan)))
+        Ok(MatchingKeys(Reader::open_in(coll, &view, plan, env)))
     }
 
     /// True when the keys are of this collection.

@@ -1,10 +1,11 @@
 //! Giving the first documents, for finds and for pipelines.
 
 use super::operator::Operator;
-use crate::examined::Examined;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::PlanNode;
 use model::Result;
+use operation::Examined;
+use operators::Env;
 
 /// The first documents of its input.
 pub(crate) struct Limit<I> {
@@ -39,8 +40,8 @@ impl<I: BatchStream> BatchStream for Limit<I> {
 }
 
 impl<I: Operator> Operator for Limit<I> {
-    fn begin(&mut self) {
-        self.input.begin();
+    fn begin(&mut self, env: &Env) {
+        self.input.begin(env);
     }
 
     fn show(&self) -> PlanNode {

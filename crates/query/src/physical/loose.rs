@@ -2,11 +2,12 @@
 //! already seen are skipped by a seek.
 
 use super::operator::Operator;
-use crate::examined::{self, Examined, Meter, Path};
 use crate::exec::{BatchStream, DocBatch, ExecContext};
+use crate::meter::{Meter, open_read};
 use crate::plan::{Access, Plan};
 use crate::shown::{self, PlanNode, ReadCounts};
 use model::{Doc, Result};
+use operation::{AccessPath, Examined};
 use operators::Env;
 use std::sync::Arc;
 use store::format::decode;
@@ -52,10 +53,10 @@ impl LooseScan {
         })
     }
 
-    fn open(&mut self) -> &mut IndexScan {
+    fn open(&mut self, env: &Env) -> &mut IndexScan {
         let (coll, plan, index) = (&self.coll, &self.plan, &self.index);
         self.scan.get_or_insert_with(|| {
-            examined::opened(|| Path::Index(index.clone()));
+            open_read(env, || AccessPath::Index(index.clone()));
             let (intervals, reverse) = match &plan.access {
                 Access::Index {
                     intervals, reverse, ..
@@ -103,7 +104,7 @@ impl LooseScan {
             env.check_interrupt()?;
             let (mut found, mut passed) = (None, 0);
             let (seen, taken) = (std::mem::take(&mut self.seen), self.taken);
-            let scan = self.open();
+            let scan = self.open(env);
             let visited = scan.visit_entries(ENTRIES_PER_SEEK * 4, &mut |entry, id| {
                 let same = !seen.is_empty()
                     && entry.starts_with(&seen)
@@ -119,7 +120,7 @@ impl LooseScan {
             self.seen = seen;
             let more = visited?;
             let Some((entry, id)) = found else {
-                self.meter.step(0, keys);
+                self.meter.step(env, 0, keys);
                 self.ended = !more;
                 if !more {
                     return Ok(false);
@@ -145,7 +146,7 @@ impl LooseScan {
             };
             self.coll.get_encoded(&self.plan.view, &[&id], one)?;
             self.docs += 1;
-            self.meter.step(1, keys);
+            self.meter.step(env, 1, keys);
             self.taken = outcome?;
             if self.taken {
                 self.returned += 1;
@@ -164,14 +165,14 @@ impl BatchStream for LooseScan {
                 Ok(true)
             })?;
         }
-        self.open().pause();
+        self.open(exec.env).pause();
         Ok(more)
     }
 }
 
 impl Operator for LooseScan {
-    fn begin(&mut self) {
-        self.open();
+    fn begin(&mut self, env: &Env) {
+        self.open(env);
     }
 
     fn show(&self) -> PlanNode {

@@ -2,10 +2,11 @@
 //! where it copies documents; here it is shown, in its place over order and limit.
 
 use super::operator::Operator;
-use crate::examined::Examined;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::PlanNode;
 use model::{DocBuf, Result};
+use operation::Examined;
+use operators::Env;
 
 /// Documents that come with no other fields than these.
 pub(crate) struct Narrow {
@@ -47,8 +48,8 @@ impl BatchStream for Narrow {
 }
 
 impl Operator for Narrow {
-    fn begin(&mut self) {
-        self.input.begin();
+    fn begin(&mut self, env: &Env) {
+        self.input.begin(env);
     }
 
     fn show(&self) -> PlanNode {

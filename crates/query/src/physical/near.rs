@@ -12,7 +12,7 @@ use store::{Collection, EachRow, Header, Index, IndexScan, ReadView, Row};
 const STEP_DOCS: usize = 1024;
 
 /// Opens the scan of a plan.
-pub(super) type OpenScan<S> = fn(&Arc<Collection>, &ReadView, &Plan) -> S;
+pub(super) type OpenScan<S> = fn(&Arc<Collection>, &ReadView, &Plan, &Env) -> S;
 
 /// Reads from near to far: a ring is read, sorted and shown before the next. What a ring holds is
 /// kept in memory.
@@ -87,7 +87,7 @@ impl<S: Steps> NearScan<S> {
         let rings = match &mut self.nearness.by {
             NearBy::Rings(rings) => rings,
             NearBy::Whole(plan) => {
-                let scan = (self.open)(&self.coll, &self.view, plan);
+                let scan = (self.open)(&self.coll, &self.view, plan, env);
                 self.ended = true;
                 return self.read_scan(env, scan, (0.0, f64::INFINITY));
             }

@@ -1,10 +1,11 @@
 //! No collection, no documents.
 
 use super::operator::Operator;
-use crate::examined::Examined;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::{PlanNode, StageStats};
 use model::Result;
+use operation::Examined;
+use operators::Env;
 
 /// What reads a collection that is not there.
 #[derive(Default)]
@@ -20,7 +21,7 @@ impl BatchStream for Nothing {
 }
 
 impl Operator for Nothing {
-    fn begin(&mut self) {}
+    fn begin(&mut self, _: &Env) {}
 
     fn show(&self) -> PlanNode {
         PlanNode {

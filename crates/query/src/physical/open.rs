@@ -7,6 +7,7 @@ use super::read::Read;
 use crate::exec::{AllowedIndexes, OpenedRead, ReadRequest};
 use crate::plan::{Access, Hint, PlanRequest, columns, distinct_plan, plan_read};
 use model::{Doc, Result};
+use operators::Env;
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
@@ -48,6 +49,7 @@ pub fn open_read(
     coll: Arc<Collection>,
     read: &ReadRequest<'_>,
     options: &ReadOptions<'_>,
+    env: &Env,
 ) -> Result<OpenedRead> {
     let request = PlanRequest::of(read, options);
     let mut plan = plan_read(&coll, &request)?;
@@ -59,7 +61,7 @@ pub fn open_read(
         && let Some(plan) = distinct_plan(&coll, &request, &plan, field)
         && let Some(mut scan) = LooseScan::new(coll.clone(), plan)
     {
-        scan.begin();
+        scan.begin(env);
         return Ok(OpenedRead {
             docs: Box::new(scan),
             filtered: true,
@@ -78,7 +80,7 @@ pub fn open_read(
     if let Some(fields) = read.fields {
         docs = docs.with_fields(fields.to_vec());
     }
-    docs.begin();
+    docs.begin(env);
     Ok(OpenedRead {
         docs: Box::new(docs),
         filtered: true,

@@ -1,15 +1,16 @@
 //! The contract of operators, and running one for what it counts.
 
-use crate::examined::Examined;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::PlanNode;
 use model::Result;
+use operation::Examined;
+use operators::Env;
 
 /// An operator of a plan. Made from a plan it has done nothing yet: explain prints it so, and also
 /// after it ran.
 pub trait Operator: BatchStream {
     /// Opens the reads below. An operator that was not begun begins at its first batch.
-    fn begin(&mut self);
+    fn begin(&mut self, env: &Env);
 
     /// The stage, with what it has counted up to now, over those below it.
     fn show(&self) -> PlanNode;
@@ -32,8 +33,8 @@ pub fn run_to_end(operator: &mut dyn Operator, exec: &ExecContext<'_>) -> Result
 }
 
 impl<T: Operator + ?Sized> Operator for Box<T> {
-    fn begin(&mut self) {
-        (**self).begin();
+    fn begin(&mut self, env: &Env) {
+        (**self).begin(env);
     }
     fn show(&self) -> PlanNode {
         (**self).show()

@@ -3,11 +3,12 @@
 
 use super::operator::Operator;
 use super::row_metadata::{INDEX_KEY, RECORD_ID};
-use crate::examined::Examined;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::shown::PlanNode;
 use model::{Bump, Doc, DocBuf, Result, Value};
+use operation::Examined;
 use operators::Cx;
+use operators::Env;
 use operators::project::Projection;
 use std::sync::Arc;
 
@@ -109,8 +110,8 @@ impl<I: BatchStream> BatchStream for Project<I> {
 }
 
 impl<I: Operator> Operator for Project<I> {
-    fn begin(&mut self) {
-        self.input.begin();
+    fn begin(&mut self, env: &Env) {
+        self.input.begin(env);
     }
 
     fn show(&self) -> PlanNode {

@@ -4,11 +4,12 @@ use super::operator::Operator;
 use super::reader::{Reader, STEP_DOCS, Wanted};
 use super::row_metadata::RowMetadata;
 use super::scan::is_clustered;
-use crate::examined::Examined;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::plan::{Access, Plan};
 use crate::shown::{self, PlanNode, ReadCounts};
 use model::{Doc, Result};
+use operation::Examined;
+use operators::Env;
 use std::sync::Arc;
 use store::Collection;
 
@@ -132,7 +133,7 @@ impl Read {
     }
 
     /// The open read, with what is looked for.
-    pub(super) fn parts(&mut self) -> (&mut Reader, Option<&MatchFilter>) {
+    pub(super) fn parts(&mut self, env: &Env) -> (&mut Reader, Option<&MatchFilter>) {
         let Read {
             coll,
             plan,
@@ -142,7 +143,7 @@ impl Read {
             ..
         } = self;
         let reader = reader.get_or_insert_with(|| match source {
-            Source::Planned => Reader::open(coll, plan),
+            Source::Planned => Reader::open(coll, plan, env),
             Source::Tail { reverse } => Reader::tail(coll, *reverse, filter.as_deref()),
         });
         (reader, filter.as_deref())
@@ -166,7 +167,7 @@ impl Read {
         let want = usize::try_from(self.left)
             .unwrap_or(usize::MAX)
             .min(DocBatch::TARGET_DOCS);
-        let (reader, _) = self.parts();
+        let (reader, _) = self.parts(exec.env);
         let more = reader.step_entries(exec.env, want, || {
             out.push(Doc::EMPTY);
             true
@@ -185,7 +186,7 @@ impl BatchStream for Read {
         if let RowOutput::Entries = self.output {
             return self.next_entries(exec, out);
         }
-        self.begin();
+        self.begin(exec.env);
         let Some(reader) = &mut self.reader else {
             return Ok(false);
         };
@@ -217,8 +218,8 @@ impl BatchStream for Read {
 }
 
 impl Operator for Read {
-    fn begin(&mut self) {
-        self.parts();
+    fn begin(&mut self, env: &Env) {
+        self.parts(env);
     }
 
     fn show(&self) -> PlanNode {

@@ -4,8 +4,8 @@
 
 use super::scan::{PlanScan, reads_ids};
 use super::steps::Steps;
-use crate::examined::Meter;
 use crate::exec::MatchFilter;
+use crate::meter::Meter;
 use crate::plan::{Access, Plan, log_times};
 use crate::shown::ReadCounts;
 use model::{Bump, Doc, Result, Value};
@@ -57,16 +57,21 @@ pub struct Reader {
 
 impl Reader {
     /// Opens a plan in the state that the plan names.
-    pub fn open(coll: &Arc<Collection>, plan: &Plan) -> Reader {
-        Reader::open_in(coll, &plan.view, plan)
+    pub fn open(coll: &Arc<Collection>, plan: &Plan, env: &Env) -> Reader {
+        Reader::open_in(coll, &plan.view, plan, env)
     }
 
     /// Opens a plan in another state.
-    pub(super) fn open_in(coll: &Arc<Collection>, view: &ReadView, plan: &Plan) -> Reader {
+    pub(super) fn open_in(
+        coll: &Arc<Collection>,
+        view: &ReadView,
+        plan: &Plan,
+        env: &Env,
+    ) -> Reader {
         Reader {
             complete: plan.complete,
             reads_ids: reads_ids(coll, plan),
-            ..Reader::over(coll, PlanScan::open(coll, view, plan))
+            ..Reader::over(coll, PlanScan::open(coll, view, plan, env))
         }
     }
 
@@ -150,7 +155,7 @@ impl Reader {
         });
         self.docs += docs;
         self.matched += matched;
-        self.meter.step(docs, self.keys());
+        self.meter.step(env, docs, self.keys());
         let more = visited?;
         outcome?;
         self.ended = !more;
@@ -179,7 +184,7 @@ impl Reader {
             each()
         });
         self.matched += matched;
-        self.meter.step(0, self.keys());
+        self.meter.step(env, 0, self.keys());
         let more = visited?;
         self.ended = !more;
         Ok(more)
@@ -235,7 +240,7 @@ pub fn each_match(
     env: &Env,
     each: &mut dyn FnMut(Row<'_>) -> Result<bool>,
 ) -> Result<()> {
-    let mut reader = Reader::open(coll, plan);
+    let mut reader = Reader::open(coll, plan, env);
     let wanted = Wanted {
         filter,
         env,

@@ -3,9 +3,10 @@
 use super::near::NearScan;
 use super::steps::Steps;
 use super::union::{Branch, UnionScan};
-use crate::examined::{self, Path};
+use crate::meter::open_read;
 use crate::plan::{Access, Plan};
 use model::Result;
+use operation::AccessPath;
 use operators::Env;
 use std::sync::Arc;
 use store::{Collection, EachRow, IndexScan, ReadView, Scan, SeriesScan, TermsScan};
@@ -29,10 +30,15 @@ pub(super) enum PlanScan {
 }
 
 impl PlanScan {
-    pub(super) fn open(coll: &Arc<Collection>, view: &ReadView, plan: &Plan) -> PlanScan {
+    pub(super) fn open(
+        coll: &Arc<Collection>,
+        view: &ReadView,
+        plan: &Plan,
+        env: &Env,
+    ) -> PlanScan {
         // The branches of a union are opened next.
         if !matches!(plan.access, Access::Union { .. }) {
-            examined::opened(|| path_of(plan));
+            open_read(env, || path_of(plan));
         }
         if let Some(scan) = series(coll, view, plan) {
             return PlanScan::Series(Box::new(scan));
@@ -98,7 +104,7 @@ impl PlanScan {
                 merge,
                 disjoint,
             } => {
-                let open = |p| Branch::new(PlanScan::open(coll, view, p), reads_ids(coll, p));
+                let open = |p| Branch::new(PlanScan::open(coll, view, p, env), reads_ids(coll, p));
                 let branches = branches.iter().map(open).collect();
                 PlanScan::Union(Box::new(UnionScan::new(branches, merge.clone(), *disjoint)))
             }
@@ -167,13 +173,13 @@ impl Steps for PlanScan {
 }
 
 /// What is told of a plan for the summary.
-fn path_of(plan: &Plan) -> Path {
+fn path_of(plan: &Plan) -> AccessPath {
     match (&plan.access, &plan.index) {
-        (Access::Collection { .. }, _) => Path::Collection,
-        (Access::IdRange { .. } | Access::Ids { .. }, _) => Path::IdRange,
-        (Access::Index { .. }, Some(index)) => Path::Index(Arc::clone(index)),
-        (Access::Text { .. }, Some(index)) => Path::Text(Arc::clone(index)),
-        _ => Path::Nothing,
+        (Access::Collection { .. }, _) => AccessPath::Collection,
+        (Access::IdRange { .. } | Access::Ids { .. }, _) => AccessPath::IdRange,
+        (Access::Index { .. }, Some(index)) => AccessPath::Index(index.clone()),
+        (Access::Text { .. }, Some(index)) => AccessPath::Text(index.clone()),
+        _ => AccessPath::Nothing,
     }
 }
 

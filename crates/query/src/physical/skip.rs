@@ -1,10 +1,11 @@
 //! Leaving out the first documents, for finds and for pipelines.
 
 use super::operator::Operator;
-use crate::examined::Examined;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::PlanNode;
 use model::Result;
+use operation::Examined;
+use operators::Env;
 
 /// All but the first documents of its input.
 pub(crate) struct Skip<I> {
@@ -44,8 +45,8 @@ impl<I: BatchStream> BatchStream for Skip<I> {
 }
 
 impl<I: Operator> Operator for Skip<I> {
-    fn begin(&mut self) {
-        self.input.begin();
+    fn begin(&mut self, env: &Env) {
+        self.input.begin(env);
     }
 
     fn show(&self) -> PlanNode {

@@ -1,10 +1,11 @@
 //! Sorting a whole input, for finds and for pipelines.
 
 use super::operator::Operator;
-use crate::examined::Examined;
 use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortPattern, sort_all};
 use crate::shown::{PlanNode, count};
 use model::{DocBuf, Result};
+use operation::Examined;
+use operators::Env;
 use std::sync::Arc;
 
 /// Memory that explain names as the limit of a sort.
@@ -58,8 +59,8 @@ impl<I: BatchStream> BatchStream for Sort<I> {
 }
 
 impl<I: Operator> Operator for Sort<I> {
-    fn begin(&mut self) {
-        self.input.begin();
+    fn begin(&mut self, env: &Env) {
+        self.input.begin(env);
     }
 
     fn show(&self) -> PlanNode {

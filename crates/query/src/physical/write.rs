@@ -1,10 +1,10 @@
 //! An update or delete as explain runs it: its documents are found, and nothing is changed.
 
 use super::operator::Operator;
-use crate::examined::Examined;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::shown::{PlanNode, count};
 use model::{Doc, DocBuf, Result};
+use operation::Examined;
 use operators::Env;
 
 /// Whether an update would change a document.
@@ -61,8 +61,8 @@ impl BatchStream for Write {
 }
 
 impl Operator for Write {
-    fn begin(&mut self) {
-        self.input.begin();
+    fn begin(&mut self, env: &Env) {
+        self.input.begin(env);
     }
 
     fn show(&self) -> PlanNode {

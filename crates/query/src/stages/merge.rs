@@ -9,7 +9,7 @@
 use super::fields::Fields;
 use super::variables::{Let, with_variables};
 use crate::exec::{
-    BatchStream, DocBatch, ExecContext, MergeWrite, ReadyBatch, WhenNotMatched, drain,
+    BatchStream, DocBatch, ExecContext, MergeWrite, OnMatch, ReadyBatch, WhenNotMatched, drain,
 };
 use crate::path::{checked_path, plain_at};
 use crate::pipeline::Pipeline;
@@ -492,16 +492,15 @@ impl Merge {
             doc: inserted,
             not_matched: self.not_matched,
         };
+        let merge = |matched: &OnMatch<'_>| exec.host.merge(exec, &write, matched);
         match &self.matched {
-            Matched::KeepExisting => exec.host.merge(&write, &|_| Ok(None)),
+            Matched::KeepExisting => merge(&|_| Ok(None)),
             Matched::Refused(e) => Err(e.clone()),
-            Matched::Fail => exec.host.merge(&write, &|_| Err(self.found(&on))),
-            Matched::Replace => exec.host.merge(&write, &|old| Ok(Some(replaced(old, doc)))),
-            Matched::Merge => exec
-                .host
-                .merge(&write, &|old| Ok(Some(merged(old, inserted)))),
+            Matched::Fail => merge(&|_| Err(self.found(&on))),
+            Matched::Replace => merge(&|old| Ok(Some(replaced(old, doc)))),
+            Matched::Merge => merge(&|old| Ok(Some(merged(old, inserted)))),
             Matched::Pipeline(vars, pipeline) => with_variables(vars, exec, arena, doc, |exec| {
-                exec.host.merge(&write, &|old| {
+                exec.host.merge(exec, &write, &|old| {
                     let mut one = DocBatch::new();
                     one.push(old);
                     let mut docs = pipeline.open_over(exec, Box::new(ReadyBatch(one)))?;

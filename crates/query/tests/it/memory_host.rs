@@ -223,7 +223,12 @@ impl Host for MemoryHost {
         }
         Ok(())
     }
-    fn merge(&self, write: &MergeWrite<'_>, matched: &OnMatch<'_>) -> Result<()> {
+    fn merge(
+        &self,
+        _: &ExecContext<'_>,
+        write: &MergeWrite<'_>,
+        matched: &OnMatch<'_>,
+    ) -> Result<()> {
         let mut colls = self.colls.lock().unwrap();
         let coll = colls.entry(write.ns.clone()).or_default();
         let arena = model::Bump::new();

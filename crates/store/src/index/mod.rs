@@ -88,6 +88,13 @@ struct IndexState {
     usage: Usage,
 }
 
+/// Its key pattern.
+impl std::fmt::Display for Index {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.key_pattern())
+    }
+}
+
 impl Index {
     /// Understands a specification document (`key`, `name`, `unique`, ...).
     ///

@@ -22,7 +22,7 @@ thread_local! {
 
 /// The account of what a connection's operation holds; the next operation goes on with it.
 #[derive(Debug)]
-pub struct Operation {
+pub struct Account {
     budget: Arc<Budget>,
     /// Bytes allocated less bytes freed by its threads, and what it took over. Below zero when it
     /// freed what others left.
@@ -35,10 +35,10 @@ pub struct Operation {
     parked: Mutex<Option<Arc<Charge>>>,
 }
 
-impl Operation {
+impl Account {
     /// An account that charges `budget`.
-    pub fn new(budget: Arc<Budget>) -> Operation {
-        Operation {
+    pub fn new(budget: Arc<Budget>) -> Account {
+        Account {
             budget,
             held: AtomicIsize::new(0),
             most: AtomicIsize::new(0),
@@ -64,7 +64,7 @@ impl Operation {
         }
     }
 
-    /// Lets this thread, too, work for the operation, within the time of [`Operation::begin`] on
+    /// Lets this thread, too, work for the operation, within the time of [`Account::begin`] on
     /// another.
     pub fn join(&self) -> Attached<'_> {
         Attached {
@@ -209,7 +209,7 @@ impl Operation {
 /// A thread works for an operation while this lives.
 #[derive(Debug)]
 pub struct Attached<'o> {
-    operation: &'o Operation,
+    operation: &'o Account,
     /// What the thread was settled at before, if it worked for another operation.
     before: isize,
     /// The operation ends with it.
@@ -251,9 +251,9 @@ mod tests {
 
     const MB: usize = 1 << 20;
 
-    fn operation(limit: usize, share: usize) -> (Arc<Budget>, Operation) {
+    fn operation(limit: usize, share: usize) -> (Arc<Budget>, Account) {
         let budget = Arc::new(Budget::new(limit, share));
-        (budget.clone(), Operation::new(budget))
+        (budget.clone(), Account::new(budget))
     }
 
     #[test]
@@ -295,10 +295,7 @@ mod tests {
     #[test]
     fn room_that_was_asked_for_is_no_longer_there_for_others() {
         let budget = Arc::new(Budget::new(10 * MB, 10 * MB));
-        let (first, second) = (
-            Operation::new(budget.clone()),
-            Operation::new(budget.clone()),
-        );
+        let (first, second) = (Account::new(budget.clone()), Account::new(budget.clone()));
         let at = first.begin();
         first.room_for(7 * MB).unwrap();
         let other = || {
@@ -339,13 +336,13 @@ mod tests {
     #[test]
     fn of_two_the_later_is_refused_and_the_first_completes() {
         let budget = Arc::new(Budget::new(12 * MB, 10 * MB));
-        let first = Operation::new(budget.clone());
+        let first = Account::new(budget.clone());
         let _a = first.begin();
         let held = vec![1u8; 8 * MB];
         first.check().unwrap();
         let other = budget.clone();
         let code = std::thread::spawn(move || {
-            let later = Operation::new(other);
+            let later = Account::new(other);
             let _b = later.begin();
             let _held = vec![1u8; 6 * MB];
             later.check().map_err(|e| e.code())

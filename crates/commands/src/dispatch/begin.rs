@@ -1,13 +1,13 @@
-//! The operation a command is: its interrupt, and what `currentOp` shows of it.
+//! The operation a command is: its operation, and what `currentOp` shows of it.
 
 use super::connection::Connection;
 use super::generic::Generic;
-use super::interrupt::Interrupt;
 use super::request::Request;
 use super::spec::{Spec, flag};
 use crate::state::connections::CurrentOp;
 use crate::state::service::Service;
 use model::Doc;
+use operation::Operation;
 use std::sync::Arc;
 
 /// Larger command documents are not kept for `currentOp`.
@@ -20,26 +20,26 @@ pub(super) fn begin(
     request: &Request<'_>,
     command: &'static Spec,
     generic: &Generic<'_>,
-) -> Arc<Interrupt> {
+) -> Arc<Operation> {
     if request.waited
         && let Some(op) = conn.info.op.lock().as_mut()
     {
         op.waits_for_lock = false;
-        return Arc::clone(&op.interrupt);
+        return Arc::clone(&op.operation);
     }
-    let interrupt = Interrupt::renew(&mut conn.interrupt);
+    let operation = Operation::renew(&mut conn.operation);
     if generic.max_time_ms > 0 && !command.is(flag::WAITS_FOR_DATA) {
-        interrupt.allow_us(
+        operation.allow_us(
             u64::try_from(generic.max_time_ms)
                 .unwrap_or(0)
                 .saturating_mul(1000),
         );
     }
-    interrupt.ends_with_client(command.is(flag::ENDS_WITH_CLIENT));
+    operation.ends_with_client(command.is(flag::ENDS_WITH_CLIENT));
     if !command.is(flag::QUIET) {
-        note(service, conn, request.body, command, generic, &interrupt);
+        note(service, conn, request.body, command, generic, &operation);
     }
-    interrupt
+    operation
 }
 
 fn note(
@@ -48,7 +48,7 @@ fn note(
     body: Doc<'_>,
     command: &'static Spec,
     generic: &Generic<'_>,
-    interrupt: &Arc<Interrupt>,
+    operation: &Arc<Operation>,
 ) {
     let (mut db, mut kept) = std::mem::take(&mut *conn.info.spare.lock());
     db.clear();
@@ -65,7 +65,7 @@ fn note(
         db,
         body: kept,
         lsid: generic.lsid.map(|l| l.id),
-        interrupt: Arc::clone(interrupt),
+        operation: Arc::clone(operation),
         cursor: None,
         waits_for_lock: false,
     };

@@ -1,4 +1,4 @@
-//! The clock of commands. Passed in, so that tests can use a mock clock.
+//! The clock of operations. Passed in, so that tests can use a mock clock. Must not know: who asks.
 
 /// A source of time.
 pub trait Clock: Send + Sync {

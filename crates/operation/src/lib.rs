@@ -1,0 +1,11 @@
+//! An operation: one command at work. Promises: one value holds what interrupts it, the account of
+//! its memory and what it has counted; it is passed to whatever works for it, and threads that work
+//! for it together share it (ADR 0076). Must not know: commands, documents, collections, sockets.
+
+mod clock;
+mod operation;
+mod reads;
+
+pub use clock::{Clock, SystemClock};
+pub use operation::{Link, Operation, WriteGate};
+pub use reads::{AccessPath, Examined, Paths, Reads};

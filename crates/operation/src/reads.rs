@@ -1,0 +1,186 @@
+//! What an operation has read: index entries, documents, access paths; for the profile, for slow
+//! operations and for the server's counters.
+//!
+//! Promises: counting costs a few additions for each step of a scan; several threads may count.
+//! Must not know: plans, who asks.
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Access paths that are kept; a query with more has as many branches.
+const PATHS_MAX: usize = 8;
+
+/// How documents were reached.
+pub enum AccessPath {
+    /// The collection as it lies.
+    Collection,
+    /// One document by its `_id`.
+    Id,
+    /// Ranges of `_id`.
+    IdRange,
+    /// An index, shown as its key pattern.
+    Index(Arc<dyn Display + Send + Sync>),
+    /// The terms of a text index, shown as its key pattern.
+    Text(Arc<dyn Display + Send + Sync>),
+    /// Nothing is read.
+    Nothing,
+}
+
+impl Display for AccessPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AccessPath::Collection => f.write_str("COLLSCAN"),
+            AccessPath::Id => f.write_str("EXPRESS_IXSCAN { _id: 1 }"),
+            AccessPath::IdRange => f.write_str("IXSCAN { _id: 1 }"),
+            AccessPath::Index(pattern) => write!(f, "IXSCAN {pattern}"),
+            AccessPath::Text(pattern) => write!(f, "TEXT_MATCH {pattern}"),
+            AccessPath::Nothing => f.write_str("EOF"),
+        }
+    }
+}
+
+/// The access paths of an operation.
+#[derive(Default)]
+pub struct Paths(SmallVec<[AccessPath; 2]>);
+
+impl Paths {
+    /// As MongoDB's `planSummary` writes them; `None` when nothing was planned.
+    pub fn summary(&self) -> Option<String> {
+        let mut shown: Vec<String> = Vec::with_capacity(self.0.len());
+        for path in &self.0 {
+            let one = path.to_string();
+            if !shown.contains(&one) {
+                shown.push(one);
+            }
+        }
+        (!shown.is_empty()).then(|| shown.join(", "))
+    }
+}
+
+/// Numbers of what an operation has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Examined {
+    /// Index entries.
+    pub keys: u64,
+    /// Documents.
+    pub docs: u64,
+    /// Documents given to the client.
+    pub returned: u64,
+}
+
+/// The counters of one operation.
+#[derive(Default)]
+pub struct Reads {
+    keys: AtomicU64,
+    docs: AtomicU64,
+    returned: AtomicU64,
+    paths: Mutex<Paths>,
+}
+
+impl Reads {
+    /// Forgets everything: the operation begins, or is run again.
+    pub fn reset(&self) {
+        self.keys.store(0, Relaxed);
+        self.docs.store(0, Relaxed);
+        self.returned.store(0, Relaxed);
+        self.paths.lock().0.clear();
+    }
+
+    /// What was read since [`Reads::reset`].
+    pub fn examined(&self) -> Examined {
+        Examined {
+            keys: self.keys.load(Relaxed),
+            docs: self.docs.load(Relaxed),
+            returned: self.returned.load(Relaxed),
+        }
+    }
+
+    /// Adds index entries and documents that were looked at.
+    #[inline]
+    pub fn add(&self, keys: u64, docs: u64) {
+        if keys != 0 {
+            self.keys.fetch_add(keys, Relaxed);
+        }
+        if docs != 0 {
+            self.docs.fetch_add(docs, Relaxed);
+        }
+    }
+
+    /// Notes how many documents stand in the reply.
+    pub fn set_returned(&self, documents: usize) {
+        self.returned.store(documents as u64, Relaxed);
+    }
+
+    /// Notes that a document was looked up by its `_id`, without a plan.
+    pub fn add_by_id(&self, found: bool) {
+        self.returned.store(u64::from(found), Relaxed);
+        self.add_by_id_to_write(found);
+    }
+
+    /// Notes that a document was looked up by its `_id`, without a plan, to be changed.
+    pub fn add_by_id_to_write(&self, found: bool) {
+        self.add_path(AccessPath::Id);
+        self.add(u64::from(found), u64::from(found));
+    }
+
+    /// Notes that a read is opened. One that is opened after something was read belongs to a later
+    /// stage, which the summary leaves out, as MongoDB's does.
+    pub fn open(&self, path: impl FnOnce() -> AccessPath) {
+        if self.docs.load(Relaxed) == 0 && self.keys.load(Relaxed) == 0 {
+            self.add_path(path());
+        }
+    }
+
+    fn add_path(&self, path: AccessPath) {
+        let mut paths = self.paths.lock();
+        if paths.0.len() < PATHS_MAX {
+            paths.0.push(path);
+        }
+    }
+
+    /// Whether a whole collection was read.
+    pub fn has_scanned_collection(&self) -> bool {
+        let paths = self.paths.lock();
+        paths.0.iter().any(|p| matches!(p, AccessPath::Collection))
+    }
+
+    /// Takes the access paths; the operation has ended.
+    pub fn take_paths(&self) -> Paths {
+        std::mem::take(&mut self.paths.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_count_together_and_later_reads_are_not_in_the_summary() {
+        let reads = Reads::default();
+        reads.open(|| AccessPath::Index(Arc::new("{ a: 1 }")));
+        reads.open(|| AccessPath::Index(Arc::new("{ a: 1 }")));
+        reads.open(|| AccessPath::Collection);
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| (0..1000).for_each(|_| reads.add(2, 1)));
+            }
+        });
+        reads.open(|| AccessPath::IdRange);
+        let (keys, docs) = (8000, 4000);
+        let expected = Examined {
+            keys,
+            docs,
+            returned: 0,
+        };
+        assert_eq!(reads.examined(), expected);
+        assert!(reads.has_scanned_collection());
+        let summary = reads.take_paths().summary();
+        assert_eq!(summary.as_deref(), Some("IXSCAN { a: 1 }, COLLSCAN"));
+        reads.reset();
+        assert_eq!(reads.examined(), Examined::default());
+        assert_eq!(reads.take_paths().summary(), None);
+    }
+}
