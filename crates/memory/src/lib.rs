@@ -6,9 +6,9 @@
 //! their own).
 //!
 //! An operation's [`Account`] is attached to the thread that works for it. Loops call
-//! [`Account::check`], which compares the thread's count of bytes ([`heap::thread_bytes`]) with what
-//! was charged and touches shared memory only when [`STEP_BYTES`] came together. So operations that
-//! hold less are never refused, however short of memory the process is.
+//! [`Account::check`], which compares the thread's count of bytes ([`heap::thread_bytes`]) with
+//! what was charged and touches shared memory only when [`STEP_BYTES`] came together. So
+//! operations that hold less are never refused, however short of memory the process is.
 
 mod account;
 mod budget;
