@@ -114,7 +114,9 @@ impl Selector<'_> {
 
     /// Notes that a document was looked for by the key of [`Self::key_by_id`].
     pub(super) fn found_by_id(&self, found: bool) {
-        query::examined::by_id_to_write(found);
+        if let Some(operation) = &self.env.operation {
+            operation.reads().add_by_id_to_write(found);
+        }
         self.coll.id_usage().add();
     }
 
