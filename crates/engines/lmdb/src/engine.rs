@@ -1,6 +1,7 @@
 //! The engine itself: opening, reading the latest state, and what operators ask for.
 
 use std::fs;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,7 +105,13 @@ impl LmdbEngine {
         let tables = if config.read_only {
             Tables::existing(env)?
         } else {
-            Tables::open(env)?
+            let tables = Tables::open(env)?;
+            // LMDB syncs its file, not the name of it.
+            let synced = File::open(&config.path).and_then(|d| d.sync_all());
+            synced.map_err(|error| {
+                StorageError::io(format!("cannot sync {}", config.path.display()), error)
+            })?;
+            tables
         };
         Ok(LmdbEngine {
             commits: Commits::new(tables.clone()),

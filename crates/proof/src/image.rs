@@ -1,0 +1,275 @@
+//! What may lie on the device after the end of a process or a loss of power, by seed.
+//!
+//! The rules are those of a journaling file system of Linux at its weakest. What a finished sync of
+//! a file covered is there. Of what it did not cover, a part is there. Changes of names come to the
+//! device in their order, and a sync of a directory is needed for the last of them.
+
+use crate::random::Random;
+use crate::trace::Event;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// What is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The process ends: nothing that was written is lost.
+    Nothing,
+    /// All that no sync covered.
+    Unsynced,
+    /// Of each file what was written last, of a write a part.
+    Tails,
+    /// Of each file some of the sectors or pages that no sync covered, in no order.
+    Pages,
+}
+
+impl Loss {
+    /// All kinds.
+    pub const ALL: [Loss; 4] = [Loss::Nothing, Loss::Unsynced, Loss::Tails, Loss::Pages];
+}
+
+/// Content of a file: its first bytes, and zeros behind them up to its length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// The first bytes.
+    pub bytes: Vec<u8>,
+    /// Length in bytes, at least that of `bytes`.
+    pub len: u64,
+}
+
+/// Files and directories by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// Directories.
+    pub directories: BTreeSet<String>,
+    /// Files.
+    pub files: BTreeMap<String, Content>,
+}
+
+impl Image {
+    /// What is left of the first `at` events.
+    pub fn left_of(events: &[Event], at: usize, loss: Loss, random: &mut Random) -> Image {
+        let events = events.get(..at).unwrap_or(events);
+        let names_synced = last(events, |e| matches!(e, Event::SyncNames)).unwrap_or(0);
+        let names_kept = match loss {
+            Loss::Nothing => events.len(),
+            Loss::Unsynced => names_synced,
+            _ => names_synced + random.below(events.len() - names_synced + 1),
+        };
+        let mut image = Image::default();
+        let mut names = BTreeMap::new();
+        let kept = events.get(..names_kept).unwrap_or_default();
+        for event in kept.iter().filter(|e| e.changes_names()) {
+            image.change_names(&mut names, event);
+        }
+        let files: BTreeSet<u32> = names.values().copied().collect();
+        let contents: BTreeMap<u32, Content> = files
+            .into_iter()
+            .map(|file| (file, content(events, file, loss, random)))
+            .collect();
+        image.files = names
+            .into_iter()
+            .map(|(name, file)| (name, contents.get(&file).cloned().unwrap_or_default()))
+            .collect();
+        image
+    }
+
+    fn change_names(&mut self, names: &mut BTreeMap<String, u32>, event: &Event) {
+        match event {
+            Event::Create { path, file } => {
+                names.insert(path.clone(), *file);
+            }
+            Event::Rename { from, to } if self.directories.remove(from) => {
+                self.directories.insert(to.clone());
+                let inside = format!("{from}/");
+                let moved: Vec<_> = names
+                    .extract_if(.., |name, _| name.starts_with(&inside))
+                    .collect();
+                names.extend(moved.into_iter().map(|(name, file)| {
+                    let rest = name.get(from.len()..).unwrap_or_default();
+                    (format!("{to}{rest}"), file)
+                }));
+            }
+            Event::Rename { from, to } => {
+                if let Some(file) = names.remove(from) {
+                    names.insert(to.clone(), file);
+                }
+            }
+            Event::Link { from, to } => {
+                if let Some(file) = names.get(from).copied() {
+                    names.insert(to.clone(), file);
+                }
+            }
+            Event::Remove { path } => {
+                names.remove(path);
+            }
+            Event::MakeDirectory { path } => {
+                self.directories.insert(path.clone());
+            }
+            Event::RemoveDirectory { path } => {
+                self.directories.remove(path);
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes it into a directory that is made for it.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write_to(&self, directory: &Path) -> io::Result<()> {
+        fs::create_dir_all(directory)?;
+        for name in &self.directories {
+            fs::create_dir_all(directory.join(name))?;
+        }
+        for (name, content) in &self.files {
+            let mut file = File::create(directory.join(name))?;
+            file.write_all(&content.bytes)?;
+            file.set_len(content.len)?;
+        }
+        Ok(())
+    }
+}
+
+/// Place behind the last event of a kind.
+fn last(events: &[Event], is: impl Fn(&Event) -> bool) -> Option<usize> {
+    events.iter().rposition(is).map(|at| at + 1)
+}
+
+fn content(events: &[Event], file: u32, loss: Loss, random: &mut Random) -> Content {
+    let synced = last(events, |e| *e == Event::Sync { file }).unwrap_or(0);
+    let mut content = Content::default();
+    let (covered, open) = events.split_at(synced);
+    let of_file = |e: &&Event| e.changed_file() == Some(file);
+    for event in covered.iter().filter(of_file) {
+        content.apply(event);
+    }
+    let open: Vec<&Event> = open.iter().filter(of_file).collect();
+    // Of the open ones, so many are there as they are.
+    let whole = match loss {
+        Loss::Nothing => open.len(),
+        Loss::Unsynced => 0,
+        Loss::Tails | Loss::Pages => random.below(open.len() + 1),
+    };
+    let unit = if random.chance(50) { 512 } else { 4096 };
+    for (i, event) in open.into_iter().enumerate() {
+        match event {
+            Event::Write { durable: true, .. } => content.apply(event),
+            _ if loss != Loss::Pages && i < whole => content.apply(event),
+            Event::Write { at, bytes, .. } => match loss {
+                Loss::Tails if i == whole => {
+                    let kept = random.below(bytes.len() + 1);
+                    content.write(*at, bytes.get(..kept).unwrap_or_default());
+                }
+                Loss::Pages => content.write_some(*at, bytes, unit, random),
+                _ => {}
+            },
+            // Lengths come to the device in their order.
+            _ if i < whole => content.apply(event),
+            _ => {}
+        }
+    }
+    content
+}
+
+impl Content {
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Write { at, bytes, .. } => self.write(*at, bytes),
+            Event::Resize { len, .. } => {
+                self.len = *len;
+                self.bytes
+                    .truncate(usize::try_from(*len).unwrap_or(usize::MAX));
+            }
+            Event::Extend { len, .. } => self.len = self.len.max(*len),
+            _ => {}
+        }
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        let start = usize::try_from(at).unwrap_or(usize::MAX);
+        let end = start.saturating_add(bytes.len());
+        if bytes.is_empty() {
+            return;
+        }
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        if let Some(to) = self.bytes.get_mut(start..end) {
+            to.copy_from_slice(bytes);
+        }
+        self.len = self.len.max(self.bytes.len() as u64);
+    }
+
+    /// Writes each second unit of the file, by chance.
+    fn write_some(&mut self, at: u64, bytes: &[u8], unit: u64, random: &mut Random) {
+        let (mut at, mut rest) = (at, bytes);
+        while !rest.is_empty() {
+            let room = usize::try_from(unit - at % unit).unwrap_or(usize::MAX);
+            let (piece, behind) = rest.split_at(room.min(rest.len()));
+            if random.chance(50) {
+                self.write(at, piece);
+            }
+            at += piece.len() as u64;
+            rest = behind;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(at: u64, bytes: &[u8]) -> Event {
+        Event::Write {
+            file: 0,
+            at,
+            bytes: bytes.into(),
+            durable: false,
+        }
+    }
+
+    fn create() -> Event {
+        Event::Create {
+            path: "f".to_owned(),
+            file: 0,
+        }
+    }
+
+    #[test]
+    fn a_sync_keeps_what_is_before_it_and_a_name_needs_its_own() {
+        let events = [
+            create(),
+            write(0, b"one"),
+            Event::Sync { file: 0 },
+            Event::SyncNames,
+            write(3, b"two"),
+        ];
+        let random = &mut Random::new(1);
+        let at_end = |loss, random: &mut Random| Image::left_of(&events, 5, loss, random).files;
+        assert_eq!(at_end(Loss::Nothing, random)["f"].bytes, b"onetwo");
+        assert_eq!(at_end(Loss::Unsynced, random)["f"].bytes, b"one");
+        let mut lens = BTreeSet::new();
+        for _ in 0..100 {
+            let bytes = at_end(Loss::Tails, random)["f"].bytes.clone();
+            assert!(b"onetwo".starts_with(&bytes[..]) && bytes.starts_with(b"one"));
+            lens.insert(bytes.len());
+        }
+        assert_eq!(lens.len(), 4, "every place to tear is found");
+        let nameless = Image::left_of(&events, 3, Loss::Unsynced, random);
+        assert!(nameless.files.is_empty(), "no directory was synced");
+    }
+
+    #[test]
+    fn pages_are_lost_in_no_order() {
+        let events = [create(), Event::SyncNames, write(0, &[7; 8192])];
+        let random = &mut Random::new(2);
+        let later_alone = (0..100).any(|_| {
+            let image = Image::left_of(&events, 3, Loss::Pages, random);
+            let bytes = &image.files["f"].bytes;
+            bytes.first() == Some(&0) && bytes.last() == Some(&7)
+        });
+        assert!(later_alone);
+    }
+}

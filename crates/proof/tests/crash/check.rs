@@ -1,0 +1,286 @@
+//! Runs a workload, makes images of it, opens each and says what is wrong with it.
+
+use crate::history::{Historian, History};
+use crate::recorder;
+use crate::workload::Client;
+use commands::{StoreHooks, SystemClock};
+use model::{DocBuf, Namespace, doc};
+use proof::{Event, Image, Loss, Random};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+use storage::{Engine, Observed, Result};
+use store::{ReadView, Store};
+
+pub(crate) type Opened = Arc<dyn Engine>;
+pub(crate) type Open = fn(&Path) -> Result<Opened>;
+
+const IMAGES: usize = 300;
+const IMAGES_A_RUN: usize = 150;
+const STEPS: usize = 60;
+/// Opening and closing an engine is mostly waiting for its threads.
+const CHECKERS: usize = 6;
+/// Where `mark.rs` of RocksDB's engine writes which run of the system it is of.
+const MARK: (&str, std::ops::Range<usize>) = ("JOURNAL-MARK", 8..48);
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// What was done to a directory and to the engine over it.
+struct Run {
+    seed: u64,
+    events: Vec<Event>,
+    history: History,
+    open: Open,
+    folder: PathBuf,
+}
+
+/// An image and how it was made.
+struct Made {
+    image: Image,
+    loss: Loss,
+    at: usize,
+}
+
+/// Tries images of workloads of one seed after the other.
+pub(crate) fn search(engine: &str, open: Open) {
+    let images = number("QUARRY_IMAGES").map_or(IMAGES, |n| usize::try_from(n).unwrap_or(IMAGES));
+    let first = number("QUARRY_SEED").unwrap_or(1);
+    let (begun, mut tried, mut states, mut runs) = (Instant::now(), 0, 0, 0);
+    while tried < images {
+        let folder = folder();
+        let run = record(first + runs, open, folder.path());
+        let only = number("QUARRY_IMAGE").map(|n| usize::try_from(n).unwrap_or(0));
+        let some = only.map_or(0..IMAGES_A_RUN.min(images - tried), |n| n..n + 1);
+        tried += if only.is_some() { images } else { some.len() };
+        runs += 1;
+        states += try_images(engine, &run, some);
+    }
+    println!(
+        "{engine}: {tried} images of {runs} workloads, {states} states of commits, {:.1} s",
+        begun.elapsed().as_secs_f64()
+    );
+}
+
+/// In memory, where the system has such a place.
+fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = match memory.is_dir() {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    };
+    made.expect("a folder")
+}
+
+fn open_store(engine: Arc<dyn Engine>) -> model::Result<Store> {
+    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 20);
+    Store::open(engine, Arc::new(hooks))
+}
+
+fn record(seed: u64, open: Open, folder: &Path) -> Run {
+    let live = folder.join("live");
+    std::fs::create_dir(&live).expect("a folder");
+    recorder::begin(&live);
+    let engine = open(&live).expect("an empty directory");
+    let observed = Arc::new(Observed::new(engine, Historian::default()));
+    let store = Arc::new(open_store(observed.clone()).expect("an empty store"));
+    let mut client = Client::of(store.clone(), seed);
+    for _ in 0..STEPS {
+        client.step();
+    }
+    let well = client.replies.get(&0).copied().unwrap_or(0);
+    assert!(
+        well > STEPS / 2,
+        "few commands go well: {:?}",
+        client.replies
+    );
+    drop(client);
+    let _ = store.close();
+    drop(store);
+    let events = recorder::end();
+    Run {
+        seed,
+        events,
+        history: History::of(observed.observer()),
+        open,
+        folder: folder.to_owned(),
+    }
+}
+
+/// The number of different states that the images held.
+fn try_images(engine: &str, run: &Run, images: std::ops::Range<usize>) -> usize {
+    let seen = parking_lot::Mutex::new(BTreeSet::new());
+    let (next, end) = (AtomicUsize::new(images.start), images.end);
+    let check = || {
+        loop {
+            let image = next.fetch_add(1, Ordering::Relaxed);
+            if image >= end {
+                return;
+            }
+            if let Err(wrong) = run.try_image(image, &seen) {
+                let seed = run.seed;
+                run.keep(image);
+                panic!("{engine}: {wrong}\nQUARRY_SEED={seed} QUARRY_IMAGE={image} finds it again");
+            }
+        }
+    };
+    std::thread::scope(|s| {
+        let checkers: Vec<_> = (0..CHECKERS).map(|_| s.spawn(check)).collect();
+        for checker in checkers {
+            if let Err(panic) = checker.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    });
+    seen.into_inner().len()
+}
+
+impl Run {
+    /// Keeps the image and the recording that it is made from: threads beside the workload make
+    /// each run of one seed a little different.
+    fn keep(&self, image: usize) {
+        let kept = std::env::temp_dir().join(format!("quarry-crash-{}-{image}", self.seed));
+        let _ = std::fs::remove_dir_all(&kept);
+        let _ = std::fs::create_dir(&kept);
+        let made = self.image(image);
+        let _ = made.image.write_to(&kept.join("image"));
+        let events: Vec<String> = self.events.iter().map(line).collect();
+        let head = format!("{:?} at event {}\n", made.loss, made.at);
+        let _ = std::fs::write(kept.join("events"), head + &events.join("\n"));
+        println!("the image and its events are kept in {}", kept.display());
+    }
+
+    fn image(&self, number: usize) -> Made {
+        let mut random = Random::new(self.seed << 32 | number as u64);
+        let loss = Loss::ALL[random.below(Loss::ALL.len())];
+        let at = random.below(self.events.len() + 1);
+        let mut image = Image::left_of(&self.events, at, loss, &mut random);
+        if loss != Loss::Nothing {
+            start_system_anew(&mut image);
+        }
+        Made { image, loss, at }
+    }
+
+    fn try_image(
+        &self,
+        number: usize,
+        seen: &parking_lot::Mutex<BTreeSet<usize>>,
+    ) -> std::result::Result<(), String> {
+        let Made { image, loss, at } = self.image(number);
+        let past = self.events.get(..at).unwrap_or_default();
+        let durable = past.iter().rev().find_map(|e| match e {
+            Event::Durable(pos) => Some(*pos),
+            _ => None,
+        });
+        let least = durable.map_or(0, |pos| self.history.up_to(pos));
+        let most = past.iter().filter(|e| **e == Event::Began).count();
+        let what = format!("{loss:?} at event {at} of {}", self.events.len());
+        let folder = self.folder.join(format!("image-{number}"));
+        image.write_to(&folder).map_err(|e| e.to_string())?;
+        let opened = (self.open)(&folder).map_err(|e| format!("{what}: does not open: {e}"))?;
+        let states = self
+            .history
+            .find(&*opened)
+            .map_err(|e| format!("{what}: {e}"))?;
+        let state = states.iter().copied().find(|n| (least..=most).contains(n));
+        let Some(state) = state else {
+            return Err(format!(
+                "{what}: holds the rows of commits {states:?}, not of one from {least} to {most} \
+                 of {}",
+                self.history.len()
+            ));
+        };
+        if seen.lock().insert(state) {
+            check_store(opened).map_err(|e| format!("{what}, after {state} commits: {e}"))?;
+        } else {
+            drop(opened);
+        }
+        std::fs::remove_dir_all(&folder).map_err(|e| e.to_string())
+    }
+}
+
+/// One event in a line; of bytes only how many.
+fn line(event: &Event) -> String {
+    match event {
+        Event::Write {
+            file,
+            at,
+            bytes,
+            durable,
+        } => format!(
+            "Write {file} at {at}, {} bytes, durable {durable}",
+            bytes.len()
+        ),
+        other => format!("{other:?}"),
+    }
+}
+
+/// After a loss of power the system has another name for its run.
+fn start_system_anew(image: &mut Image) {
+    let (file, run) = MARK;
+    let mark = image.files.get_mut(file);
+    let run = mark.and_then(|m| m.bytes.get_mut(run));
+    if let Some(run) = run.filter(|run| run.iter().any(|b| *b != 0)) {
+        run.fill(b'-');
+    }
+}
+
+/// Everything that is stored agrees with everything else, and the store goes on.
+fn check_store(engine: Opened) -> std::result::Result<(), String> {
+    let text = |e: model::MongoError| e.to_string();
+    let store = open_store(engine).map_err(text)?;
+    for round in 0..2 {
+        for db in store.list_databases().map_err(text)? {
+            for entry in store.list_collections(&db).map_err(text)? {
+                let ns = Namespace::new(&db, &entry.name).map_err(text)?;
+                let found = store.collection(&ns).map_err(text)?;
+                let c = found.ok_or_else(|| format!("{ns} is listed and not there"))?;
+                if c.is_view() || c.is_log() {
+                    continue;
+                }
+                let found = c.validate().map_err(text)?;
+                if !found.errors.is_empty() {
+                    return Err(format!("{ns}: {:?}", found.errors));
+                }
+            }
+        }
+        check_log(&store)?;
+        if round == 0 {
+            let ns = Namespace::new("d", "after").map_err(text)?;
+            let c = store
+                .create_collection(&ns, DocBuf::new(), [9; 16])
+                .map_err(text)?;
+            c.insert(&[doc! { "_id": 1i32 }.doc()], true)
+                .map_err(text)?;
+        }
+    }
+    store.close().map_err(text)
+}
+
+/// The times of the log grow, and it can be read to its end.
+fn check_log(store: &Store) -> std::result::Result<(), String> {
+    let ns = Namespace::new("local", "oplog.rs").map_err(|e| e.to_string())?;
+    let log = store.collection(&ns).map_err(|e| e.to_string())?;
+    let log = log.ok_or("there is no log")?;
+    let mut times = Vec::new();
+    let mut scan = log.scan(&ReadView::LATEST, false);
+    while scan
+        .visit(100, &mut |row| {
+            times.push(match row.doc.field("ts") {
+                model::Value::Timestamp(at) => Some(at),
+                _ => None,
+            });
+            true
+        })
+        .map_err(|e| e.to_string())?
+    {
+        scan.pause();
+    }
+    match times.iter().any(Option::is_none) || !times.is_sorted() || times.is_empty() {
+        true => Err(format!("the times of the log: {times:?}")),
+        false => Ok(()),
+    }
+}

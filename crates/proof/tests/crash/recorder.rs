@@ -1,0 +1,371 @@
+//! Records what this process does to the files below one directory: it stands in for the functions
+//! of the C library, so the engines' own code, in whatever language, is recorded as it is.
+//!
+//! Promises: events are in the order in which the calls were made, whole before the next begins.
+//! Must not know: engines, but for the one file that is written through a mapping.
+
+use proof::Event;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// The file that RocksDB's engine writes by plain stores into a mapping.
+const MAPPED: &str = "JOURNAL-MARK";
+
+static RECORDING: AtomicBool = AtomicBool::new(false);
+static RECORD: Mutex<Option<Record>> = Mutex::new(None);
+
+#[derive(Default)]
+struct Record {
+    root: PathBuf,
+    events: Vec<Event>,
+    /// Numbers of files, by the name they have and by device and inode.
+    by_path: HashMap<String, u32>,
+    by_inode: HashMap<(u64, u64), Option<u32>>,
+    files: u32,
+    mapped: Option<Mapped>,
+}
+
+struct Mapped {
+    file: u32,
+    fd: c_int,
+    seen: Vec<u8>,
+}
+
+/// Begins to record what is done below a directory, which is there. One at a time.
+pub(crate) fn begin(root: &Path) {
+    let mut record = RECORD.lock().unwrap_or_else(|e| e.into_inner());
+    assert!(record.is_none(), "another directory is being recorded");
+    *record = Some(Record {
+        root: root.to_owned(),
+        ..Record::default()
+    });
+    RECORDING.store(true, Ordering::SeqCst);
+}
+
+/// Ends recording; what was done.
+pub(crate) fn end() -> Vec<Event> {
+    RECORDING.store(false, Ordering::SeqCst);
+    let record = RECORD.lock().unwrap_or_else(|e| e.into_inner()).take();
+    record.map_or_else(Vec::new, |r| r.events)
+}
+
+/// Adds something to know about the calls around it.
+pub(crate) fn note(event: Event) {
+    if let Some(record) = recording().as_mut().and_then(|r| r.as_mut()) {
+        record.push(event);
+    }
+}
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The record, unless nothing is recorded.
+fn recording() -> Option<MutexGuard<'static, Option<Record>>> {
+    if !RECORDING.load(Ordering::Relaxed) || INSIDE.try_with(Cell::get).unwrap_or(true) {
+        return None;
+    }
+    Some(RECORD.lock().unwrap_or_else(|e| e.into_inner()))
+}
+
+impl Record {
+    fn push(&mut self, event: Event) {
+        self.look_at_mapping();
+        self.events.push(event);
+    }
+
+    fn look_at_mapping(&mut self) {
+        let Some(mapped) = &mut self.mapped else {
+            return;
+        };
+        let mut page = vec![0u8; 4096];
+        // SAFETY: the buffer is as long as is said.
+        let n = unsafe { libc::pread(mapped.fd, page.as_mut_ptr().cast(), page.len(), 0) };
+        page.truncate(usize::try_from(n).unwrap_or(0));
+        if page != mapped.seen {
+            mapped.seen.clone_from(&page);
+            self.events.push(Event::Write {
+                file: mapped.file,
+                at: 0,
+                bytes: page.into(),
+                durable: false,
+            });
+        }
+    }
+
+    /// The name relative to the directory; `None` for what lies elsewhere.
+    fn relative(&self, path: &CStr) -> Option<String> {
+        let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
+        let inside = path.strip_prefix(&self.root).ok()?;
+        inside.to_str().map(|p| p.trim_end_matches('/').to_owned())
+    }
+
+    fn opened(&mut self, path: &CStr, fd: c_int, flags: c_int) {
+        let Some(name) = self.relative(path) else {
+            return;
+        };
+        let Some((inode, stat)) = inode(fd) else {
+            return;
+        };
+        if stat.st_mode & libc::S_IFMT != libc::S_IFREG {
+            self.by_inode.insert(inode, None);
+            return;
+        }
+        let known = self.by_path.get(&name).copied();
+        let file = known.unwrap_or(self.files);
+        if known.is_none() {
+            self.files += 1;
+            self.by_path.insert(name.clone(), file);
+            let path = name.clone();
+            self.push(Event::Create { path, file });
+        } else if flags & libc::O_TRUNC != 0 {
+            self.push(Event::Resize { file, len: 0 });
+        }
+        // What RocksDB writes for people to read is nothing that is read again.
+        if !name.starts_with("LOG") {
+            self.by_inode.insert(inode, Some(file));
+        }
+        if name == MAPPED && self.mapped.is_none() {
+            let read = libc::O_RDONLY | libc::O_CLOEXEC;
+            // SAFETY: a name that ends in zero; the descriptor stays open to the end of the test.
+            let fd = unsafe { real_open(path.as_ptr(), read, 0) };
+            let seen = Vec::new();
+            self.mapped = Some(Mapped { file, fd, seen });
+        }
+    }
+
+    /// The number of an open file below the directory; files of text for people are passed over.
+    fn file(&self, fd: c_int) -> Option<u32> {
+        self.by_inode.get(&inode(fd)?.0).copied().flatten()
+    }
+
+    fn is_directory(&self, fd: c_int) -> bool {
+        inode(fd).is_some_and(|(inode, _)| self.by_inode.get(&inode) == Some(&None))
+    }
+
+    fn renamed(&mut self, from: &CStr, to: &CStr) {
+        if let (Some(from), Some(to)) = (self.relative(from), self.relative(to)) {
+            if let Some(file) = self.by_path.remove(&from) {
+                self.by_path.insert(to.clone(), file);
+            }
+            let inside = format!("{from}/");
+            let moved: Vec<_> = self
+                .by_path
+                .extract_if(|name, _| name.starts_with(&inside))
+                .collect();
+            for (name, file) in moved {
+                self.by_path
+                    .insert(format!("{to}{}", &name[from.len()..]), file);
+            }
+            self.push(Event::Rename { from, to });
+        }
+    }
+
+    fn written(&mut self, fd: c_int, at: u64, bytes: &[u8]) {
+        if let Some(file) = self.file(fd) {
+            // SAFETY: asks for the flags of an open descriptor.
+            let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+            self.push(Event::Write {
+                file,
+                at,
+                bytes: bytes.into(),
+                durable: flags & libc::O_DSYNC != 0,
+            });
+        }
+    }
+}
+
+fn inode(fd: c_int) -> Option<((u64, u64), libc::stat)> {
+    // SAFETY: plain data, filled in by the call.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let known = unsafe { libc::fstat(fd, &raw mut stat) } == 0;
+    known.then_some(((stat.st_dev, stat.st_ino), stat))
+}
+
+/// The library's own function of a name.
+fn next(slot: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let found = slot.load(Ordering::Relaxed);
+    if !found.is_null() {
+        return found;
+    }
+    // SAFETY: a name that ends in zero.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    slot.store(found, Ordering::Relaxed);
+    found
+}
+
+/// Defines `real_NAME`, which calls the library's function, and the function that stands in for it
+/// under its names; `after` sees the record when the call has succeeded.
+macro_rules! stand_in {
+    ($real:ident, $symbol:literal, [$name:ident, $wide:ident], ($($arg:ident: $type:ty),*)
+        -> $out:ty, $($rest:tt)*) => {
+        /// The same under the name for long files.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $wide($($arg: $type),*) -> $out {
+            // SAFETY: the caller's promise.
+            unsafe { $name($($arg),*) }
+        }
+        stand_in!($real, $symbol, [$name], ($($arg: $type),*) -> $out, $($rest)*);
+    };
+    ($real:ident, $symbol:literal, [$name:ident], ($($arg:ident: $type:ty),*) -> $out:ty,
+        before $state:ident = $before:expr, after |$record:ident, $result:ident| $after:expr) => {
+        unsafe fn $real($($arg: $type),*) -> $out {
+            static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+            let found = next(&NEXT, $symbol);
+            // SAFETY: the C library's function of this name has these arguments.
+            let f = unsafe {
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> $out>(found)
+            };
+            // SAFETY: the caller's promise.
+            unsafe { f($($arg),*) }
+        }
+        /// Stands in for the C library's function.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($arg: $type),*) -> $out {
+            let Some(mut guard) = recording() else {
+                // SAFETY: the caller's promise.
+                return unsafe { $real($($arg),*) };
+            };
+            INSIDE.with(|inside| inside.set(true));
+            #[allow(unused_variables)]
+            let $state = $before;
+            // SAFETY: the caller's promise.
+            let $result = unsafe { $real($($arg),*) };
+            // SAFETY: errno is the thread's own; what follows must not change it.
+            let errno = unsafe { *libc::__errno_location() };
+            if let (Some($record), true) = (guard.as_mut(), $result >= 0) {
+                $after;
+            }
+            // SAFETY: as above.
+            unsafe { *libc::__errno_location() = errno };
+            drop(guard);
+            INSIDE.with(|inside| inside.set(false));
+            $result
+        }
+    };
+}
+
+/// A name that was handed to a stand-in.
+fn name<'a>(path: *const c_char) -> &'a CStr {
+    // SAFETY: the caller of the C library's function promises a name that ends in zero.
+    unsafe { CStr::from_ptr(path) }
+}
+
+/// Bytes that were handed to a stand-in and written.
+fn slice<'a>(bytes: *const c_void, n: isize) -> &'a [u8] {
+    // SAFETY: the C library's function has read as many bytes from there.
+    unsafe { std::slice::from_raw_parts(bytes.cast(), usize::try_from(n).unwrap_or(0)) }
+}
+
+fn place(fd: c_int) -> u64 {
+    // SAFETY: asks an open descriptor.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    if flags & libc::O_APPEND != 0 {
+        return inode(fd).map_or(0, |(_, s)| u64::try_from(s.st_size).unwrap_or(0));
+    }
+    // SAFETY: as above.
+    u64::try_from(unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }).unwrap_or(0)
+}
+
+/// Bytes of the buffers that were handed to a stand-in.
+fn gather(buffers: *const libc::iovec, count: c_int, n: isize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for i in 0..usize::try_from(count).unwrap_or(0) {
+        // SAFETY: the caller of the C library's function promises so many buffers.
+        let one = unsafe { *buffers.add(i) };
+        let len = isize::try_from(one.iov_len).unwrap_or(0);
+        bytes.extend_from_slice(slice(one.iov_base, len));
+    }
+    bytes.truncate(usize::try_from(n).unwrap_or(0));
+    bytes
+}
+
+fn len(n: i64) -> u64 {
+    u64::try_from(n).unwrap_or(0)
+}
+
+stand_in!(real_open, c"open", [open, open64],
+    (path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int, before s = (),
+    after |r, fd| r.opened(name(path), fd, flags));
+stand_in!(real_openat, c"openat", [openat, openat64],
+    (at: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int, before s = (),
+    after |r, fd| r.opened(name(path), fd, flags));
+stand_in!(real_write, c"write", [write],
+    (fd: c_int, bytes: *const c_void, count: usize) -> isize, before at = place(fd),
+    after |r, n| r.written(fd, at, slice(bytes, n)));
+stand_in!(real_pwrite, c"pwrite", [pwrite, pwrite64],
+    (fd: c_int, bytes: *const c_void, count: usize, at: i64) -> isize, before s = (),
+    after |r, n| r.written(fd, len(at), slice(bytes, n)));
+stand_in!(real_writev, c"writev", [writev],
+    (fd: c_int, buffers: *const libc::iovec, count: c_int) -> isize, before at = place(fd),
+    after |r, n| r.written(fd, at, &gather(buffers, count, n)));
+stand_in!(real_pwritev, c"pwritev", [pwritev, pwritev64],
+    (fd: c_int, buffers: *const libc::iovec, count: c_int, at: i64) -> isize, before s = (),
+    after |r, n| r.written(fd, len(at), &gather(buffers, count, n)));
+stand_in!(real_ftruncate, c"ftruncate", [ftruncate, ftruncate64],
+(fd: c_int, to: i64) -> c_int, before s = (),
+after |r, n| if let Some(file) = r.file(fd) {
+    r.push(Event::Resize { file, len: len(to) });
+});
+stand_in!(real_fallocate, c"fallocate", [fallocate, fallocate64],
+(fd: c_int, mode: c_int, at: i64, bytes: i64) -> c_int, before s = (),
+after |r, n| if let (Some(file), 0) = (r.file(fd), mode) {
+    r.push(Event::Extend { file, len: len(at + bytes) });
+});
+stand_in!(real_posix_fallocate, c"posix_fallocate", [posix_fallocate, posix_fallocate64],
+(fd: c_int, at: i64, bytes: i64) -> c_int, before s = (),
+after |r, n| if let (Some(file), 0) = (r.file(fd), n) {
+    r.push(Event::Extend { file, len: len(at + bytes) });
+});
+stand_in!(real_fsync, c"fsync", [fsync], (fd: c_int) -> c_int, before s = (),
+    after |r, n| r.synced(fd));
+stand_in!(real_fdatasync, c"fdatasync", [fdatasync], (fd: c_int) -> c_int, before s = (),
+    after |r, n| r.synced(fd));
+stand_in!(real_rename, c"rename", [rename],
+    (from: *const c_char, to: *const c_char) -> c_int, before s = (),
+    after |r, n| r.renamed(name(from), name(to)));
+stand_in!(real_link, c"link", [link],
+    (from: *const c_char, to: *const c_char) -> c_int, before s = (),
+    after |r, n| r.linked(name(from), name(to)));
+stand_in!(real_linkat, c"linkat", [linkat],
+    (a: c_int, from: *const c_char, b: c_int, to: *const c_char, flags: c_int) -> c_int,
+    before s = (), after |r, n| r.linked(name(from), name(to)));
+stand_in!(real_unlink, c"unlink", [unlink], (path: *const c_char) -> c_int, before s = (),
+after |r, n| if let Some(path) = r.relative(name(path)) {
+    r.by_path.remove(&path);
+    r.push(Event::Remove { path });
+});
+stand_in!(real_mkdir, c"mkdir", [mkdir],
+(path: *const c_char, mode: libc::mode_t) -> c_int, before s = (),
+after |r, n| if let Some(path) = r.relative(name(path)) {
+    r.push(Event::MakeDirectory { path });
+});
+stand_in!(real_rmdir, c"rmdir", [rmdir], (path: *const c_char) -> c_int, before s = (),
+after |r, n| if let Some(path) = r.relative(name(path)) {
+    r.push(Event::RemoveDirectory { path });
+});
+
+impl Record {
+    fn synced(&mut self, fd: c_int) {
+        if let Some(file) = self.file(fd) {
+            self.push(Event::Sync { file });
+        } else if self.is_directory(fd) {
+            self.push(Event::SyncNames);
+        }
+    }
+
+    fn linked(&mut self, from: &CStr, to: &CStr) {
+        if let (Some(from), Some(to)) = (self.relative(from), self.relative(to)) {
+            if let Some(file) = self.by_path.get(&from).copied() {
+                self.by_path.insert(to.clone(), file);
+            }
+            self.push(Event::Link { from, to });
+        }
+    }
+}
