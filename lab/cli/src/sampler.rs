@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use lab_kit::folder::{FolderError, RunFolder};
+use lab_kit::folder::RunFolder;
 use lab_kit::recorder::StepRecorder;
 use lab_kit::result::Stretch;
 use lab_kit::stalls::GapTracker;
@@ -303,8 +303,6 @@ pub(crate) struct Sampling {
     pub(crate) instruments: Instruments,
     /// What the user sees.
     pub(crate) progress: Progress,
-    /// The first row that could not be written.
-    pub(crate) failed: Option<FolderError>,
 }
 
 /// What samples were taken of, back when a step has ended.
@@ -312,18 +310,12 @@ pub(crate) type Sampled = (Vec<SampledRole>, RunFolder, Instruments);
 
 impl Sampling {
     /// Its parts, when a step has ended.
-    ///
-    /// # Errors
-    /// A row could not be written.
-    pub(crate) fn into_parts(self) -> Result<Sampled, FolderError> {
-        match self.failed {
-            Some(error) => Err(error),
-            None => Ok((self.sampled_roles, self.folder, self.instruments)),
-        }
+    pub(crate) fn into_parts(self) -> Sampled {
+        (self.sampled_roles, self.folder, self.instruments)
     }
 
     /// Samples from the start of the clients, before which the instruments were restarted, until
-    /// `done` says that the clients have finished.
+    /// `done` says that the clients have finished. A row that cannot be written stops the step.
     pub(crate) fn run(
         mut self,
         control: &Arc<Control>,
@@ -430,7 +422,6 @@ impl Sampling {
             }
             if let Err(error) = sampled_role.recorder.push(&interval, &mut self.folder) {
                 control.stop(&error.to_string());
-                self.failed.get_or_insert(error);
             }
             if is_first {
                 self.progress

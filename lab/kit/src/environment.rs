@@ -80,6 +80,33 @@ pub fn now() -> String {
     now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }
 
+/// The clock of a run: the machine's at the beginning, and from there on what really passed, so that
+/// no end is before the beginning when the machine's clock is set meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct RunClock {
+    wall: jiff::Timestamp,
+    begun: std::time::Instant,
+}
+
+impl RunClock {
+    /// Starts it, never before `earliest`: when a run that goes on had begun (RFC 3339).
+    pub fn start(earliest: Option<&str>) -> Self {
+        let now = jiff::Timestamp::now();
+        let earliest = earliest.and_then(|text| text.parse().ok());
+        Self {
+            wall: earliest.map_or(now, |earliest: jiff::Timestamp| earliest.max(now)),
+            begun: std::time::Instant::now(),
+        }
+    }
+
+    /// The time now, UTC, to the second, as RFC 3339.
+    pub fn now(&self) -> String {
+        let passed = jiff::SignedDuration::try_from(self.begun.elapsed()).unwrap_or_default();
+        let now = self.wall.checked_add(passed).unwrap_or(self.wall);
+        now.round(jiff::Unit::Second).unwrap_or(now).to_string()
+    }
+}
+
 /// The name of a run and its folder: sorts by time. Two runs begun in the same second are told
 /// apart by the process number.
 pub fn run_id(started_at: &str, workload: &str, preset: &str) -> String {
@@ -177,6 +204,14 @@ mod tests {
             filesystem(table, Path::new("/usrlocal")),
             "ext4 (rw,relatime)"
         );
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_ends_no_run_before_it_began() {
+        let clock = RunClock::start(Some("2999-01-01T00:00:00Z"));
+        assert!(clock.now().starts_with("2999-01-01T00:00:0"));
+        let clock = RunClock::start(Some("2001-01-01T00:00:00Z"));
+        assert!(!clock.now().starts_with("2001"));
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! end.
 //!
 //! Promises: rows reach the file each second, so a killed run leaves what it saw; whole files
-//! appear at once (written beside, then renamed); a full or unwritable directory is one clear
-//! error.
+//! appear at once (written beside, then renamed); a directory that is full or unwritable at the
+//! beginning is one clear error; one that fills later still takes the result and its page, for which
+//! room is kept, and no half row.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use metrics::Interval;
@@ -47,7 +48,14 @@ pub enum FolderError {
 pub struct RunFolder {
     path: PathBuf,
     intervals: File,
+    /// Bytes of whole rows in the interval file.
+    written: u64,
 }
+
+/// The file that keeps room for the result and its page until they are written.
+pub const RESERVE: &str = "reserve";
+/// Larger than the results and pages of the longest workloads together.
+const RESERVE_BYTES: u64 = 4 << 20;
 
 const COLUMNS: &str = "\
     step,phase,start_s,seconds,ops,ops_per_s,cumulative_ops_per_s,calls,errors,latency_us_mean,\
@@ -75,8 +83,19 @@ impl RunFolder {
         fs::create_dir_all(&path).map_err(|source| failed(&path, source))?;
         let file = path.join("intervals.csv");
         let mut intervals = File::create(&file).map_err(|source| failed(&file, source))?;
-        writeln!(intervals, "{COLUMNS}").map_err(|source| failed(&file, source))?;
-        Ok(Self { path, intervals })
+        let head = format!("{COLUMNS}\n");
+        intervals
+            .write_all(head.as_bytes())
+            .map_err(|source| failed(&file, source))?;
+        keep_room(&path).inspect_err(|_| {
+            let _ = fs::remove_file(&file);
+            let _ = fs::remove_dir(&path);
+        })?;
+        Ok(Self {
+            path,
+            intervals,
+            written: head.len() as u64,
+        })
     }
 
     /// Opens the folder of an interrupted run. Rows of steps other than `steps` are dropped: those
@@ -103,9 +122,11 @@ impl RunFolder {
             .append(true)
             .open(&file)
             .map_err(|source| FolderError::Write { path: file, source })?;
+        keep_room(path)?;
         Ok(Self {
             path: path.to_owned(),
             intervals,
+            written: kept.len() as u64,
         })
     }
 
@@ -114,7 +135,7 @@ impl RunFolder {
         &self.path
     }
 
-    /// Writes one row.
+    /// Writes one row, or none of it.
     ///
     /// # Errors
     /// The disk is full or gone.
@@ -125,12 +146,15 @@ impl RunFolder {
         cumulative_rate: f64,
     ) -> Result<(), FolderError> {
         let row = row(step, interval, cumulative_rate);
-        self.intervals
-            .write_all(row.as_bytes())
-            .map_err(|source| FolderError::Write {
-                path: self.path.join("intervals.csv"),
-                source,
-            })
+        if let Err(source) = self.intervals.write_all(row.as_bytes()) {
+            // Half a row would be read back as another number.
+            let _ = self.intervals.set_len(self.written);
+            let _ = self.intervals.seek(SeekFrom::Start(self.written));
+            let path = self.path.join("intervals.csv");
+            return Err(FolderError::Write { path, source });
+        }
+        self.written += row.len() as u64;
+        Ok(())
     }
 
     /// Reads the measured rates of a step again: begin, length, operations per second.
@@ -178,11 +202,35 @@ impl RunFolder {
             path: path.clone(),
             source: io::Error::other(error),
         };
+        give_up_room(&self.path);
         let json = serde_json::to_string_pretty(result).map_err(failed)?;
         write_whole(&path, &json)?;
         let stored: RunResult = serde_json::from_str(&json).map_err(failed)?;
         write_whole(&self.path.join("report.html"), &draw(&stored))
     }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        give_up_room(&self.path);
+    }
+}
+
+/// Takes the room that the result and its page will need.
+fn keep_room(folder: &Path) -> Result<(), FolderError> {
+    let path = folder.join(RESERVE);
+    let written = File::create(&path)
+        .and_then(|mut file| io::copy(&mut io::repeat(0).take(RESERVE_BYTES), &mut file));
+    if let Err(source) = written {
+        give_up_room(folder);
+        return Err(FolderError::Write { path, source });
+    }
+    Ok(())
+}
+
+fn give_up_room(folder: &Path) {
+    // Not there: it was given up before.
+    let _ = fs::remove_file(folder.join(RESERVE));
 }
 
 /// Reads a result back.
@@ -384,6 +432,7 @@ mod tests {
         let mut folder = RunFolder {
             path: PathBuf::from("run"),
             intervals,
+            written: 0,
         };
         let message = folder
             .push("l.i0", &Interval::default(), 0.0)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use lab_kit::environment::{self, Environment};
+use lab_kit::environment::{self, Environment, RunClock};
 use lab_kit::folder::RunFolder;
 use lab_kit::recorder::{StepFacts, StepRecorder};
 use lab_kit::report::{page, runs_page};
@@ -77,7 +77,8 @@ async fn replay(
     summary: &RecordingSummary,
 ) -> Result<(RunResult, PathBuf), LabError> {
     let target = MongoTarget::connect(target, "admin", arguments.workers).await?;
-    let started = environment::now();
+    let clock = RunClock::start(None);
+    let started = clock.now();
     let id = environment::run_id(&started, REPLAY_WORKLOAD, name);
     let folder = RunFolder::create(&arguments.out, &id)?;
     let path = folder.path().to_owned();
@@ -129,7 +130,13 @@ async fn replay(
     let result = RunResult {
         schema: SCHEMA.to_owned(),
         version: VERSION,
-        run: run_facts(arguments, summary, (id, started), sender.control.reason()),
+        run: run_facts(
+            arguments,
+            summary,
+            (id, started),
+            &clock,
+            sender.control.reason(),
+        ),
         target: facts,
         settings: settings(arguments, summary)?,
         changed_from_paper: vec!["another recording".to_owned()],
@@ -206,7 +213,6 @@ fn new_sampling(
         progress: Progress::new(arguments.style.name(), "operations", goal),
         folder,
         instruments,
-        failed: None,
     }
 }
 
@@ -226,14 +232,11 @@ async fn sample_while_playing(
     let active = sender.begun.elapsed();
     let _ = done.send(());
     // The thread ends within moments of the signal; a panic in it is a bug that must show.
-    let mut sampling = sampler
+    let sampling = sampler
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     played?;
-    match sampling.failed.take() {
-        Some(error) => Err(error.into()),
-        None => Ok((sampling, active)),
-    }
+    Ok((sampling, active))
 }
 
 /// Warnings about what could not be listed or observed.
@@ -258,6 +261,7 @@ fn run_facts(
     arguments: &ReplayArguments,
     summary: &RecordingSummary,
     (id, started_at): (String, String),
+    clock: &RunClock,
     stopped_because: Option<String>,
 ) -> RunFacts {
     RunFacts {
@@ -271,7 +275,7 @@ fn run_facts(
         command_line: command_line(),
         lab_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at,
-        finished_at: environment::now(),
+        finished_at: clock.now(),
         complete: stopped_because.is_none(),
         stopped_because,
         ..RunFacts::default()

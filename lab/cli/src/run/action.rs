@@ -50,7 +50,7 @@ impl<T: Target> Run<'_, T> {
             () = interrupted() => Err("interrupted".to_owned()),
         };
         interval.length = begun.elapsed();
-        let (remark, stopped_because) = match acted {
+        let (remark, mut stopped_because) = match acted {
             Ok((ops, remark)) => {
                 interval.ops = ops;
                 (remark, None)
@@ -62,7 +62,9 @@ impl<T: Target> Run<'_, T> {
         }
         instruments.fill(&mut interval);
         let details = instruments.details();
-        recorder.push(&interval, &mut folder)?;
+        if let Err(error) = recorder.push(&interval, &mut folder) {
+            stopped_because.get_or_insert_with(|| error.to_string());
+        }
         let mut sizes = if stopped_because.is_none() {
             self.target.sizes().await
         } else {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use lab_kit::environment::RunClock;
 use lab_kit::target::Target;
 use lab_kit::work::Dataset;
 use lab_kit::workload::{Capability, DocumentKind, Index, Operation, Settings, Step, Workload};
@@ -23,6 +24,8 @@ pub(crate) struct Run<'a, T> {
     pub(crate) share: Share,
     /// The machines that make the load of measured steps, if it is not this one.
     pub(crate) fleet: Mutex<Option<Fleet>>,
+    /// Since it began here.
+    pub(crate) clock: RunClock,
 }
 
 /// The clients of one generator of several: every so many-th of the run's.

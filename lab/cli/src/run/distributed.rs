@@ -96,7 +96,7 @@ impl<T: Target> Run<'_, T> {
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let ended_at = gathering.ended_at;
-        let (merging, sampled) = gathering.into_parts()?;
+        let (merging, sampled) = gathering.into_parts();
         let seconds = ended_at.saturating_sub(limits.warmup).as_secs_f64();
         let generators = merging.results(main.clients, seconds);
         self.take_tables(&merging);

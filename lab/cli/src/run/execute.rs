@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use lab_kit::environment::{self, Environment};
-use lab_kit::folder::RunFolder;
+use lab_kit::environment::{self, Environment, RunClock};
+use lab_kit::folder::{RESERVE, RunFolder};
 use lab_kit::format;
 use lab_kit::report;
 use lab_kit::result::{
@@ -95,15 +95,18 @@ impl RunPlan<'_> {
     }
 
     /// The folder of the run, new or of the interrupted run, and what identifies it.
-    fn folder(&self) -> Result<(RunFolder, RunFacts), LabError> {
-        let started = environment::now();
+    fn folder(&self) -> Result<(RunFolder, RunFacts, RunClock), LabError> {
+        let before = self.resumed.as_ref().map(|one| &one.checkpoint.run);
+        let before = before.map(|run| run.resumed_at.last().unwrap_or(&run.started_at));
+        let clock = RunClock::start(before.map(String::as_str));
+        let started = clock.now();
         if let Some(resumed) = &self.resumed {
             let steps = resumed.checkpoint.steps.iter();
             let done: Vec<&str> = steps.map(|step| step.name.as_str()).collect();
             let folder = RunFolder::reopen(&resumed.folder, &done)?;
             let mut about = resumed.checkpoint.run.clone();
             about.resumed_at.push(started);
-            return Ok((folder, about));
+            return Ok((folder, about, clock));
         }
         let id = environment::run_id(&started, &self.workload.name, &self.settings.preset);
         let folder = RunFolder::create(&self.arguments.out, &id)?;
@@ -121,7 +124,7 @@ impl RunPlan<'_> {
             load_agents: self.arguments.load_agent.clone(),
             ..RunFacts::default()
         };
-        Ok((folder, about))
+        Ok((folder, about, clock))
     }
 
     /// The tables before the first step.
@@ -151,7 +154,7 @@ impl RunPlan<'_> {
         // The folder comes first: a run whose results cannot be kept should not begin.
         crate::pulse::start();
         let _in_use = exclusive::take(arguments)?;
-        let (folder, about) = self.folder()?;
+        let (folder, about, clock) = self.folder()?;
         let is_new = self.resumed.is_none();
         let failed = |_: &LabError| {
             if is_new {
@@ -179,6 +182,7 @@ impl RunPlan<'_> {
             driver,
             share: Share::ALL,
             fleet: None.into(),
+            clock,
         };
         run.can_begin().inspect_err(failed)?;
         tokio::task::block_in_place(|| run.open_fleet()).inspect_err(failed)?;
@@ -373,7 +377,10 @@ impl<T: Target> Run<'_, T> {
                 });
                 continue;
             }
-            self.write_checkpoint(about, &progress.done, step, folder.path())?;
+            if let Err(error) = self.write_checkpoint(about, &progress.done, step, folder.path()) {
+                progress.stopped_because = Some(error.to_string());
+                break;
+            }
             progress.done.expected_state.begin(self, step).await;
             let ended = if step.work.operation.is_action() {
                 self.run_action(step, folder, instruments).await?
@@ -478,7 +485,7 @@ impl<T: Target> Run<'_, T> {
             command_line: command_line(),
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
             seed: self.seed,
-            finished_at: environment::now(),
+            finished_at: self.clock.now(),
             complete: stopped_because.is_none(),
             stopped_because: stopped_because.clone(),
             ..about
@@ -544,7 +551,7 @@ fn unreachable(arguments: &RunArguments) -> LabError {
 
 /// Removes the folder of a run that never began.
 fn forget(folder: &Path) {
-    for name in ["intervals.csv", "workload.toml"] {
+    for name in ["intervals.csv", "workload.toml", RESERVE] {
         let _ = std::fs::remove_file(folder.join(name));
     }
     let _ = std::fs::remove_dir(folder);

@@ -221,7 +221,6 @@ pub(super) struct Gathering {
     closed: u64,
     /// The end of the last one.
     pub(super) ended_at: Duration,
-    failed: Option<FolderError>,
 }
 
 impl Gathering {
@@ -246,22 +245,13 @@ impl Gathering {
             sampled,
             closed: 0,
             ended_at: Duration::ZERO,
-            failed: None,
         })
     }
 
     /// Its parts, when all generators have ended.
-    ///
-    /// # Errors
-    /// A row could not be written.
-    pub(super) fn into_parts(self) -> Result<(Merging, Sampled), FolderError> {
-        match self.failed {
-            Some(error) => Err(error),
-            None => {
-                let sampled = (self.sampled_roles, self.folder, self.instruments);
-                Ok((self.merging, sampled))
-            }
-        }
+    pub(super) fn into_parts(self) -> (Merging, Sampled) {
+        let sampled = (self.sampled_roles, self.folder, self.instruments);
+        (self.merging, sampled)
     }
 
     /// Gathers until all generators have ended or are lost.
@@ -333,7 +323,6 @@ impl Gathering {
             let path = self.folder.path().join(FILE);
             let error = FolderError::Write { path, source };
             control.stop(&error.to_string());
-            self.failed.get_or_insert(error);
         }
     }
 
@@ -390,7 +379,6 @@ impl Gathering {
             sampled.rows += if warmup { 0 } else { role.rows };
             if let Err(error) = sampled.recorder.push(&interval, &mut self.folder) {
                 control.stop(&error.to_string());
-                self.failed.get_or_insert(error);
             }
             if is_first {
                 let rate = sampled.recorder.cumulative_rate();

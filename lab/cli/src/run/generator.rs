@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use lab_kit::environment::RunClock;
 use lab_kit::pacing::Arrivals;
 use lab_kit::target::Target;
 use lab_kit::work::Dataset;
@@ -115,6 +116,7 @@ impl RunPlan<'_> {
                 of: job.generators.max(1),
             },
             fleet: None.into(),
+            clock: RunClock::start(None),
         };
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);

@@ -73,7 +73,6 @@ impl<T: Target> Run<'_, T> {
             folder,
             instruments,
             progress: Progress::new(&step.name, step.work.operation.unit(), goal),
-            failed: None,
         };
         let (done, is_done) = mpsc::channel();
         sampling.instruments.restart();
@@ -99,7 +98,7 @@ impl<T: Target> Run<'_, T> {
         let sampling = sampler
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let sampled = sampling.into_parts()?;
+        let sampled = sampling.into_parts();
         let watched = self.end_watchers(watchers, main, &control, limits).await;
         let more = End {
             watched,

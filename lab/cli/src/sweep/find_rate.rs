@@ -13,7 +13,7 @@ use lab_kit::result::RunResult;
 use lab_kit::workload::Workload;
 
 use super::child::{CHANGED, run_child};
-use super::expand::{Line, option, with};
+use super::expand::{Line, option, shown, with};
 use super::server::with_server;
 use super::sharing::only_reads;
 use crate::errors::LabError;
@@ -46,6 +46,12 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
     }
     let workload = Workload::named(&arguments.workload)?;
     workload.settings(&arguments.preset, arguments.overrides())?;
+    let words = without_find_rate(&line.words);
+    if arguments.plan {
+        // The rates that follow depend on what this first run shows.
+        print_line!("{}", shown(&words));
+        return Ok(());
+    }
     let id = lab_kit::environment::run_id(
         &lab_kit::environment::now(),
         &format!("find-rate-{}", workload.name),
@@ -54,7 +60,7 @@ pub(super) fn search(lines: &[Line], repeats: Option<u32>) -> Result<(), LabErro
     let folder = arguments.out.join(id);
     make_folder(&folder)?;
     let mut tries = Tries {
-        words: without_find_rate(&with(&line.words, "--out", &folder.display().to_string())),
+        words: with(&words, "--out", &folder.display().to_string()),
         may_share: only_reads(&workload),
         loaded: None,
         runs: Vec::new(),

@@ -46,6 +46,11 @@ fn an_open_loop_counts_the_calls_that_a_frozen_target_kept_from_being_sent() {
     // A third of the calls waited, those due first for the whole time.
     let p99 = step.latency.percentile(99.0).unwrap();
     assert!(p99 > 2_500_000.0, "p99 {p99} us");
+    // The chart over time has what the numbers have: the calls that were never sent, too.
+    let in_chart: u64 = step.series.iter().map(|point| point.calls).sum();
+    assert_eq!(in_chart, calls);
+    let last = step.series.last().unwrap();
+    assert!(last.latency_us_max > 2_500_000.0, "{last:?}");
     let p75 = step.latency.percentile(75.0).unwrap();
     assert!(p75 > 1_500_000.0, "p75 {p75} us");
     assert!(

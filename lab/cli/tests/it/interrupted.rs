@@ -79,6 +79,12 @@ fn goes_on_after(signal: Signal, status: Option<i32>) {
         let partial = lab_kit::folder::read_result(&folder).unwrap();
         assert!(!partial.run.complete && partial.run.stopped_because.is_some());
     }
+    // As if the machine's clock had been set back since.
+    let checkpoint = folder.join("checkpoint.json");
+    let text = std::fs::read_to_string(&checkpoint).unwrap();
+    let (before, after) = text.split_once("\"started_at\":\"2").unwrap();
+    let later = format!("{before}\"started_at\":\"2{}", after.replacen("0", "9", 1));
+    std::fs::write(&checkpoint, later).unwrap();
     let resumed = lab(&["resume", folder.to_str().unwrap()]);
     assert_eq!(
         resumed.status.code(),
@@ -91,7 +97,11 @@ fn goes_on_after(signal: Signal, status: Option<i32>) {
         (result.checks[0].passed, result.checks[0].found.as_str()),
         (Some(true), "120000")
     );
-    assert!(result.run.complete && result.run.resumed_at.len() == 1);
+    let facts = &result.run;
+    assert!(facts.complete && facts.resumed_at.len() == 1);
+    assert!(facts.started_at.starts_with("29"), "{}", facts.started_at);
+    assert!(facts.resumed_at[0] >= facts.started_at, "{facts:?}");
+    assert!(facts.finished_at >= facts.started_at, "{facts:?}");
     let names: Vec<&str> = result.steps.iter().map(|step| step.name.as_str()).collect();
     assert_eq!(
         names,

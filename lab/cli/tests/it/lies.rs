@@ -6,7 +6,7 @@ use crate::fake::{Fake, Faults, FindFault};
 use crate::{Ended, run};
 
 /// Reads and writes of every kind whose answers can be checked.
-const WORKLOAD: &str = r#"
+pub(crate) const WORKLOAD: &str = r#"
 name = "lies"
 [data]
 documents = "small"
@@ -37,7 +37,7 @@ seconds = 1
 payload = 40
 "#;
 
-fn write(directory: &Path, text: &str) -> String {
+pub(crate) fn write(directory: &Path, text: &str) -> String {
     let path = directory.join("lies.toml");
     std::fs::write(&path, text).unwrap();
     path.display().to_string()

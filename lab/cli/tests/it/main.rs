@@ -9,6 +9,8 @@
 
 mod agent;
 mod complaints;
+mod disk;
+mod documented;
 mod fake;
 mod features;
 mod frozen;
@@ -18,6 +20,7 @@ mod lies;
 mod load;
 mod map;
 mod pages;
+mod proxy;
 mod reading;
 mod replay;
 mod runs;

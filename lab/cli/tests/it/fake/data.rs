@@ -1,7 +1,7 @@
 //! What the fake server stores and finds, and the lies it tells of it.
 
 use std::net::Shutdown;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -69,7 +69,7 @@ pub(super) fn find(
     batch(command, out, "firstBatch", state)
 }
 
-fn tell_wrong(fault: FindFault, out: &mut Vec<Document>, stored: &[Document]) {
+pub(crate) fn tell_wrong(fault: FindFault, out: &mut Vec<Document>, stored: &[Document]) {
     match fault {
         FindFault::Empty => out.clear(),
         FindFault::Fewer => _ = out.pop(),
@@ -231,7 +231,9 @@ pub(super) fn update(
     if let Some((number, time)) = faults.freeze_at_update
         && state.updates == number
     {
+        let begun = Instant::now();
         std::thread::sleep(time);
+        state.frozen = begun.elapsed();
     }
     let every = |every: Option<usize>, number: usize| {
         every.is_some_and(|every| number.is_multiple_of(every))

@@ -1,8 +1,8 @@
 //! A fake server: one thread per connection, documents in a map, faults on request. It is no
 //! database and knows no more than it must.
 
-mod data;
-mod wire;
+pub(crate) mod data;
+pub(crate) mod wire;
 
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
@@ -82,6 +82,8 @@ struct State {
     sets: usize,
     finds: usize,
     open: usize,
+    /// For how long it answered nobody.
+    frozen: Duration,
     dead: bool,
     connections: Vec<TcpStream>,
     /// Documents left and the session, by cursor.
@@ -175,6 +177,11 @@ impl Fake {
     pub(crate) fn collections(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         state.collections.keys().cloned().collect()
+    }
+
+    /// For how long it answered nobody, in seconds.
+    pub(crate) fn frozen_seconds(&self) -> f64 {
+        self.state.lock().unwrap().frozen.as_secs_f64()
     }
 
     /// Updates that came.

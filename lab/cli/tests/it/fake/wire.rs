@@ -49,7 +49,7 @@ fn read_message(stream: &mut TcpStream) -> Option<(i32, i32, Vec<u8>)> {
 }
 
 /// A command with its document sequences as arrays.
-fn parse(code: i32, body: &[u8]) -> Option<Document> {
+pub(crate) fn parse(code: i32, body: &[u8]) -> Option<Document> {
     let document_at = |at: usize| {
         let length = i32::from_le_bytes(body.get(at..at + 4)?.try_into().ok()?) as usize;
         Some((

@@ -1,0 +1,388 @@
+//! A proxy between the lab and a server that tells the truth: what the proxy does to requests and
+//! replies is found out, and where it does nothing, nothing is found.
+//!
+//! The server is Quarry where it is built beside the lab (or `QUARRY_BIN` names it), else the fake.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::fake::data::tell_wrong;
+use crate::fake::{Fake, Faults, FindFault, wire};
+use crate::lies::{WORKLOAD, write};
+use crate::stopped::{Server, quarry};
+use crate::{Ended, lab, run};
+
+/// What the proxy does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lie {
+    /// Passes everything on.
+    None,
+    /// Changes every so many-th reply to a find.
+    Find(FindFault, usize),
+    /// Acknowledges every so many-th command of this name without passing it on.
+    Drop(&'static str, usize),
+    /// Passes every so many-th update on twice.
+    Double(usize),
+    /// At that update passes nothing on for so long, on any connection.
+    Freeze(usize, Duration),
+    /// Takes so many connections at once, and closes others right away.
+    Connections(usize),
+    /// Says that the server is of this revision.
+    Revision(&'static str),
+}
+
+#[derive(Debug)]
+struct Shared {
+    lie: Lie,
+    /// Connections that are open.
+    open: AtomicUsize,
+    /// Commands that came, by name.
+    seen: Mutex<HashMap<String, usize>>,
+    /// Held for writing while nothing is passed on.
+    gate: RwLock<()>,
+    /// For how long nothing was passed on.
+    frozen: Mutex<Duration>,
+}
+
+/// A proxy that listens until the test ends.
+struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+impl Proxy {
+    fn start(upstream: &str, lie: Lie) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let shared = Arc::new(Shared {
+            lie,
+            open: AtomicUsize::new(0),
+            seen: Mutex::default(),
+            gate: RwLock::new(()),
+            frozen: Mutex::default(),
+        });
+        let (all, upstream) = (shared.clone(), upstream.to_owned());
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let shared = all.clone();
+                if let Lie::Connections(most) = shared.lie
+                    && shared.open.load(Ordering::SeqCst) >= most
+                {
+                    continue;
+                }
+                shared.open.fetch_add(1, Ordering::SeqCst);
+                let server = TcpStream::connect(&upstream).unwrap();
+                std::thread::spawn(move || {
+                    pass(&client, &server, &shared);
+                    shared.open.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        Self { port, shared }
+    }
+
+    fn uri(&self) -> String {
+        format!("mongodb://127.0.0.1:{}/?directConnection=true", self.port)
+    }
+}
+
+/// A message as it came.
+struct Message {
+    id: i32,
+    answers: i32,
+    code: i32,
+    bytes: Vec<u8>,
+}
+
+fn read(mut stream: &TcpStream) -> Option<Message> {
+    let mut bytes = vec![0_u8; 16];
+    stream.read_exact(&mut bytes).ok()?;
+    let number = |at: usize| i32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (length, id, answers, code) = (number(0), number(4), number(8), number(12));
+    bytes.resize(length as usize, 0);
+    stream.read_exact(&mut bytes[16..]).ok()?;
+    Some(Message {
+        id,
+        answers,
+        code,
+        bytes,
+    })
+}
+
+const OP_MSG: i32 = 2_013;
+
+/// A reply of one document.
+fn reply_of(answers: i32, document: &Document) -> Vec<u8> {
+    let document = document.to_vec().unwrap();
+    let mut out = Vec::new();
+    for number in [16 + 5 + document.len() as i32, 0, answers, OP_MSG, 0] {
+        out.extend(number.to_le_bytes());
+    }
+    out.push(0);
+    out.extend(document);
+    out
+}
+
+/// What becomes of the reply to a request.
+#[derive(Clone, Copy)]
+enum Change {
+    /// It is not passed on.
+    Swallow,
+    /// Its documents are changed.
+    Find(FindFault),
+    /// It names another revision.
+    Revision(&'static str),
+}
+
+type Changes = Mutex<HashMap<i32, Change>>;
+
+/// Passes a connection's messages on, both ways, until one side closes it.
+fn pass(client: &TcpStream, server: &TcpStream, shared: &Shared) {
+    let changes = Changes::default();
+    // Replies that the proxy makes and those of the server go to the client one at a time.
+    let to_client = Mutex::new(());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while let Some(message) = read(server) {
+                let change = changes.lock().unwrap().remove(&message.answers);
+                let bytes = changed(message, change);
+                let _one = to_client.lock().unwrap();
+                let mut client = client;
+                if client.write_all(&bytes).is_err() {
+                    break;
+                }
+            }
+            let _ = client.shutdown(Shutdown::Both);
+        });
+        while let Some(message) = read(client) {
+            let answer = request(&message, server, shared, &changes);
+            let Some(answer) = answer else { continue };
+            let _one = to_client.lock().unwrap();
+            let mut client = client;
+            if client.write_all(&answer).is_err() {
+                break;
+            }
+        }
+        let _ = server.shutdown(Shutdown::Both);
+    });
+}
+
+/// Passes a request on, or gives the answer to it.
+fn request(
+    message: &Message,
+    mut server: &TcpStream,
+    shared: &Shared,
+    changes: &Changes,
+) -> Option<Vec<u8>> {
+    let command = wire::parse(message.code, &message.bytes[16..]).unwrap();
+    let name = command.keys().next().unwrap().clone();
+    let number = {
+        let mut seen = shared.seen.lock().unwrap();
+        let number = seen.entry(name.clone()).or_insert(0);
+        *number += 1;
+        *number
+    };
+    let is_due = |every: usize| number.is_multiple_of(every);
+    let change = |change| changes.lock().unwrap().insert(message.id, change);
+    match shared.lie {
+        Lie::Find(fault, every) if name == "find" && is_due(every) => {
+            change(Change::Find(fault));
+        }
+        Lie::Revision(revision) if name == "buildInfo" => {
+            change(Change::Revision(revision));
+        }
+        Lie::Drop(dropped, every) if name == dropped && is_due(every) => {
+            let items = command.get_array("documents");
+            let n = items.map_or(1, Vec::len) as i32;
+            return Some(reply_of(
+                message.id,
+                &doc! { "n": n, "nModified": n, "ok": 1.0 },
+            ));
+        }
+        Lie::Double(every) if name == "update" && is_due(every) => {
+            let second = -message.id;
+            changes.lock().unwrap().insert(second, Change::Swallow);
+            let mut again = message.bytes.clone();
+            again[4..8].copy_from_slice(&second.to_le_bytes());
+            server.write_all(&again).unwrap();
+        }
+        Lie::Freeze(at, time) if name == "update" && number == at => {
+            let _nobody = shared.gate.write().unwrap();
+            let begun = Instant::now();
+            std::thread::sleep(time);
+            *shared.frozen.lock().unwrap() = begun.elapsed();
+        }
+        _ => {}
+    }
+    let _open = shared.gate.read().unwrap();
+    // A server that closed the connection is seen where its replies are read.
+    let _ = server.write_all(&message.bytes);
+    None
+}
+
+fn changed(message: Message, change: Option<Change>) -> Vec<u8> {
+    let Some(change) = change else {
+        return message.bytes;
+    };
+    let mut reply = wire::parse(message.code, &message.bytes[16..]).unwrap();
+    match change {
+        Change::Swallow => return Vec::new(),
+        Change::Revision(revision) => {
+            reply.insert("gitVersion", revision);
+        }
+        Change::Find(fault) => {
+            let cursor = reply.get_document_mut("cursor").unwrap();
+            let Ok(batch) = cursor.get_array_mut("firstBatch") else {
+                return message.bytes;
+            };
+            let mut documents: Vec<Document> = batch
+                .iter()
+                .map(|item| item.as_document().unwrap().clone())
+                .collect();
+            tell_wrong(fault, &mut documents, &[]);
+            *batch = documents.into_iter().map(Bson::Document).collect();
+        }
+    }
+    reply_of(message.answers, &reply)
+}
+
+/// A server that tells the truth.
+enum Honest {
+    Quarry(Server),
+    Fake(Fake),
+}
+
+impl Honest {
+    fn start() -> Self {
+        quarry().map_or_else(|| Self::Fake(Fake::start(Faults::default())), Self::Quarry)
+    }
+
+    fn address(&self) -> String {
+        match self {
+            Self::Fake(fake) => format!("127.0.0.1:{}", fake.port),
+            Self::Quarry(server) => {
+                let rest = server.address.strip_prefix("mongodb://");
+                let rest = rest.unwrap_or(&server.address);
+                rest.split('/').next().unwrap().to_owned()
+            }
+        }
+    }
+}
+
+fn through(proxy: &Proxy, workload: &str, more: &[&str]) -> Ended {
+    let options = [&["--warmup-seconds", "0", "--drop"], more].concat();
+    run(workload, &proxy.uri(), &options)
+}
+
+/// Runs the workload whose answers can be checked through a proxy.
+fn lied(server: &Honest, lie: Lie) -> Ended {
+    let directory = tempfile::tempdir().unwrap();
+    let workload = write(directory.path(), WORKLOAD);
+    through(&Proxy::start(&server.address(), lie), &workload, &[])
+}
+
+fn failed_checks(ended: &Ended) -> String {
+    let checks = ended.result().checks;
+    let failed = checks.iter().filter(|check| check.passed == Some(false));
+    let lines: Vec<String> = failed
+        .map(|check| format!("{} {} {}", check.name, check.found, check.remark))
+        .collect();
+    lines.join("\n")
+}
+
+#[test]
+fn every_lie_of_a_proxy_is_found_and_none_where_there_is_none() {
+    let server = Honest::start();
+    let honest = lied(&server, Lie::None);
+    assert_eq!(honest.status(), Some(0), "{}", honest.complaint());
+    assert_eq!(failed_checks(&honest), "");
+    for (lie, found) in [
+        (Lie::Find(FindFault::Empty, 20), "document not found"),
+        (Lie::Find(FindFault::Fewer, 20), "document not found"),
+        (Lie::Find(FindFault::Cut, 20), "wrong contents"),
+        (Lie::Find(FindFault::OnlyId, 20), "wrong contents"),
+        (Lie::Find(FindFault::Doubled, 20), "calls: wrong"),
+        (Lie::Find(FindFault::Reordered, 20), "wrong order"),
+        (Lie::Drop("insert", 5), "documents counted equal"),
+        (Lie::Drop("update", 20), "updates that were acknowledged"),
+        (Lie::Double(20), "sum of k"),
+    ] {
+        let ended = lied(&server, lie);
+        assert_eq!(ended.status(), Some(4), "{lie:?}: {}", ended.complaint());
+        let failed = failed_checks(&ended);
+        assert!(failed.contains(found), "{lie:?}: {failed}");
+    }
+}
+
+#[test]
+fn a_proxy_that_stands_still_is_a_stall_and_nothing_wrong() {
+    let server = Honest::start();
+    let lie = Lie::Freeze(50, Duration::from_secs(1));
+    let proxy = Proxy::start(&server.address(), lie);
+    let more = ["--rows", "100", "--clients", "2", "--seconds", "3"];
+    let ended = through(&proxy, "hot", &more);
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let frozen = proxy.shared.frozen.lock().unwrap().as_secs_f64();
+    let result = ended.result();
+    let step = result.main_step().unwrap();
+    assert!(frozen >= 1.0, "it stood still for {frozen} s");
+    let gap = step.stalls.longest_gap_seconds;
+    assert!(gap >= frozen * 0.95, "{gap} of {frozen} s");
+    assert!(step.latency.max_us / 1e6 >= frozen * 0.95);
+}
+
+#[test]
+fn a_proxy_with_a_limit_on_connections_loses_no_rows() {
+    let server = Honest::start();
+    let proxy = Proxy::start(&server.address(), Lie::Connections(6));
+    let more = ["--rows", "1600", "--clients", "16", "--batch", "10"];
+    let ended = through(&proxy, "insert", &more);
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let result = ended.result();
+    assert_eq!(result.checks[0].found, "1600");
+    assert!(
+        result.warnings.iter().any(|one| one.code == "refused"),
+        "{:?}",
+        result.warnings
+    );
+}
+
+#[test]
+fn runs_of_another_build_behind_one_address_are_not_averaged() {
+    let server = Honest::start();
+    let (old, new) = (Lie::Revision("0abc"), Lie::Revision("0def"));
+    let more = ["--rows", "100", "--seconds", "1"];
+    let runs: Vec<Ended> = [old, new]
+        .map(|lie| through(&Proxy::start(&server.address(), lie), "hot", &more))
+        .into();
+    for (ended, revision) in runs.iter().zip(["0abc", "0def"]) {
+        assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+        let build = ended.result().target.build.unwrap();
+        assert!(build.contains(&format!("revision {revision}")), "{build}");
+    }
+    let folders: Vec<_> = runs.iter().map(Ended::folder).collect();
+    // At the same address, as two servers that took turns there.
+    let addresses: Vec<String> = runs.iter().map(|one| one.result().target.uri).collect();
+    let path = folders[1].join("result.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace(&addresses[1], &addresses[0])).unwrap();
+    let [one, other] = [0, 1].map(|at| lab_kit::folder::read_result(&folders[at]).unwrap());
+    assert_eq!(one.place(), other.place());
+    assert_ne!(one.configuration(), other.configuration());
+    let out = tempfile::tempdir().unwrap();
+    let page = out.path().join("both.html");
+    let mut words = vec!["report"];
+    words.extend(folders.iter().map(|folder| folder.to_str().unwrap()));
+    words.extend(["--out", page.to_str().unwrap()]);
+    let output = lab(&words);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{complaint}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("0abc") && page.contains("0def"));
+}
