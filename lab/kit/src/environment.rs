@@ -80,8 +80,8 @@ pub fn now() -> String {
     now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }
 
-/// The clock of a run: the machine's at the beginning, and from there on what really passed, so that
-/// no end is before the beginning when the machine's clock is set meanwhile.
+/// The clock of a run: the machine's at the beginning, and from there on what really passed, so
+/// that no end is before the beginning when the machine's clock is set meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub struct RunClock {
     wall: jiff::Timestamp,

@@ -3,8 +3,8 @@
 //!
 //! Promises: rows reach the file each second, so a killed run leaves what it saw; whole files
 //! appear at once (written beside, then renamed); a directory that is full or unwritable at the
-//! beginning is one clear error; one that fills later still takes the result and its page, for which
-//! room is kept, and no half row.
+//! beginning is one clear error; one that fills later still takes the result and its page, for
+//! which room is kept, and no half row.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};

@@ -138,6 +138,14 @@ impl RunPlan<'_> {
         Arc::new(dataset.with_program(seed))
     }
 
+    fn seed(&self) -> u64 {
+        let new = || self.settings.seed_mode.base(clock_us());
+        match &self.resumed {
+            Some(resumed) => resumed.checkpoint.seed,
+            None => self.arguments.seed.unwrap_or_else(new),
+        }
+    }
+
     /// Runs it against the target that `open` opens.
     pub(crate) async fn run<T: Target>(
         self,
@@ -145,12 +153,7 @@ impl RunPlan<'_> {
         open: impl AsyncFnOnce(&Self) -> Result<T, LabError>,
     ) -> Result<(), LabError> {
         let arguments = self.arguments;
-        let seed = match &self.resumed {
-            Some(resumed) => resumed.checkpoint.seed,
-            None => arguments
-                .seed
-                .unwrap_or_else(|| self.settings.seed_mode.base(clock_us())),
-        };
+        let seed = self.seed();
         // The folder comes first: a run whose results cannot be kept should not begin.
         crate::pulse::start();
         let _in_use = exclusive::take(arguments)?;

@@ -267,6 +267,15 @@ pub(super) fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
     apart.map(String::as_str).or_else(joined)
 }
 
+/// A command line without its passwords.
+pub(crate) fn shown(words: &[String]) -> String {
+    words
+        .iter()
+        .map(|word| crate::credentials::without_password(word))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

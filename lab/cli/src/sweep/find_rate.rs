@@ -13,10 +13,9 @@ use lab_kit::result::RunResult;
 use lab_kit::workload::Workload;
 
 use super::child::{CHANGED, run_child};
-use super::expand::{Line, option, with};
+use super::expand::{Line, option, shown, with};
 use super::server::with_server;
 use super::sharing::only_reads;
-use super::shown;
 use crate::errors::LabError;
 use crate::output::{make_folder, write_json, write_page};
 use crate::run::{LOADED, RunArguments};

@@ -31,6 +31,7 @@ use crate::output::{make_folder, write_json, write_page};
 use crate::run::{CHECKPOINT_FILE, LOADED, RunArguments};
 
 pub(crate) use self::child::CODE_CHANGED;
+pub(crate) use self::expand::shown;
 
 const FILE: &str = "sweep.json";
 const SCHEMA: &str = "quarry-lab/sweep 1";
@@ -340,15 +341,6 @@ fn without(words: &[String], name: &str) -> Vec<String> {
         }
     }
     out
-}
-
-/// A command line without its passwords.
-pub(crate) fn shown(words: &[String]) -> String {
-    words
-        .iter()
-        .map(|word| crate::credentials::without_password(word))
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 /// Removes what own servers stored; their settings and logs stay.
