@@ -5,6 +5,7 @@ use identity_oidc::Providers;
 use logs::Log;
 use memory::Budget;
 use model::DocBuf;
+use operators::Profile;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,6 +14,8 @@ use std::sync::Arc;
 pub struct Config {
     /// Name of the replica set to present; `None` is the standalone profile.
     pub replica_set: Option<String>,
+    /// The release of MongoDB that is followed.
+    pub profile: Profile,
     /// `host:port` clients reach us at.
     pub host: String,
     /// All clients are told `host`, whatever address they came in at.
@@ -56,6 +59,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             replica_set: Some("rs0".to_owned()),
+            profile: Profile::default(),
             host: "localhost:27017".to_owned(),
             is_host_advertised: false,
             successors: Vec::new(),

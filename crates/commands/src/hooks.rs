@@ -3,8 +3,9 @@
 use crate::dispatch::interrupt;
 use crate::matcher::{CheckedCollation, Matcher};
 use model::path::PathPart;
-use model::{Doc, FieldPath, Namespace, Result, Value};
+use model::{Doc, FieldPath, MongoError, Namespace, Result, Value};
 use operation::Clock;
+use operators::Profile;
 use operators::filter::{Surface, check_on_plane, check_on_sphere, is_point_cell, stored_cells};
 use operators::text::TextSpec;
 use query::collation::collator;
@@ -16,6 +17,7 @@ use store::{Hooks, LogSettings, Places, Predicate, Registered, Terms, Waker};
 pub struct StoreHooks {
     clock: Arc<dyn Clock>,
     log_bytes_max: Option<u64>,
+    profile: Profile,
 }
 
 impl StoreHooks {
@@ -24,7 +26,14 @@ impl StoreHooks {
         StoreHooks {
             clock,
             log_bytes_max: None,
+            profile: Profile::default(),
         }
+    }
+
+    /// The same, following another release of MongoDB.
+    #[must_use]
+    pub fn following(self, profile: Profile) -> StoreHooks {
+        StoreHooks { profile, ..self }
     }
 
     /// The same for a store that logs all changes; the size counts when the log begins.
@@ -41,7 +50,7 @@ impl Hooks for StoreHooks {
     fn predicate(&self, filter: Doc<'_>, collation: Option<Doc<'_>>) -> Result<Predicate> {
         let clock = self.clock.clone();
         let collate = collation.map_or(Ok(None), collator)?;
-        let filter = Matcher::new(filter, collate, clock.now_ms())?;
+        let filter = Matcher::new(filter, collate, self.profile, clock.now_ms())?;
         Ok(Arc::new(move |d: Doc<'_>| {
             filter.matches(d, clock.now_ms()).unwrap_or(false)
         }))
@@ -95,6 +104,7 @@ impl Hooks for StoreHooks {
             .filter_map(|(path, v)| Some((FieldPath::new(path), Surface::of(index, v.as_str()?)?)));
         Some(Arc::new(IndexPlaces {
             fields: fields.collect(),
+            profile: self.profile,
         }))
     }
 
@@ -123,13 +133,17 @@ impl Terms for IndexTerms {
 /// The fields of a geospatial index, for the store.
 struct IndexPlaces {
     fields: Vec<(FieldPath, Surface)>,
+    profile: Profile,
 }
 
 impl Places for IndexPlaces {
     fn check(&self, doc: Doc<'_>) -> Result<()> {
         self.fields.iter().try_for_each(|(path, on)| {
             each_value(Value::Document(doc), path.parts(), &mut |v| match on {
-                Surface::Sphere => check_on_sphere(v, doc),
+                Surface::Sphere => check_on_sphere(v, doc).map_err(|e| {
+                    let number = self.profile.geo_key_error(e.code());
+                    MongoError::new(number, e.message())
+                }),
                 Surface::Plane(min, max) => check_on_plane(v, (*min, *max)),
             })
         })

@@ -3,10 +3,9 @@
 
 use crate::state::service::Service;
 use model::{Bump, Collate, Doc, MongoError, Namespace, Result, Value, bail, code};
-use operators::Env;
-use operators::Scripts;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
+use operators::{Env, Profile, Scripts};
 use query::collation::collator;
 use std::sync::Arc;
 
@@ -21,8 +20,14 @@ impl Matcher {
     ///
     /// # Errors
     /// The filter parser's.
-    pub(crate) fn new(filter: Doc<'_>, collate: CheckedCollation, now_ms: i64) -> Result<Matcher> {
+    pub(crate) fn new(
+        filter: Doc<'_>,
+        collate: CheckedCollation,
+        profile: Profile,
+        now_ms: i64,
+    ) -> Result<Matcher> {
         let mut env = Env::new(now_ms, 1);
+        env.profile = profile;
         env.collation = collate;
         Matcher::in_env(filter, &env)
     }
@@ -81,6 +86,7 @@ impl Service {
     /// What a filter outside of a query sees: the time, and where there is one the cluster's.
     pub(crate) fn filter_env(&self) -> Env {
         let mut env = Env::new(self.clock.now_ms(), 1);
+        env.profile = self.config.profile;
         env.cluster_time = self
             .config
             .replica_set

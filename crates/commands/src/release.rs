@@ -1,17 +1,51 @@
 //! The release of MongoDB that is presented to clients, and its limits.
 
+use crate::config::Config;
 use model::{DocWriter, doc_fields};
+use operators::Profile;
 
-/// Version we are compatible with.
-pub const VERSION: &str = "8.2.0";
-/// The same, part by part.
-pub(crate) const VERSION_PARTS: [i32; 4] = [8, 2, 0, 0];
-/// Feature compatibility version.
-pub(crate) const FCV: &str = "8.2";
-/// That of the release before, the only other one that is known.
-pub(crate) const FCV_BEFORE: &str = "8.0";
-/// Wire version of that release.
-pub(crate) const WIRE_VERSION_MAX: i32 = 27;
+/// What a release says of itself.
+#[derive(Debug)]
+pub struct Release {
+    /// Its version.
+    pub version: &'static str,
+    /// The same, part by part.
+    pub(crate) parts: [i32; 4],
+    /// The feature compatibility versions it knows, its own first.
+    pub(crate) fcv: &'static [&'static str],
+    /// Its wire version.
+    pub(crate) wire_version_max: i32,
+}
+
+static V8_2: Release = Release {
+    version: "8.2.0",
+    parts: [8, 2, 0, 0],
+    fcv: &["8.2", "8.0"],
+    wire_version_max: 27,
+};
+
+static V9_0: Release = Release {
+    version: "9.0.0",
+    parts: [9, 0, 0, 0],
+    fcv: &["9.0", "8.3", "8.0"],
+    wire_version_max: 29,
+};
+
+impl Release {
+    /// The release that a profile follows.
+    pub fn of(profile: Profile) -> &'static Release {
+        match profile {
+            Profile::V8_2 => &V8_2,
+            Profile::V9_0 => &V9_0,
+        }
+    }
+
+    /// Its feature compatibility version.
+    pub(crate) fn own_fcv(&self) -> &'static str {
+        self.fcv.first().copied().unwrap_or(self.version)
+    }
+}
+
 /// Most operations in one write batch.
 pub(crate) const WRITE_BATCH_MAX: i32 = 100_000;
 /// Largest message.
@@ -20,17 +54,18 @@ pub(crate) const MESSAGE_BYTES_MAX: i32 = 48_000_000;
 pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;
 
 /// What `buildInfo` says, without `ok`.
-pub(crate) fn describe_build(scripting: bool, w: &mut DocWriter<'_>) {
+pub(crate) fn describe_build(config: &Config, w: &mut DocWriter<'_>) {
+    let release = Release::of(config.profile);
     doc_fields!(w;
-        "version": VERSION,
+        "version": release.version,
         "gitVersion": option_env!("QUARRY_GIT_VERSION").unwrap_or("unknown"),
         "modules": [],
         "allocator": "jemalloc",
-        "javascriptEngine": if scripting { "quickjs" } else { "none" },
+        "javascriptEngine": if config.scripting { "quickjs" } else { "none" },
         "sysInfo": "deprecated"
     );
     let mut parts = w.array("versionArray");
-    for part in VERSION_PARTS {
+    for part in release.parts {
         parts.push(part);
     }
     drop(parts);

@@ -193,6 +193,7 @@ codes! {
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";
     IDL_MISSING_FIELD = 40414 "IDLMissingField";
     INGRESS_REQUEST_RATE_LIMIT_EXCEEDED = 462 "IngressRequestRateLimitExceeded";
+    GEO_KEY_EXTRACTION_FAILED = 510 "GeoKeyExtractionFailed";
     COMMAND_NOT_SUPPORTED_ON_LEGACY_TIMESERIES_BUCKETS = 441
         "CommandNotSupportedOnLegacyTimeseriesBucketsNamespace";
 }

@@ -1,6 +1,7 @@
 //! What an operator may know besides its arguments: the arena for results, the current document,
 //! variables, collation, the operation's fixed time and its randomness.
 
+use crate::Profile;
 use crate::script::{self, Call};
 use model::{
     Array, Bump, Collate, Doc, DocBuf, MongoError, OwnedValue, Result, Timestamp, Value, bail, code,
@@ -50,6 +51,8 @@ pub struct Env {
     /// Functions and values that are stored for scripts, by name; a script may change what they
     /// mean for itself.
     pub script_library: Option<DocBuf>,
+    /// The release of MongoDB that is followed.
+    pub profile: Profile,
     /// A query that finds no index for its filter is refused (`notablescan`).
     pub refuses_scans: bool,
     /// Tells this operation's scripts from others'.
@@ -91,6 +94,7 @@ impl Env {
             scripts: None,
             script_scope: None,
             script_library: None,
+            profile: Profile::default(),
             refuses_scans: false,
             id: script::next_id(),
         }

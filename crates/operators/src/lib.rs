@@ -14,9 +14,11 @@ pub mod text;
 
 pub mod accumulator;
 pub mod filter;
+mod profile;
 pub mod project;
 mod reads;
 pub mod update;
 
 pub use cx::{Cx, Env, Frame, Scripts, VarId};
+pub use profile::Profile;
 pub use reads::Reads;

@@ -62,7 +62,7 @@ pub fn version_of_mongod() -> String {
         "db version v{version}\nBuild Info: {{\n    \"version\": \"{version}\",\n    \
          \"quarryVersion\": \"{own}\",\n    \"modules\": [],\n    \"environment\": {{\n        \
          \"distarch\": \"{machine}\",\n        \"target_arch\": \"{machine}\"\n    }}\n}}",
-        version = commands::MONGODB_VERSION,
+        version = commands::Release::of(commands::Profile::default()).version,
         own = env!("CARGO_PKG_VERSION"),
         machine = std::env::consts::ARCH,
     )

@@ -2,6 +2,7 @@
 //! wherever it has one.
 
 mod audit;
+mod compat;
 mod document;
 mod engine;
 mod foreign;
@@ -33,6 +34,8 @@ use crate::net::TlsMode;
 use crate::tls::TlsFiles;
 use audit::AuditSection;
 use clap::Args;
+use commands::Profile;
+use compat::profile;
 use document::list;
 use engine::choose_engine;
 use foreign::leave_out_keys;
@@ -78,6 +81,9 @@ pub struct ServeArgs {
     /// Also listen on the IPv6 addresses among them
     #[arg(long, help_heading = "Network")]
     pub ipv6: bool,
+    /// Release of MongoDB to follow where releases differ, 8.2 or 9.0 [default: 8.2]
+    #[arg(long, value_name = "VERSION", help_heading = "Replica set")]
+    pub compat: Option<String>,
     /// Present as a standalone server instead of the primary of a one-node replica set
     #[arg(long, help_heading = "Replica set")]
     pub standalone: bool,
@@ -257,6 +263,7 @@ struct Replication {
 struct Own {
     memory: Option<String>,
     standalone: bool,
+    compat: Option<String>,
     allow_open_access: bool,
     ldap: OwnLdap,
     metrics_port: Option<u16>,
@@ -293,6 +300,8 @@ pub struct Settings {
     /// What all clients are told to use, `HOST:PORT`; `None` tells each the address it came in at.
     pub advertised: Option<String>,
     pub ipv6: bool,
+    /// The release of MongoDB that is followed.
+    pub profile: Profile,
     /// `None` is the standalone profile.
     pub replica_set: Option<String>,
     /// The directory holds a backup, mostly as links: it is only read.
@@ -403,6 +412,7 @@ impl Settings {
                 .transpose()?,
             bind_ip: list(addresses.as_deref().unwrap_or("127.0.0.1")),
             ipv6,
+            profile: profile(args.compat.as_deref().or(file.quarry.compat.as_deref()))?,
             replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
             oplog_bytes: oplog_bytes(args.oplog_size.or(file.replication.oplog_size_mb))?,
             memory_bytes: memory_bytes(args.memory.clone().or(file.quarry.memory).as_deref())?,

@@ -36,7 +36,7 @@ pub fn starting(settings: &Settings) -> Vec<Entry> {
         }),
         of_start(id::BUILD_INFO, "Build Info").attr(|w| {
             w.doc("buildInfo")
-                .put("version", commands::MONGODB_VERSION)
+                .put("version", commands::Release::of(settings.profile).version)
                 .put("quarryVersion", env!("CARGO_PKG_VERSION"))
                 .put("storageEngine", settings.storage_engine.as_str())
                 .put("debug", cfg!(debug_assertions));

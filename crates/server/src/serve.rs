@@ -274,7 +274,7 @@ fn open_store(
     engine: &Arc<dyn Engine>,
     clock: &Arc<SystemClock>,
 ) -> Result<Arc<Store>, ServeError> {
-    let mut hooks = StoreHooks::new(clock.clone());
+    let mut hooks = StoreHooks::new(clock.clone()).following(settings.profile);
     if settings.replica_set.is_some() {
         let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));
         hooks = hooks.logging(settings.oplog_bytes.unwrap_or_else(free));
@@ -441,6 +441,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
     let known = ["zstd", "zlib", "snappy"];
     Config {
         replica_set: settings.replica_set.clone(),
+        profile: settings.profile,
         host: settings.advertised.clone().unwrap_or(host),
         // Servers that take turns name each other, so what they say must not depend on the client.
         is_host_advertised: settings.advertised.is_some() || !settings.tikv.servers.is_empty(),

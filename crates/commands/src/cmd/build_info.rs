@@ -18,6 +18,6 @@ pub(crate) static COMMANDS: &[Command] = &[Command::new(
 .aliases(&["buildinfo"])];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    release::describe_build(cx.service.config.scripting, &mut cx.reply);
+    release::describe_build(&cx.service.config, &mut cx.reply);
     Ok(Outcome::Reply)
 }

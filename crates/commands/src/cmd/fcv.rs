@@ -1,11 +1,11 @@
-//! `setFeatureCompatibilityVersion`: which release's features may be used. Two are known.
+//! `setFeatureCompatibilityVersion`: which release's features may be used.
 
 use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use crate::release::{FCV, FCV_BEFORE};
+use crate::release::Release;
 use model::{Result, bail};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
@@ -31,11 +31,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let version = cx.value().as_str().unwrap_or("");
-    if version != FCV && version != FCV_BEFORE {
+    let known = Release::of(cx.service.config.profile).fcv;
+    if !known.contains(&version) {
         bail!(
             4_926_900,
-            "Invalid feature compatibility version value '{version}', expected '{FCV_BEFORE}' or \
-                '{FCV}'"
+            "Invalid feature compatibility version value '{version}', expected one of {}",
+            known.join(", ")
         );
     }
     cx.service.set_version(version)?;

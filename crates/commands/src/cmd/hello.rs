@@ -8,9 +8,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::{Outcome, WaitFor};
 use crate::dispatch::spec::{Privilege, flag};
-use crate::release::{
-    MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX, WRITE_BATCH_MAX,
-};
+use crate::release::{MESSAGE_BYTES_MAX, Release, SESSION_TIMEOUT_MINUTES, WRITE_BATCH_MAX};
 use auth::UserName;
 use model::{Binary, DocBuf, Result, Tag, Timestamp, Value, bail, code};
 
@@ -330,6 +328,7 @@ fn op_time(w: &mut model::DocWriter<'_>, name: &str, time: Timestamp) {
 }
 
 fn limits(cx: &mut Ctx<'_, '_>) {
+    let wire_version_max = Release::of(cx.service.config.profile).wire_version_max;
     let (now, id) = (
         cx.now_ms(),
         i32::try_from(cx.conn.info.id).unwrap_or(i32::MAX),
@@ -342,7 +341,7 @@ fn limits(cx: &mut Ctx<'_, '_>) {
         .put("logicalSessionTimeoutMinutes", SESSION_TIMEOUT_MINUTES)
         .put("connectionId", id)
         .put("minWireVersion", 0i32)
-        .put("maxWireVersion", WIRE_VERSION_MAX)
+        .put("maxWireVersion", wire_version_max)
         .put("readOnly", false);
 }
 

@@ -8,7 +8,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{CommandTable, Kinds, OpClass, Privilege, flag};
 use crate::read::locks;
 use crate::read::stats::{signed, write_latency};
-use crate::release::VERSION;
+use crate::release::Release;
 use crate::state::admission::GateMetrics;
 use crate::state::machine::Process;
 use crate::state::service::Service;
@@ -155,7 +155,7 @@ fn diagnostic_data(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn head(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let up_ms = s.uptime_ms();
     w.put("host", &s.config.host);
-    w.put("version", VERSION);
+    w.put("version", Release::of(s.config.profile).version);
     w.put("process", "mongod");
     w.array("service").push("shard");
     w.put("pid", i64::from(std::process::id()));

@@ -41,6 +41,7 @@ pub(crate) fn check_pipeline(
 ) -> Result<()> {
     check_stages(cx, pipeline)?;
     let mut env = Env::new(cx.now_ms(), 1);
+    env.profile = cx.service.config.profile;
     // Whether there is a cluster time is asked when the view is read.
     env.cluster_time = Some(cx.service.operation_time());
     let given = given_stages(pipeline);

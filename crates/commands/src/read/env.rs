@@ -35,6 +35,7 @@ impl<'a> CollationArg<'a> {
 pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Result<Env> {
     let moment = cx.moment();
     let mut env = Env::new(moment.now_ms, moment.seed);
+    env.profile = cx.service.config.profile;
     // Updates see a time even on a standalone server.
     if cx.service.config.replica_set.is_some() || cx.command.is(flag::WRITE) {
         env.cluster_time = Some(moment.cluster_time);

@@ -187,6 +187,7 @@ impl StoreHost {
     /// What the search for the document to merge with sees.
     fn merge_env(&self, exec: &ExecContext<'_>) -> Result<operators::Env> {
         let mut env = operators::Env::new(self.service.clock.now_ms(), rand::random());
+        env.profile = self.service.config.profile;
         env.operation.clone_from(&exec.env.operation);
         if let Some(c) = &self.collation {
             env.collation = self.service.collator(c.doc())?;

@@ -154,7 +154,7 @@ impl Default for State {
             transactions: TransactionCounts::default(),
             snapshots: snapshots::Snapshots::default(),
             failpoints: failpoints::FailPoints::default(),
-            fcv: Mutex::new(crate::release::FCV.to_owned()),
+            fcv: Mutex::new(String::new()),
             profile: profile::Profile::default(),
             network: OnceLock::new(),
             fsync_locks: AtomicI64::new(0),

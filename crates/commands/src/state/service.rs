@@ -13,6 +13,7 @@ use crate::access::Access;
 use crate::config::Config;
 use crate::dispatch::args::to_i64;
 use crate::dispatch::interrupt::interrupted;
+use crate::release::Release;
 use model::{MongoError, ObjectId, Result, Timestamp, code};
 use operation::Clock;
 use operators::Scripts;
@@ -81,6 +82,9 @@ impl Service {
         election_id[1..4].copy_from_slice(&[0xff; 3]);
         election_id[11] = 1;
         let access = Access::new(Arc::clone(&store), &config);
+        let state = State::default();
+        let own = Release::of(config.profile).own_fcv();
+        own.clone_into(&mut state.fcv.lock());
         Service {
             access,
             started_us: clock.monotonic_us(),
@@ -90,7 +94,7 @@ impl Service {
             capped_waiters: Arc::default(),
             ttl: Ttl::default(),
             search: SearchIndexes::default(),
-            state: State::default(),
+            state,
             process_id: ObjectId(process_id),
             election_id: ObjectId(election_id),
             topology_counter: AtomicI64::new(6),
@@ -133,7 +137,10 @@ impl Service {
                     me.log('I', "QUERY", line);
                 }
             });
-            let engine = Arc::new(script::Engine::new(crate::release::VERSION, print));
+            let engine = Arc::new(script::Engine::new(
+                Release::of(shared.config.profile).version,
+                print,
+            ));
             let _ = shared.scripts.set(engine);
             shared.limit_scripts();
         }

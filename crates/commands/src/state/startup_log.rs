@@ -32,7 +32,7 @@ impl Service {
                 .put("startTime", Value::Date(started));
             w.put("cmdLine", &self.config.parsed)
                 .put("pid", i64::from(std::process::id()));
-            describe_build(self.config.scripting, &mut w.doc("buildinfo"));
+            describe_build(&self.config, &mut w.doc("buildinfo"));
         });
         log.insert(&[note.doc()], true)?;
         crate::crud::capped::inserted(self, &log)

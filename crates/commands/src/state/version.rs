@@ -2,7 +2,7 @@
 
 use super::service::Service;
 use crate::access::VERSION;
-use crate::release::{FCV, FCV_BEFORE};
+use crate::release::Release;
 use model::{Result, doc};
 
 const ID: &str = "featureCompatibilityVersion";
@@ -14,13 +14,15 @@ impl Service {
     /// # Errors
     /// Engine failures.
     pub fn keep_version(&self) -> Result<()> {
+        let release = Release::of(self.config.profile);
+        release.own_fcv().clone_into(&mut self.state.fcv.lock());
         let Some(kept) = VERSION.get(&self.store, ID)? else {
-            let new = doc! { "_id": ID, "version": FCV };
+            let new = doc! { "_id": ID, "version": release.own_fcv() };
             return VERSION.add(&self.store, new.doc()).map(|_| ());
         };
         // What a client has written there past the command counts only when it means something.
         if let Some(version) = kept.doc().field("version").as_str()
-            && [FCV, FCV_BEFORE].contains(&version)
+            && release.fcv.contains(&version)
         {
             version.clone_into(&mut self.state.fcv.lock());
         }

@@ -34,6 +34,7 @@ mod observability;
 mod out;
 mod places;
 mod plans;
+mod profiles;
 mod protocol;
 mod query_settings;
 #[path = "../../../../tests/recorded/mod.rs"]

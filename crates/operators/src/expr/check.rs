@@ -37,21 +37,25 @@ pub(crate) fn json(text: &str) -> OwnedValue {
 
 /// What an expression gives on a document, both as text with single quotes.
 pub(crate) fn evaluate(expr: &str, doc: &str) -> Result<OwnedValue> {
-    let (env, arena) = (Env::new(0, 1), Bump::new());
+    evaluate_in(&Env::new(0, 1), expr, doc)
+}
+
+fn evaluate_in(env: &Env, expr: &str, doc: &str) -> Result<OwnedValue> {
+    let arena = Bump::new();
     let (spec, root) = (json(expr), json(doc));
-    let e = parse(&mut ParseCx::new(&env), spec.get())?;
-    let v = e.eval(&Cx::new(&arena, root.get(), &env))?;
+    let e = parse(&mut ParseCx::new(env), spec.get())?;
+    let v = e.eval(&Cx::new(&arena, root.get(), env))?;
     Ok(v.to_owned_value())
 }
 
 /// The same on a document that has only the fields the expression says it reads.
-fn evaluate_on_what_it_reads(expr: &str, doc: &str) -> Result<OwnedValue> {
-    let (env, root) = (Env::new(0, 1), json(doc));
-    let e = parse(&mut ParseCx::new(&env), json(expr).get())?;
+fn evaluate_on_what_it_reads(env: &Env, expr: &str, doc: &str) -> Result<OwnedValue> {
+    let root = json(doc);
+    let e = parse(&mut ParseCx::new(env), json(expr).get())?;
     let mut reads = crate::Reads::default();
     e.reads(&mut reads);
     let (Some(names), Some(root)) = (reads.names(), root.get().as_doc()) else {
-        return evaluate(expr, doc);
+        return evaluate_in(env, expr, doc);
     };
     let kept = model::DocBuf::build(|w| {
         for (name, v) in root.iter().filter(|(name, _)| names.contains(*name)) {
@@ -59,16 +63,27 @@ fn evaluate_on_what_it_reads(expr: &str, doc: &str) -> Result<OwnedValue> {
         }
     });
     let arena = Bump::new();
-    let v = e.eval(&Cx::new(&arena, Value::Document(kept.doc()), &env))?;
+    let v = e.eval(&Cx::new(&arena, Value::Document(kept.doc()), env))?;
     Ok(v.to_owned_value())
 }
 
 /// Rows of expression, document and outcome: a value in relaxed extended JSON with single quotes
 /// for double ones, `missing`, or `!code`.
 pub(crate) fn table(rows: &[(&str, &str, &str)]) {
+    table_of(crate::Profile::default(), rows);
+}
+
+/// The same under a profile.
+pub(crate) fn table_of(profile: crate::Profile, rows: &[(&str, &str, &str)]) {
     for (expr, doc, want) in rows {
-        let got = evaluate(expr, doc);
-        let enough = evaluate_on_what_it_reads(expr, doc);
+        // Each evaluation draws from the beginning of the same randomness.
+        let env = || {
+            let mut env = Env::new(0, 1);
+            env.profile = profile;
+            env
+        };
+        let got = evaluate_in(&env(), expr, doc);
+        let enough = evaluate_on_what_it_reads(&env(), expr, doc);
         assert_eq!(
             enough.map_err(|e| e.code()),
             got.clone().map_err(|e| e.code()),

@@ -108,9 +108,10 @@ pub fn find(name: &str) -> Option<&'static Operator> {
         .copied()
 }
 
-/// The names of all operators.
+/// The names of all operators of the default profile.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    all().map(|op| op.name)
+    let known = |name: &&str| crate::Profile::default().knows(name);
+    all().map(|op| op.name).filter(known)
 }
 
 #[cfg(test)]

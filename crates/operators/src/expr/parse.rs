@@ -52,7 +52,8 @@ fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
                         d.count()
                     );
                 }
-                let Some(op) = (cx.operator)(name) else {
+                let known = cx.env.profile.knows(name);
+                let Some(op) = (cx.operator)(name).filter(|_| known) else {
                     bail!(
                         code::INVALID_PIPELINE_OPERATOR,
                         "Unrecognized expression '{name}'"

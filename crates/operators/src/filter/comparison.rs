@@ -25,6 +25,8 @@ pub struct Compare {
     pub op: CompareOp,
     /// The constant.
     pub value: OwnedValue,
+    /// Null, and absence inside of arrays passes, too (`super::absent`).
+    pub finds_absent: bool,
     quick: Quick,
 }
 
@@ -90,6 +92,7 @@ impl Compare {
         Ok(Compare {
             op,
             value: value.to_owned_value(),
+            finds_absent: false,
             quick: Quick::of(&value),
         })
     }
@@ -154,6 +157,8 @@ pub struct In {
     pub patterns: Vec<Pattern>,
     /// Null is among the values.
     pub has_null: bool,
+    /// And absence inside of arrays passes, too.
+    pub finds_absent: bool,
     /// The values, when all are integers: most lists are of one type, and its comparison is short.
     integers: Option<Vec<i64>>,
     /// The values, when all are strings and only equal bytes are equal.
@@ -213,6 +218,7 @@ impl In {
             values,
             patterns,
             has_null,
+            finds_absent: false,
             integers,
             texts,
         }

@@ -124,6 +124,9 @@ fn field<'a>(
     {
         return Ok(passed);
     }
+    if t.finds_absent() && super::absent::is_absent_in_array(doc, path.parts()) {
+        return Ok(true);
+    }
     let leaf = if t.wants_whole_array() {
         Leaf::Whole
     } else {

@@ -3,6 +3,7 @@
 //! planner.
 //! Must not know: indexes, plans, where documents come from.
 
+mod absent;
 mod array;
 mod bitwise;
 mod comparison;
@@ -57,6 +58,7 @@ impl Filter {
     /// when nested too deep.
     pub fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
         let root = parse::document(cx, spec, parse::Place::Top)?;
+        let root = absent::following(cx.env.profile, root);
         let has_text = parse::check_ordering_predicates(&root)?;
         Ok(Filter { root, has_text })
     }
@@ -68,6 +70,7 @@ impl Filter {
     /// As [`Filter::parse`], and 5626500 for `$near` and `$nearSphere`.
     pub fn parse_without_near(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
         let filter = parse::refusing_near(cx, |cx| parse::document(cx, spec, parse::Place::Top))?;
+        let filter = absent::following(cx.env.profile, filter);
         let has_text = parse::check_ordering_predicates(&filter)?;
         Ok(Filter {
             root: filter,

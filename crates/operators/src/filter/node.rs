@@ -79,6 +79,15 @@ pub enum Test {
 }
 
 impl Test {
+    /// True when absence inside of arrays on the way passes.
+    pub fn finds_absent(&self) -> bool {
+        match self {
+            Test::Compare(c) => c.finds_absent,
+            Test::In(i) => i.finds_absent,
+            _ => false,
+        }
+    }
+
     /// True when the test looks at an array as a whole and not at its elements.
     pub(super) fn wants_whole_array(&self) -> bool {
         matches!(

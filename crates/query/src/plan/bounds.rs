@@ -111,7 +111,8 @@ pub(super) fn of_tests(
         exact: how == Combine::Intersect || tests.len() == 1,
     };
     for t in tests {
-        if positional && accepts_missing(t) {
+        // Such a document has no entry of its own for null.
+        if positional && accepts_missing(t) || t.finds_absent() {
             bounds.exact = false;
             continue;
         }

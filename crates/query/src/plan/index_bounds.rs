@@ -89,6 +89,7 @@ fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
     bounds::conjuncts(root, &mut |n| {
         if let Node::Field { path: p, test } = n
             && p.as_str() == path
+            && !test.finds_absent()
         {
             let encode = |v: &Value<'_>| {
                 let mut c = Vec::new();

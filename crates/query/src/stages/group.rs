@@ -39,6 +39,11 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 }
                 check_id(v)?;
                 id = Some(expr::parse(scx.cx, v)?);
+            } else if name.is_empty() && scx.cx.env.profile.refuses_groups_without_a_name() {
+                bail!(
+                    15998,
+                    "a field of $group must have a name, given an empty one"
+                )
             } else {
                 fields.push(parse_field(scx.cx, name, v)?);
             }

@@ -2,7 +2,7 @@
 
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::release::VERSION;
+use crate::release::Release;
 use model::{DocWriter, Namespace, Result, Value};
 use query::exec::ExecContext;
 use query::explain::ExplainedQuery;
@@ -121,7 +121,8 @@ pub(crate) fn reply(cx: &mut Ctx<'_, '_>, fill: impl FnOnce(&mut DocWriter<'_>))
     server
         .put("host", host)
         .put("port", port.parse::<i32>().unwrap_or(27017));
-    server.put("version", VERSION).put("gitVersion", "quarry");
+    let version = Release::of(cx.service.config.profile).version;
+    server.put("version", version).put("gitVersion", "quarry");
     drop(server);
     let mut p = cx.reply.doc("serverParameters");
     for (name, bytes) in [

@@ -3,7 +3,7 @@
 //! input no array, 327391 / 327392 bad limit, 9 bad `as`.
 
 use crate::cx::VALUE_BYTES_PER_BYTE;
-use crate::expr::args::{define_as, int32_exact, missing};
+use crate::expr::args::{define_as, define_index, index_frame, int32_exact, is_known, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Result, Value, bail};
@@ -16,6 +16,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 struct Filter {
     input: BoxExpr,
     var: VarId,
+    index: Option<VarId>,
     cond: BoxExpr,
     limit: Option<BoxExpr>,
 }
@@ -28,10 +29,9 @@ fn parse_filter(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
             spec.type_name()
         );
     };
-    if let Some((unknown, _)) = d
-        .iter()
-        .find(|(n, _)| !["input", "as", "cond", "limit"].contains(n))
-    {
+    let old = ["input", "as", "cond", "limit"];
+    let known = |n: &str| is_known(cx, n, &old, &["arrayIndexAs"]);
+    if let Some((unknown, _)) = d.iter().find(|(n, _)| !known(n)) {
         bail!(28647, "Unrecognized parameter to {name}: {unknown}");
     }
     let input = d
@@ -42,10 +42,12 @@ fn parse_filter(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
     let limit = d.get("limit").map(|v| parse(cx, v)).transpose()?;
     cx.scoped(|cx| {
         let var = define_as(cx, d.field("as"))?;
+        let index = define_index(cx, d.field("arrayIndexAs"))?;
         let cond = parse(cx, cond)?;
         Ok(Box::new(Filter {
             input,
             var,
+            index,
             cond,
             limit,
         }) as BoxExpr)
@@ -69,12 +71,13 @@ impl Expr for Filter {
         };
         let mut kept = smallvec::SmallVec::<[Value<'a>; 16]>::new();
         cx.spend(array.as_bytes().len().saturating_mul(VALUE_BYTES_PER_BYTE))?;
-        for item in array.iter() {
+        for (i, item) in array.iter().enumerate() {
             cx.spend(0)?;
+            let index = index_frame(self.index, i, cx.vars);
             let frame = Frame {
                 id: self.var,
                 value: item,
-                outer: cx.vars,
+                outer: index.as_ref().or(cx.vars),
             };
             if self.cond.eval(&cx.with(&frame))?.truthy() {
                 kept.push(item);

@@ -3,7 +3,7 @@
 //! `input`, 16882 no `in`, 16883 input no array, 9 bad `as`.
 
 use crate::cx::VALUE_BYTES_PER_BYTE;
-use crate::expr::args::{define_as, missing};
+use crate::expr::args::{define_as, define_index, index_frame, is_known, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Result, Value, bail};
@@ -16,6 +16,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 struct Map {
     input: BoxExpr,
     var: VarId,
+    index: Option<VarId>,
     body: BoxExpr,
 }
 
@@ -27,7 +28,8 @@ fn parse_map(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
             spec.type_name()
         );
     };
-    if let Some((unknown, _)) = d.iter().find(|(n, _)| !["input", "as", "in"].contains(n)) {
+    let known = |n: &str| is_known(cx, n, &["input", "as", "in"], &["arrayIndexAs"]);
+    if let Some((unknown, _)) = d.iter().find(|(n, _)| !known(n)) {
         bail!(16879, "Unrecognized parameter to {name}: {unknown}");
     }
     let input = d
@@ -37,9 +39,11 @@ fn parse_map(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
     let input = parse(cx, input)?;
     cx.scoped(|cx| {
         let var = define_as(cx, d.field("as"))?;
+        let index = define_index(cx, d.field("arrayIndexAs"))?;
         Ok(Box::new(Map {
             input,
             var,
+            index,
             body: parse(cx, body)?,
         }) as BoxExpr)
     })
@@ -58,12 +62,13 @@ impl Expr for Map {
         };
         let mut out = smallvec::SmallVec::<[Value<'a>; 16]>::new();
         cx.spend(array.as_bytes().len().saturating_mul(VALUE_BYTES_PER_BYTE))?;
-        for item in array.iter() {
+        for (i, item) in array.iter().enumerate() {
             cx.spend(0)?;
+            let index = index_frame(self.index, i, cx.vars);
             let frame = Frame {
                 id: self.var,
                 value: item,
-                outer: cx.vars,
+                outer: index.as_ref().or(cx.vars),
             };
             out.push(self.body.eval(&cx.with(&frame))?);
         }
@@ -97,6 +102,12 @@ mod tests {
                 "{'a': [[1]]}",
                 "[[[[1], 1]]]",
             ),
+            (
+                "{'$map': {'input': [7], 'arrayIndexAs': 'i', 'in': '$$i'}}",
+                "{}",
+                "!16879",
+            ),
+            ("{'$map': {'input': [7], 'in': '$$IDX'}}", "{}", "!17276"),
             ("{'$map': {'input': '$none', 'in': 1}}", "{}", "null"),
             ("{'$map': {'input': 'x', 'in': 1}}", "{}", "!16883"),
             ("{'$map': {'input': [], 'as': 1, 'in': 1}}", "{}", "!9"),
@@ -104,5 +115,25 @@ mod tests {
             ("{'$map': {'input': []}}", "{}", "!16882"),
             ("{'$map': []}", "{}", "!16878"),
         ]);
+        crate::expr::check::table_of(
+            crate::Profile::V9_0,
+            &[
+                (
+                    "{'$map': {'input': '$a', 'arrayIndexAs': 'i', 'in': ['$$this', '$$i']}}",
+                    "{'a': [7, 8]}",
+                    "[[7, 0], [8, 1]]",
+                ),
+                (
+                    "{'$map': {'input': '$a', 'in': '$$IDX'}}",
+                    "{'a': [7, 8]}",
+                    "[0, 1]",
+                ),
+                (
+                    "{'$map': {'input': [], 'arrayIndexAs': 'I', 'in': 1}}",
+                    "{}",
+                    "!9",
+                ),
+            ],
+        );
     }
 }

@@ -2,7 +2,7 @@
 //! nullish input. Errors: 40075 no document, 40076 unknown argument, 40077 / 40078 / 40079 missing
 //! argument, 40080 input no array.
 
-use crate::expr::args::missing;
+use crate::expr::args::{define_as, define_index, index_frame, is_known, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Bump, OwnedValue, Result, Value, bail};
@@ -17,6 +17,7 @@ struct Reduce {
     initial: BoxExpr,
     this: VarId,
     value: VarId,
+    index: Option<VarId>,
     body: BoxExpr,
 }
 
@@ -28,10 +29,9 @@ fn parse_reduce(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
             spec.type_name()
         );
     };
-    if let Some((unknown, _)) = d
-        .iter()
-        .find(|(n, _)| !["input", "initialValue", "in"].contains(n))
-    {
+    let old = ["input", "initialValue", "in"];
+    let known = |n: &str| is_known(cx, n, &old, &["as", "valueAs", "arrayIndexAs"]);
+    if let Some((unknown, _)) = d.iter().find(|(n, _)| !known(n)) {
         bail!(40076, "{name} found an unknown argument: {unknown}");
     }
     let input = d
@@ -43,12 +43,18 @@ fn parse_reduce(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
     let body = d.get("in").ok_or_else(|| missing(40079, name, "in"))?;
     let (input, initial) = (parse(cx, input)?, parse(cx, initial)?);
     cx.scoped(|cx| {
-        let (this, value) = (cx.define("this"), cx.define("value"));
+        let this = define_as(cx, d.field("as"))?;
+        let value = match d.field("valueAs") {
+            Value::Missing => cx.define("value"),
+            name => define_as(cx, name)?,
+        };
+        let index = define_index(cx, d.field("arrayIndexAs"))?;
         Ok(Box::new(Reduce {
             input,
             initial,
             this,
             value,
+            index,
             body: parse(cx, body)?,
         }) as BoxExpr)
     })
@@ -62,7 +68,7 @@ impl Reduce {
     fn some_steps<'a>(
         &'a self,
         cx: &Cx<'_, 'a>,
-        items: &mut impl Iterator<Item = Value<'a>>,
+        items: &mut impl Iterator<Item = (usize, Value<'a>)>,
         carried: &OwnedValue,
     ) -> Result<OwnedValue> {
         let scratch = Bump::new();
@@ -73,12 +79,13 @@ impl Reduce {
             ..*cx
         };
         let mut so_far = carried.get();
-        for item in items {
+        for (i, item) in items {
             inner.spend(0)?;
+            let index = index_frame(self.index, i, inner.vars);
             let this = Frame {
                 id: self.this,
                 value: item,
-                outer: inner.vars,
+                outer: index.as_ref().or(inner.vars),
             };
             let both = Frame {
                 id: self.value,
@@ -105,7 +112,7 @@ impl Expr for Reduce {
                 v.type_name()
             ),
         };
-        let mut items = array.iter().peekable();
+        let mut items = array.iter().enumerate().peekable();
         let mut carried = self.initial.eval(cx)?.to_owned_value();
         while items.peek().is_some() {
             carried = self.some_steps(cx, &mut items, &carried)?;

@@ -1,11 +1,16 @@
 //! Expressions that fit no other folder, a file each.
 
+mod xxh64;
+
 crate::expr_family!(
+    create_object_id,
     get_field,
+    hash,
     javascript,
     literal,
     meta,
     rand,
     sizes,
+    subtype,
     to_hashed_index_key
 );

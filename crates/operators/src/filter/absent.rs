@@ -1,0 +1,124 @@
+//! What a dotted path does not lead to inside of arrays: from 9.0 on that is null, too
+//! ([`crate::Profile::finds_null_in_arrays`]).
+
+use super::comparison::CompareOp;
+use super::node::{Node, Test};
+use crate::Profile;
+use model::path::PathPart;
+use model::{Array, Doc, Value};
+
+/// A parsed filter as a profile reads it.
+pub(super) fn following(profile: Profile, mut root: Node) -> Node {
+    if profile.finds_null_in_arrays() {
+        mark(&mut root);
+    }
+    root
+}
+
+/// Marks the tests on dotted paths that null passes.
+fn mark(n: &mut Node) {
+    match n {
+        Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => nodes.iter_mut().for_each(mark),
+        Node::Not(n) => mark(n),
+        Node::Field { path, test } => {
+            let is_dotted = path.parts().len() > 1;
+            match test {
+                Test::Compare(c) => {
+                    let takes_null =
+                        matches!(c.op, CompareOp::Eq | CompareOp::Gte | CompareOp::Lte)
+                            && matches!(c.value.get(), Value::Null);
+                    c.finds_absent = is_dotted && takes_null;
+                }
+                Test::In(i) => i.finds_absent = is_dotted && i.has_null,
+                Test::ElemMatchObject(inner) => mark(inner),
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether the path leads into an empty array, to a scalar or to an array inside of an array,
+/// before its last part. A part that is a number may name an element; what it names is looked at
+/// by the ordinary walk.
+pub(super) fn is_absent_in_array(doc: Doc<'_>, path: &[PathPart]) -> bool {
+    let Some((head, rest)) = path.split_first() else {
+        return false;
+    };
+    if rest.is_empty() {
+        return false;
+    }
+    match doc.field(&head.name) {
+        Value::Document(inner) => is_absent_in_array(inner, rest),
+        Value::Array(array) => is_absent_among(array, rest),
+        _ => false,
+    }
+}
+
+fn is_absent_among(array: Array<'_>, rest: &[PathPart]) -> bool {
+    let may_be_index = rest.first().is_some_and(|head| head.index.is_some());
+    let mut elements = array.iter().peekable();
+    if elements.peek().is_none() {
+        return !may_be_index;
+    }
+    elements.any(|v| match v {
+        Value::Document(d) => is_absent_in_array(d, rest),
+        _ => !may_be_index,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::expr::ParseCx;
+    use crate::filter::Filter;
+    use crate::{Env, Profile};
+    use model::{Bump, extjson};
+
+    fn matching(profile: Profile, filter: &str) -> Vec<usize> {
+        let docs = [
+            r#"{"a": [1]}"#,
+            r#"{"a": []}"#,
+            r#"{"a": [[{"b": 3}]]}"#,
+            r#"{"a": [[{"b": 2}], {"b": 3}]}"#,
+            r#"{"a": [{"b": 3}]}"#,
+            r#"{"a": {"b": 3}}"#,
+            r#"{"a": 1}"#,
+            r#"{"x": [{"a": []}]}"#,
+        ];
+        let mut env = Env::new(0, 1);
+        env.profile = profile;
+        let filter = extjson::parse_document(filter).unwrap();
+        let filter = Filter::parse(&mut ParseCx::new(&env), filter.doc()).unwrap();
+        let found = docs.iter().enumerate().filter(|(_, doc)| {
+            let doc = extjson::parse_document(doc).unwrap();
+            let arena = Bump::new();
+            filter.matches(doc.doc(), &arena, &env).unwrap()
+        });
+        found.map(|(n, _)| n).collect()
+    }
+
+    #[test]
+    fn null_is_found_inside_of_arrays_from_9_0_on() {
+        let (old, new) = (Profile::V8_2, Profile::V9_0);
+        for null in [
+            r#"{"a.b": null}"#,
+            r#"{"a.b": {"$in": [null, 7]}}"#,
+            r#"{"a.b": {"$gte": null}}"#,
+            r#"{"a.b": {"$lte": null}}"#,
+        ] {
+            assert_eq!(matching(old, null), [6, 7], "{null}");
+            assert_eq!(matching(new, null), [0, 1, 2, 3, 6, 7], "{null}");
+        }
+        for not in [r#"{"a.b": {"$ne": null}}"#, r#"{"a.b": {"$nin": [null]}}"#] {
+            assert_eq!(matching(old, not), [0, 1, 2, 3, 4, 5], "{not}");
+            assert_eq!(matching(new, not), [4, 5], "{not}");
+        }
+        let inside = r#"{"x": {"$elemMatch": {"a.b": null}}}"#;
+        assert_eq!(matching(old, inside), [] as [usize; 0]);
+        assert_eq!(matching(new, inside), [7]);
+        assert_eq!(
+            matching(new, r#"{"a.b": 3}"#),
+            matching(old, r#"{"a.b": 3}"#)
+        );
+    }
+}
