@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions crash-images example lab bench cluster clean
+.PHONY: compat help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions crash-images mutants example lab bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -106,6 +106,9 @@ soak-transactions: build ## concurrent transactions, kill -9 every 30 s, a check
 
 crash-images: setup ## cut a recorded workload at every place, lose what no sync covered, open what is left (IMAGES=1000000, SEED=1)
 	@QUARRY_IMAGES="$(or $(IMAGES),1000000)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test crash -- --nocapture --test-threads 1
+
+mutants: setup ## apply each deliberate defect of crates/proof/mutants, say which test catches it and how soon (NAMES=...)
+	@scripts/mutants.sh $(NAMES)
 
 cluster: build ## PD, three stores and three servers on loopback (builds PD and a store for tests by Go, once)
 	@scripts/cluster.sh build && PORT="$(PORT)" scripts/cluster.sh serve "$(target)/release/quarry"

@@ -20,7 +20,8 @@ pub enum Loss {
     Unsynced,
     /// Of each file what was written last, of a write a part.
     Tails,
-    /// Of each file some of the sectors or pages that no sync covered, in no order.
+    /// Each sector or page that no sync covered is as it was at some time since: a later write may
+    /// be there without an earlier one elsewhere.
     Pages,
 }
 
@@ -152,7 +153,7 @@ fn content(events: &[Event], file: u32, loss: Loss, random: &mut Random) -> Cont
         Loss::Unsynced => 0,
         Loss::Tails | Loss::Pages => random.below(open.len() + 1),
     };
-    let unit = if random.chance(50) { 512 } else { 4096 };
+    let mut units = Units::new(&open, random);
     for (i, event) in open.into_iter().enumerate() {
         match event {
             Event::Write { durable: true, .. } => content.apply(event),
@@ -162,7 +163,7 @@ fn content(events: &[Event], file: u32, loss: Loss, random: &mut Random) -> Cont
                     let kept = random.below(bytes.len() + 1);
                     content.write(*at, bytes.get(..kept).unwrap_or_default());
                 }
-                Loss::Pages => content.write_some(*at, bytes, unit, random),
+                Loss::Pages => content.write_some(*at, bytes, &mut units),
                 _ => {}
             },
             // Lengths come to the device in their order.
@@ -202,17 +203,61 @@ impl Content {
         self.len = self.len.max(self.bytes.len() as u64);
     }
 
-    /// Writes each second unit of the file, by chance.
-    fn write_some(&mut self, at: u64, bytes: &[u8], unit: u64, random: &mut Random) {
-        let (mut at, mut rest) = (at, bytes);
-        while !rest.is_empty() {
-            let room = usize::try_from(unit - at % unit).unwrap_or(usize::MAX);
-            let (piece, behind) = rest.split_at(room.min(rest.len()));
-            if random.chance(50) {
+    /// Writes what reaches the units before their time is up.
+    fn write_some(&mut self, at: u64, bytes: &[u8], units: &mut Units) {
+        for (unit, at, piece) in units.cut(at, bytes) {
+            if units.takes(unit) {
                 self.write(at, piece);
             }
+        }
+    }
+}
+
+/// How many more writes each sector or page of a file takes.
+struct Units {
+    bytes: u64,
+    left: BTreeMap<u64, usize>,
+}
+
+impl Units {
+    fn new(open: &[&Event], random: &mut Random) -> Units {
+        let mut units = Units {
+            bytes: if random.chance(50) { 512 } else { 4096 },
+            left: BTreeMap::new(),
+        };
+        for event in open {
+            if let Event::Write { at, bytes, .. } = event {
+                for (unit, ..) in units.cut(*at, bytes) {
+                    *units.left.entry(unit).or_default() += 1;
+                }
+            }
+        }
+        for left in units.left.values_mut() {
+            *left = random.below(*left + 1);
+        }
+        units
+    }
+
+    /// Pieces of a write: number of the unit, place in the file, bytes.
+    fn cut<'b>(&self, at: u64, bytes: &'b [u8]) -> Vec<(u64, u64, &'b [u8])> {
+        let (mut at, mut rest, mut pieces) = (at, bytes, Vec::new());
+        while !rest.is_empty() {
+            let room = usize::try_from(self.bytes - at % self.bytes).unwrap_or(usize::MAX);
+            let (piece, behind) = rest.split_at(room.min(rest.len()));
+            pieces.push((at / self.bytes, at, piece));
             at += piece.len() as u64;
             rest = behind;
+        }
+        pieces
+    }
+
+    fn takes(&mut self, unit: u64) -> bool {
+        match self.left.get_mut(&unit) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            _ => false,
         }
     }
 }
@@ -259,6 +304,21 @@ mod tests {
         assert_eq!(lens.len(), 4, "every place to tear is found");
         let nameless = Image::left_of(&events, 3, Loss::Unsynced, random);
         assert!(nameless.files.is_empty(), "no directory was synced");
+    }
+
+    #[test]
+    fn a_sector_that_has_a_write_has_those_before_it() {
+        let events = [
+            create(),
+            Event::SyncNames,
+            write(0, b"one"),
+            write(3, b"two"),
+        ];
+        let random = &mut Random::new(3);
+        for _ in 0..100 {
+            let image = Image::left_of(&events, 4, Loss::Pages, random);
+            assert!(b"onetwo".starts_with(&image.files["f"].bytes[..]));
+        }
     }
 
     #[test]
