@@ -3,14 +3,15 @@
 and by sysbench in turn.
 
     lab/speed/sysbench.py --lab target/release/quarry-lab --dir DIR [--pairs 3] [--seconds 30]
-    [--warmup-seconds 5] [--only lazy] [--json FILE]
+    [--warmup-seconds 5] [--only lazy] [--case oltp_update_index] [--rows 100000] [--json FILE]
+    [--table FILE]
 
 Needs Debian's mariadb-server and sysbench. Both clients use prepared statements over TCP and a
 closed loop; ids are uniform. The server's CPU per statement is read from /proc for both in the same
 way; sysbench's 99th percentile is from its histogram, whose steps are 1.8 % wide. Who begins
 changes from pair to pair. Prints one line per case with the median of the pairs' ratios of lab by
 sysbench, and between which ratios the middle half of the pairs lies; leaves 1 if a rate or a p99 is
-further than 5 % from 1.
+further than 5 % from 1. --table writes the machine, the command and the ratios as Markdown.
 """
 
 import argparse
@@ -27,13 +28,14 @@ import time
 from processes import cpu_seconds
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROWS = 100_000
 # Workload of the lab and its table, script of sysbench, clients, durability.
 CASES = [
     ("point query", "point", "sbtest1", HERE / "point_select.lua", 1, "lazy"),
     ("point query", "point", "sbtest1", HERE / "point_select.lua", 4, "lazy"),
     ("update of c", "update", "sbtest", "oltp_update_non_index", 1, "lazy"),
     ("update of c", "update", "sbtest", "oltp_update_non_index", 4, "lazy"),
+    ("oltp_update_index", "oltp-update-index", "sbtest1", "oltp_update_index", 1, "lazy"),
+    ("oltp_update_index", "oltp-update-index", "sbtest1", "oltp_update_index", 4, "lazy"),
     ("update of c, on storage", "update", "sbtest", "oltp_update_non_index", 1, "sync"),
     ("update of c, on storage", "update", "sbtest", "oltp_update_non_index", 4, "sync"),
 ]
@@ -81,7 +83,7 @@ def by_lab(arguments, server, workload, clients, seconds):
         "--target",
         server.address,
         "--rows",
-        str(ROWS),
+        str(arguments.rows),
         "--tables",
         "1",
         "--clients",
@@ -118,7 +120,8 @@ def percentile_us(text, wanted):
     sys.exit("sysbench printed no histogram")
 
 
-def by_sysbench(server, script, table, clients, seconds, warmup):
+def by_sysbench(server, script, table, rows, clients, times):
+    seconds, warmup = times
     # A name of its own is what sysbench's script expects of the first table.
     command = [
         "sysbench",
@@ -134,9 +137,9 @@ def by_sysbench(server, script, table, clients, seconds, warmup):
         "--histogram=on",
     ]
     command += (
-        [f"--rows={ROWS}"]
+        [f"--rows={rows}"]
         if isinstance(script, pathlib.Path)
-        else [f"--table-size={ROWS}", "--tables=1", "--rand-type=uniform"]
+        else [f"--table-size={rows}", "--tables=1", "--rand-type=uniform"]
     )
     warm = [word if not word.startswith("--time=") else f"--time={warmup}" for word in command]
     environment = os.environ | {"LAB_TABLE": table}
@@ -168,6 +171,33 @@ def by_sysbench(server, script, table, clients, seconds, warmup):
     }
 
 
+def table_of(found):
+    """The ratios as Markdown, under what they were measured on."""
+    model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    load = pathlib.Path("/proc/loadavg").read_text().split()[0]
+    mean = lambda case, side, key: statistics.mean(pair[side][key] for pair in case["pairs"])
+    shown = lambda case, key: "{:.3f} ({:.3f} to {:.3f})".format(
+        case["ratio"][key], *case["middle_half"][key]
+    )
+    lines = [
+        f"Machine: {os.cpu_count()} x {model.group(1) if model else 'unknown'}, load {load}.",
+        f"Command: `{' '.join(sys.argv)}`.",
+        "",
+        "| case | clients | pairs | lab, calls/s | sysbench | ratio (middle half) | p99, ratio |"
+        " client CPU a call, us: lab | sysbench |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for case in found:
+        lines.append(
+            f"| {case['case']} | {case['clients']} | {len(case['pairs'])}"
+            f" | {mean(case, 'lab', 'rate'):,.0f} | {mean(case, 'sysbench', 'rate'):,.0f}"
+            f" | {shown(case, 'rate')} | {shown(case, 'p99_us')}"
+            f" | {mean(case, 'lab', 'client_cpu_us'):.1f}"
+            f" | {mean(case, 'sysbench', 'client_cpu_us'):.1f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -178,10 +208,17 @@ def main():
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--warmup-seconds", type=int, default=5)
     parser.add_argument("--only", choices=["lazy", "sync"])
+    parser.add_argument("--case", help="of these cases only")
+    parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--json")
+    parser.add_argument("--table")
     arguments = parser.parse_args()
     found, worst = [], 0.0
-    cases = [case for case in CASES if arguments.only in (None, case[5])]
+    cases = [
+        case
+        for case in CASES
+        if arguments.only in (None, case[5]) and arguments.case in (None, case[0])
+    ]
     for durability in dict.fromkeys(case[5] for case in cases):
         server = Server(arguments.lab, os.path.join(arguments.dir, durability), durability)
         try:
@@ -191,7 +228,9 @@ def main():
                 pairs = []
                 lab = lambda: by_lab(arguments, server, workload, clients, arguments.seconds)
                 times = arguments.seconds, arguments.warmup_seconds
-                other = lambda: by_sysbench(server, script, "sbtest1", clients, *times)
+                other = lambda: by_sysbench(
+                    server, script, "sbtest1", arguments.rows, clients, times
+                )
 
                 def measured_by_lab():
                     found = lab()
@@ -240,6 +279,8 @@ def main():
                 )
         finally:
             server.stop()
+    if arguments.table:
+        pathlib.Path(arguments.table).write_text(table_of(found))
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(found, indent=1) + "\n")
     print(f"furthest from 1: {worst * 100:.1f} %")

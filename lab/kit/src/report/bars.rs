@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::axis::{Quantity, round_ticks};
-use super::html::escape;
+use super::html::{axes, escape, tick_class};
 use crate::statistics::Estimate;
 
 /// One colour of bars.
@@ -152,7 +152,8 @@ impl Bars {
         self.write_svg(&mut out, "log", !is_wide, decades);
         let _ = writeln!(
             out,
-            "</div>\n<figcaption>{}</figcaption>",
+            "</div>\n<figcaption>{}{}</figcaption>",
+            axes(&self.y_title, &self.x_title),
             escape(&self.caption)
         );
         self.write_numbers(&mut out);
@@ -183,7 +184,8 @@ impl Bars {
             let crowded = group.chars().count() as f64 * 7.2 > slot && at % 2 == 1;
             let _ = writeln!(
                 out,
-                "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                "<text class=\"x-tick\" x=\"{middle:.1}\" y=\"{:.1}\" \
+                 text-anchor=\"middle\">{}</text>",
                 frame.bottom + if crowded { 31.0 } else { 17.0 },
                 escape(group)
             );
@@ -192,8 +194,8 @@ impl Bars {
         let _ = writeln!(
             out,
             "<line class=\"frame\" x1=\"{left}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\n\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
-             <text transform=\"translate(13 {:.1}) rotate(-90)\" \
+             <text class=\"axis-title\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
+             <text class=\"axis-title\" transform=\"translate(13 {:.1}) rotate(-90)\" \
              text-anchor=\"middle\">{}</text>\n</svg>",
             (left + right) / 2.0,
             frame.height - 3.0,
@@ -211,14 +213,15 @@ impl Bars {
         } else {
             round_ticks(low, high, self.quantity.round_step(high / 5.0))
         };
-        for value in ticks {
+        for (number, value) in ticks.into_iter().enumerate() {
             let at = frame.y(value);
             let _ = writeln!(
                 out,
                 "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\n\
-                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                 <text class=\"{}\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 frame.left,
                 frame.right,
+                tick_class(number),
                 frame.left - 8.0,
                 at + 4.5,
                 escape(&self.quantity.tick(value))

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::axis::{Quantity, Scale};
-use super::html::escape;
+use super::html::{axes, escape};
 
 /// One line of a chart.
 #[derive(Clone, Debug)]
@@ -86,7 +86,8 @@ impl Chart {
         out.push_str("</div>\n");
         let _ = writeln!(
             out,
-            "<figcaption>{}</figcaption>\n<div class=\"tip\"></div>",
+            "<figcaption>{}{}</figcaption>\n<div class=\"tip\"></div>",
+            axes(&self.y_title, &self.x_title),
             escape(&self.caption)
         );
         self.write_numbers(&mut out);

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use super::axis::{Quantity, Scale, round_ticks};
 use super::chart::Chart;
-use super::html::escape;
+use super::html::{escape, tick_class};
 use crate::format;
 
 /// Edges of the plotting area and the two ranges.
@@ -161,7 +161,7 @@ impl Chart {
     }
 
     fn write_axes(&self, out: &mut String, frame: &Frame) {
-        for value in self.y_ticks(frame) {
+        for (number, value) in self.y_ticks(frame).into_iter().enumerate() {
             let y = frame.y(value);
             let _ = writeln!(
                 out,
@@ -170,13 +170,14 @@ impl Chart {
             );
             let _ = writeln!(
                 out,
-                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                "<text class=\"{}\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                tick_class(number),
                 frame.left - 8.0,
                 y + 4.5,
                 escape(&self.quantity.tick(value))
             );
         }
-        for (value, text) in self.x_ticks(frame) {
+        for (number, (value, text)) in self.x_ticks(frame).into_iter().enumerate() {
             let x = frame.x(value);
             let _ = writeln!(
                 out,
@@ -186,7 +187,8 @@ impl Chart {
             );
             let _ = writeln!(
                 out,
-                "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"{}\">{}</text>",
+                "<text class=\"x-tick {}\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"{}\">{}</text>",
+                tick_class(number),
                 frame.bottom + 19.0,
                 // Long names at the right edge would leave the picture.
                 if x + text.chars().count() as f64 * 3.8 > frame.width {
@@ -208,13 +210,14 @@ impl Chart {
         );
         let _ = writeln!(
             out,
-            "<text x=\"{x_middle:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            "<text class=\"axis-title\" x=\"{x_middle:.1}\" y=\"{}\" \
+             text-anchor=\"middle\">{}</text>",
             frame.height - 6.0,
             escape(&self.x_title)
         );
         let _ = writeln!(
             out,
-            "<text transform=\"translate(13 {y_middle:.1}) rotate(-90)\" \
+            "<text class=\"axis-title\" transform=\"translate(13 {y_middle:.1}) rotate(-90)\" \
                 text-anchor=\"middle\">{}</text>",
             escape(&self.y_title)
         );

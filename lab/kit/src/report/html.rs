@@ -33,6 +33,24 @@ pub(super) fn capital(text: &str) -> String {
     })
 }
 
+/// The class of a number beside an axis: every second one goes where the page is narrow.
+pub(super) fn tick_class(number: usize) -> &'static str {
+    if number.is_multiple_of(2) {
+        "tick"
+    } else {
+        "tick odd"
+    }
+}
+
+/// What the axes of a picture show, in its caption: a narrow page has no room for it beside them.
+pub(super) fn axes(y_title: &str, x_title: &str) -> String {
+    format!(
+        "<span class=\"axes\">Upright: {}; along: {}. </span>",
+        escape(y_title),
+        escape(x_title)
+    )
+}
+
 /// Text for HTML, inside elements and attributes alike.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

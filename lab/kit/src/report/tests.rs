@@ -57,6 +57,12 @@ fn sound(name: &str, page: &str) {
         pictures,
         "{name}: a picture without title"
     );
+    // A telephone has no room for the titles beside the axes.
+    assert_eq!(
+        page.matches("<span class=\"axes\">").count() + page.matches("intervals</title>").count(),
+        page.matches("<figure").count(),
+        "{name}: a caption that does not name the axes"
+    );
     assert!(
         page.starts_with("<!doctype html>")
             && page.contains("<html lang=\"en\">")
