@@ -208,8 +208,8 @@ fn whole(v: &Value<'_>) -> Option<i128> {
 /// Checks a query by parts of a text.
 ///
 /// # Errors
-/// 9783400 another type than text, 9783401 to 9783405 a field that is missing, 9783406 and 9783407
-/// lengths in the wrong order.
+/// 9783400 another type than text, 9783402 to 9783405 and 9783407 a field that is missing, 9783406
+/// and 9783408 lengths in the wrong order.
 fn text(q: &Args<'_>, kind: &str, bson_type: &str) -> Result<()> {
     if bson_type != "string" {
         bail!(
@@ -217,17 +217,17 @@ fn text(q: &Args<'_>, kind: &str, bson_type: &str) -> Result<()> {
             "Type '{bson_type}' is not a supported type of fields queried by text"
         );
     }
-    let within = kind == "substringPreview";
-    for (name, number, needed) in [
-        ("strMaxLength", 9_783_401, within),
-        ("strMinQueryLength", 9_783_402, true),
-        ("strMaxQueryLength", 9_783_403, true),
-        ("caseSensitive", 9_783_404, true),
-        ("diacriticSensitive", 9_783_405, true),
+    let needs = |name: &str, number: i32| match q.has(name) {
+        true => Ok(()),
+        false => bail!(number, "'{name}' is required for the query type '{kind}'"),
+    };
+    for (name, number) in [
+        ("strMinQueryLength", 9_783_402),
+        ("strMaxQueryLength", 9_783_403),
+        ("caseSensitive", 9_783_404),
+        ("diacriticSensitive", 9_783_405),
     ] {
-        if needed && !q.has(name) {
-            bail!(number, "'{name}' is required for the query type '{kind}'");
-        }
+        needs(name, number)?;
     }
     let int = |name: &str| q.int(name).unwrap_or(0);
     if int("strMinQueryLength") > int("strMaxQueryLength") {
@@ -236,9 +236,13 @@ fn text(q: &Args<'_>, kind: &str, bson_type: &str) -> Result<()> {
             "'strMinQueryLength' cannot be greater than 'strMaxQueryLength'"
         );
     }
-    if within && int("strMaxQueryLength") > int("strMaxLength") {
+    if kind != "substringPreview" {
+        return Ok(());
+    }
+    needs("strMaxLength", 9_783_407)?;
+    if int("strMaxQueryLength") > int("strMaxLength") {
         bail!(
-            9_783_407,
+            9_783_408,
             "'strMaxQueryLength' cannot be greater than 'strMaxLength'"
         );
     }
@@ -306,6 +310,14 @@ mod tests {
         ] {
             assert_eq!(code_of("string", without(name)), number, "{name}");
         }
+        let mut part = without("queryType");
+        part.put("queryType", "substringPreview");
+        assert_eq!(code_of("string", part.clone()), 9_783_407);
+        part.put("strMaxLength", 9i32);
+        assert_eq!(code_of("string", part), 9_783_408);
+        let mut wrong = without("strMinQueryLength");
+        wrong.put("strMinQueryLength", 11i32);
+        assert_eq!(code_of("string", wrong), 9_783_406);
         assert_eq!(
             code_of("double", doc! { "queryType": "equality" }),
             6_338_405
