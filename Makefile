@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions crash-images mutants example lab bench cluster clean
+.PHONY: compat help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions crash-images mutants example lab bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -66,6 +66,9 @@ clients: build ## smokes of pymongo, the Node.js driver and mongosh against the 
 
 clients-all: build ## the same, and the Go and Java drivers
 	@tests/clients/run.sh python node mongosh go java
+
+clients-more: build ## drivers of other languages, Celery, TypeORM, golang-migrate; writes docs/clients.md (ARGS="php celery" for some)
+	@tests/clients/more/run.sh $(ARGS)
 
 debezium: build ## Debezium's engine follows a collection through SIGTERM, kill -9 and a stop of its own (Java 17, Maven)
 	@tests/clients/debezium/run.sh

@@ -65,7 +65,7 @@ smoke_node() { NODE_PATH="$NODE_MODULES" in_home "$NODE" "$here/../node/driver.c
 smoke_go() { (cd "$here/../go" && go build -o "$scratch/smoke-go" .) && in_home "$scratch/smoke-go" "$1"; }
 smoke_java() {
   (cd "$here/../java" && mvn -q -B -Dsmoke.target="$cache/clients/java" compile dependency:build-classpath -Dmdep.outputFile="$scratch/classpath") &&
-    in_home java -cp "$cache/clients/java/classes:$(cat "$scratch/classpath")" Smoke "$1"
+    in_home java -cp "$cache/clients/java/classes:$(cat "$scratch/classpath")" smoke.Smoke "$1"
 }
 
 python_with_pymongo

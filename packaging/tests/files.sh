@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Checks the files that other programs read, by these programs. Usage: files.sh [unit|monitoring|manifests]...
+#   unit        the systemd unit, by systemd-analyze
+#   monitoring  alert rules and the dashboard's queries, by promtool; each metric that they name must be one that the server has
+#   manifests   deploy/kubernetes*.yaml, against the schemas of Kubernetes (kubernetes-validate in PYTHON)
+# QUARRY_BIN names the server (monitoring, unit); PROMTOOL and PYTHON the tools. What has no tool here is skipped, by name.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+fail() { echo "packages: FAILED: $*" >&2; exit 1; }
+binary=${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry}
+promtool=${PROMTOOL:-promtool}
+python=${PYTHON:-python3}
+work=$(mktemp -d)
+server=
+leave() {
+  if [ -n "$server" ]; then kill -KILL "$server" 2>/dev/null || true; fi
+  rm -rf "$work"
+}
+trap leave EXIT
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+check_unit() {
+  command -v systemd-analyze >/dev/null || { echo "packages: unit: skipped, no systemd-analyze"; return; }
+  # The unit's program need not be installed where this runs.
+  sed "s#^ExecStart=/usr/bin/quarry #ExecStart=$binary #" "$root/packaging/debian/quarry.service" >"$work/quarry.service"
+  systemd-analyze verify "$work/quarry.service" || fail "systemd-analyze refuses the unit"
+  echo "packages: unit: systemd-analyze finds nothing"
+}
+
+check_monitoring() {
+  command -v "$promtool" >/dev/null || { echo "packages: monitoring: skipped, no promtool"; return; }
+  "$promtool" check rules "$root/packaging/monitoring/alerts.yaml" >"$work/rules" || { cat "$work/rules"; fail "promtool refuses the alert rules"; }
+  local port metrics
+  port=$(free_port) metrics=$(free_port)
+  "$binary" serve --dbpath "$work/data" --port "$port" --bind_ip 127.0.0.1 --nounixsocket --metricsPort "$metrics" </dev/null >"$work/log" 2>&1 &
+  server=$!
+  for _ in $(seq 600); do curl -sf "http://127.0.0.1:$metrics/metrics" -o "$work/metrics" && break; sleep 0.1; done
+  [ -s "$work/metrics" ] || { tail -n 5 "$work/log"; fail "no metrics within a minute"; }
+  kill -TERM "$server" && wait "$server" && server= || fail "the server did not end well"
+  python3 "$here/queries.py" "$root/packaging/monitoring" "$work/metrics" "$work/queries.yaml"
+  "$promtool" check rules "$work/queries.yaml" >"$work/rules" || { cat "$work/rules"; fail "promtool refuses a query of the dashboard"; }
+}
+
+check_manifests() {
+  "$python" -c 'import kubernetes_validate' 2>/dev/null || { echo "packages: manifests: skipped, no kubernetes-validate in $python"; return; }
+  "$python" "$here/manifests.py" "$root"/deploy/kubernetes*.yaml
+}
+
+[ $# -gt 0 ] || set -- unit monitoring manifests
+mkdir "$work/data"
+for what in "$@"; do
+  case $what in unit | monitoring | manifests) "check_$what" ;; *) fail "'$what' is not known; there are: unit monitoring manifests" ;; esac
+done

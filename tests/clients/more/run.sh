@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Programs and libraries that are made for MongoDB, each by one small program. Usage: run.sh [NAME...]; `run.sh --list` shows the names.
+# QUARRY_BIN names the binary; without it the release build is taken. Each program is run against a server that is a replica set of one.
+# Writes one JSON line for each program into RESULTS (default tests/clients/more/results.jsonl), from which report.py makes docs/clients.md.
+# The exit status tells whether every program that could be installed passed.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+. "$root/tests/clients/lib.sh"
+
+results=${RESULTS:-$here/results.jsonl}
+all=(celery typeorm c php ruby golang-migrate)
+if [ "${1:-}" = --list ]; then printf '%s\n' "${all[@]}"; exit 0; fi
+names=("$@")
+[ ${#names[@]} -gt 0 ] || names=("${all[@]}")
+export PYTHONDONTWRITEBYTECODE=1
+
+bounded() { timeout 300 "$@"; }
+
+# python_program NAME ADDRESS: NAME.txt is what it needs, check_NAME.py the program.
+install_requirements() { python3 -m venv venv && venv/bin/pip install -q --disable-pip-version-check -r "$1"; }
+python_program() {
+  install_once "more-$1" "$here/python/$1.txt" -- install_requirements "$here/python/$1.txt"
+  bounded "$INSTALLED/venv/bin/python" "$here/python/check_${1//-/_}.py" "$2"
+}
+more_celery() { python_program celery "$1"; }
+
+# node_program NAME ADDRESS: NAME/package.json with its lock, NAME/check.cjs the program.
+install_locked() { cp "$1/"{package.json,package-lock.json} "$root/tests/clients/node/.npmrc" . && npm ci --ignore-scripts --no-progress --loglevel=error; }
+node_program() {
+  node_modules
+  install_once "more-$1" "$here/node/$1/package-lock.json" -- install_locked "$here/node/$1"
+  NODE_PATH="$INSTALLED/node_modules" bounded "$NODE" "$here/node/$1/check.cjs" "$2"
+}
+more_typeorm() { node_program typeorm "$1"; }
+
+# These come from Debian's packages; without them the program is skipped by name (status 77).
+more_c() {
+  pkg-config --exists libmongoc-1.0 || { echo "no libmongoc-dev"; return 77; }
+  # shellcheck disable=SC2046
+  cc -o "$scratch/c" "$here/c/check.c" $(pkg-config --cflags --libs libmongoc-1.0) && bounded "$scratch/c" "$1"
+}
+more_php() {
+  php -m 2>/dev/null | grep -qx mongodb || { echo "no php-mongodb"; return 77; }
+  bounded php "$here/php/check.php" "$1"
+}
+more_ruby() {
+  ruby -e 'require "mongo"' 2>/dev/null || { echo "no ruby-mongo"; return 77; }
+  bounded ruby "$here/ruby/check.rb" "$1"
+}
+more_golang-migrate() {
+  command -v go >/dev/null || { echo "no Go"; return 77; }
+  (cd "$here/go/golang-migrate" && bounded go run . "$1")
+}
+
+for name in "${names[@]}"; do
+  declare -F "more_$name" >/dev/null || fail "no program named '$name'; there are: ${all[*]}"
+done
+start_server "$scratch/data" --replSet rs0
+failed=()
+: >"$scratch/results"
+for name in "${names[@]}"; do
+  began=$SECONDS status=0
+  ("more_$name" "$ADDRESS") >"$scratch/said" 2>&1 || status=$?
+  python3 "$here/report.py" line "$name" "$status" "$((SECONDS - began))" "$scratch/said" >>"$scratch/results"
+  case $status in
+    0) echo "clients: $name passed in $((SECONDS - began)) s" ;;
+    77) echo "clients: $name is skipped: $(tail -n 1 "$scratch/said")" ;;
+    *) failed+=("$name"); tail -n 30 "$scratch/said" >&2; echo "clients: $name FAILED" >&2 ;;
+  esac
+done
+python3 "$here/report.py" merge "$results" "$scratch/results" "$here/programs.json" "$root/docs/clients.md"
+stop_and_judge "${#names[@]}" programs "${failed[@]}"
