@@ -1,15 +1,53 @@
-//! Values as MongoDB prints them in messages: `{ a: 1, b: "x", c: ObjectId('...') }`.
+//! Values as MongoDB prints them in messages: `{ a: 1, b: "x", c: ObjectId('...') }`. Every type
+//! that holds a value has this form as its `Display`; texts for clients use no other.
 
-use crate::{Array, Doc, Value};
-use std::fmt::{Formatter, Result, Write};
+use crate::{Array, Doc, DocBuf, ObjectId, OwnedValue, Timestamp, Value};
+use std::fmt::{Debug, Display, Formatter, Result, Write};
 
-impl std::fmt::Debug for Doc<'_> {
+impl Display for Doc<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         doc(*self, f)
     }
 }
 
-impl std::fmt::Debug for Array<'_> {
+impl Display for Array<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        array(*self, f)
+    }
+}
+
+impl Display for DocBuf {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        doc(self.doc(), f)
+    }
+}
+
+impl Display for OwnedValue {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        Display::fmt(&self.get(), f)
+    }
+}
+
+impl Display for ObjectId {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "ObjectId('{}')", self.to_hex())
+    }
+}
+
+impl Display for Timestamp {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "Timestamp({}, {})", self.time, self.increment)
+    }
+}
+
+// What a failed test prints: containers as messages do, values with their types (derived).
+impl Debug for Doc<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        doc(*self, f)
+    }
+}
+
+impl Debug for Array<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         array(*self, f)
     }
@@ -24,7 +62,7 @@ fn doc(d: Doc<'_>, f: &mut Formatter<'_>) -> Result {
         if i > 0 {
             f.write_str(", ")?;
         }
-        write!(f, "{name}: {}", Shown(&v))?;
+        write!(f, "{name}: {v}")?;
     }
     f.write_str(" }")
 }
@@ -38,7 +76,7 @@ fn array(a: Array<'_>, f: &mut Formatter<'_>) -> Result {
         if i > 0 {
             f.write_str(", ")?;
         }
-        write!(f, "{}", Shown(&v))?;
+        write!(f, "{v}")?;
     }
     f.write_str(" ]")
 }
@@ -55,12 +93,9 @@ pub fn uuid(bytes: &[u8]) -> String {
     text
 }
 
-/// Displays a value as MongoDB's messages do.
-pub struct Shown<'v, 'a>(pub &'v Value<'a>);
-
-impl std::fmt::Display for Shown<'_, '_> {
+impl Display for Value<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match self.0 {
+        match self {
             Value::Missing => f.write_str("MISSING"),
             Value::MinKey => f.write_str("MinKey"),
             Value::MaxKey => f.write_str("MaxKey"),
@@ -70,19 +105,7 @@ impl std::fmt::Display for Shown<'_, '_> {
             Value::Int64(n) => write!(f, "{n}"),
             Value::Double(n) => f.write_str(&double(*n)),
             Value::Decimal128(n) => write!(f, "{n}"),
-            Value::String(s) | Value::Symbol(s) => {
-                f.write_char('"')?;
-                for c in s.chars() {
-                    match c {
-                        '"' => f.write_str("\\\"")?,
-                        '\\' => f.write_str("\\\\")?,
-                        '\n' => f.write_str("\\n")?,
-                        '\t' => f.write_str("\\t")?,
-                        c => f.write_char(c)?,
-                    }
-                }
-                f.write_char('"')
-            }
+            Value::String(s) | Value::Symbol(s) => quoted(s, f),
             Value::Document(d) => doc(*d, f),
             Value::Array(a) => array(*a, f),
             Value::Binary(b) => {
@@ -92,18 +115,33 @@ impl std::fmt::Display for Shown<'_, '_> {
                 }
                 f.write_char(')')
             }
-            Value::ObjectId(id) => write!(f, "ObjectId('{}')", id.to_hex()),
+            Value::ObjectId(id) => Display::fmt(id, f),
             Value::Bool(b) => write!(f, "{b}"),
             Value::Date(ms) => write!(f, "new Date({ms})"),
-            Value::Timestamp(t) => write!(f, "Timestamp({}, {})", t.time, t.increment),
+            Value::Timestamp(t) => Display::fmt(t, f),
             Value::Regex(r) => write!(f, "/{}/{}", r.pattern, r.options),
             Value::DbPointer(ns, id) => write!(f, "DBRef(\"{ns}\", {})", id.to_hex()),
             Value::Code(c) => f.write_str(c),
             Value::CodeWithScope(c, scope) => {
-                write!(f, "CodeWScope({c}, {:?})", Doc::from_prefix(scope))
+                write!(f, "CodeWScope({c}, {})", Doc::from_prefix(scope))
             }
         }
     }
+}
+
+fn quoted(s: &str, f: &mut Formatter<'_>) -> Result {
+    f.write_char('"')?;
+    for c in s.chars() {
+        match c {
+            '"' => f.write_str("\\\"")?,
+            '\\' => f.write_str("\\\\")?,
+            '\n' => f.write_str("\\n")?,
+            '\t' => f.write_str("\\t")?,
+            c if c.is_control() => write!(f, "\\u{:04x}", u32::from(c))?,
+            c => f.write_char(c)?,
+        }
+    }
+    f.write_char('"')
 }
 
 /// A double as MongoDB prints it: shortest digits, always recognisable as a double ("1.0", "inf",
@@ -121,11 +159,38 @@ pub fn double(n: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::doc;
+    use crate::{Binary, Decimal128, ObjectId, Timestamp, Value, doc};
 
     #[test]
     fn prints_like_the_shell_of_messages() {
         let d = doc! { "a": 1i32, "b": [1.5, "x\"y"], "c": { } };
-        assert_eq!(format!("{d:?}"), r#"{ a: 1, b: [ 1.5, "x\"y" ], c: {} }"#);
+        assert_eq!(d.to_string(), r#"{ a: 1, b: [ 1.5, "x\"y" ], c: {} }"#);
+    }
+
+    #[test]
+    fn a_value_alone_prints_as_it_does_inside_of_a_document() {
+        let inner = doc! { "x": [1i32] };
+        let of = |v: Value<'_>, text: &str| {
+            assert_eq!(v.to_string(), text);
+            assert_eq!(v.to_owned_value().to_string(), text);
+            let holder = doc! { "v": v };
+            assert_eq!(holder.to_string(), format!("{{ v: {text} }}"));
+        };
+        of(Value::Int64(7), "7");
+        of(Value::Double(2.0), "2.0");
+        of(Value::Decimal128(Decimal128::from_i64(3)), "3");
+        of(inner.doc().field("x"), "[ 1 ]");
+        of(Value::Document(inner.doc()), "{ x: [ 1 ] }");
+        of(Value::String("a\u{1}\n"), r#""a\u0001\n""#);
+        let bytes = Binary {
+            subtype: 0,
+            bytes: &[1, 0xAB],
+        };
+        of(Value::Binary(bytes), "BinData(0, 01AB)");
+        let id = ObjectId([0x11; 12]);
+        of(Value::ObjectId(id), "ObjectId('111111111111111111111111')");
+        let time = Timestamp::from_u64(3 << 32 | 4);
+        of(Value::Timestamp(time), "Timestamp(3, 4)");
+        of(Value::Date(5), "new Date(5)");
     }
 }

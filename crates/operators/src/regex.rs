@@ -38,6 +38,15 @@ pub enum Refusal {
     Pattern(String),
 }
 
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::Option(letter) => write!(f, "unknown option '{letter}'"),
+            Refusal::Pattern(why) => f.write_str(why),
+        }
+    }
+}
+
 impl Regex {
     /// Compiles a pattern.
     ///
@@ -76,7 +85,7 @@ impl Regex {
                 Ok(utf) => Ok(utf),
                 Err(why) => Err(MongoError::new(
                     51091,
-                    format!("Regular expression is invalid: {why:?}"),
+                    format!("Regular expression is invalid: {why}"),
                 )),
             },
         }

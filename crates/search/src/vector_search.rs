@@ -57,7 +57,7 @@ fn parse_limit(spec: Doc<'_>) -> Result<Option<i64>> {
     if cut.is_nan() || cut < 1.0 {
         return Err(MongoError::new(
             7_912_700,
-            format!("Expected limit to be positive, but got {v:?}"),
+            format!("Expected limit to be positive, but got {v}"),
         ));
     }
     let whole = match v {
@@ -67,7 +67,7 @@ fn parse_limit(spec: Doc<'_>) -> Result<Option<i64>> {
     match whole {
         Some(n) if n <= i64::from(i32::MAX) => Ok(Some(n)),
         _ => Err(invalid(format!(
-            "\"limit\" must be a whole number of 32 bits, not {v:?}"
+            "\"limit\" must be a whole number of 32 bits, not {v}"
         ))),
     }
 }

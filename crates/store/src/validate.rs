@@ -139,13 +139,13 @@ impl Collection {
             v.documents += 1;
             v.bytes += doc.len_bytes() as u64;
             if let Err(e) = model::validate(doc.as_bytes()) {
-                v.errors.push(format!("measurement at {key:02x?}: {e}"));
+                v.errors.push(format!("measurement at {}: {e}", hex(key)));
             }
         };
         if bucket::row_seq(key).is_some() {
             match record::read(value) {
                 Some((_, doc)) => count(doc, v),
-                None => v.errors.push(format!("record {key:02x?} is damaged")),
+                None => v.errors.push(format!("record {} is damaged", hex(key))),
             }
             return;
         }
@@ -157,7 +157,7 @@ impl Collection {
         };
         match packed {
             Some(packed) => packed.iter().for_each(|m| count(m.doc.doc(), v)),
-            None => v.errors.push(format!("bucket {key:02x?} is damaged")),
+            None => v.errors.push(format!("bucket {} is damaged", hex(key))),
         }
     }
 
@@ -169,24 +169,24 @@ impl Collection {
         v: &mut Validation,
     ) -> Result<()> {
         let Some((header, doc)) = record::read(value) else {
-            v.errors.push(format!("record {key:02x?} is damaged"));
+            v.errors.push(format!("record {} is damaged", hex(key)));
             return Ok(());
         };
         v.documents += 1;
         v.bytes += doc.len_bytes() as u64;
         if let Err(e) = model::validate(doc.as_bytes()) {
-            v.errors.push(format!("document at {key:02x?}: {e}"));
+            v.errors.push(format!("document at {}: {e}", hex(key)));
         }
         let id = doc.field("_id");
         if state.capped.is_some() && !self.has_place(key, header.insert_seq)? {
             v.errors
-                .push(format!("the order of a capped collection lacks _id {id:?}"));
+                .push(format!("the order of a capped collection lacks _id {id}"));
         }
         self.record_key(&id, &mut buffers.key);
         let is_hidden = self.lacks_ids() && matches!(id, Value::Missing);
         if buffers.key != key && !is_hidden {
             v.errors.push(format!(
-                "document with _id {id:?} is stored under another key"
+                "document with _id {id} is stored under another key"
             ));
         }
         Ok(())
@@ -220,7 +220,7 @@ impl Collection {
             if !right {
                 let (name, id) = (index.name(), doc.field("_id"));
                 v.errors
-                    .push(format!("index {name} lacks the entry of _id {id:?}"));
+                    .push(format!("index {name} lacks the entry of _id {id}"));
             }
         }
         Ok(())
@@ -273,4 +273,9 @@ impl Collection {
         }
         Ok(count)
     }
+}
+
+/// A key as a message shows it: its bytes, two digits each.
+fn hex(key: &[u8]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
 }

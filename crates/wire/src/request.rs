@@ -139,10 +139,10 @@ fn decode_plain<'a>(
         Some(OpCode::Msg) => msg::decode(header, frame, payload, context),
         Some(OpCode::Query) => legacy::decode_query(header, payload, context),
         Some(OpCode::GetMore) => Err(legacy::removed("OP_GET_MORE", context)),
-        Some(op) => Err(WireError::close(
+        Some(_) => Err(WireError::close(
             code::LEGACY_OPCODE,
             format!(
-                "operation {op:?} ({}) is not accepted, use OP_MSG (2013)",
+                "operation {} is not accepted, use OP_MSG (2013)",
                 header.op_code
             ),
         )),

@@ -16,6 +16,17 @@ pub(super) const FILE: &str = "xtask/limits.txt";
 
 const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 600;
+/// The crates that make the errors clients read.
+const FOLDERS_OF_ERRORS: [&str; 8] = [
+    "crates/auth",
+    "crates/commands",
+    "crates/operators",
+    "crates/query",
+    "crates/script",
+    "crates/search",
+    "crates/store",
+    "crates/wire",
+];
 /// Where the crates of the server are.
 const SERVER_FOLDER: &str = "crates/";
 
@@ -30,6 +41,8 @@ pub(crate) struct Measured {
     tuple_takers: BTreeMap<String, usize>,
     /// Where a crate of the server prints by a macro that may panic: file, line, macro.
     prints: Vec<(String, usize, String)>,
+    /// Where a crate whose texts clients read shows a value by its `Debug`: file, line.
+    debug_forms: Vec<(String, usize)>,
 }
 
 impl Measured {
@@ -75,6 +88,11 @@ impl Measured {
             let prints = source.prints.iter();
             self.prints
                 .extend(prints.map(|(word, line)| (name.to_owned(), *line, word.clone())));
+        }
+        if FOLDERS_OF_ERRORS.contains(&folder) {
+            let lines = source.debug_forms.iter();
+            self.debug_forms
+                .extend(lines.map(|line| (name.to_owned(), *line)));
         }
         let modules = self.crates.entry(folder.to_owned()).or_default();
         modules.insert(module, (name.to_owned(), source));
@@ -215,6 +233,11 @@ pub(super) fn check(measured: &Measured, list: &str) -> Vec<Finding> {
         );
         findings.push(Finding::new(file, *line, message));
     }
+    for (file, line) in &measured.debug_forms {
+        let message = "a text shows a value by its Debug: clients read this crate's texts, show \
+                       it by its Display";
+        findings.push(Finding::new(file, *line, message));
+    }
     for ((kind, what), (line, _)) in allowed {
         let message = format!("{kind} {what} is below the limit now: take its line away");
         findings.push(Finding::new(FILE, line, message));
@@ -268,6 +291,29 @@ mod tests {
         let found = check(&measured, "");
         assert!(
             found[0].to_string().contains("println! panics"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn texts_of_clients_show_values_by_their_display() {
+        let packages = ["crates/query", "crates/engines/x"].map(|folder| Package {
+            name: "a".to_owned(),
+            folder: folder.to_owned(),
+            edges: Vec::new(),
+        });
+        let mut measured = Measured::default();
+        let content = "fn f() {\n    bail!(2, \"not {v:?}\");\n}\n";
+        for package in &packages {
+            let name = format!("{}/src/lib.rs", package.folder);
+            measured.add(&name, content, &packages).unwrap();
+        }
+        let found: Vec<String> = check(&measured, "")
+            .iter()
+            .map(Finding::to_string)
+            .collect();
+        assert!(
+            found.len() == 1 && found[0].starts_with("crates/query/src/lib.rs:2: a text shows"),
             "{found:?}"
         );
     }

@@ -18,6 +18,8 @@ pub(super) struct Source {
     pub(super) tuple_takers: Vec<String>,
     /// Macros that print to a standard stream and panic when it is closed: name, line.
     pub(super) prints: Vec<(String, usize)>,
+    /// Lines of texts with a place for the programming language's form of a value: `{x:?}`.
+    pub(super) debug_forms: Vec<usize>,
 }
 
 /// Macros that panic when their stream is closed or full.
@@ -83,11 +85,30 @@ fn scan(tokens: TokenStream, inside: &mut Vec<String>, source: &mut Source) {
             }
             _ => {}
         }
-        if let Some(TokenTree::Group(group)) = trees.get(at) {
-            scan(group.stream(), inside, source);
+        match trees.get(at) {
+            Some(TokenTree::Group(group)) => scan(group.stream(), inside, source),
+            Some(TokenTree::Literal(text)) if has_debug_form(&text.to_string()) => {
+                source.debug_forms.push(text.span().start().line);
+            }
+            _ => {}
         }
         at += 1;
     }
+}
+
+/// Whether a text, taken as a format, shows a value by its `Debug`: a place `{NAME:SPEC}` whose
+/// specification ends with `?`.
+fn has_debug_form(text: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    text.split('{').skip(1).any(|place| {
+        let Some((inner, _)) = place.split_once('}') else {
+            return false;
+        };
+        let Some((name, spec)) = inner.split_once(':') else {
+            return false;
+        };
+        name.chars().all(is_name) && spec.ends_with('?')
+    })
 }
 
 /// Reads the tree behind `use` and gives the place behind it.
@@ -360,6 +381,16 @@ mod tests {
              #[cfg(test)]\nmod tests { fn g() { println!() } }\n",
         );
         assert_eq!(source.unwrap().prints, [("eprintln".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn places_of_debug_forms_are_seen_in_texts_and_not_in_tests() {
+        let source = read(
+            "fn f() {\n    bail!(1, \"{a} is {b:?}\");\n    m!(\"{:?}\", r#\"{x:#?} {:02x?}\"#);\n\
+             g(\"{a: 1}? {x:>4} {{a: ?\");\n}\n\
+             #[cfg(test)]\nmod tests { fn g() { m!(\"{v:?}\") } }\n",
+        );
+        assert_eq!(source.unwrap().debug_forms, [2, 3, 3]);
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(crate) fn without_secrets(body: Doc<'_>) -> DocBuf {
 /// 13 Unauthorized with MongoDB's words.
 pub(crate) fn refused(db: &str, body: Doc<'_>) -> MongoError {
     let shown = without_secrets(body);
-    let mut text = model::show::Shown(&Value::Document(shown.doc())).to_string();
+    let mut text = Value::Document(shown.doc()).to_string();
     if text.len() > SHOWN_BYTES_MAX {
         let end = (0..=SHOWN_BYTES_MAX)
             .rev()

@@ -87,7 +87,7 @@ fn check_read_concern(cx: &mut Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
         if !fits {
             bail!(
                 code::INVALID_OPTIONS,
-                "Aggregation stage {name} does not support read concern level {level:?}"
+                "Aggregation stage {name} does not support read concern level {level}"
             );
         }
     }

@@ -349,7 +349,7 @@ impl<'a> Operation<'a> {
         if made == Modified::Absent && !self.logged {
             bail!(
                 code::UNKNOWN_ERROR,
-                "failed to apply an update: no document with {:?}",
+                "failed to apply an update: no document with {}",
                 self.o2
             );
         }

@@ -586,12 +586,12 @@ fn find(c: &Collection, a: &crate::dispatch::args::Args<'_>) -> Result<Arc<Index
         (Some(i), None) => Ok(i.clone()),
         (None, _) => bail!(
             code::INDEX_NOT_FOUND,
-            "cannot find index {key:?} for ns {}",
+            "cannot find index {key} for ns {}",
             c.ns()
         ),
         (Some(_), Some(_)) => bail!(
             181,
-            "index keyPattern {key:?} matches several indexes, must use index name"
+            "index keyPattern {key} matches several indexes, must use index name"
         ),
     }
 }

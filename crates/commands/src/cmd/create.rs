@@ -120,7 +120,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         bail!(
             code::NAMESPACE_EXISTS,
-            "namespace {ns} already exists, but with different options: {:?}",
+            "namespace {ns} already exists, but with different options: {}",
             there.options().doc()
         );
     }
@@ -469,7 +469,7 @@ fn clustered(a: &Args<'_>, buckets: bool) -> Result<Option<DocBuf>> {
     if !on_id {
         bail!(
             code::INVALID_INDEX_SPECIFICATION_OPTION,
-            "The 'clusteredIndex' option is only supported for key: {{_id: 1}}, given {key:?}"
+            "The 'clusteredIndex' option is only supported for key: {{_id: 1}}, given {key}"
         );
     }
     if !args.bool("unique", false) {

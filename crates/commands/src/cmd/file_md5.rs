@@ -58,7 +58,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             (true, _) if partial => {}
             (true, _) => bail!(
                 10040,
-                "chunks out of order: chunk {chunks} is missing, found {:?}",
+                "chunks out of order: chunk {chunks} is missing, found {}",
                 chunk.field("n")
             ),
             (false, Value::Binary(b)) => {

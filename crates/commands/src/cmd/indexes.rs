@@ -215,7 +215,7 @@ fn wanted(
         if twice {
             bail!(
                 code::INDEX_OPTIONS_CONFLICT,
-                "Identical index already exists in the same command: {:?}",
+                "Identical index already exists in the same command: {}",
                 spec.doc()
             );
         }
@@ -264,7 +264,7 @@ fn check_clustered(there: bool, options: Doc<'_>, spec: Doc<'_>) -> Result<()> {
     if !of_id || !options.contains("clusteredIndex") {
         bail!(
             6_243_700,
-            "Cannot create index with option 'clustered' on a collection that exists: {spec:?}"
+            "Cannot create index with option 'clustered' on a collection that exists: {spec}"
         );
     }
     Ok(())
@@ -529,10 +529,10 @@ fn by_key(indexes: &[Arc<Index>], key: Doc<'_>) -> Result<Arc<Index>> {
         .iter()
         .filter(|i| index_spec::same_key(i.key_pattern(), key));
     match (found.next(), found.next()) {
-        (None, _) => bail!(code::INDEX_NOT_FOUND, "can't find index with key: {key:?}"),
+        (None, _) => bail!(code::INDEX_NOT_FOUND, "can't find index with key: {key}"),
         (Some(_), Some(_)) => bail!(
             181,
-            "{} indexes found for key: {key:?}, identify by name instead",
+            "{} indexes found for key: {key}, identify by name instead",
             2 + found.count()
         ),
         (Some(one), None) => Ok(one.clone()),

@@ -75,7 +75,7 @@ fn check(field: &str, doc: Doc<'_>) -> Result<()> {
     if name.is_none_or(|n| id != Some(format!("{db}.{n}").as_str())) {
         bail!(
             code::BAD_VALUE,
-            "the document of a {field} needs '{field}', 'db' and an '_id' made of both, given {:?}",
+            "the document of a {field} needs '{field}', 'db' and an '_id' made of both, given {}",
             doc.field("_id")
         );
     }

@@ -52,7 +52,7 @@ fn note(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         if now > most {
             bail!(
                 STALE_CLUSTER_TIME,
-                "Requested maxClusterTime {most:?} is less than the current operation time {now:?}"
+                "Requested maxClusterTime {most} is less than the current operation time {now}"
             );
         }
     }

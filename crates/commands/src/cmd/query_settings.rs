@@ -80,7 +80,7 @@ impl<'a> Shape<'a> {
         let Some((name @ ("find" | "aggregate" | "distinct"), own)) = query.first() else {
             bail!(
                 7746402,
-                "query settings are of find, aggregate and distinct, given {query:?}"
+                "query settings are of find, aggregate and distinct, given {query}"
             )
         };
         let db = match query.field("$db") {

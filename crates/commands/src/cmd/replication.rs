@@ -7,7 +7,6 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use crate::state::replica_set;
 use model::compare::compare;
-use model::show::Shown;
 use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -175,8 +174,7 @@ fn reconfigure(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 format!(
                     "this server is the only member of its set, whose configuration stays as it \
                      is: '{name}' is {}, given {}",
-                    Shown(&own),
-                    Shown(&value)
+                    own, value
                 ),
             ));
         }

@@ -221,14 +221,14 @@ fn measure(
         Some(p) if known(p) && fits(p) => p,
         Some(p) => bail!(
             code::OPERATION_FAILED,
-            "couldn't find valid index containing key pattern {p:?}"
+            "couldn't find valid index containing key pattern {p}"
         ),
         None if fits(id.doc()) => id.doc(),
         None => match indexes.iter().map(|i| i.key_pattern()).find(|k| fits(*k)) {
             Some(key) => key,
             None => bail!(
                 code::OPERATION_FAILED,
-                "couldn't find valid index containing key pattern of {min:?}"
+                "couldn't find valid index containing key pattern of {min}"
             ),
         },
     };

@@ -78,8 +78,8 @@ impl Validator {
         let details = self.details(d);
         if self.action != Action::Refuse {
             let line = format!(
-                "Document would fail validation: namespace {} document _id {:?} errInfo \
-                    {details:?}",
+                "Document would fail validation: namespace {} document _id {} errInfo \
+                    {details}",
                 self.ns,
                 d.field("_id")
             );

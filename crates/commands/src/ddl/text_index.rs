@@ -119,7 +119,7 @@ fn complete_key(key: Doc<'_>, weights: &mut BTreeMap<String, i32>) -> Result<Doc
             (false, "_ftsx") if before == Some(true) => continue,
             (false, "_fts" | "_ftsx") => {
                 return Err(cannot(format!(
-                    "text index field names '_fts' and '_ftsx' are reserved, given {key:?}"
+                    "text index field names '_fts' and '_ftsx' are reserved, given '{key}'"
                 )));
             }
             (false, path) => {

@@ -192,7 +192,7 @@ pub fn collection_name<'a>(value: &Value<'a>) -> Result<&'a str> {
 
 /// A value as messages show it.
 pub fn show(value: &Value<'_>) -> String {
-    model::show::Shown(value).to_string()
+    value.to_string()
 }
 
 /// A number as MongoDB's lenient conversion makes it a whole one, held within 64 bits: doubles lose

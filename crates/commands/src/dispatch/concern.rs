@@ -20,6 +20,18 @@ pub enum ReadLevel {
     Snapshot,
 }
 
+impl std::fmt::Display for ReadLevel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ReadLevel::Local => "local",
+            ReadLevel::Available => "available",
+            ReadLevel::Majority => "majority",
+            ReadLevel::Linearizable => "linearizable",
+            ReadLevel::Snapshot => "snapshot",
+        })
+    }
+}
+
 /// A checked read concern.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReadConcern {
@@ -169,7 +181,7 @@ pub(super) fn read_concern(
     if level != ReadLevel::Local && !takes {
         bail!(
             code::INVALID_OPTIONS,
-            "Command {} does not support read concern level {level:?}",
+            "Command {} does not support read concern level {level}",
             command.name
         );
     }
@@ -217,7 +229,7 @@ pub fn check_level(level: ReadLevel, standalone: bool) -> Result<()> {
     if standalone && matches!(level, ReadLevel::Linearizable | ReadLevel::Snapshot) {
         bail!(
             code::NOT_A_REPLICA_SET,
-            "node needs to be a replica set member to use read concern {level:?}"
+            "node needs to be a replica set member to use read concern {level}"
         );
     }
     Ok(())

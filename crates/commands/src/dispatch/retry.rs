@@ -103,7 +103,7 @@ impl<'r> Retry<'r> {
             n.ok_or_else(|| {
                 MongoError::new(
                     code::TYPE_MISMATCH,
-                    format!("a statement id must be a 32-bit integer, given {v:?}"),
+                    format!("a statement id must be a 32-bit integer, given {v}"),
                 )
             })
         };

@@ -244,7 +244,7 @@ impl StoreHost {
                             bail!(
                                 code::IMMUTABLE_FIELD,
                                 "$merge cannot change the immutable field \
-                                '_id' of a matched document from {was:?} to {id:?}"
+                                '_id' of a matched document from {was} to {id}"
                             );
                         }
                         valid(new.doc())?;
@@ -475,7 +475,8 @@ impl Host for StoreHost {
         if !covered {
             bail!(
                 51183,
-                "Cannot find index to verify that join fields will be unique: {on:?}"
+                "Cannot find index to verify that join fields will be unique: {}",
+                on.join(", ")
             );
         }
         Ok(())

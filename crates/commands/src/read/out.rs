@@ -103,7 +103,7 @@ fn check_existing(c: &Collection, ns: &Namespace, wanted: Option<&DocBuf>) -> Re
             bail!(
                 7_406_103,
                 "Time-series options given must match the existing time-series collection {ns}. \
-                    Given: {wanted:?}, there: {there:?}"
+                    Given: {wanted}, there: {there}"
             )
         }
         _ => {}

@@ -38,7 +38,7 @@ impl<'a> ShapeParts<'a> {
     fn key(&self) -> String {
         let filter = filter_shape(canonical(self.query).doc());
         let (sort, projection, collation) = (self.sort, self.projection, self.collation);
-        format!("{filter}\n{sort:?}\n{projection:?}\n{collation:?}")
+        format!("{filter}\n{sort}\n{projection}\n{collation}")
     }
 }
 

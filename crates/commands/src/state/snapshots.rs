@@ -65,7 +65,7 @@ impl Snapshots {
             return Err(MongoError::new(
                 SNAPSHOT_TOO_OLD,
                 format!(
-                    "atClusterTime {at:?} is older than the oldest state kept: {}",
+                    "atClusterTime {at} is older than the oldest state kept: {}",
                     known(kept.first_key_value())
                 ),
             ));
@@ -73,7 +73,7 @@ impl Snapshots {
         Err(MongoError::new(
             SNAPSHOT_UNAVAILABLE,
             format!(
-                "no state is kept for atClusterTime {at:?}: give a time that a snapshot read has \
+                "no state is kept for atClusterTime {at}: give a time that a snapshot read has \
                     returned"
             ),
         ))

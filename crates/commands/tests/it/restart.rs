@@ -173,7 +173,7 @@ fn ask(s: &Dispatcher, c: &mut Connection, (db, command): (&str, &str)) -> Strin
             }
         }
     });
-    model::show::Shown(&Value::Document(kept.doc())).to_string()
+    Value::Document(kept.doc()).to_string()
 }
 
 #[test]

@@ -623,7 +623,7 @@ impl Walk {
         let outcome = self.server.handle(&mut who.conn, &request, &mut reply);
         self.calls += 1;
         let shown = || {
-            let text = model::show::Shown(&Value::Document(body.doc())).to_string();
+            let text = Value::Document(body.doc()).to_string();
             format!(
                 "as {} on {db}: {}",
                 who.name,
@@ -750,7 +750,7 @@ fn mutated_arguments_touch_nothing_that_is_not_theirs() {
                 walk.send(who, db, &body, in_sequences);
                 let after = walk.states(&who.closed);
                 if after != before {
-                    let text = model::show::Shown(&Value::Document(body.doc())).to_string();
+                    let text = Value::Document(body.doc()).to_string();
                     walk.wrong
                         .push(format!("{} changes what is closed: {text}", who.name));
                     walk.fill();

@@ -45,7 +45,7 @@ impl Db {
     fn batch(&mut self, command: &str) -> String {
         let reply = self.run(command);
         match reply.doc().field("cursor").as_doc() {
-            Some(c) => model::show::Shown(&c.field("firstBatch")).to_string(),
+            Some(c) => c.field("firstBatch").to_string(),
             None => panic!("{command}: {:?}", reply.doc()),
         }
     }
@@ -312,7 +312,7 @@ fn map_reduce_as_in_the_manual() {
     let mut db = Db::new(true);
     db.run(MANUAL);
     let results = |reply: DocBuf| match reply.doc().field("results").as_array() {
-        Some(a) => model::show::Shown(&model::Value::Array(a)).to_string(),
+        Some(a) => model::Value::Array(a).to_string(),
         None => panic!("{:?}", reply.doc()),
     };
     let totals = "{'mapReduce': 'orders', 'map': 'function() { emit(this.cust_id, this.price) }', \
@@ -499,7 +499,7 @@ fn stored_functions_are_seen_by_where_and_map_reduce() {
         "{'mapReduce': 'c', 'map': 'function() { emit(this.k, twice(this.n)); }', 'reduce': \
             'function(k, v) { return Array.sum(v); }', 'query': {'k': 'A'}, 'out': {'inline': 1}}",
     );
-    let shown = model::show::Shown(&reduced.doc().field("results")).to_string();
+    let shown = reduced.doc().field("results").to_string();
     assert!(shown.contains("80"), "{shown}");
     let function = "{'aggregate': 'c', 'pipeline': [{'$project': {'x': {'$function': {'body': \
         'function(n) { return isLarge(n); }', 'args': ['$n'], 'lang': 'js'}}}}], 'cursor': {}}";

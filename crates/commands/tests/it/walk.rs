@@ -123,7 +123,7 @@ impl Walk {
         let took = begun.elapsed().saturating_sub(self::queued() - queued);
         self.calls += 1;
         let shown = || {
-            let text = model::show::Shown(&Value::Document(command.doc())).to_string();
+            let text = Value::Document(command.doc()).to_string();
             text.chars().take(300).collect::<String>()
         };
         if took > self.slowest.0 {
@@ -184,11 +184,52 @@ impl Walk {
     }
 }
 
-/// The message when a reply says InternalError, for the command or for one write of it.
+/// What a message shows as Rust's `Debug` does: a variant of a value, an option, a string or list
+/// in a wrapper. No value of this walk holds such a text.
+fn rust_form(message: &str) -> Option<&'static str> {
+    const FORMS: [&str; 24] = [
+        "Some(",
+        "None",
+        "Ok(",
+        "Err(",
+        "Missing",
+        "Undefined",
+        "Null",
+        "Int32(",
+        "Int64(",
+        "Double(",
+        "Decimal128(",
+        "String(",
+        "Symbol(",
+        "Document(",
+        "Array(",
+        "Binary(",
+        "ObjectId(ObjectId",
+        "ObjectId([",
+        "Bool(",
+        "Timestamp(Timestamp",
+        "Timestamp {",
+        "Regex(",
+        "Code(\"",
+        "DbPointer(",
+    ];
+    FORMS.into_iter().find(|form| {
+        let mut places = message.match_indices(form);
+        // A word of its own: `isString(` and `CodeWithScope` are none.
+        places.any(|(at, _)| !message[..at].ends_with(|c: char| c.is_alphanumeric()))
+    })
+}
+
+/// The message when a reply says InternalError or prints a Rust form, for the command or for one
+/// write of it.
 fn internal(reply: Doc<'_>) -> Option<String> {
     let of = |d: Doc<'_>| {
-        (d.field("code").as_i64_exact() == Some(1))
-            .then(|| format!("InternalError {:?}", d.field("errmsg")))
+        let message = d.field("errmsg");
+        if d.field("code").as_i64_exact() == Some(1) {
+            return Some(format!("InternalError {message}"));
+        }
+        let form = message.as_str().and_then(rust_form)?;
+        Some(format!("prints {form:?} in {message}"))
     };
     let writes = reply.field("writeErrors").as_array();
     let first = writes.and_then(|a| a.get(0)).and_then(|v| v.as_doc());

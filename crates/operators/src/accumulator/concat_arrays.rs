@@ -21,7 +21,7 @@ impl Accumulator for ConcatArrays {
             Value::Missing => {}
             v => bail!(
                 code::TYPE_MISMATCH,
-                "$concatArrays requires array inputs, but input {v:?} \
+                "$concatArrays requires array inputs, but input {v} \
                 is of type {}",
                 v.type_name()
             ),

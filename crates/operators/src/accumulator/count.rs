@@ -15,7 +15,7 @@ pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
         }),
         v => bail!(
             code::TYPE_MISMATCH,
-            "{name} takes no arguments, i.e. {name}:{{}}, found {v:?}"
+            "{name} takes no arguments, i.e. {name}:{{}}, found {v}"
         ),
     },
 }];

@@ -24,7 +24,7 @@ impl Accumulator for MergeObjects {
             v if v.is_nullish() => return Ok(()),
             v => bail!(
                 40400,
-                "$mergeObjects requires object inputs, but input {v:?} is of type {}",
+                "$mergeObjects requires object inputs, but input {v} is of type {}",
                 v.type_name()
             ),
         };

@@ -27,7 +27,7 @@ impl NSpec {
             };
             bail!(
                 code,
-                "specification must be an object; found {name}: {spec:?}"
+                "specification must be an object; found {name}: {spec}"
             );
         };
         let (mut n, mut input) = (None, None);
@@ -52,13 +52,13 @@ pub(crate) fn count_of(v: Value<'_>) -> Result<usize> {
     let Some(number) = Number::of(&v) else {
         bail!(
             5787902,
-            "Value for 'n' must be of integral type, but found {v:?}"
+            "Value for 'n' must be of integral type, but found {v}"
         );
     };
     let Some(n) = number.to_i64_exact() else {
         bail!(
             5787903,
-            "Value for 'n' must be of integral type, but found {v:?}"
+            "Value for 'n' must be of integral type, but found {v}"
         );
     };
     match usize::try_from(n) {
@@ -75,7 +75,7 @@ pub(super) fn count_of_group(v: Value<'_>) -> Result<usize> {
     count_of(v).or_else(|_| {
         bail!(
             7548606,
-            "parameter 'n' must be coercible to a positive 64-bit integer, found {v:?}"
+            "parameter 'n' must be coercible to a positive 64-bit integer, found {v}"
         )
     })
 }

@@ -28,7 +28,7 @@ impl QuantileSpec {
         let Value::Document(d) = spec else {
             bail!(
                 not_object,
-                "specification must be an object; found {name}: {spec:?}"
+                "specification must be an object; found {name}: {spec}"
             );
         };
         let median = name == "$median";
@@ -77,7 +77,7 @@ fn shares(cx: &mut ParseCx<'_>, p: Value<'_>) -> Result<Vec<f64>> {
     let Some(list) = parsed.constant() else {
         bail!(
             7750300,
-            "The $percentile 'p' field must be an array of constant values, but found value: {p:?}"
+            "The $percentile 'p' field must be an array of constant values, but found value: {p}"
         );
     };
     let list = match list {
@@ -85,7 +85,7 @@ fn shares(cx: &mut ParseCx<'_>, p: Value<'_>) -> Result<Vec<f64>> {
         v => bail!(
             7750301,
             "The $percentile 'p' field must be an array of numbers from [0.0, 1.0], but found: \
-                {v:?}"
+                {v}"
         ),
     };
     list.iter()
@@ -94,7 +94,7 @@ fn shares(cx: &mut ParseCx<'_>, p: Value<'_>) -> Result<Vec<f64>> {
                 bail!(
                     7750302,
                     "The $percentile 'p' field must be an array of numbers from [0.0, \
-                    1.0], but found: {v:?}"
+                    1.0], but found: {v}"
                 );
             };
             let share = n.to_f64();

@@ -21,7 +21,7 @@ impl Accumulator for SetUnion {
             Value::Missing => Ok(()),
             v => bail!(
                 code::TYPE_MISMATCH,
-                "$setUnion requires array inputs, but input {v:?} is \
+                "$setUnion requires array inputs, but input {v} is \
                 of type {}",
                 v.type_name()
             ),

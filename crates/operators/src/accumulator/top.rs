@@ -87,7 +87,7 @@ fn parse_top(
     let Value::Document(d) = spec else {
         bail!(
             5788001,
-            "specification must be an object; found {name}: {spec:?}"
+            "specification must be an object; found {name}: {spec}"
         );
     };
     let (mut init, mut output, mut sort_by) = (None, None, None);
@@ -155,7 +155,7 @@ fn sort_keys(cx: &mut ParseCx<'_>, sort_by: Doc<'_>) -> Result<(Vec<BoxExpr>, Ve
             ),
             None => bail!(
                 15974,
-                "Illegal key in $sort specification: {path}: {direction:?}"
+                "Illegal key in $sort specification: {path}: {direction}"
             ),
         });
         keys.push(parse(cx, Value::String(&format!("${path}")))?);

@@ -131,7 +131,7 @@ impl<'a> Spec<'a> {
         if name.contains('\0') {
             bail!(
                 code::BAD_VALUE,
-                "Field 'locale' cannot contain null byte. Collation spec: {doc:?}"
+                "Field 'locale' cannot contain null byte. Collation spec: {doc}"
             );
         }
         if name == locale::SIMPLE {
@@ -140,17 +140,14 @@ impl<'a> Spec<'a> {
         if name.is_empty() {
             bail!(
                 code::BAD_VALUE,
-                "Field 'locale' cannot be the empty string in: {doc:?}"
+                "Field 'locale' cannot be the empty string in: {doc}"
             );
         }
         if !locale::is_valid(name) {
             let hint = locale::nearest(name)
                 .map(|n| format!(". Did you mean '{n}'?"))
                 .unwrap_or_default();
-            bail!(
-                code::BAD_VALUE,
-                "Field 'locale' is invalid in: {doc:?}{hint}"
-            );
+            bail!(code::BAD_VALUE, "Field 'locale' is invalid in: {doc}{hint}");
         }
         let own = locale::defaults(name);
         let spec = Spec {
@@ -180,20 +177,20 @@ impl<'a> Spec<'a> {
             bail!(
                 code::INCOMPATIBLE_COLLATION_VERSION,
                 "Requested collation version {v} but the only available collator version was \
-                    {VERSION}. Requested collation spec: {doc:?}"
+                    {VERSION}. Requested collation spec: {doc}"
             );
         }
         if self.backwards && self.strength == 1 {
             bail!(
                 code::BAD_VALUE,
-                "'backwards' is invalid with 'strength' of 1 in: {doc:?}"
+                "'backwards' is invalid with 'strength' of 1 in: {doc}"
             );
         }
         if self.case_first != CaseFirst::Off && !self.case_level && self.strength <= 2 {
             bail!(
                 code::BAD_VALUE,
                 "'caseFirst' is invalid unless 'caseLevel' is on or 'strength' is greater than 2 \
-                    in: {doc:?}"
+                    in: {doc}"
             );
         }
         Ok(())

@@ -16,7 +16,7 @@ pub(crate) fn eval(spec: &str) -> String {
         Err(e) => format!("error {}", e.code()),
         Ok(e) => match e.eval(&cx) {
             Err(e) => format!("error {}", e.code()),
-            Ok(v) => format!("{} {}", v.type_name(), model::show::Shown(&v)),
+            Ok(v) => format!("{} {}", v.type_name(), v),
         },
     }
 }
@@ -91,20 +91,20 @@ pub(crate) fn table_of(profile: crate::Profile, rows: &[(&str, &str, &str)]) {
         );
         match (want.strip_prefix('!'), &got) {
             (Some(code), Err(e)) => {
-                assert_eq!(e.code().to_string(), code, "{expr} on {doc}: {e:?}")
+                assert_eq!(e.code().to_string(), code, "{expr} on {doc}: {e}")
             }
             (None, Ok(v)) if *want == "missing" => {
-                assert!(v.get().is_missing(), "{expr} on {doc}: {v:?}")
+                assert!(v.get().is_missing(), "{expr} on {doc}: {v}")
             }
             (None, Ok(v)) => {
                 let want = json(want);
                 // Bytes are compared: types, the sign of zero and NaN count.
                 assert!(
                     *v == want && same_type(v.get(), want.get()),
-                    "{expr} on {doc}: {v:?}, wanted {want:?}"
+                    "{expr} on {doc}: {v}, wanted {want}"
                 );
             }
-            _ => panic!("{expr} on {doc}: {got:?}, wanted {want}"),
+            _ => panic!("{expr} on {doc}: {got}, wanted {want}"),
         }
     }
 }

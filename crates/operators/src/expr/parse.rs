@@ -48,7 +48,7 @@ fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
                         15983,
                         "an expression specification must contain exactly one field, the name of \
                             the expression. \
-                         Found {} fields in {d:?}",
+                         Found {} fields in {d}",
                         d.count()
                     );
                 }
@@ -83,7 +83,7 @@ pub fn parse_object(cx: &mut ParseCx<'_>, d: Doc<'_>) -> Result<BoxExpr> {
         if fields.iter().any(|(n, _): &(String, BoxExpr)| n == name) {
             bail!(
                 16406,
-                "duplicate field name specified in object literal: {d:?}"
+                "duplicate field name specified in object literal: {d}"
             );
         }
         fields.push((name.to_owned(), parse(cx, v)?));

@@ -41,7 +41,7 @@ impl Bits {
                     bail!(
                         code::FAILED_TO_PARSE,
                         "Expected a non-negative integer in {name}: {}",
-                        model::show::Shown(&v)
+                        v
                     )
                 };
                 bits_of(&mask.to_le_bytes())
@@ -90,7 +90,7 @@ fn position(name: &str, v: Value<'_>) -> Result<u32> {
         bail!(
             code::BAD_VALUE,
             "bit positions of {name} must be non-negative 32-bit integers, not {}",
-            model::show::Shown(&v)
+            v
         )
     };
     Ok(p)

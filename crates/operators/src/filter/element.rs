@@ -84,11 +84,7 @@ impl TypeSet {
                     _ => None,
                 });
                 let Some(tag) = tag else {
-                    bail!(
-                        code::BAD_VALUE,
-                        "Invalid numerical type code: {}",
-                        model::show::Shown(&v)
-                    )
+                    bail!(code::BAD_VALUE, "Invalid numerical type code: {}", v)
                 };
                 self.insert(tag);
                 Ok(())

@@ -63,7 +63,7 @@ impl Mod {
                 None => bail!(
                     code::BAD_VALUE,
                     "malformed mod, {what} value is invalid: {}",
-                    model::show::Shown(&v)
+                    v
                 ),
             }
         };

@@ -86,7 +86,7 @@ fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Re
             _ => bail!(
                 code::FAILED_TO_PARSE,
                 "{name} must be an integer value of 1, not {}",
-                model::show::Shown(&v)
+                v
             ),
         },
         "$expr" => {

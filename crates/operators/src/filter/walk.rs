@@ -97,7 +97,7 @@ mod tests {
         let mut out = Vec::new();
         let path = FieldPath::new(path);
         let _ = walk_doc(d.doc(), path.parts(), leaf, None, &mut |v, _| {
-            out.push(model::show::Shown(&v).to_string());
+            out.push(v.to_string());
             ControlFlow::Continue(())
         });
         out

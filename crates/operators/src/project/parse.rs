@@ -73,7 +73,7 @@ impl Reading {
                 _ => bail!(
                     31310,
                     "Cannot use an expression {} in an exclusion projection",
-                    model::show::Shown(&v)
+                    v
                 ),
             }
         }
@@ -267,7 +267,7 @@ fn added(
     {
         bail!(
             40181,
-            "an expression must have a single field, the name of the expression: {d:?}"
+            "an expression must have a single field, the name of the expression: {d}"
         );
     }
     let path = joined(above, name)?;

@@ -151,7 +151,7 @@ impl<'a> Applier<'_, 'a> {
                 "The path '{path}' must exist in the document in order to apply array updates."
             );
         }
-        let shown = model::show::Shown(v);
+        let shown = v;
         bail!(
             code::BAD_VALUE,
             "Cannot apply array updates to non-array element {path}: {shown}"
@@ -374,7 +374,7 @@ fn not_viable(branches: &[&Branch], v: &Value<'_>, path: &Path<'_>) -> model::Mo
         .map(|(n, _)| n.as_str())
         .next()
         .unwrap_or("$");
-    let shown = model::show::Shown(v);
+    let shown = v;
     let last = Path {
         above: None,
         ..*path

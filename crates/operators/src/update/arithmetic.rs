@@ -28,7 +28,7 @@ impl Arithmetic {
             bail!(
                 code::TYPE_MISMATCH,
                 "Cannot {verb} with non-numeric argument: {{{field}: {}}}",
-                model::show::Shown(&v)
+                v
             )
         };
         Ok(Arithmetic { op, by })
@@ -95,7 +95,7 @@ impl Modifier for Arithmetic {
             bail!(
                 code::BAD_VALUE,
                 "Failed to apply {name} operations to current value ({}) for document {}",
-                model::show::Shown(&current),
+                current,
                 at.document_id()
             )
         };

@@ -196,7 +196,7 @@ fn check_id(old: Doc<'_>, new: Doc<'_>) -> Result<()> {
         } else {
             format!(
                 "Performing an update on the path '_id' would modify the immutable field '_id' of \
-                    {old:?}"
+                    {old}"
             )
         };
         bail!(code::IMMUTABLE_FIELD, "{what}");

@@ -54,7 +54,7 @@ pub(super) struct At<'s, 'a> {
 impl<'a> At<'_, 'a> {
     /// `{_id: ...}` for messages.
     pub(super) fn document_id(&self) -> String {
-        format!("{{_id: {}}}", model::show::Shown(&self.root.field("_id")))
+        format!("{{_id: {}}}", self.root.field("_id"))
     }
     pub(super) fn arena(&self) -> &'a Bump {
         self.cx.arena

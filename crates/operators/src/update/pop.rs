@@ -17,7 +17,7 @@ impl Pop {
             None => bail!(
                 code::FAILED_TO_PARSE,
                 "Expected a number in: {field}: {}",
-                model::show::Shown(&v)
+                v
             ),
         }
     }

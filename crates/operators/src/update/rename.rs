@@ -20,7 +20,7 @@ pub(super) fn parse(
         bail!(
             code::BAD_VALUE,
             "The 'to' field for $rename must be a string: {from}: {}",
-            model::show::Shown(&v)
+            v
         )
     };
     if to.contains('\0') {
@@ -79,7 +79,7 @@ fn lookup<'a>(root: Doc<'a>, path: &FieldPath, what: &str) -> Result<Value<'a>> 
                 "The {what} field cannot be an array element, '{}' in doc with _id: {} has an \
                     array on its path",
                 path.as_str(),
-                model::show::Shown(&root.field("_id"))
+                root.field("_id")
             ),
             _ => Value::Missing,
         };

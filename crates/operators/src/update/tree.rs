@@ -185,7 +185,7 @@ pub(super) fn parse(
                     {{<field>: ...}}}} not \
                  {{{name}: {}}}",
                 operand.type_name(),
-                model::show::Shown(&operand)
+                operand
             );
         };
         for (field, v) in operand.iter() {

@@ -215,14 +215,14 @@ fn parse_part(name: &str, v: Value<'_>) -> Result<SortPart> {
     if let Value::Document(d) = v {
         let by = match (d.first(), d.count()) {
             (Some(("$meta", Value::String(what))), 1) => what,
-            (Some(("$meta", other)), 1) => bail!(31138, "Illegal $meta sort: {other:?}"),
+            (Some(("$meta", other)), 1) => bail!(31138, "Illegal $meta sort: {other}"),
             (Some(("$meta", _)), _) => bail!(
                 code::FAILED_TO_PARSE,
-                "Cannot have additional keys in a $meta sort specification: {d:?}"
+                "Cannot have additional keys in a $meta sort specification: {d}"
             ),
             _ => bail!(
                 17312,
-                "$meta is the only expression supported by $sort right now, not {d:?}"
+                "$meta is the only expression supported by $sort right now, not {d}"
             ),
         };
         const KNOWN: &[&str] = &[
@@ -247,7 +247,7 @@ fn parse_part(name: &str, v: Value<'_>) -> Result<SortPart> {
     let Some(number) = Number::of(&v) else {
         bail!(
             15974,
-            "Illegal key in $sort specification: {name}: {v:?}. Allowed are 1, -1 and {{$meta: \
+            "Illegal key in $sort specification: {name}: {v}. Allowed are 1, -1 and {{$meta: \
                 ...}}"
         );
     };
@@ -260,7 +260,7 @@ fn parse_part(name: &str, v: Value<'_>) -> Result<SortPart> {
         Some(-1) => false,
         _ => bail!(
             15975,
-            "$sort key ordering must be 1 (for ascending) or -1 (for descending), not {v:?}"
+            "$sort key ordering must be 1 (for ascending) or -1 (for descending), not {v}"
         ),
     };
     Ok(SortPart {

@@ -71,10 +71,10 @@ impl ExplainedQuery<'_> {
         let filter_shape = filter_shape(parsed.doc());
         let filtered = self.find.allowed.as_ref().is_some_and(|a| a.filter);
         let sort = self.find.sort.as_ref();
-        let sort = sort.map_or_else(String::new, |p| format!("{:?}", p.spec()));
+        let sort = sort.map_or_else(String::new, |p| format!("{}", p.spec()));
         let projection = self.find.projection.as_ref();
         let projection = projection.map_or(Doc::EMPTY, |p| p.spec.doc());
-        let hash = shape(&[&filter_shape, &sort, &format!("{projection:?}")]);
+        let hash = shape(&[&filter_shape, &sort, &format!("{projection}")]);
         let index = self.plan.and_then(|p| p.index.as_ref());
         let key = shape(&[&hash, index.map_or("", |i| i.name())]);
         w.put("namespace", self.ns)

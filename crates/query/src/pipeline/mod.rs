@@ -245,7 +245,7 @@ impl Pipeline {
         }
         bail!(
             code::VIEW_DEPTH_LIMIT_EXCEEDED,
-            "View depth exceeded maximum of {MAX_DEPTH} while resolving {:?}",
+            "View depth exceeded maximum of {MAX_DEPTH} while resolving {}",
             self.target
         )
     }

@@ -224,7 +224,7 @@ fn hinted(
     let Some(index) = hint.index(indexes) else {
         return Err(MongoError::bad_value(format!(
             "error processing query: planner returned error :: caused by :: hint provided does not \
-                correspond to an existing index: {hint:?}"
+                correspond to an existing index: {hint}"
         )));
     };
     if index.wildcard().is_some() {

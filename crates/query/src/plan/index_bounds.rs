@@ -94,20 +94,21 @@ fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
             let encode = |v: &Value<'_>| {
                 let mut c = Vec::new();
                 index.encode_bound(field, v, &mut c);
-                ValueRange {
-                    low: Bound::Included(c.clone()),
-                    high: Bound::Included(c),
-                }
+                c
+            };
+            let point = |c: Vec<u8>| ValueRange {
+                low: Bound::Included(c.clone()),
+                high: Bound::Included(c),
             };
             match test {
                 Test::Compare(c) if c.op == CompareOp::Eq => {
-                    found = Some(vec![encode(&c.value.get())])
+                    found = Some(vec![point(encode(&c.value.get()))])
                 }
                 Test::In(i) if i.patterns.is_empty() => {
                     let mut all: Vec<_> = i.values.iter().map(|v| encode(&v.get())).collect();
-                    all.sort_by(|a, b| format!("{:?}", a.low).cmp(&format!("{:?}", b.low)));
+                    all.sort();
                     all.dedup();
-                    found = Some(all);
+                    found = Some(all.into_iter().map(point).collect());
                 }
                 _ => {}
             }

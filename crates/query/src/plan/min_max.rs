@@ -24,12 +24,13 @@ pub(super) fn between(coll: &Collection, request: &PlanRequest<'_>) -> Result<Pl
     let (hint, sorted) = (request.hint, request.sort.is_none());
     let unfit = || MongoError::new(51_174, "The index chosen is not compatible with min/max");
     let indexes = coll.indexes();
+    let hint = hint.ok_or_else(unfit)?;
     let is_id = match hint {
-        Some(Hint::Name(n)) => n == "_id_",
-        Some(Hint::Key(k)) => k.doc().count() == 1 && k.doc().field("_id").as_f64() == Some(1.0),
-        Some(Hint::Own(_) | Hint::Natural { .. }) | None => return Err(unfit()),
+        Hint::Name(n) => n == "_id_",
+        Hint::Key(k) => k.doc().count() == 1 && k.doc().field("_id").as_f64() == Some(1.0),
+        Hint::Own(_) | Hint::Natural { .. } => return Err(unfit()),
     };
-    let index = hint.and_then(|h| h.index(&indexes));
+    let index = hint.index(&indexes);
     let fits = |given: Doc<'_>| match index {
         _ if given.is_empty() => true,
         _ if is_id => given.count() == 1 && given.contains("_id"),
@@ -42,7 +43,7 @@ pub(super) fn between(coll: &Collection, request: &PlanRequest<'_>) -> Result<Pl
     if index.is_none() && !is_id {
         return Err(MongoError::bad_value(format!(
             "error processing query: planner returned error :: caused by :: hint provided does not \
-                correspond to an existing index: {hint:?}"
+                correspond to an existing index: {hint}"
         )));
     }
     if !fits(min) || !fits(max) || index.is_some_and(|i| !i.is_keyed()) {

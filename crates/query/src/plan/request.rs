@@ -22,6 +22,17 @@ pub enum Hint {
     },
 }
 
+impl std::fmt::Display for Hint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Hint::Name(name) | Hint::Own(name) => write!(f, "{}", Value::String(name)),
+            Hint::Key(key) => write!(f, "{key}"),
+            Hint::Natural { reverse: false } => f.write_str("{ $natural: 1 }"),
+            Hint::Natural { reverse: true } => f.write_str("{ $natural: -1 }"),
+        }
+    }
+}
+
 impl Hint {
     /// True for a hint at this index.
     pub(super) fn names(&self, index: &Index) -> bool {

@@ -66,7 +66,7 @@ fn best(
             None => {
                 return Err(MongoError::bad_value(format!(
                     "error processing query: planner returned error :: caused by :: hint \
-                        provided does not correspond to an existing index: {hint:?}"
+                        provided does not correspond to an existing index: {hint}"
                 )));
             }
         },

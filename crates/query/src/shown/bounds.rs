@@ -51,10 +51,7 @@ fn end(b: &Bound, low: bool) -> (String, bool) {
 }
 
 fn component(c: &[u8]) -> String {
-    decode::component(c).map_or_else(
-        || "?".to_owned(),
-        |(v, _)| model::show::Shown(&v.get()).to_string(),
-    )
+    decode::component(c).map_or_else(|| "?".to_owned(), |(v, _)| v.get().to_string())
 }
 
 /// The end of all values of a type: the least or greatest of it, or the least of the next type.

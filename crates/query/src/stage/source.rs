@@ -11,6 +11,15 @@ pub enum PipelineSource {
     Database(String),
 }
 
+impl std::fmt::Display for PipelineSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PipelineSource::Collection(ns) => write!(f, "{ns}"),
+            PipelineSource::Database(db) => f.write_str(db),
+        }
+    }
+}
+
 impl PipelineSource {
     /// The database.
     pub fn db(&self) -> &str {

@@ -34,7 +34,7 @@ pub(super) fn parse_field(cx: &mut ParseCx<'_>, name: &str, arg: Value<'_>) -> R
     let Some((spec, op, operand)) = first.filter(|(_, op, _)| op.starts_with('$')) else {
         bail!(
             40234,
-            "The field '{name}' must be an accumulator object, not {arg:?}"
+            "The field '{name}' must be an accumulator object, not {arg}"
         );
     };
     if spec.count() > 1 {

@@ -98,7 +98,7 @@ pub(super) fn group_by(
         bail!(
             number,
             "the 'groupBy' field must be defined as a $-prefixed path or an expression object, but \
-                found: {v:?}"
+                found: {v}"
         );
     }
     expr::parse(scx.cx, v)
@@ -116,7 +116,7 @@ fn constant(
     {
         bail!(
             number,
-            "each value of the $bucket '{what}' field must be constant, but found: {v:?}"
+            "each value of the $bucket '{what}' field must be constant, but found: {v}"
         );
     }
     expr::parse_constant(
@@ -153,14 +153,14 @@ fn check_boundaries(
             bail!(
                 40193,
                 "all values in the 'boundaries' option to $bucket must have the same type, but \
-                    found {a:?} and {b:?}"
+                    found {a} and {b}"
             );
         }
         if compare_with(&a.get(), &b.get(), collate) != Ordering::Less {
             bail!(
                 40194,
                 "the 'boundaries' option to $bucket must be sorted in ascending order, but found \
-                    {a:?} before {b:?}"
+                    {a} before {b}"
             );
         }
     }
@@ -172,7 +172,7 @@ fn check_boundaries(
             bail!(
                 40199,
                 "the $bucket 'default' field must be less than the lowest boundary or greater than \
-                    or equal to the highest boundary, but is {d:?}"
+                    or equal to the highest boundary, but is {d}"
             );
         }
     }
@@ -203,7 +203,7 @@ impl Expr for BucketOf {
             Some(d) => Ok(d.get()),
             None => bail!(
                 40066,
-                "$bucket could not find a matching bucket for {v:?}, and no default was specified"
+                "$bucket could not find a matching bucket for {v}, and no default was specified"
             ),
         }
     }

@@ -86,7 +86,7 @@ fn parse_buckets(v: Value<'_>) -> Result<i32> {
         bail!(
             40242,
             "the $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found \
-                {v:?}"
+                {v}"
         );
     };
     if n <= 0 {
@@ -137,7 +137,7 @@ impl BucketAuto {
                 bail!(
                     40260,
                     "$bucketAuto can specify a 'granularity' with non-negative numbers only, but \
-                        found a negative number: {v:?}"
+                        found a negative number: {v}"
                 );
             }
         }

@@ -31,7 +31,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
     let Value::Document(spec) = arg else {
         bail!(
             5447000,
-            "{name} must take a nested object but found {}: {arg:?}",
+            "{name} must take a nested object but found {}: {arg}",
             arg.type_name()
         );
     };
@@ -102,7 +102,7 @@ fn check_part(name: &str, part: &str, v: Value<'_>) -> Result<()> {
             if !inner.is_empty() {
                 bail!(
                     31170,
-                    "'{part}' parameter to {name} must be an empty object, not {inner:?}"
+                    "'{part}' parameter to {name} must be an empty object, not {inner}"
                 );
             }
         }
@@ -111,7 +111,7 @@ fn check_part(name: &str, part: &str, v: Value<'_>) -> Result<()> {
             match Number::of(&v) {
                 Some(n) if n.to_i64_lenient() < 1 => bail!(
                     code::BAD_VALUE,
-                    "BSON field '{name}.storageStats.scale' value must be >= 1, actual value {v:?}"
+                    "BSON field '{name}.storageStats.scale' value must be >= 1, actual value {v}"
                 ),
                 None if !v.is_nullish() => bail!(
                     code::TYPE_MISMATCH,

@@ -54,7 +54,8 @@ fn check(name: &str, spec: Doc<'_>) -> Result<()> {
         if !OPTIONS.contains(&option) {
             bail!(
                 40415,
-                "BSON field '{name}.{option}' is an unknown field. Known are {OPTIONS:?}"
+                "BSON field '{name}.{option}' is an unknown field. Known are {}",
+                OPTIONS.join(", ")
             );
         }
         if v.as_bool().is_none() {

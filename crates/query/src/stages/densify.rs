@@ -112,7 +112,7 @@ fn parse_range(spec: Doc<'_>, partitioned: bool) -> Result<Range> {
         bail!(
             5733401,
             "the step parameter in a range statement must be a strictly positive numeric value, \
-                not {step:?}"
+                not {step}"
         );
     }
     let unit = f.string("unit")?.map(DateUnit::parse).transpose()?;
@@ -120,7 +120,7 @@ fn parse_range(spec: Doc<'_>, partitioned: bool) -> Result<Range> {
         bail!(
             6586400,
             "The step parameter in a range statement must be a whole number when densifying a date \
-                range, not {step:?}"
+                range, not {step}"
         );
     }
     let bounds = match f.required("bounds")? {
@@ -145,7 +145,7 @@ fn parse_range(spec: Doc<'_>, partitioned: bool) -> Result<Range> {
         v => bail!(
             5733402,
             "the bounds in a range statement must be the string 'full', 'partition', or an \
-                ascending array of two numbers or two dates, not {v:?}"
+                ascending array of two numbers or two dates, not {v}"
         ),
     };
     Ok(Range {
@@ -174,7 +174,7 @@ fn check_bounds(lower: Value<'_>, upper: Value<'_>, unit: Option<DateUnit>) -> R
         bail!(
             5733402,
             "a bounding array must be an ascending array of either two dates or two numbers, not \
-                [{lower:?}, {upper:?}]"
+                [{lower}, {upper}]"
         );
     }
     if number(&lower) && unit.is_some() {
@@ -184,7 +184,7 @@ fn check_bounds(lower: Value<'_>, upper: Value<'_>, unit: Option<DateUnit>) -> R
         bail!(
             5733406,
             "a bounding array must contain either both dates or both numeric types, not \
-                [{lower:?}, {upper:?}]"
+                [{lower}, {upper}]"
         );
     }
     if date(&lower) && unit.is_none() {
@@ -362,12 +362,12 @@ impl Filling<'_> {
             Value::Date(_) if dates => Ok(()),
             Value::Date(_) => bail!(
                 6053600,
-                "Encountered a date in $densify without a unit: {v:?}"
+                "Encountered a date in $densify without a unit: {v}"
             ),
             v if Number::of(v).is_some() && !dates => Ok(()),
             v if Number::of(v).is_some() => bail!(
                 6053600,
-                "Encountered a number in $densify with a unit of time: {v:?}"
+                "Encountered a number in $densify with a unit of time: {v}"
             ),
             v => bail!(
                 5733201,

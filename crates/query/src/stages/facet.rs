@@ -31,7 +31,7 @@ fn specification<'a>(name: &str, arg: Value<'a>) -> Result<Doc<'a>> {
         Value::Document(d) if !d.is_empty() => Ok(d),
         _ => bail!(
             40169,
-            "the {name} specification must be a non-empty object, but found: {arg:?}"
+            "the {name} specification must be a non-empty object, but found: {arg}"
         ),
     }
 }

@@ -19,7 +19,8 @@ impl<'a> Fields<'a> {
             if !known.contains(&name) {
                 bail!(
                     40415,
-                    "BSON field '{stage}.{name}' is an unknown field. Known are {known:?}"
+                    "BSON field '{stage}.{name}' is an unknown field. Known are {}",
+                    known.join(", ")
                 );
             }
             if doc.iter().take(i).any(|(n, _)| n == name) {

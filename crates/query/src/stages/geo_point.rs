@@ -76,14 +76,14 @@ impl QueryPoint {
             if !matches!(d.field("type"), Value::Missing | Value::String("Point")) {
                 bail!(
                     code::BAD_VALUE,
-                    "$geoNear 'near' must be a GeoJSON Point, not {near:?}"
+                    "$geoNear 'near' must be a GeoJSON Point, not {near}"
                 );
             }
             return match pair(coordinates).filter(|p| on_sphere(*p)) {
                 Some(p) => Ok((QueryPoint::Sphere(p), false)),
                 None => bail!(
                     code::BAD_VALUE,
-                    "invalid point in $geoNear 'near': {near:?}. Longitude is within 180, latitude \
+                    "invalid point in $geoNear 'near': {near}. Longitude is within 180, latitude \
                         within 90 degrees"
                 ),
             };
@@ -91,7 +91,7 @@ impl QueryPoint {
         let Some(p) = pair(near) else {
             bail!(
                 code::BAD_VALUE,
-                "invalid argument in $geoNear 'near': {near:?}"
+                "invalid argument in $geoNear 'near': {near}"
             )
         };
         if spherical {
@@ -99,12 +99,12 @@ impl QueryPoint {
                 true => Ok((QueryPoint::Sphere(p), true)),
                 false => bail!(
                     code::BAD_VALUE,
-                    "legacy point is out of bounds for spherical query: {near:?}"
+                    "legacy point is out of bounds for spherical query: {near}"
                 ),
             };
         }
         if p.x.abs() > 180.0 || p.y.abs() > 180.0 {
-            bail!(16433, "point not in interval of [ -180, 180 ]: {near:?}");
+            bail!(16433, "point not in interval of [ -180, 180 ]: {near}");
         }
         Ok((QueryPoint::Flat(p), true))
     }

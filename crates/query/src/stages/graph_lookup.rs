@@ -140,14 +140,14 @@ fn parse_max_depth(v: Value<'_>) -> Result<u64> {
     if n.to_f64() < 0.0 {
         bail!(
             40101,
-            "maxDepth requires a nonnegative argument, found: {v:?}"
+            "maxDepth requires a nonnegative argument, found: {v}"
         );
     }
     match v.as_i64_exact().and_then(|n| u64::try_from(n).ok()) {
         Some(n) => Ok(n),
         None => bail!(
             40102,
-            "maxDepth could not be represented as a long long: {v:?}"
+            "maxDepth could not be represented as a long long: {v}"
         ),
     }
 }

@@ -16,7 +16,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         if !arg.as_doc().is_some_and(|d| d.is_empty()) {
             bail!(
                 28803,
-                "The {name} stage specification must be an empty object, not {arg:?}"
+                "The {name} stage specification must be an empty object, not {arg}"
             );
         }
         let PipelineSource::Collection(ns) = scx.options.target.clone() else {

@@ -17,7 +17,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         Some(n) => one(Limit(n)),
         None => bail!(
             5107201,
-            "invalid argument to {name} stage: Expected a non-negative number in: {name}: {arg:?}"
+            "invalid argument to {name} stage: Expected a non-negative number in: {name}: {arg}"
         ),
     },
 }];

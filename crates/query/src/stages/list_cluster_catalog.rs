@@ -16,10 +16,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     placement: Placement::DATABASE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
-            bail!(
-                9621302,
-                "{name} must take a nested object but found: {arg:?}"
-            );
+            bail!(9621302, "{name} must take a nested object but found: {arg}");
         };
         const OPTIONS: [&str; 3] = ["shards", "balancingConfiguration", "tracked"];
         let f = Fields::new(name, spec, &OPTIONS)?;

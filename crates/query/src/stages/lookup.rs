@@ -178,12 +178,12 @@ fn target(
             f.string("coll")?;
             bail!(
                 code::FAILED_TO_PARSE,
-                "{name} 'from' field must be a string on this server, but found {d:?}"
+                "{name} 'from' field must be a string on this server, but found {d}"
             )
         }
         v => bail!(
             code::FAILED_TO_PARSE,
-            "{name} argument 'from' must be a string, but found {v:?}"
+            "{name} argument 'from' must be a string, but found {v}"
         ),
     }
 }

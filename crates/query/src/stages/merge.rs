@@ -3,8 +3,7 @@
 //! it, 73 / 5786800 bad names, 31319 system collections, 31320 internal databases, 51186 / 51187 /
 //! 51134 / 31465 bad `on`, 51191 / 2 bad whenMatched, 14 / 2 bad whenNotMatched, 51181 modes that
 //! do not go together, 51199 / 51273 bad `let`, 72 stages not allowed in whenMatched; at run time
-//! 51185 an array as an `on` value, 51132 (from the host) none, 11000 for whenMatched "fail", and
-//! the host's.
+//! 51185 an array as an `on` value, 11000 for whenMatched "fail", and the host's.
 
 use super::fields::Fields;
 use super::variables::{Let, with_variables};
@@ -118,7 +117,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
     if !goes {
         bail!(
             51181,
-            "Combination of {name} modes 'whenMatched: {:?}' and 'whenNotMatched: {:?}' is not \
+            "Combination of {name} modes 'whenMatched: {}' and 'whenNotMatched: {}' is not \
                 supported",
             f.get("whenMatched"),
             f.get("whenNotMatched")
@@ -144,7 +143,7 @@ fn target(options: &ParseOptions, into: Value<'_>, short: bool) -> Result<Namesp
             if f.get("coll").is_missing() {
                 bail!(
                     5786801,
-                    "$merge 'into' must specify a collection, given {d:?}"
+                    "$merge 'into' must specify a collection, given {d}"
                 );
             }
             (
@@ -305,7 +304,8 @@ fn check_update_stages(stages: Array<'_>, table: StageTable) -> Result<()> {
         {
             bail!(
                 code::INVALID_OPTIONS,
-                "{name} is not allowed to be used within an update. Allowed are {ALLOWED:?}"
+                "{name} is not allowed to be used within an update. Allowed are {}",
+                ALLOWED.join(", ")
             );
         }
     }
@@ -461,7 +461,7 @@ impl Merge {
             })
         });
         let message = format!(
-            "E11000 duplicate key error collection: {} dup key: {:?}: $merge found a matching \
+            "E11000 duplicate key error collection: {} dup key: {}: $merge found a matching \
                 document, and whenMatched is fail",
             self.ns,
             values.doc()

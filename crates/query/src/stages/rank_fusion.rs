@@ -172,7 +172,8 @@ fn check_input(name: &str, stages: Array<'_>, table: StageTable) -> Result<()> {
             bail!(
                 9191103,
                 "{stage} is not allowed in an input pipeline of {name}: it changes documents. \
-                    Allowed are {SELECTING:?}"
+                    Allowed are {}",
+                SELECTING.join(", ")
             );
         }
         ranked |= stage == "$sort" || first_only;
@@ -213,7 +214,7 @@ fn apply_weights(inputs: &mut [Input], weights: Doc<'_>) -> Result<()> {
         if n.is_nan() || n.to_f64() < 0.0 {
             bail!(
                 9460300,
-                "$rankFusion weight of '{name}' must be non-negative, not {v:?}"
+                "$rankFusion weight of '{name}' must be non-negative, not {v}"
             );
         }
         input.weight = n.to_f64();

@@ -54,7 +54,7 @@ impl Redact {
             v => bail!(
                 17053,
                 "$redact's expression should not return anything aside from the variables $$KEEP, \
-                    $$DESCEND, and $$PRUNE, but returned {v:?}"
+                    $$DESCEND, and $$PRUNE, but returned {v}"
             ),
         }
     }

@@ -64,7 +64,7 @@ impl Each for ReplaceRoot {
             Value::Document(d) => out.push(d),
             v => bail!(
                 40228,
-                "'newRoot' expression must evaluate to an object, but resulting value was: {v:?}. \
+                "'newRoot' expression must evaluate to an object, but resulting value was: {v}. \
                     Type of resulting value: '{}'",
                 v.type_name()
             ),

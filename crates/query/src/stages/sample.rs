@@ -36,7 +36,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             if n == 0 {
                 bail!(
                     28747,
-                    "size argument to {name} must be a positive integer, not {v:?}"
+                    "size argument to {name} must be a positive integer, not {v}"
                 );
             }
             size = Some(n);

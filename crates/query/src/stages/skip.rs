@@ -17,7 +17,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         Some(n) => one(Skip(n)),
         None => bail!(
             5107200,
-            "invalid argument to {name} stage: Expected a non-negative number in: {name}: {arg:?}"
+            "invalid argument to {name} stage: Expected a non-negative number in: {name}: {arg}"
         ),
     },
 }];

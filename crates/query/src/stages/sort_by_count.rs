@@ -15,7 +15,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 bail!(
                     40147,
                     "the sortByCount field must be defined as a $-prefixed path or an expression \
-                        inside an object, not {d:?}"
+                        inside an object, not {d}"
                 )
             }
             Value::String(s) if !s.starts_with('$') => {

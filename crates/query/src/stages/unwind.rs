@@ -63,7 +63,7 @@ fn parse_spec(spec: Doc<'_>) -> Result<Unwind> {
             ("includeArrayIndex", v) => bail!(
                 28810,
                 "expected a non-empty string for the includeArrayIndex option to $unwind stage, \
-                    got {v:?}"
+                    got {v}"
             ),
             _ => bail!(28811, "unrecognized option to $unwind stage: {name}"),
         }

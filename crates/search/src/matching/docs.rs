@@ -40,7 +40,7 @@ impl Weight for Matching {
         } else {
             0.0
         };
-        Ok(Explanation::new_with_string(format!("{:?}", self.0), score))
+        Ok(Explanation::new("documents that match", score))
     }
 }
 

@@ -18,7 +18,7 @@ impl fmt::Debug for TokenTest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TokenTest::All => f.write_str("any token"),
-            TokenTest::Within(min, max) => write!(f, "tokens within {min:?} and {max:?}"),
+            TokenTest::Within(min, max) => f.debug_list().entry(min).entry(max).finish(),
             TokenTest::Matching(pattern) => write!(f, "tokens like {pattern}"),
         }
     }

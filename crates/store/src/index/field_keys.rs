@@ -40,7 +40,7 @@ impl Index {
                     return Err(MongoError::new(
                         171,
                         format!(
-                            "cannot index parallel arrays: more than one field of {:?} is an array \
+                            "cannot index parallel arrays: more than one field of {} is an array \
                                 in the same document",
                             self.key_pattern()
                         ),

@@ -35,7 +35,7 @@ pub(super) fn reach<'a>(mut v: Value<'a>, path: &'a [PathPart]) -> Result<Reach<
                             format!(
                                 "Ambiguous field name found in array (do not use numeric field \
                                     names in embedded elements in an array), field: '{}' for \
-                                    array: {a:?}",
+                                    array: {a}",
                                 head.name
                             ),
                         ));

@@ -415,7 +415,7 @@ mod tests {
             let (mut at, mut out) = (0, Vec::new());
             while at < key.len() {
                 let (v, len) = decode::component(&key[at..]).unwrap();
-                out.push(model::show::Shown(&v.get()).to_string());
+                out.push(v.get().to_string());
                 at += len;
             }
             out.join("=").replace('"', "")

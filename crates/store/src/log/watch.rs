@@ -150,6 +150,6 @@ impl Drop for Waking {
 
 impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Watch({:?})", self.of)
+        f.debug_tuple("Watch").field(&self.of).finish()
     }
 }

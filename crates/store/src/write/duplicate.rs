@@ -60,7 +60,7 @@ fn duplicate(c: &Collection, index: &str, pattern: &DocBuf, value: &DocBuf) -> M
     MongoError::new(
         code::DUPLICATE_KEY,
         format!(
-            "E11000 duplicate key error collection: {} index: {index} dup key: {value:?}",
+            "E11000 duplicate key error collection: {} index: {index} dup key: {value}",
             c.ns()
         ),
     )

@@ -136,7 +136,7 @@ impl<'a> FindArgs<'a> {
             if !self.sort.is_empty() && !natural_up {
                 bail!(
                     code::BAD_VALUE,
-                    "cannot use tailable option with a sort other than {{$natural: 1}}, given {:?}",
+                    "cannot use tailable option with a sort other than {{$natural: 1}}, given {}",
                     self.sort
                 );
             }
@@ -150,7 +150,7 @@ impl<'a> FindArgs<'a> {
         if self.sort.contains("$natural") && self.sort.count() > 1 {
             bail!(
                 code::BAD_VALUE,
-                "$natural sort cannot be set with other sort fields, given {:?}",
+                "$natural sort cannot be set with other sort fields, given {}",
                 self.sort
             );
         }

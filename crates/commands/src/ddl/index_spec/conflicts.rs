@@ -42,7 +42,7 @@ pub(crate) fn conflicts(new: Doc<'_>, old: Doc<'_>) -> Result<bool> {
             code::INDEX_KEY_SPECS_CONFLICT,
             "An existing index has the same name as the requested index. When index names are not \
                 specified, they are auto generated and can cause conflicts. Requested index: \
-                {new:?}, existing index: {old:?}"
+                {new}, existing index: {old}"
         ),
         (false, true) => bail!(
             code::INDEX_OPTIONS_CONFLICT,
@@ -59,7 +59,7 @@ pub(crate) fn conflicts(new: Doc<'_>, old: Doc<'_>) -> Result<bool> {
                 bail!(
                     code::INDEX_OPTIONS_CONFLICT,
                     "An equivalent index already exists with the same name but different options. \
-                        Requested index: {new:?}, existing index: {old:?}"
+                        Requested index: {new}, existing index: {old}"
                 );
             }
             Ok(true)

@@ -20,6 +20,19 @@ pub(super) enum Special {
     Wildcard,
 }
 
+impl std::fmt::Display for Special {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Special::None => "1",
+            Special::Hashed => "hashed",
+            Special::Text => "text",
+            Special::Geo2d => "2d",
+            Special::Sphere => "2dsphere",
+            Special::Wildcard => "wildcard",
+        })
+    }
+}
+
 /// Checks a key pattern.
 ///
 /// # Errors
@@ -80,7 +93,7 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
         bail!(
             31_303,
             "A maximum of one index field is allowed to be hashed but found {hashed} for 'key' \
-                {key:?}"
+                {key}"
         );
     }
     if wildcards > 1 {
@@ -124,7 +137,7 @@ fn combine(kind: Special, found: Special) -> Result<Special> {
         (Special::None, f) => Ok(f),
         (k, f) if k == f => Ok(k),
         (k, f) => Err(cannot(format!(
-            "Can't use more than one index plugin for a single index: {k:?} and {f:?}"
+            "Can't use more than one index plugin for a single index: {k} and {f}"
         ))),
     }
 }

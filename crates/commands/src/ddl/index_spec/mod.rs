@@ -41,7 +41,7 @@ pub(crate) fn check_id_index(spec: Doc<'_>, collation: Option<Doc<'_>>) -> Resul
     if !is_id_key(key) {
         bail!(
             code::BAD_VALUE,
-            "The field 'key' for an _id index must be {{_id: 1}}, but got {key:?}"
+            "The field 'key' for an _id index must be {{_id: 1}}, but got {key}"
         );
     }
     let collection = match collation {
@@ -126,7 +126,7 @@ pub(crate) fn check(
     {
         bail!(
             code::INVALID_INDEX_SPECIFICATION_OPTION,
-            "The field '{unknown}' is not valid for an index specification. Specification: {spec:?}"
+            "The field '{unknown}' is not valid for an index specification. Specification: {spec}"
         );
     }
     version(spec)?;
@@ -139,7 +139,7 @@ pub(crate) fn check(
             bail!(
                 code::INVALID_INDEX_SPECIFICATION_OPTION,
                 "The field '{other}' is not valid for an _id index specification. Specification: \
-                    {spec:?}"
+                    {spec}"
             );
         }
         return Ok(None);
@@ -147,14 +147,14 @@ pub(crate) fn check(
     if key.count() == 1 && key.field("_id").is_number() {
         bail!(
             code::BAD_VALUE,
-            "The field 'key' for an _id index must be {{_id: 1}}, but got {key:?}"
+            "The field 'key' for an _id index must be {{_id: 1}}, but got {key}"
         );
     }
     if name == "_id_" {
         bail!(
             code::BAD_VALUE,
             "The index name '_id_' is reserved for the _id index, which must have key pattern \
-                {{_id: 1}}, found key: {key:?}"
+                {{_id: 1}}, found key: {key}"
         );
     }
     flags(spec)?;

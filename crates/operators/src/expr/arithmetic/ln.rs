@@ -20,7 +20,7 @@ fn ln<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         bail!(
             28766,
             "$ln's argument must be a positive number, but is {}",
-            model::show::Shown(&v)
+            v
         );
     }
     Ok(either(n, f64::ln, Decimal128::ln))

@@ -40,14 +40,14 @@ fn log<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
         bail!(
             28758,
             "$log's argument must be a positive number, but is {}",
-            model::show::Shown(argument)
+            argument
         );
     }
     if at_or_below_zero(b) || b.compare(&Number::Int32(1)).is_eq() {
         bail!(
             28759,
             "$log's base must be a positive number not equal to 1, but is {}",
-            model::show::Shown(base)
+            base
         );
     }
     Ok(match (x, b) {

@@ -20,7 +20,7 @@ fn log10<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         bail!(
             28761,
             "$log10's argument must be a positive number, but is {}",
-            model::show::Shown(&v)
+            v
         );
     }
     Ok(either(n, f64::log10, Decimal128::log10))

@@ -57,17 +57,13 @@ fn decimal_place(name: &str, v: &Value<'_>) -> Result<i32> {
         );
     };
     if matches!(n, Number::Double(x) if !(-TWO_63..TWO_63).contains(&x)) {
-        bail!(
-            31109,
-            "Can't coerce out of range value {} to long",
-            model::show::Shown(v)
-        );
+        bail!(31109, "Can't coerce out of range value {} to long", v);
     }
     let Some(place) = n.to_i64_exact() else {
         bail!(
             51082,
             "precision argument to {name} must be a integral value, but is {}",
-            model::show::Shown(v)
+            v
         );
     };
     match i32::try_from(place) {

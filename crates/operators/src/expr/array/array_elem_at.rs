@@ -37,7 +37,7 @@ fn eval<'a>(_: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         bail!(
             28691,
             "$arrayElemAt's second argument must be representable as a 32-bit integer: \
-            {index:?}"
+            {index}"
         );
     };
     Ok(element(*array, at))

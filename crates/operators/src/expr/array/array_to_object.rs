@@ -117,7 +117,7 @@ fn pair_of_document(pair: Doc<'_>) -> Result<(&str, Value<'_>)> {
         bail!(
             40393,
             "$arrayToObject requires an object with keys 'k' and 'v'. Missing either or \
-            both keys from: {pair:?}"
+            both keys from: {pair}"
         );
     };
     let Value::String(key) = key else {

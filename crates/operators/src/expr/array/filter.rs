@@ -102,7 +102,7 @@ fn limit_of(v: Value<'_>) -> Result<usize> {
     let Some(n) = int32_exact(&v) else {
         bail!(
             327391,
-            "$filter: limit must be represented as a 32-bit integral value: {v:?}"
+            "$filter: limit must be represented as a 32-bit integral value: {v}"
         );
     };
     match usize::try_from(n) {

@@ -44,7 +44,7 @@ fn bound(v: &Value<'_>, which: &str) -> Result<usize> {
         bail!(
             9711600,
             "$indexOfArray requires an integral {which} index, found a value of type: \
-            {}, with value: {v:?}",
+            {}, with value: {v}",
             v.type_name()
         );
     };

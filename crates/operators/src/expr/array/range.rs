@@ -60,7 +60,7 @@ fn operand(v: &Value<'_>, which: &str, code: i32) -> Result<i64> {
         None => bail!(
             code + 1,
             "$range requires a {which} value that can be represented as a \
-            32-bit integer, found value: {v:?}"
+            32-bit integer, found value: {v}"
         ),
     }
 }

@@ -68,7 +68,7 @@ fn integer(v: &Value<'_>, which: &str, code: i32) -> Result<i32> {
         None => bail!(
             code + 1,
             "{which} argument to $slice can't be represented as a 32-bit \
-            integer: {v:?}"
+            integer: {v}"
         ),
     }
 }

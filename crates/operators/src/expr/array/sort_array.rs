@@ -70,7 +70,7 @@ fn parse_by(by: Value<'_>) -> Result<By> {
                     bail!(
                         2942505,
                         "The $sort element value must be either 1 or -1, found {name}: \
-                        {v:?}"
+                        {v}"
                     );
                 };
                 if name.is_empty() || name.split('.').any(str::is_empty) {
@@ -87,7 +87,7 @@ fn parse_by(by: Value<'_>) -> Result<By> {
             Some(descending) => Ok(By::Value { descending }),
             None => bail!(
                 2942506,
-                "The $sort element value must be either 1 or -1, found {v:?}"
+                "The $sort element value must be either 1 or -1, found {v}"
             ),
         },
         v => bail!(

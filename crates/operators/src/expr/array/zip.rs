@@ -90,7 +90,7 @@ impl Expr for Zip {
                     inputs.push(a.iter().collect());
                 }
                 v if v.is_nullish() => return Ok(Value::Null),
-                v => bail!(34468, "$zip found a non-array expression in input: {v:?}"),
+                v => bail!(34468, "$zip found a non-array expression in input: {v}"),
             }
         }
         let defaults = self

@@ -101,6 +101,22 @@ pub(super) enum Unit {
     Millisecond,
 }
 
+impl std::fmt::Display for Unit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Unit::Year => "year",
+            Unit::Quarter => "quarter",
+            Unit::Month => "month",
+            Unit::Week => "week",
+            Unit::Day => "day",
+            Unit::Hour => "hour",
+            Unit::Minute => "minute",
+            Unit::Second => "second",
+            Unit::Millisecond => "millisecond",
+        })
+    }
+}
+
 impl Unit {
     /// The unit a value names.
     ///

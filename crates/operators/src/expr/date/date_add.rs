@@ -97,7 +97,7 @@ impl Expr for DateAdd {
         let Some(mut n) = Number::of(&amount).and_then(Number::to_i64_exact) else {
             bail!(
                 5166405,
-                "{} expects integer amount of time units, found {amount:?}",
+                "{} expects integer amount of time units, found {amount}",
                 self.name
             );
         };
@@ -139,7 +139,7 @@ pub(super) fn add(ms: i64, unit: Unit, amount: i64, zone: &Zone) -> Result<i64> 
     if amount.checked_abs().is_none_or(|n| n > largest(unit)) && unit != Unit::Millisecond {
         bail!(
             5976500,
-            "invalid dateAdd 'amount' parameter value: {amount} {unit:?}s"
+            "invalid dateAdd 'amount' parameter value: {amount} {unit}s"
         );
     }
     let added = match unit {

@@ -94,7 +94,7 @@ fn part<'a>(
     let Some(n) = Number::of(&v).and_then(Number::to_i64_exact) else {
         bail!(
             40515,
-            "'{field}' must evaluate to an integer, found {} with value {v:?}",
+            "'{field}' must evaluate to an integer, found {} with value {v}",
             v.type_name()
         );
     };

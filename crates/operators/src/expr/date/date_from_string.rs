@@ -71,7 +71,7 @@ fn format_of<'a>(v: Value<'a>) -> Result<Option<&'a str>> {
         v => bail!(
             40684,
             "$dateFromString requires that 'format' be a string, found: {} with \
-            value {v:?}",
+            value {v}",
             v.type_name()
         ),
     };
@@ -147,7 +147,7 @@ impl Expr for DateFromString {
                 CONVERSION_FAILURE,
                 format!(
                     "$dateFromString requires that 'dateString' be a string, found: {} with \
-                    value {v:?}",
+                    value {v}",
                     v.type_name()
                 ),
             )),

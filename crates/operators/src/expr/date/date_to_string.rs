@@ -69,7 +69,7 @@ fn format_of<'a>(v: Value<'a>) -> Result<Option<&'a str>> {
         v => bail!(
             18533,
             "$dateToString requires that 'format' be a string, found: {} with value \
-            {v:?}",
+            {v}",
             v.type_name()
         ),
     };

@@ -62,7 +62,7 @@ fn bin_size(v: &Value<'_>) -> Result<i64> {
         bail!(
             5439017,
             "$dateTrunc requires 'binSize' to be a 64-bit integer, but got value \
-            '{v:?}' of type {}",
+            '{v}' of type {}",
             v.type_name()
         );
     };

@@ -25,7 +25,7 @@ fn parse_rand(_: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
     if !empty {
         bail!(
             3040501,
-            "{name} does not currently accept arguments, found {spec:?}"
+            "{name} does not currently accept arguments, found {spec}"
         );
     }
     Ok(Box::new(Rand))

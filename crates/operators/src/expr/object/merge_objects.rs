@@ -43,7 +43,7 @@ impl<'a> Merged<'a> {
             v if v.is_nullish() => return Ok(()),
             v => bail!(
                 40400,
-                "$mergeObjects requires object inputs, but input {v:?} is of type {}",
+                "$mergeObjects requires object inputs, but input {v} is of type {}",
                 v.type_name()
             ),
         };

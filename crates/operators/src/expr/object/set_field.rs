@@ -79,13 +79,13 @@ fn constant_name(name: &str, field: Value<'_>) -> Result<String> {
             Some(("$literal" | "$const", v)) => v,
             _ => bail!(
                 4161106,
-                "{name} requires 'field' to evaluate to a constant, found {d:?}"
+                "{name} requires 'field' to evaluate to a constant, found {d}"
             ),
         },
         Value::Array(a) => bail!(
             4161106,
             "{name} requires 'field' to evaluate to a constant, \
-            found {a:?}"
+            found {a}"
         ),
         v => v,
     };

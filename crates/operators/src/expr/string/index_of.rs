@@ -79,7 +79,7 @@ fn index(name: &str, which: &str, v: &Value<'_>) -> Result<usize> {
             40096,
             "{name} requires an integral {which} index, found a value of type: {}, with value: {}",
             v.type_name(),
-            model::show::Shown(v)
+            v
         );
     };
     match usize::try_from(n) {

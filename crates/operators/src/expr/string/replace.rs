@@ -88,7 +88,7 @@ impl Expr for Replace {
                         code,
                         "{} requires that '{field}' be a string, found: {}",
                         self.name,
-                        model::show::Shown(&v)
+                        v
                     );
                 }
             };

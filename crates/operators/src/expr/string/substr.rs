@@ -49,7 +49,7 @@ fn bytes<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
         bail!(
             50752,
             "$substrBytes: starting index must be non-negative (got: {})",
-            model::show::Shown(start)
+            start
         );
     };
     let length = usize::try_from(to_long(length_number)?).unwrap_or(text.len());
@@ -86,7 +86,7 @@ fn to_long(n: Number) -> Result<i64> {
         None => bail!(
             31109,
             "Can't coerce out of range value {} to long",
-            model::show::Shown(&n.value())
+            n.value()
         ),
     }
 }
@@ -125,7 +125,7 @@ fn integer(v: &Value<'_>, what: &str, (no_number, no_int): (i32, i32)) -> Result
         None => bail!(
             no_int,
             "$substrCP: {what} cannot be represented as a 32-bit integral value: {}",
-            model::show::Shown(v)
+            v
         ),
     }
 }

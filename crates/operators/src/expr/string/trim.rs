@@ -81,7 +81,7 @@ impl Expr for Trim {
                 50699,
                 "{} requires its input to be a string, got {} (of type {})",
                 self.name,
-                model::show::Shown(&v),
+                v,
                 v.type_name()
             ),
         };
@@ -96,7 +96,7 @@ impl Expr for Trim {
                 50700,
                 "{} requires 'chars' to be a string, got {} (of type {})",
                 self.name,
-                model::show::Shown(&v),
+                v,
                 v.type_name()
             ),
         })

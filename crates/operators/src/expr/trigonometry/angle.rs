@@ -82,7 +82,7 @@ fn apply<'a>(
         bail!(
             50989,
             "cannot apply {name} to {}, value must be between {} and {}",
-            model::show::Shown(&v),
+            v,
             shown(low, "(-inf)"),
             shown(high, "(inf)")
         );

@@ -46,7 +46,7 @@ pub(super) const UUID: u8 = 4;
 
 /// 241 ConversionFailure.
 pub(super) fn failure(v: &Value<'_>, target: &str, why: &str) -> MongoError {
-    let shown = model::show::Shown(v);
+    let shown = v;
     MongoError::new(
         model::code::CONVERSION_FAILURE,
         format!(

@@ -49,11 +49,7 @@ impl Near {
     /// `[x, y]`, `[x, y, greatest distance]` or `{x, y}`.
     fn legacy(name: &str, spec: Value<'_>) -> Result<Near> {
         let Some(p) = flat_point(&spec) else {
-            bail!(
-                code::BAD_VALUE,
-                "{name} needs a point, not {}",
-                model::show::Shown(&spec)
-            )
+            bail!(code::BAD_VALUE, "{name} needs a point, not {}", spec)
         };
         let center = match name {
             "$nearSphere" => match sphere::Point::from_degrees(p.x, p.y) {
@@ -89,11 +85,7 @@ impl Near {
                     let of_type = v.as_doc().map(|d| d.field("type"));
                     let other = matches!(of_type, Some(Value::String(t)) if t != "Point");
                     let Some(p) = Shape::any(&v)?.as_point().filter(|_| !other) else {
-                        bail!(
-                            code::BAD_VALUE,
-                            "{name} requires a point, given {}",
-                            model::show::Shown(&v)
-                        )
+                        bail!(code::BAD_VALUE, "{name} requires a point, given {}", v)
                     };
                     near.center = Center::Sphere(p, sphere::EARTH_RADIUS_M);
                 }
@@ -161,7 +153,7 @@ fn distance(what: &str, v: &Value<'_>) -> Result<f64> {
         _ => bail!(
             code::BAD_VALUE,
             "{what} must be a non-negative number, not {}",
-            model::show::Shown(v)
+            v
         ),
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn intersects(spec: Value<'_>) -> Result<Shape> {
     let (Some(("$geometry", v)), 1) = (d.first(), d.count()) else {
         bail!(
             code::BAD_VALUE,
-            "$geoIntersects needs exactly a $geometry: {d:?}"
+            "$geoIntersects needs exactly a $geometry: {d}"
         )
     };
     Shape::any(&v)
@@ -32,7 +32,7 @@ pub(super) fn within(name: &str, spec: Value<'_>) -> Result<Region> {
     let mut region = None;
     for (specifier, v) in d.iter().filter(|(n, _)| *n != "$uniqueDocs") {
         if region.is_some() {
-            bail!(code::BAD_VALUE, "{name} takes one shape: {d:?}");
+            bail!(code::BAD_VALUE, "{name} takes one shape: {d}");
         }
         region = Some(match specifier {
             "$geometry" => geometry(name, v)?,
@@ -66,7 +66,7 @@ pub(super) fn within(name: &str, spec: Value<'_>) -> Result<Region> {
     }
     match region {
         Some(r) => Ok(r),
-        None => bail!(code::BAD_VALUE, "{name} needs a shape: {d:?}"),
+        None => bail!(code::BAD_VALUE, "{name} needs a shape: {d}"),
     }
 }
 
@@ -82,7 +82,7 @@ fn geometry(name: &str, v: Value<'_>) -> Result<Region> {
     if !shape.is_area() || matches!(d.field("type"), Value::String("GeometryCollection")) {
         bail!(
             code::BAD_VALUE,
-            "{name} not supported with provided geometry: {d:?}"
+            "{name} not supported with provided geometry: {d}"
         );
     }
     Ok(Region::Geometry(shape))
@@ -131,7 +131,7 @@ fn corner(specifier: &str, v: &Value<'_>) -> Result<flat::Point> {
         None => bail!(
             code::BAD_VALUE,
             "{specifier} needs points of two finite numbers, not {}",
-            model::show::Shown(v)
+            v
         ),
     }
 }
@@ -142,7 +142,7 @@ fn radius(specifier: &str, v: &Value<'_>) -> Result<f64> {
         _ => bail!(
             code::BAD_VALUE,
             "radius of {specifier} must be a non-negative number, not {}",
-            model::show::Shown(v)
+            v
         ),
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn is_geojson(d: Doc<'_>) -> bool {
 }
 
 fn position(v: &Value<'_>) -> Result<Point> {
-    let shown = || model::show::Shown(v).to_string();
+    let shown = || v.to_string();
     let (Value::Array(_) | Value::Document(_)) = v else {
         bail!(
             code::BAD_VALUE,
@@ -117,7 +117,7 @@ fn line(v: &Value<'_>) -> Result<Vec<Point>> {
         bail!(
             code::BAD_VALUE,
             "LineString must have at least 2 distinct vertices: {}",
-            model::show::Shown(v)
+            v
         );
     }
     Ok(points)
@@ -136,7 +136,7 @@ fn ring(v: &Value<'_>) -> Result<Vec<Point>> {
         bail!(
             code::BAD_VALUE,
             "Loop is not closed, first vertex does not equal last vertex: {}",
-            model::show::Shown(v)
+            v
         );
     }
     points.pop();
@@ -145,7 +145,7 @@ fn ring(v: &Value<'_>) -> Result<Vec<Point>> {
         bail!(
             code::BAD_VALUE,
             "Loop must have at least 3 different vertices: {}",
-            model::show::Shown(v)
+            v
         );
     }
     let edges: Vec<_> = points
@@ -173,7 +173,7 @@ fn ring(v: &Value<'_>) -> Result<Vec<Point>> {
         bail!(
             code::BAD_VALUE,
             "Loop is not valid: edges cross or vertices repeat: {}",
-            model::show::Shown(v)
+            v
         );
     }
     Ok(points)
@@ -249,11 +249,7 @@ fn is_strict(d: Doc<'_>) -> Result<bool> {
     match p.field("name") {
         Value::String("urn:ogc:def:crs:OGC:1.3:CRS84" | "EPSG:4326") => Ok(false),
         Value::String(STRICT_WINDING) => Ok(true),
-        v => bail!(
-            code::BAD_VALUE,
-            "Unknown CRS name: {}",
-            model::show::Shown(&v)
-        ),
+        v => bail!(code::BAD_VALUE, "Unknown CRS name: {}", v),
     }
 }
 
@@ -267,7 +263,7 @@ impl Shape {
         let mut shape = Shape::default();
         let c = d.field("coordinates");
         let Value::String(kind) = d.field("type") else {
-            bail!(code::BAD_VALUE, "unknown GeoJSON type: {d:?}")
+            bail!(code::BAD_VALUE, "unknown GeoJSON type: {d}")
         };
         if strict && kind != "Polygon" {
             bail!(
@@ -305,7 +301,7 @@ impl Shape {
                     if matches!(inner.field("type"), Value::String("GeometryCollection")) {
                         bail!(
                             code::BAD_VALUE,
-                            "GeometryCollections cannot be nested: {inner:?}"
+                            "GeometryCollections cannot be nested: {inner}"
                         );
                     }
                     let inner = Shape::geojson(inner)?;
@@ -314,7 +310,7 @@ impl Shape {
                     shape.polygons.extend(inner.polygons);
                 }
             }
-            _ => bail!(code::BAD_VALUE, "unknown GeoJSON type: {d:?}"),
+            _ => bail!(code::BAD_VALUE, "unknown GeoJSON type: {d}"),
         }
         if shape.points.is_empty() && shape.lines.is_empty() && shape.polygons.is_empty() {
             bail!(code::BAD_VALUE, "{kind} must have at least one element");
@@ -339,7 +335,7 @@ impl Shape {
                     points: vec![p],
                     ..Shape::default()
                 }),
-                None => bail!(code::BAD_VALUE, "not a geometry: {}", model::show::Shown(v)),
+                None => bail!(code::BAD_VALUE, "not a geometry: {}", v),
             },
         }
     }

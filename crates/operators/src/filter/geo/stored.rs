@@ -22,12 +22,9 @@ pub fn check_on_sphere(v: &Value<'_>, doc: Doc<'_>) -> Result<()> {
             Ok(_) => return Ok(()),
             Err(e) => e.message().to_owned(),
         },
-        v => format!(
-            "geo element must be an array or object: {}",
-            model::show::Shown(v)
-        ),
+        v => format!("geo element must be an array or object: {}", v),
     };
-    bail!(16755, "Can't extract geo keys: {doc:?}  {why}")
+    bail!(16755, "Can't extract geo keys: {doc}  {why}")
 }
 
 fn is_strictly_wound(d: Doc<'_>) -> bool {
@@ -87,7 +84,7 @@ fn check_pair(d: Doc<'_>, (min, max): (f64, f64)) -> Result<()> {
     };
     let inside = |n: f64| (min..=max).contains(&n);
     if !inside(x) || !inside(y) {
-        bail!(13027, "point not in interval of [ {min}, {max} ]: {d:?}");
+        bail!(13027, "point not in interval of [ {min}, {max} ]: {d}");
     }
     Ok(())
 }

@@ -208,7 +208,7 @@ fn count(k: &str, v: Value<'_>) -> Result<u64> {
         bail!(
             code::FAILED_TO_PARSE,
             "$jsonSchema keyword '{k}' must be a non-negative integer: {}",
-            model::show::Shown(&v)
+            v
         )
     };
     Ok(n)

@@ -72,7 +72,7 @@ fn lost(next: Timestamp) -> MongoError {
         code::CHANGE_STREAM_HISTORY_LOST,
         format!(
             "Resume of change stream was not possible, as the resume point may no longer be in \
-                the oplog: {next:?}"
+                the oplog: {next}"
         ),
     )
     .label("NonResumableChangeStreamError")

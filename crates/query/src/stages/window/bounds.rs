@@ -97,7 +97,7 @@ impl Bounds {
             Some(n) => Ok(n),
             None => bail!(
                 code::FAILED_TO_PARSE,
-                "Numeric document-based bounds must be an integer, not {v:?}"
+                "Numeric document-based bounds must be an integer, not {v}"
             ),
         };
         let (lower, upper) = (bound(cx, lower, int, 0)?, bound(cx, upper, int, 0)?);
@@ -135,14 +135,14 @@ impl Bounds {
             if unit.is_some() && v.as_i64_exact().is_none() {
                 bail!(
                     code::FAILED_TO_PARSE,
-                    "With 'unit', range-based bounds must be an integer, not {v:?}"
+                    "With 'unit', range-based bounds must be an integer, not {v}"
                 );
             }
             match model::Number::of(&v) {
                 Some(_) => Ok(v.to_owned_value()),
                 None => bail!(
                     code::FAILED_TO_PARSE,
-                    "Range-based bounds expression must be a number, not {v:?}"
+                    "Range-based bounds expression must be a number, not {v}"
                 ),
             }
         };
@@ -156,7 +156,7 @@ impl Bounds {
         {
             bail!(
                 5339900,
-                "Lower bound must not exceed upper bound: [{l:?}, {u:?}]"
+                "Lower bound must not exceed upper bound: [{l}, {u}]"
             );
         }
         let by = match sort.map(SortPattern::parts) {
@@ -288,7 +288,7 @@ fn pair<'a>(v: Value<'a>) -> Result<[Value<'a>; 2]> {
     }
     bail!(
         code::FAILED_TO_PARSE,
-        "Window bounds must be a 2-element array: {v:?}"
+        "Window bounds must be a 2-element array: {v}"
     )
 }
 

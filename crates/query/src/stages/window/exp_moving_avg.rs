@@ -36,7 +36,7 @@ pub(super) fn parse(
                 let Some(n) = v.as_i64_exact().filter(|n| *n > 0) else {
                     bail!(
                         code::FAILED_TO_PARSE,
-                        "'N' field must be an integer greater than zero, not {v:?}"
+                        "'N' field must be an integer greater than zero, not {v}"
                     );
                 };
                 alpha = Some(2.0 / (n as f64 + 1.0));
@@ -45,7 +45,7 @@ pub(super) fn parse(
                 let Some(a) = v.as_f64().filter(|a| *a > 0.0 && *a < 1.0) else {
                     bail!(
                         code::FAILED_TO_PARSE,
-                        "'alpha' must be between 0 and 1 (exclusive), not {v:?}"
+                        "'alpha' must be between 0 and 1 (exclusive), not {v}"
                     );
                 };
                 alpha = Some(a);

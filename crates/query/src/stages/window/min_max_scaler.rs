@@ -32,7 +32,7 @@ pub(super) fn parse(
                 if Number::of(&bound.get()).is_none() {
                     bail!(
                         10487004,
-                        "'{field}' of {name} must be a number, not {bound:?}"
+                        "'{field}' of {name} must be a number, not {bound}"
                     );
                 }
                 *(if field == "min" { &mut min } else { &mut max }) = Some(bound);
@@ -56,7 +56,7 @@ pub(super) fn parse(
     {
         bail!(
             10487006,
-            "'min' of {name} must be less than 'max': {min:?}, {max:?}"
+            "'min' of {name} must be less than 'max': {min}, {max}"
         );
     }
     scaler(wcx, input, range)

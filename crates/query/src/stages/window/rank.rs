@@ -27,7 +27,7 @@ pub(super) fn parse(
     if !arg.as_doc().is_some_and(|d| d.is_empty()) {
         bail!(
             5371603,
-            "{name} must be specified with '{{}}' as the value, not {arg:?}"
+            "{name} must be specified with '{{}}' as the value, not {arg}"
         );
     }
     let step = match name {

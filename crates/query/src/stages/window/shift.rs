@@ -32,7 +32,7 @@ pub(super) fn parse(
                 let Some(n) = v.as_i64_exact().filter(|n| i32::try_from(*n).is_ok()) else {
                     bail!(
                         code::FAILED_TO_PARSE,
-                        "'{name}:by' field must be an integer, not {v:?}"
+                        "'{name}:by' field must be an integer, not {v}"
                     );
                 };
                 by = Some(n);
