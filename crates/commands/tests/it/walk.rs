@@ -187,12 +187,11 @@ impl Walk {
 /// What a message shows as Rust's `Debug` does: a variant of a value, an option, a string or list
 /// in a wrapper. No value of this walk holds such a text.
 fn rust_form(message: &str) -> Option<&'static str> {
-    const FORMS: [&str; 24] = [
+    const FORMS: [&str; 23] = [
         "Some(",
         "None",
         "Ok(",
         "Err(",
-        "Missing",
         "Undefined",
         "Null",
         "Int32(",
@@ -213,6 +212,9 @@ fn rust_form(message: &str) -> Option<&'static str> {
         "Code(\"",
         "DbPointer(",
     ];
+    if message.ends_with(" Missing") {
+        return Some("Missing");
+    }
     FORMS.into_iter().find(|form| {
         let mut places = message.match_indices(form);
         // A word of its own: `isString(` and `CodeWithScope` are none.
