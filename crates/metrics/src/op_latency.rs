@@ -108,19 +108,6 @@ impl LatencyCounts {
         all.filter(|(_, n)| **n > 0)
             .map(|(i, n)| (bucket_us(i), *n))
     }
-
-    /// The upper bound of the bucket in which this share of the operations ends, in microseconds.
-    pub fn quantile_us(&self, share: f64) -> u64 {
-        let wanted = (self.count() as f64 * share).ceil() as u64;
-        let mut seen = 0;
-        for (i, n) in self.buckets.iter().enumerate() {
-            seen += n;
-            if seen >= wanted && seen > 0 {
-                return bucket_us((i + 1).min(BUCKETS - 1));
-            }
-        }
-        0
-    }
 }
 
 #[cfg(test)]
@@ -145,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_add_up_and_quantiles_are_bounds() {
+    fn counts_add_up() {
         let l = OpLatency::default();
         (0..100).for_each(|_| l.record(5));
         l.record(3000);
@@ -153,7 +140,5 @@ mod tests {
         twice.add(&l.counts());
         assert_eq!((twice.count(), twice.sum_us), (202, 2 * 3500));
         assert_eq!(twice.filled().collect::<Vec<_>>(), [(4, 200), (2048, 2)]);
-        assert_eq!((twice.quantile_us(0.5), twice.quantile_us(1.0)), (8, 3072));
-        assert_eq!(LatencyCounts::default().quantile_us(0.5), 0);
     }
 }

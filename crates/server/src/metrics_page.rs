@@ -15,11 +15,18 @@ const PAGE: &str = include_str!("metrics_page.html");
 ///
 /// # Errors
 /// When the address cannot be bound or no thread be started.
-pub(crate) fn start(options: &Metrics, server: Arc<Dispatcher>) -> std::io::Result<Endpoint> {
-    Endpoint::start(options, Box::new(move |path| page(path, &server)))
+pub(crate) fn start(
+    options: &Metrics,
+    server: Arc<Dispatcher>,
+    memory_bytes: u64,
+) -> std::io::Result<Endpoint> {
+    Endpoint::start(
+        options,
+        Box::new(move |path| page(path, &server, memory_bytes)),
+    )
 }
 
-fn page(path: &str, server: &Dispatcher) -> Option<Page> {
+fn page(path: &str, server: &Dispatcher, memory_bytes: u64) -> Option<Page> {
     let (kind, body) = match path {
         "/metrics" => (
             "text/plain; version=0.0.4",
@@ -27,7 +34,7 @@ fn page(path: &str, server: &Dispatcher) -> Option<Page> {
         ),
         "/metrics.json" => {
             let mut json = String::new();
-            logs::append_document(&mut json, metrics_export::page(server).doc());
+            logs::append_document(&mut json, metrics_export::page(server, memory_bytes).doc());
             ("application/json", json)
         }
         "/" => ("text/html; charset=utf-8", PAGE.to_owned()),

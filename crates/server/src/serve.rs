@@ -374,7 +374,7 @@ fn metrics(
     let Some(options) = &settings.metrics else {
         return Ok(None);
     };
-    metrics_page::start(options, dispatcher)
+    metrics_page::start(options, dispatcher, settings.memory_bytes)
         .map(Some)
         .map_err(|e| {
             fail(CODE_NETWORK)(format!(

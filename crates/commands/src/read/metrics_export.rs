@@ -287,8 +287,9 @@ fn collections(server: &Dispatcher, out: &mut Vec<Family>) {
     }
 }
 
-/// What a page draws: `serverStatus`, latencies of commands, collections, the last slow operations.
-pub fn page(server: &Dispatcher) -> DocBuf {
+/// What a page draws: `serverStatus`, latencies of commands by buckets, collections, the last slow
+/// operations, the warnings of the start, and the bound of memory, in bytes.
+pub fn page(server: &Dispatcher, memory_bytes: u64) -> DocBuf {
     let service = server.service();
     let status = status(service, server.commands());
     let slow: Vec<String> = service
@@ -328,6 +329,13 @@ pub fn page(server: &Dispatcher) -> DocBuf {
         for line in &slow {
             lines.push(line);
         }
+        drop(lines);
+        let mut warnings = w.array("warnings");
+        for line in &service.config.log.startup_warnings() {
+            warnings.push(line);
+        }
+        drop(warnings);
+        w.put("memoryLimit", crate::read::stats::signed(memory_bytes));
     })
 }
 
@@ -336,7 +344,12 @@ fn latency(counts: &LatencyCounts, kind: Kinds, w: &mut DocWriter<'_>) {
     w.put("count", signed(counts.count()))
         .put("time", signed(counts.sum_us))
         .put("reads", kind == Kinds::Read);
-    for (name, share) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)] {
-        w.put(name, signed(counts.quantile_us(share)));
+    // The upper bound of a bucket in microseconds, and its operations: two such lists subtracted
+    // are those of the time between.
+    let mut buckets = w.array("buckets");
+    for (i, n) in counts.buckets.iter().enumerate().filter(|(_, n)| **n > 0) {
+        let mut bucket = buckets.array();
+        bucket.push(signed(bucket_us((i + 1).min(BUCKETS - 1))));
+        bucket.push(signed(*n));
     }
 }

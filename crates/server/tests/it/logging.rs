@@ -268,10 +268,37 @@ fn metrics_over_http_are_those_of_the_server_and_silent_clients_delay_nobody() {
     let (_, page) = get(&metrics, "/");
     assert!(page.contains("<svg") && !page.contains("http"), "{page}");
     let (_, json) = get(&metrics, "/metrics.json");
-    assert!(
-        json.contains("\"commands\":{\"ping\":{\"count\":3,"),
-        "{json}"
-    );
+    for wanted in [
+        "\"commands\":{\"ping\":{\"count\":3,",
+        // What the page subtracts for a range of time, and the limits that it draws.
+        "\"buckets\":[[",
+        "\"memoryLimit\":",
+        "Access control is not enabled",
+    ] {
+        assert!(json.contains(wanted), "{wanted}: {json}");
+    }
+    // Each number of the engine that the page shows is there, for all tables or for each.
+    for name in [
+        "running_compactions",
+        "sst_bytes",
+        "memtable_bytes",
+        "pending_compaction_bytes",
+        "block_cache_usage_bytes",
+        "free_bytes",
+        "reserve_bytes",
+        "journal_flushes",
+        "journal_flush_us_last",
+        "journal_failing",
+        "stall_stops",
+        "admission_waits",
+        "admission_wait_us_max",
+        "space_short",
+        "background_errors",
+    ] {
+        let of_engine = [format!("\"{name}\":"), format!("\"doc.{name}\":")];
+        assert!(page.contains(name), "{name} is not on the page");
+        assert!(of_engine.iter().any(|key| json.contains(key)), "{name}");
+    }
     assert!(get(&metrics, "/other").0.starts_with("HTTP/1.1 404"));
     server.stop();
 }
