@@ -171,35 +171,83 @@ pub struct Trouble {
     seen: BTreeMap<&'static str, i64>,
 }
 
-/// Metrics of an engine that grow or stand above zero when clients wait for it.
-const SIGNS: &[(&str, &str)] = &[
-    ("stall_stops", "Writers were stopped: compaction is behind"),
+/// Metrics of an engine that grow or stand above zero when clients wait for it, what that means, and
+/// the metrics that say how bad it is.
+const SIGNS: &[(&str, &str, &[&str])] = &[
+    (
+        "stall_stops",
+        "Writers were stopped: compaction is behind",
+        &[],
+    ),
     (
         "journal_failing",
         "The journal cannot be flushed; acknowledged writes wait",
+        &[],
     ),
     (
         "space_short",
-        "The device is nearly full: growing writes are refused",
+        "The device is nearly full: growing writes are refused while less than reserve_bytes are \
+         free",
+        &["free_bytes", "reserve_bytes"],
     ),
 ];
 
 impl Trouble {
     /// What is worse than at the last look.
     pub fn look(&mut self, engine: &dyn Engine) -> Vec<Entry> {
-        let mut found = Vec::new();
+        let mut numbers = BTreeMap::new();
         engine.stats(&mut |name, value| {
-            let Some((name, message)) = SIGNS.iter().find(|(sign, _)| *sign == name) else {
-                return;
+            numbers.insert(name.to_owned(), value);
+        });
+        self.compare(&numbers)
+    }
+
+    fn compare(&mut self, numbers: &BTreeMap<String, i64>) -> Vec<Entry> {
+        let mut found = Vec::new();
+        for (name, message, facts) in SIGNS {
+            let Some(value) = numbers.get(*name).copied() else {
+                continue;
             };
             let before = self.seen.insert(name, value).unwrap_or(0);
             if value > before {
                 let entry = Entry::info(id::STALL, component::STORAGE, "housekeeping", message);
                 found.push(entry.severity(Severity::Warning).attr(|w| {
                     w.put(name, value);
+                    for fact in *facts {
+                        if let Some(value) = numbers.get(*fact) {
+                            w.put(fact, *value);
+                        }
+                    }
                 }));
             }
-        });
+        }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_device_is_told_of_once_with_what_is_free_and_what_must_be() {
+        let numbers = |short: i64| {
+            [
+                ("free_bytes", 207),
+                ("reserve_bytes", 400),
+                ("space_short", short),
+            ]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into()
+        };
+        let mut trouble = Trouble::default();
+        assert!(trouble.compare(&numbers(0)).is_empty());
+        let told = trouble.compare(&numbers(1));
+        let lines: Vec<String> = told.iter().map(|e| format!("{e:?}")).collect();
+        assert!(
+            lines.len() == 1 && lines[0].contains("free_bytes: 207, reserve_bytes: 400"),
+            "{lines:?}"
+        );
+        assert!(trouble.compare(&numbers(1)).is_empty());
     }
 }
