@@ -137,7 +137,6 @@ fn quoted(s: &str, f: &mut Formatter<'_>) -> Result {
             '\\' => f.write_str("\\\\")?,
             '\n' => f.write_str("\\n")?,
             '\t' => f.write_str("\\t")?,
-            c if c.is_control() => write!(f, "\\u{:04x}", u32::from(c))?,
             c => f.write_char(c)?,
         }
     }
@@ -181,7 +180,7 @@ mod tests {
         of(Value::Decimal128(Decimal128::from_i64(3)), "3");
         of(inner.doc().field("x"), "[ 1 ]");
         of(Value::Document(inner.doc()), "{ x: [ 1 ] }");
-        of(Value::String("a\u{1}\n"), r#""a\u0001\n""#);
+        of(Value::String("a\"\n"), r#""a\"\n""#);
         let bytes = Binary {
             subtype: 0,
             bytes: &[1, 0xAB],
