@@ -91,7 +91,7 @@ struct IndexState {
 /// Its key pattern.
 impl std::fmt::Display for Index {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", self.key_pattern())
+        write!(f, "{}", self.key_pattern())
     }
 }
 
