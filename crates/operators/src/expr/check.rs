@@ -16,7 +16,7 @@ pub(crate) fn eval(spec: &str) -> String {
         Err(e) => format!("error {}", e.code()),
         Ok(e) => match e.eval(&cx) {
             Err(e) => format!("error {}", e.code()),
-            Ok(v) => format!("{} {}", v.type_name(), v),
+            Ok(v) => format!("{} {v}", v.type_name()),
         },
     }
 }
@@ -104,7 +104,8 @@ pub(crate) fn table_of(profile: crate::Profile, rows: &[(&str, &str, &str)]) {
                     "{expr} on {doc}: {v}, wanted {want}"
                 );
             }
-            _ => panic!("{expr} on {doc}: {got}, wanted {want}"),
+            (_, Ok(v)) => panic!("{expr} on {doc}: {v}, wanted {want}"),
+            (_, Err(e)) => panic!("{expr} on {doc}: {e}, wanted {want}"),
         }
     }
 }
