@@ -186,8 +186,7 @@ const SIGNS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "space_short",
-        "The device is nearly full: growing writes are refused while less than reserve_bytes are \
-         free",
+        "The device is nearly full: below reserve_bytes free, growing writes are refused",
         &["free_bytes", "reserve_bytes"],
     ),
 ];

@@ -16,7 +16,7 @@ fn parse_create(_: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Res
         bail!(
             code::FAILED_TO_PARSE,
             "{name} takes an empty object, given {}",
-            model::show::Shown(&spec)
+            spec
         );
     }
     Ok(Box::new(Create))

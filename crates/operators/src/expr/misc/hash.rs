@@ -86,7 +86,7 @@ impl Expr for Hash {
                 code::BAD_VALUE,
                 "{} knows the algorithms md5, sha256 and xxh64, given {}",
                 self.name,
-                model::show::Shown(&v)
+                v
             ),
         };
         if self.hex {
