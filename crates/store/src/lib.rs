@@ -39,7 +39,10 @@ pub use hooks::{Hooks, NoHooks, Places, Predicate, Terms};
 pub use index::{
     Coverage, FieldKind, Index, IndexField, KeyInterval, TextPart, Usage, WildcardPart, encode_cell,
 };
-pub use log::{Concerned, EachEntryOfLog, Log, LogReader, LogSettings, Read, Waker, Waking, Watch};
+pub use log::{
+    Concerned, ConsumerState, EachEntryOfLog, Lifetime, Log, LogConsumer, LogReader, LogSettings,
+    Read, Waker, Waking, Watch,
+};
 pub use names::CollectionEntry;
 pub use released::{Registered, take_waited_us};
 pub use store::Store;

@@ -9,7 +9,7 @@ use crate::error;
 use crate::format::{LAYOUT_VERSION, meta};
 use crate::handles::{CatalogLock, Handles};
 use crate::hooks::Hooks;
-use crate::log::{Log, LogReader};
+use crate::log::{ConsumerState, Lifetime, Log, LogConsumer, LogReader};
 use crate::view::ReadView;
 use crate::write::session::{Begun, SessionId, SessionRecord};
 use crate::write::transaction::Transaction;
@@ -80,6 +80,45 @@ impl Store {
     pub fn read_log(&self, from: Timestamp) -> Option<LogReader> {
         let log = Arc::clone(self.shared.log.as_ref()?);
         Some(LogReader::new(Arc::clone(&self.shared.engine), log, from))
+    }
+
+    /// A consumer of the log that has everything before `from`; `None` without a log. Entries from
+    /// there on are held for it, up to a bound.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn consume_log(
+        &self,
+        name: &str,
+        from: Timestamp,
+        lifetime: Lifetime,
+    ) -> Result<Option<LogConsumer>> {
+        let log = self.shared.log.as_ref();
+        log.map(|l| l.consume(&self.shared.engine, name, from, lifetime))
+            .transpose()
+    }
+
+    /// Forgets a consumer of the log.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn end_log_consumer(&self, name: &str) -> Result<()> {
+        let log = self.shared.log.as_deref();
+        log.map_or(Ok(()), |l| {
+            l.end_consumer(self.shared.engine.as_ref(), name)
+        })
+    }
+
+    /// How the consumers of the log stand.
+    ///
+    /// # Cost
+    /// One seek for each.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn log_consumers(&self) -> Result<Vec<ConsumerState>> {
+        let log = self.shared.log.as_deref();
+        log.map_or(Ok(Vec::new()), |l| l.consumers(self.shared.engine.as_ref()))
     }
 
     /// Writes an entry into the log that changes nothing; its time, or `None` without a log.

@@ -384,10 +384,36 @@ fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.put("version", env!("CARGO_PKG_VERSION"));
     operations_memory(s, &mut w.doc("operationsMemory"));
+    log_consumers(s, w);
     let mut e = w.doc("engine");
     s.store.engine().stats(&mut |name, value| {
         e.put(name, value);
     });
+}
+
+/// Who follows the log, and how far behind each is; zeros on a server without a log.
+fn log_consumers(s: &Facts<'_>, w: &mut DocWriter<'_>) {
+    // What cannot be read now is told by whoever reads the log, with the reason.
+    let all = s.store.log_consumers().unwrap_or_default();
+    let seconds = |ms: u64| ms as f64 / 1000.0;
+    let operations = all.iter().map(|c| c.lag_operations).max();
+    let age = all.iter().map(|c| c.lag_ms).max();
+    let held = s.store.log().map_or(0, |log| log.held_bytes_max());
+    let mut section = w.doc("logConsumers");
+    doc_fields!(section;
+        "count": signed(all.len() as u64),
+        "stale": signed(all.iter().filter(|c| c.stale).count() as u64),
+        "lagOperations": signed(operations.unwrap_or(0)),
+        "lagSeconds": seconds(age.unwrap_or(0)),
+        "heldBytesMax": signed(held)
+    );
+    let mut list = section.array("consumers");
+    for c in &all {
+        let state = if c.stale { "STALE" } else { "FOLLOWING" };
+        let mut one = list.doc();
+        doc_fields!(one; "name": c.name.as_str(), "state": state, "saved": c.saved,
+            "lagOperations": signed(c.lag_operations), "lagSeconds": seconds(c.lag_ms));
+    }
 }
 
 /// The memory of operations. The engine's caches have bounds of their own.

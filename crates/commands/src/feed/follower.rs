@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Collection, Concerned, LogReader, Read, ReadView, Scan, Watch};
+use store::{Collection, Concerned, Lifetime, LogConsumer, Read, ReadView, Scan, Watch};
 
 /// Documents read in one turn of building.
 const BUILD_DOCS: usize = 1024;
@@ -42,20 +42,24 @@ pub(super) struct Follower {
 enum Work {
     /// Begins from nothing.
     Begin,
-    Build {
-        index: Arc<Index>,
-        scan: Scan,
-        /// The scan shows the state of this time.
-        at: Timestamp,
-    },
-    Follow(Following),
+    Build(Box<Building>),
+    Follow(Box<Following>),
     /// Rests after an error.
     Rest(Instant),
 }
 
+struct Building {
+    index: Arc<Index>,
+    scan: Scan,
+    /// The scan shows the state of this time.
+    at: Timestamp,
+    /// Holds the log from there on.
+    consumer: LogConsumer,
+}
+
 struct Following {
     index: Arc<Index>,
-    reader: LogReader,
+    consumer: LogConsumer,
     /// `None` without a log, which does not happen.
     watch: Option<Watch>,
     /// Documents written since the last commit.
@@ -77,6 +81,14 @@ struct OpenWriter {
 /// The folder of an index: another version has another.
 pub(super) fn folder_name(definition: &SearchDefinition) -> String {
     format!("{}-{}", definition.id(), definition.version())
+}
+
+/// What the consumers of the log are called that feed search indexes.
+pub(super) const CONSUMERS: &str = "search/";
+
+/// The name of the consumer that feeds the index of a folder.
+pub(super) fn consumer_name(folder: &str) -> String {
+    format!("{CONSUMERS}{folder}")
 }
 
 /// The key of a document in an index: its encoded `_id`, without the identifier of the collection.
@@ -118,11 +130,13 @@ impl Follower {
             return Ok(());
         };
         let at = Timestamp::from_u64(position);
-        if at > log.visible() || at < log.oldest() {
+        if at > log.visible() || next_after(at) < log.oldest() {
             return Ok(());
         }
         let index = Arc::new(index);
-        self.work = Work::Follow(follow_from(service, &self.coll, index.clone(), at)?);
+        let consumer = self.consume_from(service, at)?;
+        let following = follow(service, &self.coll, index.clone(), consumer, at);
+        self.work = Work::Follow(Box::new(following));
         self.live.set_status(Status::Building);
         self.live.show(Some(index), at);
         Ok(())
@@ -159,9 +173,25 @@ impl Follower {
             // The entries of its new name.
             Work::Follow(f) => f.watch = watch(service, coll),
             // The scan was of the old handle.
-            Work::Build { .. } => self.work = Work::Begin,
+            Work::Build(_) => self.work = Work::Begin,
             Work::Begin | Work::Rest(_) => {}
         }
+    }
+
+    /// Its name among the consumers of the log.
+    fn consumer_name(&self) -> String {
+        consumer_name(&folder_name(&self.definition))
+    }
+
+    /// A consumer that has everything up to `at`.
+    fn consume_from(&self, service: &Service, at: Timestamp) -> Result<LogConsumer> {
+        let lifetime = match self.folder {
+            Some(_) => Lifetime::Durable,
+            None => Lifetime::Process,
+        };
+        let (store, name) = (&service.store, self.consumer_name());
+        let consumer = store.consume_log(&name, next_after(at), lifetime)?;
+        consumer.ok_or_else(|| MongoError::internal("a search index needs the log"))
     }
 
     pub(super) fn failed(&mut self, e: &MongoError) {
@@ -172,6 +202,10 @@ impl Follower {
 
     pub(super) fn remove_files(&self, service: &Service) {
         self.live.show(None, Timestamp::from_u64(0));
+        if let Err(e) = service.store.end_log_consumer(&self.consumer_name()) {
+            let message = format!("a search index is still noted: {}", e.message());
+            service.log('W', "INDEX", &message);
+        }
         if let Some(folder) = &self.folder
             && folder.exists()
             && let Err(e) = std::fs::remove_dir_all(folder)
@@ -190,7 +224,7 @@ impl Follower {
         }
         let result = match &mut self.work {
             Work::Begin => self.begin(service).map(|()| true),
-            Work::Build { .. } => self.build(service).map(|()| true),
+            Work::Build(_) => self.build(service).map(|()| true),
             Work::Follow(_) => self.follow(service),
             Work::Rest(until) if *until <= Instant::now() => {
                 self.work = Work::Begin;
@@ -216,33 +250,42 @@ impl Follower {
         let Some((at, view)) = service.store.snapshot_at()? else {
             return Err(MongoError::internal("a search index needs the log"));
         };
+        let consumer = self.consume_from(service, at)?;
         let scan = self.coll.scan(&view, false);
-        self.work = Work::Build { index, scan, at };
+        self.work = Work::Build(Box::new(Building {
+            index,
+            scan,
+            at,
+            consumer,
+        }));
         Ok(())
     }
 
     fn build(&mut self, service: &Arc<Service>) -> Result<()> {
-        let Work::Build { index, scan, at } = &mut self.work else {
+        let Work::Build(building) = &mut self.work else {
             return Ok(());
         };
-        let (index, at) = (index.clone(), *at);
+        let (index, at) = (building.index.clone(), building.at);
         let Some(open) = open_writer(&mut self.writer, service, &index)? else {
             return Ok(());
         };
         let mut failed = None;
-        let more = scan.visit(BUILD_DOCS, &mut |row| {
+        let more = building.scan.visit(BUILD_DOCS, &mut |row| {
             failed = open.writer.add(id_of(row.key), row.doc).err();
             failed.is_none()
         })?;
         if let Some(e) = failed {
             return Err(e);
         }
-        scan.pause();
+        building.scan.pause();
         if more {
             return Ok(());
         }
-        commit(service, open, at)?;
-        self.work = Work::Follow(follow_from(service, &self.coll, index, at)?);
+        commit(&building.consumer, open, at)?;
+        if let Work::Build(built) = std::mem::replace(&mut self.work, Work::Begin) {
+            let following = follow(service, &self.coll, index, built.consumer, at);
+            self.work = Work::Follow(Box::new(following));
+        }
         Ok(())
     }
 
@@ -252,23 +295,23 @@ impl Follower {
             return Ok(false);
         };
         // First how far may be read, then whether anything up to there is of concern.
-        let (visible, start) = (log.visible(), f.reader.next());
+        let (visible, start) = (log.visible(), f.consumer.next());
         if self.coll.is_dropped() {
             return Ok(false);
         }
         if f.watch.as_ref().is_some_and(|w| !w.has_from(start)) {
-            f.reader.skip_to(next_after(visible));
+            f.consumer.skip_to(next_after(visible));
         }
         let (mut ids, uuid) = (BTreeSet::new(), self.coll.uuid());
         let (mut key, coll) = (Vec::new(), &self.coll);
-        let read = f.reader.visit(LOG_ROWS, &mut |_, entry: Doc<'_>| {
+        let read = f.consumer.visit(LOG_ROWS, &mut |_, entry: Doc<'_>| {
             each_id(entry, &uuid, &mut |id| {
                 coll.record_key(&id, &mut key);
                 ids.insert(id_of(&key).to_vec());
             });
             true
         })?;
-        f.reader.pause();
+        f.consumer.pause();
         if read == Read::Lost {
             let ns = self.coll.ns();
             let message = format!("search index of {ns}: the log no longer reaches back to it");
@@ -278,7 +321,7 @@ impl Follower {
         }
         if !ids.is_empty() && !take_over(&mut self.writer, service, coll, f, &ids)? {
             // The same entries are shown again.
-            f.reader = reader_at(service, start)?;
+            f.consumer.go_back_to(start);
             return Ok(false);
         }
         let end = read == Read::End;
@@ -291,7 +334,7 @@ impl Follower {
         let Work::Follow(f) = &mut self.work else {
             return Ok(());
         };
-        let at = before(f.reader.next());
+        let at = before(f.consumer.next());
         let since = f.committed.elapsed();
         let due = end || since >= COMMIT_EVERY || f.uncommitted >= COMMIT_DOCS;
         let note = self.folder.is_some() && since >= POSITION_EVERY && at > f.committed_at;
@@ -299,7 +342,7 @@ impl Follower {
             let Some(open) = open_writer(&mut self.writer, service, &f.index)? else {
                 return Ok(());
             };
-            commit(service, open, at)?;
+            commit(&f.consumer, open, at)?;
             (f.uncommitted, f.committed, f.committed_at) = (0, Instant::now(), at);
         }
         if end && f.uncommitted == 0 {
@@ -309,6 +352,7 @@ impl Follower {
                 self.live.set_status(Status::Ready);
             }
             self.live.reached(at);
+            f.consumer.reached(next_after(at));
         }
         let is_idle = |w: &mut OpenWriter| w.used.elapsed() >= WRITER_IDLE;
         if f.uncommitted == 0
@@ -348,13 +392,11 @@ fn take_over(
     failed.map_or(Ok(true), Err)
 }
 
-/// What was read from the engine must outlive a loss of power before an index may say that it has
-/// it: else the index would know what nobody else does.
-fn commit(service: &Service, open: &mut OpenWriter, at: Timestamp) -> Result<()> {
-    let engine = service.store.engine();
-    service.store.wait_durable(engine.last_pos())?;
+/// Commits what the index has of everything up to `at`, and notes it.
+fn commit(consumer: &LogConsumer, open: &mut OpenWriter, at: Timestamp) -> Result<()> {
     open.used = Instant::now();
-    open.writer.commit(at.as_u64())
+    let writer = &mut open.writer;
+    consumer.save(next_after(at), &mut |_| writer.commit(at.as_u64()))
 }
 
 /// The writer; `None` while the process is short of memory.
@@ -377,32 +419,28 @@ fn open_writer<'w>(
     Ok(slot.as_mut())
 }
 
-fn reader_at(service: &Service, from: Timestamp) -> Result<LogReader> {
-    let reader = service.store.read_log(from);
-    reader.ok_or_else(|| MongoError::internal("a search index needs the log"))
-}
-
 fn watch(service: &Service, coll: &Collection) -> Option<Watch> {
     let ns = coll.ns();
     let log = service.store.log()?;
     Some(log.watch(Concerned::by(ns.db(), Some(ns.coll()))))
 }
 
-fn follow_from(
+fn follow(
     service: &Service,
     coll: &Collection,
     index: Arc<Index>,
+    consumer: LogConsumer,
     at: Timestamp,
-) -> Result<Following> {
-    Ok(Following {
+) -> Following {
+    Following {
         index,
-        reader: reader_at(service, next_after(at))?,
+        consumer,
         watch: watch(service, coll),
         uncommitted: 0,
         committed: Instant::now(),
         committed_at: at,
         caught_up: false,
-    })
+    }
 }
 
 fn next_after(at: Timestamp) -> Timestamp {

@@ -10,7 +10,7 @@ mod follower;
 
 use crate::state::search::SearchDefinition;
 use crate::state::service::Service;
-use follower::{Follower, folder_name};
+use follower::{CONSUMERS, Follower, consumer_name, folder_name};
 use model::{Namespace, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -33,6 +33,7 @@ pub fn run(service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
     if let Err(e) = feeder.find_all(service, go_on) {
         warn(service, "search indexes could not all be found", &e);
     }
+    feeder.end_consumers(service);
     feeder.remove_folders(service);
     while go_on() {
         let busy = feeder.turn(service, go_on);
@@ -171,6 +172,25 @@ impl Feeder {
             .map(|(id, _)| id.clone())
             .collect();
         gone.iter().for_each(|id| self.end(service, id));
+    }
+
+    /// Ends consumers of indexes that are no more: a crash came between.
+    fn end_consumers(&self, service: &Service) {
+        let Some(log) = service.store.log() else {
+            return;
+        };
+        let wanted: HashSet<String> = self
+            .followers
+            .values()
+            .map(|f| consumer_name(&folder_name(f.definition())))
+            .collect();
+        let names = log.consumer_names();
+        let feeds = names.iter().filter(|name| name.starts_with(CONSUMERS));
+        for name in feeds.filter(|name| !wanted.contains(*name)) {
+            if let Err(e) = service.store.end_log_consumer(name) {
+                warn(service, &format!("consumer {name} of the log"), &e);
+            }
+        }
     }
 
     /// Removes what a crash has left of indexes that are no more.

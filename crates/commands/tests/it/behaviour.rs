@@ -56,8 +56,13 @@ pub(crate) fn store() -> Arc<store::Store> {
 
 /// A store in memory that logs all changes, as that of a replica set.
 pub(crate) fn logging_store() -> Arc<store::Store> {
+    logging_store_of(1 << 30)
+}
+
+/// The same with a log of that many bytes.
+pub(crate) fn logging_store_of(bytes_max: u64) -> Arc<store::Store> {
     let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
-    open(hooks.logging(1 << 30))
+    open(hooks.logging(bytes_max))
 }
 
 fn open(hooks: commands::StoreHooks) -> Arc<store::Store> {

@@ -45,6 +45,10 @@ const STILL: &[(&str, &str)] = &[
         "a server alone is the primary",
     ),
     (
+        "serverStatus.quarry.logConsumers",
+        "this server has no log; tested with search indexes",
+    ),
+    (
         "serverStatus.storageEngine.backupCursorOpen",
         "memory cannot be backed up",
     ),

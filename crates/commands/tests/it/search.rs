@@ -1,7 +1,7 @@
 //! Search indexes from the outside: built, followed, searched, changed, dropped; what a standalone
 //! server says.
 
-use crate::behaviour::{logging_store, send, serve, store};
+use crate::behaviour::{logging_store, logging_store_of, send, serve, store};
 use commands::{Config, Connection, Dispatcher, feed};
 use model::{Doc, DocBuf, Value, doc};
 use std::path::PathBuf;
@@ -130,6 +130,16 @@ impl Server {
         let docs = self.aggregate("c", &[text]);
         let id = |d: &DocBuf| d.doc().field("_id").as_i64_exact().unwrap_or(-1);
         docs.iter().map(id).collect()
+    }
+
+    /// How many documents have a word.
+    fn count(&mut self, word: &str) -> i64 {
+        let text = doc! { "$search": { "text": { "query": word, "path": "t" } } };
+        let counted = self.aggregate("c", &[text, doc! { "$count": "n" }]);
+        let n = counted
+            .first()
+            .and_then(|d| d.doc().field("n").as_i64_exact());
+        n.unwrap_or(0)
     }
 
     fn wait_found(&mut self, word: &str, wanted: &[i64]) {
@@ -280,6 +290,79 @@ fn an_index_in_a_folder_goes_on_where_it_was() {
             == 0
     });
     assert!(s.found("one").is_empty());
+}
+
+/// `serverStatus.quarry.logConsumers`.
+fn log_consumers(s: &mut Server) -> DocBuf {
+    let status = s.ok(&doc! { "serverStatus": 1i32 });
+    let quarry = status.doc().field("quarry").as_doc().expect("a section");
+    let consumers = quarry.field("logConsumers").as_doc().expect("a section");
+    consumers.to_buf()
+}
+
+#[test]
+fn the_log_is_held_for_an_index_that_is_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = logging_store_of(100_000);
+    let mut s = Server::over(store.clone(), Some(folder.path().to_owned()));
+    s.insert(&[doc! { "_id": 0i32, "t": "first" }]);
+    s.create(dynamic());
+    s.wait_ready("default");
+    s.wait("the lag goes", |s| {
+        let now = log_consumers(s);
+        now.doc().field("lagOperations").as_i64_exact() == Some(0)
+    });
+    s.stop();
+    let pad = "x".repeat(1000);
+    for n in 1..=150 {
+        s.insert(&[doc! { "_id": n, "t": "later", "pad": pad.as_str() }]);
+    }
+    s.ok(&doc! { "delete": "c", "deletes": [{ "q": { "_id": 0i32 }, "limit": 1i32 }] });
+    // What the index has may go, and nothing else.
+    store.truncate_log().expect("no failure");
+    let states = store.log_consumers().expect("no failure");
+    let oldest = store.log().expect("a log").oldest();
+    assert!(oldest <= states[0].saved, "{oldest:?} {states:?}");
+    let now = log_consumers(&mut s);
+    let figure = |name: &str| now.doc().field(name).as_f64().unwrap_or(-1.0);
+    assert_eq!((figure("count"), figure("stale")), (1.0, 0.0));
+    assert!(figure("lagOperations") >= 151.0 && figure("lagSeconds") > 0.0);
+    assert_eq!(figure("heldBytesMax"), 200_000.0);
+    let list = now.doc().field("consumers").as_array().expect("a list");
+    let one = list.iter().next().expect("one");
+    let one = one.as_doc().expect("a document");
+    assert_eq!(one.field("state").as_str(), Some("FOLLOWING"));
+    assert!(
+        one.field("name")
+            .as_str()
+            .expect("a name")
+            .starts_with("search/")
+    );
+    drop(s);
+    // It goes on where it was; then the log may be cut.
+    let mut s = Server::over(store.clone(), Some(folder.path().to_owned()));
+    s.wait_ready("default");
+    assert!(s.found("first").is_empty());
+    assert_eq!(s.count("later"), 150);
+    assert!(store.truncate_log().expect("no failure"));
+    assert!(store.log().expect("a log").oldest() > oldest);
+    // Beyond the bound it is STALE for the log, and is built again.
+    s.stop();
+    for n in 151..=400 {
+        s.insert(&[doc! { "_id": n, "t": "later", "pad": pad.as_str() }]);
+    }
+    assert!(store.truncate_log().expect("no failure"));
+    let now = log_consumers(&mut s);
+    assert_eq!(now.doc().field("stale").as_i64_exact(), Some(1));
+    drop(s);
+    let mut s = Server::over(store.clone(), Some(folder.path().to_owned()));
+    s.wait_ready("default");
+    assert_eq!(s.count("later"), 400);
+    assert_eq!(store.log().expect("a log").consumer_names().len(), 1);
+    s.ok(&doc! { "dropSearchIndex": "c", "name": "default" });
+    s.wait("the consumer goes", |_| {
+        store.log().expect("a log").consumer_names().is_empty()
+    });
 }
 
 #[test]

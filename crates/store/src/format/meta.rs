@@ -67,6 +67,21 @@ pub fn setting(name: &str) -> Vec<u8> {
     key
 }
 
+/// Bounds of all positions of consumers of the log.
+pub const CONSUMERS: (&[u8], &[u8]) = (b"f", b"g");
+
+/// `f name` -> time before which a consumer of the log has saved everything (u64, big-endian).
+pub fn consumer(name: &str) -> Vec<u8> {
+    let mut key = vec![b'f'];
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+/// The consumer a position belongs to.
+pub fn consumer_of(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.strip_prefix(b"f")?).ok()
+}
+
 /// Bounds of all rows of sessions.
 pub const SESSIONS: (&[u8], &[u8]) = (b"t", b"u");
 

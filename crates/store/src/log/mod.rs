@@ -3,8 +3,10 @@
 //! documents, sessions, cursors.
 
 mod concerned;
+mod consumers;
 mod entry;
 mod note;
+mod positions;
 mod reader;
 mod retention;
 mod times;
@@ -12,6 +14,7 @@ mod truncate;
 mod watch;
 
 pub use concerned::Concerned;
+pub use consumers::{ConsumerState, Lifetime, LogConsumer};
 pub(crate) use entry::{EntryList, LogRows, SessionFields, common, operation, uuid};
 pub use reader::{EachEntryOfLog, LogReader, Read};
 pub use times::{Log, LogSettings};

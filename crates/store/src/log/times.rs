@@ -6,6 +6,7 @@
 //! lock, and `visible` is the time before the earliest commit that is still on its way.
 
 use super::concerned::Concerned;
+use super::positions::Consumers;
 use super::retention::{Retention, Stored, last_row};
 use super::watch::{Watch, Watches};
 use crate::commit::{WriteUnit, commit};
@@ -42,6 +43,7 @@ pub struct Log {
     /// The latest time heard of from elsewhere.
     heard: AtomicU64,
     pub(super) retention: Retention,
+    pub(super) consumers: Consumers,
     watches: Arc<Watches>,
 }
 
@@ -101,6 +103,7 @@ impl Log {
             visible: AtomicU64::new(last),
             heard: AtomicU64::new(0),
             retention: Retention::open(engine, retention)?,
+            consumers: Consumers::open(engine)?,
             watches: Arc::default(),
         })
     }
@@ -251,6 +254,11 @@ impl Log {
 
     pub(crate) fn uuid(&self) -> [u8; 16] {
         self.uuid
+    }
+
+    /// Entries ever written.
+    pub(super) fn entries_total(&self) -> u64 {
+        self.times.lock().entries_total
     }
 
     /// Bytes ever written.

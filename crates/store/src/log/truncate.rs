@@ -9,12 +9,25 @@ use storage::{Engine, WriteBatch};
 
 /// A log is cut when it is larger than it should be by this part of it.
 const SLACK: u64 = 16;
+/// For consumers that are behind, the log is held up to so many times its size.
+const HELD_SIZES: u64 = 2;
+
+/// Which entries may go.
+struct Removable {
+    /// Those below this sum of bytes, when all consumers are past them.
+    below: u64,
+    /// Those below this sum of bytes, whoever needs them.
+    below_anyway: u64,
+    /// Some consumer needs entries from this time on.
+    needed_from: u64,
+}
 
 impl Log {
     /// Gives up the oldest entries when the log is too large and they are old enough.
     ///
     /// # Cost
-    /// Nothing but a comparison when it is not; else some thirty seeks.
+    /// Nothing but a comparison when it is not; else some thirty seeks. What consumers have not
+    /// saved stays until the log has twice its size (ADR 0075).
     ///
     /// # Errors
     /// Engine failures.
@@ -25,11 +38,24 @@ impl Log {
         if size <= stored.bytes_max + stored.bytes_max / SLACK {
             return Ok(false);
         }
-        let keep_from = bytes_total.saturating_sub(stored.bytes_max);
-        let Some(last) = self.last_before(engine, keep_from, &stored)? else {
+        // Until the entries are gone: who registers meanwhile is told that they are.
+        let positions = self.consumers.hold();
+        let held = self.held_bytes_max();
+        let removable = Removable {
+            below: bytes_total.saturating_sub(stored.bytes_max),
+            below_anyway: bytes_total.saturating_sub(held),
+            needed_from: positions.earliest(stored.oldest),
+        };
+        let Some(last) = self.last_removable(engine, &removable, &stored)? else {
             return Ok(false);
         };
         self.give_up(engine, last + 1).map(|()| true)
+    }
+
+    /// Size in bytes up to which the log is held for consumers that are behind, give or take the
+    /// row of one commit.
+    pub fn held_bytes_max(&self) -> u64 {
+        self.bytes_max().saturating_mul(HELD_SIZES)
     }
 
     /// Keeps the log to another size, and entries for at least so long.
@@ -57,12 +83,11 @@ impl Log {
         self.truncate(engine).map(|_| ())
     }
 
-    /// Time of the last row that ends below the sum `keep_from` and may go. Rows are looked for by
-    /// halving the range of times.
-    fn last_before(
+    /// Time of the last row that may go. Rows are looked for by halving the range of times.
+    fn last_removable(
         &self,
         engine: &dyn Engine,
-        keep_from: u64,
+        removable: &Removable,
         stored: &Stored,
     ) -> Result<Option<u64>> {
         let (mut low, mut high) = (stored.oldest, self.visible().as_u64());
@@ -72,8 +97,13 @@ impl Log {
             let middle = low + (high - low) / 2;
             let row = first_row(engine, self.ident, middle)?;
             let goes = row.filter(|(time, late, ..)| {
+                let needed = *time >= removable.needed_from;
+                let below = match needed {
+                    true => removable.below_anyway,
+                    false => removable.below,
+                };
                 *time < high
-                    && late.bytes_total <= keep_from
+                    && late.bytes_total <= below
                     && (stored.keep_ms == 0 || late.wall_ms < young)
             });
             match goes {

@@ -35,7 +35,7 @@ impl Hooks for Logging {
     }
 }
 
-fn open(engine: &Arc<MemoryEngine>, bytes_max: u64) -> (Store, Arc<AtomicI64>) {
+pub(crate) fn open(engine: &Arc<MemoryEngine>, bytes_max: u64) -> (Store, Arc<AtomicI64>) {
     let now_ms = Arc::new(AtomicI64::new(100_000));
     let hooks = Logging {
         bytes_max,
@@ -79,7 +79,7 @@ fn shown(all: &[DocBuf]) -> Vec<String> {
         .collect()
 }
 
-fn collection(store: &Store, name: &str) -> Arc<Collection> {
+pub(crate) fn collection(store: &Store, name: &str) -> Arc<Collection> {
     let ns = Namespace::new("db", name).unwrap();
     store
         .create_collection(&ns, DocBuf::new(), [7; 16])

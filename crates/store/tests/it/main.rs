@@ -3,6 +3,7 @@
 
 mod builds;
 mod capped;
+mod consumers;
 mod history;
 mod log;
 mod on_disk;

@@ -1,0 +1,119 @@
+//! Positions of the consumers of the log (ADR 0075). Promises: they are rows of the engine, read at
+//! the start; nobody registers while the log is cut. Must not know: the log, what consumers do.
+
+use crate::commit::{WriteUnit, commit};
+use crate::error;
+use crate::format::meta;
+use model::Result;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use storage::{CursorOpts, Engine, KeyRange, Table, WriteBatch};
+
+/// Where a consumer is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    /// Everything before this time is saved; the log is held from here on.
+    pub(super) saved: u64,
+    /// Nothing before this time is left to do.
+    pub(super) done: u64,
+    /// Which registration of the name it is of.
+    pub(super) registration: u64,
+}
+
+impl Position {
+    fn at(time: u64, registration: u64) -> Position {
+        Position {
+            saved: time,
+            done: time,
+            registration,
+        }
+    }
+}
+
+/// Positions of all consumers, by name.
+pub(super) struct Consumers {
+    pub(super) positions: Mutex<Positions>,
+}
+
+pub(super) type Positions = BTreeMap<String, Position>;
+
+/// The positions while the log is cut: nobody registers meanwhile.
+pub(super) struct HeldPositions<'c>(MutexGuard<'c, Positions>);
+
+impl Consumers {
+    /// Reads the positions.
+    pub(super) fn open(engine: &dyn Engine) -> Result<Consumers> {
+        let mut positions = Positions::new();
+        let range = KeyRange::new(meta::CONSUMERS.0, meta::CONSUMERS.1);
+        let mut sound = true;
+        let mut cursor = engine
+            .cursor(Table::Meta, range, CursorOpts::default())
+            .map_err(error::storage)?;
+        let mut more = true;
+        while more && sound {
+            more = cursor
+                .visit(64, &mut |key, value| {
+                    let name = meta::consumer_of(key);
+                    let at = value.first_chunk::<8>().map(|b| u64::from_be_bytes(*b));
+                    sound = match name.zip(at) {
+                        Some((name, at)) => {
+                            positions.insert(name.to_owned(), Position::at(at, 0));
+                            true
+                        }
+                        None => false,
+                    };
+                    sound
+                })
+                .map_err(error::storage)?;
+        }
+        if !sound {
+            return Err(error::corrupt("the position of a consumer of the log"));
+        }
+        Ok(Consumers {
+            positions: Mutex::new(positions),
+        })
+    }
+
+    pub(super) fn hold(&self) -> HeldPositions<'_> {
+        HeldPositions(self.positions.lock())
+    }
+
+    /// Registers a name anew; the number of the registration.
+    pub(super) fn register(&self, name: &str, at: u64) -> u64 {
+        let mut positions = self.positions.lock();
+        let number = positions.get(name).map_or(0, |p| p.registration) + 1;
+        positions.insert(name.to_owned(), Position::at(at, number));
+        number
+    }
+
+    /// Later positions replace earlier ones.
+    pub(super) fn raise(&self, name: &str, saved: Option<u64>, done: u64) {
+        if let Some(position) = self.positions.lock().get_mut(name) {
+            position.saved = position.saved.max(saved.unwrap_or(0));
+            position.done = position.done.max(done);
+        }
+    }
+}
+
+impl HeldPositions<'_> {
+    /// The earliest time from which on somebody needs the log; those whose entries are gone already
+    /// need nothing.
+    pub(super) fn earliest(&self, oldest: u64) -> u64 {
+        let saved = self.0.values().map(|p| p.saved);
+        saved.filter(|at| *at >= oldest).min().unwrap_or(u64::MAX)
+    }
+}
+
+/// Puts the position of a consumer into the engine.
+pub(super) fn put_position(engine: &dyn Engine, name: &str, at: u64) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Meta, &meta::consumer(name), &at.to_be_bytes());
+    commit(engine, WriteUnit::new(&batch)).map(|_| ())
+}
+
+/// Takes the position of a consumer off the engine.
+pub(super) fn remove_position(engine: &dyn Engine, name: &str) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.delete(Table::Meta, &meta::consumer(name));
+    commit(engine, WriteUnit::new(&batch)).map(|_| ())
+}

@@ -1,0 +1,255 @@
+//! Consumers of the log: positions that survive, what holds the log and for how long, what a crash
+//! at any point repeats and never leaves out.
+
+use crate::log::{collection, open};
+use model::{MongoError, Timestamp, doc};
+use std::sync::Arc;
+use storage::MemoryEngine;
+use store::{Collection, ConsumerState, Lifetime, LogConsumer, Read, Store};
+
+const SIZE: u64 = 100_000;
+
+fn insert(c: &Collection, ids: std::ops::Range<i32>) {
+    let pad = "x".repeat(1000);
+    for n in ids {
+        let doc = doc! { "_id": n, "pad": pad.as_str() };
+        c.insert(&[doc.doc()], true).unwrap();
+    }
+}
+
+fn consume(store: &Store, name: &str, from: u64, lifetime: Lifetime) -> LogConsumer {
+    let from = Timestamp::from_u64(from);
+    store.consume_log(name, from, lifetime).unwrap().unwrap()
+}
+
+/// Shows everything; the number of entries.
+fn read_all(consumer: &mut LogConsumer) -> u64 {
+    let mut entries = 0;
+    let mut count = |_: Timestamp, _: model::Doc<'_>| {
+        entries += 1;
+        true
+    };
+    while consumer.visit(10, &mut count).unwrap() == Read::More {}
+    entries
+}
+
+fn state(store: &Store, name: &str) -> ConsumerState {
+    let all = store.log_consumers().unwrap();
+    all.into_iter().find(|c| c.name == name).unwrap()
+}
+
+fn save(consumer: &LogConsumer) {
+    consumer.save(consumer.next(), &mut |_| Ok(())).unwrap();
+}
+
+#[test]
+fn the_log_is_held_for_a_consumer_until_it_has_saved() {
+    let engine = Arc::new(MemoryEngine::new());
+    let (store, now_ms) = open(&engine, SIZE);
+    let c = collection(&store, "c");
+    let mut slow = consume(&store, "slow", 0, Lifetime::Durable);
+    let mut quick = consume(&store, "quick", 0, Lifetime::Process);
+    insert(&c, 0..150);
+    now_ms.fetch_add(3000, std::sync::atomic::Ordering::Relaxed);
+    assert!(!store.truncate_log().unwrap(), "it is held");
+    let entries = read_all(&mut quick);
+    // The start, the collection, the documents.
+    assert_eq!(entries, 152);
+    save(&quick);
+    assert_eq!(state(&store, "quick").lag_operations, 0);
+    assert_eq!(state(&store, "quick").lag_ms, 0);
+    assert_eq!(state(&store, "slow").lag_operations, entries);
+    assert_eq!(state(&store, "slow").lag_ms, 3000);
+    assert!(!store.truncate_log().unwrap(), "for the slowest");
+
+    let mut half = 0;
+    while half < 100 {
+        slow.visit(1, &mut |_, _| {
+            half += 1;
+            true
+        })
+        .unwrap();
+    }
+    slow.reached(slow.next());
+    assert_eq!(state(&store, "slow").lag_operations, 52);
+    assert!(!store.truncate_log().unwrap(), "read is not saved");
+    save(&slow);
+    assert!(store.truncate_log().unwrap());
+    let oldest = store.log().unwrap().oldest();
+    assert!(oldest > Timestamp::from_u64(0) && oldest <= slow.next());
+    slow.pause();
+    assert_eq!(read_all(&mut slow), 52);
+    assert!(!state(&store, "slow").stale);
+}
+
+#[test]
+fn a_consumer_beyond_the_bound_is_told_to_begin_anew() {
+    let engine = Arc::new(MemoryEngine::new());
+    let (store, _) = open(&engine, SIZE);
+    let c = collection(&store, "c");
+    let mut slow = consume(&store, "slow", 0, Lifetime::Durable);
+    insert(&c, 0..300);
+    assert!(store.truncate_log().unwrap());
+    let log = store.log().unwrap();
+    let held = collection_size(&store);
+    // Rows of some 1,300 bytes go whole.
+    assert!(held > SIZE && held < log.held_bytes_max() + 1_300, "{held}");
+    assert!(state(&store, "slow").stale);
+    assert_eq!(slow.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
+    // It holds nothing any more.
+    assert!(store.truncate_log().unwrap());
+    assert!(collection_size(&store) <= SIZE + SIZE / 16);
+    // And begins anew from the state of now.
+    let (at, _) = store.snapshot_at().unwrap().unwrap();
+    let mut anew = consume(&store, "slow", at.as_u64() + 1, Lifetime::Durable);
+    insert(&c, 300..310);
+    assert_eq!(read_all(&mut anew), 10);
+    assert!(!state(&store, "slow").stale);
+}
+
+fn collection_size(store: &Store) -> u64 {
+    let ns = model::Namespace::new("local", "oplog.rs").unwrap();
+    store.collection(&ns).unwrap().unwrap().size_bytes()
+}
+
+#[test]
+fn positions_survive_and_hold_the_log_before_their_consumers_are_back() {
+    let engine = Arc::new(MemoryEngine::new());
+    let (store, _) = open(&engine, SIZE);
+    let c = collection(&store, "c");
+    let at = {
+        let mut kept = consume(&store, "kept", 0, Lifetime::Durable);
+        let _gone = consume(&store, "gone", 0, Lifetime::Process);
+        assert_eq!(store.log().unwrap().consumer_names(), ["gone", "kept"]);
+        insert(&c, 0..10);
+        read_all(&mut kept);
+        save(&kept);
+        kept.next()
+    };
+    assert_eq!(store.log().unwrap().consumer_names(), ["kept"]);
+    drop((c, store));
+    let (store, _) = open(&engine, SIZE);
+    let ns = model::Namespace::new("db", "c").unwrap();
+    let c = store.collection(&ns).unwrap().unwrap();
+    let log = store.log().unwrap();
+    assert_eq!(log.saved_position("kept"), Some(at));
+    insert(&c, 10..160);
+    assert!(store.truncate_log().unwrap(), "what was saved may go");
+    assert!(log.oldest() <= at);
+    let mut kept = consume(&store, "kept", at.as_u64(), Lifetime::Durable);
+    // The note of the start, too.
+    assert_eq!(read_all(&mut kept), 151);
+    drop(kept);
+    store.end_log_consumer("kept").unwrap();
+    assert!(store.truncate_log().unwrap());
+    drop((c, store));
+    let (store, _) = open(&engine, SIZE);
+    assert!(store.log().unwrap().consumer_names().is_empty());
+}
+
+/// The second registration of a name stays when the first is dropped.
+#[test]
+fn a_name_belongs_to_whom_registered_last() {
+    let engine = Arc::new(MemoryEngine::new());
+    let (store, _) = open(&engine, SIZE);
+    let first = consume(&store, "one", 0, Lifetime::Process);
+    let second = consume(&store, "one", 0, Lifetime::Process);
+    drop(first);
+    assert_eq!(store.log().unwrap().consumer_names(), ["one"]);
+    drop(second);
+    assert!(store.log().unwrap().consumer_names().is_empty());
+}
+
+/// Numbers that look random and are the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % n
+    }
+}
+
+/// What a trial consumer has on its disk: times of entries, in the order in which they came.
+#[derive(Default)]
+struct Saved(Vec<u64>);
+
+/// One life of the trial consumer: it reads some, saves some, and ends anywhere.
+fn live(store: &Store, saved: &mut Saved, numbers: &mut Numbers, to_the_end: bool) {
+    let log = store.log().unwrap();
+    let at = log.saved_position("trial").map_or(0, |t| t.as_u64());
+    let mut consumer = consume(store, "trial", at, Lifetime::Durable);
+    let mut read = Vec::new();
+    loop {
+        let rows = 1 + numbers.below(7) as usize;
+        let got = consumer
+            .visit(rows, &mut |time, _| {
+                read.push(time.as_u64());
+                true
+            })
+            .unwrap();
+        assert_ne!(got, Read::Lost);
+        if numbers.below(3) == 0 || got == Read::End {
+            let dies = !to_the_end && numbers.below(4) == 0;
+            let result = consumer.save(consumer.next(), &mut |_| {
+                saved.0.append(&mut read);
+                match dies {
+                    true => Err(MongoError::internal("killed before the position is saved")),
+                    false => Ok(()),
+                }
+            });
+            if result.is_err() {
+                return;
+            }
+        }
+        if got == Read::End || !to_the_end && numbers.below(6) == 0 {
+            return;
+        }
+    }
+}
+
+#[test]
+fn every_entry_is_seen_in_order_whenever_the_consumer_dies() {
+    let engine = Arc::new(MemoryEngine::new());
+    let (mut saved, mut numbers) = (Saved::default(), Numbers(7));
+    let (mut repeated, mut ids) = (0, 0);
+    for life in 0..60 {
+        let (store, _) = open(&engine, 30_000_000);
+        let c = match life {
+            0 => collection(&store, "c"),
+            _ => {
+                let ns = model::Namespace::new("db", "c").unwrap();
+                store.collection(&ns).unwrap().unwrap()
+            }
+        };
+        let more = numbers.below(20) as i32;
+        insert(&c, ids..ids + more);
+        ids += more;
+        live(&store, &mut saved, &mut numbers, life == 59);
+    }
+    let (store, _) = open(&engine, 30_000_000);
+    let mut wanted = Vec::new();
+    let mut all = store.read_log(Timestamp::from_u64(0)).unwrap();
+    let mut list = |time: Timestamp, _: model::Doc<'_>| {
+        wanted.push(time.as_u64());
+        true
+    };
+    while all.visit(100, &mut list).unwrap() == Read::More {}
+    // The last start came after the last life.
+    wanted.pop();
+    let mut seen: Vec<u64> = Vec::new();
+    for time in saved.0 {
+        match seen.binary_search(&time) {
+            Ok(_) => repeated += 1,
+            Err(place) => {
+                assert_eq!(place, seen.len(), "first seen behind a later one");
+                seen.push(time);
+            }
+        }
+    }
+    assert_eq!(seen, wanted);
+    assert!(repeated > 10, "no death fell between the two saves");
+}
