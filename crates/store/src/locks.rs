@@ -292,4 +292,18 @@ mod tests {
         });
         assert_eq!(table.claim(&mut keys(&[1, 2, 3]), b), Ok(()));
     }
+
+    #[test]
+    fn giving_up_one_claim_leaves_those_of_other_keys_and_owners() {
+        let table = LockTable::with_stripe_bits(1);
+        let (a, b) = (Owner(1), Owner(2));
+        let all: Vec<u16> = (0..8).collect();
+        assert_eq!(table.claim(&mut keys(&all), a), Ok(()));
+        table.release(&keys(&all), b);
+        table.release(&keys(&[0]), a);
+        for key in all {
+            let free = table.try_lock(&mut keys(&[key]), Some(b)).is_ok();
+            assert_eq!(free, key == 0, "key {key}");
+        }
+    }
 }
