@@ -10,6 +10,7 @@ log=$(mktemp)
 applied=
 undo() { [ -z "$applied" ] || git apply -R "$applied"; applied=; rm -f "$log"; }
 trap undo EXIT
+trap 'exit 1' INT TERM
 missed=0
 [ $# -gt 0 ] || set -- $(basename -s .patch crates/proof/mutants/*.patch)
 for name in "$@"; do
