@@ -67,7 +67,7 @@ clients: build ## smokes of pymongo, the Node.js driver and mongosh against the 
 clients-all: build ## the same, and the Go and Java drivers
 	@tests/clients/run.sh python node mongosh go java
 
-clients-more: build ## drivers of other languages, Celery, TypeORM, golang-migrate; writes docs/clients.md (ARGS="php celery" for some)
+clients-more: build ## C, PHP, Ruby, Kafka, LangChain, Celery and others; writes docs/clients.md (ARGS="php celery" for some)
 	@tests/clients/more/run.sh $(ARGS)
 
 debezium: build ## Debezium's engine follows a collection through SIGTERM, kill -9 and a stop of its own (Java 17, Maven)

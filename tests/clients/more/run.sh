@@ -9,7 +9,7 @@ root=$(cd "$here/../../.." && pwd)
 . "$root/tests/clients/lib.sh"
 
 results=${RESULTS:-$here/results.jsonl}
-all=(celery typeorm c php ruby golang-migrate)
+all=(langchain llama-index celery airflow typeorm c php ruby golang-migrate kafka morphia)
 if [ "${1:-}" = --list ]; then printf '%s\n' "${all[@]}"; exit 0; fi
 names=("$@")
 [ ${#names[@]} -gt 0 ] || names=("${all[@]}")
@@ -17,12 +17,15 @@ export PYTHONDONTWRITEBYTECODE=1
 
 bounded() { timeout 300 "$@"; }
 
-# python_program NAME ADDRESS: NAME.txt is what it needs, check_NAME.py the program.
-install_requirements() { python3 -m venv venv && venv/bin/pip install -q --disable-pip-version-check -r "$1"; }
+# python_program NAME ADDRESS: NAME.txt is all that it needs (`pip freeze`, so that nothing is left to resolve), check_NAME.py the program.
+install_requirements() { python3 -m venv venv && venv/bin/pip install -q --disable-pip-version-check --no-deps -r "$1"; }
 python_program() {
   install_once "more-$1" "$here/python/$1.txt" -- install_requirements "$here/python/$1.txt"
   bounded "$INSTALLED/venv/bin/python" "$here/python/check_${1//-/_}.py" "$2"
 }
+more_langchain() { python_program langchain "$1"; }
+more_llama-index() { python_program llama-index "$1"; }
+more_airflow() { python_program airflow "$1"; }
 more_celery() { python_program celery "$1"; }
 
 # node_program NAME ADDRESS: NAME/package.json with its lock, NAME/check.cjs the program.
@@ -33,6 +36,16 @@ node_program() {
   NODE_PATH="$INSTALLED/node_modules" bounded "$NODE" "$here/node/$1/check.cjs" "$2"
 }
 more_typeorm() { node_program typeorm "$1"; }
+
+# java_program NAME ADDRESS: NAME/pom.xml names the libraries, NAME/Check.java is the program.
+copy_libraries() { mvn -q -B -f "$1" dependency:copy-dependencies -DoutputDirectory="$PWD/lib"; }
+java_program() {
+  command -v mvn >/dev/null || { echo "no Maven"; return 77; }
+  install_once "more-$1" "$here/java/$1/pom.xml" -- copy_libraries "$here/java/$1/pom.xml"
+  javac -nowarn -d "$scratch/$1" -cp "$INSTALLED/lib/*" "$here/java/$1/Check.java" && bounded java -cp "$scratch/$1:$INSTALLED/lib/*" Check "$2"
+}
+more_kafka() { java_program kafka "$1"; }
+more_morphia() { java_program morphia "$1"; }
 
 # These come from Debian's packages; without them the program is skipped by name (status 77).
 more_c() {
