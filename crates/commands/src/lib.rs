@@ -20,6 +20,7 @@ pub mod registry;
 mod release;
 pub mod state;
 pub mod ttl;
+pub mod workers;
 
 pub use config::Config;
 pub use dispatch::Dispatcher;

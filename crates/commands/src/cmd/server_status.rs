@@ -385,6 +385,14 @@ fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.put("version", env!("CARGO_PKG_VERSION"));
     operations_memory(s, &mut w.doc("operationsMemory"));
     log_consumers(s, w);
+    let mut workers = w.doc("workers");
+    for worker in s.state.workers.list() {
+        let mut one = workers.doc(worker.name());
+        for (name, n) in worker.numbers() {
+            one.put(name, n);
+        }
+    }
+    drop(workers);
     let mut e = w.doc("engine");
     s.store.engine().stats(&mut |name, value| {
         e.put(name, value);

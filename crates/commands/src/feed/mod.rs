@@ -3,13 +3,14 @@
 //! Promises (ADR 0074): an index says READY only when every change up to that moment is in it;
 //! after a crash it goes on from its last commit, and nothing is missing; a commit of an index
 //! tells of nothing that a loss of power may take back. Indexes take turns. Must not know: which
-//! thread runs it, how indexes are read. Before it: the server, which calls [`run`].
+//! thread runs it, how indexes are read. Before it: its row among the workers.
 
 mod changed;
 mod follower;
 
 use crate::state::search::SearchDefinition;
 use crate::state::service::Service;
+use crate::state::workers::Turn;
 use follower::{CONSUMERS, Follower, consumer_name, folder_name};
 use model::{Namespace, Result};
 use std::collections::{BTreeMap, HashSet};
@@ -24,11 +25,12 @@ const REST_WITHOUT_INDEX: Duration = Duration::from_millis(250);
 /// Namespaces of the catalog read at once.
 const CATALOG_ROWS: usize = 256;
 
-/// Feeds all indexes until `go_on` says no. A standalone server has none.
-pub fn run(service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
+/// Feeds all indexes until its turn ends. A standalone server has none.
+pub fn run(service: &Arc<Service>, turn: &Turn<'_>) {
     if !service.has_search() {
         return;
     }
+    let go_on = &|| turn.goes_on();
     let mut feeder = Feeder::default();
     if let Err(e) = feeder.find_all(service, go_on) {
         warn(service, "search indexes could not all be found", &e);
@@ -36,7 +38,7 @@ pub fn run(service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
     feeder.end_consumers(service);
     feeder.remove_folders(service);
     while go_on() {
-        let busy = feeder.turn(service, go_on);
+        let busy = turn.round(service.clock.as_ref(), || feeder.turn(service, go_on));
         if !busy {
             let none = feeder.followers.is_empty();
             service

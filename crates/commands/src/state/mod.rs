@@ -34,6 +34,7 @@ pub mod user_writes;
 mod verbosity;
 mod version;
 pub mod waiters;
+pub mod workers;
 
 use parameters::Parameters;
 use parking_lot::Mutex;
@@ -91,6 +92,8 @@ pub struct State {
     pub parameters: Parameters,
     /// Logical sessions.
     pub sessions: Sessions,
+    /// Background workers that were started.
+    pub workers: workers::Workers,
     /// Counts of transactions.
     pub transactions: TransactionCounts,
     /// States that clients may read again by cluster time.
@@ -151,6 +154,7 @@ impl Default for State {
             rotate_encryption_key: OnceLock::new(),
             parameters: Parameters::default(),
             sessions: Sessions::default(),
+            workers: workers::Workers::default(),
             transactions: TransactionCounts::default(),
             snapshots: snapshots::Snapshots::default(),
             failpoints: failpoints::FailPoints::default(),

@@ -8,8 +8,8 @@ use crate::access::user::NO_USER;
 use crate::dispatch::spec::OpClass;
 use model::{Binary, Doc, DocBuf, DocWriter, Value};
 
-/// One document per running operation, and per idle connection and idle cursor when asked; of one
-/// user, or of all.
+/// One document per running operation, and per idle connection, background worker and idle cursor
+/// when asked; of one user, or of all, to whom alone workers belong.
 pub(crate) fn list(
     service: &Service,
     idle: bool,
@@ -24,6 +24,11 @@ pub(crate) fn list(
         .filter(|c| is_of(&c.user.lock().as_ref().map_or(*NO_USER, |u| u.digest)))
         .map(|c| describe(service, c))
         .collect();
+    if idle && of.is_none() {
+        let (host, clock) = (&service.config.host, service.clock.as_ref());
+        let workers = service.state.workers.list();
+        all.extend(workers.iter().map(|worker| worker.describe(host, clock)));
+    }
     if idle_cursors {
         all.extend(
             service

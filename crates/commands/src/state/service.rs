@@ -62,8 +62,6 @@ pub struct Service {
     scripts: std::sync::OnceLock<Arc<script::Engine>>,
 }
 
-/// While nobody writes, the log notes the time so often.
-const NOTE_EVERY_S: i64 = 10;
 /// A cluster time further ahead than this is not followed (`maxAcceptableLogicalClockDriftSecs`).
 const CLOCK_AHEAD_S_MAX: i64 = 365 * 24 * 3600;
 /// How often an operation is begun again when its collection is replaced under it.
@@ -298,105 +296,6 @@ impl Service {
             if let Some(mut writes) = session.writes.try_lock() {
                 writes.abort_open(&self.state.transactions);
             }
-        }
-    }
-
-    /// Ends what idled too long, and measures for admission. To be called about once a second.
-    pub fn expire(&self) {
-        let now = self.clock.now_ms();
-        let parameters = &self.state.parameters;
-        let most = ["Read", "Write"]
-            .map(|kind| parameters.int(&format!("wiredTigerConcurrent{kind}Transactions")));
-        self.state.admission.adapt(self.clock.monotonic_us(), most);
-        self.cursors
-            .expire(now, self.state.parameters.int("cursorTimeoutMillis"));
-        let window = self
-            .state
-            .parameters
-            .int("minSnapshotHistoryWindowInSeconds")
-            .saturating_mul(1000);
-        self.state.snapshots.expire(now.saturating_sub(window));
-        if self.state.transactions.open() > 0 {
-            self.expire_transactions(now);
-        }
-        for id in self.state.sessions.idle(now) {
-            self.end_session(&id);
-        }
-        self.keep_log(now);
-        if let Err(e) = self.store.sweep_abandoned() {
-            let message = format!("an abandoned index could not be removed: {}", e.message());
-            self.log('W', "INDEX", &message);
-        }
-        if self.state.sessions.sweep_is_due(self.started_ms, now)
-            && let Err(e) = self
-                .store
-                .sweep_sessions(&|id| self.state.sessions.contains(id))
-        {
-            self.log(
-                'W',
-                "WRITE",
-                &format!("records of sessions could not be removed: {}", e.message()),
-            );
-        }
-    }
-
-    /// Gives up the log's oldest entries, and notes the time while nobody writes, so that the
-    /// operation time advances.
-    fn keep_log(&self, now_ms: i64) {
-        let Some(log) = self.store.log() else {
-            // Without a log the clock alone makes it advance.
-            let time = u32::try_from(now_ms / 1000).unwrap_or(0);
-            return self.advance_cluster_time(Timestamp { time, increment: 1 });
-        };
-        let idle_s = now_ms / 1000 - i64::from(log.visible().time);
-        let noted = if idle_s >= NOTE_EVERY_S {
-            self.store
-                .note(&model::doc! { "msg": "periodic noop" })
-                .map(|_| ())
-        } else {
-            Ok(())
-        };
-        if let Err(e) = noted.and_then(|()| self.store.truncate_log()) {
-            let message = format!("the log could not be kept: {}", e.message());
-            self.log('W', "REPL", &message);
-        }
-    }
-
-    /// Aborts transactions whose time is over.
-    fn expire_transactions(&self, now: i64) {
-        for (id, session) in self.state.sessions.list() {
-            // One that is locked runs a statement; the next call finds it.
-            if let Some(mut writes) = session.writes.try_lock()
-                && let Some(number) = writes.expire(now, &self.state.transactions)
-            {
-                self.cursors.kill_transaction(&id, number);
-            }
-        }
-    }
-
-    /// Gives back the space of what was dropped, as far as the engine has not done so by itself:
-    /// with `unowned`, that of documents and entries that nothing in the catalog owns, too. Ends
-    /// early when `go_on` says so.
-    pub fn sweep(&self, unowned: bool, go_on: &dyn Fn() -> bool) {
-        let stop = || if go_on() { Ok(()) } else { Err(interrupted()) };
-        let found = if unowned {
-            self.store.sweep_unowned(&stop)
-        } else {
-            Ok(0)
-        };
-        match found.and_then(|found| self.store.sweep_dropped().map(|_| found)) {
-            Ok(0) => {}
-            Ok(n) => self.log(
-                'W',
-                "STORAGE",
-                &format!("space of {n} identifiers without an owner is given back"),
-            ),
-            Err(_) if !go_on() => {}
-            Err(e) => self.log(
-                'W',
-                "STORAGE",
-                &format!("dropped data could not be looked through: {}", e.message()),
-            ),
         }
     }
 

@@ -3,7 +3,7 @@
 //! Promises: a document is deleted only when it is still expired under its lock; clients come
 //! first; a pass looks at the collections in which something can expire and at no other;
 //! collections take turns, so that none waits for a long one. Must not know: which thread runs it.
-//! Before it: the server, which calls [`run`]. After it: `query` finds, `store` deletes.
+//! Before it: its row among the workers. After it: `query` finds, `store` deletes.
 
 mod pace;
 mod rule;
@@ -32,35 +32,10 @@ const STEP_DOCS: usize = 1024;
 const DELETE_BYTES: usize = 256;
 /// Namespaces of the catalog read at once.
 const CATALOG_ROWS: usize = 256;
+/// Between two looks at whether it may go on.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Reading all of a collection takes at most one part in so many of the time.
 const READ_ALL_SHARE: u32 = 10;
-/// Between two looks at whether it is time.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-
-/// Deletes what expires until `go_on` says no. The calling thread is the monitor's.
-pub fn run(service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
-    if let Err(e) = find_all(service, go_on) {
-        service.log(
-            'W',
-            "INDEX",
-            &format!(
-                "collections with TTL could not all be found: {}",
-                e.message()
-            ),
-        );
-    }
-    let mut monitor = Monitor::default();
-    let mut last = Instant::now();
-    while go_on() {
-        let sleep_s = service.state.parameters.int("ttlMonitorSleepSecs");
-        let due = last.elapsed() >= Duration::from_secs(u64::try_from(sleep_s).unwrap_or(1));
-        if due && enabled(service) {
-            last = Instant::now();
-            monitor.pass(service, go_on);
-        }
-        nap(LOOK_EVERY, go_on);
-    }
-}
 
 fn enabled(service: &Service) -> bool {
     service.state.parameters.bool("ttlMonitorEnabled") && !service.state.user_writes.are_blocked()
@@ -91,8 +66,11 @@ pub fn find_all(service: &Service, go_on: &dyn Fn() -> bool) -> Result<()> {
 }
 
 /// What the monitor remembers from pass to pass.
-#[derive(Default)]
 pub struct Monitor {
+    /// When the last pass was due.
+    last: Instant,
+    /// The catalog was gone through.
+    has_found: bool,
     /// When collections that have to be read as a whole may be read again.
     read_again: FxHashMap<[u8; 16], Instant>,
 }
@@ -124,7 +102,35 @@ enum Turn {
     More,
 }
 
+impl Default for Monitor {
+    fn default() -> Monitor {
+        Monitor {
+            last: Instant::now(),
+            has_found: false,
+            read_again: FxHashMap::default(),
+        }
+    }
+}
+
 impl Monitor {
+    /// A pass, if `ttlMonitorSleepSecs` have gone by since the last one or since the start.
+    ///
+    /// # Errors
+    /// Engine failures of the walk over the catalog, once: what it did not find is noted by the
+    /// commands that change it.
+    pub fn pass_if_due(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) -> Result<()> {
+        if !std::mem::replace(&mut self.has_found, true) {
+            find_all(service, go_on)?;
+        }
+        let sleep_s = service.state.parameters.int("ttlMonitorSleepSecs");
+        let sleep = Duration::from_secs(u64::try_from(sleep_s).unwrap_or(1));
+        if self.last.elapsed() >= sleep && enabled(service) {
+            self.last = Instant::now();
+            self.pass(service, go_on);
+        }
+        Ok(())
+    }
+
     /// One pass over all collections of the list.
     pub fn pass(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
         let go_on = &|| go_on() && enabled(service);

@@ -393,7 +393,7 @@ fn idle_cursors_end_unless_told_or_in_a_session() {
         open(r#", "noCursorTimeout": true"#, false),
         open("", true),
     );
-    s.service().expire();
+    commands::workers::run_shared_once(s.service());
     assert_eq!(
         s.service().cursors.counts().open,
         3,
@@ -410,7 +410,7 @@ fn idle_cursors_end_unless_told_or_in_a_session() {
         0
     );
     std::thread::sleep(Duration::from_millis(10));
-    s.service().expire();
+    commands::workers::run_shared_once(s.service());
     assert_eq!(
         (
             s.service().cursors.counts().open,

@@ -62,6 +62,7 @@ mod waiting;
 mod waiting_long;
 mod walk;
 mod wildcard;
+mod workers;
 mod writes;
 
 /// As in the server, so that what operations hold is counted.

@@ -18,6 +18,7 @@ fn flatten(prefix: &str, d: Doc<'_>, all: &mut BTreeMap<String, f64>) {
             "serverStatus.quarry.engine" => "<metric>",
             "top.totals" if name != "note" => "<namespace>",
             "collStats.indexSizes" | "collStats.indexDetails" => "<index>",
+            "serverStatus.quarry.workers" => "<worker>",
             _ => name,
         };
         let path = format!("{prefix}.{name}");
@@ -72,6 +73,7 @@ pub(crate) fn server() -> Seen {
     let disk = || Some((1 << 30, 2 << 30));
     assert!(state.disk_bytes.set(Box::new(disk)).is_ok());
     fill(s.server(), 50);
+    commands::workers::run_shared_once(s.service());
     s
 }
 

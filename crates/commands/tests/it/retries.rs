@@ -382,12 +382,12 @@ fn long_lists_of_results_are_split_and_replaced() {
     assert_eq!(rows(&s), 0);
     s.session(3, ups(3000, 1));
     s.clock.0.store(29 * 60_000, Ordering::Relaxed);
-    s.service.service().expire();
+    commands::workers::run_shared_once(s.service.service());
     assert_eq!(rows(&s), 1);
     let s = s.restarted();
-    s.service.service().expire();
+    commands::workers::run_shared_once(s.service.service());
     assert_eq!(rows(&s), 1);
     s.clock.0.store(30 * 60_000, Ordering::Relaxed);
-    s.service.service().expire();
+    commands::workers::run_shared_once(s.service.service());
     assert_eq!(rows(&s), 0);
 }

@@ -2,7 +2,7 @@
 //! server says.
 
 use crate::behaviour::{logging_store, logging_store_of, send, serve, store};
-use commands::{Config, Connection, Dispatcher, feed};
+use commands::{Config, Connection, Dispatcher, workers};
 use model::{Doc, DocBuf, Value, doc};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,7 +43,8 @@ impl Server {
         self.stop.store(false, Ordering::Release);
         let service = self.dispatcher.service().arc().expect("the service");
         let stop = self.stop.clone();
-        let work = move || feed::run(&service, &|| !stop.load(Ordering::Acquire));
+        let go_on = move || !stop.load(Ordering::Acquire);
+        let work = move || workers::run(&service, workers::find("search"), &go_on);
         self.feeder = Some(std::thread::spawn(work));
     }
 

@@ -385,10 +385,10 @@ fn a_transaction_ends_when_its_time_is_over_or_its_session_is_killed() {
     assert_eq!(code(&t.begin().set(0, 5)), 0);
     let service = s.dispatcher.service();
     s.clock.0.store(59_000, Ordering::Relaxed);
-    service.expire();
+    commands::workers::run_shared_once(service);
     assert_eq!(code(&t.set(0, 6)), 0);
     s.clock.0.store(61_000, Ordering::Relaxed);
-    service.expire();
+    commands::workers::run_shared_once(service);
     assert_eq!(code(&t.set(0, 7)), 251);
     assert_eq!(code(&t.begin().set(0, 8)), 0);
     let lsid = Binary {

@@ -2,7 +2,7 @@
 
 use crate::behaviour::send;
 use commands::{
-    Clock, Config, Connection, Dispatcher, Service, StoreHooks, SystemClock, registry, ttl,
+    Clock, Config, Connection, Dispatcher, Service, StoreHooks, SystemClock, registry, ttl, workers,
 };
 use model::{DocBuf, Value, doc};
 use std::sync::Arc;
@@ -445,7 +445,10 @@ fn the_monitor_sleeps_as_long_as_it_is_told_while_it_runs() {
     let stop = Arc::new(AtomicBool::new(false));
     let monitor = std::thread::spawn({
         let (service, stop) = (service.clone(), stop.clone());
-        move || ttl::run(&service, &|| !stop.load(Ordering::Acquire))
+        move || {
+            let monitor = workers::find("TTLMonitor");
+            workers::run(&service, monitor, &|| !stop.load(Ordering::Acquire));
+        }
     });
     run(
         "db",

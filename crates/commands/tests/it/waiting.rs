@@ -336,7 +336,7 @@ fn a_statement_goes_on_in_its_middle_however_many_wait_for_tickets() {
     let one = r#"{"setParameter": 1, "wiredTigerConcurrentWriteTransactions": 1, "$db": "admin"}"#;
     assert_eq!(code(&other.run(one)), 0);
     for _ in 0..2 {
-        s.dispatcher().service().expire();
+        commands::workers::run_shared_once(s.dispatcher().service());
         s.advance_ms(2);
     }
     // Another write has the only ticket, until its time is over.

@@ -271,7 +271,7 @@ fn a_build_whose_client_goes_leaves_nothing() {
     let b = build_in_its_middle(true);
     let mut other = b.server.client(2);
     drop(b.builder);
-    let expire = || b.server.dispatcher().service().expire();
+    let expire = || commands::workers::run_shared_once(b.server.dispatcher().service());
     // The transaction is in the way; this neither waits for it nor keeps others out.
     expire();
     let insert = |id: i32| format!(r#"{{"insert": "c", "documents": [{{"_id": {id}, "a": 1}}]}}"#);
@@ -306,7 +306,7 @@ fn an_index_that_becomes_unique_waits_without_a_thread() {
         if goes {
             drop(client);
             assert_eq!(code(&t.commit()), 0);
-            s.dispatcher().service().expire();
+            commands::workers::run_shared_once(s.dispatcher().service());
             client = Linked::new(&s);
         } else {
             // It waits for the transaction to change the options, then for it to read the document.
@@ -353,7 +353,7 @@ fn a_rebuild_in_its_middle_goes_on_where_it_was() {
         if goes {
             drop(client);
             assert_eq!(code(&t.lock().unwrap().commit()), 0);
-            s.dispatcher().service().expire();
+            commands::workers::run_shared_once(s.dispatcher().service());
             // The old one serves as it did.
             let r = other.run(r#"{"count": "c", "query": {"a": 5}, "hint": "a"}"#);
             assert_eq!(number(&r, "n"), Some(1), "{r:?}");

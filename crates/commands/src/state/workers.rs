@@ -1,0 +1,135 @@
+//! How far the background workers of this server have come, for `currentOp` and `serverStatus`.
+//! Promises: a round costs two looks at the clock and a few additions. Must not know: which workers
+//! there are, which threads they run on.
+
+use model::DocBuf;
+use operation::Clock;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a worker is given for its turn.
+#[derive(Clone, Copy)]
+pub struct Turn<'t> {
+    go_on: &'t dyn Fn() -> bool,
+    progress: &'t Progress,
+}
+
+impl<'t> Turn<'t> {
+    /// A turn of the worker with this progress, until `go_on` says no.
+    pub fn new(go_on: &'t dyn Fn() -> bool, progress: &'t Progress) -> Turn<'t> {
+        Turn { go_on, progress }
+    }
+
+    /// False when the worker is to end.
+    pub fn goes_on(&self) -> bool {
+        (self.go_on)()
+    }
+
+    /// Counts a round of a worker that keeps its own time.
+    pub fn round<T>(&self, clock: &dyn Clock, f: impl FnOnce() -> T) -> T {
+        self.progress.round(clock, f)
+    }
+}
+
+/// How far one worker has come.
+#[derive(Debug)]
+pub struct Progress {
+    name: &'static str,
+    rounds: AtomicU64,
+    errors: AtomicU64,
+    busy_us: AtomicU64,
+    /// When the round that runs has begun, monotonic microseconds; 0 between rounds.
+    since_us: AtomicU64,
+}
+
+impl Progress {
+    fn new(name: &'static str) -> Progress {
+        Progress {
+            name,
+            rounds: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            busy_us: AtomicU64::new(0),
+            since_us: AtomicU64::new(0),
+        }
+    }
+
+    /// Runs and counts one round.
+    pub fn round<T>(&self, clock: &dyn Clock, f: impl FnOnce() -> T) -> T {
+        let since_us = clock.monotonic_us().max(1);
+        self.since_us.store(since_us, Relaxed);
+        let result = f();
+        self.since_us.store(0, Relaxed);
+        let us = clock.monotonic_us().saturating_sub(since_us);
+        self.busy_us.fetch_add(us, Relaxed);
+        self.rounds.fetch_add(1, Relaxed);
+        result
+    }
+
+    /// Counts a round that has failed.
+    pub fn add_error(&self) {
+        self.since_us.store(0, Relaxed);
+        self.errors.fetch_add(1, Relaxed);
+    }
+
+    /// The worker's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its numbers, for `serverStatus`.
+    pub fn numbers(&self) -> [(&'static str, i64); 3] {
+        let of = |n: &AtomicU64| i64::try_from(n.load(Relaxed)).unwrap_or(i64::MAX);
+        [
+            ("busyMicros", of(&self.busy_us)),
+            ("errors", of(&self.errors)),
+            ("rounds", of(&self.rounds)),
+        ]
+    }
+
+    /// The worker as `currentOp` shows an operation of the system.
+    pub(crate) fn describe(&self, host: &str, clock: &dyn Clock) -> DocBuf {
+        let since_us = self.since_us.load(Relaxed);
+        let now_us = clock.monotonic_us();
+        let running_us = i64::try_from(now_us.saturating_sub(since_us)).unwrap_or(0);
+        DocBuf::build(|w| {
+            w.put("type", "op")
+                .put("host", host)
+                .put("desc", self.name)
+                .put("active", since_us != 0)
+                .put("op", "none")
+                .put("ns", "")
+                .doc("command");
+            if since_us != 0 {
+                w.put("secs_running", running_us / 1_000_000)
+                    .put("microsecs_running", running_us);
+            }
+            let mut progress = w.doc("progress");
+            for (name, n) in self.numbers() {
+                progress.put(name, n);
+            }
+        })
+    }
+}
+
+/// The workers that were started.
+#[derive(Default)]
+pub struct Workers(Mutex<Vec<Arc<Progress>>>);
+
+impl Workers {
+    /// Notes that a worker is started; the same progress for one that is started again.
+    pub fn start(&self, name: &'static str) -> Arc<Progress> {
+        let mut all = self.0.lock();
+        if let Some(known) = all.iter().find(|p| p.name == name) {
+            return Arc::clone(known);
+        }
+        let progress = Arc::new(Progress::new(name));
+        all.push(Arc::clone(&progress));
+        progress
+    }
+
+    /// All of them, in the order of their start.
+    pub fn list(&self) -> Vec<Arc<Progress>> {
+        self.0.lock().clone()
+    }
+}

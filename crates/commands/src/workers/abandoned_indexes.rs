@@ -1,0 +1,13 @@
+//! Removes indexes whose builds were given up.
+
+use super::worker::{Next, Worker};
+
+pub(super) static WORKER: Worker = Worker {
+    error: ("INDEX", "an abandoned index could not be removed"),
+    ..Worker::short("abandonedIndexes", || {
+        Box::new(|service, _| {
+            service.store.sweep_abandoned()?;
+            Ok(Next::Again)
+        })
+    })
+};

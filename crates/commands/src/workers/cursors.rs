@@ -1,0 +1,11 @@
+//! Ends cursors that nobody has used for `cursorTimeoutMillis`.
+
+use super::worker::{Next, Worker};
+
+pub(super) static WORKER: Worker = Worker::short("cursors", || {
+    Box::new(|service, _| {
+        let timeout_ms = service.state.parameters.int("cursorTimeoutMillis");
+        service.cursors.expire(service.clock.now_ms(), timeout_ms);
+        Ok(Next::Again)
+    })
+});

@@ -1,0 +1,33 @@
+//! Gives up the oldest entries of the log of changes, and notes the time while nobody writes, so
+//! that the operation time advances.
+
+use super::worker::{Next, Worker};
+use crate::state::service::Service;
+use model::{Result, Timestamp};
+
+/// While nobody writes, the log notes the time so often.
+const NOTE_EVERY_S: i64 = 10;
+
+pub(super) static WORKER: Worker = Worker {
+    error: ("REPL", "the log could not be kept"),
+    ..Worker::short("logOfChanges", || {
+        Box::new(|service, _| keep_log(service).map(|()| Next::Again))
+    })
+};
+
+fn keep_log(service: &Service) -> Result<()> {
+    let now_s = service.clock.now_ms() / 1000;
+    let Some(log) = service.store.log() else {
+        // Without a log the clock alone makes it advance.
+        let time = u32::try_from(now_s).unwrap_or(0);
+        service.advance_cluster_time(Timestamp { time, increment: 1 });
+        return Ok(());
+    };
+    if now_s - i64::from(log.visible().time) >= NOTE_EVERY_S {
+        service
+            .store
+            .note(&model::doc! { "msg": "periodic noop" })?;
+    }
+    service.store.truncate_log()?;
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! When workers have their turns. Must not know: threads, what workers do.
+
+use super::worker::{Next, Work, Worker};
+use crate::state::service::Service;
+use crate::state::workers::{Progress, Turn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A worker that has panicked begins again after so long.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
+
+/// Workers that take turns on the calling thread.
+pub struct Schedule(Vec<Due>);
+
+/// A worker and the time of its next round.
+struct Due {
+    worker: &'static Worker,
+    work: Work,
+    progress: Arc<Progress>,
+    /// `None` when it has ended.
+    at: Option<Instant>,
+}
+
+impl Schedule {
+    /// Starts workers: all are due.
+    pub fn new(service: &Service, workers: impl IntoIterator<Item = &'static Worker>) -> Schedule {
+        let due = |worker: &'static Worker| Due {
+            worker,
+            work: (worker.work)(),
+            progress: service.state.workers.start(worker.name),
+            at: Some(Instant::now()),
+        };
+        Schedule(workers.into_iter().map(due).collect())
+    }
+
+    /// Has all that are due do a round, until `go_on` says no. How long nobody is due then; `None`
+    /// when all have ended.
+    pub fn run_due(
+        &mut self,
+        service: &Arc<Service>,
+        go_on: &dyn Fn() -> bool,
+    ) -> Option<Duration> {
+        for due in &mut self.0 {
+            if go_on() && due.at.is_some_and(|at| at <= Instant::now()) {
+                due.round(service, go_on);
+            }
+        }
+        let next = self.0.iter().filter_map(|due| due.at).min()?;
+        Some(next.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Has workers take turns on the calling thread until `go_on` says no, or all have ended. It is
+/// asked when a worker is due and when the thread is unparked.
+pub fn run(
+    service: &Arc<Service>,
+    workers: impl IntoIterator<Item = &'static Worker>,
+    go_on: &dyn Fn() -> bool,
+) {
+    let mut schedule = Schedule::new(service, workers);
+    while go_on()
+        && let Some(rest) = schedule.run_due(service, go_on)
+    {
+        if !rest.is_zero() && go_on() {
+            std::thread::park_timeout(rest);
+        }
+    }
+}
+
+impl Due {
+    fn round(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
+        let Due {
+            worker,
+            work,
+            progress,
+            at,
+        } = self;
+        let turn = Turn::new(go_on, progress);
+        let round = || progress.round(service.clock.as_ref(), || work(service, &turn));
+        let (component, text) = worker.error;
+        *at = Some(Instant::now() + worker.period);
+        match catch_unwind(AssertUnwindSafe(round)) {
+            Ok(Ok(Next::Again)) => {}
+            Ok(Ok(Next::Ended)) => *at = None,
+            // Told to end, it may say so by an error.
+            Ok(Err(_)) if !go_on() => {}
+            Ok(Err(e)) => {
+                progress.add_error();
+                service.log('W', component, &format!("{text}: {}", e.message()));
+            }
+            Err(_) => {
+                progress.add_error();
+                let name = worker.name;
+                let message = format!("the worker {name} panicked and begins again");
+                service.log('F', component, &message);
+                *work = (worker.work)();
+                *at = Some(Instant::now() + worker.period.max(AFTER_PANIC));
+            }
+        }
+    }
+}

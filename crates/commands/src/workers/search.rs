@@ -1,0 +1,18 @@
+//! Builds search indexes and follows the log for them.
+
+use super::worker::{Class, Next, Worker};
+use std::time::Duration;
+
+pub(super) static WORKER: Worker = Worker {
+    name: "search",
+    class: Class::Own,
+    period: Duration::ZERO,
+    work: || {
+        Box::new(|service, turn| {
+            // It keeps its own time, since changes wake it.
+            crate::feed::run(service, turn);
+            Ok(Next::Ended)
+        })
+    },
+    error: ("INDEX", "search indexes could not be followed"),
+};

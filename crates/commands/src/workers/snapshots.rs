@@ -1,0 +1,12 @@
+//! Lets go of states that no client may read again by cluster time.
+
+use super::worker::{Next, Worker};
+
+pub(super) static WORKER: Worker = Worker::short("snapshots", || {
+    Box::new(|service, _| {
+        let window_s = (service.state.parameters).int("minSnapshotHistoryWindowInSeconds");
+        let before_ms = service.clock.now_ms() - window_s.saturating_mul(1000);
+        service.state.snapshots.expire(before_ms);
+        Ok(Next::Again)
+    })
+});

@@ -1,0 +1,43 @@
+//! Gives back the space of what was dropped, as far as the engine has not done so by itself; after
+//! the start that of documents and entries that nothing in the catalog owns, too.
+
+use super::worker::{Class, Next, Worker};
+use crate::dispatch::interrupt::interrupted;
+use crate::state::service::Service;
+use crate::state::workers::Turn;
+use model::Result;
+use std::time::Duration;
+
+/// How often keys of dropped identifiers are looked for.
+const PERIOD: Duration = Duration::from_secs(60);
+
+pub(super) static WORKER: Worker = Worker {
+    name: "sweeper",
+    class: Class::Own,
+    period: PERIOD,
+    work: || {
+        let mut is_first = true;
+        Box::new(move |service, turn| {
+            let unowned = std::mem::take(&mut is_first);
+            sweep(service, unowned, turn).map(|()| Next::Again)
+        })
+    },
+    error: ("STORAGE", "dropped data could not be looked through"),
+};
+
+fn sweep(service: &Service, unowned: bool, turn: &Turn<'_>) -> Result<()> {
+    let stop = || match turn.goes_on() {
+        true => Ok(()),
+        false => Err(interrupted()),
+    };
+    let found = match unowned {
+        true => service.store.sweep_unowned(&stop)?,
+        false => 0,
+    };
+    service.store.sweep_dropped()?;
+    if found > 0 {
+        let message = format!("space of {found} identifiers without an owner is given back");
+        service.log('W', "STORAGE", &message);
+    }
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! Aborts transactions whose time is over.
+
+use super::worker::{Next, Worker};
+use crate::state::service::Service;
+
+pub(super) static WORKER: Worker = Worker::short("transactions", || {
+    Box::new(|service, _| {
+        if service.state.transactions.open() > 0 {
+            abort_expired(service);
+        }
+        Ok(Next::Again)
+    })
+});
+
+fn abort_expired(service: &Service) {
+    let now_ms = service.clock.now_ms();
+    for (id, session) in service.state.sessions.list() {
+        // One that is locked runs a statement; the next round finds it.
+        if let Some(mut writes) = session.writes.try_lock()
+            && let Some(number) = writes.expire(now_ms, &service.state.transactions)
+        {
+            service.cursors.kill_transaction(&id, number);
+        }
+    }
+}

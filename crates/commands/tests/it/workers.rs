@@ -1,0 +1,111 @@
+//! Background workers: all have their turns, one that fails or panics hurts no other, and clients
+//! see how far each has come.
+
+use crate::observability::{Seen, int};
+use commands::workers::{self, Class, Next, Schedule, Worker};
+use model::MongoError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+static CALM_ROUNDS: AtomicUsize = AtomicUsize::new(0);
+
+const fn worker(name: &'static str, work: fn() -> workers::Work) -> Worker {
+    Worker {
+        name,
+        class: Class::Shared,
+        period: Duration::ZERO,
+        work,
+        error: ("CONTROL", "the test's worker failed"),
+    }
+}
+
+static PANICS: Worker = worker("panics", || {
+    let mut rounds = 0;
+    Box::new(move |_, _| {
+        rounds += 1;
+        assert!(rounds > 1, "the first round of each beginning panics");
+        Ok(Next::Again)
+    })
+});
+static FAILS: Worker = worker("fails", || {
+    Box::new(|_, _| Err(MongoError::internal("as an engine may")))
+});
+static ENDS: Worker = worker("ends", || Box::new(|_, _| Ok(Next::Ended)));
+static CALM: Worker = worker("calm", || {
+    Box::new(|_, _| {
+        CALM_ROUNDS.fetch_add(1, Ordering::Relaxed);
+        Ok(Next::Again)
+    })
+});
+
+#[test]
+fn a_worker_that_fails_or_panics_ends_neither_itself_nor_others() {
+    let mut s = Seen::new();
+    let service = s.service().arc().expect("a shared service");
+    let mut schedule = Schedule::new(&service, [&PANICS, &FAILS, &ENDS, &CALM]);
+    for _ in 0..3 {
+        let rest = schedule.run_due(&service, &|| true);
+        assert_eq!(rest, Some(Duration::ZERO), "others are due at once");
+    }
+    assert_eq!(CALM_ROUNDS.load(Ordering::Relaxed), 3);
+    let status = s.run("admin", r#"{"serverStatus": 1}"#);
+    let number = |path: &str| int(&status, &format!("quarry.workers.{path}"));
+    assert_eq!((number("fails.rounds"), number("fails.errors")), (3, 3));
+    assert_eq!(number("ends.rounds"), 1, "it has ended");
+    assert_eq!((number("calm.rounds"), number("calm.errors")), (3, 0));
+    assert_eq!(number("panics.errors"), 1, "it begins again a second later");
+    schedule.run_due(&service, &|| false);
+    assert_eq!(
+        CALM_ROUNDS.load(Ordering::Relaxed),
+        3,
+        "none begins after the end"
+    );
+}
+
+#[test]
+fn clients_see_the_workers_that_run() {
+    let mut s = Seen::new();
+    let service = s.service().arc().expect("a shared service");
+    let names = |s: &mut Seen, command: &str| -> Vec<String> {
+        let reply = s.run("admin", command);
+        let list = reply.doc().field("inprog").as_array();
+        let list = list.or_else(|| {
+            reply
+                .doc()
+                .field("cursor")
+                .as_doc()?
+                .field("firstBatch")
+                .as_array()
+        });
+        let list = list.expect("a list of operations");
+        let of = |v: model::Value<'_>| Some(v.as_doc()?.field("desc").as_str()?.to_owned());
+        list.iter().filter_map(of).collect()
+    };
+    workers::run_shared_once(&service);
+    let all = r#"{"currentOp": 1, "$all": true}"#;
+    let shown = names(&mut s, all);
+    let shared = workers::ALL.iter().filter(|w| w.class == Class::Shared);
+    for worker in shared {
+        assert!(
+            shown.iter().any(|name| name == worker.name),
+            "{}: {shown:?}",
+            worker.name
+        );
+    }
+    let idle = r#"{"aggregate": 1, "pipeline": [{"$currentOp": {"idleConnections": true,
+        "allUsers": true}}], "cursor": {}}"#;
+    assert!(names(&mut s, idle).contains(&"cursors".to_owned()));
+    let active = names(&mut s, r#"{"currentOp": 1}"#);
+    assert!(!active.contains(&"cursors".to_owned()), "{active:?}");
+    let status = s.run("admin", r#"{"serverStatus": 1}"#);
+    assert_eq!(int(&status, "quarry.workers.logOfChanges.rounds"), 1);
+}
+
+#[test]
+fn every_worker_has_a_name_of_its_own() {
+    for worker in workers::ALL {
+        let same = workers::ALL.iter().filter(|w| w.name == worker.name);
+        assert_eq!(same.count(), 1, "{}", worker.name);
+        assert!(workers::find(worker.name).is_some());
+    }
+}
