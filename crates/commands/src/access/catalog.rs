@@ -6,7 +6,7 @@ use store::{Change, Collection, Modified, ReadView, Store};
 
 /// A collection of `admin` that access is kept in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct AccessCollection {
     /// Its name.
     pub(crate) coll: &'static str,
     /// The name, and the fields, of its unique index.
@@ -14,17 +14,17 @@ pub(crate) struct Kept {
 }
 
 /// Users.
-pub(crate) const USERS: Kept = Kept {
+pub(crate) const USERS: AccessCollection = AccessCollection {
     coll: "system.users",
     index: Some(("user_1_db_1", ["user", "db"])),
 };
 /// Roles that users made.
-pub(crate) const ROLES: Kept = Kept {
+pub(crate) const ROLES: AccessCollection = AccessCollection {
     coll: "system.roles",
     index: Some(("role_1_db_1", ["role", "db"])),
 };
 /// The version of the format of both.
-pub(crate) const VERSION: Kept = Kept {
+pub(crate) const VERSION: AccessCollection = AccessCollection {
     coll: "system.version",
     index: None,
 };
@@ -36,7 +36,7 @@ fn new_uuid() -> [u8; 16] {
     id
 }
 
-impl Kept {
+impl AccessCollection {
     fn ns(self) -> Result<Namespace> {
         Namespace::new("admin", self.coll)
     }

@@ -10,7 +10,7 @@ use auth::{Pace, Turn, UserName};
 use model::{DocBuf, MongoError, Result, bail, code};
 
 /// How `saslStart` logs in.
-pub(crate) enum Way {
+pub(crate) enum LoginMethod {
     /// By a password that never leaves the client.
     Scram(Mechanism),
     /// By a token of an identity provider.
@@ -19,16 +19,16 @@ pub(crate) enum Way {
     Directory,
 }
 
-impl Way {
+impl LoginMethod {
     /// The way of a mechanism's name, where it is among those that are on.
     ///
     /// # Errors
     /// 334 MechanismUnavailable.
-    pub(crate) fn of(on: &[String], name: &str) -> Result<Way> {
+    pub(crate) fn of(on: &[String], name: &str) -> Result<LoginMethod> {
         let found = match name {
-            super::token::OIDC => Some(Way::Token),
-            super::plain::PLAIN => Some(Way::Directory),
-            _ => Mechanism::parse(name).map(Way::Scram),
+            super::token::OIDC => Some(LoginMethod::Token),
+            super::plain::PLAIN => Some(LoginMethod::Directory),
+            _ => Mechanism::parse(name).map(LoginMethod::Scram),
         };
         let found = found.filter(|_| on.iter().any(|m| m == name));
         found.ok_or_else(|| no_mechanism(name))

@@ -22,7 +22,7 @@ pub(crate) use entry::{Login, Moment};
 pub use identity::Identity;
 pub(crate) use identity::{Attempt, failed};
 pub(crate) use login::{
-    Way, from_base64, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start, x509,
+    LoginMethod, from_base64, mechanisms_of, no_mechanism, rounds, sasl_continue, sasl_start, x509,
 };
 pub(crate) use plain::plain_start;
 pub(crate) use rights::{Rights, refused, without_secrets};

@@ -99,7 +99,8 @@ impl Access {
         if self.populated.load(Ordering::Relaxed) {
             return false;
         }
-        let empty = |kept: super::catalog::Kept| kept.is_empty(&self.store).unwrap_or(false);
+        let empty =
+            |kept: super::catalog::AccessCollection| kept.is_empty(&self.store).unwrap_or(false);
         let none = empty(USERS) && empty(ROLES);
         if !none {
             self.populated.store(true, Ordering::Relaxed);

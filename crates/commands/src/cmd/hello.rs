@@ -1,8 +1,8 @@
 //! `hello` and its legacy aliases `isMaster`, `ismaster`: the server's role and limits. By this
 //! reply clients decide whether there are transactions, sessions, change streams and compression.
 
-use super::sasl::{First, begin, mechanisms_on, told};
-use crate::access::{Login, Way, mechanisms_of, x509};
+use super::sasl::{First, begin, mechanisms_on, report_login};
+use crate::access::{Login, LoginMethod, mechanisms_of, x509};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -237,15 +237,16 @@ fn speculate(cx: &mut Ctx<'_, '_>, named: Option<&[&'static str]>) -> Result<Opt
         let claimed = asked.field("user").as_str();
         let entered = x509(&cx.service.access, &mut cx.conn.identity, claimed);
         cx.conn.identity.speculates();
-        told(cx, entered.as_ref().map(|_| ()));
+        report_login(cx, entered.as_ref().map(|_| ()));
         let entered = entered.ok();
         return Ok(entered.map(|s| model::doc! { "dbname": "$external", "user": s.as_str() }));
     }
-    let (Ok(way), Value::Binary(payload)) = (Way::of(&on, name), asked.field("payload")) else {
+    let (Ok(method), Value::Binary(payload)) = (LoginMethod::of(&on, name), asked.field("payload"))
+    else {
         return Ok(None);
     };
     // A greeting is answered on a thread that serves others, too.
-    if matches!(way, Way::Directory) {
+    if matches!(method, LoginMethod::Directory) {
         return Ok(None);
     }
     let skips_empty = asked
@@ -258,7 +259,7 @@ fn speculate(cx: &mut Ctx<'_, '_>, named: Option<&[&'static str]>) -> Result<Opt
         skips_empty,
         speculative: true,
     };
-    let (done, bytes) = match begin(cx, &way, &first) {
+    let (done, bytes) = match begin(cx, &method, &first) {
         Ok(Login::More(bytes)) => (false, bytes),
         Ok(Login::Done(bytes)) => (true, bytes),
         // Its turn comes when it begins by itself.

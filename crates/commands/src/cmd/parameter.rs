@@ -28,14 +28,14 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 /// What the first field of `getParameter` asks for.
-struct Wanted {
+struct ParameterQuery {
     all: bool,
     details: bool,
     set_at: Option<SetAt>,
 }
 
-fn wanted(value: Value<'_>) -> Result<Wanted> {
-    let mut w = Wanted {
+fn parse_query(value: Value<'_>) -> Result<ParameterQuery> {
+    let mut w = ParameterQuery {
         all: value.as_str() == Some("*"),
         details: false,
         set_at: None,
@@ -69,7 +69,7 @@ fn settable(row: &Parameter, at: SetAt) -> bool {
 }
 
 fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let wanted = wanted(cx.value())?;
+    let wanted = parse_query(cx.value())?;
     let fcv = cx.service.state.fcv.lock().clone();
     let mut found = false;
     for row in PARAMETERS {

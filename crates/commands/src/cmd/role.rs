@@ -326,15 +326,15 @@ fn check_circle(cx: &Ctx<'_, '_>, name: &RoleName, roles: &[RoleName]) -> Result
 }
 
 /// What a command says of a role; `None` where it says nothing.
-struct Said {
+struct RoleChange {
     roles: Option<Vec<RoleName>>,
     privileges: Option<Vec<Privilege>>,
     restrictions: Option<Restrictions>,
 }
 
-fn said(cx: &Ctx<'_, '_>) -> Result<Said> {
+fn parse_change(cx: &Ctx<'_, '_>) -> Result<RoleChange> {
     let restrictions = cx.args.array("authenticationRestrictions");
-    Ok(Said {
+    Ok(RoleChange {
         roles: listed_roles(&cx.args, cx.db)?,
         privileges: listed_privileges(&cx.args)?,
         restrictions: restrictions.map(parse_restrictions).transpose()?,
@@ -359,10 +359,10 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "Cannot create roles with the same name as a built-in role"
         );
     }
-    let said = said(cx)?;
+    let change = parse_change(cx)?;
     let (roles, privileges) = (
-        said.roles.unwrap_or_default(),
-        said.privileges.unwrap_or_default(),
+        change.roles.unwrap_or_default(),
+        change.privileges.unwrap_or_default(),
     );
     check_reach(&name, &roles, &privileges)?;
     check_circle(cx, &name, &roles)?;
@@ -372,7 +372,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         name.write(w);
         write_privileges("privileges", &privileges, w);
         write_roles("roles", &roles, w);
-        if let Some(r) = &said.restrictions {
+        if let Some(r) = &change.restrictions {
             r.write("authenticationRestrictions", w);
         }
     });
@@ -399,28 +399,32 @@ fn edit(
 
 fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name = own(cx)?;
-    let said = said(cx)?;
-    if said.roles.is_none() && said.privileges.is_none() && said.restrictions.is_none() {
+    let change = parse_change(cx)?;
+    if change.roles.is_none() && change.privileges.is_none() && change.restrictions.is_none() {
         bail!(
             code::BAD_VALUE,
             "updateRole command has no fields to update"
         );
     }
-    let roles = said.roles.as_deref().unwrap_or_default();
-    check_reach(&name, roles, said.privileges.as_deref().unwrap_or_default())?;
+    let roles = change.roles.as_deref().unwrap_or_default();
+    check_reach(
+        &name,
+        roles,
+        change.privileges.as_deref().unwrap_or_default(),
+    )?;
     check_roles(cx, roles)?;
     check_circle(cx, &name, roles)?;
     edit(cx, &name, |old| {
         let mut new = old.to_buf();
-        if let Some(p) = &said.privileges {
+        if let Some(p) = &change.privileges {
             new = replaced(new.doc(), "privileges", |w| {
                 write_privileges("privileges", p, w)
             });
         }
-        if let Some(r) = &said.roles {
+        if let Some(r) = &change.roles {
             new = replaced(new.doc(), "roles", |w| write_roles("roles", r, w));
         }
-        if let Some(r) = &said.restrictions {
+        if let Some(r) = &change.restrictions {
             let field = "authenticationRestrictions";
             new = replaced(new.doc(), field, |w| r.write(field, w));
         }

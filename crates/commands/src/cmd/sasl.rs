@@ -1,8 +1,8 @@
 //! `saslStart`, `saslContinue`, `authenticate`, `logout`.
 
 use crate::access::{
-    Login, Moment, Way, expects_token, failed, plain_start, rounds, sasl_continue, sasl_start,
-    token_continue, token_start, x509,
+    Login, LoginMethod, Moment, expects_token, failed, plain_start, rounds, sasl_continue,
+    sasl_start, token_continue, token_start, x509,
 };
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::command::Command;
@@ -96,7 +96,7 @@ fn reply(cx: &mut Ctx<'_, '_>, done: bool, payload: &[u8]) -> Outcome {
 }
 
 /// Shows others who is logged in now, and tells the log how an attempt to log in has ended.
-pub(super) fn told(cx: &mut Ctx<'_, '_>, result: std::result::Result<(), &MongoError>) {
+pub(super) fn report_login(cx: &mut Ctx<'_, '_>, result: std::result::Result<(), &MongoError>) {
     // The event of the audit names the user that has just come in.
     cx.conn.show_user();
     let attempt = cx.conn.identity.take_attempt();
@@ -108,8 +108,8 @@ fn tell_end(cx: &mut Ctx<'_, '_>, login: &Result<Login>) {
     match login {
         Ok(Login::Wait(_)) => {}
         // Now, and not when it is answered: a client that does not wait for that has tried, too.
-        Ok(Login::Failed(_)) => told(cx, Err(&failed())),
-        ended => told(cx, ended.as_ref().map(|_| ())),
+        Ok(Login::Failed(_)) => report_login(cx, Err(&failed())),
+        ended => report_login(cx, ended.as_ref().map(|_| ())),
     }
 }
 
@@ -167,24 +167,28 @@ pub(super) struct First<'a> {
 }
 
 /// Begins to log in. An attempt that has ended is told of.
-pub(super) fn begin(cx: &mut Ctx<'_, '_>, way: &Way, first: &First<'_>) -> Result<Login> {
+pub(super) fn begin(
+    cx: &mut Ctx<'_, '_>,
+    method: &LoginMethod,
+    first: &First<'_>,
+) -> Result<Login> {
     let moment = moment(cx);
     let access = &cx.service.access;
     let identity = &mut cx.conn.identity;
-    let login = match way {
-        Way::Scram(mechanism) => {
+    let login = match method {
+        LoginMethod::Scram(mechanism) => {
             let rounds = rounds(|name| cx.service.state.parameters.int(name));
             let said = (first.payload, first.skips_empty);
             sasl_start(access, identity, (*mechanism, first.db), said, rounds).map(Login::More)
         }
-        Way::Token => token_start(access, identity, (first.db, first.payload), moment),
-        Way::Directory => plain_start(access, identity, (first.db, first.payload), moment),
+        LoginMethod::Token => token_start(access, identity, (first.db, first.payload), moment),
+        LoginMethod::Directory => plain_start(access, identity, (first.db, first.payload), moment),
     };
     if first.speculative {
         cx.conn.identity.speculates();
     }
     // SCRAM ends with a later message.
-    if !matches!(way, Way::Scram(_)) && !matches!(login, Ok(Login::More(_))) {
+    if !matches!(method, LoginMethod::Scram(_)) && !matches!(login, Ok(Login::More(_))) {
         tell_end(cx, &login);
     }
     login
@@ -193,7 +197,7 @@ pub(super) fn begin(cx: &mut Ctx<'_, '_>, way: &Way, first: &First<'_>) -> Resul
 fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     end_failed(cx)?;
     let name = cx.args.str("mechanism").unwrap_or("");
-    let way = Way::of(&mechanisms_on(cx), name)?;
+    let method = LoginMethod::of(&mechanisms_on(cx), name)?;
     static OPTIONS: &[Arg] = &[arg("skipEmptyExchange", Kind::Bool)];
     let skips = match cx.args.doc("options") {
         Some(d) => check_doc("options", OPTIONS, d)?.bool("skipEmptyExchange", false),
@@ -206,7 +210,7 @@ fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         skips_empty: skips,
         speculative: false,
     };
-    let login = begin(cx, &way, &first)?;
+    let login = begin(cx, &method, &first)?;
     outcome(cx, login)
 }
 
@@ -243,7 +247,7 @@ fn authenticate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let claimed = cx.args.str("user");
     let entered = x509(&cx.service.access, &mut cx.conn.identity, claimed);
-    told(cx, entered.as_ref().map(|_| ()));
+    report_login(cx, entered.as_ref().map(|_| ()));
     let subject = entered?;
     cx.reply
         .put("dbname", "$external")

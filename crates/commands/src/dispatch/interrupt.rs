@@ -1,7 +1,7 @@
 //! The operation of a thread, for what the store asks in the middle of a write: whether it may go
 //! on, whether it may be set aside. Must not know: what the operation does, sockets.
 
-use super::progress::Kept;
+use super::progress::StoreProgress;
 use model::{ErrorKind, MongoError, Result, code};
 use operation::Operation;
 use std::cell::RefCell;
@@ -21,8 +21,8 @@ struct Current {
     /// What it was set aside for.
     registered: Option<Registered>,
     /// What the store has kept in the run before, and in this one.
-    given: Option<Kept>,
-    kept: Option<Kept>,
+    given: Option<StoreProgress>,
+    kept: Option<StoreProgress>,
 }
 
 /// The operation of this thread, for waits below the command that runs; until dropped.
@@ -35,7 +35,7 @@ impl Running {
     pub(super) fn new(
         operation: &Arc<Operation>,
         runs_again: bool,
-        given: Option<Kept>,
+        given: Option<StoreProgress>,
     ) -> Running {
         CURRENT.set(Some(Current {
             operation: Arc::clone(operation),
@@ -48,7 +48,7 @@ impl Running {
     }
 
     /// Ends it; what it was set aside for, if it was, and what the store has kept.
-    pub(super) fn end(self) -> (Option<Registered>, Option<Kept>) {
+    pub(super) fn end(self) -> (Option<Registered>, Option<StoreProgress>) {
         CURRENT.with_borrow_mut(|c| match c {
             Some(c) => (c.registered.take(), c.kept.take()),
             None => (None, None),
@@ -67,7 +67,7 @@ pub(crate) fn checkpoint() {
 }
 
 /// Keeps what the store needs when the operation of this thread is run again.
-pub(crate) fn keep_for_current(what: Kept) {
+pub(crate) fn keep_for_current(what: StoreProgress) {
     CURRENT.with_borrow_mut(|c| {
         if let Some(current) = c {
             current.kept = Some(what);
@@ -76,7 +76,7 @@ pub(crate) fn keep_for_current(what: Kept) {
 }
 
 /// What the store has kept in the run before of the operation of this thread; once.
-pub(crate) fn kept_for_current() -> Option<Kept> {
+pub(crate) fn kept_for_current() -> Option<StoreProgress> {
     CURRENT.with_borrow_mut(|c| c.as_mut().and_then(|c| c.given.take()))
 }
 

@@ -223,7 +223,7 @@ impl Dispatcher {
                     reply: error.map_or_else(|| reply.get(start..).unwrap_or_default(), |_| &[]),
                 };
                 let awaited = perform::is_awaited(&self.service, request, &result);
-                ended.told(&self.service, conn, awaited);
+                ended.record(&self.service, conn, awaited);
             }
         }
         result

@@ -43,7 +43,7 @@ pub(super) struct Ended<'e> {
 impl Ended<'_> {
     /// Counts the operation and records it where that is wanted: now, or when its reply leaves if
     /// that is `awaited`.
-    pub(super) fn told(self, service: &Service, conn: &mut Connection, awaited: bool) {
+    pub(super) fn record(self, service: &Service, conn: &mut Connection, awaited: bool) {
         let now_us = service.clock.monotonic_us();
         let all_us = now_us.saturating_sub(self.op.start_us);
         // The time a getMore waited for data is not work.

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::cell::OnceCell;
 
 /// What the store has kept for a change that was set aside.
-pub(crate) type Kept = Box<dyn Any + Send>;
+pub(crate) type StoreProgress = Box<dyn Any + Send>;
 
 /// The moment that a command takes for now, and its random numbers.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Progress {
     /// Until when the first statement of a transaction may be set aside, monotonic microseconds.
     pub(super) waits_until_us: Option<u64>,
     /// Of the store.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<StoreProgress>,
 }
 
 impl Progress {

@@ -26,7 +26,7 @@ pub struct AuditSettings {
 pub(super) type Matches = Box<dyn Fn(Doc<'_>, i64) -> bool + Send + Sync>;
 
 /// Which events are wanted.
-pub(super) struct Wanted {
+pub(super) struct EventFilter {
     pub(super) filter: DocBuf,
     /// None wants all.
     pub(super) matcher: Option<Matches>,
@@ -39,7 +39,7 @@ pub(super) struct Wanted {
 pub(super) struct Running {
     pub(super) to: Arc<logs::Audit>,
     pub(super) runtime: bool,
-    pub(super) wanted: ArcSwap<Wanted>,
+    pub(super) wanted: ArcSwap<EventFilter>,
     pub(super) change: Mutex<()>,
 }
 

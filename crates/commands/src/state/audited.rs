@@ -3,7 +3,7 @@
 //! Promises: an event is written before the reply of what caused it. Must not know: where events
 //! go, how they are written.
 
-use super::audit::{AuditSettings, Matches, Running, Wanted};
+use super::audit::{AuditSettings, EventFilter, Matches, Running};
 use super::connections::ConnectionInfo;
 use super::events;
 use super::service::Service;
@@ -42,11 +42,11 @@ impl Service {
     /// Those of the filter; of the store.
     pub fn start_audit(&self, settings: AuditSettings) -> Result<()> {
         let success = self.state.parameters.bool("auditAuthorizationSuccess");
-        let mut wanted = self.wanted(settings.filter, success, NEVER)?;
+        let mut wanted = self.event_filter(settings.filter, success, NEVER)?;
         if settings.runtime
             && let Some(row) = self.store.setting(SETTING)?
         {
-            wanted = self.wanted_of(row.doc())?;
+            wanted = self.event_filter_of(row.doc())?;
         }
         let running = Running {
             to: settings.to,
@@ -63,7 +63,12 @@ impl Service {
         Ok(())
     }
 
-    fn wanted(&self, filter: DocBuf, success: bool, changed: Timestamp) -> Result<Wanted> {
+    fn event_filter(
+        &self,
+        filter: DocBuf,
+        success: bool,
+        changed: Timestamp,
+    ) -> Result<EventFilter> {
         let matcher = match filter.doc().is_empty() {
             true => None,
             false => {
@@ -73,7 +78,7 @@ impl Service {
                 Some(matches)
             }
         };
-        Ok(Wanted {
+        Ok(EventFilter {
             filter,
             matcher,
             success,
@@ -81,14 +86,14 @@ impl Service {
         })
     }
 
-    fn wanted_of(&self, row: Doc<'_>) -> Result<Wanted> {
+    fn event_filter_of(&self, row: Doc<'_>) -> Result<EventFilter> {
         let filter = row.field("filter").as_doc().unwrap_or(Doc::EMPTY).to_buf();
         let success = row.field("auditAuthorizationSuccess").truthy();
         let changed = match row.field("changed") {
             Value::Timestamp(t) => t,
             _ => NEVER,
         };
-        self.wanted(filter, success, changed)
+        self.event_filter(filter, success, changed)
     }
 
     /// Changes what is wanted, for good.
@@ -102,8 +107,8 @@ impl Service {
         let _one = running.change.lock();
         let row = doc! { "filter": filter, "auditAuthorizationSuccess": success,
         "changed": Value::Timestamp(self.next_operation_time()) };
-        let new = self.wanted_of(row.doc())?;
-        let shown = |wanted: &Wanted| {
+        let new = self.event_filter_of(row.doc())?;
+        let shown = |wanted: &EventFilter| {
             doc! { "filter": &wanted.filter, "auditAuthorizationSuccess": wanted.success }
         };
         let previous = shown(&running.wanted.load());
@@ -127,7 +132,7 @@ impl Service {
         let now = running.wanted.load_full();
         // The filter was understood before.
         if now.success != success
-            && let Ok(new) = self.wanted(now.filter.clone(), success, now.changed)
+            && let Ok(new) = self.event_filter(now.filter.clone(), success, now.changed)
         {
             running.wanted.store(Arc::new(new));
         }

@@ -19,7 +19,7 @@ const SNAPSHOT_TOO_OLD: i32 = 239;
 const SNAPSHOT_UNAVAILABLE: i32 = 246;
 
 #[derive(Clone)]
-struct Kept {
+struct Snapshot {
     view: ReadView,
     taken_ms: i64,
 }
@@ -27,7 +27,7 @@ struct Kept {
 /// The kept states by cluster time.
 #[derive(Default)]
 pub struct Snapshots {
-    kept: Mutex<BTreeMap<u64, Kept>>,
+    kept: Mutex<BTreeMap<u64, Snapshot>>,
 }
 
 impl Snapshots {
@@ -39,7 +39,7 @@ impl Snapshots {
         }
         kept.insert(
             at.as_u64(),
-            Kept {
+            Snapshot {
                 view,
                 taken_ms: now_ms,
             },
@@ -56,8 +56,9 @@ impl Snapshots {
         if let Some(k) = kept.get(&at.as_u64()) {
             return Ok(k.view.clone());
         }
-        let known =
-            |t: Option<(&u64, &Kept)>| t.map_or_else(|| "none".to_owned(), |(t, _)| t.to_string());
+        let known = |t: Option<(&u64, &Snapshot)>| {
+            t.map_or_else(|| "none".to_owned(), |(t, _)| t.to_string())
+        };
         if kept
             .first_key_value()
             .is_none_or(|(first, _)| at.as_u64() < *first)

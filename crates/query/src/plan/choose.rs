@@ -38,8 +38,8 @@ pub fn plan_read(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     let plan = if bounded && text.is_none() {
         min_max::between(coll, request)?
     } else {
-        let anyhow = || choose(coll, request);
-        near::plan(coll, request, root.unwrap_or(&ALL), anyhow)?
+        let without_near = || choose(coll, request);
+        near::plan(coll, request, root.unwrap_or(&ALL), without_near)?
     };
     if let Some(filter) = request.filter {
         near::check_index(filter, coll, request.hint)?;

@@ -249,7 +249,7 @@ impl NeedsContext<'_> {
     }
 
     /// Notes what the server tells of what the stage runs on.
-    pub(crate) fn told(&mut self, subject: Subject) {
+    pub(crate) fn add_server_facts(&mut self, subject: Subject) {
         let target = self.options.target.clone();
         self.add(Need::Told(subject, target));
     }

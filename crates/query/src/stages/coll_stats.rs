@@ -14,7 +14,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$collStats",
     api: ApiClass::Of(counts_only),
     needs: StageNeeds::OfSource(|cx, _, _| {
-        cx.told(Subject::CollectionStatistics);
+        cx.add_server_facts(Subject::CollectionStatistics);
         Ok(())
     }),
     placement: Placement::FIRST,

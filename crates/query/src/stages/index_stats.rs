@@ -8,7 +8,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$indexStats",
     api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
-        cx.told(Subject::IndexStatistics);
+        cx.add_server_facts(Subject::IndexStatistics);
         Ok(())
     }),
     placement: Placement::FIRST,

@@ -10,7 +10,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$listClusterCatalog",
     api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
-        cx.told(Subject::Collections);
+        cx.add_server_facts(Subject::Collections);
         Ok(())
     }),
     placement: Placement::DATABASE,

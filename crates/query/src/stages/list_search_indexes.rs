@@ -10,7 +10,7 @@ use model::{Value, bail, code};
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$listSearchIndexes",
     needs: StageNeeds::OfSource(|cx, _, _| {
-        cx.told(Subject::SearchIndexes);
+        cx.add_server_facts(Subject::SearchIndexes);
         Ok(())
     }),
     api: ApiClass::Outside,

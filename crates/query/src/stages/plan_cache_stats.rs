@@ -11,7 +11,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$planCacheStats",
     api: ApiClass::Outside,
     needs: StageNeeds::OfSource(|cx, _, _| {
-        cx.told(Subject::CachedPlans);
+        cx.add_server_facts(Subject::CachedPlans);
         Ok(())
     }),
     placement: Placement::FIRST,
