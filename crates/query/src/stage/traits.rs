@@ -4,6 +4,7 @@
 use crate::exec::{BatchStream, ChangeProgress, ExecContext, MatchFilter, SortPattern};
 use model::{Doc, DocBuf, Result, Value};
 use operators::Reads;
+use operators::expr::ParseCx;
 use std::sync::Arc;
 
 /// One parsed stage.
@@ -41,6 +42,16 @@ pub trait Stage: Send + Sync {
 
     /// The same stage giving at most `n` documents, where it can make use of that.
     fn with_limit(&self, _n: u64) -> Option<Arc<dyn Stage>> {
+        None
+    }
+
+    /// The same stage with another number, where it is one of a number (`$limit`, `$skip`).
+    fn with_number(&self, _n: u64) -> Option<Arc<dyn Stage>> {
+        None
+    }
+
+    /// The same stage with another filter, where it is one of a filter and this one can be parsed.
+    fn with_filter(&self, _cx: &mut ParseCx<'_>, _filter: Doc<'_>) -> Option<Arc<dyn Stage>> {
         None
     }
 

@@ -28,7 +28,7 @@ pub(super) fn whole_number(v: Value<'_>) -> Option<u64> {
 }
 
 /// The first n documents.
-pub(crate) struct Limit(pub(crate) u64);
+struct Limit(u64);
 
 impl Stage for Limit {
     fn open(
@@ -43,6 +43,9 @@ impl Stage for Limit {
     }
     fn kind(&self) -> Kind<'_> {
         Kind::Limit(self.0)
+    }
+    fn with_number(&self, n: u64) -> Option<Arc<dyn Stage>> {
+        Some(Arc::new(Limit(n)))
     }
     fn reads(&self, _: &mut Reads) {}
 }

@@ -56,14 +56,6 @@ pub(super) fn uses(spec: Doc<'_>, names: &[&str]) -> bool {
     })
 }
 
-/// A stage of a filter the optimizer made.
-///
-/// # Errors
-/// Those of the filter.
-pub(crate) fn stage(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Arc<dyn Stage>> {
-    Ok(Arc::new(Match(Arc::new(MatchFilter::parse(cx, spec)?))))
-}
-
 struct Match(Arc<MatchFilter>);
 
 impl Stage for Match {
@@ -83,6 +75,10 @@ impl Stage for Match {
     }
     fn kind(&self) -> Kind<'_> {
         Kind::Match(&self.0)
+    }
+    fn with_filter(&self, cx: &mut ParseCx<'_>, filter: Doc<'_>) -> Option<Arc<dyn Stage>> {
+        let filter = MatchFilter::parse(cx, filter).ok()?;
+        Some(Arc::new(Match(Arc::new(filter))))
     }
     fn reads(&self, reads: &mut Reads) {
         self.0.filter.root().reads(reads);

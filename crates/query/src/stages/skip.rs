@@ -23,7 +23,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 }];
 
 /// All but the first n documents.
-pub(crate) struct Skip(pub(crate) u64);
+struct Skip(u64);
 
 impl Stage for Skip {
     fn open(
@@ -38,6 +38,9 @@ impl Stage for Skip {
     }
     fn kind(&self) -> Kind<'_> {
         Kind::Skip(self.0)
+    }
+    fn with_number(&self, n: u64) -> Option<Arc<dyn Stage>> {
+        Some(Arc::new(Skip(n)))
     }
     fn reads(&self, _: &mut Reads) {}
 }

@@ -4,9 +4,6 @@
 use super::facts::{self, Effect, Facts};
 use super::split::{self, Parts};
 use crate::stage::{Kind, Stage, Transform};
-use crate::stages::limit::Limit;
-use crate::stages::matching;
-use crate::stages::skip::Skip;
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
@@ -42,10 +39,13 @@ fn kinds(s: &Stages, at: usize) -> Option<(Kind<'_>, Kind<'_>)> {
     Some((s.get(at)?.kind(), s.get(at + 1)?.kind()))
 }
 
-/// Puts one stage in place of two.
-fn join(s: &mut Stages, at: usize, one: Arc<dyn Stage>) -> bool {
-    s.splice(at..at + 2, [one]);
-    true
+/// Puts one stage in place of two, where there is one.
+fn join(s: &mut Stages, at: usize, one: Option<Arc<dyn Stage>>) -> bool {
+    let joins = one.is_some();
+    if let Some(one) = one {
+        s.splice(at..at + 2, [one]);
+    }
+    joins
 }
 
 fn drop_empty_match(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
@@ -62,10 +62,8 @@ fn merge_matches(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
         return false;
     };
     let both = split::both(a.spec.doc(), b.spec.doc());
-    match matching::stage(cx, both.doc()) {
-        Ok(one) => join(s, at, one),
-        Err(_) => false,
-    }
+    let one = s.get(at).and_then(|m| m.with_filter(cx, both.doc()));
+    join(s, at, one)
 }
 
 /// A filter behind a sort without limit selects the same documents in the same order before it, and
@@ -89,16 +87,15 @@ fn move_parts(s: &mut Stages, at: usize, parts: Parts, cx: &mut ParseCx<'_>) -> 
     let Some(before) = parts.before else {
         return false;
     };
-    let Ok(before) = matching::stage(cx, before.doc()) else {
+    let (Some(transform), Some(filter)) = (s.get(at).cloned(), s.get(at + 1)) else {
         return false;
     };
-    let after = match parts.after.map(|a| matching::stage(cx, a.doc())) {
-        Some(Err(_)) => return false,
-        Some(Ok(a)) => Some(a),
-        None => None,
-    };
-    let Some(transform) = s.get(at).cloned() else {
+    let Some(before) = filter.with_filter(cx, before.doc()) else {
         return false;
+    };
+    let after = match parts.after.map(|a| filter.with_filter(cx, a.doc())) {
+        Some(None) => return false,
+        other => other.flatten(),
     };
     s.splice(at..at + 2, [before, transform].into_iter().chain(after));
     true
@@ -145,17 +142,17 @@ fn merge_limits(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
     let Some((Kind::Limit(a), Kind::Limit(b))) = kinds(s, at) else {
         return false;
     };
-    join(s, at, Arc::new(Limit(a.min(b))))
+    let one = s.get(at).and_then(|limit| limit.with_number(a.min(b)));
+    join(s, at, one)
 }
 
 fn merge_skips(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
     let Some((Kind::Skip(a), Kind::Skip(b))) = kinds(s, at) else {
         return false;
     };
-    match a.checked_add(b) {
-        Some(n) => join(s, at, Arc::new(Skip(n))),
-        None => false,
-    }
+    let sum = a.checked_add(b);
+    let one = sum.and_then(|n| s.get(at)?.with_number(n));
+    join(s, at, one)
 }
 
 /// The limit then may go on to the source or to a sort.
@@ -163,13 +160,14 @@ fn limit_before_skip(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
     let Some((Kind::Skip(skip), Kind::Limit(limit))) = kinds(s, at) else {
         return false;
     };
-    let Some(sum) = skip.checked_add(limit) else {
+    let sum = skip.checked_add(limit);
+    let Some(before) = sum.and_then(|n| s.get(at + 1)?.with_number(n)) else {
         return false;
     };
-    s.splice(
-        at..at + 2,
-        [Arc::new(Limit(sum)) as Arc<dyn Stage>, Arc::new(Skip(skip))],
-    );
+    if let Some(limit) = s.get_mut(at + 1) {
+        *limit = before;
+    }
+    s.swap(at, at + 1);
     true
 }
 
@@ -188,10 +186,8 @@ fn sort_takes_limit(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
     let Some((Kind::Sort { .. }, Kind::Limit(n))) = kinds(s, at) else {
         return false;
     };
-    match s.get(at).and_then(|sort| sort.with_limit(n)) {
-        Some(one) => join(s, at, one),
-        None => false,
-    }
+    let one = s.get(at).and_then(|sort| sort.with_limit(n));
+    join(s, at, one)
 }
 
 fn no_sort_before_count(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
