@@ -237,7 +237,7 @@ fn cursors(s: &mut Seen, all: &mut Figures) {
     let timeout = r#"{"setParameter": 1, "cursorTimeoutMillis": 1}"#;
     assert_eq!(code(&s.run("admin", timeout)), 0);
     std::thread::sleep(Duration::from_millis(5));
-    s.service().expire();
+    commands::workers::run_shared_once(s.service());
 }
 
 /// Documents that expire, and an index that cannot say when.
@@ -260,7 +260,7 @@ fn tickets(s: &mut Seen, all: &mut Figures, parameter: &str, busy: &str, other: 
     };
     set(s, parameter, 1);
     for _ in 0..2 {
-        s.service().expire();
+        commands::workers::run_shared_once(s.service());
         std::thread::sleep(Duration::from_millis(2));
     }
     let service = s.service().arc().expect("a shared service");
