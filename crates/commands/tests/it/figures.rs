@@ -92,6 +92,11 @@ const STILL: &[(&str, &str)] = &[
         "serverStatus.metrics.ttl.invalidTTLIndexSkips",
         "such an index is refused; a directory of an older version may have one",
     ),
+    (
+        "serverStatus.quarry.workers.WORKER.errors",
+        "no worker fails here",
+    ),
+    ("currentOp.progress.errors", "no worker fails here"),
     ("profile.ok", "operations that failed alone have it"),
     ("currentOp.numYields", "nothing holds a lock it could yield"),
 ];
@@ -115,6 +120,7 @@ fn add(prefix: &str, d: Doc<'_>, all: &mut Figures) {
             "serverStatus.metrics.commands" if v.as_doc().is_some() => format!("{prefix}.COMMAND"),
             "top.totals" => format!("{prefix}.NAMESPACE"),
             "collStats.indexSizes" | "collStats.indexDetails" => format!("{prefix}.INDEX"),
+            "serverStatus.quarry.workers" => format!("{prefix}.WORKER"),
             _ => format!("{prefix}.{name}"),
         };
         let number = match v {
