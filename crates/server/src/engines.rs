@@ -5,6 +5,9 @@ use crate::forward::Holder;
 #[cfg(feature = "rocksdb")]
 use crate::output::print_line;
 use cipher::DataKey;
+use logs::Log;
+#[cfg(feature = "tikv")]
+use logs::{Entry, Severity, component, id};
 use std::path::Path;
 use std::sync::Arc;
 #[cfg(any(
@@ -69,6 +72,8 @@ pub struct Cluster<'a> {
     pub address: Option<&'a str>,
     /// Seconds that old versions are kept; 0 leaves them to somebody else.
     pub keep_seconds: u64,
+    /// Gets the reason why a standby cannot reach the cluster, again and again.
+    pub log: Option<&'a Log>,
 }
 
 /// An engine that is open.
@@ -390,6 +395,25 @@ fn open_wiredtiger(options: &EngineOptions<'_>) -> Result<Opened, String> {
     }
 }
 
+/// How long a standby waits before it tries again to reach a cluster that does not answer.
+#[cfg(feature = "tikv")]
+const OUTAGE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Tells the log that the cluster does not answer.
+#[cfg(feature = "tikv")]
+fn report_outage(tikv: &Cluster<'_>, error: &StorageError) {
+    let Some(log) = tikv.log else {
+        return;
+    };
+    let message = format!(
+        "the cluster at {} does not answer: {}; trying again",
+        tikv.pd.join(","),
+        crate::failure::with_cause(error)
+    );
+    let entry = Entry::info(id::MESSAGE, component::STORAGE, "engine", &message);
+    log.write(&entry.severity(Severity::Warning));
+}
+
 /// Opens a database in a cluster; while another server holds it a standby waits, until this process
 /// is told to end.
 #[cfg(feature = "tikv")]
@@ -416,9 +440,27 @@ fn open_tikv(options: &EngineOptions<'_>) -> Result<Opened, String> {
         }
         config.standby = Some(told);
     }
+    // Others have waited for the lease; who is alone can still renew it.
+    if tikv.standby {
+        config.patience = std::time::Duration::ZERO;
+    }
     let ended = config.standby.clone();
-    let ended = || ended.is_some_and(|told| told.load(Ordering::Relaxed));
-    match engine_tikv::TikvEngine::open(&config) {
+    let ended = || {
+        ended
+            .as_ref()
+            .is_some_and(|told| told.load(Ordering::Relaxed))
+    };
+    let opened = loop {
+        match engine_tikv::TikvEngine::open(&config) {
+            // A standby outlives an outage of the cluster, however long it is.
+            Err(e @ StorageError::Io { .. }) if tikv.standby && !ended() => {
+                report_outage(&tikv, &e);
+                std::thread::sleep(OUTAGE_PAUSE);
+            }
+            opened => break opened,
+        }
+    };
+    match opened {
         Ok(engine) => Ok(Opened {
             remark: Some(format!(
                 "tikv is {} of the cluster at {}; this server {}, and every commit is durable, \

@@ -51,3 +51,11 @@ impl From<StorageError> for Failure {
         Failure::of_data(format!("{e}{}", cause.unwrap_or_default()))
     }
 }
+
+/// An error with its cause.
+pub(crate) fn with_cause(error: &StorageError) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}

@@ -4,6 +4,7 @@
 
 use crate::output::{print_error, print_line};
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -13,6 +14,26 @@ const MARK: &str = "QUARRY_IN_BACKGROUND";
 /// Whether this is the process in the background.
 pub fn is_in_background() -> bool {
     std::env::var_os(MARK).is_some()
+}
+
+/// Tells the program that it has replaced itself.
+const STARTED_AGAIN: &str = "QUARRY_STARTED_AGAIN";
+
+/// Whether this process ran before, see [`start_again`].
+pub(crate) fn was_started_again() -> bool {
+    std::env::var_os(STARTED_AGAIN).is_some()
+}
+
+/// Replaces the program of this process by a new run of itself with the same arguments. Threads
+/// end where they are, files and sockets are closed, clients have to connect again. Returns only
+/// when that is not possible.
+pub(crate) fn start_again() -> std::io::Error {
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    // The file may have been replaced since the start; this names the one that runs.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(name).args(words).env(STARTED_AGAIN, "1");
+    command.exec()
 }
 
 /// A port that is free now on the first host to listen on. Chosen before anything is opened,

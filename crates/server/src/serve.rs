@@ -5,6 +5,7 @@ use crate::command_handler::CommandHandler;
 use crate::config::{ServeArgs, Settings, list_of, oplog_bytes_default};
 use crate::descriptors::{Descriptors, raise_limit};
 use crate::engines::{EngineOptions, Opened};
+use crate::failure::with_cause;
 use crate::handover::Forwarding;
 use crate::memory::Parts;
 use crate::metrics_http::Endpoint;
@@ -24,7 +25,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use storage::{Engine, Flushed, StorageError};
+use storage::{Engine, Flushed};
 use store::Store;
 
 /// Why the server did not start or ended badly.
@@ -63,6 +64,8 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
 /// # Errors
 /// One line and an exit code.
 pub fn run_with(mut settings: Settings) -> Result<(), ServeError> {
+    // The lease that this process had before may not have run out yet.
+    settings.tikv.standby |= process::was_started_again();
     if settings.port == 0 {
         settings.port = process::free_port(settings.bind_ip.first()).map_err(fail(CODE_NETWORK))?;
     }
@@ -163,7 +166,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
     if settings.has_directory() {
         prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
     }
-    let Some((forwarding, opened)) = open(settings, release, &mut signals)? else {
+    let Some((forwarding, opened)) = open(settings, log, release, &mut signals)? else {
         print_line(format_args!("quarry: stopped"));
         return Ok(());
     };
@@ -190,7 +193,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         fail(CODE_OPTIONS)(e)
     })?;
     let watermark = Watermark::new();
-    follow_journal(&engine, &watermark, log);
+    follow_journal(settings, &engine, &watermark, log);
     let dispatcher = Arc::new(registry::dispatcher(service.clone()));
     let handler = CommandHandler::new(dispatcher.clone(), engine.clone());
     let network = net::Config {
@@ -239,6 +242,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
 /// held the database.
 fn open(
     settings: &Settings,
+    log: &Log,
     release: &Release,
     signals: &mut signal_hook::iterator::Signals,
 ) -> Result<Option<(Option<Forwarding>, Opened)>, ServeError> {
@@ -247,10 +251,14 @@ fn open(
     let forwarding = forwarding.map_err(|e| cannot_listen(settings, &e))?;
     let opened = engines::open(&EngineOptions {
         awaited: forwarding.as_ref().map(Forwarding::holder),
+        tikv: Some(engines::Cluster {
+            log: Some(log),
+            ..settings.tikv.cluster()
+        }),
         ..settings.engine()
     });
     match opened {
-        Err(_) if forwarding.is_some() && signals.pending().next().is_some() => Ok(None),
+        Err(_) if settings.tikv.standby && signals.pending().next().is_some() => Ok(None),
         opened => Ok(Some((forwarding, opened.map_err(fail(CODE_DATA))?))),
     }
 }
@@ -397,8 +405,15 @@ fn cannot_listen(settings: &Settings, e: &std::io::Error) -> ServeError {
 
 /// Tells the network how far the journal is durable. Ends the process when the journal has failed
 /// for good: what was written since the last flush may or may not be on the device, so it must be
-/// neither acknowledged nor shown. mongod does the same.
-fn follow_journal(engine: &Arc<dyn Engine>, watermark: &Arc<Watermark>, log: &Arc<Log>) {
+/// neither acknowledged nor shown. mongod does the same. A server on a cluster starts again in the
+/// same process: nothing it needs is on this machine, and the lease says when it may serve.
+fn follow_journal(
+    settings: &Settings,
+    engine: &Arc<dyn Engine>,
+    watermark: &Arc<Watermark>,
+    log: &Arc<Log>,
+) {
+    let is_on_cluster = settings.storage_engine == "tikv";
     let log = Arc::clone(log);
     let (advance, journal) = (Arc::clone(watermark), Arc::downgrade(engine));
     engine.on_durable(Box::new(move |flushed| match flushed {
@@ -408,27 +423,30 @@ fn follow_journal(engine: &Arc<dyn Engine>, watermark: &Arc<Watermark>, log: &Ar
             let cause = journal
                 .upgrade()
                 .and_then(|e| e.wait_durable(e.last_pos()).err());
-            let cause = cause.map_or_else(String::new, |e| format!(" ({})", whole(&e)));
-            let message = format!(
-                "the journal cannot be flushed{cause}; ending at once, because the writes since \
-                 the last flush may or may not be on the device; a restart recovers what is there"
-            );
+            let cause = cause.map_or_else(String::new, |e| format!(" ({})", with_cause(&e)));
+            let message = match is_on_cluster {
+                true => format!(
+                    "the database is not held any more{cause}; starting again, to serve when it \
+                     is free and the cluster answers"
+                ),
+                false => format!(
+                    "the journal cannot be flushed{cause}; ending at once, because the writes \
+                     since the last flush may or may not be on the device; a restart recovers \
+                     what is there"
+                ),
+            };
             print_error(format_args!("quarry: {message}"));
             let entry = Entry::info(id::MESSAGE, component::STORAGE, "journal", &message);
             log.write(&entry.severity(Severity::Fatal));
             log.flush(LOG_FLUSH);
+            if is_on_cluster {
+                let why = process::start_again();
+                print_error(format_args!("quarry: cannot start again: {why}"));
+            }
             // No destructor may run: what is in memory must not reach the device now.
             signal_hook::low_level::exit(i32::from(CODE_JOURNAL));
         }
     }));
-}
-
-/// An error with its causes.
-fn whole(error: &StorageError) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
 }
 
 fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Config {

@@ -13,7 +13,7 @@ use storage::{
     Reader, Result, Snapshot, StatSink, StorageError, Table, Verified, WriteBatch, prefix_end,
 };
 
-use crate::cluster::{Cluster, millis};
+use crate::cluster::{Cluster, RETRY_FOR, millis};
 use crate::commits::Commits;
 use crate::layout::Layout;
 use crate::lease::{Lease, Terms};
@@ -30,6 +30,8 @@ const DROP_ROWS: usize = 1_000;
 const ROW_OVERHEAD_BYTES: u64 = 30;
 /// A lease is renewed so many times before it would run out.
 const RENEWALS: u32 = 4;
+/// How often the end of the lease is looked at.
+const WATCH_EVERY: Duration = Duration::from_millis(100);
 
 /// How to open.
 #[derive(Debug, Clone)]
@@ -49,6 +51,9 @@ pub struct Config {
     pub standby: Option<Arc<AtomicBool>>,
     /// How long the lease holds when it is not renewed.
     pub lease: Duration,
+    /// How long after its end a lease may still be renewed, when nobody has taken it meanwhile;
+    /// then the engine has lost the database. Zero where others wait for it.
+    pub patience: Duration,
     /// How long what was overwritten can be read by older views; then the cluster may drop it.
     /// `None` leaves that to somebody else, such as TiDB's collector.
     pub keep_versions: Option<Duration>,
@@ -65,6 +70,7 @@ impl Config {
             awaited: None,
             standby: None,
             lease: Duration::from_secs(10),
+            patience: RETRY_FOR,
             keep_versions: Some(Duration::from_secs(1_200)),
         }
     }
@@ -88,6 +94,19 @@ fn renew(ending: &Ending, lease: &Lease, commits: &Commits, every: Duration) {
         // One that fails is followed by another before the lease runs out.
         let _ = lease.renew();
         if lease.lost().is_some() {
+            commits.tell_lost();
+            return;
+        }
+    }
+}
+
+/// Ends the right to the database when the lease has run out for too long. Renewals wait for the
+/// cluster; this does not.
+fn watch(ending: &Ending, lease: &Lease, commits: &Commits, patience: Duration) {
+    while !ending.wait(WATCH_EVERY) {
+        let overdue = lease.overdue();
+        if !overdue.is_zero() && overdue >= patience {
+            lease.lose("the lease on the database has run out and could not be renewed");
             commits.tell_lost();
             return;
         }
@@ -132,6 +151,13 @@ impl TikvEngine {
                 renew(&ending, &lease, &commits, every);
             })?
         };
+        {
+            let (ending, lease) = (Arc::clone(&ending), Arc::clone(&lease));
+            let (commits, patience) = (Arc::clone(&commits), config.patience);
+            start("quarry-lease-end", move || {
+                watch(&ending, &lease, &commits, patience);
+            })?;
+        }
         let versions = kept.map(|kept| Arc::new(Versions::new(&cluster, kept)));
         if let Some(versions) = &versions {
             let (ending, lease) = (Arc::clone(&ending), Arc::clone(&lease));

@@ -4,8 +4,12 @@
 //! lies before the new one's beginning, which then sees it, or conflicts. This needs no request of
 //! its own: the timestamp of a commit has to be asked for anyway.
 //!
+//! Reads are answered without a request to the oracle, by the monotonic clock of the holder. The
+//! oracle may jump against that clock, so whoever takes over has also seen, by a monotonic clock of
+//! its own, that the row was not renewed for as long as it holds.
+//!
 //! Promises: two servers never both believe that they may commit at one timestamp; reads are
-//! allowed for as long as nobody else can have taken over, by this machine's monotonic clock. Must
+//! allowed for as long as nobody else can have taken over, however the oracle's time moves. Must
 //! not know: batches, tables.
 
 use std::sync::Arc;
@@ -29,33 +33,63 @@ struct Row {
     name: String,
     /// Where other servers reach the holder; empty when it did not say.
     address: String,
+    /// How long it holds after a renewal; 0 when the holder did not say.
+    holds_ms: u64,
 }
 
-/// Between the name and the address in a row.
+/// Between the name, the address and the duration in a row.
 const SEPARATOR: u8 = 0;
 
 impl Row {
     fn encode(&self) -> Vec<u8> {
         let (holder, until) = (self.holder.to_be_bytes(), self.until_ms.to_be_bytes());
         let mut row = [&holder, &until, self.name.as_bytes()].concat();
-        if !self.address.is_empty() {
-            row.push(SEPARATOR);
-            row.extend(self.address.as_bytes());
-        }
+        row.push(SEPARATOR);
+        row.extend(self.address.as_bytes());
+        row.push(SEPARATOR);
+        row.extend(self.holds_ms.to_string().as_bytes());
         row
     }
 
     fn decode(bytes: &[u8]) -> Option<Row> {
         let (holder, rest) = bytes.split_first_chunk::<8>()?;
         let (until, rest) = rest.split_first_chunk::<8>()?;
-        let mut texts = rest.splitn(2, |byte| *byte == SEPARATOR);
+        let mut texts = rest.splitn(3, |byte| *byte == SEPARATOR);
         let mut text = || String::from_utf8_lossy(texts.next().unwrap_or_default()).into_owned();
         Some(Row {
             holder: u64::from_be_bytes(*holder),
             until_ms: u64::from_be_bytes(*until),
             name: text(),
             address: text(),
+            holds_ms: text().parse().unwrap_or(0),
         })
+    }
+
+    /// Given up by its holder.
+    fn is_released(&self) -> bool {
+        self.until_ms == 0
+    }
+}
+
+/// The row of another holder, and since when it has not changed by this machine's clock.
+struct Watched {
+    row: Row,
+    since: Instant,
+}
+
+impl Watched {
+    /// Notes what the row is now. The output is how much longer it has to stay unchanged before
+    /// its holder certainly answers no more.
+    fn note(watched: &mut Option<Watched>, row: &Row, own: Duration) -> Duration {
+        let holds = own.max(Duration::from_millis(row.holds_ms));
+        match watched {
+            Some(watched) if watched.row == *row => holds.saturating_sub(watched.since.elapsed()),
+            _ => {
+                let (row, since) = (row.clone(), Instant::now());
+                *watched = Some(Watched { row, since });
+                holds
+            }
+        }
     }
 }
 
@@ -77,8 +111,11 @@ pub(crate) struct Terms<'a> {
 
 impl Terms<'_> {
     fn waits(&self) -> bool {
-        self.wait
-            .is_some_and(|ended| !ended.load(Ordering::Relaxed))
+        self.wait.is_some() && !self.was_told_to_end()
+    }
+
+    fn was_told_to_end(&self) -> bool {
+        self.wait.is_some_and(|ended| ended.load(Ordering::Relaxed))
     }
 }
 
@@ -126,30 +163,43 @@ impl Lease {
         // Unique in the cluster for ever.
         let holder = cluster.now()?;
         let mut until = Instant::now() + RETRY_FOR;
+        let mut watched = None;
         loop {
             let began = Instant::now();
             let (mut txn, ts) = cluster.begin(false)?;
             let taken = cluster.get_in(&mut txn, &layout.lease()).map(|found| {
                 let found = found.as_deref().and_then(Row::decode);
-                found.filter(|row| row.holder != holder && row.until_ms > millis(ts))
+                found.filter(|row| row.holder != holder && !row.is_released())
+            });
+            let taken = taken.map(|found| {
+                let other = found?;
+                let by_oracle = other.until_ms.saturating_sub(millis(ts));
+                let own = Watched::note(&mut watched, &other, terms.duration);
+                let left = own.max(Duration::from_millis(by_oracle));
+                (!left.is_zero()).then_some((other, by_oracle, left))
             });
             let row = Row {
                 holder,
                 until_ms: millis(ts) + millis_of(terms.duration),
                 name: terms.name.to_owned(),
                 address: terms.address.to_owned(),
+                holds_ms: millis_of(terms.duration),
             };
             let failed = match taken {
-                Ok(Some(other)) if terms.waits() => {
+                Ok(Some((other, by_oracle, _))) if by_oracle > 0 && !terms.waits() => {
+                    return Err(locked(&other, ts));
+                }
+                Ok(Some((other, _, left))) => {
                     if let Some(awaited) = terms.awaited {
                         awaited.lock().clone_from(&other.address);
                     }
-                    let left = Duration::from_millis(other.until_ms - millis(ts));
+                    if terms.was_told_to_end() {
+                        return Err(locked(&other, ts));
+                    }
                     std::thread::sleep(left.min(PAUSE));
                     until = Instant::now() + RETRY_FOR;
                     continue;
                 }
-                Ok(Some(other)) => return Err(locked(&other, ts)),
                 Ok(None) => {
                     let changes = [
                         (layout.lease(), Some(row.encode())),
@@ -229,6 +279,11 @@ impl Lease {
     /// Why it is over for good.
     pub(crate) fn lost(&self) -> Option<String> {
         self.held.lock().lost.clone()
+    }
+
+    /// For how long it has run out, by this machine's clock.
+    pub(crate) fn overdue(&self) -> Duration {
+        Instant::now().saturating_duration_since(self.held.lock().until)
     }
 
     /// Ends the right of this server to commit.
@@ -314,6 +369,7 @@ mod tests {
             until_ms: u64::MAX,
             name: "process 12".to_owned(),
             address: String::new(),
+            holds_ms: 10_000,
         };
         assert_eq!(Row::decode(&row.encode()).as_ref(), Some(&row));
         let row = Row {
@@ -321,6 +377,10 @@ mod tests {
             ..row
         };
         assert_eq!(Row::decode(&row.encode()), Some(row));
+        // As earlier servers wrote it.
+        let short = [&7u64.to_be_bytes()[..], &9u64.to_be_bytes(), b"one"].concat();
+        let row = Row::decode(&short).unwrap();
+        assert_eq!((row.name.as_str(), row.holds_ms), ("one", 0));
         assert_eq!(Row::decode(b"short"), None);
     }
 }

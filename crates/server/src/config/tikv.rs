@@ -69,13 +69,14 @@ pub struct Tikv {
 
 impl Tikv {
     /// For the engine.
-    pub(super) fn cluster(&self) -> Cluster<'_> {
+    pub(crate) fn cluster(&self) -> Cluster<'_> {
         Cluster {
             pd: &self.pd,
             prefix: &self.prefix,
             standby: self.standby,
             address: self.address.as_deref(),
             keep_seconds: self.keep_seconds,
+            log: None,
         }
     }
 

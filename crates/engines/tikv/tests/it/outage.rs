@@ -1,12 +1,17 @@
-//! A store that does not answer for a while, on a cluster of its own.
+//! A store that does not answer for a while, and an oracle whose time jumps, on clusters of their
+//! own.
 
-use std::sync::Arc;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use engine_tikv::Config;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::tools::{Cluster, config, open};
+use storage::Engine;
+
+use crate::tools::{Cluster, config, get, open, put};
 use crate::writer::{self, LEASE, Writer};
 
 fn cluster() -> Option<(Cluster, i32)> {
@@ -55,4 +60,78 @@ fn a_short_silence_is_waited_for_and_a_long_one_ends_the_server() {
         ..own
     });
     writer::check(&engine, last.unwrap_or(during));
+}
+
+/// Moves the time of the oracle forward.
+fn move_oracle(pd: &str, by: Duration) {
+    let now = std::time::SystemTime::now();
+    let now = now.duration_since(std::time::UNIX_EPOCH).unwrap() + by;
+    let body = format!("{{\"tso\":\"{}\"}}", now.as_millis() << 18);
+    let mut stream = TcpStream::connect(pd).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "POST /pd/api/v1/admin/reset-ts HTTP/1.1\r\nHost: {pd}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+/// The lease has run out by the oracle's time, not by the holder's clock: as long as the holder
+/// answers, nobody else does.
+#[test]
+fn a_jump_of_the_oracle_makes_no_second_holder() {
+    let Some((cluster, _)) = cluster() else {
+        return;
+    };
+    let own = config(&cluster.pd);
+    let first = open(&own);
+    put(&first, 1, b"one").unwrap();
+    let waiting = Config {
+        standby: Some(Arc::default()),
+        ..own.clone()
+    };
+    let (tell, told) = mpsc::channel();
+    let standby = std::thread::spawn(move || {
+        let engine = open(&waiting);
+        tell.send(()).unwrap();
+        engine
+    });
+    // The standby has seen the row before the jump, or has not: either must hold.
+    for minutes in 1..=3 {
+        move_oracle(&cluster.pd[0], Duration::from_secs(60 * minutes));
+        assert!(told.recv_timeout(own.lease / 2).is_err());
+        assert_eq!(get(&first, 1).as_deref(), Some(&b"one"[..]));
+    }
+    put(&first, 2, b"two").unwrap();
+    first.close().unwrap();
+    let second = standby.join().unwrap();
+    assert_eq!(get(&second, 2).as_deref(), Some(&b"two"[..]));
+}
+
+/// Where others wait for the lease, a server that cannot renew it says so when it ends, not when
+/// the next request fails.
+#[test]
+fn a_lease_that_runs_out_is_lost_at_once_where_others_wait() {
+    let Some((cluster, store)) = cluster() else {
+        return;
+    };
+    let own = Config {
+        lease: LEASE,
+        patience: Duration::ZERO,
+        ..config(&cluster.pd)
+    };
+    let engine = open(&own);
+    let (tell, told) = mpsc::channel();
+    engine.on_durable(Box::new(move |flushed| _ = tell.send(flushed)));
+    put(&engine, 1, b"one").unwrap();
+    assert!(matches!(told.recv(), Ok(storage::Flushed::Durable(_))));
+    let store = Pid::from_raw(store).unwrap();
+    kill_process(store, Signal::STOP).unwrap();
+    let lost = told.recv_timeout(LEASE + Duration::from_secs(2));
+    kill_process(store, Signal::CONT).unwrap();
+    assert_eq!(lost, Ok(storage::Flushed::Lost));
 }
