@@ -35,8 +35,8 @@ class Cluster:
         if not line.startswith("ready "):
             say(f"skipped: {line}")
             sys.exit(0)
-        _, self.pd, _, store = line.split()
-        self.store = int(store)
+        _, self.pd, placement, store = line.split()
+        self.placement, self.store = int(placement), int(store)
 
 
 def free_ports(count):
