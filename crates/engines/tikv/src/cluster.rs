@@ -1,4 +1,4 @@
-//! The connection: requests as blocking calls, tried again for ten seconds, and counted. The only
+//! The connection: requests as blocking calls, tried again for some time, and counted. The only
 //! place that knows futures.
 //!
 //! Promises: what it returns was answered by the cluster. Must not know: tables, leases.
@@ -16,8 +16,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::error::{is_final, unanswered};
 
-/// How long a request is tried again.
-pub(crate) const RETRY_FOR: Duration = Duration::from_secs(10);
+/// How long a request is tried again: longer than a lease holds and may be renewed late, so that a
+/// server that holds the database loses it before it has to refuse a request.
+pub(crate) const RETRY_FOR: Duration = Duration::from_secs(25);
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// One request; a store that is gone answers nothing.

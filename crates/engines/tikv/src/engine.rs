@@ -13,7 +13,7 @@ use storage::{
     Reader, Result, Snapshot, StatSink, StorageError, Table, Verified, WriteBatch, prefix_end,
 };
 
-use crate::cluster::{Cluster, RETRY_FOR, millis};
+use crate::cluster::{Cluster, millis};
 use crate::commits::Commits;
 use crate::layout::Layout;
 use crate::lease::{Lease, Terms};
@@ -30,6 +30,8 @@ const DROP_ROWS: usize = 1_000;
 const ROW_OVERHEAD_BYTES: u64 = 30;
 /// A lease is renewed so many times before it would run out.
 const RENEWALS: u32 = 4;
+/// How long a lease may be renewed late.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the end of the lease is looked at.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
 
@@ -70,7 +72,7 @@ impl Config {
             awaited: None,
             standby: None,
             lease: Duration::from_secs(10),
-            patience: RETRY_FOR,
+            patience: PATIENCE,
             keep_versions: Some(Duration::from_secs(1_200)),
         }
     }

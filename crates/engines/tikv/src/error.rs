@@ -9,7 +9,7 @@ use tikv_client::Error;
 pub(crate) fn unanswered(step: &'static str, error: Error) -> StorageError {
     let cause: Cause = Arc::new(error);
     StorageError::Io {
-        context: format!("{step} did not succeed on the cluster within ten seconds"),
+        context: format!("{step} did not succeed on the cluster within 25 seconds"),
         source: Some(cause),
     }
 }
