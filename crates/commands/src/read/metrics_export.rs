@@ -169,6 +169,12 @@ fn name_of(path: &[&str]) -> String {
     let mut name = "quarry".to_owned();
     for part in path {
         name.push('_');
+        // Modes of locks differ from intents by the size of their letter alone.
+        let part = match *part {
+            "R" => "shared",
+            "W" => "exclusive",
+            part => part,
+        };
         for c in part.chars() {
             match c {
                 c if c.is_ascii_uppercase() => {

@@ -360,7 +360,7 @@ fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
     let make = ["backup", "make", text(&repository), "--uri", &uri];
     let restore = ["restore", text(&repository), "--dbpath", text(&to)];
     let mut slowly = make.to_vec();
-    slowly.extend(["--rate", "200K"]);
+    slowly.extend(["--rate", "20K"]);
     let mut killed = 0;
     for delay in [30, 200, 500, 900, 1300] {
         let was = killed_after(quarry(&slowly), Duration::from_millis(delay));
@@ -371,7 +371,7 @@ fn a_backup_and_a_restore_that_were_killed_are_gone_on_with() {
     done(&make);
     done(&["backup", "verify", text(&repository)]);
     let mut slowly = restore.to_vec();
-    slowly.extend(["--rate", "200K"]);
+    slowly.extend(["--rate", "20K"]);
     for delay in [30, 300, 800] {
         let was = killed_after(quarry(&slowly), Duration::from_millis(delay));
         // Before it began there was no folder to refuse.

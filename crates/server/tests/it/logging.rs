@@ -12,10 +12,14 @@ use crate::client::Client;
 use crate::process::{address, listening};
 
 fn serve(dir: &Path, options: &[&str]) -> Command {
+    serve_on("memory", dir, options)
+}
+
+fn serve_on(engine: &str, dir: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
     command
         .args(["serve", "--nounixsocket", "--memory", "128M", "--port", "0"])
-        .args(["--storageEngine", "memory", "--dbpath"])
+        .args(["--storageEngine", engine, "--dbpath"])
         .arg(dir.join("data"))
         .args(options)
         .stdin(Stdio::null())
@@ -277,6 +281,23 @@ fn metrics_over_http_are_those_of_the_server_and_silent_clients_delay_nobody() {
     ] {
         assert!(json.contains(wanted), "{wanted}: {json}");
     }
+    assert!(get(&metrics, "/other").0.starts_with("HTTP/1.1 404"));
+    server.stop();
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn the_page_finds_the_figures_of_the_default_engine() {
+    let dir = tempfile::tempdir().unwrap();
+    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let mut command = serve_on("rocksdb", dir.path(), &["--metricsPort", &port]);
+    let (child, address) = listening(&mut command);
+    let server = Running { child, address };
+    let metrics = format!("127.0.0.1:{port}");
+    let (_, page) = get(&metrics, "/");
+    let (_, json) = get(&metrics, "/metrics.json");
     // Each number of the engine that the page shows is there, for all tables or for each.
     for name in [
         "running_compactions",
@@ -299,7 +320,6 @@ fn metrics_over_http_are_those_of_the_server_and_silent_clients_delay_nobody() {
         assert!(page.contains(name), "{name} is not on the page");
         assert!(of_engine.iter().any(|key| json.contains(key)), "{name}");
     }
-    assert!(get(&metrics, "/other").0.starts_with("HTTP/1.1 404"));
     server.stop();
 }
 
