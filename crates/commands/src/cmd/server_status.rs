@@ -401,7 +401,7 @@ fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 
 /// Who follows the log, and how far behind each is; zeros on a server without a log.
 fn log_consumers(s: &Facts<'_>, w: &mut DocWriter<'_>) {
-    // What cannot be read now is told by whoever reads the log, with the reason.
+    // A log that cannot be read shows none here; its readers report the error.
     let all = s.store.log_consumers().unwrap_or_default();
     let seconds = |ms: u64| ms as f64 / 1000.0;
     let operations = all.iter().map(|c| c.lag_operations).max();

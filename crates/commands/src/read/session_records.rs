@@ -1,8 +1,8 @@
 //! `config.transactions`: MongoDB keeps there what each session has written last. Here that stands
 //! in rows of the store, and who reads that name gets documents made from them.
 //!
-//! Promises: one document for each session whose retryable writes are on record. Must not know:
-//! commands.
+//! Promises: one document for each session that has a stored record of retryable writes. Must not
+//! know: commands.
 
 use crate::state::operations::describe_session;
 use crate::state::service::Service;

@@ -24,7 +24,7 @@ const LOOK_US: u64 = 1_000_000;
 /// The same for who cannot be woken.
 const LOOK_ALONE_US: u64 = 2_000;
 
-/// What clients are told to wait at least and at most before they try again.
+/// Bounds of `baseBackoffMS`, the pause that clients are asked to make before they try again.
 const BACKOFF_MS_MIN: i64 = 10;
 const BACKOFF_MS_MAX: i64 = 10_000;
 

@@ -8,8 +8,8 @@ use crate::access::user::NO_USER;
 use crate::dispatch::spec::OpClass;
 use model::{Binary, Doc, DocBuf, DocWriter, Value};
 
-/// One document per running operation, and per idle connection, background worker and idle cursor
-/// when asked; of one user, or of all, to whom alone workers belong.
+/// One document per running operation; when asked, one per idle connection, background worker and
+/// idle cursor. `of` limits the list to one user; workers belong to no user and are left out then.
 pub(crate) fn list(
     service: &Service,
     idle: bool,

@@ -1,4 +1,4 @@
-//! Removes indexes whose builds were given up.
+//! Removes indexes whose builds were abandoned.
 
 use super::worker::{Next, Worker};
 

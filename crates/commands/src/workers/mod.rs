@@ -1,6 +1,6 @@
 //! The background workers: what no client waits for. Each is a file here and a line in [`ALL`].
-//! Promises: a worker that fails or panics is told of in the log, and neither it nor another one
-//! ends by that. Must not know: threads, which the server brings.
+//! Promises: the log reports each error and panic of a worker; the worker runs again, and no other
+//! worker stops. Must not know: threads, which the server brings.
 
 mod abandoned_indexes;
 mod admission;

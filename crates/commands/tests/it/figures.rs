@@ -255,6 +255,15 @@ fn expiry(s: &mut Seen) {
     ttl::Monitor::default().pass(&service, &|| true);
 }
 
+/// Waits until a figure of serverStatus is not zero.
+fn wait_for(s: &mut Seen, path: &str) {
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    while int(&s.run("admin", r#"{"serverStatus": 1}"#), path) == 0 {
+        assert!(std::time::Instant::now() < until, "{path} stays 0");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Operations of one kind that wait for the only ticket, and one that is refused.
 fn tickets(s: &mut Seen, all: &mut Figures, parameter: &str, busy: &str, other: &str) {
     let set = |s: &mut Seen, name: &str, to: i32| {
@@ -278,11 +287,15 @@ fn tickets(s: &mut Seen, all: &mut Figures, parameter: &str, busy: &str, other: 
             send(&server, &mut conn, "db", command.doc())
         })
     };
-    set(s, "admissionQueueTimeMaxMS", 200);
+    set(s, "admissionQueueTimeMaxMS", 1000);
+    let gate = match parameter.contains("Read") {
+        true => "queues.execution.read",
+        false => "queues.execution.write",
+    };
     let one = run(busy);
-    std::thread::sleep(Duration::from_millis(100));
+    wait_for(s, &format!("{gate}.out"));
     let two = run(other);
-    std::thread::sleep(Duration::from_millis(50));
+    wait_for(s, &format!("{gate}.normalPriority.queueLength"));
     look(s, all);
     let refused = two.join().expect("an answer");
     assert_eq!(code(&refused), 462, "{refused:?}");
@@ -320,10 +333,10 @@ fn every_figure_moves_or_has_a_reason() {
     look(&mut s, &mut all);
     let computes = "for (let i = 0; i < 1e9; i++) {} return false";
     let read =
-        format!(r#"{{"find": "c", "filter": {{"$where": "{computes}"}}, "maxTimeMS": 600}}"#);
+        format!(r#"{{"find": "c", "filter": {{"$where": "{computes}"}}, "maxTimeMS": 2500}}"#);
     let write = format!(
         r#"{{"update": "c", "updates": [{{"q": {{"$where": "{computes}"}}, "u": {{"$set": {{}}}}}}],
-            "maxTimeMS": 600}}"#
+            "maxTimeMS": 2500}}"#
     );
     let (find, insert) = (
         r#"{"find": "c"}"#,

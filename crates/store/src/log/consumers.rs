@@ -90,10 +90,12 @@ impl Log {
     /// # Errors
     /// Engine failures.
     pub(crate) fn end_consumer(&self, engine: &dyn Engine, name: &str) -> Result<()> {
-        if self.consumers.positions.lock().remove(name).is_none() {
-            return Ok(());
+        let mut positions = self.consumers.positions.lock();
+        if positions.contains_key(name) {
+            remove_position(engine, name)?;
+            positions.remove(name);
         }
-        remove_position(engine, name)
+        Ok(())
     }
 
     /// How all consumers stand.

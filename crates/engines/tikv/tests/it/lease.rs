@@ -1,13 +1,13 @@
 //! One server at a time: refusal, standby, take-over, and what the one before can no longer do.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Instant;
 
 use engine_tikv::{Config, TikvEngine};
 use rustix::process::Signal;
 use storage::{Durability, Engine, StorageError, Table, WriteBatch};
 
-use crate::tools::{config, get, key, open, pd, put};
+use crate::tools::{config, get, key, open, pd, put, stand_by};
 use crate::writer::{self, LEASE, Writer};
 
 fn refusal(config: &Config) -> StorageError {
@@ -50,16 +50,7 @@ fn a_standby_waits_and_takes_over() {
     let own = config(&pd);
     let first = open(&own);
     put(&first, 1, b"one").unwrap();
-    let waiting = Config {
-        standby: Some(Arc::default()),
-        ..own.clone()
-    };
-    let (tell, told) = mpsc::channel();
-    let standby = std::thread::spawn(move || {
-        let engine = open(&waiting);
-        tell.send(()).unwrap();
-        engine
-    });
+    let (standby, told) = stand_by(&own);
     // Longer than a lease: it is renewed, so nobody takes over.
     assert!(told.recv_timeout(own.lease + own.lease / 4).is_err());
     put(&first, 2, b"two").unwrap();

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use storage::Engine;
 
-use crate::tools::{Cluster, config, get, open, put};
+use crate::tools::{Cluster, config, get, open, put, stand_by};
 use crate::writer::{self, LEASE, Writer};
 
 fn cluster() -> Option<(Cluster, i32)> {
@@ -90,16 +90,7 @@ fn a_jump_of_the_oracle_makes_no_second_holder() {
     let own = config(&cluster.pd);
     let first = open(&own);
     put(&first, 1, b"one").unwrap();
-    let waiting = Config {
-        standby: Some(Arc::default()),
-        ..own.clone()
-    };
-    let (tell, told) = mpsc::channel();
-    let standby = std::thread::spawn(move || {
-        let engine = open(&waiting);
-        tell.send(()).unwrap();
-        engine
-    });
+    let (standby, told) = stand_by(&own);
     // The standby has seen the row before the jump, or has not: either must hold.
     for minutes in 1..=3 {
         move_oracle(&cluster.pd[0], Duration::from_secs(60 * minutes));

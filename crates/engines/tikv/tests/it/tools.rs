@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::JoinHandle;
 
 use engine_tikv::{Config, TikvEngine};
 use storage::{Durability, Engine, Table, WriteBatch};
@@ -88,6 +89,21 @@ pub(crate) fn config(pd: &[String]) -> Config {
 
 pub(crate) fn open(config: &Config) -> TikvEngine {
     TikvEngine::open(config).expect("the engine opens")
+}
+
+/// Opens a database that another one holds, on a thread that says when it has it.
+pub(crate) fn stand_by(config: &Config) -> (JoinHandle<TikvEngine>, mpsc::Receiver<()>) {
+    let config = Config {
+        standby: Some(Arc::default()),
+        ..config.clone()
+    };
+    let (tell, told) = mpsc::channel();
+    let standby = std::thread::spawn(move || {
+        let engine = open(&config);
+        tell.send(()).unwrap();
+        engine
+    });
+    (standby, told)
 }
 
 pub(crate) fn key(n: u32) -> Vec<u8> {
