@@ -107,4 +107,10 @@ for client in "${clients[@]}"; do
     "plain_$client" "mongodb://127.0.0.1:37020/$options" 127.0.0.1:37020 || fail "$client with '$options' through a forwarded port"
   done
 done
-echo "clients: ${clients[*]} passed from another machine: plain URIs, the replica set's name, TLS, a forwarded port"
+for client in "${clients[@]}"; do
+  if declare -F "plain_$client" >/dev/null; then
+    echo "clients: $client passed from another machine: plain URIs, the replica set's name, TLS, a forwarded port"
+  else
+    echo "clients: $client passed from another machine: the replica set's name; it has no program for plain URIs, TLS and a forwarded port"
+  fi
+done
