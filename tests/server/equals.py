@@ -21,9 +21,9 @@ from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
 import isolation
-from harness import LISTENING, SEED, Refused, Scratch, check, fail, say, verify_collection
+from harness import LISTENING, SEED, Scratch, check, fail, say, verify_collection
 from soak_transactions import DATABASE, OK, Lost, Round, Stream, Worker, check_events, final_state
-from tikv import ACCOUNTS, BALANCE, SELECTION_MS, Cluster, free_ports, transfer
+from tikv import ACCOUNTS, BALANCE, SELECTION_MS, Cluster, free_ports, start_or_skip, transfer
 
 SERVERS = 3
 STORE_AWAY_S = 1
@@ -213,13 +213,7 @@ def main():
         if store is not None:
             ending.callback(store.stop)
         servers = Servers(scratch, cluster, f"e{SEED}-{int(time.time())}", store)
-        try:
-            servers.start()
-        except Refused as refusal:
-            if "--features tikv" in refusal.output:
-                say(f"skipped: {refusal.output.strip()}")
-                sys.exit(0)
-            raise
+        start_or_skip(servers.start)
         lost = Lost()
         streams = [Stream(servers.client(address, event_listeners=[lost])) for address in servers.addresses]
         for stream in streams:
