@@ -1,14 +1,17 @@
-//! Compiles the file system that encrypts, with the headers and options of the archive of RocksDB.
+//! Compiles the file systems below RocksDB, with the headers and options of its archive.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, exit};
 
-const SOURCE: &str = "shim/encrypted_fs.cc";
+const SOURCES: [&str; 2] = ["encrypted_fs", "watched_fs"];
 
 fn main() {
     // Asked at run time: a folder of build output may be shared by clones at other places.
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
-    println!("cargo::rerun-if-changed={}", here.join(SOURCE).display());
+    let source = |name: &str| here.join("shim").join(name).with_extension("cc");
+    for name in SOURCES {
+        println!("cargo::rerun-if-changed={}", source(name).display());
+    }
     let script = here.join("../../../scripts/natives.sh");
     println!("cargo::rerun-if-changed={}", script.display());
     let sources = Command::new(&script)
@@ -24,24 +27,30 @@ fn main() {
     };
     let include = Path::new(folder.trim()).join("rocksdb/include");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
-    let object = out.join("encrypted_fs.o");
-    // As natives/rocksdb/rocksdb.mk compiles the archive, which has no run-time type information.
-    run(Command::new("c++")
-        .args(["-O2", "-std=c++20", "-fPIC", "-fno-rtti", "-w"])
-        .args(["-include", "cstdint", "-DNDEBUG", "-DOS_LINUX"])
-        .args(["-DROCKSDB_PLATFORM_POSIX", "-DROCKSDB_LIB_IO_POSIX"])
-        .arg("-I")
-        .arg(include)
-        .arg("-c")
-        .arg(here.join(SOURCE))
-        .arg("-o")
-        .arg(&object));
-    let archive = out.join("libquarry_encrypted_fs.a");
+    let object = |name: &str| out.join(name).with_extension("o");
+    for name in SOURCES {
+        // As natives/rocksdb/rocksdb.mk compiles the archive, which has no run-time type
+        // information.
+        run(Command::new("c++")
+            .args(["-O2", "-std=c++20", "-fPIC", "-fno-rtti", "-w"])
+            .args(["-include", "cstdint", "-DNDEBUG", "-DOS_LINUX"])
+            .args(["-DROCKSDB_PLATFORM_POSIX", "-DROCKSDB_LIB_IO_POSIX"])
+            .arg("-I")
+            .arg(&include)
+            .arg("-c")
+            .arg(source(name))
+            .arg("-o")
+            .arg(object(name)));
+    }
+    let archive = out.join("libquarry_file_systems.a");
     // `ar` adds to an archive that is there.
     let _ = std::fs::remove_file(&archive);
-    run(Command::new("ar").arg("crsD").arg(&archive).arg(&object));
+    run(Command::new("ar")
+        .arg("crsD")
+        .arg(&archive)
+        .args(SOURCES.map(object)));
     println!("cargo::rustc-link-search=native={}", out.display());
-    println!("cargo::rustc-link-lib=static=quarry_encrypted_fs");
+    println!("cargo::rustc-link-lib=static=quarry_file_systems");
 }
 
 fn run(command: &mut Command) {
@@ -52,6 +61,6 @@ fn run(command: &mut Command) {
 }
 
 fn fail(why: &str) -> ! {
-    eprintln!("error: the encrypting file system of RocksDB: {why}");
+    eprintln!("error: the file systems of RocksDB: {why}");
     exit(1)
 }

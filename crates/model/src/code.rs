@@ -186,6 +186,7 @@ codes! {
     CHANGE_STREAM_HISTORY_LOST = 286 "ChangeStreamHistoryLost";
     QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED = 292
         "QueryExceededMemoryLimitNoDiskUseAllowed";
+    DATA_CORRUPTION_DETECTED = 301 "DataCorruptionDetected";
     MECHANISM_UNAVAILABLE = 334 "MechanismUnavailable";
     REAUTHENTICATION_REQUIRED = 391 "ReauthenticationRequired";
     SEARCH_NOT_ENABLED = 31082 "SearchNotEnabled";

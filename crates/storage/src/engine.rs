@@ -315,6 +315,12 @@ pub trait Engine: Reader {
     /// left dies through [`Engine::set_dropped`].
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()>;
 
+    /// Says that a table is kept to about so many bytes by [`Engine::drop_range`], so that the
+    /// engine does not gather more than a part of that before it can be given back.
+    fn expect_size(&self, table: Table, bytes: u64) {
+        let _ = (table, bytes);
+    }
+
     /// Replaces the set of idents whose keys the engine removes whenever it rewrites data.
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>);
 

@@ -278,6 +278,11 @@ impl Engine for Mirror {
         self.first.on_durable(hook);
     }
 
+    fn expect_size(&self, table: Table, bytes: u64) {
+        self.first.expect_size(table, bytes);
+        self.second.expect_size(table, bytes);
+    }
+
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
         let _order = self.order.write();
         same(

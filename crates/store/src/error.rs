@@ -20,8 +20,8 @@ pub fn storage(e: StorageError) -> MongoError {
         StorageError::ForeignDirectory { .. } | StorageError::NewerFormat { .. } => {
             code::UNSUPPORTED_FORMAT
         }
+        StorageError::Corrupt { .. } => code::DATA_CORRUPTION_DETECTED,
         StorageError::Io { .. }
-        | StorageError::Corrupt { .. }
         | StorageError::JournalDamaged { .. }
         | StorageError::NotUnlocked { .. }
         | StorageError::Contract(_)
@@ -53,5 +53,6 @@ pub(crate) fn is_conflict(e: &MongoError) -> bool {
 
 /// A stored row that cannot be read.
 pub fn corrupt(what: &str) -> MongoError {
-    MongoError::internal(format!("stored data is corrupt: {what}"))
+    let what = format!("stored data is corrupt: {what}");
+    MongoError::new(code::DATA_CORRUPTION_DETECTED, what)
 }

@@ -69,8 +69,9 @@ std::string BoundName(const std::string& path) {
 
 bool HasPages(const std::string& path) { return EndsWith(path, ".sst") || EndsWith(path, ".blob"); }
 
-IOStatus Changed(const std::string& path) {
-  return IOStatus::Corruption("encrypted file " + BaseName(path) + " was changed, or belongs to another key");
+IOStatus Changed(const std::string& path, uint64_t at = 0) {
+  return IOStatus::Corruption("encrypted file " + BaseName(path) + " was changed at offset " + std::to_string(at) +
+                              ", or belongs to another key");
 }
 
 // The key of an open file.
@@ -225,13 +226,13 @@ class PagesReader : public FSRandomAccessFile {
     Slice got;
     IOStatus s = base_->Read(from, static_cast<size_t>(to - from), options, &got, reinterpret_cast<char*>(sealed.data()), dbg);
     if (!s.ok()) return s;
-    if (got.size() != to - from) return Changed(path_);
+    if (got.size() != to - from) return Changed(path_, from + got.size());
     if (got.data() != reinterpret_cast<char*>(sealed.data())) memcpy(sealed.data(), got.data(), got.size());
     size_t done = 0;
     for (uint64_t page = first; page <= last; page++) {
       uint8_t* at = sealed.data() + (PageStart(page) - from);
       const size_t length = static_cast<size_t>(std::min<uint64_t>(kPage, length_ - page * kPage));
-      if (!key_->Open(page, GetFixed(at), at + 4, length)) return Changed(path_);
+      if (!key_->Open(page, GetFixed(at), at + 4, length)) return Changed(path_, PageStart(page));
       const size_t skip = page == first ? static_cast<size_t>(offset % kPage) : 0;
       const size_t take = std::min(n - done, length - skip);
       memcpy(scratch + done, at + 4 + skip, take);
@@ -378,7 +379,7 @@ class PiecesReader : public FSSequentialFile {
   }
 
   IOStatus Advance(const IOOptions& options, IODebugContext* dbg, bool* more) {
-    if (ended_) return failed_ ? Changed(path_) : IOStatus::OK();
+    if (ended_) return failed_ ? Changed(path_, at_) : IOStatus::OK();
     ended_ = true;
     uint8_t length[4];
     bool whole = false;
@@ -389,7 +390,7 @@ class PiecesReader : public FSSequentialFile {
     if (plain == 0) return IOStatus::OK();
     if (plain > kPieceMax) {
       failed_ = true;
-      return Changed(path_);
+      return Changed(path_, at_);
     }
     piece_.resize(plain + kTag);
     s = Fill(piece_.data(), piece_.size(), options, dbg, &whole);
@@ -397,9 +398,10 @@ class PiecesReader : public FSSequentialFile {
     if (!s.ok() || !whole) return s;
     if (!key_->Open(number_, 0, piece_.data(), plain)) {
       failed_ = true;
-      return Changed(path_);
+      return Changed(path_, at_);
     }
     number_++;
+    at_ += plain + kOverhead;
     plain_ = plain;
     given_ = 0;
     ended_ = false;
@@ -414,6 +416,8 @@ class PiecesReader : public FSSequentialFile {
   size_t plain_ = 0;
   size_t given_ = 0;
   uint64_t number_ = 0;
+  // Where the next piece begins in the file.
+  uint64_t at_ = kHeader;
   bool ended_ = false;
   bool failed_ = false;
 };

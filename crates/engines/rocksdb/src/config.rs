@@ -103,13 +103,18 @@ impl Config {
 
     /// Memtable size of one table. `doc` and `idx` take most of the writes; four of each must fit
     /// the common bound.
-    fn memtable_bytes(&self, table: Table) -> usize {
+    pub(crate) fn memtable_bytes(&self, table: Table) -> usize {
         let part = match table {
             Table::Doc | Table::Idx => self.write_buffer_bytes / 4,
             Table::Log => self.write_buffer_bytes / 8,
             Table::Meta | Table::Cap | Table::Tmp => self.write_buffer_bytes / 16,
         };
         part.clamp(2 * MB, 256 * MB)
+    }
+
+    /// Length of a table's files: as large as what fills one level-0 file.
+    pub(crate) fn file_bytes(&self, table: Table) -> u64 {
+        self.memtable_bytes(table).clamp(16 * MB, 64 * MB) as u64
     }
 
     /// Length a journal file is given ahead. One is left when any memtable is full; this is enough
@@ -124,6 +129,8 @@ impl Config {
     /// Level-0 files at which admission begins to slow writers down, and at which RocksDB itself
     /// would.
     pub(crate) const L0_SOFT: u64 = 12;
+    /// Level-0 files that are compacted together.
+    pub(crate) const L0_TRIGGER: i32 = 4;
     const L0_SLOWDOWN: i32 = 60;
     const L0_STOP: i32 = 90;
     /// Pending compaction bytes at which admission begins to slow writers down.
@@ -226,7 +233,7 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
     opts.set_max_write_buffer_number(Config::MEMTABLES_MAX);
     opts.set_min_write_buffer_number_to_merge(1);
     opts.set_level_compaction_dynamic_level_bytes(true);
-    opts.set_level_zero_file_num_compaction_trigger(4);
+    opts.set_level_zero_file_num_compaction_trigger(Config::L0_TRIGGER);
     opts.set_level_zero_slowdown_writes_trigger(Config::L0_SLOWDOWN);
     opts.set_level_zero_stop_writes_trigger(Config::L0_STOP);
     // Far above what admission tolerates: RocksDB's own write stalls are a last resort.
@@ -235,7 +242,7 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
     // As large as the level-0 files that trigger its compaction, so that step rewrites about one to
     // one.
     opts.set_max_bytes_for_level_base((4 * config.memtable_bytes(table)).max(32 * MB) as u64);
-    opts.set_target_file_size_base((config.memtable_bytes(table)).clamp(16 * MB, 64 * MB) as u64);
+    opts.set_target_file_size_base(config.file_bytes(table));
     opts.set_memtable_max_range_deletions(100);
     opts.set_min_tombstones_for_range_conversion(100);
     // Files untouched for a month are rewritten, so dropped idents disappear from everywhere in the

@@ -20,7 +20,8 @@ use crate::compact;
 use crate::config::{self, Built, Config};
 use crate::cursor::{self, RocksCursor};
 use crate::error;
-use crate::ffi::{Db, Iter, IterOpts, encrypt, family_name};
+use crate::expected::Expected;
+use crate::ffi::{Db, Iter, IterOpts, encrypt, family_name, watch};
 use crate::filter::Dropped;
 use crate::journal::Journal;
 use crate::listener::{Events, Listener};
@@ -42,6 +43,7 @@ pub struct RocksEngine {
     config: Config,
     caps: Caps,
     dropped: Dropped,
+    expected: Expected,
     admission: Arc<Admission>,
     monitor_stats: Arc<MonitorStats>,
     guard: Arc<Guard>,
@@ -71,6 +73,7 @@ impl RocksEngine {
         if let Some(data) = &data_key {
             encrypt(&mut built.db, data);
         }
+        watch(&mut built.db);
         // Looks at the device before RocksDB does, which needs room to open.
         let guard = Arc::new(Guard::new(&config, &built.memtables, &built.files, &events));
         if repair.is_some() {
@@ -123,6 +126,7 @@ impl RocksEngine {
             config,
             caps: caps(),
             dropped,
+            expected: Expected::default(),
             admission,
             monitor_stats,
             guard,
@@ -221,13 +225,19 @@ impl RocksEngine {
             return error;
         };
         match self.events.background_error() {
-            Some(text) if error::is_full(&text) => StorageError::Full {
-                context: "the device was full during background work".to_owned(),
-            },
-            Some(_) => StorageError::ReadOnly {
-                context: "background work failed, see the engine's log".to_owned(),
-            },
+            Some(_) => self.standing("the device was full during background work: "),
             None => error,
+        }
+    }
+
+    /// Why writes are refused until RocksDB has recovered.
+    fn standing(&self, when_full: &str) -> StorageError {
+        match self.events.background_error() {
+            Some(text) if !error::is_full(&text) => StorageError::ReadOnly {
+                context: error::standing(&text),
+            },
+            Some(_) => self.guard.refusal(when_full),
+            None => StorageError::Busy("writes begin again".to_owned()),
         }
     }
 }
@@ -339,9 +349,7 @@ impl Engine for RocksEngine {
         self.caps.check_sizes(batch)?;
         self.guard.admit(batch)?;
         if self.events.recovers() {
-            return Err(StorageError::Full {
-                context: "the device was full during a write".to_owned(),
-            });
+            return Err(self.standing("the device was full during a write: "));
         }
         let written = if durability == Durability::None {
             self.journal
@@ -352,8 +360,11 @@ impl Engine for RocksEngine {
         written.map_err(|error| {
             self.journal.check_append(&error);
             let error = self.explain(error);
-            if let StorageError::Full { .. } = error {
-                self.events.write_found_no_space();
+            if matches!(
+                error,
+                StorageError::Full { .. } | StorageError::ReadOnly { .. }
+            ) {
+                self.events.write_was_refused();
             }
             error
         })?;
@@ -397,6 +408,10 @@ impl Engine for RocksEngine {
         }
         self.db
             .delete_files(table, range.lower, &below(range.upper))
+    }
+
+    fn expect_size(&self, table: Table, bytes: u64) {
+        self.expected.set(&self.db, &self.config, table, bytes);
     }
 
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use storage::StorageError;
+use storage::{Place, StorageError};
 
 /// What RocksDB said.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +12,16 @@ pub(crate) struct Said(pub(crate) String);
 
 /// Sorts an error of a running engine; `step` says what was tried.
 pub(crate) fn sort(step: &'static str, text: String) -> StorageError {
+    sort_of_thread(step, text, None)
+}
+
+/// The same for what the calling thread has asked for, which has read at `last` in a blob file:
+/// RocksDB does not say where a value in one is damaged.
+pub(crate) fn sort_of_thread(
+    step: &'static str,
+    text: String,
+    last: Option<Place>,
+) -> StorageError {
     if is_full(&text) {
         return StorageError::Full {
             context: format!("the device is full during {step}"),
@@ -21,7 +31,7 @@ pub(crate) fn sort(step: &'static str, text: String) -> StorageError {
     let kind = text.split(':').next().unwrap_or_default();
     match kind {
         "Corruption" => StorageError::Corrupt {
-            context: step.to_owned(),
+            context: at_place(step, &text, last),
             source,
         },
         "Shutdown in progress" => StorageError::Closed,
@@ -31,10 +41,30 @@ pub(crate) fn sort(step: &'static str, text: String) -> StorageError {
         | "Operation timed out"
         | "Result incomplete" => StorageError::Busy(step.to_owned()),
         _ => StorageError::Io {
-            context: step.to_owned(),
+            context: at_place(step, &text, last),
             source,
         },
     }
+}
+
+/// The step and where in which file it failed.
+fn at_place(step: &str, text: &str, last: Option<Place>) -> String {
+    let is_of_blob = text.contains("blob") || text.contains("Blob");
+    match Place::in_words(text).or(last.filter(|_| is_of_blob)) {
+        Some(place) => format!("{place}, found by {step}"),
+        None => step.to_owned(),
+    }
+}
+
+/// Why writes are refused until an error of background work is gone.
+pub(crate) fn standing(text: &str) -> String {
+    let place = Place::in_words(text).map_or_else(String::new, |place| format!(" on {place}"));
+    format!("background work failed{place}, see the engine's log")
+}
+
+/// The text speaks of damage in files that are no journal, or of a failure to read or write them.
+pub(crate) fn is_beside_journal(text: &str) -> bool {
+    Place::in_words(text).is_some_and(|place| !place.file.ends_with(".log"))
 }
 
 /// Sorts an error of opening `path`.
@@ -48,17 +78,26 @@ pub(crate) fn sort_open(path: &Path, text: String) -> StorageError {
     }
     match sort("opening", text) {
         StorageError::Io { source, .. } => StorageError::Io {
-            context: format!("cannot open {shown}"),
+            context: format!("cannot open {}", within(&shown, &source)),
             source,
         },
         StorageError::Corrupt { source, .. } => StorageError::Corrupt {
-            context: shown,
+            context: within(&shown, &source),
             source,
         },
         StorageError::Full { .. } => StorageError::Full {
             context: format!("the device of {shown} is full"),
         },
         other => other,
+    }
+}
+
+/// A directory, and the place in one of its files that the cause names.
+fn within(shown: &str, cause: &Option<storage::Cause>) -> String {
+    let text = cause.as_ref().map(ToString::to_string).unwrap_or_default();
+    match Place::in_words(&text) {
+        Some(place) => format!("{shown}, {place}"),
+        None => shown.to_owned(),
     }
 }
 

@@ -175,8 +175,11 @@ impl WriteAheadLog {
                 // A refusal because of an earlier append says nothing of its own. If that append
                 // found the device full, RocksDB begins a new file once there is room; any other
                 // failure of it has marked the journal as broken.
+                // Nor does a failure of the manifest, which notes what was flushed.
                 lasting: self.events.journal_broken()
-                    || !(error::is_earlier(&text) || error::leaves_journal(&text)),
+                    || !(error::is_earlier(&text)
+                        || error::leaves_journal(&text)
+                        || error::is_beside_journal(&text)),
                 error: error::sort("a journal flush", text),
             }
         })

@@ -46,6 +46,7 @@ mod config;
 mod cursor;
 mod engine;
 mod error;
+mod expected;
 mod ffi;
 mod filter;
 mod journal;

@@ -21,6 +21,7 @@ pub(crate) struct Events {
     pub(crate) flushes: AtomicU64,
     pub(crate) compactions: AtomicU64,
     pub(crate) background_errors: AtomicU64,
+    pub(crate) damaged_compactions: AtomicU64,
     background_error: Mutex<Option<String>>,
     write_failed: AtomicBool,
     // Bytes that each running compaction reads, by its job.
@@ -58,9 +59,10 @@ impl Events {
         self.write_failed.store(false, Ordering::SeqCst);
     }
 
-    /// A write failed for want of space. Each further one would fail, too, and would end RocksDB's
-    /// recovery, which takes an error that comes meanwhile for its own: see [`Events::recovers`].
-    pub(crate) fn write_found_no_space(&self) {
+    /// A write failed because of an error that stands. Each further one would fail, too, and would
+    /// end RocksDB's recovery, which takes an error that comes meanwhile for its own: see
+    /// [`Events::recovers`].
+    pub(crate) fn write_was_refused(&self) {
         self.write_failed.store(true, Ordering::SeqCst);
     }
 
@@ -68,6 +70,12 @@ impl Events {
     pub(crate) fn recovers(&self) -> bool {
         self.write_failed.load(Ordering::SeqCst) && self.background_error.lock().is_some()
     }
+}
+
+/// The failure is a compaction's that cannot read its input. RocksDB would refuse all writes from
+/// then on, as it does, and must, when what it has just written is damaged.
+fn is_damage_of_old_files(reason: DBBackgroundErrorReason, text: &str) -> bool {
+    matches!(reason, DBBackgroundErrorReason::KCompaction) && text.starts_with("Corruption")
 }
 
 /// Forwards to the shared counters.
@@ -106,8 +114,17 @@ impl EventListener for Listener {
         self.0.background_errors.fetch_add(1, Ordering::Relaxed);
         if let Err(error) = status.result() {
             let text = error.to_string();
+            if is_damage_of_old_files(reason, &text) {
+                // The compaction has failed and is tried again a second later; its input is what it
+                // was, and so is everything else.
+                self.0.damaged_compactions.fetch_add(1, Ordering::Relaxed);
+                status.reset();
+                return;
+            }
+            // A write that is refused because of an error that stands reports that one again.
             if matches!(reason, DBBackgroundErrorReason::KWriteCallback)
                 && !error::leaves_journal(&text)
+                && !error::is_beside_journal(&text)
             {
                 self.0.journal_broken.store(true, Ordering::SeqCst);
             }

@@ -144,6 +144,7 @@ pub(crate) struct Guard {
     full: AtomicBool,
     free_bytes: AtomicU64,
     reserve_bytes: AtomicU64,
+    promised_bytes: AtomicU64,
 }
 
 impl Guard {
@@ -173,6 +174,7 @@ impl Guard {
             full: AtomicBool::new(false),
             free_bytes: AtomicU64::new(u64::MAX),
             reserve_bytes: AtomicU64::new(0),
+            promised_bytes: AtomicU64::new(0),
         };
         guard.measure();
         guard
@@ -196,14 +198,21 @@ impl Guard {
         if !self.is_full() || !grows(batch) {
             return Ok(());
         }
-        let (free, reserve) = (self.free_bytes(), self.reserve_bytes());
-        Err(StorageError::Full {
+        Err(self.refusal(""))
+    }
+
+    /// A refusal for want of space: `why`, and what there is beside what there must be.
+    pub(crate) fn refusal(&self, why: &str) -> StorageError {
+        let promised = self.promised_bytes.load(Ordering::Relaxed);
+        StorageError::Full {
             context: format!(
-                "{} MB are free, {} MB must stay free",
-                free >> 20,
-                reserve >> 20
+                "{why}{} MB are free, {} MB must stay free beside {} MB for what is in memory, the \
+                 next journal file and running compactions",
+                self.free_bytes() >> 20,
+                self.reserve_bytes() >> 20,
+                promised.div_ceil(1 << 20)
             ),
-        })
+        }
     }
 
     /// Asks the device how much is free and decides anew.
@@ -253,6 +262,7 @@ impl Guard {
         self.unseen_bytes.store(0, Ordering::Relaxed);
         self.free_bytes.store(space.free_bytes, Ordering::Relaxed);
         self.reserve_bytes.store(reserve, Ordering::Relaxed);
+        self.promised_bytes.store(promised, Ordering::Relaxed);
         let was_full = self.full.swap(full, Ordering::Relaxed);
         if full != was_full {
             // Files that wait for their paced deletion are space that is needed now.
@@ -321,10 +331,12 @@ mod tests {
         guard.full.store(true, Ordering::Relaxed);
         guard.free_bytes.store(100 << 20, Ordering::Relaxed);
         guard.reserve_bytes.store(256 << 20, Ordering::Relaxed);
+        guard.promised_bytes.store(107 << 20, Ordering::Relaxed);
         let error = guard.admit(&grow).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no space left for growing writes: 100 MB are free, 256 MB must stay free"
+            "no space left for growing writes: 100 MB are free, 256 MB must stay free beside 107 \
+             MB for what is in memory, the next journal file and running compactions"
         );
         grow.set_shrinks();
         assert!(

@@ -90,6 +90,8 @@ pub(crate) fn report(from: &Sources<'_>, sink: &mut StatSink<'_>) {
     put("flushes", get(&from.events.flushes));
     put("compactions", get(&from.events.compactions));
     put("background_errors", get(&from.events.background_errors));
+    let damaged = get(&from.events.damaged_compactions);
+    put("compaction_met_damage", u64::from(damaged > 0));
     put("free_bytes", from.guard.free_bytes());
     put("reserve_bytes", from.guard.reserve_bytes());
     put("space_short", u64::from(from.guard.is_full()));

@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use cipher::{DataKey, PieceReader};
@@ -41,6 +42,10 @@ pub(crate) struct JournalFiles {
     pub(crate) behind: Option<u64>,
     /// Bytes behind that, in all files.
     pub(crate) behind_bytes: u64,
+    /// Nothing but zeros follows this place in its file: what a file was given ahead of its content
+    /// and is cut off when the file is closed. Whether the journal goes on behind it says the next
+    /// file that holds a record.
+    zeros: Option<Place>,
 }
 
 /// A place in a journal file.
@@ -160,8 +165,13 @@ pub(crate) fn read(files: &[PathBuf], data: Option<&DataKey>) -> Result<JournalF
             }
             None => Source::Plain(file),
         };
-        let mut reader = RecordReader::new(path, source);
         journal.newest_holds = false;
+        if let Source::Plain(_) = source
+            && !pass_zeros(&mut journal, path).map_err(fail)?
+        {
+            continue;
+        }
+        let mut reader = RecordReader::new(path, source);
         if journal.broken.is_none() {
             reader.follow(&mut journal).map_err(fail)?;
         }
@@ -173,7 +183,48 @@ pub(crate) fn read(files: &[PathBuf], data: Option<&DataKey>) -> Result<JournalF
             Source::Plain(_) => {}
         }
     }
+    if let Some(place) = journal.zeros.take() {
+        journal.broken.get_or_insert(place);
+    }
     Ok(journal)
+}
+
+/// Decides what zeros at the end of an earlier file are, by the first record of this one. Where it
+/// follows the last of the earlier file, nothing is missing: a loss of power has undone the cut of
+/// a file whose every commit is there. Else a tail is missing there.
+///
+/// # Output
+/// False when this file holds no record either, so nothing of it needs to be read.
+fn pass_zeros(journal: &mut JournalFiles, path: &Path) -> std::io::Result<bool> {
+    if journal.zeros.is_none() {
+        return Ok(true);
+    }
+    let mut reader = RecordReader::new(path, Source::Plain(File::open(path)?));
+    let first = reader.first_position()?;
+    if first.is_none() && is_zero_from(path, 0)? {
+        return Ok(false);
+    }
+    let zeros = journal.zeros.take();
+    if first.is_none_or(|first| first > journal.end.saturating_add(1)) {
+        journal.broken = zeros;
+    }
+    Ok(true)
+}
+
+/// Whether a file holds nothing but zeros from `offset` on.
+fn is_zero_from(path: &Path, offset: u64) -> std::io::Result<bool> {
+    let file = File::open(path)?;
+    let (mut block, mut at) = (vec![0; BLOCK], offset);
+    loop {
+        let n = file.read_at(&mut block, at)?;
+        if n == 0 {
+            return Ok(true);
+        }
+        if block.iter().take(n).any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += n as u64;
+    }
 }
 
 /// A file whose header is not what it was: nothing of it can be read.
@@ -290,6 +341,13 @@ impl<'a> RecordReader<'a> {
                 }
                 let offset = self.at + self.next as u64;
                 let Some(fragment) = fragment(&self.block, self.next) else {
+                    if head.is_none() && self.zeros_follow()? {
+                        journal.zeros = Some(Place {
+                            file: self.path.to_owned(),
+                            offset,
+                        });
+                        return Ok(());
+                    }
                     self.stop(journal, head.map_or(offset, |(_, offset)| offset));
                     return Ok(());
                 };
@@ -326,6 +384,31 @@ impl<'a> RecordReader<'a> {
             self.stop(journal, offset);
         }
         Ok(())
+    }
+
+    /// First position of the record that the file begins with; none when it begins with none.
+    fn first_position(&mut self) -> std::io::Result<Option<u64>> {
+        let mut head = Vec::new();
+        while head.len() < RECORD_HEADER && (self.next < self.block.len() || self.advance()?) {
+            let Some(fragment) = fragment(&self.block, self.next) else {
+                break;
+            };
+            self.next = fragment.to;
+            if !ASIDE.contains(&fragment.kind) {
+                head.extend_from_slice(&self.block[fragment.from..fragment.to]);
+            }
+        }
+        Ok(positions(&head).map(|(first, _)| first))
+    }
+
+    /// Whether nothing but zeros is left of the file.
+    fn zeros_follow(&self) -> std::io::Result<bool> {
+        let rest = self.block.get(self.next..).unwrap_or_default();
+        // An encrypted file says of itself where its pieces end.
+        if matches!(self.source, Source::Sealed(_)) || rest.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        is_zero_from(self.path, self.at + self.block.len() as u64)
     }
 
     fn stop(&mut self, journal: &mut JournalFiles, offset: u64) {

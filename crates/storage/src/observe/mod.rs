@@ -413,6 +413,10 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         self.inner.begin_checked()
     }
 
+    fn expect_size(&self, table: Table, bytes: u64) {
+        self.inner.expect_size(table, bytes);
+    }
+
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
         self.around(Call::DropRange { table, range }, || {
             self.inner.drop_range(table, range)

@@ -4,6 +4,7 @@
 
 mod concerned;
 mod consumers;
+mod due;
 mod entry;
 mod note;
 mod positions;

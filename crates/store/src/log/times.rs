@@ -6,6 +6,7 @@
 //! lock, and `visible` is the time before the earliest commit that is still on its way.
 
 use super::concerned::Concerned;
+use super::due::Due;
 use super::positions::Consumers;
 use super::retention::{Retention, Stored, last_row};
 use super::watch::{Watch, Watches};
@@ -17,7 +18,7 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use storage::{Engine, WriteBatch};
+use storage::{Engine, Table, WriteBatch};
 
 /// How a store with a log is opened.
 #[derive(Clone)]
@@ -44,6 +45,7 @@ pub struct Log {
     heard: AtomicU64,
     pub(super) retention: Retention,
     pub(super) consumers: Consumers,
+    pub(super) due: Due,
     watches: Arc<Watches>,
 }
 
@@ -86,6 +88,7 @@ impl Log {
             Some(stored) => stored,
             None => Stored::begin(engine, ident()?, settings.bytes_max)?,
         };
+        engine.expect_size(Table::Log, retention.bytes_max);
         let (last, late) = last_row(engine, retention.ident)?;
         let last = last.max(retention.oldest.saturating_sub(1));
         Ok(Log {
@@ -104,6 +107,7 @@ impl Log {
             heard: AtomicU64::new(0),
             retention: Retention::open(engine, retention)?,
             consumers: Consumers::open(engine)?,
+            due: Due::default(),
             watches: Arc::default(),
         })
     }
@@ -149,6 +153,7 @@ impl Log {
         times.last = last;
         times.entries_total += u64::from(entries);
         times.bytes_total += bytes;
+        self.due.written(times.bytes_total);
         times.on_their_way.push_back(OnItsWay {
             first,
             last,

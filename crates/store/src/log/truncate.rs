@@ -5,10 +5,12 @@ use super::retention::{Stored, drop_before, first_row};
 use super::times::Log;
 use crate::commit::{WriteUnit, commit};
 use model::Result;
-use storage::{Engine, WriteBatch};
+use storage::{Engine, Table, WriteBatch};
 
 /// A log is cut when it is larger than it should be by this part of it.
 const SLACK: u64 = 16;
+/// What is written at least between two looks at the size of the log.
+const LOOK_BYTES_MIN: u64 = 64 << 10;
 /// For consumers that are behind, the log is held up to so many times its size.
 const HELD_SIZES: u64 = 2;
 
@@ -32,6 +34,25 @@ impl Log {
     /// # Errors
     /// Engine failures.
     pub(crate) fn truncate(&self, engine: &dyn Engine) -> Result<bool> {
+        let cut = self.cut(engine);
+        let slack = self.bytes_max() / SLACK;
+        let size = self.counts(engine).map_or(0, |(_, bytes)| bytes);
+        let left = (self.bytes_max() + slack).saturating_sub(size);
+        // What could not be given up now is looked at again when there is as much more.
+        let left = left.max(slack.max(LOOK_BYTES_MIN));
+        self.due.looked(self.bytes_total().saturating_add(left));
+        cut
+    }
+
+    /// Whether so much was written that the log is to be cut.
+    ///
+    /// # Cost
+    /// One load.
+    pub fn is_to_be_cut(&self) -> bool {
+        self.due.is_due()
+    }
+
+    fn cut(&self, engine: &dyn Engine) -> Result<bool> {
         let bytes_total = self.bytes_total();
         let stored = self.retention.stored();
         let size = self.counts(engine)?.1;
@@ -80,6 +101,7 @@ impl Log {
             let resized = &mut |_: storage::CommitPos| *stored = new;
             commit(engine, WriteUnit::new(&batch).durable().then(resized))?;
         }
+        engine.expect_size(Table::Log, self.bytes_max());
         self.truncate(engine).map(|_| ())
     }
 

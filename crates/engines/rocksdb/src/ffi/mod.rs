@@ -5,9 +5,11 @@
 
 mod encryption;
 mod iter;
+mod watch;
 
 pub(crate) use encryption::encrypt;
 pub(crate) use iter::{Iter, IterOpts};
+pub(crate) use watch::watch;
 
 use std::ffi::c_char;
 use std::ptr;
@@ -299,7 +301,7 @@ fn check(step: &'static str, err: *mut c_char) -> Result<()> {
         sys::rocksdb_free(err.cast());
         text
     };
-    Err(error::sort(step, text))
+    Err(error::sort_of_thread(step, text, watch::last_blob_read()))
 }
 
 struct Pinned(*mut sys::rocksdb_pinnableslice_t);
@@ -346,7 +348,11 @@ impl PinnedBatch {
                 // SAFETY: an error text is borrowed from the batch; `slice_of` accepts null.
                 let text =
                     String::from_utf8_lossy(unsafe { slice_of(error, error_len) }).into_owned();
-                Err(error::sort("a read of many keys", text))
+                Err(error::sort_of_thread(
+                    "a read of many keys",
+                    text,
+                    watch::last_blob_read(),
+                ))
             }
         }
     }

@@ -10,21 +10,21 @@ use storage::{Durability, Engine, Reader, StorageError, Table, WriteBatch};
 
 use crate::encryption::master;
 
-const MARK: &str = "JOURNAL-MARK";
+pub(crate) const MARK: &str = "JOURNAL-MARK";
 
-fn config(path: &Path) -> Config {
+pub(crate) fn config(path: &Path) -> Config {
     Config::with_budget(path, 64 << 20)
 }
 
 /// The same, with encrypted data or without.
-fn config_of(path: &Path, sealed: bool) -> Config {
+pub(crate) fn config_of(path: &Path, sealed: bool) -> Config {
     Config {
         master_key: sealed.then(master),
         ..config(path)
     }
 }
 
-fn key(number: u32) -> Vec<u8> {
+pub(crate) fn key(number: u32) -> Vec<u8> {
     [1u32.to_be_bytes(), number.to_be_bytes()].concat()
 }
 
@@ -40,7 +40,7 @@ fn value(number: u32) -> Vec<u8> {
     ]
 }
 
-fn commit(engine: &RocksEngine, number: u32, durability: Durability) {
+pub(crate) fn commit(engine: &RocksEngine, number: u32, durability: Durability) {
     let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &key(number), &value(number));
     batch.add(Table::Meta, b"n|all", [1, 1]);
@@ -51,7 +51,7 @@ fn commit(engine: &RocksEngine, number: u32, durability: Durability) {
 
 /// The directory as it would be if the process were killed now: what was written is there, nothing
 /// is closed.
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -65,7 +65,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn journals(path: &Path) -> Vec<PathBuf> {
+pub(crate) fn journals(path: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(path)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -76,7 +76,7 @@ fn journals(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Bytes written: the file is longer, and reads as zeros behind them.
-fn len(path: &Path) -> u64 {
+pub(crate) fn len(path: &Path) -> u64 {
     let bytes = fs::read(path).unwrap();
     if bytes.starts_with(b"QRYSEAL1") {
         return sealed_len(&bytes);
@@ -113,7 +113,7 @@ fn flip(path: &Path, bit: u64) {
 }
 
 /// How many of the commits `0..` are there, in a row.
-fn held(engine: &RocksEngine) -> u32 {
+pub(crate) fn held(engine: &RocksEngine) -> u32 {
     let mut out = Vec::new();
     let mut number = 0;
     while engine.get(Table::Doc, &key(number), &mut out).unwrap() {

@@ -3,9 +3,13 @@
 mod borrow;
 mod contract;
 mod counters;
+mod damage;
 mod directory;
 mod encryption;
+mod faults;
 mod files;
 mod full_disk;
 mod journal;
+mod journal_ends;
+mod kept_small;
 mod schedules;

@@ -1,0 +1,31 @@
+//! The file system in `shim/watched_fs.cc`: where the calling thread has read last, and which
+//! failures of the device RocksDB may try again.
+
+use std::ffi::{c_int, c_void};
+
+use rust_rocksdb::{AsRawPtr, Options};
+use storage::Place;
+
+unsafe extern "C" {
+    fn quarry_watch(options: *mut c_void);
+    fn quarry_last_read(number: *mut u64, offset: *mut u64, is_blob: *mut c_int) -> c_int;
+}
+
+/// Has a database that is opened with these options go through the file system that watches, over
+/// the one they name already.
+pub(crate) fn watch(options: &mut Options) {
+    // SAFETY: the handle is that of open options.
+    unsafe { quarry_watch(options.as_raw_ptr().cast()) };
+}
+
+/// Where in a blob file the calling thread has read last; `None` when its last read was of another
+/// file.
+pub(crate) fn last_blob_read() -> Option<Place> {
+    let (mut number, mut offset, mut is_blob) = (0, 0, 0);
+    // SAFETY: the out-pointers are live locals.
+    let any = unsafe { quarry_last_read(&raw mut number, &raw mut offset, &raw mut is_blob) } != 0;
+    (any && is_blob != 0).then(|| Place {
+        file: format!("{number:06}.blob"),
+        offset: Some(offset),
+    })
+}

@@ -1,0 +1,198 @@
+//! Damaged files and devices that fail for a moment, while the engine is open: what is asked for
+//! there fails and says where, everything else goes on.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use engine_rocksdb::RocksEngine;
+use storage::{Durability, Engine, KeyRange, Reader, StorageError, Table, WriteBatch};
+
+use crate::faults::{Call, Standing};
+use crate::journal::{config_of, key};
+
+const SMALL: u32 = 2000;
+const LARGE: u32 = 20;
+
+/// Random enough not to be compressed away.
+fn value(number: u32) -> Vec<u8> {
+    let bytes = if number < SMALL { 200 } else { 40_000 };
+    let mut state = u64::from(number) + 1;
+    let next = |_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as u8
+    };
+    (0..bytes).map(next).collect()
+}
+
+fn put(engine: &RocksEngine, numbers: std::ops::Range<u32>) -> storage::Result<()> {
+    for number in numbers {
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Doc, &key(number), &value(number));
+        engine.apply(&batch, Durability::Buffered)?;
+    }
+    Ok(())
+}
+
+/// A closed directory whose documents all lie in a table, the large ones in a blob file.
+fn filled(path: &Path, sealed: bool) {
+    let engine = RocksEngine::open(config_of(path, sealed)).unwrap();
+    put(&engine, 0..SMALL + LARGE).unwrap();
+    engine.flush().unwrap();
+    engine.close().unwrap();
+}
+
+/// The largest file of a kind.
+fn largest(path: &Path, extension: &str) -> PathBuf {
+    let files = fs::read_dir(path).unwrap().map(|e| e.unwrap().path());
+    let of_kind = files.filter(|p| p.extension().is_some_and(|e| e == extension));
+    of_kind
+        .max_by_key(|p| fs::metadata(p).unwrap().len())
+        .unwrap()
+}
+
+/// Flips a byte at a third of the file: a block of documents.
+fn flip(path: &Path) -> u64 {
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let at = file.metadata().unwrap().len() / 3;
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x55], at).unwrap();
+    at
+}
+
+/// The failures of reading each document alone.
+fn failures(engine: &RocksEngine) -> Vec<StorageError> {
+    let mut out = Vec::new();
+    let mut failed = Vec::new();
+    for number in 0..SMALL + LARGE {
+        match engine.get(Table::Doc, &key(number), &mut out) {
+            Ok(found) => assert!(found && out == value(number), "document {number}"),
+            Err(e) => failed.push(e),
+        }
+    }
+    failed
+}
+
+/// The byte that the text names is at the damage or little before it: where its block begins.
+fn names(error: &StorageError, file: &Path, at: u64, block: u64) {
+    let name = file.file_name().unwrap().to_string_lossy();
+    let text = error.to_string();
+    assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
+    let offset = text
+        .split_once(&format!("file {name} at byte "))
+        .and_then(|(_, rest)| rest.split(',').next()?.parse::<u64>().ok());
+    let Some(offset) = offset else {
+        panic!("{text} does not name a byte of {name}");
+    };
+    assert!(
+        (at.saturating_sub(block)..=at).contains(&offset),
+        "{text}, flipped at {at}"
+    );
+}
+
+#[test]
+fn a_flipped_byte_fails_the_reads_that_need_it_and_names_its_place() {
+    for (extension, block) in [("sst", 8 << 10), ("blob", 50 << 10)] {
+        for sealed in [false, true] {
+            let root = tempfile::tempdir().unwrap();
+            filled(root.path(), sealed);
+            let file = largest(root.path(), extension);
+            let at = flip(&file);
+            let engine = RocksEngine::open(config_of(root.path(), sealed)).unwrap();
+            let failed = failures(&engine);
+            assert!(!failed.is_empty() && failed.len() < 100, "{}", failed.len());
+            failed.iter().for_each(|e| names(e, &file, at, block));
+            // The same by a cursor and by a read of many keys.
+            let mut cursor = engine
+                .cursor(Table::Doc, KeyRange::ALL, storage::CursorOpts::default())
+                .unwrap();
+            let scanned = loop {
+                match cursor.visit(64, &mut |_, _| true) {
+                    Ok(true) => {}
+                    Ok(false) => panic!("the scan has passed over the damage"),
+                    Err(e) => break e,
+                }
+            };
+            names(&scanned, &file, at, block);
+            let keys: Vec<Vec<u8>> = (0..SMALL + LARGE).map(key).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            let many = engine.multi_get(Table::Doc, &keys, &mut |_, _| {});
+            names(&many.unwrap_err(), &file, at, block);
+            // Nothing else is the worse for it.
+            put(&engine, 10_000..10_010).unwrap();
+            engine.flush().unwrap();
+        }
+    }
+}
+
+/// A compaction meets the damage sooner or later, and must not end all writing.
+#[test]
+fn a_compaction_that_meets_damage_leaves_the_engine_writable() {
+    let root = tempfile::tempdir().unwrap();
+    filled(root.path(), false);
+    let file = largest(root.path(), "sst");
+    flip(&file);
+    let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
+    put(&engine, 0..10).unwrap();
+    engine.flush().unwrap();
+    let _ = engine.compact_all(Table::Doc);
+    put(&engine, 10..20).expect("writes go on");
+    engine.flush().expect("and are flushed");
+    assert!(!failures(&engine).is_empty(), "the damage is still told of");
+}
+
+#[test]
+fn a_read_that_fails_for_a_moment_fails_alone_and_names_the_file() {
+    let root = tempfile::tempdir().unwrap();
+    filled(root.path(), false);
+    for kind in [".sst", ".blob"] {
+        let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
+        let fault = Standing::new(Call::Read, kind, root.path(), 1);
+        let failed = failures(&engine);
+        assert_eq!((fault.hits(), failed.len()), (1, 1), "{failed:?}");
+        let text = failed[0].to_string();
+        assert!(matches!(failed[0], StorageError::Io { .. }), "{text}");
+        assert!(text.contains(kind) && text.contains(" at byte "), "{text}");
+        assert!(failures(&engine).is_empty());
+        put(&engine, 10_000..10_010).unwrap();
+        engine.flush().unwrap();
+    }
+}
+
+/// The device refuses one flush of a table or of the manifest; the journal has everything.
+#[test]
+fn a_background_write_that_fails_for_a_moment_is_done_again() {
+    for kind in [".sst", ".blob", "MANIFEST-"] {
+        let root = tempfile::tempdir().unwrap();
+        filled(root.path(), false);
+        let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
+        put(&engine, 0..SMALL + LARGE).unwrap();
+        let fault = Standing::new(Call::Sync, kind, root.path(), 1);
+        // Whoever waits for that flush may be told; nobody is afterwards.
+        let _ = engine.flush();
+        let begun = Instant::now();
+        let try_all = || {
+            put(&engine, 0..10)?;
+            engine.wait_durable(engine.last_pos())?;
+            engine.flush()
+        };
+        while let Err(e) = try_all() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{kind}: {e}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(fault.hits(), 1, "{kind}");
+        assert!(failures(&engine).is_empty());
+        engine.close().unwrap();
+        drop(engine);
+        let engine = RocksEngine::open(config_of(root.path(), false)).unwrap();
+        assert!(failures(&engine).is_empty());
+    }
+}

@@ -1,0 +1,99 @@
+//! Where in the files of an engine something is wrong, found in the engine's own words: the only
+//! thing in them that an operator needs and that no wording of ours can say. Must not know: which
+//! engine speaks.
+
+use std::fmt;
+
+/// A place in a file of a data directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the file, without its directory.
+    pub file: String,
+    /// Byte in it.
+    pub offset: Option<u64>,
+}
+
+/// How names of files with data end.
+const ENDS: [&str; 6] = [".sst", ".blob", ".log", ".mdb", ".wt", ".ldb"];
+/// How names of files begin that say which others there are.
+const BEGINS: [&str; 3] = ["MANIFEST-", "OPTIONS-", "WiredTigerLog."];
+const NAMES: [&str; 4] = [
+    "CURRENT",
+    "IDENTITY",
+    "WiredTiger.turtle",
+    "WiredTigerHS.wt",
+];
+
+impl Place {
+    /// The place that a message names: the last file of a data directory in it, and the number
+    /// behind the word "offset".
+    pub fn in_words(text: &str) -> Option<Place> {
+        let words = || text.split(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | ';'));
+        let file = words().filter_map(file_name).next_back()?;
+        let mut behind = words().skip_while(|word| *word != "offset").skip(1);
+        Some(Place {
+            file: file.to_owned(),
+            offset: behind.find_map(|word| word.parse().ok()),
+        })
+    }
+}
+
+fn file_name(word: &str) -> Option<&str> {
+    let name = word.rsplit('/').next()?;
+    let name = name.trim_matches(|c: char| matches!(c, '"' | '\'' | '(' | ')' | '[' | ']' | '.'));
+    let is_one = ENDS
+        .iter()
+        .any(|end| name.len() > end.len() && name.ends_with(end))
+        || BEGINS.iter().any(|begin| name.starts_with(begin))
+        || NAMES.contains(&name);
+    is_one.then_some(name)
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "file {}", self.file)?;
+        match self.offset {
+            Some(offset) => write!(f, " at byte {offset}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_engines_name_a_place() {
+        for (text, expected) in [
+            (
+                "Corruption: block checksum mismatch: stored = 1, computed = 2, type = 4  in \
+                 /data of mine/000012.sst offset 4096 size 812",
+                Some("file 000012.sst at byte 4096"),
+            ),
+            (
+                "IO error: While pread offset 77 len 4096: /d/000015.blob: Input/output error",
+                Some("file 000015.blob at byte 77"),
+            ),
+            (
+                "Corruption: encrypted file MANIFEST-000005 was changed at offset 64, or belongs \
+                 to another key",
+                Some("file MANIFEST-000005 at byte 64"),
+            ),
+            (
+                "[1:2], file:doc.wt, WT_CURSOR.search: doc.wt: potential hardware corruption, \
+                 read checksum error for 4096B block at offset 12288: block header checksum",
+                Some("file doc.wt at byte 12288"),
+            ),
+            (
+                "IO error: No such file or directory: /d/000007.sst",
+                Some("file 000007.sst"),
+            ),
+            ("Corruption: Blob CRC mismatch", None),
+            ("Corruption: bad .sst", None),
+        ] {
+            let found = Place::in_words(text).map(|place| place.to_string());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
+}
