@@ -66,6 +66,7 @@ client_packages() { bash -c 'set -euo pipefail; root=$PWD; . tests/clients/lib.s
 # The binaries that other checkouts or later builds may replace are copied away first.
 
 step "client packages" client_packages
+step "live page" tests/page/run.sh
 step natives scripts/natives.sh
 if rustfmt --version >/dev/null 2>&1; then step format formatted; else skip format "rustfmt is not installed"; fi
 step tidy cargo run -q --locked -p xtask -- tidy

@@ -25,9 +25,11 @@ pub struct Config {
     /// One of several servers that clients may use at once, as routers of a sharded cluster: what
     /// one answers, each does.
     pub is_one_of_equals: bool,
+    /// The commit that the program was built of, for `buildInfo`.
+    pub revision: &'static str,
     /// Command line, for `getCmdLineOpts`.
     pub argv: Vec<String>,
-    /// Parsed options, for `getCmdLineOpts`.
+    /// The options that were given, for `getCmdLineOpts`.
     pub parsed: DocBuf,
     /// Compressors offered, best first: `zstd`, `zlib`, `snappy`.
     pub compressors: Vec<&'static str>,
@@ -64,6 +66,7 @@ impl Default for Config {
             is_host_advertised: false,
             successors: Vec::new(),
             is_one_of_equals: false,
+            revision: "unknown",
             argv: vec!["quarry".to_owned()],
             parsed: DocBuf::new(),
             compressors: vec!["zstd", "zlib", "snappy"],

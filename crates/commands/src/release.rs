@@ -58,7 +58,7 @@ pub(crate) fn describe_build(config: &Config, w: &mut DocWriter<'_>) {
     let release = Release::of(config.profile);
     doc_fields!(w;
         "version": release.version,
-        "gitVersion": option_env!("QUARRY_GIT_VERSION").unwrap_or("unknown"),
+        "gitVersion": config.revision,
         "modules": [],
         "allocator": "jemalloc",
         "javascriptEngine": if config.scripting { "quickjs" } else { "none" },

@@ -60,9 +60,11 @@ impl CommandLine {
 pub fn version_of_mongod() -> String {
     format!(
         "db version v{version}\nBuild Info: {{\n    \"version\": \"{version}\",\n    \
+         \"gitVersion\": \"{revision}\",\n    \
          \"quarryVersion\": \"{own}\",\n    \"modules\": [],\n    \"environment\": {{\n        \
          \"distarch\": \"{machine}\",\n        \"target_arch\": \"{machine}\"\n    }}\n}}",
         version = commands::Release::of(commands::Profile::default()).version,
+        revision = env!("QUARRY_REVISION"),
         own = env!("CARGO_PKG_VERSION"),
         machine = std::env::consts::ARCH,
     )

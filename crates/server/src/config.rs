@@ -6,6 +6,7 @@ mod compat;
 mod document;
 mod engine;
 mod foreign;
+mod given;
 mod identity;
 mod ldap;
 mod logging;
@@ -20,6 +21,7 @@ mod vault;
 
 pub use audit::{AuditArgs, Auditing};
 pub use foreign::leave_out;
+pub use given::Given;
 pub use identity::Elsewhere;
 pub use ldap::LdapArgs;
 pub use logging::{LogArgs, Logging};
@@ -188,6 +190,9 @@ pub struct ServeArgs {
     /// The program was called as mongod.
     #[arg(skip)]
     pub as_mongod: bool,
+    /// What the command line gave, as it is shown.
+    #[arg(skip)]
+    pub given: Given,
 }
 
 /// Options for an engine that is the user's own.
@@ -233,6 +238,9 @@ struct File {
     /// Keys of mongod's that were left out.
     #[serde(skip)]
     without_effect: Vec<String>,
+    /// All of it, as it is shown.
+    #[serde(skip)]
+    given: Option<serde_yaml_ng::Value>,
 }
 
 #[derive(Deserialize, Default)]
@@ -336,6 +344,8 @@ pub struct Settings {
     pub parameters: Vec<(String, String)>,
     /// Options of mongod's, by their names, that have no effect here.
     pub without_effect: Vec<String>,
+    /// All options that were given, at their places in mongod's file.
+    pub given: DocBuf,
     /// The port for metrics; `None` without one.
     pub metrics: Option<Metrics>,
     /// Where metrics are sent; `None` sends none.
@@ -387,6 +397,7 @@ impl Settings {
         let parameters = parameters(&file.set_parameter, &args.set_parameter)?;
         let log = Logging::of(&args.log, sections)?;
         Ok(Settings {
+            given: args.given.clone().over(file.given).document()?,
             without_effect,
             mounted: false,
             as_mongod: args.as_mongod,
@@ -460,37 +471,6 @@ impl Settings {
         let on_disk = self.has_directory() && self.encryption_key.is_none();
         on_disk.then(|| self.dbpath.join("search"))
     }
-
-    /// As `getCmdLineOpts` shows them.
-    pub fn parsed(&self) -> DocBuf {
-        let path = self.dbpath.display().to_string();
-        let bind = self.bind_ip.join(",");
-        let mut d = model::doc! {
-            "net": { "bindIp": bind.as_str(), "port": i32::from(self.port) },
-            "storage": { "dbPath": path.as_str(), "engine": self.storage_engine.as_str() }
-        };
-        if self.auth || self.encryption_key.is_some() {
-            d.append(|w| {
-                let mut security = w.doc("security");
-                if self.auth {
-                    security.put("authorization", "enabled");
-                }
-                if let Some(key) = &self.encryption_key {
-                    key.parsed(&mut security);
-                }
-            });
-        }
-        if let Some(name) = &self.replica_set {
-            d.append(|w| {
-                w.doc("replication").put("replSet", name.as_str());
-            });
-        }
-        self.log.parsed(&mut d);
-        if let Some(audit) = &self.audit {
-            audit.parsed(&mut d);
-        }
-        d
-    }
 }
 
 impl Settings {
@@ -523,16 +503,19 @@ impl File {
             return Ok(File::default());
         }
         let wrong = |e| format!("the configuration file {} is wrong: {e}", path.display());
-        let mut value = serde_yaml_ng::from_str(&text).map_err(wrong)?;
+        let mut value: serde_yaml_ng::Value = serde_yaml_ng::from_str(&text).map_err(wrong)?;
+        let given = Some(value.clone());
         let without_effect = leave_out_keys(&mut value)
             .map_err(|e| format!("the configuration file {}: {e}", path.display()))?;
         if without_effect.is_empty() {
             // With the line of what is wrong.
-            return serde_yaml_ng::from_str(&text).map_err(wrong);
+            let file = serde_yaml_ng::from_str(&text).map_err(wrong)?;
+            return Ok(File { given, ..file });
         }
         let file = serde_yaml_ng::from_value(value).map_err(wrong)?;
         Ok(File {
             without_effect,
+            given,
             ..file
         })
     }

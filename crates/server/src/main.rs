@@ -1,9 +1,9 @@
 //! The binary `quarry`: parses the command line and starts what it asks for.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use server::backup::{self, BackupCommand, MountArgs, RestoreArgs, ValidateArgs};
 use server::command_line::{CommandLine, version_of_mongod};
-use server::config::ServeArgs;
+use server::config::{Given, ServeArgs};
 use server::convert::{self, ConvertArgs};
 use server::failure::Failure;
 use server::output::{print_error, print_line};
@@ -78,8 +78,11 @@ fn main() -> ExitCode {
             return ExitCode::from(WRONG_OPTIONS);
         }
     };
-    let cli = match Cli::try_parse_from(&line.words) {
-        Ok(cli) => cli,
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(&line.words);
+    let parsed = matches.and_then(|m| Ok((Cli::from_arg_matches(&m)?, m)));
+    let (cli, matches) = match parsed {
+        Ok(both) => both,
         // Help and version go to standard output.
         Err(e) if !e.use_stderr() => e.exit(),
         Err(e) => {
@@ -94,6 +97,10 @@ fn main() -> ExitCode {
         Command::Serve(mut args) => {
             args.without_effect = line.without_effect;
             args.as_mongod = line.as_mongod;
+            let serve = command.find_subcommand("serve");
+            if let (Some(serve), Some(matches)) = (serve, matches.subcommand_matches("serve")) {
+                args.given = Given::of(serve, matches);
+            }
             match server::serve::run(&args) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(failure) => {

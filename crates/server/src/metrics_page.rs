@@ -1,7 +1,7 @@
 //! What the port for metrics serves: `/metrics` for Prometheus, `/` for people, and the numbers of
 //! that page. Nothing is changed by any request. Must not know: HTTP.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use commands::Dispatcher;
 use commands::metrics_export;
@@ -9,7 +9,19 @@ use commands::metrics_export;
 use crate::config::Metrics;
 use crate::metrics_http::{Endpoint, Page};
 
-const PAGE: &str = include_str!("metrics_page.html");
+/// The page with its style and its scripts inside: nothing else is asked of this server.
+static PAGE: LazyLock<String> = LazyLock::new(|| {
+    let scripts = concat!(
+        include_str!("page/numbers.js"),
+        include_str!("page/history.js"),
+        include_str!("page/charts.js"),
+        include_str!("page/tables.js"),
+        include_str!("page/page.js"),
+    );
+    include_str!("page/page.html")
+        .replace("STYLE", include_str!("page/page.css"))
+        .replace("SCRIPT", &format!("\"use strict\";\n{scripts}"))
+});
 
 /// Listens and answers.
 ///
@@ -37,7 +49,7 @@ fn page(path: &str, server: &Dispatcher, memory_bytes: u64) -> Option<Page> {
             logs::append_document(&mut json, metrics_export::page(server, memory_bytes).doc());
             ("application/json", json)
         }
-        "/" => ("text/html; charset=utf-8", PAGE.to_owned()),
+        "/" => ("text/html; charset=utf-8", PAGE.clone()),
         _ => return None,
     };
     Some(Page { kind, body })

@@ -465,8 +465,9 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
         is_host_advertised: settings.advertised.is_some() || !settings.tikv.servers.is_empty(),
         successors: settings.tikv.servers.clone(),
         is_one_of_equals: settings.tikv.address.is_some(),
+        revision: env!("QUARRY_REVISION"),
         argv: std::env::args().collect(),
-        parsed: settings.parsed(),
+        parsed: settings.given.clone(),
         compressors: known
             .into_iter()
             .filter(|k| settings.compressors.iter().any(|c| c == k))

@@ -62,14 +62,25 @@ plain_python() { in_home "$PYTHON" "$here/plain.py" "$@"; }
 plain_node() { NODE_PATH="$NODE_MODULES" in_home "$NODE" "$here/plain.cjs" "$@"; }
 smoke_python() { in_home "$PYTHON" "$here/../python/smoke.py" "$1"; }
 smoke_node() { NODE_PATH="$NODE_MODULES" in_home "$NODE" "$here/../node/driver.cjs" "$1"; }
-smoke_go() { (cd "$here/../go" && go build -o "$scratch/smoke-go" .) && in_home "$scratch/smoke-go" "$1"; }
-smoke_java() {
-  (cd "$here/../java" && mvn -q -B -Dsmoke.target="$cache/clients/java" compile dependency:build-classpath -Dmdep.outputFile="$scratch/classpath") &&
-    in_home java -cp "$cache/clients/java/classes:$(cat "$scratch/classpath")" smoke.Smoke "$1"
+plain_go() { in_home "$scratch/go/plain" "$@"; }
+# The URI of the Java driver takes no file of certificates.
+plain_java() {
+  local file=
+  [[ $1 != *tlsCAFile=* ]] || file=${1##*tlsCAFile=}
+  in_home "${java[@]}" smoke.Plain "${1%&tlsCAFile=*}" "$2" ${file:+"$file"}
+}
+smoke_go() { in_home "$scratch/go/smoke" "$1"; }
+smoke_java() { in_home "${java[@]}" smoke.Smoke "$1"; }
+prepare_python() { python_with_pymongo; }
+prepare_node() { node_modules; }
+prepare_go() { mkdir "$scratch/go" && (cd "$here/../go" && go build -o "$scratch/go/" ./...); }
+prepare_java() {
+  (cd "$here/../java" && mvn -q -B -Dsmoke.target="$cache/clients/java" compile dependency:build-classpath -Dmdep.outputFile="$scratch/classpath") || return 1
+  java=(java -cp "$cache/clients/java/classes:$(cat "$scratch/classpath")")
 }
 
 python_with_pymongo
-for client in "${clients[@]}"; do [ "$client" != node ] || node_modules; done
+for client in "${clients[@]}"; do "prepare_$client" || fail "$client could not be prepared"; done
 
 # Which addresses it listens on makes no difference.
 serve 27017 --bind_ip 0.0.0.0
@@ -77,7 +88,6 @@ serve 27018 --bind_ip "127.0.0.1,$server_address"
 for port in 27017 27018; do
   for client in "${clients[@]}"; do
     "smoke_$client" "$server_address:$port" || fail "$client as a replica set on port $port"
-    declare -F "plain_$client" >/dev/null || continue
     for options in "" "?replicaSet=rs0"; do
       "plain_$client" "mongodb://$server_address:$port/$options" "$server_address:$port" || fail "$client with '$options' on port $port"
     done
@@ -92,7 +102,6 @@ openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout "$scratch/key.pem" -ou
 cat "$scratch/ca.pem" "$scratch/key.pem" >"$scratch/server.pem"
 serve 27019 --bind_ip 0.0.0.0 --tlsMode requireTLS --tlsCertificateKeyFile "$scratch/server.pem"
 for client in "${clients[@]}"; do
-  declare -F "plain_$client" >/dev/null || continue
   "plain_$client" "mongodb://$name:27019/?tls=true&tlsCAFile=$scratch/ca.pem" "$name:27019" || fail "$client over TLS"
 done
 
@@ -102,15 +111,8 @@ ip netns exec "$home" "$PYTHON" "$here/forward.py" 127.0.0.1:37020 "$server_addr
 running+=("$!")
 serve 27020 --bind_ip 0.0.0.0 --advertise 127.0.0.1:37020
 for client in "${clients[@]}"; do
-  declare -F "plain_$client" >/dev/null || continue
   for options in "" "?replicaSet=rs0"; do
     "plain_$client" "mongodb://127.0.0.1:37020/$options" 127.0.0.1:37020 || fail "$client with '$options' through a forwarded port"
   done
 done
-for client in "${clients[@]}"; do
-  if declare -F "plain_$client" >/dev/null; then
-    echo "clients: $client passed from another machine: plain URIs, the replica set's name, TLS, a forwarded port"
-  else
-    echo "clients: $client passed from another machine: the replica set's name; it has no program for plain URIs, TLS and a forwarded port"
-  fi
-done
+echo "clients: ${clients[*]} passed from another machine: plain URIs, the replica set's name, TLS, a forwarded port"

@@ -9,7 +9,7 @@ root=$(cd "$here/../../.." && pwd)
 . "$root/tests/clients/lib.sh"
 
 results=${RESULTS:-$here/results.jsonl}
-all=(langchain llama-index celery airflow typeorm c php ruby golang-migrate kafka morphia)
+all=(langchain llama-index celery airflow typeorm c php ruby golang-migrate kafka morphia spring-reactive spark liquibase)
 if [ "${1:-}" = --list ]; then printf '%s\n' "${all[@]}"; exit 0; fi
 names=("$@")
 [ ${#names[@]} -gt 0 ] || names=("${all[@]}")
@@ -37,15 +37,26 @@ node_program() {
 }
 more_typeorm() { node_program typeorm "$1"; }
 
-# java_program NAME ADDRESS: NAME/pom.xml names the libraries, NAME/Check.java is the program.
+# java_program NAME ADDRESS: NAME/pom.xml names the libraries, NAME/Check.java is the program, which is told the address and its own folder.
 copy_libraries() { mvn -q -B -f "$1" dependency:copy-dependencies -DoutputDirectory="$PWD/lib"; }
 java_program() {
   command -v mvn >/dev/null || { echo "no Maven"; return 77; }
   install_once "more-$1" "$here/java/$1/pom.xml" -- copy_libraries "$here/java/$1/pom.xml"
-  javac -nowarn -d "$scratch/$1" -cp "$INSTALLED/lib/*" "$here/java/$1/Check.java" && bounded java -cp "$scratch/$1:$INSTALLED/lib/*" Check "$2"
+  javac -nowarn -d "$scratch/$1" -cp "$INSTALLED/lib/*" "$here/java/$1/Check.java" && bounded java -cp "$scratch/$1:$INSTALLED/lib/*" Check "$2" "$here/java/$1"
 }
 more_kafka() { java_program kafka "$1"; }
 more_morphia() { java_program morphia "$1"; }
+more_spring-reactive() { java_program spring-reactive "$1"; }
+more_liquibase() { java_program liquibase "$1"; }
+# Spark reaches into the JDK: what its own launcher passes.
+more_spark() {
+  local opened options=
+  for opened in java.lang java.lang.invoke java.lang.reflect java.io java.net java.nio java.util java.util.concurrent java.util.concurrent.atomic \
+    sun.nio.ch sun.nio.cs sun.security.action sun.util.calendar; do
+    options+=" --add-opens=java.base/$opened=ALL-UNNAMED"
+  done
+  JDK_JAVA_OPTIONS=$options java_program spark "$1"
+}
 
 # These come from Debian's packages; without them the program is skipped by name (status 77).
 more_c() {

@@ -96,27 +96,6 @@ impl Auditing {
             runtime,
         }))
     }
-
-    /// As `getCmdLineOpts` shows them.
-    pub(super) fn parsed(&self, d: &mut DocBuf) {
-        d.append(|w| {
-            let mut audit = w.doc("auditLog");
-            match &self.target {
-                AuditTarget::File { path, bson, .. } => audit
-                    .put("destination", "file")
-                    .put("format", if *bson { "BSON" } else { "JSON" })
-                    .put("path", path.display().to_string().as_str()),
-                AuditTarget::Syslog(_) => audit.put("destination", "syslog"),
-                AuditTarget::Console => audit.put("destination", "console"),
-            };
-            if !self.filter.doc().is_empty() {
-                audit.put("filter", &self.filter);
-            }
-            if self.runtime {
-                audit.put("runtimeConfiguration", true);
-            }
-        });
-    }
 }
 
 fn target(

@@ -3,7 +3,6 @@
 
 use clap::{ArgAction, Args};
 use logs::{Rotate, Target};
-use model::DocBuf;
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -172,32 +171,6 @@ impl Logging {
                 append: self.append,
                 rotate: self.rotate,
             },
-        }
-    }
-
-    /// As `getCmdLineOpts` shows them.
-    pub fn parsed(&self, d: &mut DocBuf) {
-        if let Some(path) = &self.path {
-            let path = path.display().to_string();
-            d.append(|w| {
-                let mut log = w.doc("systemLog");
-                log.put("destination", "file").put("path", path.as_str());
-                if self.append {
-                    log.put("logAppend", true);
-                }
-            });
-        }
-        let pid_file = self.pid_file.as_ref().map(|p| p.display().to_string());
-        if self.fork || pid_file.is_some() {
-            d.append(|w| {
-                let mut process = w.doc("processManagement");
-                if self.fork {
-                    process.put("fork", true);
-                }
-                if let Some(path) = &pid_file {
-                    process.put("pidFilePath", path.as_str());
-                }
-            });
         }
     }
 }

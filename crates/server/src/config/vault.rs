@@ -3,7 +3,6 @@
 use crate::vault::VaultSettings;
 use cipher::MasterKey;
 use clap::Args;
-use model::DocWriter;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -98,23 +97,6 @@ impl KeySource {
         match self {
             KeySource::File(file) => MasterKey::read(file).map_err(|e| e.to_string()),
             KeySource::Vault(vault) => vault.next_key(),
-        }
-    }
-
-    /// As `getCmdLineOpts` shows it.
-    pub(super) fn parsed(&self, security: &mut DocWriter<'_>) {
-        security.put("enableEncryption", true);
-        match self {
-            KeySource::File(file) => {
-                security.put("encryptionKeyFile", file.display().to_string().as_str());
-            }
-            KeySource::Vault(vault) => {
-                security
-                    .doc("vault")
-                    .put("serverName", vault.server.as_str())
-                    .put("port", i32::from(vault.port))
-                    .put("secret", vault.secret.as_str());
-            }
         }
     }
 }

@@ -122,7 +122,8 @@ pub(crate) fn reply(cx: &mut Ctx<'_, '_>, fill: impl FnOnce(&mut DocWriter<'_>))
         .put("host", host)
         .put("port", port.parse::<i32>().unwrap_or(27017));
     let version = Release::of(cx.service.config.profile).version;
-    server.put("version", version).put("gitVersion", "quarry");
+    let revision = cx.service.config.revision;
+    server.put("version", version).put("gitVersion", revision);
     drop(server);
     let mut p = cx.reply.doc("serverParameters");
     for (name, bytes) in [

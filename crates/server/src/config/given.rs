@@ -1,0 +1,384 @@
+//! The options that were given, each at its place in mongod's file, for the start's line in the log
+//! and for `getCmdLineOpts`.
+//!
+//! Promises: what was given and nothing else, the command line over the file; a password is never
+//! shown. Must not know: what the options do.
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
+use model::DocBuf;
+use serde_yaml_ng::{Mapping, Value};
+
+use super::document::put_fields;
+
+/// What stands for a password, as in mongod.
+const PASSWORD: &str = "<password>";
+/// Places of the file that hold one.
+const PASSWORDS: &[&str] = &["security.ldap.bind.queryPassword"];
+
+/// How an option of the command line is shown.
+enum Shown {
+    /// The value that was given, or true.
+    AsGiven,
+    /// Always this, in YAML.
+    As(&'static str),
+    /// How often it was given.
+    Times,
+    /// Each `NAME=VALUE` as a field.
+    Fields,
+}
+
+/// An option of the command line.
+struct Row {
+    option: &'static str,
+    /// Its place in the file.
+    place: &'static str,
+    shown: Shown,
+}
+
+const fn given(option: &'static str, place: &'static str) -> Row {
+    Row {
+        option,
+        place,
+        shown: Shown::AsGiven,
+    }
+}
+
+const fn meant(option: &'static str, place: &'static str, value: &'static str) -> Row {
+    Row {
+        option,
+        place,
+        shown: Shown::As(value),
+    }
+}
+
+const ROWS: &[Row] = &[
+    given("dbpath", "storage.dbPath"),
+    given("port", "net.port"),
+    given("bind_ip", "net.bindIp"),
+    given("bind_ip_all", "net.bindIpAll"),
+    given("advertise", "net.advertisedAddress"),
+    given("ipv6", "net.ipv6"),
+    given("compat", "quarry.compat"),
+    given("standalone", "quarry.standalone"),
+    given("replSet", "replication.replSetName"),
+    given("oplogSize", "replication.oplogSizeMB"),
+    given("memory", "quarry.memory"),
+    given("storageEngine", "storage.engine"),
+    given("journalCommitInterval", "storage.journal.commitIntervalMs"),
+    given("repair", "storage.repair"),
+    meant("noscripting", "security.javascriptEnabled", "false"),
+    given("config", "config"),
+    given("unixSocketPrefix", "net.unixDomainSocket.pathPrefix"),
+    meant("nounixsocket", "net.unixDomainSocket.enabled", "false"),
+    given("maxConns", "net.maxIncomingConnections"),
+    given("networkMessageCompressors", "net.compression.compressors"),
+    given("allowOpenAccess", "quarry.allowOpenAccess"),
+    Row {
+        option: "setParameter",
+        place: "setParameter",
+        shown: Shown::Fields,
+    },
+    given("wiredTigerLibrary", "quarry.wiredTigerLibrary"),
+    given("wiredTigerInclude", "quarry.wiredTigerInclude"),
+    given("auditDestination", "auditLog.destination"),
+    given("auditFormat", "auditLog.format"),
+    given("auditPath", "auditLog.path"),
+    given("auditFilter", "auditLog.filter"),
+    given("auditRuntimeConfiguration", "auditLog.runtimeConfiguration"),
+    given("ldapServers", "security.ldap.servers"),
+    given("ldapTransportSecurity", "security.ldap.transportSecurity"),
+    given("ldapCAFile", "quarry.ldap.CAFile"),
+    given("ldapQueryUser", "security.ldap.bind.queryUser"),
+    given("ldapUserToDNMapping", "security.ldap.userToDNMapping"),
+    given(
+        "ldapAuthzQueryTemplate",
+        "security.ldap.authz.queryTemplate",
+    ),
+    given("ldapTimeoutMS", "security.ldap.timeoutMS"),
+    given("allowPlainWithoutTLS", "quarry.ldap.allowPlainWithoutTLS"),
+    given("logpath", "systemLog.path"),
+    given("logappend", "systemLog.logAppend"),
+    given("logRotate", "systemLog.logRotate"),
+    given("quiet", "systemLog.quiet"),
+    Row {
+        option: "verbose",
+        place: "systemLog.verbosity",
+        shown: Shown::Times,
+    },
+    meant("syslog", "systemLog.destination", "syslog"),
+    given("redactClientLogData", "security.redactClientLogData"),
+    given("fork", "processManagement.fork"),
+    given("pidfilepath", "processManagement.pidFilePath"),
+    given("profile", "operationProfiling.mode"),
+    given("slowms", "operationProfiling.slowOpThresholdMs"),
+    given("slowOpSampleRate", "operationProfiling.slowOpSampleRate"),
+    given("metricsPort", "quarry.metricsPort"),
+    given("metricsBindIp", "quarry.metricsBindIp"),
+    given("metricsTokenFile", "quarry.metricsTokenFile"),
+    given("metricsHosts", "quarry.metricsHosts"),
+    given("otlpEndpoint", "quarry.otlp.endpoint"),
+    given("otlpIntervalMS", "quarry.otlp.intervalMS"),
+    given("otlpTimeoutMS", "quarry.otlp.timeoutMS"),
+    meant("auth", "security.authorization", "enabled"),
+    meant("noauth", "security.authorization", "disabled"),
+    given("keyFile", "security.keyFile"),
+    given("enableEncryption", "security.enableEncryption"),
+    given("encryptionKeyFile", "security.encryptionKeyFile"),
+    given("encryptionCipherMode", "security.encryptionCipherMode"),
+    given("tikvPd", "quarry.tikv.pd"),
+    given("tikvPrefix", "quarry.tikv.prefix"),
+    given("tikvStandby", "quarry.tikv.standby"),
+    given("tikvServers", "quarry.tikv.servers"),
+    given("tikvAddress", "quarry.tikv.address"),
+    given("tikvKeepSeconds", "quarry.tikv.keepSeconds"),
+    given("tlsMode", "net.tls.mode"),
+    given("tlsCertificateKeyFile", "net.tls.certificateKeyFile"),
+    given("tlsCAFile", "net.tls.CAFile"),
+    given("tlsCRLFile", "net.tls.CRLFile"),
+    given(
+        "tlsAllowConnectionsWithoutCertificates",
+        "net.tls.allowConnectionsWithoutCertificates",
+    ),
+    given(
+        "tlsAllowInvalidCertificates",
+        "net.tls.allowInvalidCertificates",
+    ),
+    given("vaultServerName", "security.vault.serverName"),
+    given("vaultPort", "security.vault.port"),
+    given("vaultTokenFile", "security.vault.tokenFile"),
+    given("vaultSecret", "security.vault.secret"),
+    given("vaultServerCAFile", "security.vault.serverCAFile"),
+    given(
+        "vaultDisableTLSForTesting",
+        "security.vault.disableTLSForTesting",
+    ),
+];
+
+/// Options as fields of mongod's file.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    fields: Mapping,
+}
+
+impl Given {
+    /// From the command line of `command`.
+    pub fn of(command: &Command, matches: &ArgMatches) -> Given {
+        let mut all = Given::default();
+        for arg in command.get_arguments() {
+            let Some(row) = ROWS.iter().find(|row| arg.get_long() == Some(row.option)) else {
+                continue;
+            };
+            let id = arg.get_id().as_str();
+            if matches.value_source(id) == Some(ValueSource::CommandLine) {
+                all.put(row, arg, matches);
+            }
+        }
+        all
+    }
+
+    /// With what the file says and the command line does not.
+    pub(super) fn over(self, file: Option<Value>) -> Given {
+        let mut fields = match file {
+            Some(Value::Mapping(fields)) => fields,
+            _ => Mapping::new(),
+        };
+        merge(&mut fields, self.fields);
+        for place in PASSWORDS {
+            hide(&mut fields, place);
+        }
+        Given { fields }
+    }
+
+    /// The fields as BSON; what BSON does not have was refused when the file was read.
+    ///
+    /// # Errors
+    /// One line: a field that BSON does not have.
+    pub fn document(&self) -> Result<DocBuf, String> {
+        let mut d = DocBuf::new();
+        let mut written = Ok(());
+        d.append(|w| written = put_fields(w, &self.fields, ("the configuration file", 0)));
+        written.map(|()| d)
+    }
+
+    fn put(&mut self, row: &Row, arg: &Arg, matches: &ArgMatches) {
+        let id = arg.get_id().as_str();
+        let raw = matches.get_raw(id).into_iter().flatten();
+        let mut words = raw.map(|word| word.to_string_lossy().into_owned());
+        let value = match &row.shown {
+            Shown::As(value) => scalar(value),
+            Shown::Times => Value::from(matches.get_count(id)),
+            Shown::AsGiven => {
+                let word = words.next_back().unwrap_or_default();
+                if is_text(arg) {
+                    Value::from(word)
+                } else {
+                    scalar(&word)
+                }
+            }
+            Shown::Fields => {
+                let pair = |word: String| {
+                    let (name, value) = word.split_once('=').unwrap_or((&word, ""));
+                    (Value::from(name), scalar(value))
+                };
+                Value::Mapping(words.map(pair).collect())
+            }
+        };
+        put_at(&mut self.fields, row.place, value);
+    }
+}
+
+/// Whether values of an option are texts or paths, so that `5` is no number.
+fn is_text(arg: &Arg) -> bool {
+    use clap::builder::ValueParser;
+    let of = arg.get_value_parser().type_id();
+    of == ValueParser::string().type_id() || of == ValueParser::path_buf().type_id()
+}
+
+/// A word of the command line as the file would have it.
+fn scalar(word: &str) -> Value {
+    match serde_yaml_ng::from_str(word) {
+        Ok(value @ (Value::Bool(_) | Value::Number(_))) => value,
+        _ => Value::from(word),
+    }
+}
+
+/// Puts a value at a path with dots.
+fn put_at(fields: &mut Mapping, place: &str, value: Value) {
+    let Some((section, rest)) = place.split_once('.') else {
+        fields.insert(Value::from(place), value);
+        return;
+    };
+    let inner = fields.entry(Value::from(section));
+    let inner = inner.or_insert_with(|| Value::Mapping(Mapping::new()));
+    if !inner.is_mapping() {
+        *inner = Value::Mapping(Mapping::new());
+    }
+    if let Value::Mapping(inner) = inner {
+        put_at(inner, rest, value);
+    }
+}
+
+/// Puts all fields of the one into the other; sections are merged.
+fn merge(fields: &mut Mapping, newer: Mapping) {
+    for (name, value) in newer {
+        match (fields.get_mut(&name), value) {
+            (Some(Value::Mapping(section)), Value::Mapping(newer)) => merge(section, newer),
+            (_, value) => _ = fields.insert(name, value),
+        }
+    }
+}
+
+/// Replaces the value at a path with dots, where there is one.
+fn hide(fields: &mut Mapping, place: &str) {
+    match place.split_once('.') {
+        None => {
+            if let Some(value) = fields.get_mut(place) {
+                *value = Value::from(PASSWORD);
+            }
+        }
+        Some((section, rest)) => {
+            if let Some(Value::Mapping(inner)) = fields.get_mut(section) {
+                hide(inner, rest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{File, ServeArgs, Settings};
+    use super::*;
+    use clap::{Args, FromArgMatches};
+
+    fn command() -> Command {
+        ServeArgs::augment_args(Command::new("serve"))
+    }
+
+    /// The settings that a command line gives, with the words after the program's name.
+    fn settings(words: &[&str]) -> Settings {
+        let all = std::iter::once(&"serve").chain(words);
+        let matches = command().try_get_matches_from(all).unwrap();
+        let mut args = ServeArgs::from_arg_matches(&matches).unwrap();
+        args.given = Given::of(&command(), &matches);
+        Settings::of(&args).unwrap()
+    }
+
+    fn shown(settings: &Settings) -> String {
+        settings.given.to_string()
+    }
+
+    #[test]
+    fn every_option_has_a_place_that_the_file_knows() {
+        for arg in command().get_arguments() {
+            let option = arg.get_long().expect("each has a name");
+            let row = ROWS.iter().find(|row| row.option == option);
+            let row = row.unwrap_or_else(|| panic!("--{option} has no place in the file"));
+            if matches!(option, "config" | "setParameter") {
+                continue;
+            }
+            let mut fields = Mapping::new();
+            put_at(&mut fields, row.place, Value::Null);
+            let read = serde_yaml_ng::from_value::<File>(Value::Mapping(fields));
+            // A null is no number and no text, which is another error than an unknown field.
+            let error = read
+                .err()
+                .map_or_else(String::new, |error| error.to_string());
+            assert!(!error.contains("unknown field"), "--{option}: {error}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_shown_that_was_not_given() {
+        assert_eq!(shown(&settings(&[])), "{}");
+    }
+
+    #[test]
+    fn what_was_given_is_shown_at_its_place() {
+        let all = settings(&[
+            "--port",
+            "5",
+            "--replSet",
+            "5",
+            "--nounixsocket",
+            "--bind_ip_all",
+            "-vv",
+            "--setParameter",
+            "enableTestCommands=1",
+            "--metricsPort",
+            "0",
+        ]);
+        let shown = shown(&all);
+        for part in [
+            "port:5,",
+            "unixDomainSocket:{enabled:false}",
+            "bindIpAll:true",
+            "replication:{replSetName:\"5\"}",
+            "systemLog:{verbosity:2}",
+            "setParameter:{enableTestCommands:1}",
+            "quarry:{metricsPort:0}",
+        ] {
+            assert!(shown.replace(' ', "").contains(part), "{part} in {shown}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_stands_over_the_file_and_a_password_is_not_shown() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("quarry.yaml");
+        let text = "net: {port: 1, bindIp: 127.0.0.1}\n\
+                    security:\n  ldap:\n    servers: ldap.example.com\n    \
+                    bind: {method: simple, queryUser: cn=s, queryPassword: geheim}\n    \
+                    authz: {queryTemplate: 'dc=x??sub?(member={USER})'}\n";
+        std::fs::write(&file, text).unwrap();
+        let all = settings(&["--config", file.to_str().unwrap(), "--port", "2"]);
+        let shown = shown(&all);
+        assert!(
+            shown.contains("<password>") && !shown.contains("geheim"),
+            "{shown}"
+        );
+        let flat = shown.replace(' ', "");
+        assert!(flat.contains("port:2,bindIp:\"127.0.0.1\""), "{shown}");
+        assert!(flat.contains("quarry.yaml"), "{shown}");
+    }
+}
