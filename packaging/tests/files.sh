@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the files that other programs read, by these programs. Usage: files.sh [unit|monitoring|manifests]...
 #   unit        the systemd unit, by systemd-analyze
-#   monitoring  alert rules and the dashboard's queries, by promtool; each metric that they name must be one that the server has
+#   monitoring  each metric that alert rules and the dashboard name must be one that the server has; their syntax, by promtool
 #   manifests   deploy/kubernetes*.yaml, against the schemas of Kubernetes (kubernetes-validate in PYTHON)
 # QUARRY_BIN names the server (monitoring, unit); PROMTOOL and PYTHON the tools. What has no tool here is skipped, by name.
 set -euo pipefail
@@ -29,18 +29,27 @@ check_unit() {
   echo "packages: unit: systemd-analyze finds nothing"
 }
 
+# check_rules FILE WHAT: rules as Prometheus reads them.
+check_rules() {
+  command -v "$promtool" >/dev/null || { echo "packages: $2: skipped, no promtool"; return; }
+  "$promtool" check rules "$1" >"$work/rules" || { cat "$work/rules"; fail "promtool refuses: $2"; }
+}
+
 check_monitoring() {
-  command -v "$promtool" >/dev/null || { echo "packages: monitoring: skipped, no promtool"; return; }
-  "$promtool" check rules "$root/packaging/monitoring/alerts.yaml" >"$work/rules" || { cat "$work/rules"; fail "promtool refuses the alert rules"; }
   local port metrics
   port=$(free_port) metrics=$(free_port)
   "$binary" serve --dbpath "$work/data" --port "$port" --bind_ip 127.0.0.1 --nounixsocket --metricsPort "$metrics" </dev/null >"$work/log" 2>&1 &
   server=$!
-  for _ in $(seq 600); do curl -sf "http://127.0.0.1:$metrics/metrics" -o "$work/metrics" && break; sleep 0.1; done
+  for _ in $(seq 600); do
+    python3 -c 'import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1]).read())' "http://127.0.0.1:$metrics/metrics" \
+      >"$work/metrics" 2>/dev/null && break
+    sleep 0.1
+  done
   [ -s "$work/metrics" ] || { tail -n 5 "$work/log"; fail "no metrics within a minute"; }
   kill -TERM "$server" && wait "$server" && server= || fail "the server did not end well"
   python3 "$here/queries.py" "$root/packaging/monitoring" "$work/metrics" "$work/queries.yaml"
-  "$promtool" check rules "$work/queries.yaml" >"$work/rules" || { cat "$work/rules"; fail "promtool refuses a query of the dashboard"; }
+  check_rules "$root/packaging/monitoring/alerts.yaml" "alert rules"
+  check_rules "$work/queries.yaml" "queries of the dashboard"
 }
 
 check_manifests() {

@@ -1,6 +1,7 @@
 //! One entry: what mongod's tools look for in a line. Must not know: where lines go.
 
 use crate::json;
+use crate::shorten::{Cut, shorten};
 use model::extjson::log_time;
 use model::{DocBuf, DocWriter};
 
@@ -110,9 +111,6 @@ pub mod id {
     pub const EXPORT_WORKS: u32 = 90_000_009;
 }
 
-/// Longest document of attributes; a longer one is left out, which `truncated` says.
-const ATTR_BYTES_MAX: usize = 64 * 1024;
-
 /// One entry of the log.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -122,6 +120,8 @@ pub struct Entry {
     pub(crate) context: String,
     pub(crate) message: String,
     pub(crate) attr: DocBuf,
+    /// Where attributes were cut, when they were.
+    pub(crate) cut: Option<Cut>,
     pub(crate) of_start: bool,
 }
 
@@ -135,6 +135,7 @@ impl Entry {
             context: context.to_owned(),
             message: message.to_owned(),
             attr: DocBuf::new(),
+            cut: None,
             of_start: false,
         }
     }
@@ -149,8 +150,9 @@ impl Entry {
     #[must_use]
     pub fn attr(mut self, write: impl FnOnce(&mut DocWriter<'_>)) -> Entry {
         self.attr = DocBuf::build(write);
-        if self.attr.doc().len_bytes() > ATTR_BYTES_MAX {
-            self.attr = model::doc! { "truncated": "attributes too long" };
+        if let Some((attr, cut)) = shorten(self.attr.doc()) {
+            self.attr = attr;
+            self.cut = Some(cut);
         }
         self
     }
@@ -201,6 +203,12 @@ impl Entry {
         }
         if self.of_start {
             out.push_str(",\"tags\":[\"startupWarnings\"]");
+        }
+        if let Some(cut) = &self.cut {
+            out.push_str(",\"truncated\":");
+            json::append_document(&mut out, cut.truncated.doc());
+            out.push_str(",\"size\":");
+            json::append_document(&mut out, cut.size.doc());
         }
         out.push('}');
         out

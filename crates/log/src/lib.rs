@@ -13,6 +13,7 @@ mod json;
 mod lines;
 mod log;
 mod pace;
+mod shorten;
 mod sink;
 
 pub use audit::{Audit, AuditTarget};

@@ -31,9 +31,9 @@ public class Check {
     spark.sparkContext().setLogLevel("ERROR");
     System.out.println("VERSION spark " + spark.version());
     System.out.println("VERSION " + version(com.mongodb.spark.sql.connector.MongoTableProvider.class));
-    writeAndRead(spark, "com.mongodb.spark.sql.connector.partitioner.SinglePartitionPartitioner");
+    writeAndRead(spark, "com.mongodb.spark.sql.connector.read.partitioner.SinglePartitionPartitioner");
     for (String partitioner : List.of("SamplePartitioner", "PaginateBySizePartitioner", "PaginateIntoPartitionsPartitioner", "AutoBucketPartitioner")) {
-      var read = read(spark, "com.mongodb.spark.sql.connector.partitioner." + partitioner);
+      var read = read(spark, "com.mongodb.spark.sql.connector.read.partitioner." + partitioner);
       check(read.count() == 20_000 && read.select("_id").distinct().count() == 20_000, partitioner + " reads each row once");
       System.out.println(partitioner + ": " + read.rdd().getNumPartitions() + " partitions");
     }
@@ -67,7 +67,7 @@ public class Check {
   static void replace(SparkSession spark) {
     var changed = spark.range(100).withColumnRenamed("id", "_id").withColumn("kind", functions.lit("changed"));
     changed.write().format("mongodb").mode("append").option("collection", "rows").option("operationType", "update").save();
-    var read = read(spark, "com.mongodb.spark.sql.connector.partitioner.SinglePartitionPartitioner");
+    var read = read(spark, "com.mongodb.spark.sql.connector.read.partitioner.SamplePartitioner");
     check(read.filter("kind = 'changed' and amount is not null").count() == 100, "an update keeps the other fields");
     check(read.count() == 20_000, "an update adds no row");
   }

@@ -75,7 +75,7 @@ public class Check {
     check(totals.equals(List.of(249_500, 250_000)), "an aggregation: " + totals);
     var upserted = template.upsert(Query.query(Criteria.where("_id").is("new")), new Update().set("customer", "cid").inc("amount", 3), Order.class).block(SOON);
     check(upserted.getUpsertedId() != null, "an upsert");
-    var after = template.findAndModify(Query.query(Criteria.where("_id").is("new")), new Update().inc("amount", 4), Order.class).block(SOON);
+    var after = template.findAndModify(Query.query(Criteria.where("_id").is("new")), new Update().inc("amount", 4000), Order.class).block(SOON);
     check(after.amount == 3, "findAndModify returns what was");
     template.indexOps(Order.class).createIndex(new Index("amount", Sort.Direction.ASC).unique()).block(SOON);
     try {
@@ -102,7 +102,7 @@ public class Check {
 
   static void changes(ReactiveMongoTemplate template) throws Exception {
     var seen = new java.util.concurrent.ConcurrentLinkedQueue<String>();
-    var all = new CountDownLatch(2);
+    var all = new CountDownLatch(3);
     var stream = template.changeStream(Order.class).watchCollection("order").filter(Criteria.where("customer").is("fay")).listen().subscribe(event -> {
       seen.add(event.getOperationType().getValue() + " " + event.getBody().amount);
       all.countDown();
@@ -115,8 +115,8 @@ public class Check {
     template.insert(new Order("c3", "fay", 6004)).block(SOON);
     all.await(5, TimeUnit.SECONDS);
     stream.dispose();
-    // An update's event has no document unless it is asked for, so the filter keeps the two inserts.
-    check(List.copyOf(seen).equals(List.of("insert 6001", "insert 6004")), "the stream: " + seen);
+    // For a class of its own Spring asks for the document of an update, too.
+    check(List.copyOf(seen).equals(List.of("insert 6001", "update 6002", "insert 6004")), "the stream: " + seen);
   }
 
   static void tail(ReactiveMongoTemplate template) throws Exception {
