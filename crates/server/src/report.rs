@@ -47,8 +47,7 @@ pub fn starting(settings: &Settings) -> Vec<Entry> {
                 .put("version", release.as_str());
         }),
         of_start(id::OPTIONS, "Options set by command line").attr(|w| {
-            w.put("options", &settings.given)
-                .put("memoryMB", memory_mb);
+            w.put("options", &settings.given).put("memoryMB", memory_mb);
         }),
     ]
 }
