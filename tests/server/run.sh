@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, stream, start, journal, disk, hostile, queries, collections, waiting, transactions, soak-ddl, engines, tikv, equals, outage, strangers, private. QUARRY_BIN names the binary; without it the release build is taken.
+# Names: kill, power, term, stream, start, journal, disk, hostile, queries, large, collections, waiting, transactions, soak-ddl, engines, tikv, equals, outage, strangers, private. QUARRY_BIN names the binary; without it the release build is taken.
 # QUARRY_SEED repeats a run's choices. QUARRY_IDENTS names the server's example `idents`, for soak-ddl to look for leaked keys.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -46,6 +46,7 @@ run() {
     disk) "$PYTHON" "$here/full_disk.py" ;;
     hostile) "$PYTHON" "$here/hostile.py" "${1:-10000}" ;;
     queries) "$PYTHON" "$here/hostile_queries.py" "$@" ;;
+    large) "$PYTHON" "$here/large_documents.py" "$@" ;;
     collections) "$PYTHON" "$here/many_collections.py" "${1:-20000}" ;;
     waiting) "$PYTHON" "$here/waiting.py" "${1:-1000}" ;;
     transactions)
@@ -59,7 +60,7 @@ run() {
     outage) "$PYTHON" "$here/outage.py" "$@" ;;
     strangers) "$PYTHON" "$here/strangers.py" "$@" ;;
     private) "$PYTHON" "$here/private.py" "$@" ;;
-    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines tikv equals outage strangers private" ;;
+    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries large collections waiting transactions soak-ddl engines tikv equals outage strangers private" ;;
   esac
 }
 
@@ -67,7 +68,7 @@ if [ $# -gt 0 ]; then
   run "$@"
   exit
 fi
-for name in kill power term stream start journal disk hostile queries collections waiting transactions soak-ddl engines tikv equals outage strangers private; do
+for name in kill power term stream start journal disk hostile queries large collections waiting transactions soak-ddl engines tikv equals outage strangers private; do
   began=$SECONDS
   # A process of its own: under `||` bash goes on after a failing command.
   bash "$here/run.sh" "$name" || fail "server test '$name' FAILED"

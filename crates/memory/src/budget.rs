@@ -1,8 +1,10 @@
 //! The budget: how much is charged, how much may be, and what became of requests beyond it.
 
 use model::{MongoError, Result, code};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// A stage may always hold this much before it has to spill: below it, spilling costs more than it
 /// saves.
@@ -10,6 +12,8 @@ const STAGE_BYTES_MIN: usize = 4 << 20;
 /// After an operation that held this much it is looked whether freed memory should be returned to
 /// the system at once.
 const RECLAIM_BYTES_MIN: usize = 4 << 20;
+/// Who gives so much back at once makes room for others that wait.
+const MOVING_BYTES_MIN: usize = 1 << 20;
 /// How much is charged between two looks at what is resident.
 const LOOK_BYTES: usize = 8 << 20;
 
@@ -52,6 +56,8 @@ pub struct Budget {
     unseen: AtomicUsize,
     /// The budget this one is a part of.
     whole: Option<Arc<Budget>>,
+    /// When something was refused for want of room since much was given back.
+    full_since: Mutex<Option<Instant>>,
 }
 
 impl std::fmt::Debug for Budget {
@@ -90,6 +96,7 @@ impl Budget {
             resident: None,
             unseen: AtomicUsize::new(0),
             whole: None,
+            full_since: Mutex::new(None),
         }
     }
 
@@ -158,6 +165,9 @@ impl Budget {
 
     pub(crate) fn sub(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Relaxed);
+        if bytes >= MOVING_BYTES_MIN {
+            *self.full_since.lock() = None;
+        }
         if let Some(whole) = &self.whole {
             whole.sub(bytes);
         }
@@ -286,6 +296,34 @@ impl Charge {
         allowed
     }
 
+    /// As [`Charge::try_set`], of one that can wait: false when there is no room, and others have
+    /// given much back within `patience`.
+    ///
+    /// # Errors
+    /// 146 ExceededMemoryLimit when nobody did, or so much can never be had; then nothing has
+    /// changed.
+    pub fn set_or_wait(&self, bytes: usize, patience: Duration) -> Result<bool> {
+        let more = bytes.saturating_sub(self.bytes());
+        let allowed = self
+            .budget
+            .allows(0, more)
+            .and_then(|()| self.budget.look(more, 0));
+        let Err(refused) = allowed else {
+            self.set(bytes);
+            return Ok(true);
+        };
+        let since = *self
+            .budget
+            .full_since
+            .lock()
+            .get_or_insert_with(Instant::now);
+        if bytes <= self.budget.limit && since.elapsed() < patience {
+            return Ok(false);
+        }
+        self.budget.count_refusal();
+        Err(refused)
+    }
+
     /// Hands the bytes over to the caller, who answers for them from now on.
     pub(crate) fn take(&self) -> usize {
         self.bytes.swap(0, Relaxed)
@@ -371,6 +409,22 @@ mod tests {
         resident.store(10, Relaxed);
         b.try_set(3 * LOOK_BYTES).unwrap();
         assert_eq!((budget.stats().reclaimed, budget.stats().refused), (3, 1));
+    }
+
+    #[test]
+    fn who_can_wait_is_refused_when_nobody_gives_anything_back() {
+        let budget = Arc::new(Budget::new(4 << 20, 4 << 20));
+        let (a, b) = (budget.charge(), budget.charge());
+        assert_eq!(a.set_or_wait(3 << 20, Duration::ZERO).ok(), Some(true));
+        let patience = Duration::from_secs(3600);
+        assert_eq!(b.set_or_wait(2 << 20, patience).ok(), Some(false));
+        assert_eq!((b.bytes(), budget.stats().refused), (0, 0));
+        let refused = b.set_or_wait(2 << 20, Duration::ZERO).unwrap_err();
+        assert_eq!((refused.code(), budget.stats().refused), (146, 1));
+        assert!(b.set_or_wait(5 << 20, patience).is_err(), "never to be had");
+        drop(a);
+        assert!(budget.full_since.lock().is_none(), "much was given back");
+        assert_eq!(b.set_or_wait(2 << 20, Duration::ZERO).ok(), Some(true));
     }
 
     #[test]

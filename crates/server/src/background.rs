@@ -3,7 +3,7 @@
 
 use crate::report::Trouble;
 use commands::Service;
-use commands::workers::{self, Class, Next, Worker};
+use commands::workers::{self, Class, Next, Worker, never};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -14,6 +14,7 @@ static TROUBLE: Worker = Worker {
     name: "trouble",
     class: Class::Shared,
     period: Duration::from_secs(1),
+    is_due_early: never,
     work: || {
         let mut trouble = Trouble::default();
         Box::new(move |service, _| {

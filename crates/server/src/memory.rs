@@ -47,6 +47,9 @@ fn group_limit(root: &Path, groups: &str) -> u64 {
 /// What the process has besides, whatever its budget: code, stacks, catalog, sessions.
 const FIXED_BYTES: u64 = 32 << 20;
 
+/// The longest message, and what a connection has besides.
+const MESSAGE_BYTES: u64 = 49 << 20;
+
 /// The parts of `--memory`; what is left is for [`FIXED_BYTES`] and for the allocator's slack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
@@ -71,7 +74,8 @@ impl Parts {
             engine: bytes / 100 * 60,
             operations,
             operation,
-            messages: operation,
+            // The longest message fits; what runs has the rest.
+            messages: operations.min((operations / 3).max(MESSAGE_BYTES)),
         }
     }
 

@@ -188,6 +188,12 @@ const SIGNS: &[(&str, &str, &[&str])] = &[
         "The device is nearly full: below reserve_bytes free, growing writes are refused",
         &["free_bytes", "reserve_bytes"],
     ),
+    (
+        "compaction_met_damage",
+        "A compaction cannot read a damaged file, which the engine's log names: reads of it fail, \
+         and the space of what was overwritten is not given back",
+        &["background_errors"],
+    ),
 ];
 
 impl Trouble {

@@ -148,9 +148,11 @@ impl WriteBatch {
         });
     }
 
-    /// Gives memory back when a large batch has blown the buffer up beyond `bytes_max`.
+    /// Gives memory back when a large batch has blown the buffer up beyond `bytes_max`; forgets its
+    /// operations then.
     pub fn shrink(&mut self, bytes_max: usize) {
         if self.bytes.capacity() > bytes_max {
+            self.clear();
             self.bytes.shrink_to(bytes_max);
         }
     }
@@ -386,6 +388,16 @@ impl<'a> Iterator for BatchIter<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_batch_gives_its_memory_back_although_it_is_full() {
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Doc, b"key", &[7; 100_000]);
+        batch.shrink(200_000);
+        assert!(batch.byte_len() > 100_000, "small enough to be kept");
+        batch.shrink(10_000);
+        assert!(batch.bytes.capacity() <= 10_000 && batch.is_empty());
+    }
 
     #[test]
     fn operations_come_back_in_order() {

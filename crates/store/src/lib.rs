@@ -29,7 +29,7 @@ mod validate;
 mod view;
 mod write;
 
-pub use catalog::{CollStats, Collection};
+pub use catalog::{CollStats, Collection, LARGE_BYTES};
 pub use commit::commits_of_thread;
 pub use ddl::{IndexBuild, SameIndex};
 pub use format::diff::{Paths, Set, Touched, apply as apply_diff, apply_what_fits};

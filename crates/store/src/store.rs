@@ -215,6 +215,11 @@ impl Store {
         self.open_locked(&self.lock_catalog(), ns)
     }
 
+    /// Whether a large document is known to be in any collection that was opened.
+    pub fn has_large_documents(&self) -> bool {
+        self.shared.large.or(0) > 0
+    }
+
     /// The collection of that name when it is open.
     pub(crate) fn open_handle(&self, ns: &Namespace) -> Option<Arc<Collection>> {
         self.handles.get(ns)
@@ -252,6 +257,7 @@ impl Store {
         self.remove_unfinished(ns, &mut row)?;
         let engine = self.shared.engine.as_ref();
         let c = Collection::open(self.shared.clone(), ns.clone(), &row, engine)?;
+        self.shared.large.note(c.largest_bytes());
         let c = Arc::new(c);
         if c.is_capped() && c.count() > 0 {
             c.complete_order()?;

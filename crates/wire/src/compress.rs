@@ -152,7 +152,12 @@ fn inflate(
     }
 }
 
-/// Reads up to `size + 1` bytes, doubling the buffer only when the last step was filled.
+/// A message of which so much was there is believed to be as long as it says.
+pub const BELIEVED_LEN: usize = 1 << 20;
+
+/// Reads up to `size + 1` bytes, doubling the buffer only when the last step was filled; once
+/// [`BELIEVED_LEN`] is there the buffer gets its whole length, so that a large one is never there
+/// twice.
 fn read_growing(mut source: impl Read, size: usize, out: &mut Vec<u8>) -> std::io::Result<()> {
     let start = out.len();
     let end = start + size + 1;
@@ -163,6 +168,9 @@ fn read_growing(mut source: impl Read, size: usize, out: &mut Vec<u8>) -> std::i
             let target = end.min(filled + step);
             if target == filled {
                 return Ok(());
+            }
+            if filled - start >= BELIEVED_LEN {
+                out.reserve_exact(end - out.len());
             }
             out.resize(target, 0);
             step *= 2;
@@ -228,4 +236,18 @@ fn deflate(compressor: Compressor, data: &[u8], out: &mut Vec<u8>) -> std::io::R
         Compressor::Zstd => zstd::stream::copy_encode(data, out, ZSTD_LEVEL)?,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_message_is_never_there_twice() {
+        let size = 20 << 20;
+        let mut out = Vec::new();
+        read_growing(std::io::repeat(7).take(size as u64), size, &mut out).unwrap();
+        assert_eq!(out.len(), size);
+        assert!(out.capacity() <= size + 1024, "{}", out.capacity());
+    }
 }

@@ -23,7 +23,7 @@ mod msg;
 mod reply;
 mod request;
 
-pub use compress::CompressorSet;
+pub use compress::{BELIEVED_LEN, CompressorSet};
 pub use context::{Compressor, Protocol, ReplyContext};
 pub use document::{DocumentIter, Split, first_key, split_document};
 pub use encode::{MessageBuilder, compress_message};

@@ -434,6 +434,13 @@ fn operations_memory(s: &Facts<'_>, w: &mut DocWriter<'_>) {
         "usedBytesMax": n(f.used_bytes_max), "refused": f.refused as i64,
             "reclaimed": f.reclaimed as i64
     );
+    let room = s.room.metrics();
+    let mut large = w.doc("largeDocuments");
+    doc_fields!(large;
+        "limitBytes": n(room.bytes), "takenBytes": n(room.taken_bytes),
+        "waiting": n(room.waiting), "waited": room.waited as i64,
+        "refused": room.refused as i64
+    );
 }
 
 fn memory(_: &Facts<'_>, w: &mut DocWriter<'_>) {

@@ -26,6 +26,7 @@ mod reply;
 pub mod reported;
 pub mod request;
 pub mod retry;
+mod room;
 mod seen;
 pub mod spec;
 mod spent;
@@ -273,9 +274,8 @@ impl Dispatcher {
             db: database(request)?,
             ..Generic::default()
         };
-        let db = generic.db;
         generic::api(&mut generic, command, request.body)?;
-        check_admin(command, db)?;
+        check_admin(command, generic.db)?;
         // Declared first, so that they outlive everything the context borrows.
         let (session, mut writes);
         let args = self.check(request, command, &mut generic)?;
@@ -286,6 +286,8 @@ impl Dispatcher {
             Admission::End(outcome) => return Ok(outcome),
         };
         let numbered = transaction::check(command, &generic, &self.service.config)?;
+        let waits = !conn.progress.begun && numbered != Numbered::Transaction;
+        let _room = room::take(&self.service, request, command, &operation, waits)?;
         let _ticket = match turn::take(&self.service, conn, &operation, command, numbered)? {
             Turn::Run(ticket) => ticket,
             Turn::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),
@@ -298,7 +300,7 @@ impl Dispatcher {
         let (w, retried) = (writes.as_deref_mut(), &conn.progress.retried);
         let part = self.join(w, numbered, command, &generic, retried)?;
         let (start, lsid, number) = (reply.len(), generic.lsid, generic.txn_number.unwrap_or(0));
-        let names_users = command.is(flag::WRITE) && body::names_system(request, db);
+        let names_users = command.is(flag::WRITE) && body::names_system(request, generic.db);
         let mut ctx = Ctx {
             service: &self.service,
             commands: &self.commands,
@@ -309,7 +311,7 @@ impl Dispatcher {
             request,
             command,
             invoked,
-            db,
+            db: generic.db,
             args,
             generic,
             retry: part.retry,

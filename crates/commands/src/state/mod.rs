@@ -22,6 +22,7 @@ pub mod plan_filters;
 pub mod profile;
 pub mod query_settings;
 pub(crate) mod replica_set;
+pub mod room;
 pub mod search;
 pub mod service;
 pub mod sessions;

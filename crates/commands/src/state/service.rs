@@ -6,6 +6,7 @@ use super::connections::Connections;
 use super::counters::Counters;
 use super::cursors::Cursors;
 use super::parameters::Parameters;
+use super::room::Room;
 use super::search::SearchIndexes;
 use super::ttl::Ttl;
 use super::waiters::CappedWaiters;
@@ -34,6 +35,8 @@ pub struct Service {
     pub clock: Arc<dyn Clock>,
     /// Counts.
     pub counters: Counters,
+    /// Room for operations on large documents.
+    pub room: Room,
     /// Open cursors.
     pub cursors: Arc<Cursors>,
     /// Who waits for data in capped collections.
@@ -88,6 +91,7 @@ impl Service {
             started_us: clock.monotonic_us(),
             started_ms,
             counters: Counters::default(),
+            room: Room::new(&config.memory),
             cursors: Arc::default(),
             capped_waiters: Arc::default(),
             ttl: Ttl::default(),

@@ -10,6 +10,7 @@ const NOTE_EVERY_S: i64 = 10;
 
 pub(super) static WORKER: Worker = Worker {
     error: ("REPL", "the log could not be kept"),
+    is_due_early: |service| service.store.log().is_some_and(|log| log.is_to_be_cut()),
     ..Worker::short("logOfChanges", || {
         Box::new(|service, _| keep_log(service).map(|()| Next::Again))
     })

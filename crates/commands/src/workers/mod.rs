@@ -20,7 +20,7 @@ mod worker;
 use crate::state::service::Service;
 pub use crate::state::workers::{Progress, Turn, Workers};
 pub use schedule::{Schedule, run};
-pub use worker::{Class, Next, Work, Worker};
+pub use worker::{Class, Next, Work, Worker, never};
 
 /// A worker by its name.
 pub fn find(name: &str) -> Option<&'static Worker> {

@@ -42,7 +42,7 @@ impl Schedule {
         go_on: &dyn Fn() -> bool,
     ) -> Option<Duration> {
         for due in &mut self.0 {
-            if go_on() && due.at.is_some_and(|at| at <= Instant::now()) {
+            if go_on() && due.is_due(service) {
                 due.round(service, go_on);
             }
         }
@@ -69,6 +69,11 @@ pub fn run(
 }
 
 impl Due {
+    fn is_due(&self, service: &Service) -> bool {
+        self.at
+            .is_some_and(|at| at <= Instant::now() || (self.worker.is_due_early)(service))
+    }
+
     fn round(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
         let Due {
             worker,

@@ -1,12 +1,13 @@
 //! Builds search indexes and follows the log for them.
 
-use super::worker::{Class, Next, Worker};
+use super::worker::{Class, Next, Worker, never};
 use std::time::Duration;
 
 pub(super) static WORKER: Worker = Worker {
     name: "search",
     class: Class::Own,
     period: Duration::ZERO,
+    is_due_early: never,
     work: || {
         Box::new(|service, turn| {
             // It keeps its own time, since changes wake it.

@@ -1,7 +1,7 @@
 //! Gives back the space of what was dropped, as far as the engine has not done so by itself; after
 //! the start that of documents and entries that nothing in the catalog owns, too.
 
-use super::worker::{Class, Next, Worker};
+use super::worker::{Class, Next, Worker, never};
 use crate::dispatch::interrupt::interrupted;
 use crate::state::service::Service;
 use crate::state::workers::Turn;
@@ -15,6 +15,7 @@ pub(super) static WORKER: Worker = Worker {
     name: "sweeper",
     class: Class::Own,
     period: PERIOD,
+    is_due_early: never,
     work: || {
         let mut is_first = true;
         Box::new(move |service, turn| {

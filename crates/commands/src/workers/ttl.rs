@@ -1,6 +1,6 @@
 //! Deletes documents that expire, on a thread of its own, so that a long pass delays nothing else.
 
-use super::worker::{Class, Next, Worker};
+use super::worker::{Class, Next, Worker, never};
 use crate::ttl::Monitor;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ pub(super) static WORKER: Worker = Worker {
     class: Class::Own,
     // Whether a pass is due is asked so often.
     period: Duration::from_millis(250),
+    is_due_early: never,
     work: || {
         let mut monitor = Monitor::default();
         Box::new(move |service, turn| {

@@ -17,6 +17,8 @@ pub struct Worker {
     pub class: Class,
     /// From the end of a round to the next one.
     pub period: Duration,
+    /// Whether its round is due before that. It is asked when the thread is unparked.
+    pub is_due_early: fn(&Service) -> bool,
     /// Makes what it does.
     pub work: fn() -> Work,
     /// The component of the log that tells of its errors, and what the line begins with.
@@ -48,8 +50,14 @@ impl Worker {
             name,
             class: Class::Shared,
             period: Duration::from_secs(1),
+            is_due_early: never,
             work,
             error: ("CONTROL", "a background worker failed"),
         }
     }
+}
+
+/// Of a worker whose rounds are due by its period alone.
+pub fn never(_: &Service) -> bool {
+    false
 }

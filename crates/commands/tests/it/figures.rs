@@ -74,6 +74,18 @@ const STILL: &[(&str, &str)] = &[
         "no limit is set here",
     ),
     (
+        "serverStatus.quarry.operationsMemory.largeDocuments.takenBytes",
+        "all documents here are small; tested beside the room",
+    ),
+    (
+        "serverStatus.quarry.operationsMemory.largeDocuments.wait",
+        "all documents here are small; tested beside the room",
+    ),
+    (
+        "serverStatus.quarry.operationsMemory.largeDocuments.refused",
+        "all documents here are small; tested beside the room",
+    ),
+    (
         "serverStatus.quarry.operationsMemory.reclaimed",
         "no limit is set here",
     ),

@@ -1,11 +1,17 @@
 //! Background workers: all have their turns, one that fails or panics hurts no other, and clients
 //! see how far each has come.
 
+use crate::behaviour::{send, serve};
+use crate::interrupts::json;
 use crate::observability::{Seen, int};
 use commands::workers::{self, Class, Next, Schedule, Worker};
-use model::MongoError;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use commands::{Config, StoreHooks, SystemClock};
+use model::{MongoError, Namespace};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+use storage::MemoryEngine;
+use store::Store;
 
 static CALM_ROUNDS: AtomicUsize = AtomicUsize::new(0);
 
@@ -14,6 +20,7 @@ const fn worker(name: &'static str, work: fn() -> workers::Work) -> Worker {
         name,
         class: Class::Shared,
         period: Duration::ZERO,
+        is_due_early: workers::never,
         work,
         error: ("CONTROL", "the test's worker failed"),
     }
@@ -108,4 +115,46 @@ fn every_worker_has_a_name_of_its_own() {
         assert_eq!(same.count(), 1, "{}", worker.name);
         assert!(workers::find(worker.name).is_some());
     }
+}
+
+/// A round a second would let it grow by all that is written in a second.
+#[test]
+fn a_small_log_is_cut_when_it_has_grown_and_not_a_second_later() {
+    let mb = 1 << 20;
+    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(mb);
+    let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(hooks));
+    let server = serve(Config::default(), Arc::new(store.expect("an empty store")));
+    let mut conn = server.connect("127.0.0.1:1");
+    let service = server.service().arc().expect("a shared service");
+    let ends = AtomicBool::new(false);
+    let keeps = || !ends.load(Ordering::Acquire);
+    let most = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            workers::run(&service, workers::find("logOfChanges"), &keeps);
+        });
+        let log = Namespace::new("local", "oplog.rs").expect("a name");
+        let log = service
+            .store
+            .collection(&log)
+            .expect("read")
+            .expect("a log");
+        let text = "x".repeat(mb as usize / 4);
+        let mut most = 0;
+        for _ in 0..160 {
+            let insert = format!(r#"{{"insert": "c", "documents": [{{"s": "{text}"}}]}}"#);
+            let insert = json(&insert);
+            send(&server, &mut conn, "db", insert.doc());
+            most = most.max(log.size_bytes());
+            // As fast as a device; all of it in less than a second.
+            std::thread::sleep(Duration::from_millis(4));
+        }
+        ends.store(true, Ordering::Release);
+        worker.thread().unpark();
+        most
+    });
+    assert!(most > mb / 2, "{most} bytes: nothing was written");
+    assert!(
+        most < 4 * mb,
+        "{most} bytes of log where a megabyte is kept"
+    );
 }

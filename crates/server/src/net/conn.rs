@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::buffers::Buffers;
 use super::context::Context;
@@ -27,6 +27,14 @@ const STEP_BUDGET: usize = 16;
 /// A partial message is collected in steps of at least this size, doubling: what a client declares
 /// is not believed.
 const GROW_LEN: usize = 64 * 1024;
+/// Messages of this size get their room as a whole.
+const LARGE_LEN: usize = 1024 * 1024;
+/// A large message waits for room, unread, as long as others give theirs back within this time ...
+const ROOM_PATIENCE: Duration = Duration::from_secs(5);
+/// ... and no longer than this altogether.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
+/// How often it looks.
+const ROOM_LOOK: Duration = Duration::from_millis(10);
 
 pub(super) struct Conn<H: Handler> {
     pub(super) stream: OwnedFd,
@@ -74,6 +82,7 @@ impl<H: Handler> Conn<H> {
             next_id: 1,
             readable: false,
             refused: None,
+            waits_since: None,
             in_hand: 0,
             charge,
             woken: false,
@@ -242,14 +251,28 @@ impl<H: Handler> Conn<H> {
             Ok(None) => wire::HEADER_LEN,
             Err(_) => return Step::Close,
         };
-        let step = missing.min(have.max(GROW_LEN));
+        // Of a large one the whole is charged before its body is read: many that have half of it
+        // would wait for each other.
+        let step = match have + missing {
+            LARGE_LEN.. if have >= GROW_LEN => missing,
+            _ => missing.min(have.max(GROW_LEN)),
+        };
         // The old buffer is there until its bytes are in the new one.
-        if have + step > state.input.capacity()
-            && let Err(why) = state
-                .charge
-                .try_set(state.output.capacity() + 2 * have + step)
-        {
-            return state.refuse(missing, &why);
+        if have + step > state.input.capacity() {
+            let bytes = state.output.capacity() + 2 * have + step;
+            let patience = match state.has_waited(ROOM_WAIT_MAX) || env.server.is_stopping() {
+                true => Duration::ZERO,
+                false => ROOM_PATIENCE,
+            };
+            match state.charge.set_or_wait(bytes, patience) {
+                Ok(true) => state.waits_since = None,
+                Ok(false) => {
+                    env.set
+                        .add_deadline(Instant::now() + ROOM_LOOK, self.token());
+                    return Step::Idle;
+                }
+                Err(why) => return state.refuse(missing, &why),
+            }
         }
         state.input.reserve_exact(step);
         state.account();

@@ -106,8 +106,9 @@ impl<H: Handler> Conn<H> {
             return Ok(None);
         };
         let charge = env.server.memory.charge();
-        // A buffer that grows exists twice while it is copied.
-        if charge.try_set(2 * len).is_err() {
+        // A buffer that grows exists twice while it is copied, but for the last time.
+        let bytes = len.saturating_add(len.min(2 * wire::BELIEVED_LEN));
+        if charge.try_set(bytes).is_err() {
             add(&env.set.counters.refused_messages, 1);
             return Err(Step::Close);
         }

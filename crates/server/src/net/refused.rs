@@ -15,6 +15,7 @@ impl<C> State<C> {
     pub(super) fn refuse(&mut self, missing: usize, why: &model::MongoError) -> Step {
         let context: Option<ReplyContext> = wire::reply_to_start(&self.input);
         self.input = Vec::new();
+        self.waits_since = None;
         self.account();
         let Some(context) = context else {
             return Step::Close;

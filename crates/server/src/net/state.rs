@@ -1,6 +1,6 @@
 //! What a connection keeps between two steps. Must not know: sockets, threads, the handler.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use memory::Charge;
 use wire::{ReplyContext, WireError};
@@ -24,6 +24,8 @@ pub(super) struct State<C> {
     pub(super) readable: bool,
     /// The message that is being received and discarded.
     pub(super) refused: Option<Refused>,
+    /// Since when the rest of a message is not read for want of room.
+    pub(super) waits_since: Option<Instant>,
     /// Bytes of what was `input` and is being answered.
     pub(super) in_hand: usize,
     /// For `input`, `in_hand` and `output`.
@@ -85,6 +87,11 @@ pub(super) struct Refused {
 }
 
 impl<C> State<C> {
+    /// Whether it has waited for room for so long.
+    pub(super) fn has_waited(&mut self, most: Duration) -> bool {
+        self.waits_since.get_or_insert_with(Instant::now).elapsed() > most
+    }
+
     /// Charges what the buffers hold now. It is there already, so nothing is refused.
     pub(super) fn account(&self) {
         let bytes = self.input.capacity() + self.in_hand + self.output.capacity();

@@ -5,6 +5,7 @@
 
 use crate::catalog::buckets::OpenBuckets;
 use crate::catalog::capped::{CappedGuards, Limits};
+use crate::catalog::large::LARGE_BYTES;
 use crate::catalog::live::{Live, Order};
 use crate::catalog::row::{CatalogRow, IndexRow, Kind};
 use crate::catalog::shared::Shared;
@@ -225,6 +226,18 @@ impl Collection {
     /// The collation of `_id`, which is the collection's.
     pub fn id_collate(&self) -> Option<&dyn Collate> {
         self.id_collate.as_deref()
+    }
+    /// Bytes of the largest document of which it is known that it is or was there; 0 when none of
+    /// [`LARGE_BYTES`] is. No read.
+    pub fn largest_bytes(&self) -> usize {
+        self.live.largest_bytes()
+    }
+    /// A document of so many bytes is or was there.
+    pub(crate) fn saw(&self, bytes: usize) {
+        if bytes >= LARGE_BYTES {
+            self.live.largest.note(bytes);
+            self.shared.large.note(bytes);
+        }
     }
     /// Exact number of documents; no read.
     pub fn count(&self) -> u64 {

@@ -6,6 +6,7 @@
 //! numbers and the highest key are given out before; a write that fails leaves a gap, which no
 //! reader sees.
 
+use crate::catalog::large::Largest;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub(crate) struct Live {
     insertion: Mutex<Insertion>,
     /// What all collections keep, see [`ORDER_BYTES_MAX`].
     bytes_of_all: Arc<AtomicUsize>,
+    pub(crate) largest: Largest,
 }
 
 /// What a commit changes.
@@ -89,7 +91,15 @@ impl Live {
             kept: AtomicBool::new(false),
             insertion: Mutex::default(),
             bytes_of_all,
+            largest: Largest::default(),
         }
+    }
+
+    /// Bytes of the largest document of which it is known that it is or was there; 0 for none that
+    /// is large.
+    pub(crate) fn largest_bytes(&self) -> usize {
+        let average = self.bytes() / self.docs().max(1);
+        self.largest.or(usize::try_from(average).unwrap_or(0))
     }
 
     pub(crate) fn docs(&self) -> u64 {

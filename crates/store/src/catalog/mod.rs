@@ -6,6 +6,7 @@ pub(crate) mod capped;
 pub(crate) mod collection;
 pub(crate) mod dropped;
 mod idents;
+mod large;
 pub(crate) mod live;
 pub(crate) mod pins;
 mod reclaim;
@@ -16,5 +17,6 @@ mod space;
 
 pub(crate) use collection::State;
 pub use collection::{CollStats, Collection};
+pub use large::LARGE_BYTES;
 pub use row::{CatalogRow, IndexRow, Kind};
 pub(crate) use shared::Shared;

@@ -4,6 +4,7 @@
 
 use crate::catalog::dropped::Dropped;
 use crate::catalog::idents::Idents;
+use crate::catalog::large::Largest;
 use crate::catalog::pins::Pins;
 use crate::catalog::row::CatalogRow;
 use crate::catalog::sequences::Sequences;
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) log: Option<Arc<Log>>,
     /// Collections with indexes whose builds were given up.
     given_up: Mutex<Vec<Namespace>>,
+    /// Of all collections that were opened.
+    pub(crate) large: Largest,
 }
 
 impl Shared {
@@ -113,6 +116,7 @@ impl Shared {
             order_bytes: Arc::default(),
             log: None,
             given_up: Mutex::default(),
+            large: Largest::default(),
             engine,
         };
         let engine = shared.engine.as_ref();

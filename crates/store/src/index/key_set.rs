@@ -29,8 +29,11 @@ impl KeySet {
             self.ranges.dedup_by(|a, b| key(a) == key(b));
         }
     }
-    /// Gives memory back when a large document has blown the buffers up beyond `bytes_max`.
+    /// Gives memory back when a large document has blown the buffers up beyond `bytes_max`; forgets
+    /// the keys.
     pub(crate) fn shrink(&mut self, bytes_max: usize) {
+        self.bytes.clear();
+        self.ranges.clear();
         self.bytes.shrink_to(bytes_max);
         self.ranges.shrink_to(bytes_max / size_of::<(u32, u32)>());
     }

@@ -205,8 +205,9 @@ impl UniqueEntries {
         Ok(None)
     }
 
-    /// Gives back what a large chunk has left behind.
+    /// Gives back what a large chunk has left behind; forgets the entries.
     pub(crate) fn shrink(&mut self, bytes_max: usize) {
+        self.clear();
         self.bytes.shrink_to(bytes_max);
         self.entries.shrink_to(bytes_max / size_of::<UniqueEntry>());
         self.taken.shrink_to(bytes_max);

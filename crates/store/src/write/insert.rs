@@ -39,7 +39,7 @@ const CHUNK_KEY_BYTES: usize = 8 << 20;
 /// Sequence numbers reserved at a time by collections whose ids come out of order.
 pub(super) const SEQ_BLOCK: u64 = 1 << 16;
 /// Buffers of a thread larger than this are given back after use.
-const SCRATCH_BYTES_MAX: usize = 4 << 20;
+const SCRATCH_BYTES_MAX: usize = 2 << 20;
 
 /// The outcome of an insert.
 #[derive(Debug, Default)]
@@ -243,6 +243,7 @@ impl Collection {
         let most_bytes = limits.map_or(u64::MAX, |l| l.bytes);
         let (mut len, mut bytes) = (0, 0);
         while len < docs.len().min(most_docs) && bytes < CHUNK_BYTES {
+            self.saw(docs[len].len_bytes());
             bytes += docs[len].len_bytes();
             if len > 0 && bytes as u64 > most_bytes {
                 break;
@@ -558,9 +559,12 @@ impl Scratch {
         self.batch.shrink(SCRATCH_BYTES_MAX);
         self.old.shrink();
         self.unique.shrink(SCRATCH_BYTES_MAX / 4);
-        self.record_keys.shrink_to(SCRATCH_BYTES_MAX / 4);
-        self.value.shrink_to(SCRATCH_BYTES_MAX / 4);
-        self.entry.shrink_to(SCRATCH_BYTES_MAX / 4);
+        // Content counts for what a buffer may shrink to.
+        for buffer in [&mut self.record_keys, &mut self.value, &mut self.entry] {
+            buffer.clear();
+            buffer.shrink_to(SCRATCH_BYTES_MAX / 4);
+        }
+        self.order.clear();
         self.order
             .shrink_to(SCRATCH_BYTES_MAX / 4 / size_of::<KeyPlace>());
         self.sets

@@ -31,7 +31,7 @@ const WRITE_BYTES: usize = 256;
 const CHUNK_DOCS: u64 = 128;
 const CHUNK_BYTES: u64 = 1 << 20;
 /// Buffers of a thread larger than this are given back after use.
-const SCRATCH_BYTES_MAX: usize = 1 << 20;
+const SCRATCH_BYTES_MAX: usize = 256 << 10;
 
 /// As [`Decide`], of a record, which has the number it was inserted under.
 pub(super) type DecideRecord<'d> = dyn FnMut(usize, u64, Doc<'_>) -> Result<Change> + 'd;
@@ -198,7 +198,8 @@ impl Collection {
         decide: &mut DecideRecord<'_>,
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
-        let document_bytes = (self.size_bytes() / self.count().max(1)).max(1);
+        let average = self.size_bytes() / self.count().max(1);
+        let document_bytes = average.max(self.largest_bytes() as u64).max(1);
         let step = (CHUNK_BYTES / document_bytes).clamp(1, CHUNK_DOCS) as usize;
         for (n, chunk) in record_keys.chunks(step).enumerate() {
             let base = n * step;
@@ -319,6 +320,7 @@ impl Collection {
         let (old, ends) = (&mut s.old, &mut s.old_ends);
         reads.multi_get(Table::Doc, keys, &mut |_, value| {
             ends.push(value.map(|v| {
+                self.saw(v.len());
                 old.extend_from_slice(v);
                 old.len()
             }));
@@ -409,13 +411,46 @@ impl Scratch {
     /// Gives back what a large document has left behind.
     pub(super) fn shrink(&mut self) {
         self.batch.shrink(SCRATCH_BYTES_MAX);
-        self.old.shrink_to(SCRATCH_BYTES_MAX);
-        self.value.shrink_to(SCRATCH_BYTES_MAX);
-        self.entry.shrink_to(SCRATCH_BYTES_MAX);
-        self.log.bytes.shrink_to(SCRATCH_BYTES_MAX);
+        self.log.clear();
+        let buffers = [
+            &mut self.old,
+            &mut self.value,
+            &mut self.entry,
+            &mut self.log.bytes,
+        ];
+        // Content counts for what a buffer may shrink to.
+        for buffer in buffers {
+            buffer.clear();
+            buffer.shrink_to(SCRATCH_BYTES_MAX);
+        }
         self.old_keys.shrink(SCRATCH_BYTES_MAX);
         self.new_keys
             .iter_mut()
             .for_each(|s| s.shrink(SCRATCH_BYTES_MAX / 8));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storage::Table;
+
+    #[test]
+    fn full_buffers_of_a_thread_give_their_memory_back() {
+        let mut s = Scratch::default();
+        let large = vec![1; 4 << 20];
+        for buffer in [&mut s.old, &mut s.value, &mut s.entry, &mut s.log.bytes] {
+            buffer.extend_from_slice(&large);
+        }
+        s.batch.put(Table::Doc, b"k", &large);
+        s.shrink();
+        for buffer in [&s.old, &s.value, &s.entry, &s.log.bytes] {
+            assert!(
+                buffer.capacity() <= SCRATCH_BYTES_MAX,
+                "{}",
+                buffer.capacity()
+            );
+        }
+        assert!(s.batch.byte_len() <= SCRATCH_BYTES_MAX);
     }
 }

@@ -277,6 +277,7 @@ impl SessionRecord {
         put(batch, &self.id, part, &self.value);
         let part_bytes = self.value.len();
         // An image of many megabytes is not kept twice in memory.
+        self.value.clear();
         self.value.shrink_to(4 * PART_BYTES);
         Staged {
             tail,

@@ -1,0 +1,107 @@
+//! What an operation on large documents may need of memory, and its wait for that much. Must not
+//! know: how room is counted.
+
+use super::body::database;
+use super::request::Request;
+use super::spec::{Kinds, Spec};
+use crate::state::room::Part;
+use crate::state::service::Service;
+use model::{Namespace, Result, Value};
+use operation::Operation;
+use std::time::Duration;
+use store::LARGE_BYTES;
+
+/// How often a document is in memory while it is written: as read, as it becomes, in buffers that
+/// grow by doubling, with its entry of the log in the batch, and in the engine's copy of the batch.
+const COPIES_WRITTEN: usize = 7;
+/// The same while it is read: as stored and as found.
+const COPIES_READ: usize = 2;
+/// No document is larger than this, with its field names.
+const DOCUMENT_BYTES_MAX: usize = 17 << 20;
+/// Longest reply.
+const REPLY_BYTES_MAX: usize = 17 << 20;
+/// Messages below this are small, whatever they write.
+const MESSAGE_BYTES_MIN: usize = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for room for an operation that may need much; `None` for all others.
+///
+/// With `waits` false it takes none: neither a statement of a transaction waits, nor an operation
+/// that has begun and was set aside, because others may wait for what they hold.
+///
+/// # Errors
+/// Why the operation was interrupted while it waited; 146 when there was no room in time.
+///
+/// # Cost
+/// Two comparisons when no large document is known; else a look at the collection's handle.
+pub(super) fn take<'s>(
+    service: &'s Service,
+    request: &Request<'_>,
+    command: &Spec,
+    operation: &Operation,
+    waits: bool,
+) -> Result<Option<Part<'s>>> {
+    if !waits {
+        return Ok(None);
+    }
+    let message = message_bytes(request);
+    if message < MESSAGE_BYTES_MIN && !service.store.has_large_documents() {
+        return Ok(None);
+    }
+    let bytes = match command.kind {
+        Kinds::Write => bytes_written(message, largest(service, request)?),
+        Kinds::Read => bytes_read(largest(service, request)?),
+        Kinds::Command => 0,
+    };
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let check = || operation.check();
+    service.room.take(bytes, PATIENCE, &check).map(Some)
+}
+
+fn message_bytes(request: &Request<'_>) -> usize {
+    let sequences = request.sequences.iter().map(|s| s.documents.len());
+    request.body.len_bytes() + sequences.sum::<usize>()
+}
+
+/// The largest document of the collection that the request names; 0 when none is large.
+fn largest(service: &Service, request: &Request<'_>) -> Result<usize> {
+    let db = database(request)?;
+    let named = |value: Value<'_>| value.as_str().map(str::to_owned);
+    let first = request.body.first().and_then(|(_, value)| named(value));
+    let name = first.or_else(|| named(request.body.field("collection")));
+    let collection = name
+        .and_then(|name| Namespace::new(db, &name).ok())
+        .and_then(|ns| service.store.collection(&ns).ok().flatten());
+    Ok(collection.map_or(0, |c| c.largest_bytes()))
+}
+
+fn bytes_written(message: usize, largest: usize) -> usize {
+    // Documents of a message are written in parts of a megabyte, or one by one.
+    let sent = match message {
+        MESSAGE_BYTES_MIN.. => message.min(DOCUMENT_BYTES_MAX),
+        _ => 0,
+    };
+    COPIES_WRITTEN * sent.max(largest.min(DOCUMENT_BYTES_MAX))
+}
+
+fn bytes_read(largest: usize) -> usize {
+    match largest {
+        LARGE_BYTES.. => COPIES_READ * largest.min(DOCUMENT_BYTES_MAX) + REPLY_BYTES_MAX,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_documents_need_no_room() {
+        assert_eq!((bytes_written(1000, 0), bytes_read(0)), (0, 0));
+        assert_eq!(bytes_written(48 << 20, 0), 7 * (17 << 20));
+        assert_eq!(bytes_written(200, 1 << 20), 7 << 20);
+        assert_eq!(bytes_read(1 << 20), 19 << 20);
+    }
+}

@@ -1,0 +1,226 @@
+//! Room for operations on large documents: how much memory those that run may need together. The
+//! account of an operation (`memory`) charges what it holds once it holds it; a document of 16 MB
+//! is there as read, as changed, in the batch and in the engine's copy of it before anybody looks.
+//! So these wait here, in their order, until what they may need is free.
+//!
+//! What messages and replies hold that are still to be sent counts as well: a client that reads
+//! slowly holds others up for a second each, not for good.
+//!
+//! Promises: one always runs, however much it wants; who waits holds nothing; operations on small
+//! documents never come here. Must not know: what an operation does.
+
+use memory::Budget;
+use model::{MongoError, Result, code};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often who waits asks whether it was interrupted.
+const LOOK: Duration = Duration::from_millis(20);
+/// With nobody running, the first waits so long for what others hold.
+const ALONE: Duration = Duration::from_secs(1);
+
+/// The room there is.
+pub struct Room {
+    bytes: usize,
+    /// Of all operations, messages and replies.
+    memory: Arc<Budget>,
+    state: Mutex<Taken>,
+    freed: Condvar,
+}
+
+#[derive(Default)]
+struct Taken {
+    bytes: usize,
+    next: u64,
+    waiting: VecDeque<u64>,
+    waited: u64,
+    refused: u64,
+}
+
+/// A part of the room, given back when dropped.
+pub(crate) struct Part<'r> {
+    room: &'r Room,
+    bytes: usize,
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        self.room.state.lock().bytes -= self.bytes;
+        self.room.freed.notify_all();
+    }
+}
+
+/// What became of those who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoomMetrics {
+    /// Bytes there are.
+    pub bytes: usize,
+    /// Bytes that running operations may need.
+    pub taken_bytes: usize,
+    /// Operations that wait now.
+    pub waiting: usize,
+    /// Operations that had to wait.
+    pub waited: u64,
+    /// Operations that waited for too long.
+    pub refused: u64,
+}
+
+impl Room {
+    /// A half of this memory; the rest is for messages, cursors and operations on small documents.
+    pub fn new(memory: &Arc<Budget>) -> Room {
+        Room {
+            bytes: memory.stats().limit_bytes / 2,
+            memory: Arc::clone(memory),
+            state: Mutex::default(),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// Waits on this thread for room for an operation that may need `bytes`, at most for
+    /// `patience`; `check` says whether it is still wanted.
+    ///
+    /// # Errors
+    /// What `check` says; 146 when there was no room in time.
+    pub(crate) fn take(
+        &self,
+        bytes: usize,
+        patience: Duration,
+        check: &dyn Fn() -> Result<()>,
+    ) -> Result<Part<'_>> {
+        let bytes = bytes.min(self.bytes);
+        let mut state = self.state.lock();
+        if !state.waiting.is_empty() || !self.fits(state.bytes, bytes) {
+            let number = state.next;
+            state.next += 1;
+            state.waited += 1;
+            state.waiting.push_back(number);
+            let begun = Instant::now();
+            let may_run = loop {
+                let is_first = state.waiting.front() == Some(&number);
+                let is_alone = state.bytes == 0 && begun.elapsed() >= ALONE.min(patience);
+                if is_first && (is_alone || self.fits(state.bytes, bytes)) {
+                    break Ok(());
+                }
+                if begun.elapsed() >= patience {
+                    state.refused += 1;
+                    break Err(self.refusal(bytes, state.bytes, patience));
+                }
+                self.freed.wait_for(&mut state, LOOK);
+                if let Err(e) = check() {
+                    break Err(e);
+                }
+            };
+            state.waiting.retain(|n| *n != number);
+            // The next may fit as well.
+            self.freed.notify_all();
+            may_run?;
+        }
+        state.bytes += bytes;
+        Ok(Part { room: self, bytes })
+    }
+
+    /// Whether there is room for `bytes` beside those taken, and memory beside what is held, with
+    /// an eighth left for operations on small documents.
+    fn fits(&self, taken: usize, bytes: usize) -> bool {
+        let memory = self.memory.stats();
+        let free = (memory.limit_bytes / 8 * 7).saturating_sub(memory.used_bytes);
+        taken + bytes <= self.bytes && bytes <= free
+    }
+
+    fn refusal(&self, bytes: usize, taken: usize, patience: Duration) -> MongoError {
+        MongoError::new(
+            code::EXCEEDED_MEMORY_LIMIT,
+            format!(
+                "the server is short of memory: an operation on documents this large may need \
+                 {bytes} bytes, others take {taken} of {} and did not end within {} s; try again \
+                 later or start it with more --memory",
+                self.bytes,
+                patience.as_secs()
+            ),
+        )
+    }
+
+    /// What it has done.
+    pub fn metrics(&self) -> RoomMetrics {
+        let state = self.state.lock();
+        RoomMetrics {
+            bytes: self.bytes,
+            taken_bytes: state.bytes,
+            waiting: state.waiting.len(),
+            waited: state.waited,
+            refused: state.refused,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn of(bytes: usize) -> Room {
+        Room::new(&Arc::new(Budget::new(2 * bytes, 2 * bytes)))
+    }
+
+    fn ok() -> Result<()> {
+        Ok(())
+    }
+
+    #[test]
+    fn no_more_than_fit_run_at_once_and_all_run_in_the_end() {
+        let room = of(100);
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for n in 0..30 {
+                let (room, now, most) = (&room, &now, &most);
+                scope.spawn(move || {
+                    let bytes = if n % 3 == 0 { 90 } else { 30 };
+                    let part = room.take(bytes, LONG, &ok).unwrap();
+                    let all = now.fetch_add(bytes, Ordering::SeqCst) + bytes;
+                    most.fetch_max(all, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(2));
+                    now.fetch_sub(bytes, Ordering::SeqCst);
+                    drop(part);
+                });
+            }
+        });
+        assert!(most.load(Ordering::SeqCst) <= 100, "{most:?}");
+        let metrics = room.metrics();
+        assert_eq!((metrics.taken_bytes, metrics.waiting), (0, 0));
+        // One that wants more than there is runs alone.
+        drop(room.take(1000, LONG, &ok).unwrap());
+    }
+
+    #[test]
+    fn what_messages_hold_counts_and_holds_nobody_up_for_good() {
+        let memory = Arc::new(Budget::new(200, 200));
+        let room = Room::new(&memory);
+        let message = memory.charge();
+        message.set(150);
+        let begun = Instant::now();
+        drop(room.take(80, LONG, &ok).unwrap());
+        assert!(begun.elapsed() >= ALONE, "there was no memory for it");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| room.take(80, LONG, &ok).map(|_| begun.elapsed()));
+            message.set(0);
+            assert!(waits.join().is_ok_and(|took| took.is_ok()));
+        });
+    }
+
+    #[test]
+    fn who_is_interrupted_or_waits_too_long_leaves_the_queue() {
+        let room = of(100);
+        let held = room.take(80, LONG, &ok).unwrap();
+        let killed = room.take(50, LONG, &|| Err(MongoError::new(11_601, "killed")));
+        assert_eq!(killed.err().map(|e| e.code()), Some(11_601));
+        let late = room.take(50, Duration::ZERO, &ok);
+        assert_eq!(late.err().map(|e| e.code()), Some(146));
+        drop(room.take(20, LONG, &ok).expect("nobody is before it"));
+        drop(held);
+        assert_eq!((room.metrics().waiting, room.metrics().taken_bytes), (0, 0));
+    }
+}
