@@ -3,10 +3,12 @@
 use crate::dispatch::interrupt;
 use crate::matcher::{CheckedCollation, Matcher};
 use model::path::PathPart;
-use model::{Doc, FieldPath, MongoError, Namespace, Result, Value};
+use model::{Doc, FieldPath, MongoError, Namespace, Result, Value, code};
 use operation::Clock;
 use operators::Profile;
-use operators::filter::{Surface, check_on_plane, check_on_sphere, is_point_cell, stored_cells};
+use operators::filter::{
+    Surface, check_on_plane, check_on_sphere, failure_on_sphere, is_point_cell, stored_cells,
+};
 use operators::text::TextSpec;
 use query::collation::collator;
 use std::any::Any;
@@ -136,14 +138,43 @@ struct IndexPlaces {
     profile: Profile,
 }
 
+/// Most bytes of a reason that is told.
+const REASON_BYTES_MAX: usize = 256;
+
+impl IndexPlaces {
+    /// The error as the followed release tells it: since 9.0 with the value that failed.
+    fn told(&self, e: MongoError, path: &str, v: &Value<'_>) -> MongoError {
+        let number = self.profile.geo_key_error(e.code());
+        if number == e.code() {
+            return e;
+        }
+        let mut reason = failure_on_sphere(v).unwrap_or_default();
+        let end = reason.char_indices().map(|(at, _)| at);
+        if let Some(end) = end.take_while(|at| *at <= REASON_BYTES_MAX).last()
+            && reason.len() > REASON_BYTES_MAX
+        {
+            reason.truncate(end);
+            reason.push_str("...");
+        }
+        let text = format!("Could not extract geo keys of '{path}': {reason}");
+        let element = v.as_doc().unwrap_or(Doc::EMPTY);
+        let info = model::doc! { "errInfo": {
+            "failingPath": path,
+            "underlyingCode": code::BAD_VALUE,
+            "underlyingReason": reason.as_str(),
+            "failingElement": element
+        } };
+        MongoError::new(number, text).extra(info)
+    }
+}
+
 impl Places for IndexPlaces {
     fn check(&self, doc: Doc<'_>) -> Result<()> {
         self.fields.iter().try_for_each(|(path, on)| {
             each_value(Value::Document(doc), path.parts(), &mut |v| match on {
-                Surface::Sphere => check_on_sphere(v, doc).map_err(|e| {
-                    let number = self.profile.geo_key_error(e.code());
-                    MongoError::new(number, e.message())
-                }),
+                Surface::Sphere => {
+                    check_on_sphere(v, doc).map_err(|e| self.told(e, path.as_str(), v))
+                }
                 Surface::Plane(min, max) => check_on_plane(v, (*min, *max)),
             })
         })

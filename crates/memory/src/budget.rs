@@ -47,6 +47,8 @@ pub enum Pressure {
 pub struct Budget {
     limit: usize,
     share: usize,
+    /// What one operation may hold where that is less than its share.
+    operation: AtomicUsize,
     used: AtomicUsize,
     most: AtomicUsize,
     refused: AtomicU64,
@@ -89,6 +91,7 @@ impl Budget {
         Budget {
             limit,
             share: share.min(limit),
+            operation: AtomicUsize::new(usize::MAX),
             used: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
@@ -122,11 +125,21 @@ impl Budget {
         }
     }
 
+    /// Bounds what one operation may hold by `bytes`, besides its share.
+    pub fn bound_operations(&self, bytes: usize) {
+        self.operation.store(bytes, Relaxed);
+    }
+
+    /// Bytes one operation may hold.
+    fn share(&self) -> usize {
+        self.share.min(self.operation.load(Relaxed))
+    }
+
     /// Its statistics now.
     pub fn stats(&self) -> BudgetStats {
         BudgetStats {
             limit_bytes: self.limit,
-            share_bytes: self.share,
+            share_bytes: self.share(),
             used_bytes: self.used.load(Relaxed),
             used_bytes_max: self.most.load(Relaxed),
             refused: self.refused.load(Relaxed),
@@ -138,7 +151,7 @@ impl Budget {
     /// operation's share is small or the process is short of memory.
     pub fn stage_bytes(&self, most: usize) -> usize {
         let left = self.limit.saturating_sub(self.used.load(Relaxed));
-        most.min((self.share / 2).min(left / 2).max(STAGE_BYTES_MIN))
+        most.min((self.share() / 2).min(left / 2).max(STAGE_BYTES_MIN))
     }
 
     /// A charge of nothing, to be set later.
@@ -151,7 +164,7 @@ impl Budget {
 
     /// True when little is left for an operation that holds `held`, of its share or of the whole.
     pub(crate) fn is_nearly_used(&self, held: usize) -> bool {
-        held > self.share / 4 * 3 || self.used.load(Relaxed) > self.limit / 8 * 7
+        held > self.share() / 4 * 3 || self.used.load(Relaxed) > self.limit / 8 * 7
     }
 
     /// Adds what is already allocated.
@@ -176,12 +189,13 @@ impl Budget {
     /// Refuses when an operation that holds `held` wants `more` besides.
     pub(crate) fn allows(&self, held: usize, more: usize) -> Result<()> {
         let used = self.used.load(Relaxed);
-        if held.saturating_add(more) > self.share {
+        let share = self.share();
+        if held.saturating_add(more) > share {
             return Err(refusal(format!(
                 "the operation would use too much memory: {} bytes, {} are allowed for one \
                     operation",
                 held.saturating_add(more),
-                self.share
+                share
             )));
         }
         if used.saturating_add(more) > self.limit {

@@ -133,6 +133,7 @@ codes! {
     CANNOT_CREATE_COLLECTION = 177 "CannotCreateCollection";
     JS_INTERPRETER_FAILURE = 139 "JSInterpreterFailure";
     FAILED_TO_SATISFY_READ_PREFERENCE = 133 "FailedToSatisfyReadPreference";
+    RESOURCE_EXHAUSTED = 402 "ResourceExhausted";
     QUERY_REJECTED_BY_SETTINGS = 411 "QueryRejectedBySettings";
     READ_CONCERN_MAJORITY_NOT_ENABLED = 148 "ReadConcernMajorityNotEnabled";
     BSON_OBJECT_TOO_LARGE = 10334 "BSONObjectTooLarge";

@@ -8,15 +8,12 @@ use model::code;
 /// A release that is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {
-    /// MongoDB 8.2.
+    /// MongoDB 8.2, with the expressions and arguments that 8.3 added.
     #[default]
     V8_2,
-    /// MongoDB 9.0, with what 8.3 brought.
+    /// MongoDB 9.0, with all that 8.3 brought.
     V9_0,
 }
-
-/// Expressions that 8.3 brought.
-const EXPRESSIONS_OF_8_3: &[&str] = &["$hash", "$hexHash", "$createObjectId", "$subtype"];
 
 impl Profile {
     /// All that are known.
@@ -35,13 +32,14 @@ impl Profile {
         Profile::ALL.into_iter().find(|p| p.name() == name)
     }
 
-    /// Whether an expression is known. 8.2 refuses those of 8.3 as any unknown name.
-    pub fn knows(self, expression: &str) -> bool {
-        self >= Profile::V9_0 || !EXPRESSIONS_OF_8_3.contains(&expression)
+    /// `$convert` makes documents and arrays of text and of vectors, binary data of both, and text
+    /// of values of every type (8.3 and 9.0); before, these conversions failed.
+    pub fn converts_every_type(self) -> bool {
+        self >= Profile::V9_0
     }
 
-    /// `$map`, `$filter` and `$reduce` tell the index of an element.
-    pub fn tells_indexes(self) -> bool {
+    /// `$convert` reads numbers that are so small that digits are lost (8.3).
+    pub fn reads_subnormal_numbers(self) -> bool {
         self >= Profile::V9_0
     }
 
@@ -53,6 +51,21 @@ impl Profile {
 
     /// `$group` refuses a field without a name.
     pub fn refuses_groups_without_a_name(self) -> bool {
+        self >= Profile::V9_0
+    }
+
+    /// The level `constraint` of validation, and what prepares for it.
+    pub fn has_constraints(self) -> bool {
+        self >= Profile::V9_0
+    }
+
+    /// `find`, `aggregate` and `distinct` take query settings of their own.
+    pub fn takes_query_settings(self) -> bool {
+        self >= Profile::V9_0
+    }
+
+    /// The transactions that may be open at once, and the memory of one operation, are bounded.
+    pub fn bounds_operations(self) -> bool {
         self >= Profile::V9_0
     }
 
@@ -70,17 +83,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_and_new_expressions_are_known_to_new_releases_only() {
+    fn names_are_found() {
         for p in Profile::ALL {
             assert_eq!(Profile::named(p.name()), Some(p));
-            assert!(p.knows("$add"));
-            assert_eq!(p.knows("$hash"), p == Profile::V9_0);
         }
         assert_eq!(Profile::named("7.0"), None);
-        assert!(
-            EXPRESSIONS_OF_8_3
-                .iter()
-                .all(|n| crate::expr::find(n).is_some())
-        );
+    }
+
+    #[test]
+    fn errors_of_geospatial_keys_have_names_since_9_0() {
+        for (number, since_9_0) in [(16755, 510), (16756, 510)] {
+            assert_eq!(Profile::V8_2.geo_key_error(number), number);
+            assert_eq!(Profile::V9_0.geo_key_error(number), since_9_0);
+        }
     }
 }

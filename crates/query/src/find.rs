@@ -49,6 +49,8 @@ pub struct Find {
     pub fields: Option<Vec<String>>,
     /// One document for each value at this path is enough; more do no harm.
     pub distinct: Option<String>,
+    /// The plan may come from the cache and go there.
+    pub remember: bool,
 }
 
 impl Find {
@@ -71,7 +73,15 @@ impl Find {
             allowed: None,
             fields: None,
             distinct: None,
+            remember: false,
         }
+    }
+
+    /// The projection as the client wrote it.
+    pub(crate) fn projection_spec(&self) -> Doc<'_> {
+        self.projection
+            .as_ref()
+            .map_or(Doc::EMPTY, |p| p.spec.doc())
     }
 
     /// The read as the planner is asked for it.
@@ -85,6 +95,7 @@ impl Find {
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: self.view.as_ref(),
             allowed: self.allowed.as_ref(),
+            remember: self.remember.then(|| self.projection_spec()),
             near: None,
         }
     }

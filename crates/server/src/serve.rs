@@ -321,7 +321,7 @@ fn apply_settings(settings: &Settings, service: &Service) -> Result<(), ServeErr
             set.map_err(|e| fail(CODE_OPTIONS)(e.message().to_owned()))?;
         }
     }
-    service.follow_log_parameters();
+    service.follow_parameters();
     let (slow_ms, share) = (settings.log.slow_ms, settings.log.slow_sample_rate);
     let profile = &service.state.profile;
     profile.set_default(settings.log.profile, slow_ms, share);

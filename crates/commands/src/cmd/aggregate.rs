@@ -11,7 +11,7 @@ use crate::dispatch::concern::{ReadLevel, check_level};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Durability, Kinds, Privilege, flag};
-use crate::read::{CollationArg, QueryCursor, StoreHost, Writing, environment, shape};
+use crate::read::{CollationArg, QueryCursor, StoreHost, Writing, environment, settings};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
@@ -19,6 +19,7 @@ use query::exec::{ChangeProgress, ExecContext};
 use query::pipeline::Pipeline;
 use query::plan::Hint;
 use query::stage::{ParseOptions, PipelineSource};
+use store::ReadView;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "aggregate",
@@ -161,6 +162,28 @@ fn check_transaction(cx: &Ctx<'_, '_>, pipeline: &Pipeline) -> Result<()> {
     )
 }
 
+/// Ranks of a time series are not fused, nor those of its buckets.
+///
+/// # Errors
+/// 10557301.
+fn check_fusion(cx: &Ctx<'_, '_>, pipeline: Array<'_>, ns: &Namespace) -> Result<()> {
+    let first = pipeline.get(0).and_then(|s| s.as_doc());
+    if !first.is_some_and(|d| d.contains("$rankFusion")) {
+        return Ok(());
+    }
+    let (view, service) = (ReadView::LATEST, cx.service);
+    let own = service.store.collection(ns)?;
+    let is_series = own.is_some_and(|c| names::is_timeseries(&c))
+        || names::series_of_buckets(service, &view, ns)?.is_some();
+    if is_series {
+        bail!(
+            10557301,
+            "$rankFusion is not supported on time-series collections, {ns} is one"
+        );
+    }
+    Ok(())
+}
+
 /// What the pipeline asks of the server.
 fn hosted(
     cx: &Ctx<'_, '_>,
@@ -173,10 +196,13 @@ fn hosted(
         PipelineSource::Collection(ns) => Some(ns),
         PipelineSource::Database(_) => None,
     };
+    if let Some(ns) = ns {
+        check_fusion(cx, args.pipeline, ns)?;
+    }
     let allowed = match ns {
         None => None,
         Some(ns) => {
-            match shape::allowed_indexes(cx.service, ns, cx.request.body, &args.shape()) {
+            match settings::allowed_indexes(cx.service, ns, cx.request.body, &args.shape()) {
                 // Rejected queries are explained.
                 Err(_) if args.explain => None,
                 allowed => allowed?,
@@ -184,10 +210,15 @@ fn hosted(
         }
     };
     let collation = collation.document().map(|d| d.to_buf());
-    Ok(StoreHost::new(cx.service.arc()?, collation, hint)
+    let host = StoreHost::new(cx.service.arc()?, collation, hint)
         .bypassing_validation(args.bypass_validation)
         .allowing(ns, allowed)
-        .asked_by(cx.owner()))
+        .asked_by(cx.owner());
+    Ok(if args.explain {
+        host.leaving_no_trace()
+    } else {
+        host
+    })
 }
 
 /// Runs a pipeline that writes, whatever the batch size, to its end.

@@ -232,7 +232,7 @@ fn insert(
         Some(s) => s.arrange(d.doc())?,
         None => d,
     };
-    if let Some(v) = Validator::of(service, &coll)?.filter(|_| !options.bypass) {
+    if let Some(v) = Validator::of(service, &coll, options.bypass)? {
         v.check(d.doc())?;
     }
     let mut log = options.log;

@@ -4,7 +4,7 @@
 use super::create::{expire_seconds, pre_images, validation_words};
 use crate::access::needs::{Asked, ViewOf, needs_of_view};
 use crate::ddl::identity::check_uuid;
-use crate::ddl::{index_spec, names, system_views, timeseries, view};
+use crate::ddl::{constraint, index_spec, names, system_views, timeseries, view};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -20,6 +20,7 @@ static ARGS: &[Arg] = &[
     arg("validator", Kind::Object),
     arg("validationLevel", Kind::Str),
     arg("validationAction", Kind::Str),
+    arg(constraint::PREPARED, Kind::Bool),
     arg("viewOn", Kind::Str),
     arg("pipeline", Kind::Array),
     arg("recordPreImages", Kind::Bool),
@@ -82,7 +83,7 @@ fn needs(asked: &Asked<'_, '_>) -> Result<()> {
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::of_buckets(cx.service, names::own(cx)?)?;
-    validation_words(&cx.args)?;
+    validation_words(&cx.args, cx.service.config.profile)?;
     let index = cx
         .args
         .doc("index")
@@ -109,6 +110,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .map(|i| IndexChange::check(&c, &i))
         .transpose()?
         .flatten();
+    constraint::check_change(cx, &c)?;
     let options = new_options(cx, &ns, &c, images)?;
     if cx.args.bool("dryRun", false) {
         let Some(change) = change.filter(|i| i.unique) else {
@@ -170,6 +172,7 @@ fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Collection) -> Result<O
         "validator",
         "validationLevel",
         "validationAction",
+        constraint::PREPARED,
         "changeStreamPreAndPostImages",
         "expireAfterSeconds",
         "timeseries",
@@ -286,7 +289,7 @@ fn new_options(
     if let Some(b) = &bucketing {
         set.push(("timeseries", Value::from(b)));
     }
-    Ok(replaced(old, &set, &unset))
+    Ok(constraint::settle(a, replaced(old, &set, &unset)))
 }
 
 fn capped<'v>(

@@ -76,6 +76,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             collation: collation.document().map(|d| d.to_buf()),
             allowed: cx.service.state.plan_filters.allowed(&ns, &args.shape()),
             view: Some(view),
+            remember: true,
             ..Find::all(filter)
         }
         .count(coll)?

@@ -2,7 +2,7 @@
 //! here and kept in the catalog as `listCollections` shows them.
 
 use crate::access::needs::{Asked, ViewOf, needs_of_view};
-use crate::ddl::{encrypted, engine_options, index_spec, names, timeseries, view};
+use crate::ddl::{constraint, encrypted, engine_options, index_spec, names, timeseries, view};
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
@@ -10,7 +10,7 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, Namespace, Number, Result, Tag, Value, bail, code};
-use operators::collation;
+use operators::{Profile, collation};
 
 pub(crate) static ARGS: &[Arg] = &[
     arg("capped", Kind::BoolLike),
@@ -167,7 +167,8 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
         a.doc("storageEngine").unwrap_or(Doc::EMPTY),
     )?;
     engine_options::check_defaults(a.doc("indexOptionDefaults").unwrap_or(Doc::EMPTY))?;
-    validation_words(a)?;
+    validation_words(a, cx.service.config.profile)?;
+    constraint::check_new(a)?;
     let capped = capped(a)?;
     let series = a.doc("timeseries").map(timeseries::create).transpose()?;
     let buckets = ns.coll().starts_with("system.buckets.");
@@ -411,10 +412,12 @@ fn capped(a: &Args<'_>) -> Result<Option<(i64, Option<i32>)>> {
 ///
 /// # Errors
 /// 2 BadValue for a word that is not known.
-pub(crate) fn validation_words(a: &Args<'_>) -> Result<()> {
+pub(crate) fn validation_words(a: &Args<'_>, profile: Profile) -> Result<()> {
+    let levels = ["off", "strict", "moderate", constraint::LEVEL];
+    let known = levels.len() - usize::from(!profile.has_constraints());
     for (name, words) in [
-        ("validationLevel", &["off", "strict", "moderate"][..]),
-        ("validationAction", &["error", "warn", "errorAndLog"]),
+        ("validationLevel", levels.get(..known).unwrap_or(&levels)),
+        ("validationAction", &["error", "warn", "errorAndLog"][..]),
     ] {
         if let Some(word) = a.str(name)
             && !words.contains(&word)

@@ -9,7 +9,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Kinds, Privilege, flag};
-use crate::read::{CollationArg, StoreHost, environment, shape};
+use crate::read::{CollationArg, StoreHost, environment, settings};
 use model::{Result, bail};
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter};
@@ -47,7 +47,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut env = environment(cx, &collation)?;
     env.has_now = false;
     let filter = MatchFilter::parse(&mut ParseCx::of_query(&env), args.query)?;
-    let allowed = shape::allowed_indexes(cx.service, &ns, cx.request.body, &args.shape())?;
+    let allowed = settings::allowed_indexes(cx.service, &ns, cx.request.body, &args.shape())?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let (view, at) = cx.read_view()?;
     let by_pipeline = match &coll {
@@ -62,6 +62,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         collation: in_force.clone(),
         view: Some(view.clone()),
         allowed,
+        remember: true,
         ..Find::all(filter)
     };
     let mut distinct = find.distinct(coll.filter(|_| !by_pipeline), args.key)?;

@@ -10,7 +10,7 @@ use crate::dispatch::concern::ReadLevel;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Kinds, OpClass, Privilege, flag};
-use crate::read::{CollationArg, QueryCursor, StoreHost, environment, shape};
+use crate::read::{CollationArg, QueryCursor, StoreHost, environment, settings};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, ArrayWriter, Doc, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
@@ -315,10 +315,11 @@ fn open(
         allow_disk_use: may_spill(cx, args),
     };
     // Mistakes in the query are reported whether or not there is a collection.
-    let allowed = shape::allowed_indexes(cx.service, ns, cx.request.body, &args.shape())?;
+    let allowed = settings::allowed_indexes(cx.service, ns, cx.request.body, &args.shape())?;
     let find = Find {
         view: Some(view.clone()),
         allowed,
+        remember: true,
         ..parse(args, env, collation)?
     };
     let by_pipeline = match &coll {

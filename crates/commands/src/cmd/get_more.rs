@@ -67,6 +67,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = format!("{}.{coll}", cx.db);
     let mut used = begin(cx, id, &ns)?;
     cx.reported.durable_reads(used.info.durable_reads);
+    used.info.command.iter().for_each(|c| cx.goes_on_with(c));
     // From here on every path must park, suspend or close the cursor.
     let limit = match cx.args.int("batchSize") {
         Some(0) | None => BatchLimit::of(None),

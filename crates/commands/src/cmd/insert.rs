@@ -171,13 +171,9 @@ fn ready<'a>(
     ordered: bool,
     from: usize,
 ) -> Result<Ready<'a>> {
-    let validate = if cx.args.bool("bypassDocumentValidation", false) {
-        None
-    } else {
-        Validator::of(cx.service, coll)?
-    };
+    let bypass = cx.args.bool("bypassDocumentValidation", false);
     let form = Form {
-        validate,
+        validate: Validator::of(cx.service, coll, bypass)?,
         series: Series::of(coll),
     };
     let ids = cx

@@ -142,7 +142,7 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     cx.service.follow_audit_parameters();
     cx.service.limit_scripts();
-    cx.service.follow_log_parameters();
+    cx.service.follow_parameters();
     let Some(was) = was else {
         bail!(
             code::INVALID_OPTIONS,

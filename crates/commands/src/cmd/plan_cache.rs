@@ -9,6 +9,9 @@ use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use crate::state::plan_filters::ShapeParts;
 use model::{Array, Doc, Namespace, Result, Value, bail, code};
+use query::explain::Shape;
+use query::plan::PlanCache;
+use store::Collection;
 
 static SHAPE: &[Arg] = &[
     arg("query", Kind::Any),
@@ -67,13 +70,13 @@ fn target(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     Ok(ns)
 }
 
-/// Plans are chosen anew for every query; there is nothing to forget but the arguments are checked.
+/// Forgets the plan of a shape, or all plans of the collection.
 fn clear(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = target(cx)?;
     // Without a collection there is nothing to forget, whatever the arguments name.
-    if cx.service.store.collection(&ns)?.is_none() {
+    let Some(coll) = cx.service.store.collection(&ns)? else {
         return Ok(Outcome::Reply);
-    }
+    };
     if !cx.args.has("query")
         && (cx.args.has("sort") || cx.args.has("projection") || cx.args.has("collation"))
     {
@@ -83,9 +86,17 @@ fn clear(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     if cx.args.has("query") {
-        shape(cx)?;
+        forget(&coll, &shape(cx)?);
+    } else {
+        PlanCache::of(&coll).forget(|_| true);
     }
     Ok(Outcome::Reply)
+}
+
+/// Forgets the plans of a shape.
+fn forget(coll: &Collection, parts: &ShapeParts<'_>) {
+    let shape = Shape::of_parts(parts.query, parts.sort, parts.projection, parts.collation);
+    PlanCache::of(coll).forget(|e| Shape::of_cached(e).text == shape.text);
 }
 
 fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -160,12 +171,13 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     };
     check_indexes(indexes)?;
-    if cx.service.store.collection(&ns)?.is_none() {
+    let Some(coll) = cx.service.store.collection(&ns)? else {
         bail!(code::BAD_VALUE, "no such collection: {ns}");
-    }
+    };
     cx.service.matcher(shape.query)?;
     let indexes = indexes.iter().map(|v| v.to_owned_value()).collect();
     cx.service.state.plan_filters.set(&ns, &shape, indexes);
+    forget(&coll, &shape);
     Ok(Outcome::Reply)
 }
 
@@ -196,12 +208,14 @@ fn check_indexes(indexes: Array<'_>) -> Result<()> {
 fn clear_filters(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = target(cx)?;
     // Without a collection there is nothing to remove, whatever the arguments name.
-    if cx.service.store.collection(&ns)?.is_none() {
+    let Some(coll) = cx.service.store.collection(&ns)? else {
         return Ok(Outcome::Reply);
-    }
+    };
     let filters = &cx.service.state.plan_filters;
     if cx.args.has("query") {
-        filters.clear(&ns, Some(&shape(cx)?));
+        let shape = shape(cx)?;
+        filters.clear(&ns, Some(&shape));
+        forget(&coll, &shape);
         return Ok(Outcome::Reply);
     }
     if cx.args.has("sort") || cx.args.has("projection") || cx.args.has("collation") {
@@ -211,5 +225,6 @@ fn clear_filters(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     filters.clear(&ns, None);
+    PlanCache::of(&coll).forget(|_| true);
     Ok(Outcome::Reply)
 }

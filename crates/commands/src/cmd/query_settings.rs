@@ -1,11 +1,12 @@
 //! `setQuerySettings` and `removeQuerySettings`: by a query of the shape, or by the hash of a shape
 //! that has settings.
 
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, missing_field, wrong_type};
+use crate::dispatch::args::{Kind, arg, missing_field, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
+use crate::read::settings::{self, SETTINGS};
 use crate::read::shape;
 use crate::state::query_settings::ShapeSettings;
 use model::{Doc, DocBuf, Result, Tag, Value, bail, code, namespace};
@@ -30,20 +31,6 @@ pub(crate) static COMMANDS: &[Command] = &[
     )
     .value(Kind::Any),
 ];
-
-static SETTINGS: &[Arg] = &[
-    arg("indexHints", Kind::OneOf(&[Tag::ARRAY, Tag::DOCUMENT])),
-    arg("queryFramework", Kind::Str),
-    arg("reject", Kind::Bool).strict_null(),
-    arg("comment", Kind::Any),
-];
-
-static HINT: &[Arg] = &[
-    arg("ns", Kind::Object).required(),
-    arg("allowedIndexes", Kind::Array).required(),
-];
-
-static NAMESPACE: &[Arg] = &[arg("db", Kind::Str), arg("coll", Kind::Str)];
 
 /// Digits of a hash.
 const HASH_DIGITS: usize = 64;
@@ -105,25 +92,13 @@ impl<'a> Shape<'a> {
                 "setQuerySettings command cannot be used on system collections"
             );
         }
-        if name == "find" && is_by_id(query.field("filter")) {
+        if name == "find" && settings::is_by_id(query.field("filter")) {
             bail!(
                 7746606,
                 "setQuerySettings command cannot be used on a find of one document by its _id"
             );
         }
         Ok(Shape::Query(shape::hash(db, query), query))
-    }
-}
-
-/// Whether a filter is `{_id: value}`, which is answered without a plan.
-fn is_by_id(filter: Value<'_>) -> bool {
-    let Some(d) = filter.as_doc().filter(|d| d.count() == 1) else {
-        return false;
-    };
-    match d.field("_id") {
-        Value::Missing | Value::Regex(_) => false,
-        Value::Document(v) => v.first().is_none_or(|(name, _)| !name.starts_with('$')),
-        _ => true,
     }
 }
 
@@ -135,31 +110,7 @@ fn check(settings: Doc<'_>) -> Result<()> {
             "settings field in setQuerySettings command cannot be empty"
         );
     }
-    let a = check_doc("setQuerySettings.settings", SETTINGS, settings)?;
-    if let Some(framework) = a.str("queryFramework")
-        && !matches!(framework, "classic" | "sbe")
-    {
-        bail!(
-            code::BAD_VALUE,
-            "Enumeration value '{framework}' for field 'setQuerySettings.settings.queryFramework' \
-                is not a valid value"
-        );
-    }
-    match a.value("indexHints") {
-        Value::Array(hints) => {
-            for (i, v) in hints.iter().enumerate() {
-                let scope = format!("setQuerySettings.settings.indexHints.{i}");
-                let Value::Document(d) = v else {
-                    return Err(wrong_type(&scope, &v, &[Tag::DOCUMENT]));
-                };
-                check_hint(&scope, d)?;
-            }
-        }
-        Value::Document(d) => check_hint("setQuerySettings.settings.indexHints", d)?,
-        _ => {}
-    }
-    let says_something = ["indexHints", "queryFramework"].iter().any(|n| a.has(n));
-    if !says_something && !a.bool("reject", false) {
+    if !settings::check("setQuerySettings.settings", settings)? {
         bail!(
             7746604,
             "the resulting settings cannot be empty or contain only default values"
@@ -168,44 +119,10 @@ fn check(settings: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-fn check_hint(scope: &str, d: Doc<'_>) -> Result<()> {
-    let hint = check_doc(scope, HINT, d)?;
-    let ns: Args<'_> = check_doc(
-        &format!("{scope}.ns"),
-        NAMESPACE,
-        hint.doc("ns").unwrap_or(d),
-    )?;
-    if !ns.has("db") {
-        bail!(8727500, "invalid index hint: 'ns.db' field is missing");
-    }
-    if !ns.has("coll") {
-        bail!(8727501, "invalid index hint: 'ns.coll' field is missing");
-    }
-    for v in hint
-        .array("allowedIndexes")
-        .into_iter()
-        .flat_map(|a| a.iter())
-    {
-        match v {
-            Value::String(_) => {}
-            Value::Document(d) if d.is_empty() => {
-                bail!(9646000, "key pattern index can't be empty")
-            }
-            Value::Document(_) => {}
-            v => bail!(
-                code::FAILED_TO_PARSE,
-                "an index hint is a name or a key pattern, not {}",
-                v.type_name()
-            ),
-        }
-    }
-    Ok(())
-}
-
 fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let shape = Shape::of(cx)?;
-    let settings = cx.args.doc("settings").unwrap_or(Doc::EMPTY);
-    check(settings)?;
+    let given = cx.args.doc("settings").unwrap_or(Doc::EMPTY);
+    check(given)?;
     let all = &cx.service.state.query_settings;
     let (hash, representative) = match shape {
         Shape::Query(hash, query) => (hash, query.to_buf()),
@@ -222,7 +139,7 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let before = all.get(&hash).map(|row| row.settings).unwrap_or_default();
     let settings = DocBuf::build(|w| {
         for row in SETTINGS {
-            let new = settings.field(row.name);
+            let new = given.field(row.name);
             let kept = if new.is_missing() {
                 before.doc().field(row.name)
             } else {

@@ -85,6 +85,7 @@ impl Selector<'_> {
             collation: self.collation,
             view: self.view(),
             allowed: self.allowed.as_ref(),
+            remember: Some(Doc::EMPTY),
             ..PlanRequest::default()
         };
         plan_read(self.coll, &want)

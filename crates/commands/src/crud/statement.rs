@@ -133,8 +133,8 @@ fn update_with(
     let env: &Env = env;
     let filter = MatchFilter::parse(&mut ParseCx::of_query(env), op.filter)?;
     let validator = match &coll {
-        Some(c) if !options.bypass => Validator::of(service, c)?,
-        _ => None,
+        Some(c) => Validator::of(service, c, options.bypass)?,
+        None => None,
     };
     let changer = Changer::parse(env, &op.mods, validator)?;
     let hint = Hint::parse(op.hint.unwrap_or_default())?;

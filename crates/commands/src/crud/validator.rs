@@ -2,10 +2,14 @@
 
 use crate::matcher::Matcher;
 use crate::state::service::Service;
-use model::{Doc, DocBuf, MongoError, Namespace, Result, Value, code};
+use model::{Doc, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
 use store::Collection;
 
+/// The level at which every document of the collection is valid (9.0).
+pub(crate) const LEVEL: &str = "constraint";
+/// The option between the two steps in which `collMod` sets the level.
+pub(crate) const PREPARED: &str = "prepareConstraintValidationLevel";
 /// Larger explanations of a failure are left out of the reply.
 const DETAILS_BYTES_MAX: usize = 1 << 20;
 
@@ -29,22 +33,40 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    /// The validator in force, if there is one.
+    /// The validator in force, if there is one and the writer does not `bypass` it.
     ///
     /// # Errors
-    /// Those of the filter parser.
-    pub(crate) fn of(service: &Service, coll: &Collection) -> Result<Option<Validator>> {
+    /// 72 InvalidOptions for a bypass where every document has to be valid; those of the filter
+    /// parser.
+    pub(crate) fn of(
+        service: &Service,
+        coll: &Collection,
+        bypass: bool,
+    ) -> Result<Option<Validator>> {
         let options = coll.options();
         let d = options.doc();
+        let guarded = is_guarded(d);
+        if bypass && guarded {
+            bail!(
+                code::INVALID_OPTIONS,
+                "bypassDocumentValidation is not allowed for {}, whose validation level is \
+                    'constraint' or is about to be",
+                coll.ns()
+            );
+        }
+        if bypass {
+            return Ok(None);
+        }
         let level = d.field("validationLevel").as_str();
         match d.field("validator") {
-            Value::Document(spec) if level != Some("off") && !spec.is_empty() => {
+            Value::Document(spec) if (guarded || level != Some("off")) && !spec.is_empty() => {
                 Ok(Some(Validator {
                     matches: service.matcher(spec)?,
                     now_ms: service.clock.now_ms(),
                     spec: spec.to_buf(),
-                    moderate: level == Some("moderate"),
+                    moderate: !guarded && level == Some("moderate"),
                     action: match d.field("validationAction").as_str() {
+                        Some("warn") if guarded => Action::RefuseAndLog,
                         Some("warn") => Action::Log,
                         Some("errorAndLog") => Action::RefuseAndLog,
                         _ => Action::Refuse,
@@ -114,4 +136,9 @@ impl Validator {
             }),
         }
     }
+}
+
+/// Whether writes may not go around the validator of a collection with these options.
+pub(crate) fn is_guarded(options: Doc<'_>) -> bool {
+    options.field("validationLevel").as_str() == Some(LEVEL) || options.field(PREPARED).truthy()
 }

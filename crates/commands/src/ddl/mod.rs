@@ -1,6 +1,7 @@
 //! Parts of data definition that several commands share: names, views, time series, index
 //! specifications.
 
+pub(crate) mod constraint;
 pub(crate) mod describe;
 pub(crate) mod encrypted;
 pub(crate) mod engine_options;

@@ -67,6 +67,7 @@ fn note(
         lsid: generic.lsid.map(|l| l.id),
         operation: Arc::clone(operation),
         cursor: None,
+        comment: None,
         waits_for_lock: false,
     };
     *conn.info.op.lock() = Some(op);

@@ -14,7 +14,7 @@ use crate::access::Rights;
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::state::service::Service;
 use crate::state::transactions::{SessionWrites, is_transient};
-use model::{DocWriter, MongoError, Namespace, Result, Timestamp};
+use model::{DocBuf, DocWriter, MongoError, Namespace, Result, Timestamp};
 use operation::Operation;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -86,6 +86,14 @@ impl<'a> Ctx<'a, '_> {
     pub fn uses_cursor(&self, id: i64) {
         if let Some(op) = self.conn.info.op.lock().as_mut() {
             op.cursor = Some(id);
+        }
+    }
+    /// Notes, for the profile, what the command that opened the cursor says in its comment.
+    pub fn goes_on_with(&self, opened_by: &DocBuf) {
+        let comment = opened_by.doc().field("comment");
+        let is_wanted = !comment.is_missing() && self.generic.comment.is_missing();
+        if let (true, Some(op)) = (is_wanted, self.conn.info.op.lock().as_mut()) {
+            op.comment = Some(comment.to_owned_value());
         }
     }
     /// Properties of a cursor this request opens; the caller fills in the namespace.

@@ -395,6 +395,9 @@ impl Told<'_> {
             {
                 w.put(name, v);
             }
+            if let Some(comment) = &self.op.comment {
+                w.put("comment", comment.get());
+            }
             for sequence in self.sequences.iter().filter(|_| !is_insert) {
                 let mut items = w.array(sequence.name);
                 for d in sequence.iter() {

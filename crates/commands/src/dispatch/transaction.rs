@@ -170,6 +170,10 @@ pub(super) fn join(
             .saturating_add(seconds.saturating_mul(1000)),
         durable_reads: generic.promises_durable_reads(),
         memory: service.config.memory.charge(),
+        open_max: service
+            .state
+            .parameters
+            .int("maxConcurrentMultiDocumentTransactions"),
     };
     writes
         .start(&service.store, number, start, &service.state.transactions)

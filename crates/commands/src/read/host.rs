@@ -39,6 +39,8 @@ pub(crate) struct StoreHost {
     view: ReadView,
     /// The only indexes to consider, and where.
     allowed: Option<(Namespace, AllowedIndexes)>,
+    /// Plans may come from the cache and go there.
+    remember: bool,
     /// Looked up when first asked for.
     memory_limit_bytes: std::sync::OnceLock<usize>,
 }
@@ -59,7 +61,16 @@ impl StoreHost {
             viewer: *NO_USER,
             view,
             allowed: None,
+            remember: true,
             memory_limit_bytes,
+        }
+    }
+
+    /// The same, whose plans neither come from the cache nor go there: for what is explained.
+    pub(crate) fn leaving_no_trace(self) -> StoreHost {
+        StoreHost {
+            remember: false,
+            ..self
         }
     }
 
@@ -93,11 +104,7 @@ impl StoreHost {
 
     /// The validator of a collection that is written to.
     fn validator(&self, coll: &Collection) -> Result<Option<Validator>> {
-        if self.bypass_validation {
-            Ok(None)
-        } else {
-            Validator::of(&self.service, coll)
-        }
+        Validator::of(&self.service, coll, self.bypass_validation)
     }
 
     /// What the operation says about its reads of a collection.
@@ -108,6 +115,7 @@ impl StoreHost {
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: Some(&self.view),
             allowed: allowed.map(|(_, list)| list),
+            remember: self.remember,
         }
     }
 
@@ -531,20 +539,7 @@ impl Host for StoreHost {
     }
 
     fn plan_cache_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>> {
-        if self
-            .service
-            .store
-            .collection(ns)?
-            .is_some_and(|c| names::is_timeseries(&c))
-        {
-            bail!(
-                40602,
-                "$planCacheStats is only valid as the first stage in a pipeline, and {ns} is a \
-                    time-series collection, read through stages of its own"
-            );
-        }
-        // Plans are chosen by rules at each read; nothing is cached.
-        Ok(Vec::new())
+        super::lists::cached_plans(&self.service, ns)
     }
 
     fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {

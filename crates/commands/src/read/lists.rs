@@ -2,10 +2,14 @@
 
 use crate::access::user::digest;
 use crate::ddl::describe::describe;
+use crate::ddl::names;
 use crate::state::operations;
 use crate::state::service::Service;
 use auth::UserName;
 use model::{Binary, Doc, DocBuf, Namespace, Result, Value, bail, code};
+use query::explain::write_cached;
+use query::plan::{CachedPlan, PlanCache};
+use std::sync::Arc;
 
 /// The documents of `stage`, run on `db` with the argument `spec`.
 ///
@@ -30,6 +34,7 @@ pub(super) fn list(
             Ok(sessions(service, spec, (!all_users).then_some(viewer)))
         }
         "$listClusterCatalog" => catalog(service, db, spec.field("shards").truthy()),
+        "$listCatalog" => entries(service, db, spec.field("collection").as_str()),
         "$querySettings" => Ok(settings(service, spec)),
         // Nothing is sampled before `configureQueryAnalyzer` is built.
         "$listSampledQueries" if service.config.replica_set.is_some() => Ok(Vec::new()),
@@ -120,4 +125,68 @@ fn catalog(service: &Service, db: &str, shards: bool) -> Result<Vec<DocBuf>> {
         }
     }
     Ok(all)
+}
+
+/// The catalog's entries of one collection, or of all.
+fn entries(service: &Service, db: &str, coll: Option<&str>) -> Result<Vec<DocBuf>> {
+    let databases = match coll {
+        Some(_) => vec![db.to_owned()],
+        None => service.database_names()?,
+    };
+    let mut all = Vec::new();
+    for db in databases {
+        for e in service.store.list_collections(&db)? {
+            if coll.is_some_and(|name| name != e.name) {
+                continue;
+            }
+            let ns = Namespace::new(&db, &e.name)?;
+            let listed = describe(&ns, &e.row, false);
+            let (d, name) = (listed.doc(), ns.to_string());
+            all.push(DocBuf::build(|w| {
+                w.put("db", db.as_str())
+                    .put("name", e.name.as_str())
+                    .put("type", d.field("type"));
+                if d.field("type").as_str() == Some("view") {
+                    w.put_all(d.field("options").as_doc().unwrap_or(Doc::EMPTY));
+                } else {
+                    let mut md = w.doc("md");
+                    md.put("ns", name.as_str());
+                    let mut options = md.doc("options");
+                    let info = d.field("info").as_doc().unwrap_or(Doc::EMPTY);
+                    options.put("uuid", info.field("uuid"));
+                    options.put_all(d.field("options").as_doc().unwrap_or(Doc::EMPTY));
+                    drop(options);
+                    let mut indexes = md.array("indexes");
+                    let id = d.field("idIndex").as_doc();
+                    let own = e.row.indexes.iter().map(|i| (i.spec.doc(), i.ready));
+                    for (spec, ready) in id.map(|d| (d, true)).into_iter().chain(own) {
+                        indexes.doc().put("spec", spec).put("ready", ready);
+                    }
+                }
+                w.put("ns", name.as_str());
+            }));
+        }
+    }
+    Ok(all)
+}
+
+/// The plans of a collection that are kept, for `$planCacheStats`.
+///
+/// # Errors
+/// 40602 for a time-series collection; those of the catalog.
+pub(super) fn cached_plans(service: &Service, ns: &Namespace) -> Result<Vec<DocBuf>> {
+    let Some(coll) = service.store.collection(ns)? else {
+        return Ok(Vec::new());
+    };
+    if names::is_timeseries(&coll) {
+        bail!(
+            40602,
+            "$planCacheStats is only valid as the first stage in a pipeline, and {ns} is a \
+                time-series collection, read through stages of its own"
+        );
+    }
+    let host = service.config.host.as_str();
+    let entries = PlanCache::of(&coll).list(&coll);
+    let shown = |e: &Arc<CachedPlan>| DocBuf::build(|w| write_cached(e, host, w));
+    Ok(entries.iter().map(shown).collect())
 }

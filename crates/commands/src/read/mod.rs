@@ -13,6 +13,7 @@ pub mod metrics_export;
 mod out;
 pub(crate) mod search;
 pub(crate) mod session_records;
+pub(crate) mod settings;
 pub(crate) mod shape;
 pub(crate) mod stats;
 

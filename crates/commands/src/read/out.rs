@@ -78,8 +78,8 @@ impl Out {
             fresh.coll().create_index(spec.clone())?;
         }
         let validator = match &existing {
-            Some(c) if !bypass_validation => Validator::of(service, c)?,
-            _ => None,
+            Some(c) => Validator::of(service, c, bypass_validation)?,
+            None => None,
         };
         Ok(Out {
             service: service.clone(),

@@ -1,11 +1,7 @@
 //! Query shapes: a find, aggregate or distinct with its constants taken out. Two queries of one
 //! shape have the same hash, and what is set for it counts for both.
 
-use crate::state::plan_filters::ShapeParts;
-use crate::state::query_settings::QuerySettings;
-use crate::state::service::Service;
-use model::{Doc, DocBuf, MongoError, Namespace, OwnedValue, Result, Value, code};
-use query::plan::AllowedIndexes;
+use model::{Doc, DocBuf, Value};
 use sha2::{Digest, Sha256};
 
 /// Arguments that make the shape, and whether constants in them count.
@@ -100,60 +96,4 @@ fn abstracted(v: Value<'_>, name: &str, show: &mut dyn FnMut(Value<'_>)) {
         v if v.is_number() => show(Value::String("?number")),
         v => show(Value::String(&format!("?{}", v.type_name()))),
     }
-}
-
-/// The indexes that settings allow for a query, or else an index filter; `None` without either.
-///
-/// # Errors
-/// 411 QueryRejectedBySettings.
-pub(crate) fn allowed_indexes(
-    service: &Service,
-    ns: &Namespace,
-    query: Doc<'_>,
-    shape: &ShapeParts<'_>,
-) -> Result<Option<AllowedIndexes>> {
-    let state = &service.state;
-    Ok(match by_settings(&state.query_settings, ns.db(), query)? {
-        Some(list) => Some(AllowedIndexes {
-            list,
-            filter: false,
-        }),
-        None => state.plan_filters.allowed(ns, shape),
-    })
-}
-
-/// The indexes that settings allow for a query.
-///
-/// # Errors
-/// 411 QueryRejectedBySettings.
-pub(crate) fn by_settings(
-    settings: &QuerySettings,
-    db: &str,
-    query: Doc<'_>,
-) -> Result<Option<Vec<OwnedValue>>> {
-    if !settings.any() {
-        return Ok(None);
-    }
-    let Some(row) = settings.get(&hash(db, query)) else {
-        return Ok(None);
-    };
-    let set = row.settings.doc();
-    if set.field("reject").truthy() {
-        return Err(MongoError::new(
-            code::QUERY_REJECTED_BY_SETTINGS,
-            "Query rejected by admin query settings",
-        ));
-    }
-    let coll = query.first().and_then(|(_, v)| v.as_str());
-    let of_here = |hint: Doc<'_>| {
-        let ns = hint.field("ns").as_doc()?;
-        let here = ns.field("db").as_str() == Some(db) && ns.field("coll").as_str() == coll;
-        let allowed = hint.field("allowedIndexes").as_array().filter(|_| here)?;
-        Some(allowed.iter().map(|v| v.to_owned_value()).collect())
-    };
-    Ok(match set.field("indexHints") {
-        Value::Array(hints) => hints.iter().find_map(|h| of_here(h.as_doc()?)),
-        Value::Document(hint) => of_here(hint),
-        _ => None,
-    })
 }

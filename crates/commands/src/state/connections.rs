@@ -2,7 +2,7 @@
 
 use crate::access::user::User;
 use crate::dispatch::spec::Spec;
-use model::DocBuf;
+use model::{DocBuf, OwnedValue};
 use operation::Operation;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -75,6 +75,8 @@ pub struct CurrentOp {
     pub operation: Arc<Operation>,
     /// Cursor it uses.
     pub cursor: Option<i64>,
+    /// The comment of the command that opened the cursor, where its own has none.
+    pub comment: Option<OwnedValue>,
     /// It was set aside until somebody else gives something back.
     pub waits_for_lock: bool,
 }

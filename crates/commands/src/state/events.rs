@@ -55,8 +55,10 @@ impl Service {
         self.config.log.write(entry);
     }
 
-    /// Has the log follow the parameters `logLevel`, `quiet` and `redactClientLogData`.
-    pub fn follow_log_parameters(&self) {
+    /// Has the log follow the parameters `logLevel`, `quiet` and `redactClientLogData`, and
+    /// operations the bound of their memory.
+    pub fn follow_parameters(&self) {
+        self.bound_memory();
         let (log, parameters) = (&self.config.log, &self.state.parameters);
         log.set_verbosity(u8::try_from(parameters.int("logLevel")).unwrap_or(0));
         log.set_quiet(parameters.bool("quiet"));

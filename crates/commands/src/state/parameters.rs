@@ -132,6 +132,13 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Int(104_857_600),
     )
     .at_least(1),
+    // The largest number is no bound but that of `--memory`; 9.0 has a lower one.
+    p(
+        "internalQueryMaxMemoryUsageBytesPerOperation",
+        SetAt::Both,
+        Default::Long(i64::MAX),
+    )
+    .at_least(1),
     p(
         "internalQueryPlannerEnableHashIntersection",
         SetAt::Both,
@@ -157,6 +164,13 @@ pub static PARAMETERS: &[Parameter] = &[
         Default::Int(300_000),
     ),
     p("maxBSONDepth", SetAt::Startup, Default::Int(180)),
+    // 0 is no bound.
+    p(
+        "maxConcurrentMultiDocumentTransactions",
+        SetAt::Both,
+        Default::Long(0),
+    )
+    .at_least(0),
     p(
         "maxIndexBuildMemoryUsageMegabytes",
         SetAt::Both,
@@ -235,6 +249,8 @@ pub static PARAMETERS: &[Parameter] = &[
 #[derive(Default)]
 pub struct Parameters {
     set: Mutex<BTreeMap<&'static str, OwnedValue>>,
+    /// Built-in values that the followed release has otherwise.
+    of_release: Mutex<BTreeMap<&'static str, i64>>,
     /// Verbosity by `component` or `component.child`.
     verbosity: Mutex<BTreeMap<String, i32>>,
 }
@@ -251,12 +267,20 @@ impl Parameters {
             "featureCompatibilityVersion" => owned(&model::doc! { "version": fcv }),
             "logComponentVerbosity" => owned(&self.components()),
             _ => {
-                let set = self.set.lock();
-                set.get(row.name)
-                    .cloned()
-                    .unwrap_or_else(|| row.default.value())
+                if let Some(value) = self.set.lock().get(row.name) {
+                    return value.clone();
+                }
+                match self.of_release.lock().get(row.name) {
+                    Some(number) => Value::Int64(*number).to_owned_value(),
+                    None => row.default.value(),
+                }
             }
         }
+    }
+
+    /// Gives a number of 64 bits the built-in value that the followed release has.
+    pub(crate) fn follow_release(&self, name: &'static str, number: i64) {
+        self.of_release.lock().insert(name, number);
     }
 
     /// A parameter that is true or false.

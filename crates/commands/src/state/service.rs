@@ -5,6 +5,7 @@ use super::State;
 use super::connections::Connections;
 use super::counters::Counters;
 use super::cursors::Cursors;
+use super::machine::Host;
 use super::parameters::Parameters;
 use super::room::Room;
 use super::search::SearchIndexes;
@@ -70,6 +71,19 @@ const CLOCK_AHEAD_S_MAX: i64 = 365 * 24 * 3600;
 /// How often an operation is begun again when its collection is replaced under it.
 pub(crate) const REPLACED_RETRIES: usize = 10;
 
+/// Bounds of 9.0: so many transactions may be open, and one operation may use a fifth of the memory
+/// of the machine, or 1 GiB where that is more.
+fn bound_operations(parameters: &Parameters) {
+    const TRANSACTIONS: i64 = 10_000;
+    const OPERATION_BYTES_MIN: i64 = 1 << 30;
+    let share = Host::read().memory_limit_bytes / 5;
+    parameters.follow_release("maxConcurrentMultiDocumentTransactions", TRANSACTIONS);
+    parameters.follow_release(
+        "internalQueryMaxMemoryUsageBytesPerOperation",
+        share.max(OPERATION_BYTES_MIN),
+    );
+}
+
 impl Service {
     /// A service.
     pub fn new(config: Config, clock: Arc<dyn Clock>, store: Arc<Store>) -> Service {
@@ -86,6 +100,9 @@ impl Service {
         let state = State::default();
         let own = Release::of(config.profile).own_fcv();
         own.clone_into(&mut state.fcv.lock());
+        if config.profile.bounds_operations() {
+            bound_operations(&state.parameters);
+        }
         Service {
             access,
             started_us: clock.monotonic_us(),
@@ -146,7 +163,18 @@ impl Service {
             let _ = shared.scripts.set(engine);
             shared.limit_scripts();
         }
+        shared.bound_memory();
         shared
+    }
+
+    /// Has the memory of one operation follow the parameters.
+    pub(super) fn bound_memory(&self) {
+        let bytes = self
+            .state
+            .parameters
+            .int("internalQueryMaxMemoryUsageBytesPerOperation");
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.config.memory.bound_operations(bytes);
     }
 
     /// What runs JavaScript; `None` where it is switched off.

@@ -82,6 +82,22 @@ impl TransactionCounts {
     pub fn open(&self) -> i64 {
         self.started() - self.committed() - self.aborted()
     }
+
+    /// Checks that one more may be open; 0 is no bound.
+    ///
+    /// # Errors
+    /// 402, which stands for TooManyOpenTransactions of 9.0, whose number is not public.
+    fn check_open(&self, most: i64) -> Result<()> {
+        let open = self.open();
+        if most > 0 && open >= most {
+            bail!(
+                code::RESOURCE_EXHAUSTED,
+                "TooManyOpenTransactions: {open} transactions are open, {most} are allowed \
+                    (maxConcurrentMultiDocumentTransactions); try again when one has ended"
+            );
+        }
+        Ok(())
+    }
 }
 
 /// How a transaction begins.
@@ -92,6 +108,8 @@ pub struct Start<'s> {
     pub expires_ms: i64,
     /// The read concern promises durable data.
     pub durable_reads: bool,
+    /// So many may be open at once; 0 is no bound.
+    pub open_max: i64,
     /// The account of its uncommitted writes.
     pub memory: Charge,
 }
@@ -143,7 +161,8 @@ impl SessionWrites {
     /// Starts a transaction. One that is still open is aborted.
     ///
     /// # Errors
-    /// 225 TransactionTooOld, 117 for a number that was used already; engine failures.
+    /// 225 TransactionTooOld, 117 for a number that was used already, 402 for too many open ones;
+    /// engine failures.
     pub fn start(
         &mut self,
         store: &Store,
@@ -162,6 +181,7 @@ impl SessionWrites {
             Begun::New => {}
         }
         self.abort_open(counts);
+        counts.check_open(how.open_max)?;
         let transaction = Arc::new(store.begin_transaction(how.view)?);
         counts.started.fetch_add(1, Relaxed);
         let open = Open {

@@ -215,17 +215,17 @@ fn judge_rate(name: &str, floor: usize, run_case: &(dyn Fn(&Json) -> Verdict + S
 
 #[test]
 fn behaviour_recorded_later_is_met() {
-    judge_rate("more", 9985, &run_case);
+    judge_rate("more", 9991, &run_case);
 }
 
 #[test]
 fn behaviour_recorded_third_is_met() {
-    judge_rate("third", 9980, &run_case);
+    judge_rate("third", 9990, &run_case);
 }
 
 #[test]
 fn behaviour_of_a_replica_set_recorded_later_is_met() {
-    judge_rate("replica-set-more", 9850, &run_case_of_set);
+    judge_rate("replica-set-more", 9858, &run_case_of_set);
 }
 
 /// Cases of the replica-set profile that differ, and why.

@@ -29,38 +29,52 @@ pub(crate) fn define_as(cx: &mut ParseCx<'_>, name: Value<'_>) -> Result<VarId> 
     Ok(cx.define(name))
 }
 
-/// Whether an argument of `$map`, `$filter` or `$reduce` is known: an old one, and a new one where
-/// the profile has them.
-pub(crate) fn is_known(cx: &ParseCx<'_>, argument: &str, old: &[&str], new: &[&str]) -> bool {
-    old.contains(&argument) || cx.env.profile.tells_indexes() && new.contains(&argument)
-}
-
-/// The variable of the index of an element, where the profile has one: as `arrayIndexAs` names it,
-/// else `IDX`.
+/// The variable of the index of an element: as `arrayIndexAs` names it (8.3), else `IDX`.
 ///
 /// # Errors
 /// As [`define_as`].
-pub(crate) fn define_index(cx: &mut ParseCx<'_>, name: Value<'_>) -> Result<Option<VarId>> {
-    if !cx.env.profile.tells_indexes() {
-        return Ok(None);
-    }
+pub(crate) fn define_index(cx: &mut ParseCx<'_>, name: Value<'_>) -> Result<VarId> {
     match name {
-        Value::Missing => Ok(Some(cx.define("IDX"))),
-        name => define_as(cx, name).map(Some),
+        Value::Missing => Ok(cx.define("IDX")),
+        name => define_as(cx, name),
     }
 }
 
-/// A frame with the index of an element, where it has a variable.
+/// Checks that the variables of an operator have different names.
+///
+/// # Errors
+/// `code` for a name that is there twice.
+pub(crate) fn check_distinct(
+    code: i32,
+    operator: &str,
+    names: &[(Value<'_>, &'static str)],
+) -> Result<()> {
+    let name = |(given, default): &(Value<'_>, &'static str)| match given {
+        Value::Missing => (*default).to_owned(),
+        v => v.as_str().unwrap_or("").to_owned(),
+    };
+    for (i, one) in names.iter().enumerate() {
+        if names.iter().take(i).any(|other| name(other) == name(one)) {
+            return Err(MongoError::new(
+                code,
+                format!("{operator} has two variables of the name '{}'", name(one)),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A frame with the index of an element.
 pub(crate) fn index_frame<'t, 'a>(
-    var: Option<VarId>,
+    id: VarId,
     index: usize,
     outer: Option<&'t Frame<'t, 'a>>,
-) -> Option<Frame<'t, 'a>> {
-    var.map(|id| Frame {
+) -> Frame<'t, 'a> {
+    Frame {
         id,
         value: Value::Int32(i32::try_from(index).unwrap_or(i32::MAX)),
         outer,
-    })
+    }
 }
 
 /// The error for a missing argument field.

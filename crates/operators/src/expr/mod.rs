@@ -32,6 +32,7 @@ mod user_variable;
 mod variable;
 
 pub use function::{NaryFn, UnaryFn, nary, nary_unordered, unary, unary_of};
+pub use misc::hashed_index_key;
 pub(crate) use node::find_failure;
 pub use node::{BoxExpr, Constant, Expr, fold};
 pub(crate) use parse::check_path;
@@ -108,10 +109,9 @@ pub fn find(name: &str) -> Option<&'static Operator> {
         .copied()
 }
 
-/// The names of all operators of the default profile.
+/// The names of all operators.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let known = |name: &&str| crate::Profile::default().knows(name);
-    all().map(|op| op.name).filter(known)
+    all().map(|op| op.name)
 }
 
 #[cfg(test)]

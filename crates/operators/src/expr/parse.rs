@@ -52,8 +52,7 @@ fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
                         d.count()
                     );
                 }
-                let known = cx.env.profile.knows(name);
-                let Some(op) = (cx.operator)(name).filter(|_| known) else {
+                let Some(op) = (cx.operator)(name) else {
                     bail!(
                         code::INVALID_PIPELINE_OPERATOR,
                         "Unrecognized expression '{name}'"

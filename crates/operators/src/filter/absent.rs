@@ -5,7 +5,7 @@ use super::comparison::CompareOp;
 use super::node::{Node, Test};
 use crate::Profile;
 use model::path::PathPart;
-use model::{Array, Doc, Value};
+use model::{Array, Doc, FieldPath, Value};
 
 /// A parsed filter as a profile reads it.
 pub(super) fn following(profile: Profile, mut root: Node) -> Node {
@@ -36,6 +36,11 @@ fn mark(n: &mut Node) {
         }
         _ => {}
     }
+}
+
+/// Whether a path of a document counts as null because of arrays on the way, as the profile has it.
+pub fn counts_as_null(profile: Profile, doc: Doc<'_>, path: &FieldPath) -> bool {
+    profile.finds_null_in_arrays() && is_absent_in_array(doc, path.parts())
 }
 
 /// Whether the path leads into an empty array, to a scalar or to an array inside of an array,

@@ -21,6 +21,7 @@ mod script;
 mod text;
 mod walk;
 
+pub use absent::counts_as_null;
 pub use bitwise::{Bits, BitsOp};
 pub use comparison::{Compare, CompareOp, In};
 pub use element::TypeSet;
@@ -28,8 +29,8 @@ pub use eval::Position;
 pub(crate) use eval::element_matches;
 pub use failure::explain_failure;
 pub use geo::{
-    Geo, Near, Region, Shape, Surface, TestCells, check_on_plane, check_on_sphere, is_point_cell,
-    stored_cells,
+    Geo, Near, Region, Shape, Surface, TestCells, check_on_plane, check_on_sphere,
+    failure_on_sphere, is_point_cell, stored_cells,
 };
 pub use json_schema::Schema;
 pub use modulo::Mod;

@@ -1,8 +1,12 @@
 //! What explain answers, of the operators that a query or a pipeline runs. Must not know: the
 //! command around it.
 
+mod cached;
 mod pipeline;
 mod planner;
+mod shape;
 
+pub use cached::write_cached;
 pub use pipeline::{Meter, aggregation, plain_prefix, run};
-pub use planner::{ExplainedQuery, filter_shape};
+pub use planner::{ExplainedQuery, shape_of};
+pub use shape::{Shape, filter_shape};

@@ -22,6 +22,8 @@ pub struct ReadOptions<'o> {
     pub view: Option<&'o ReadView>,
     /// The only indexes to consider, see [`PlanRequest::allowed`].
     pub allowed: Option<&'o AllowedIndexes>,
+    /// Plans may come from the cache and go there.
+    pub remember: bool,
 }
 
 impl<'r> PlanRequest<'r> {
@@ -36,6 +38,7 @@ impl<'r> PlanRequest<'r> {
             collation: options.collation,
             view: options.view,
             allowed: options.allowed,
+            remember: options.remember.then_some(Doc::EMPTY),
             near: read.near.and_then(|f| f.filter.near()),
         }
     }

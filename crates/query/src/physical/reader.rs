@@ -6,7 +6,7 @@ use super::scan::{PlanScan, reads_ids};
 use super::steps::Steps;
 use crate::exec::MatchFilter;
 use crate::meter::Meter;
-use crate::plan::{Access, Plan, log_times};
+use crate::plan::{Access, CachedPlan, Plan, Run, log_times};
 use crate::shown::ReadCounts;
 use model::{Bump, Doc, Result, Value};
 use operators::{Cx, Env, Frame};
@@ -53,6 +53,20 @@ pub struct Reader {
     saves: u64,
     meter: Meter,
     arena: Bump,
+    /// Told what the run looked at when it ends.
+    cached: Option<Arc<CachedPlan>>,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Some(cached) = self.cached.take() {
+            cached.ran(Run {
+                keys: self.keys(),
+                docs: self.docs,
+                matched: self.matched,
+            });
+        }
+    }
 }
 
 impl Reader {
@@ -68,11 +82,11 @@ impl Reader {
         plan: &Plan,
         env: &Env,
     ) -> Reader {
-        Reader {
-            complete: plan.complete,
-            reads_ids: reads_ids(coll, plan),
-            ..Reader::over(coll, PlanScan::open(coll, view, plan, env))
-        }
+        let mut reader = Reader::over(coll, PlanScan::open(coll, view, plan, env));
+        reader.complete = plan.complete;
+        reader.reads_ids = reads_ids(coll, plan);
+        reader.cached = plan.cached.clone();
+        reader
     }
 
     /// A scan over a capped collection that goes on after its end, at later steps, with what has
@@ -105,6 +119,7 @@ impl Reader {
             saves: 0,
             meter: Meter::default(),
             arena: Bump::new(),
+            cached: None,
         }
     }
 

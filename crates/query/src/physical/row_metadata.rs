@@ -5,8 +5,9 @@ use crate::exec::MatchFilter;
 use crate::plan::{Access, Plan, shown_path};
 use model::compare::compare_with;
 use model::{Doc, DocBuf, FieldPath, Value};
+use operators::expr::hashed_index_key;
 use std::sync::Arc;
-use store::{Index, KeyInterval};
+use store::{FieldKind, Index, KeyInterval};
 
 /// Name of the record id in the metadata.
 pub(crate) const RECORD_ID: &str = "recordId";
@@ -104,10 +105,12 @@ impl RowMetadata {
                 }
                 KeySource::Index(index, intervals) => {
                     for (at, f) in index.fields().iter().enumerate() {
-                        key.put(
-                            f.path.as_str(),
-                            key_value(index, at, &f.path, intervals, row.doc),
-                        );
+                        let value = key_value(index, at, &f.path, intervals, row.doc);
+                        let value = match f.kind {
+                            FieldKind::Hashed => Value::Int64(hashed_index_key(value)),
+                            _ => value,
+                        };
+                        key.put(f.path.as_str(), value);
                     }
                 }
             }

@@ -3,10 +3,15 @@
 use super::bounds::FieldBounds;
 use super::rings::Rings;
 use crate::exec::SortPattern;
-use model::{FieldPath, Timestamp};
+use model::{DocBuf, FieldPath, Timestamp};
 use operators::filter::Near;
+use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use store::{Index, KeyInterval, ReadView, SeriesRead};
+
+/// An active entry is given up when a run looks at so many times what its first looked at.
+const WORSE: u64 = 10;
 
 /// Where documents are read from.
 #[derive(Clone)]
@@ -113,6 +118,8 @@ pub struct Plan {
     pub bounds: Vec<FieldBounds>,
     /// Every document the plan reads matches the filter: no second look is needed.
     pub complete: bool,
+    /// The plan's entry in the cache, where it was chosen among several.
+    pub cached: Option<Arc<CachedPlan>>,
 }
 
 impl Plan {
@@ -140,6 +147,7 @@ impl Plan {
             view,
             bounds: Vec::new(),
             complete: false,
+            cached: None,
         }
     }
 
@@ -153,5 +161,89 @@ impl Plan {
     /// Some field of the index is bounded.
     pub(super) fn is_bounded(&self) -> bool {
         matches!(self.access, Access::Nothing) || self.bounds.iter().any(|b| !b.is_all())
+    }
+}
+
+/// A plan and how it has done.
+pub struct CachedPlan {
+    /// The query that made it: filter, order, projection, collation.
+    pub query: DocBuf,
+    /// The name of its index; `_id_` is that of ids.
+    pub index: String,
+    /// Indexes that competed, and their points; the winner is among them.
+    pub candidates: Vec<(String, u32)>,
+    /// An index filter was in force.
+    pub filtered: bool,
+    /// When it was made, milliseconds since the epoch.
+    pub made_ms: i64,
+    /// The plan of the query that made it.
+    pub plan: Plan,
+    /// What the first run did; nothing while it has not ended.
+    pub(super) first: Mutex<Option<Run>>,
+    pub(super) works: AtomicU64,
+    pub(super) active: AtomicBool,
+    pub(super) used: AtomicU64,
+}
+
+/// What one run of a plan has looked at and given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Run {
+    /// Index entries.
+    pub keys: u64,
+    /// Documents.
+    pub docs: u64,
+    /// Documents that matched.
+    pub matched: u64,
+}
+
+impl CachedPlan {
+    /// Whether queries take it without comparing.
+    pub fn is_active(&self) -> bool {
+        self.active.load(Relaxed)
+    }
+
+    /// What a run is compared with: index entries and documents it looked at.
+    pub fn works(&self) -> u64 {
+        self.works.load(Relaxed)
+    }
+
+    /// What the first run did.
+    pub fn first_run(&self) -> Run {
+        self.first.lock().unwrap_or_default()
+    }
+
+    /// Bytes it holds, about.
+    pub fn size_bytes(&self) -> usize {
+        let names: usize = self
+            .candidates
+            .iter()
+            .map(|(name, _)| name.len() + 32)
+            .sum();
+        size_of::<CachedPlan>() + names + self.index.len() + self.query.capacity_bytes() * 2
+    }
+
+    /// A run has ended.
+    pub(crate) fn ran(&self, run: Run) {
+        let works = (run.keys + run.docs).max(1);
+        let mut first = self.first.lock();
+        if first.is_none() {
+            *first = Some(run);
+            self.works.store(works, Relaxed);
+            return;
+        }
+        drop(first);
+        let before = self.works();
+        if self.is_active() {
+            if works > before.saturating_mul(WORSE) {
+                self.active.store(false, Relaxed);
+                self.works.store(works, Relaxed);
+            }
+        } else if works <= before {
+            self.works.store(works, Relaxed);
+            self.active.store(true, Relaxed);
+        } else {
+            self.works
+                .store(before.saturating_mul(2).min(works), Relaxed);
+        }
     }
 }

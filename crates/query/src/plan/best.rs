@@ -8,8 +8,13 @@ use operators::filter::Node;
 use std::sync::Arc;
 use store::{Collection, Index};
 
-/// A plan and its points.
-pub(super) type Scored = (u32, Plan);
+/// The plan with the most points.
+pub(super) struct Best {
+    pub(super) points: u32,
+    pub(super) plan: Plan,
+    /// So many plans were compared.
+    pub(super) compared: usize,
+}
 
 /// Indexes that the planner may use of its own accord.
 pub(super) fn usable(i: &&Arc<Index>) -> bool {
@@ -25,20 +30,47 @@ pub(super) fn best(
     root: &Node,
     indexes: &[Arc<Index>],
     fits: impl Fn(&Plan) -> bool,
-) -> Option<Scored> {
-    let mut best = by_id.filter(&fits).map(|p| (id_score(&p), p));
+) -> Option<Best> {
+    let mut best = by_id.filter(&fits).map(|plan| Best {
+        points: id_score(&plan),
+        plan,
+        compared: 1,
+    });
     let wild = |i: &&Arc<Index>| i.wildcard().is_some();
     let usable = || indexes.iter().filter(usable);
     for index in usable().filter(|i| !wild(i)).chain(usable().filter(wild)) {
-        let Some((score, plan)) = by_index(index, request, root, false).filter(|(_, p)| fits(p))
+        let Some((points, plan)) = by_index(index, request, root, false).filter(|(_, p)| fits(p))
         else {
             continue;
         };
-        if best.as_ref().is_none_or(|(s, _)| score > *s) {
-            best = Some((score, plan));
+        let compared = best.as_ref().map_or(0, |b| b.compared) + 1;
+        match &mut best {
+            Some(best) if points <= best.points => best.compared = compared,
+            best => {
+                *best = Some(Best {
+                    points,
+                    plan,
+                    compared,
+                });
+            }
         }
     }
     best
+}
+
+/// The plans that [`best`] compares, by the names of their indexes, with their points.
+pub(super) fn compared(
+    by_id: Option<&Plan>,
+    request: &PlanRequest<'_>,
+    root: &Node,
+    indexes: &[Arc<Index>],
+) -> Vec<(String, u32)> {
+    let by_id = by_id.map(|p| ("_id_".to_owned(), id_score(p)));
+    let others = indexes.iter().filter(usable).filter_map(|i| {
+        let (points, _) = by_index(i, request, root, false)?;
+        Some((i.name().to_owned(), points))
+    });
+    by_id.into_iter().chain(others).collect()
 }
 
 /// The best bounded path to the documents of one branch of a disjunction.
@@ -57,5 +89,5 @@ pub(super) fn of_branch(
         return Some(Plan::nothing());
     }
     let by_id = by_id(coll, &request, branch);
-    best(by_id, &request, branch, indexes, Plan::is_bounded).map(|(_, p)| p)
+    best(by_id, &request, branch, indexes, Plan::is_bounded).map(|b| b.plan)
 }

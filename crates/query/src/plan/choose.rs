@@ -2,8 +2,9 @@
 //! no choice; otherwise the path with the most points is taken (see `score`).
 
 use super::access::{Access, Plan};
-use super::best::{best, usable};
+use super::best::{best, compared, usable};
 use super::bounds;
+use super::cache::Lookup;
 use super::disjunction::by_disjunction;
 use super::id_path::by_id;
 use super::index_path::by_index;
@@ -122,24 +123,76 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
     {
         return Ok(p.clone());
     }
-    let best = best(by_id, request, root, &indexes, |_| true);
+    let among = Among {
+        coll,
+        request,
+        root,
+        indexes: &indexes,
+        filtered: false,
+    };
     // An equality prefix beats a union; a range or a mere order does not.
-    if best
-        .as_ref()
-        .is_none_or(|(points, _)| *points < score::EQUALITY_FIELD)
-        && let Some(p) = by_disjunction(coll, request, root, &indexes)
-    {
-        return Ok(p);
+    let union = |points: Option<u32>| {
+        points
+            .is_none_or(|points| points < score::EQUALITY_FIELD)
+            .then(|| by_disjunction(coll, request, root, &indexes))?
+    };
+    Ok(among.choose(by_id, union).unwrap_or_else(|| {
+        Plan::of(
+            Access::Collection { reverse: false },
+            request.sort.is_none(),
+        )
+    }))
+}
+
+/// The indexes that a plan is chosen among.
+struct Among<'r> {
+    coll: &'r Collection,
+    request: &'r PlanRequest<'r>,
+    root: &'r Node,
+    indexes: &'r [Arc<Index>],
+    /// They are those that an index filter allows.
+    filtered: bool,
+}
+
+impl Among<'_> {
+    /// The best plan: that of the cache, or the one with the most points, which the cache keeps
+    /// when it had rivals. `instead` may give a better one, knowing the points.
+    fn choose(
+        &self,
+        by_id: Option<Plan>,
+        instead: impl FnOnce(Option<u32>) -> Option<Plan>,
+    ) -> Option<Plan> {
+        let lookup = Lookup::new(self.coll, self.request, self.filtered);
+        if let Some((lookup, name)) = lookup.as_ref().and_then(|l| Some((l, l.active()?)))
+            && let Some(plan) = self.by_name(name, by_id.as_ref())
+        {
+            return Some(lookup.taken(plan));
+        }
+        let ids = by_id.clone().filter(|_| lookup.is_some());
+        let best = best(by_id, self.request, self.root, self.indexes, |_| true);
+        if let Some(other) = instead(best.as_ref().map(|b| b.points)) {
+            return Some(other);
+        }
+        let best = best?;
+        Some(match lookup {
+            Some(lookup) if best.compared > 1 => lookup.chosen(best.plan, self.request, || {
+                compared(ids.as_ref(), self.request, self.root, self.indexes)
+            }),
+            _ => best.plan,
+        })
     }
-    Ok(best.map_or_else(
-        || {
-            Plan::of(
-                Access::Collection { reverse: false },
-                request.sort.is_none(),
-            )
-        },
-        |(_, p)| p,
-    ))
+
+    fn by_name(&self, name: &str, by_id: Option<&Plan>) -> Option<Plan> {
+        if name == "_id_" {
+            return by_id.cloned();
+        }
+        let index = self
+            .indexes
+            .iter()
+            .filter(usable)
+            .find(|i| i.name() == name)?;
+        by_index(index, self.request, self.root, false).map(|(_, plan)| plan)
+    }
 }
 
 /// The best plan over some indexes; without one, what [`AllowedIndexes::filter`] says.
@@ -155,8 +208,10 @@ fn among_allowed(
         .filter(|i| allowed.has(i.name(), i.key_pattern()))
         .cloned()
         .collect();
+    // Settings of queries are no part of the shape that plans are kept by.
     let free = PlanRequest {
         allowed: None,
+        remember: request.remember.filter(|_| allowed.filter),
         ..*request
     };
     let id_key = model::doc! { "_id": 1i32 };
@@ -165,8 +220,15 @@ fn among_allowed(
     let unplanned = allowed.filter && request.filter.as_ref().is_some_and(only_id);
     let by_id = by_id(coll, &free, root)
         .filter(|p| unplanned && is_one(p) || allowed.has("_id_", id_key.doc()));
-    match best(by_id, &free, root, &usable, |_| true) {
-        Some((_, plan)) => Ok(plan),
+    let among = Among {
+        coll,
+        request: &free,
+        root,
+        indexes: &usable,
+        filtered: allowed.filter,
+    };
+    match among.choose(by_id, |_| None) {
+        Some(plan) => Ok(plan),
         None if allowed.filter => {
             let scan = Access::Collection { reverse: false };
             Ok(Plan::of(scan, request.sort.is_none()))

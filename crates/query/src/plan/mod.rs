@@ -8,6 +8,7 @@
 mod access;
 mod best;
 mod bounds;
+mod cache;
 mod choose;
 mod disjunction;
 mod distinct;
@@ -28,8 +29,11 @@ mod text;
 mod wildcard;
 
 pub use crate::exec::AllowedIndexes;
+pub use access::CachedPlan;
+pub(crate) use access::Run;
 pub use access::{Access, NearBy, Nearness, Plan, WildcardPath};
 pub use bounds::{Bound, FieldBounds, ValueRange};
+pub use cache::PlanCache;
 pub(crate) use choose::may_scan;
 pub use choose::{alternatives, plan_read};
 pub use distinct::distinct_plan;

@@ -103,6 +103,9 @@ pub struct PlanRequest<'r> {
     pub view: Option<&'r ReadView>,
     /// The only indexes to consider; `None` is all.
     pub allowed: Option<&'r AllowedIndexes>,
+    /// The plan may come from the cache and go there: the projection, which is a part of the shape;
+    /// `None` for reads that leave no trace.
+    pub remember: Option<Doc<'r>>,
     /// Documents are wanted from near to far, if an index can give them so; the filter has no
     /// nearness of its own.
     pub near: Option<(&'r FieldPath, &'r Near)>,

@@ -82,6 +82,17 @@ impl PlanNode {
         self.write_inner(w, ran_ms);
     }
 
+    /// Writes the plan that was chosen.
+    pub fn write_planned(&self, w: &mut DocWriter<'_>, is_cached: bool) {
+        w.put("isCached", is_cached);
+        self.write_inner(w, None);
+    }
+
+    /// Writes the stages alone.
+    pub(crate) fn write_stages(&self, w: &mut DocWriter<'_>) {
+        self.write_inner(w, None);
+    }
+
     fn write_inner(&self, w: &mut DocWriter<'_>, ran_ms: Option<u64>) {
         w.put("stage", self.stage);
         if let Some(f) = &self.filter {

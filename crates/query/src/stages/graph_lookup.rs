@@ -117,6 +117,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<G
         source,
         local: connect_from,
         foreign: connect_to,
+        null_in_arrays: false,
     };
     Ok(GraphLookup {
         join,

@@ -18,9 +18,23 @@ pub(super) struct Join {
     pub(super) source: Pipeline,
     pub(super) local: FieldPath,
     pub(super) foreign: FieldPath,
+    /// A path counts as null where a filter would say so because of arrays (9.0).
+    pub(super) null_in_arrays: bool,
 }
 
 impl Join {
+    fn is_null(&self, doc: Doc<'_>, path: &FieldPath, exec: &ExecContext<'_>) -> bool {
+        self.null_in_arrays && filter::counts_as_null(exec.env.profile, doc, path)
+    }
+
+    /// Whether an index may lack entries that null is to find.
+    fn is_beyond_indexes(&self, values: &[Value<'_>], exec: &ExecContext<'_>) -> bool {
+        self.null_in_arrays
+            && exec.env.profile.finds_null_in_arrays()
+            && self.foreign.parts().len() > 1
+            && values.iter().any(Value::is_nullish)
+    }
+
     /// Shows the equality keys a local document joins by: elements of arrays, null without any.
     pub(super) fn local_keys(
         &self,
@@ -35,7 +49,7 @@ impl Join {
             key_of(v, exec, &mut key);
             each(&key, v);
         });
-        if !any {
+        if !any || self.is_null(doc, &self.local, exec) {
             key_of(Value::Null, exec, &mut key);
             each(&key, Value::Null);
         }
@@ -99,7 +113,7 @@ impl JoinTable {
         let at = self.docs.len() as u32;
         let (mut key, mut kept) = (Vec::new(), false);
         let (index, bytes) = (&mut self.index, &mut self.bytes);
-        filter::values_at(doc, &join.foreign, &mut |v| {
+        let mut add = |v: Value<'_>| {
             key_of(v, exec, &mut key);
             if wanted.is_some_and(|w| !w.contains_key(key.as_slice())) {
                 return;
@@ -113,7 +127,11 @@ impl JoinTable {
                 *bytes += key.len() + size_of::<u32>();
                 list.push(at);
             }
-        });
+        };
+        filter::values_at(doc, &join.foreign, &mut add);
+        if join.is_null(doc, &join.foreign, exec) {
+            add(Value::Null);
+        }
         if kept {
             self.docs.push(doc);
         }
@@ -216,7 +234,9 @@ impl JoinCache {
         }
         self.table = JoinTable::default();
         let mut docs = match (self.state, join.source.target()) {
-            (State::ByIndex, PipelineSource::Collection(ns)) => {
+            (State::ByIndex, PipelineSource::Collection(ns))
+                if !join.is_beyond_indexes(&once, exec) =>
+            {
                 exec.host.look_up(exec, ns, &join.foreign, &once)?
             }
             _ => join.source.open(exec)?,

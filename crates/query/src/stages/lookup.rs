@@ -128,6 +128,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
         source,
         local,
         foreign,
+        null_in_arrays: true,
     });
     Ok(Lookup {
         join,

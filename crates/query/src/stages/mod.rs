@@ -26,6 +26,7 @@ mod group;
 mod index_stats;
 mod join;
 pub(crate) mod limit;
+mod list_catalog;
 mod list_cluster_catalog;
 mod list_sampled_queries;
 mod list_search_indexes;
@@ -75,6 +76,7 @@ pub static TABLE: StageTable = StageTable(&[
     group::STAGES,
     index_stats::STAGES,
     limit::STAGES,
+    list_catalog::STAGES,
     list_cluster_catalog::STAGES,
     list_sampled_queries::STAGES,
     list_search_indexes::STAGES,

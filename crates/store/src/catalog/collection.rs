@@ -17,8 +17,9 @@ use crate::log::{Concerned, Log};
 use arc_swap::{ArcSwap, Guard};
 use model::bucket::SeriesOptions;
 use model::{Collate, Doc, DocBuf, ErrorKind, Namespace, Result, Value};
-use std::sync::Arc;
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use storage::{CommitPos, CursorOpts, KeyRange, Reader, Table, counter_decode};
 
@@ -51,6 +52,8 @@ pub struct Collection {
     /// Position of the last commit that may have changed its catalog row.
     unchanged_since: AtomicU64,
     id_usage: Usage,
+    /// What readers keep of it, see [`Collection::attached`].
+    attached: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 /// What a change of the catalog row changes.
@@ -153,8 +156,7 @@ impl Collection {
                 .first_chunk::<4>()
                 .filter(|_| found)
                 .map_or(0, |b| u32::from_le_bytes(*b));
-            let hooks = shared.hooks.as_ref();
-            let index = Index::open(i.ident, i.spec.clone(), true, bits, hooks)?;
+            let index = Index::open(i.ident, i.spec.clone(), true, bits, shared.hooks.as_ref())?;
             indexes.push(Arc::new(index.with_entries(i.keyed)));
         }
         let mut order = Order {
@@ -190,6 +192,7 @@ impl Collection {
             uncommitted: AtomicBool::new(false),
             unchanged_since: AtomicU64::new(shared.engine.last_pos().0),
             id_usage: Usage::default(),
+            attached: OnceLock::new(),
             ns,
             shared,
         })
@@ -206,6 +209,18 @@ impl Collection {
     /// Reads and writes that found documents by their `_id`.
     pub fn id_usage(&self) -> &Usage {
         &self.id_usage
+    }
+    /// What whoever reads it keeps as long as the handle lives; made when it is first asked for.
+    /// There is one type of it.
+    ///
+    /// # Panics
+    /// When asked for another type than at first, which is a mistake of the program.
+    pub fn attached<T: Default + Any + Send + Sync>(&self) -> &T {
+        let attached = self.attached.get_or_init(|| Box::new(T::default()));
+        match attached.downcast_ref() {
+            Some(attached) => attached,
+            None => unreachable!("a collection has one kind of attachment"),
+        }
     }
     /// True for a view.
     pub fn is_view(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::crud::args::read::AGGREGATE;
 use crate::dispatch::args::collection_name;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::read::shape;
+use crate::read::settings;
 use crate::read::{CollationArg, StoreHost, environment};
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::expr::ParseCx;
@@ -45,9 +45,10 @@ pub(super) fn explain_aggregate<'a>(
         collation.document().map(|d| d.to_buf()),
         hint.clone(),
     )
-    .asked_by(cx.owner());
+    .asked_by(cx.owner())
+    .leaving_no_trace();
     let ns = coll.as_ref().map(|c| c.ns());
-    let allowed = ns.map(|ns| shape::allowed_indexes(cx.service, ns, inner, &a.shape()));
+    let allowed = ns.map(|ns| settings::allowed_indexes(cx.service, ns, inner, &a.shape()));
     // Rejected queries are explained.
     let host = host.allowing(ns, allowed.and_then(Result::unwrap_or_default));
     let exec = ExecContext::new(&env, &host);

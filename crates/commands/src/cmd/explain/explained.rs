@@ -5,10 +5,10 @@ use crate::dispatch::request::Outcome;
 use crate::release::Release;
 use model::{DocWriter, Namespace, Result, Value};
 use query::exec::ExecContext;
-use query::explain::ExplainedQuery;
+use query::explain::{ExplainedQuery, Shape, shape_of};
 use query::find::{Find, Planned};
 use query::physical::run_to_end;
-use query::plan::{Plan, alternatives};
+use query::plan::{CachedPlan, Plan, PlanCache, alternatives};
 use query::shown::PlanNode;
 use std::sync::Arc;
 use store::Collection;
@@ -42,6 +42,20 @@ impl Explained {
         others.into_iter().map(shown).collect()
     }
 
+    /// Whether queries of the shape take this plan from the cache.
+    fn is_cached(&self, plan: Option<&Plan>) -> bool {
+        let (Some(c), Some(plan)) = (&self.coll, plan) else {
+            return false;
+        };
+        let index = plan.index.as_ref().map_or("_id_", |i| i.name());
+        let shape = shape_of(&self.find);
+        let entries = PlanCache::of(c).list(c);
+        let is_it = |e: &Arc<CachedPlan>| {
+            e.is_active() && e.index == index && Shape::of_cached(e).text == shape.text
+        };
+        entries.iter().any(is_it)
+    }
+
     /// What is explained, of operators that ran in that time or not at all.
     pub(super) fn query<'q>(
         &'q self,
@@ -54,6 +68,7 @@ impl Explained {
             find: &self.find,
             plan: planned.plan.as_ref(),
             root: planned.root.as_ref(),
+            is_cached: self.is_cached(planned.plan.as_ref()),
             rejected: self.rejected(planned.plan.as_ref()),
             ran_ms,
         }

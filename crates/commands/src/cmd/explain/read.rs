@@ -8,7 +8,7 @@ use crate::crud::args::{CountArgs, DistinctArgs, FindArgs};
 use crate::ddl::names;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::read::{CollationArg, StoreHost, environment, shape};
+use crate::read::{CollationArg, StoreHost, environment, settings};
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -34,7 +34,9 @@ pub(super) fn explain_read<'a>(
     let env = environment(cx, &collation)?;
     let in_force = collation.document().map(|d| d.to_buf());
     let (view, _) = cx.read_view()?;
-    let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None).reading(view.clone());
+    let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None)
+        .reading(view.clone())
+        .leaving_no_trace();
     let exec = ExecContext::new(&env, &host);
     let own = own.as_str().unwrap_or_default();
     let query = parse(cx, name, &ns, own, inner, &env, in_force)?;
@@ -91,7 +93,7 @@ fn parse<'a>(
             let mut find = crate::cmd::find::parse(&args, env, collation)?;
             // Rejected queries are explained.
             find.allowed =
-                shape::allowed_indexes(cx.service, ns, inner, &args.shape()).unwrap_or_default();
+                settings::allowed_indexes(cx.service, ns, inner, &args.shape()).unwrap_or_default();
             Query {
                 find,
                 key: None,
@@ -116,7 +118,7 @@ fn parse<'a>(
             let a = DistinctArgs::of(own, &arguments(name, DISTINCT, inner)?)?;
             Query {
                 find: Find {
-                    allowed: shape::allowed_indexes(cx.service, ns, inner, &a.shape())
+                    allowed: settings::allowed_indexes(cx.service, ns, inner, &a.shape())
                         .unwrap_or_default(),
                     ..plain_find(a.query, a.hint, env, collation)?
                 },

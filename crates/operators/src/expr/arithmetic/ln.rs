@@ -1,5 +1,5 @@
-//! `$ln`: the natural logarithm of a positive number: a double, or a decimal for a decimal. Null
-//! and missing give null. 28765 not a number, 28766 not positive.
+//! `$ln`: the natural logarithm of a positive number: a double, or a decimal for a decimal. NaN is
+//! always a double. Null and missing give null. 28765 not a number, 28766 not positive.
 
 use super::{at_or_below_zero, either, only_number};
 use crate::Cx;
@@ -16,6 +16,10 @@ fn ln<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         return Ok(Value::Null);
     }
     let n = only_number("$ln", &v)?;
+    // Only of positive decimals is there a decimal logarithm.
+    if n.is_nan() {
+        return Ok(Value::Double(f64::NAN));
+    }
     if at_or_below_zero(n) {
         bail!(
             28766,
@@ -37,6 +41,7 @@ mod tests {
             (r#"{"$ln": {"$numberDecimal": "-0"}}"#, "error 28766"),
             (r#"{"$ln": 1}"#, "double 0.0"),
             (r#"{"$ln": {"$numberDouble": "NaN"}}"#, "double nan"),
+            (r#"{"$ln": {"$numberDecimal": "NaN"}}"#, "double nan"),
         ]);
     }
 }

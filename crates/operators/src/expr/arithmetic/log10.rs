@@ -1,5 +1,5 @@
-//! `$log10`: the decimal logarithm of a positive number: a double, or a decimal for a decimal. Null
-//! and missing give null. 28765 not a number, 28761 not positive.
+//! `$log10`: the decimal logarithm of a number above 0: a double, or a decimal of a decimal. NaN is
+//! always a double. Null and missing give null. 28765 not a number, 28761 not positive.
 
 use super::{at_or_below_zero, either, only_number};
 use crate::Cx;
@@ -16,6 +16,10 @@ fn log10<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         return Ok(Value::Null);
     }
     let n = only_number("$log10", &v)?;
+    // Only of positive decimals is there a decimal logarithm.
+    if n.is_nan() {
+        return Ok(Value::Double(f64::NAN));
+    }
     if at_or_below_zero(n) {
         bail!(
             28761,
@@ -37,6 +41,7 @@ mod tests {
             (r#"{"$log10": {"$numberDecimal": "-0"}}"#, "error 28761"),
             (r#"{"$log10": 1}"#, "double 0.0"),
             (r#"{"$log10": {"$numberDouble": "NaN"}}"#, "double nan"),
+            (r#"{"$log10": {"$numberDecimal": "NaN"}}"#, "double nan"),
         ]);
     }
 }

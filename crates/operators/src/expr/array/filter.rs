@@ -1,9 +1,11 @@
 //! `$filter`: the elements for which `cond` is true, at most `limit`. Null for nullish input.
 //! Errors: 28646 no document, 28647 unknown argument, 28648 no `input`, 28650 no `cond`, 28651
-//! input no array, 327391 / 327392 bad limit, 9 bad `as`.
+//! input no array, 327391 / 327392 bad limit, 9 bad `as` or `arrayIndexAs`, 9375802 both the same.
 
 use crate::cx::VALUE_BYTES_PER_BYTE;
-use crate::expr::args::{define_as, define_index, index_frame, int32_exact, is_known, missing};
+use crate::expr::args::{
+    check_distinct, define_as, define_index, index_frame, int32_exact, missing,
+};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Result, Value, bail};
@@ -16,7 +18,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 struct Filter {
     input: BoxExpr,
     var: VarId,
-    index: Option<VarId>,
+    index: VarId,
     cond: BoxExpr,
     limit: Option<BoxExpr>,
 }
@@ -29,9 +31,8 @@ fn parse_filter(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
             spec.type_name()
         );
     };
-    let old = ["input", "as", "cond", "limit"];
-    let known = |n: &str| is_known(cx, n, &old, &["arrayIndexAs"]);
-    if let Some((unknown, _)) = d.iter().find(|(n, _)| !known(n)) {
+    let known = ["input", "as", "cond", "limit", "arrayIndexAs"];
+    if let Some((unknown, _)) = d.iter().find(|(n, _)| !known.contains(n)) {
         bail!(28647, "Unrecognized parameter to {name}: {unknown}");
     }
     let input = d
@@ -43,6 +44,8 @@ fn parse_filter(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
     cx.scoped(|cx| {
         let var = define_as(cx, d.field("as"))?;
         let index = define_index(cx, d.field("arrayIndexAs"))?;
+        let names = [(d.field("as"), "this"), (d.field("arrayIndexAs"), "IDX")];
+        check_distinct(9375802, name, &names)?;
         let cond = parse(cx, cond)?;
         Ok(Box::new(Filter {
             input,
@@ -77,7 +80,7 @@ impl Expr for Filter {
             let frame = Frame {
                 id: self.var,
                 value: item,
-                outer: index.as_ref().or(cx.vars),
+                outer: Some(&index),
             };
             if self.cond.eval(&cx.with(&frame))?.truthy() {
                 kept.push(item);
@@ -151,6 +154,36 @@ mod tests {
                 "!9",
             ),
             ("{'$filter': 1}", "{}", "!28646"),
+            (
+                "{'$filter': {'input': '$b', 'cond': {'$eq': ['$$this', '$$IDX']}, 'limit': 2}}",
+                "{'b': [0, 7, 2, 5, 4, 0]}",
+                "[0, 2]",
+            ),
+            (
+                "{'$filter': {'input': '$b', 'arrayIndexAs': 'i', 'cond': {'$eq': ['$$i', 1]}}}",
+                "{'b': [0, 7, 2]}",
+                "[7]",
+            ),
+            (
+                "{'$filter': {'input': [1], 'arrayIndexAs': 'i', 'cond': '$$IDX'}}",
+                "{}",
+                "!17276",
+            ),
+            (
+                "{'$filter': {'input': [1], 'cond': true, 'limit': '$$IDX'}}",
+                "{}",
+                "!17276",
+            ),
+            (
+                "{'$filter': {'input': [1], 'arrayIndexAs': 'IDX', 'cond': true}}",
+                "{}",
+                "!9",
+            ),
+            (
+                "{'$filter': {'input': [1], 'as': 'i', 'arrayIndexAs': 'i', 'cond': true}}",
+                "{}",
+                "!9375802",
+            ),
         ]);
     }
 }

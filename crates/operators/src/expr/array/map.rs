@@ -1,9 +1,10 @@
 //! `$map`: `in` evaluated for each element bound to `as` (default `this`). Null for nullish input;
 //! a missing result becomes null. Errors: 16878 no document, 16879 unknown argument, 16880 no
-//! `input`, 16882 no `in`, 16883 input no array, 9 bad `as`.
+//! `input`, 16882 no `in`, 16883 input no array, 9 bad `as` or `arrayIndexAs`, 9375801 both the
+//! same.
 
 use crate::cx::VALUE_BYTES_PER_BYTE;
-use crate::expr::args::{define_as, define_index, index_frame, is_known, missing};
+use crate::expr::args::{check_distinct, define_as, define_index, index_frame, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Result, Value, bail};
@@ -16,7 +17,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 struct Map {
     input: BoxExpr,
     var: VarId,
-    index: Option<VarId>,
+    index: VarId,
     body: BoxExpr,
 }
 
@@ -28,8 +29,8 @@ fn parse_map(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
             spec.type_name()
         );
     };
-    let known = |n: &str| is_known(cx, n, &["input", "as", "in"], &["arrayIndexAs"]);
-    if let Some((unknown, _)) = d.iter().find(|(n, _)| !known(n)) {
+    let known = ["input", "as", "in", "arrayIndexAs"];
+    if let Some((unknown, _)) = d.iter().find(|(n, _)| !known.contains(n)) {
         bail!(16879, "Unrecognized parameter to {name}: {unknown}");
     }
     let input = d
@@ -40,6 +41,8 @@ fn parse_map(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
     cx.scoped(|cx| {
         let var = define_as(cx, d.field("as"))?;
         let index = define_index(cx, d.field("arrayIndexAs"))?;
+        let names = [(d.field("as"), "this"), (d.field("arrayIndexAs"), "IDX")];
+        check_distinct(9375801, name, &names)?;
         Ok(Box::new(Map {
             input,
             var,
@@ -68,7 +71,7 @@ impl Expr for Map {
             let frame = Frame {
                 id: self.var,
                 value: item,
-                outer: index.as_ref().or(cx.vars),
+                outer: Some(&index),
             };
             out.push(self.body.eval(&cx.with(&frame))?);
         }
@@ -103,37 +106,48 @@ mod tests {
                 "[[[[1], 1]]]",
             ),
             (
-                "{'$map': {'input': [7], 'arrayIndexAs': 'i', 'in': '$$i'}}",
+                "{'$map': {'input': [7], 'arrayIndexAs': 'i', 'in': '$$IDX'}}",
+                "{}",
+                "!17276",
+            ),
+            ("{'$map': {'input': '$$IDX', 'in': 1}}", "{}", "!17276"),
+            (
+                "{'$map': {'input': [], 'as': 'i', 'arrayIndexAs': 'i', 'in': 1}}",
+                "{}",
+                "!9375801",
+            ),
+            (
+                "{'$map': {'input': [7], 'index': 1, 'in': 1}}",
                 "{}",
                 "!16879",
             ),
-            ("{'$map': {'input': [7], 'in': '$$IDX'}}", "{}", "!17276"),
             ("{'$map': {'input': '$none', 'in': 1}}", "{}", "null"),
             ("{'$map': {'input': 'x', 'in': 1}}", "{}", "!16883"),
             ("{'$map': {'input': [], 'as': 1, 'in': 1}}", "{}", "!9"),
             ("{'$map': {'in': 1}}", "{}", "!16880"),
             ("{'$map': {'input': []}}", "{}", "!16882"),
             ("{'$map': []}", "{}", "!16878"),
+            (
+                "{'$map': {'input': '$a', 'arrayIndexAs': 'i', 'in': ['$$this', '$$i']}}",
+                "{'a': [7, 8]}",
+                "[[7, 0], [8, 1]]",
+            ),
+            (
+                "{'$map': {'input': '$a', 'in': '$$IDX'}}",
+                "{'a': [7, 8]}",
+                "[0, 1]",
+            ),
+            (
+                "{'$map': {'input': '$a', 'in': {'$map': {'input': '$a', 'arrayIndexAs': 'i', \
+                    'in': {'$add': ['$$IDX', '$$i']}}}}}",
+                "{'a': [7, 8]}",
+                "[[0, 1], [1, 2]]",
+            ),
+            (
+                "{'$map': {'input': [], 'arrayIndexAs': 'I', 'in': 1}}",
+                "{}",
+                "!9",
+            ),
         ]);
-        crate::expr::check::table_of(
-            crate::Profile::V9_0,
-            &[
-                (
-                    "{'$map': {'input': '$a', 'arrayIndexAs': 'i', 'in': ['$$this', '$$i']}}",
-                    "{'a': [7, 8]}",
-                    "[[7, 0], [8, 1]]",
-                ),
-                (
-                    "{'$map': {'input': '$a', 'in': '$$IDX'}}",
-                    "{'a': [7, 8]}",
-                    "[0, 1]",
-                ),
-                (
-                    "{'$map': {'input': [], 'arrayIndexAs': 'I', 'in': 1}}",
-                    "{}",
-                    "!9",
-                ),
-            ],
-        );
     }
 }

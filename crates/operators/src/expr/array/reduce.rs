@@ -1,8 +1,9 @@
 //! `$reduce`: folds `in` over the array with `$$value` (so far) and `$$this` (element). Null for
 //! nullish input. Errors: 40075 no document, 40076 unknown argument, 40077 / 40078 / 40079 missing
-//! argument, 40080 input no array.
+//! argument, 40080 input no array, 9 bad `as`, `valueAs` or `arrayIndexAs`, 9298401 two of them the
+//! same.
 
-use crate::expr::args::{define_as, define_index, index_frame, is_known, missing};
+use crate::expr::args::{check_distinct, define_as, define_index, index_frame, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Bump, OwnedValue, Result, Value, bail};
@@ -17,7 +18,7 @@ struct Reduce {
     initial: BoxExpr,
     this: VarId,
     value: VarId,
-    index: Option<VarId>,
+    index: VarId,
     body: BoxExpr,
 }
 
@@ -29,9 +30,15 @@ fn parse_reduce(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
             spec.type_name()
         );
     };
-    let old = ["input", "initialValue", "in"];
-    let known = |n: &str| is_known(cx, n, &old, &["as", "valueAs", "arrayIndexAs"]);
-    if let Some((unknown, _)) = d.iter().find(|(n, _)| !known(n)) {
+    let known = [
+        "input",
+        "initialValue",
+        "in",
+        "as",
+        "valueAs",
+        "arrayIndexAs",
+    ];
+    if let Some((unknown, _)) = d.iter().find(|(n, _)| !known.contains(n)) {
         bail!(40076, "{name} found an unknown argument: {unknown}");
     }
     let input = d
@@ -49,6 +56,12 @@ fn parse_reduce(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
             name => define_as(cx, name)?,
         };
         let index = define_index(cx, d.field("arrayIndexAs"))?;
+        let names = [
+            (d.field("as"), "this"),
+            (d.field("valueAs"), "value"),
+            (d.field("arrayIndexAs"), "IDX"),
+        ];
+        check_distinct(9298401, name, &names)?;
         Ok(Box::new(Reduce {
             input,
             initial,
@@ -85,7 +98,7 @@ impl Reduce {
             let this = Frame {
                 id: self.this,
                 value: item,
-                outer: index.as_ref().or(inner.vars),
+                outer: Some(&index),
             };
             let both = Frame {
                 id: self.value,
@@ -156,9 +169,41 @@ mod tests {
             ),
             ("{'$reduce': {'input': [], 'in': 1}}", "{}", "!40078"),
             (
-                "{'$reduce': {'input': [], 'initialValue': 1, 'in': 1, 'as': 'x'}}",
+                "{'$reduce': {'input': [], 'initialValue': 1, 'in': 1, 'index': 'x'}}",
                 "{}",
                 "!40076",
+            ),
+            (
+                "{'$reduce': {'input': '$a', 'initialValue': 0, 'in': {'$add': ['$$value', \
+                    {'$multiply': ['$$this', '$$IDX']}]}}}",
+                "{'a': [1, 2, 3]}",
+                "8",
+            ),
+            (
+                "{'$reduce': {'input': '$a', 'initialValue': 0, 'as': 'e', 'valueAs': 'v', \
+                    'arrayIndexAs': 'i', 'in': {'$add': ['$$v', '$$e', '$$i']}}}",
+                "{'a': [1, 2, 3]}",
+                "9",
+            ),
+            (
+                "{'$reduce': {'input': [], 'initialValue': 0, 'as': 'e', 'in': '$$this'}}",
+                "{}",
+                "!17276",
+            ),
+            (
+                "{'$reduce': {'input': [], 'initialValue': '$$IDX', 'in': 1}}",
+                "{}",
+                "!17276",
+            ),
+            (
+                "{'$reduce': {'input': [], 'initialValue': 0, 'as': 'e', 'valueAs': 'e', 'in': 1}}",
+                "{}",
+                "!9298401",
+            ),
+            (
+                "{'$reduce': {'input': [], 'initialValue': 0, 'valueAs': 'V', 'in': 1}}",
+                "{}",
+                "!9",
             ),
             ("{'$reduce': 1}", "{}", "!40075"),
         ]);

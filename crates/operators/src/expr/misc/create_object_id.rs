@@ -44,7 +44,7 @@ mod tests {
         let two = "{'$setUnion': [[{'$createObjectId': {}}, {'$createObjectId': {}}]]}";
         let types = format!("{{'$map': {{'input': {two}, 'in': {{'$type': '$$this'}}}}}}");
         crate::expr::check::table_of(
-            Profile::V9_0,
+            Profile::V8_2,
             &[
                 (types.as_str(), "{}", "['objectId', 'objectId']"),
                 ("{'$createObjectId': {'a': 1}}", "{}", "!9"),

@@ -2,6 +2,8 @@
 
 mod xxh64;
 
+pub use to_hashed_index_key::hashed_index_key;
+
 crate::expr_family!(
     create_object_id,
     get_field,

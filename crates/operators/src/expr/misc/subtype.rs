@@ -1,9 +1,9 @@
-//! `$subtype` (8.3): the subtype of binary data as an int. Null for nullish values. Errors: 14 for
-//! another type. Source: the manual, which names no code.
+//! `$subtype` (8.3): the subtype of binary data as an int. Null for nullish values. Error: 10389300
+//! for another type.
 
 use crate::Cx;
 use crate::expr::{Operator, unary};
-use model::{Result, Value, bail, code};
+use model::{Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$subtype",
@@ -15,7 +15,7 @@ fn eval<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         Value::Binary(b) => Ok(Value::Int32(i32::from(b.subtype))),
         v if v.is_nullish() => Ok(Value::Null),
         v => bail!(
-            code::TYPE_MISMATCH,
+            10389300,
             "$subtype takes binary data, found {}",
             v.type_name()
         ),
@@ -29,7 +29,7 @@ mod tests {
     #[test]
     fn table() {
         crate::expr::check::table_of(
-            Profile::V9_0,
+            Profile::V8_2,
             &[
                 (
                     "{'$subtype': '$a'}",
@@ -37,7 +37,7 @@ mod tests {
                     "5",
                 ),
                 ("{'$subtype': '$none'}", "{}", "null"),
-                ("{'$subtype': 1}", "{}", "!14"),
+                ("{'$subtype': 1}", "{}", "!10389300"),
             ],
         );
     }

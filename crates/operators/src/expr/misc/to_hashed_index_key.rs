@@ -13,6 +13,11 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 }];
 
 fn eval<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
+    Ok(Value::Int64(hashed_index_key(v)))
+}
+
+/// The number a hashed index keeps for a value.
+pub fn hashed_index_key(v: Value<'_>) -> i64 {
     let mut hasher = Md5::new();
     // The seed.
     hasher.update(0i32.to_le_bytes());
@@ -22,11 +27,9 @@ fn eval<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         None,
     );
     let digest = hasher.finalize();
-    Ok(Value::Int64(
-        digest
-            .first_chunk::<8>()
-            .map_or(0, |head| i64::from_le_bytes(*head)),
-    ))
+    digest
+        .first_chunk::<8>()
+        .map_or(0, |head| i64::from_le_bytes(*head))
 }
 
 fn canonical_type(v: &Value<'_>) -> i32 {

@@ -1,11 +1,12 @@
 //! Conversions to and from binary data.
 
 use super::target::{Format, Kind, Target, UUID, failure, unsupported};
+use super::vector::{self, VECTOR};
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
-use model::{Binary, Bump, Result, Value, bail};
+use model::{Binary, Bump, Doc, Result, Value, bail};
 
 /// Takes padding or leaves it.
 const LENIENT_URL_SAFE: GeneralPurpose = GeneralPurpose::new(
@@ -62,12 +63,30 @@ pub(super) fn to_binary<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
                 }
             }
         }
+        Value::Array(a) if to.wide && to.subtype == VECTOR => {
+            return vector::from_array(arena, a, to);
+        }
+        Value::Document(d) if to.wide => arena.alloc_slice_copy(whole_document(d, to)?),
         _ => return Err(unsupported(&v, to)),
     };
     Ok(Value::Binary(Binary {
         subtype: to.subtype,
         bytes,
     }))
+}
+
+/// The bytes of a document, where the subtype leaves their number open.
+fn whole_document<'d>(d: Doc<'d>, to: &Target<'_>) -> Result<&'d [u8]> {
+    const OF_16_BYTES: [u8; 3] = [3, UUID, 5];
+    if OF_16_BYTES.contains(&to.subtype) && d.len_bytes() != 16 {
+        bail!(
+            13016802,
+            "binary data of subtype {} has 16 bytes, the document has {}",
+            to.subtype,
+            d.len_bytes()
+        );
+    }
+    Ok(d.as_bytes())
 }
 
 /// UUIDs need the format `uuid` (or `auto`) and subtype 4; neither goes with anything else.
@@ -98,7 +117,7 @@ fn parse_hex(s: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// 8-4-4-4-12 hexadecimal digits.
-fn parse_uuid(s: &str) -> Option<Vec<u8>> {
+pub(super) fn parse_uuid(s: &str) -> Option<Vec<u8>> {
     let b = s.as_bytes();
     let dashes = b
         .iter()

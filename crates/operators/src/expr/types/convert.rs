@@ -1,15 +1,16 @@
-//! `$convert`: `{input, to, onError, onNull, format, byteOrder}`; `to` is a type's name or number,
-//! or `{type, subtype}`. A null or missing input gives `onNull` (or null); a null or missing `to`
-//! gives null. `onError` takes the place of 241 ConversionFailure only.
+//! `$convert`: `{input, to, onError, onNull, format, byteOrder, base}`; `to` is a type's name or
+//! number, or `{type, subtype}`. A null or missing input gives `onNull` (or null); a null or
+//! missing `to` gives null. `onError` takes the place of 241 ConversionFailure only.
 //!
 //! 9 no object, an unknown field, no `input` or `to`, a `to` that is no name or number; 2 an
 //! unknown type name; 4341106 / 4341107 / 4341108 a subtype that is not integral / not a subtype /
 //! no number; 4341114 / 4341125 a format that is no string / unknown; 4341115 text to binary or
-//! back without a format; 9130001 / 9130002 a byte order that is no string / unknown.
+//! back without a format; 9130001 / 9130002 a byte order that is no string / unknown; 3501300 /
+//! 3501301 a base that is no whole number / not 2, 8, 10 or 16.
 
 use super::target::{Format, Kind, Target};
-use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
+use crate::{Cx, Profile};
 use model::{MongoError, Number, Result, Tag, Value, bail, code};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
@@ -17,7 +18,15 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
     parse: |cx, _, spec| parse_convert(cx, spec),
 }];
 
-const FIELDS: [&str; 6] = ["input", "to", "onError", "onNull", "format", "byteOrder"];
+const FIELDS: [&str; 7] = [
+    "input",
+    "to",
+    "onError",
+    "onNull",
+    "format",
+    "byteOrder",
+    "base",
+];
 
 fn parse_convert(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     let Value::Document(spec) = spec else {
@@ -27,7 +36,7 @@ fn parse_convert(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
             spec.type_name()
         );
     };
-    let mut found: [Option<BoxExpr>; 6] = Default::default();
+    let mut found: [Option<BoxExpr>; FIELDS.len()] = Default::default();
     for (field, v) in spec.iter() {
         let Some(slot) = FIELDS.iter().position(|f| *f == field) else {
             bail!(
@@ -45,7 +54,7 @@ fn parse_convert(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
         $convert"
         ))
     };
-    let [input, to, on_error, on_null, format, byte_order] = found;
+    let [input, to, on_error, on_null, format, byte_order, base] = found;
     Ok(Box::new(Convert {
         input: input.ok_or_else(|| missing("input"))?,
         to: to.ok_or_else(|| missing("to"))?,
@@ -53,6 +62,7 @@ fn parse_convert(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
         on_null,
         format,
         byte_order,
+        base,
     }))
 }
 
@@ -63,6 +73,7 @@ struct Convert {
     on_null: Option<BoxExpr>,
     format: Option<BoxExpr>,
     byte_order: Option<BoxExpr>,
+    base: Option<BoxExpr>,
 }
 
 /// What `onError` catches: conversions that fail, and years no text can hold.
@@ -84,7 +95,7 @@ impl Expr for Convert {
         };
         let option = |e: &'a Option<BoxExpr>| e.as_ref().map_or(Ok(Value::Missing), |e| e.eval(cx));
         let target = Target {
-            kind: kind_of(kind),
+            kind: kind_of(kind, cx.env.profile),
             subtype: if kind == Tag::BINARY {
                 binary_subtype(&subtype)?
             } else {
@@ -92,6 +103,9 @@ impl Expr for Convert {
             },
             format: format_of(&option(&self.format)?)?,
             big_endian: is_big_endian(&option(&self.byte_order)?)?,
+            base: base_of(&option(&self.base)?)?,
+            wide: cx.env.profile.converts_every_type(),
+            subnormal: cx.env.profile.reads_subnormal_numbers(),
             name: kind.name(),
         };
         match (super::convert(cx.arena, input, &target), &self.on_error) {
@@ -107,6 +121,7 @@ impl Expr for Convert {
             &self.on_null,
             &self.format,
             &self.byte_order,
+            &self.base,
         ]
         .into_iter()
         .flatten()
@@ -173,7 +188,7 @@ fn tag_of_number(n: i64) -> Option<Tag> {
     Some(Tag(byte)).filter(|t| t.name() != "invalid")
 }
 
-fn kind_of(tag: Tag) -> Kind {
+fn kind_of(tag: Tag, profile: Profile) -> Kind {
     match tag {
         Tag::DOUBLE => Kind::Double,
         Tag::STRING => Kind::String,
@@ -184,6 +199,8 @@ fn kind_of(tag: Tag) -> Kind {
         Tag::INT32 => Kind::Int,
         Tag::INT64 => Kind::Long,
         Tag::DECIMAL128 => Kind::Decimal,
+        Tag::DOCUMENT if profile.converts_every_type() => Kind::Object,
+        Tag::ARRAY if profile.converts_every_type() => Kind::Array,
         _ => Kind::Other,
     }
 }
@@ -254,8 +271,144 @@ fn is_big_endian(v: &Value<'_>) -> Result<bool> {
     }
 }
 
+fn base_of(v: &Value<'_>) -> Result<Option<u32>> {
+    if v.is_nullish() {
+        return Ok(None);
+    }
+    match Number::of(v).and_then(Number::to_i64_exact) {
+        Some(base @ (2 | 8 | 10 | 16)) => Ok(u32::try_from(base).ok()),
+        Some(other) => bail!(
+            3501301,
+            "In $convert, 'base' argument is not valid: {other}; allowed are 2, 8, 10, 16"
+        ),
+        None => bail!(
+            3501300,
+            "In $convert, 'base' argument is not an integer: {v}; allowed are 2, 8, 10, 16"
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use crate::Profile;
+    use crate::expr::check::table_of;
+
+    /// `$convert` with these arguments, and what it gives.
+    fn conversions(profile: Profile, rows: &[(&str, &str)]) {
+        for (arguments, wanted) in rows {
+            let spec = format!("{{'$convert': {{{arguments}}}}}");
+            table_of(profile, &[(&spec, "{}", wanted)]);
+        }
+    }
+
+    fn text_since_8_3(arguments: &str) -> String {
+        let mut env = crate::Env::new(0, 1);
+        env.profile = Profile::V9_0;
+        let spec = crate::expr::check::json(&format!("{{'$convert': {{{arguments}}}}}"));
+        let e = crate::expr::parse(&mut crate::expr::ParseCx::new(&env), spec.get()).unwrap();
+        e.constant()
+            .and_then(|v| v.as_str())
+            .unwrap_or("")
+            .to_owned()
+    }
+
+    #[test]
+    fn whole_numbers_have_texts_in_a_base() {
+        for profile in Profile::ALL {
+            conversions(
+                profile,
+                &[
+                    ("'input': 10, 'to': 'string', 'base': 2", "'1010'"),
+                    ("'input': -10.0, 'to': 'string', 'base': 16", "'-A'"),
+                    (
+                        "'input': {'$numberDecimal': '10'}, 'to': 'string', 'base': 8",
+                        "'12'",
+                    ),
+                    (
+                        "'input': {'$numberLong': '-9223372036854775808'}, 'to': 'string',
+                            'base': 16",
+                        "'-8000000000000000'",
+                    ),
+                    ("'input': 10.5, 'to': 'string', 'base': 10", "!241"),
+                    ("'input': 'a', 'to': 'int', 'base': 16", "10"),
+                    ("'input': '-12', 'to': 'double', 'base': 8", "-10.0"),
+                    (
+                        "'input': 'A', 'to': 'decimal', 'base': 16",
+                        "{'$numberDecimal': '10'}",
+                    ),
+                    ("'input': '80000000', 'to': 'int', 'base': 16", "!241"),
+                    ("'input': '0xa', 'to': 'long', 'base': 16", "!241"),
+                    ("'input': '8', 'to': 'int', 'base': 8", "!241"),
+                    ("'input': '10', 'to': 'int', 'base': null", "10"),
+                    ("'input': true, 'to': 'bool', 'base': 3", "!3501301"),
+                    ("'input': 1, 'to': 'string', 'base': 2.5", "!3501300"),
+                    ("'input': 1, 'to': 'string', 'base': 'x'", "!3501300"),
+                    ("'input': 'str', 'to': 'string', 'base': 2", "'str'"),
+                ],
+            );
+        }
+    }
+
+    #[test]
+    fn every_type_has_a_text_since_8_3() {
+        let document = "'input': {'$literal': {'a': [1.0, true, 'q\\\\'], 'b': null, \
+            't': {'$timestamp': {'t': 1, 'i': 2}}, 'd': {'$date': '2018-03-27T16:58:51.538Z'}, \
+            'n': {'$numberDouble': 'NaN'}}}, 'to': 'string'";
+        conversions(Profile::V8_2, &[(document, "!241")]);
+        let text = r#"{"a":[1,true,"q\\"],"b":null,"t":"Timestamp(1, 2)","#;
+        let wanted = format!(r#"{text}"d":"2018-03-27T16:58:51.538Z","n":"NaN"}}"#);
+        assert_eq!(text_since_8_3(document), wanted);
+        conversions(
+            Profile::V9_0,
+            &[
+                ("'input': {'$minKey': 1}, 'to': 'string'", "'MinKey'"),
+                (
+                    "'input': {'$regularExpression': {'pattern': 'B*', 'options': 'is'}}, \
+                        'to': 'string'",
+                    "'/B*/is'",
+                ),
+                ("'input': '{}', 'to': 'object'", "{}"),
+                ("'input': '[]', 'to': 4", "[]"),
+                ("'input': '[]', 'to': 'object', 'onError': 'no'", "'no'"),
+                ("'input': '5e-324', 'to': 'double'", "5e-324"),
+                (
+                    "'input': [1, 0, true], 'to': {'type': 'binData', 'subtype': 9}",
+                    "{'$binary': {'base64': 'EAWg', 'subType': '09'}}",
+                ),
+                (
+                    "'input': [127.0, -128], 'to': {'type': 'binData', 'subtype': 9}",
+                    "{'$binary': {'base64': 'AwB/gA==', 'subType': '09'}}",
+                ),
+                (
+                    "'input': [1.5], 'to': {'type': 'binData', 'subtype': 9}, \
+                        'byteOrder': 'big'",
+                    "{'$binary': {'base64': 'JwA/wAAA', 'subType': '09'}}",
+                ),
+                (
+                    "'input': [200], 'to': {'type': 'binData', 'subtype': 9}",
+                    "!241",
+                ),
+                ("'input': [1], 'to': 'binData'", "!241"),
+                (
+                    "'input': {'$literal': {'a': 1}}, 'to': 'binData'",
+                    "{'$binary': {'base64': 'DAAAABBhAAEAAAAA', 'subType': '00'}}",
+                ),
+                (
+                    "'input': {'$literal': {}}, 'to': {'type': 'binData', 'subtype': 5}",
+                    "!13016802",
+                ),
+            ],
+        );
+        conversions(
+            Profile::V8_2,
+            &[
+                ("'input': '{}', 'to': 'object'", "!241"),
+                ("'input': '5e-324', 'to': 'double'", "!241"),
+                ("'input': {'$literal': {}}, 'to': 'binData'", "!241"),
+            ],
+        );
+    }
+
     #[test]
     fn table() {
         crate::expr::check::rows(&[

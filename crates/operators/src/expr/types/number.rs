@@ -74,22 +74,49 @@ fn to_date(v: &Value<'_>, to: &Target<'_>) -> Result<i64> {
     }
 }
 
+/// The digits of a whole number in a base.
+///
+/// # Errors
+/// 241 for a number that is not whole or no long.
+pub(super) fn text_in_base(v: &Value<'_>, base: u32, to: &Target<'_>) -> Result<String> {
+    let Some(n) = Number::of(v).and_then(Number::to_i64_exact) else {
+        return Err(failure(
+            v,
+            to.name,
+            "only whole numbers have a text in a base",
+        ));
+    };
+    let digits = n.unsigned_abs();
+    let sign = if n < 0 { "-" } else { "" };
+    Ok(match base {
+        2 => format!("{sign}{digits:b}"),
+        8 => format!("{sign}{digits:o}"),
+        16 => format!("{sign}{digits:X}"),
+        _ => n.to_string(),
+    })
+}
+
 fn parse<'a>(s: &str, v: &Value<'_>, to: &Target<'_>) -> Result<Value<'a>> {
     let bad = || failure(v, to.name, "Failed to parse number in $convert");
+    if let Some(base) = to.base {
+        let n = i64::from_str_radix(s, base).map_err(|_| bad())?;
+        return number(Number::Int64(n), v, to);
+    }
     Ok(match to.kind {
         Kind::Int => Value::Int32(s.parse().map_err(|_| bad())?),
         Kind::Long => Value::Int64(s.parse().map_err(|_| bad())?),
-        Kind::Double => Value::Double(parse_double(s).ok_or_else(bad)?),
+        Kind::Double => Value::Double(parse_double(s, to.subnormal).ok_or_else(bad)?),
         _ => Value::Decimal128(parse_decimal(s).ok_or_else(bad)?),
     })
 }
 
-/// Decimal or (signed) hexadecimal text of a double. A number beyond the range, or so small that
-/// digits are lost, is none.
-fn parse_double(s: &str) -> Option<f64> {
+/// Decimal or (signed) hexadecimal text of a double. A number beyond the range is none, and one so
+/// small that digits are lost only where `subnormal` says so.
+fn parse_double(s: &str, subnormal: bool) -> Option<f64> {
+    let fits = |x: f64| x.is_normal() || subnormal && x.is_subnormal();
     // MongoDB refuses only "0x" itself; its C library reads every other spelling.
     if let [b'+' | b'-', b'0', b'x' | b'X', ..] | [b'0', b'X', ..] = s.as_bytes() {
-        return parse_hex_double(s);
+        return parse_hex_double(s, fits);
     }
     let x: f64 = s.parse().ok()?;
     let named = s
@@ -97,11 +124,11 @@ fn parse_double(s: &str) -> Option<f64> {
         .starts_with(|c: char| c.is_ascii_alphabetic());
     let mantissa = s.split(['e', 'E']).next().unwrap_or(s);
     let zero = !mantissa.bytes().any(|b| (b'1'..=b'9').contains(&b));
-    (named || zero || x.is_normal()).then_some(x)
+    (named || zero || fits(x)).then_some(x)
 }
 
 /// `-0x1.8p1`; the caller saw the prefix.
-fn parse_hex_double(s: &str) -> Option<f64> {
+fn parse_hex_double(s: &str, fits: impl Fn(f64) -> bool) -> Option<f64> {
     let digits = s.trim_start_matches(['+', '-']).get(2..)?;
     let (mantissa, exponent) = digits
         .split_once(['p', 'P'])
@@ -118,7 +145,7 @@ fn parse_hex_double(s: &str) -> Option<f64> {
     exponent = exponent.checked_sub(i32::try_from(fraction.len()).ok()?.checked_mul(4)?)?;
     let x = x * 2f64.powi(exponent);
     let zero = !mantissa.bytes().any(|b| b.is_ascii_hexdigit() && b != b'0');
-    (zero || x.is_normal()).then_some(if s.starts_with('-') { -x } else { x })
+    (zero || fits(x)).then_some(if s.starts_with('-') { -x } else { x })
 }
 
 fn parse_decimal(s: &str) -> Option<Decimal128> {

@@ -1,6 +1,6 @@
 //! `$toBool`, `$toDate`, `$toDecimal`, `$toDouble`, `$toInt`, `$toLong`, `$toObjectId`,
-//! `$toString`, `$toUUID`: `$convert` without options. Null and missing give null. 50723 another
-//! number of operands than one, 241 not convertible.
+//! `$toString`, `$toUUID`, and since 8.3 `$toArray`, `$toObject`: `$convert` without options. Null
+//! and missing give null. 50723 another number of operands than one, 241 not convertible.
 
 use super::target::{Format, Kind, Target, UUID};
 use crate::expr::{BoxExpr, Operator, ParseCx, UnaryFn, parse_args, unary_of};
@@ -19,6 +19,9 @@ macro_rules! short_forms {
                     subtype: $subtype,
                     format: $format,
                     big_endian: false,
+                    base: None,
+                    wide: cx.env.profile.converts_every_type(),
+                    subnormal: cx.env.profile.reads_subnormal_numbers(),
                     name: $type_name,
                 };
                 super::convert(cx.arena, v, &target)
@@ -28,12 +31,14 @@ macro_rules! short_forms {
 }
 
 short_forms! {
+    "$toArray" Array "array", 0, None;
     "$toBool" Bool "bool", 0, None;
     "$toDate" Date "date", 0, None;
     "$toDecimal" Decimal "decimal", 0, None;
     "$toDouble" Double "double", 0, None;
     "$toInt" Int "int", 0, None;
     "$toLong" Long "long", 0, None;
+    "$toObject" Object "object", 0, None;
     "$toObjectId" ObjectId "objectId", 0, None;
     "$toString" String "string", 0, Some(Format::Auto);
     "$toUUID" Binary "binData", UUID, Some(Format::Uuid);
@@ -84,5 +89,53 @@ mod tests {
             (r#"{"$toDate": 1}"#, "error 241"),
             (r#"{"$toUUID": "nope"}"#, "error 241"),
         ]);
+    }
+
+    #[test]
+    fn json_becomes_documents_and_arrays() {
+        crate::expr::check::rows(&[
+            (
+                r#"{"$toObject": "{\"a\": 1, \"b\": [1.5, null], \"a\": 3}"}"#,
+                "object { a: 3, b: [ 1.5, null ] }",
+            ),
+            (
+                r#"{"$toArray": "[\"$missing\"]"}"#,
+                r#"array [ "$missing" ]"#,
+            ),
+            (r#"{"$toArray": "$arr"}"#, "array [ 1 ]"),
+            (r#"{"$toObject": "$missing"}"#, "null null"),
+            (r#"{"$toObject": "[]"}"#, "error 241"),
+            (r#"{"$toArray": "{}"}"#, "error 241"),
+            (r#"{"$toArray": "1"}"#, "error 241"),
+            (r#"{"$toObject": "$a"}"#, "error 241"),
+            (r#"{"$toObject": "$arr"}"#, "error 241"),
+            (r#"{"$toObject": []}"#, "error 50723"),
+            (
+                r#"{"$toArray": {"$binary": {"base64": "AwD/Ag==", "subType": "09"}}}"#,
+                "array [ -1, 2 ]",
+            ),
+            (
+                r#"{"$toArray": {"$binary": {"base64": "EAbA", "subType": "09"}}}"#,
+                "array [ true, true ]",
+            ),
+            (
+                r#"{"$toArray": {"$binary": {"base64": "AwEB", "subType": "09"}}}"#,
+                "error 10506606",
+            ),
+            (
+                r#"{"$toArray": {"$binary": {"base64": "JwAR", "subType": "09"}}}"#,
+                "error 10506602",
+            ),
+            (
+                r#"{"$toArray": {"$binary": {"base64": "6gAA", "subType": "09"}}}"#,
+                "error 10506600",
+            ),
+            (
+                r#"{"$toArray": {"$binary": {"base64": "AwD/", "subType": "00"}}}"#,
+                "error 241",
+            ),
+        ]);
+        let nested = format!("{}{}", "[".repeat(300), "]".repeat(300));
+        crate::expr::check::rows(&[(&format!(r#"{{"$toArray": "{nested}"}}"#), "error 241")]);
     }
 }

@@ -12,6 +12,12 @@ pub(super) struct Target<'f> {
     pub(super) format: Option<Format>,
     /// Byte order of numbers from or to binary.
     pub(super) big_endian: bool,
+    /// Base of whole numbers from or to text (8.3); `None` for the ordinary texts of numbers.
+    pub(super) base: Option<u32>,
+    /// Every type has a text, and documents and arrays are made of text and of vectors (8.3).
+    pub(super) wide: bool,
+    /// Texts of numbers may lose digits because they are small (8.3).
+    pub(super) subnormal: bool,
     /// For messages.
     pub(super) name: &'f str,
 }
@@ -27,6 +33,8 @@ pub(super) enum Kind {
     Int,
     Long,
     Decimal,
+    Object,
+    Array,
     /// A type that nothing converts to.
     Other,
 }

@@ -1,10 +1,12 @@
 //! Conversions to strings.
 
+use super::digits::double_text;
 use super::target::{Format, Target, UUID, failure, unsupported};
 use crate::expr::date;
 use crate::expr::string::computed;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use model::bson::MAX_DOCUMENT_BYTES;
 use model::{Binary, Bump, Result, Value, bail};
 use std::fmt::Write;
 
@@ -14,6 +16,9 @@ use std::fmt::Write;
 /// 241 when there is no such conversion, or binary data is not what the format wants; 4341115
 /// binary data without a format.
 pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
+    if let (Some(base), true) = (to.base, v.is_number()) {
+        return computed(arena, &super::number::text_in_base(&v, base, to)?);
+    }
     let text = match v {
         Value::String(_) => return Ok(v),
         Value::Bool(b) => return Ok(Value::String(if b { "true" } else { "false" })),
@@ -24,7 +29,18 @@ pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
         Value::ObjectId(id) => id.to_hex(),
         Value::Date(ms) => date::text_of_moment(ms)?,
         Value::Binary(b) => binary_text(b, &v, to)?,
-        _ => return Err(unsupported(&v, to)),
+        _ if !to.wide => return Err(unsupported(&v, to)),
+        Value::Document(_) | Value::Array(_) => {
+            let mut text = String::new();
+            super::json_show::append(&v, &mut text)?;
+            if text.len() >= MAX_DOCUMENT_BYTES {
+                let why = "the text would be longer than a document may be";
+                return Err(failure(&Value::Missing, to.name, why));
+            }
+            text
+        }
+        Value::Symbol(s) => s.to_owned(),
+        _ => v.to_string(),
     };
     computed(arena, &text)
 }
@@ -62,47 +78,4 @@ fn binary_text(b: Binary<'_>, v: &Value<'_>, to: &Target<'_>) -> Result<String> 
             Err(_) => return Err(failure(v, to.name, "the data is not valid UTF-8")),
         },
     })
-}
-
-/// A double in its shortest exact digits, as C++ and Python format it: no ".0", an exponent (of two
-/// digits or more) below 1e-4 and from 1e16 on.
-fn double_text(n: f64) -> String {
-    if n.is_nan() {
-        return "NaN".to_owned();
-    }
-    if n.is_infinite() {
-        return if n > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
-    }
-    let scientific = format!("{n:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    match exponent.parse::<i32>() {
-        Ok(e) if n != 0.0 && !(-4..16).contains(&e) => {
-            format!(
-                "{mantissa}e{}{:02}",
-                if e < 0 { '-' } else { '+' },
-                e.unsigned_abs()
-            )
-        }
-        _ => n.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn doubles_look_as_in_mongodb() {
-        for (n, text) in [
-            (3.0, "3"),
-            (-0.0, "-0"),
-            (0.1 + 0.2, "0.30000000000000004"),
-            (1e15, "1000000000000000"),
-            (1e16, "1e+16"),
-            (9e-5, "9e-05"),
-            (0.0001, "0.0001"),
-            (f64::MAX, "1.7976931348623157e+308"),
-            (5e-324, "5e-324"),
-        ] {
-            assert_eq!(super::double_text(n), text);
-        }
-    }
 }

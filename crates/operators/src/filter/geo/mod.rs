@@ -20,7 +20,7 @@ pub use region::Region;
 pub use shape::Shape;
 
 use model::{Result, Value};
-pub use stored::{check_on_plane, check_on_sphere};
+pub use stored::{check_on_plane, check_on_sphere, failure_on_sphere};
 
 /// A parsed geospatial test.
 pub enum Geo {

@@ -24,7 +24,22 @@ struct Polygon {
     inverted: bool,
 }
 
+/// How far inner points are from the edges, in radians.
+const INNER: f64 = 1e-11;
+/// Where along an edge they are: near both ends, because shapes may meet in a corner.
+const ALONG: [f64; 3] = [1e-4, 0.5, 1.0 - 1e-4];
+
 impl Polygon {
+    /// Points of the inside beside each edge.
+    fn inner_points(&self) -> impl Iterator<Item = Point> {
+        self.rings.iter().enumerate().flat_map(|(n, ring)| {
+            // The inside of an outer ring is to its left, that of the polygon beside a hole is not.
+            let is_left = n == 0 && !self.inverted;
+            let side = if is_left { INNER } else { -INNER };
+            let edges = ring.iter().zip(ring.iter().cycle().skip(1));
+            edges.flat_map(move |(a, b)| ALONG.map(|share| sphere::beside(*a, *b, share, side)))
+        })
+    }
     fn contains(&self, p: Point) -> bool {
         let Some((outer, holes)) = self.rings.split_first() else {
             return false;
@@ -392,13 +407,31 @@ impl Shape {
                 .any(|(a, b)| outer.edges().any(|(c, d)| sphere::arcs_cross(a, b, c, d)))
     }
 
-    /// True when the shapes have a point in common.
+    /// True when the shapes have a point in common; areas, when they have an inner one: those that
+    /// only touch do not intersect.
     pub(super) fn intersects(&self, other: &Shape) -> bool {
+        if self.is_area() && other.is_area() {
+            return self.overlaps(other);
+        }
         self.covers_a_vertex_of(other)
             || other.covers_a_vertex_of(self)
             || self
                 .edges()
                 .any(|(a, b)| other.edges().any(|(c, d)| sphere::arcs_cross(a, b, c, d)))
+    }
+
+    fn overlaps(&self, other: &Shape) -> bool {
+        let reaches_into = |one: &Shape, two: &Shape| {
+            let mut inner = one.polygons.iter().flat_map(Polygon::inner_points);
+            inner.any(|p| two.polygons.iter().any(|poly| poly.contains(p)))
+        };
+        reaches_into(self, other)
+            || reaches_into(other, self)
+            || self.edges().any(|(a, b)| {
+                other
+                    .edges()
+                    .any(|(c, d)| sphere::arcs_cross_inside(a, b, c, d))
+            })
     }
 
     fn covers_a_vertex_of(&self, other: &Shape) -> bool {

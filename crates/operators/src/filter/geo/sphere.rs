@@ -148,6 +148,35 @@ pub(super) fn arcs_cross(a: Point, b: Point, c: Point, d: Point) -> bool {
     acb * cbd > 0.0 && acb * dac > 0.0
 }
 
+/// The point that is `angle` to the left of an arc, at a share of its way.
+pub(super) fn beside(a: Point, b: Point, share: f64, angle: f64) -> Point {
+    let ([ax, ay, az], [bx, by, bz]) = (a.vector(), b.vector());
+    let on = |a: f64, b: f64| a + (b - a) * share;
+    let middle = Point::of_vector([on(ax, bx), on(ay, by), on(az, bz)]);
+    let normal = a.cross(b);
+    let length = normal.norm();
+    if length <= SAME {
+        return middle;
+    }
+    let ([x, y, z], [nx, ny, nz]) = (middle.vector(), normal.vector());
+    let step = angle / length;
+    Point::of_vector([x + nx * step, y + ny * step, z + nz * step])
+}
+
+/// As [`arcs_cross`], where an end on the other arc is no crossing, rounding or not.
+pub(super) fn arcs_cross_inside(a: Point, b: Point, c: Point, d: Point) -> bool {
+    const ROUNDING: f64 = 1e-14;
+    let is_off = |p: Point, a: Point, b: Point| {
+        let normal = a.cross(b);
+        p.dot(normal).abs() > ROUNDING * normal.norm()
+    };
+    arcs_cross(a, b, c, d)
+        && is_off(a, c, d)
+        && is_off(b, c, d)
+        && is_off(c, a, b)
+        && is_off(d, a, b)
+}
+
 /// Least angle from a point to an arc.
 pub(super) fn angle_to_arc(p: Point, a: Point, b: Point) -> f64 {
     let normal = a.cross(b);

@@ -10,21 +10,28 @@ use model::{Doc, Result, Value, bail};
 /// 16755 for what is neither GeoJSON nor a legacy point on the earth, and for a polygon of strict
 /// winding, which only queries may have.
 pub fn check_on_sphere(v: &Value<'_>, doc: Doc<'_>) -> Result<()> {
+    match failure_on_sphere(v) {
+        None => Ok(()),
+        Some(why) => bail!(16755, "Can't extract geo keys: {doc}  {why}"),
+    }
+}
+
+/// Why a 2dsphere index cannot take a value; `None` where it can.
+pub fn failure_on_sphere(v: &Value<'_>) -> Option<String> {
     let is_empty = pair(v).is_some_and(Doc::is_empty);
     if v.is_missing() || v.is_nullish() || is_empty {
-        return Ok(());
+        return None;
     }
-    let why = match v {
+    match v {
         Value::Document(d) if is_strictly_wound(*d) => {
-            "a polygon of strict winding cannot be stored".to_owned()
+            Some("a polygon of strict winding cannot be stored".to_owned())
         }
         Value::Document(_) | Value::Array(_) => match Shape::any(v) {
-            Ok(_) => return Ok(()),
-            Err(e) => e.message().to_owned(),
+            Ok(_) => None,
+            Err(e) => Some(e.message().to_owned()),
         },
-        v => format!("geo element must be an array or object: {}", v),
-    };
-    bail!(16755, "Can't extract geo keys: {doc}  {why}")
+        v => Some(format!("geo element must be an array or object: {v}")),
+    }
 }
 
 fn is_strictly_wound(d: Doc<'_>) -> bool {

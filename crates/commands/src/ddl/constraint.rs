@@ -1,0 +1,133 @@
+//! The level `constraint` of validation (9.0): every document of the collection is valid, which a
+//! collection gets by being made with it or by `collMod` in two steps. The first,
+//! `prepareConstraintValidationLevel`, has every write checked as the level will; the second looks
+//! at all documents and sets the level.
+
+use crate::crud::validator::Validator;
+pub(crate) use crate::crud::validator::{LEVEL, PREPARED};
+use crate::dispatch::args::{Args, unknown_field};
+use crate::dispatch::ctx::Ctx;
+use model::{DocBuf, MongoError, Result, Value, bail, code};
+use query::physical::each_match;
+use query::plan::Plan;
+use std::sync::Arc;
+use store::Collection;
+
+/// Some document is not valid.
+const NOT_ALL_VALID: i32 = 12370902;
+
+/// Checks the action that goes with the level of a new collection.
+///
+/// # Errors
+/// 72 InvalidOptions for the level with the action `warn`.
+pub(crate) fn check_new(a: &Args<'_>) -> Result<()> {
+    check_action(a.str("validationLevel"), a.str("validationAction"))
+}
+
+fn check_action(level: Option<&str>, action: Option<&str>) -> Result<()> {
+    if level == Some(LEVEL) && action == Some("warn") {
+        bail!(
+            code::INVALID_OPTIONS,
+            "the validation level 'constraint' takes the actions 'error' and 'errorAndLog', given \
+                'warn'"
+        );
+    }
+    Ok(())
+}
+
+/// Checks what `collMod` does about the level, and looks at the documents where it sets it.
+///
+/// # Errors
+/// 40415 for the option under 8.2; 72 for rules changed while the level is in force or set,
+/// for an action that does not go with it, and for a level that was not prepared or not `strict`
+/// before; 12370902 for a document that is not valid.
+pub(crate) fn check_change(cx: &Ctx<'_, '_>, c: &Arc<Collection>) -> Result<()> {
+    let a = &cx.args;
+    if a.has(PREPARED) && !cx.service.config.profile.has_constraints() {
+        return Err(unknown_field(&format!("collMod.{PREPARED}")));
+    }
+    let options = c.options();
+    let old = options.doc();
+    let before = old.field("validationLevel").as_str().unwrap_or("strict");
+    let after = a.str("validationLevel").unwrap_or(before);
+    if after != LEVEL {
+        return Ok(());
+    }
+    if a.has("validator") {
+        bail!(
+            code::INVALID_OPTIONS,
+            "the validator cannot be changed under the validation level 'constraint'; set the \
+                level 'strict' first"
+        );
+    }
+    let action = a.str("validationAction");
+    check_action(
+        Some(LEVEL),
+        action.or(old.field("validationAction").as_str()),
+    )?;
+    if before == LEVEL {
+        return Ok(());
+    }
+    if before != "strict" {
+        bail!(
+            code::INVALID_OPTIONS,
+            "the validation level can become 'constraint' from 'strict', not from '{before}'"
+        );
+    }
+    if !old.field(PREPARED).truthy() {
+        bail!(
+            code::INVALID_OPTIONS,
+            "run collMod with {PREPARED}: true before setting the validation level 'constraint'"
+        );
+    }
+    check_documents(cx, c)
+}
+
+fn check_documents(cx: &Ctx<'_, '_>, c: &Arc<Collection>) -> Result<()> {
+    let Some(validator) = Validator::of(cx.service, c, false)? else {
+        return Ok(());
+    };
+    let env = crate::read::environment(cx, &crate::read::CollationArg::Default(None))?;
+    let mut invalid = None;
+    each_match(c, &Plan::scan(), None, &env, &mut |row| {
+        if !validator.accepts(row.doc) {
+            invalid = Some(row.doc.field("_id").to_owned_value());
+        }
+        Ok(invalid.is_none())
+    })?;
+    let Some(id) = invalid else {
+        return Ok(());
+    };
+    let ns = c.ns();
+    Err(MongoError::new(
+        NOT_ALL_VALID,
+        format!(
+            "Cannot upgrade validationLevel to 'constraint': documents of {ns} are not valid, \
+                among them that with _id {id}; find them by {}.{}.find({{$nor: [validator]}})",
+            ns.db(),
+            ns.coll()
+        ),
+    ))
+}
+
+/// The options with the level and its preparation as `collMod` leaves them.
+pub(crate) fn settle(a: &Args<'_>, new: DocBuf) -> DocBuf {
+    let level = new.doc().field("validationLevel").as_str() == Some(LEVEL);
+    let keeps = |name: &str| name != PREPARED;
+    let prepared = match a.has(PREPARED) {
+        true => a.bool(PREPARED, false),
+        false => new.doc().field(PREPARED).truthy(),
+    };
+    DocBuf::build(|w| {
+        for (name, v) in new.doc().iter().filter(|(name, _)| keeps(name)) {
+            w.put(name, v);
+        }
+        if prepared && !level {
+            w.put(PREPARED, true);
+        }
+        // Who prepares says that the level is strict, where nothing was said.
+        if a.bool(PREPARED, false) && !new.doc().contains("validationLevel") {
+            w.put("validationLevel", Value::String("strict"));
+        }
+    })
+}
