@@ -5,6 +5,8 @@ use std::sync::Arc;
 use heed::{Error, MdbError};
 use storage::{Cause, StorageError};
 
+const FILE: &str = "data.mdb";
+
 /// What LMDB said.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -27,8 +29,9 @@ pub(crate) fn sort(step: &'static str, error: Error) -> StorageError {
             StorageError::Busy("every slot for readers is taken".to_owned())
         }
         Error::Mdb(e @ (MdbError::Corrupted | MdbError::PageNotFound | MdbError::Invalid)) => {
+            // LMDB has one file, and does not say which page.
             StorageError::Corrupt {
-                context: step.to_owned(),
+                context: format!("file {FILE}, found by {step}"),
                 source: cause(e.to_string()),
             }
         }
@@ -51,5 +54,19 @@ pub(crate) fn corrupt(context: &str) -> StorageError {
     StorageError::Corrupt {
         context: context.to_owned(),
         source: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_page_names_the_file() {
+        let error = sort("a read", Error::Mdb(MdbError::Corrupted));
+        assert_eq!(
+            error.to_string(),
+            "stored data is corrupt: file data.mdb, found by a read"
+        );
     }
 }

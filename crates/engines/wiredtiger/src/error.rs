@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use storage::{Cause, StorageError};
+use storage::{Cause, Place, StorageError};
 
 /// The transaction lost; it may be tried again.
 pub(crate) const AGAIN: c_int = 1_000_001;
@@ -18,6 +18,10 @@ struct Said(String);
 
 /// Sorts a number; `step` says what was tried, `words` what the engine said.
 pub(crate) fn sort(step: &'static str, status: c_int, words: String) -> StorageError {
+    let context = match Place::in_words(&words) {
+        Some(place) => format!("{place}, found by {step}"),
+        None => step.to_owned(),
+    };
     let cause = (!words.is_empty()).then(|| Arc::new(Said(words)) as Cause);
     match status {
         AGAIN => StorageError::Busy(format!("the engine gave up {step} for want of cache")),
@@ -26,12 +30,27 @@ pub(crate) fn sort(step: &'static str, status: c_int, words: String) -> StorageE
             context: format!("the device is full during {step}"),
         },
         DAMAGED => StorageError::Corrupt {
-            context: step.to_owned(),
+            context,
             source: cause,
         },
         _ => StorageError::Io {
-            context: step.to_owned(),
+            context,
             source: cause,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_page_names_file_and_byte() {
+        let words = "file:doc.wt, WT_CURSOR.search: doc.wt: read checksum error for 4096B block \
+            at offset 12288: block header checksum";
+        assert_eq!(
+            sort("a read", DAMAGED, words.to_owned()).to_string(),
+            "stored data is corrupt: file doc.wt at byte 12288, found by a read"
+        );
     }
 }
