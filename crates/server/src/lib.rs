@@ -15,6 +15,8 @@ pub mod convert;
 pub mod descriptors;
 pub mod engines;
 pub mod failure;
+#[cfg(feature = "follow")]
+pub mod follow;
 pub mod forward;
 mod frames;
 mod handover;

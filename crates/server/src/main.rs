@@ -6,6 +6,8 @@ use server::command_line::{CommandLine, version_of_mongod};
 use server::config::{Given, ServeArgs};
 use server::convert::{self, ConvertArgs};
 use server::failure::Failure;
+#[cfg(feature = "follow")]
+use server::follow::{self, FollowArgs};
 use server::output::{print_error, print_line};
 use server::process;
 use std::process::ExitCode;
@@ -47,6 +49,9 @@ enum Command {
     Restore(RestoreArgs),
     /// Serve a backup, read-only
     Mount(MountArgs),
+    /// Move data in without a stop: copy a running source, follow its changes, cut over
+    #[cfg(feature = "follow")]
+    Follow(Box<FollowArgs>),
     /// Read and compare everything in a data directory that no server runs on
     Validate(Box<ValidateArgs>),
 }
@@ -119,6 +124,8 @@ fn main() -> ExitCode {
         Command::Backup(command) => end(backup::run(&command, &mut tell)),
         Command::Restore(args) => end(backup::run_restore(&args, &mut tell)),
         Command::Mount(args) => end(backup::run_mount(&args, &mut tell)),
+        #[cfg(feature = "follow")]
+        Command::Follow(args) => end(follow::run(&args, &mut tell)),
         Command::Validate(args) => end(backup::run_validate(&args, &mut tell)),
     }
 }

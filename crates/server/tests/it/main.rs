@@ -7,6 +7,8 @@ mod deploy;
 mod driver;
 mod encryption;
 mod engines;
+#[cfg(feature = "follow")]
+mod follow;
 mod hostile;
 mod journal_wait;
 mod lifecycle;

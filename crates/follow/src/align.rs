@@ -1,0 +1,298 @@
+//! Brings the target's set of collections and views in line with what the source has now: by
+//! identity, not by the order of what happened, so that doing it again, or later, is the same.
+//!
+//! Promises: only what a migration made is dropped or renamed. Must not know: documents, changes.
+
+use crate::error::{FollowError, Result, code};
+use crate::indexes;
+use crate::names::{Names, Ns, OWN};
+use crate::server::Server;
+use crate::state::{Entry, State, text};
+use crate::survey::{Found, Survey, survey};
+use mongodb::bson::{Bson, Document, Timestamp, doc};
+
+/// What is aligned with what.
+#[derive(Clone)]
+pub(crate) struct Aligner {
+    pub(crate) source: Server,
+    pub(crate) target: Server,
+    pub(crate) state: State,
+    pub(crate) names: Names,
+}
+
+/// Options that a collection is made with. Others are of the source's engine or of its making.
+const MADE_WITH: &[&str] = &[
+    "capped",
+    "size",
+    "max",
+    "validator",
+    "validationLevel",
+    "validationAction",
+    "collation",
+    "clusteredIndex",
+    "changeStreamPreAndPostImages",
+    "encryptedFields",
+    "viewOn",
+    "pipeline",
+];
+
+/// Options that can be changed later.
+const CHANGED: &[&str] = &[
+    "validator",
+    "validationLevel",
+    "validationAction",
+    "changeStreamPreAndPostImages",
+];
+
+/// What is there once it is aligned.
+pub(crate) struct Aligned {
+    /// A time of the source before it was looked at.
+    pub(crate) time: Timestamp,
+    pub(crate) entries: Vec<Entry>,
+    /// What came meanwhile and cannot be followed.
+    pub(crate) refused: Vec<String>,
+}
+
+impl Aligner {
+    /// Aligns.
+    pub(crate) async fn align(&self) -> Result<Aligned> {
+        let found = survey(&self.source, &self.names).await?;
+        let mut entries = self.state.entries().await?;
+        // Names become free before they are taken.
+        self.drop_views(&found).await?;
+        self.drop_gone(&found, &mut entries).await?;
+        self.rename_moved(&found, &mut entries).await?;
+        self.change_options(&found, &mut entries).await?;
+        self.add_new(&found, &mut entries).await?;
+        self.add_views(&found).await?;
+        Ok(Aligned {
+            time: found.time,
+            entries,
+            refused: found.refused,
+        })
+    }
+
+    async fn drop_gone(&self, found: &Survey, entries: &mut Vec<Entry>) -> Result<()> {
+        let mut kept = Vec::new();
+        for entry in entries.drain(..) {
+            if found.by_key(&entry.key).is_some() {
+                kept.push(entry);
+                continue;
+            }
+            self.drop_target(&entry.target).await?;
+            self.state.remove_entry(&entry.key).await?;
+        }
+        *entries = kept;
+        Ok(())
+    }
+
+    /// Drops a collection of the target.
+    pub(crate) async fn drop_target(&self, ns: &Ns) -> Result<()> {
+        let dropped = self.target.run(&ns.db, doc! { "drop": &ns.coll }).await;
+        match dropped {
+            Err(e) if !e.is(code::NAMESPACE_NOT_FOUND) => {
+                Err(e.within(&format!("{ns} of the target cannot be dropped")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Names that are exchanged are brought out of the way first.
+    async fn rename_moved(&self, found: &Survey, entries: &mut [Entry]) -> Result<()> {
+        let wanted = |entry: &Entry| found.by_key(&entry.key).map(|f| f.target.clone());
+        let taken: Vec<Ns> = entries.iter().map(|e| e.target.clone()).collect();
+        for (number, entry) in entries.iter_mut().enumerate() {
+            let to = wanted(entry).unwrap_or_else(|| entry.target.clone());
+            if to != entry.target && taken.contains(&to) {
+                let aside = Ns::new(&to.db, &format!("{OWN}.aside.{number}"));
+                self.rename(entry, aside).await?;
+            }
+        }
+        for entry in entries.iter_mut() {
+            let to = wanted(entry).unwrap_or_else(|| entry.target.clone());
+            if to != entry.target {
+                self.rename(entry, to).await?;
+            }
+            if let Some(now) = found.by_key(&entry.key)
+                && now.source != entry.source
+            {
+                entry.source = now.source.clone();
+                self.state.put_entry(entry).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn rename(&self, entry: &mut Entry, to: Ns) -> Result<()> {
+        let command = doc! { "renameCollection": entry.target.to_string(), "to": to.to_string() };
+        match self.target.run("admin", command).await {
+            // Done before an end that came before this was noted, or not made yet.
+            Err(e) if e.is(code::NAMESPACE_NOT_FOUND) => {}
+            Err(e) => {
+                let what = format!("{} of the target cannot become {to}", entry.target);
+                return Err(e.within(&what));
+            }
+            Ok(_) => {}
+        }
+        entry.target = to;
+        self.state.put_entry(entry).await
+    }
+
+    async fn change_options(&self, found: &Survey, entries: &mut [Entry]) -> Result<()> {
+        for entry in entries {
+            let Some(now) = found.by_key(&entry.key) else {
+                continue;
+            };
+            if now.options == entry.options {
+                continue;
+            }
+            if entry.planned {
+                self.modify(&entry.target, &entry.options, &now.options)
+                    .await?;
+            }
+            entry.options = now.options.clone();
+            self.state.put_entry(entry).await?;
+        }
+        Ok(())
+    }
+
+    async fn modify(&self, target: &Ns, was: &Document, now: &Document) -> Result<()> {
+        let mut change = doc! { "collMod": &target.coll };
+        for name in CHANGED.iter().filter(|name| was.get(name) != now.get(name)) {
+            let none = match *name {
+                "validationLevel" => Bson::from("strict"),
+                "validationAction" => Bson::from("error"),
+                "validator" => Bson::Document(doc! {}),
+                _ => Bson::Document(doc! { "enabled": false }),
+            };
+            change.insert(*name, now.get(name).cloned().unwrap_or(none));
+        }
+        let sizes = [("size", "cappedSize"), ("max", "cappedMax")];
+        for (option, field) in sizes {
+            match now.get(option) {
+                Some(value) if was.get(option) != Some(value) => {
+                    change.insert(field, value.clone());
+                }
+                _ => {}
+            }
+        }
+        if change.len() > 1 {
+            let done = self.target.run(&target.db, change).await;
+            done.map_err(|e| e.within(&format!("{target} of the target cannot be changed")))?;
+        }
+        Ok(())
+    }
+
+    async fn add_new(&self, found: &Survey, entries: &mut Vec<Entry>) -> Result<()> {
+        for new in &found.collections {
+            if entries.iter().any(|entry| entry.key == new.key) {
+                continue;
+            }
+            self.refuse_present(new).await?;
+            let entry = Entry {
+                key: new.key.clone(),
+                source: new.source.clone(),
+                target: new.target.clone(),
+                options: new.options.clone(),
+                indexes: Vec::new(),
+                planned: false,
+                copied: false,
+                indexed: false,
+            };
+            self.state.put_entry(&entry).await?;
+            entries.push(entry);
+        }
+        Ok(())
+    }
+
+    /// What the target has already belongs to somebody.
+    pub(crate) async fn refuse_present(&self, new: &Found) -> Result<()> {
+        let filter = doc! { "name": &new.target.coll };
+        let list = doc! { "listCollections": 1, "filter": filter, "nameOnly": true };
+        match self.target.list(&new.target.db, list).await?.is_empty() {
+            true => Ok(()),
+            false => Err(FollowError::of_options(format!(
+                "the target has {} already: drop it there, --rename it or --exclude it",
+                new.target
+            ))),
+        }
+    }
+
+    /// Makes a collection that is there by its entry; it may have been made already.
+    pub(crate) async fn make(&self, entry: &Entry) -> Result<()> {
+        make(&self.target, &entry.target, &entry.options).await
+    }
+
+    async fn drop_views(&self, found: &Survey) -> Result<()> {
+        for view in self.state.views().await? {
+            let name = text(&view, "_id");
+            let wanted = found.views.iter().find(|v| v.target.to_string() == name);
+            let same = wanted.map(|v| &v.options) == view.get_document("options").ok();
+            if let (false, Some(ns)) = (same, Ns::parse(name)) {
+                self.drop_target(&ns).await?;
+                self.state.remove_view(name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn add_views(&self, found: &Survey) -> Result<()> {
+        let kept = self.state.views().await?;
+        for view in &found.views {
+            let name = view.target.to_string();
+            let is_kept = kept.iter().any(|k| {
+                text(k, "_id") == name && k.get_document("options").ok() == Some(&view.options)
+            });
+            if is_kept {
+                continue;
+            }
+            self.refuse_present(view).await?;
+            make(&self.target, &view.target, &view.options).await?;
+            self.state.put_view(&view.target, &view.options).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the target can have everything that is there, by trying: collections with their
+    /// indexes and views, empty, in the migration's own database.
+    pub(crate) async fn try_all(&self, found: &Survey) -> Result<Vec<String>> {
+        let trial = Ns::new(OWN, "trial");
+        let mut refused = Vec::new();
+        for one in found.collections.iter().chain(&found.views) {
+            let is_plain = !one.options.keys().any(|k| MADE_WITH.contains(&k.as_str()));
+            let specs = match one.options.contains_key("viewOn") {
+                true => Vec::new(),
+                false => indexes::listed(&self.source, &one.source).await?,
+            };
+            if is_plain && specs.is_empty() {
+                continue;
+            }
+            self.drop_target(&trial).await?;
+            let made = match make(&self.target, &trial, &one.options).await {
+                Ok(()) => indexes::make(&self.target, &trial, &specs).await,
+                not => not,
+            };
+            match made {
+                Err(e) if e.code.is_some() => refused.push(format!("{}: {e}", one.source)),
+                made => made?,
+            }
+        }
+        self.drop_target(&trial).await?;
+        Ok(refused)
+    }
+}
+
+async fn make(target: &Server, ns: &Ns, options: &Document) -> Result<()> {
+    let mut create = doc! { "create": &ns.coll };
+    for (name, value) in options {
+        if MADE_WITH.contains(&name.as_str()) {
+            create.insert(name.clone(), value.clone());
+        }
+    }
+    match target.run(&ns.db, create).await {
+        Err(e) if !e.is(code::NAMESPACE_EXISTS) => {
+            Err(e.within(&format!("{ns} cannot be made in the target")))
+        }
+        _ => Ok(()),
+    }
+}

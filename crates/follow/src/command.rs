@@ -1,0 +1,157 @@
+//! What is asked of a follower by whoever reaches the target. Promises: asked again it waits for
+//! the same, or tells what came out. Must not know: the source.
+
+use crate::address::Address;
+use crate::control::{GONE, Request, fresh_name};
+use crate::error::{FollowError, Result};
+use crate::server::Server;
+use crate::state::{Migration, Phase, State, text};
+use crate::stream::Tell;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+use std::time::{Duration, Instant};
+
+/// Findings in a status at most.
+const FINDINGS_SHOWN: i64 = 20;
+/// How long a follower may be away before nobody waits for it.
+const AWAY: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// The state of the migration into a target.
+pub(crate) struct Asker {
+    state: State,
+    shown: String,
+}
+
+impl Asker {
+    pub(crate) async fn connect(target: &Address) -> Result<Asker> {
+        let target = Server::connect(target).await;
+        let target = target.map_err(|e| e.within("the target"))?;
+        Ok(Asker {
+            state: State::of(&target),
+            shown: target.shown,
+        })
+    }
+
+    async fn migration(&self) -> Result<Migration> {
+        let migration = self.state.migration().await?;
+        migration.ok_or_else(|| {
+            FollowError::of_options(format!("no migration into {} was begun", self.shown))
+        })
+    }
+
+    /// Asks the follower to stop, and waits until it has.
+    pub(crate) async fn stop(&self, tell: Tell<'_>) -> Result<()> {
+        let migration = self.migration().await?;
+        if !is_running(&migration.document) {
+            tell("no quarry follow is at work on this target");
+            return Ok(());
+        }
+        let fields = doc! { "request": { "kind": "stop" } };
+        self.state.set(fields).await?;
+        loop {
+            let now = self.migration().await?;
+            if !is_running(&now.document) {
+                tell("stopped");
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Asks the follower to cut over, and waits for what comes out.
+    pub(crate) async fn cut_over(&self, fence: bool, tell: Tell<'_>) -> Result<Document> {
+        let migration = self.migration().await?;
+        let id = match Request::parse(&migration.document) {
+            Some(Request::CutOver { id, .. }) => id,
+            _ => fresh_name(),
+        };
+        let mut seen = None;
+        loop {
+            let now = self.migration().await?;
+            if now.phase == Phase::Done {
+                let report = now.document.get_document("report");
+                return Ok(report.cloned().unwrap_or_default());
+            }
+            if let Some(why) = refusal(&now.document, &id) {
+                return Err(FollowError::of_data(format!("not cut over: {why}")));
+            }
+            let is_asked = matches!(Request::parse(&now.document), Some(Request::CutOver { .. }));
+            if is_running(&now.document) {
+                if !is_asked {
+                    let request = doc! { "kind": "cutover", "id": &id, "fence": fence };
+                    self.state.set(doc! { "request": request }).await?;
+                    tell("asked; waits for the last change");
+                }
+                seen = Some(Instant::now());
+            } else if seen.is_none_or(|at| at.elapsed() > AWAY) {
+                return Err(self.withdraw(&id, now.phase).await?);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Nobody is to cut over on an order that was given long ago, unless it was begun.
+    async fn withdraw(&self, id: &str, phase: Phase) -> Result<FollowError> {
+        if phase == Phase::CuttingOver {
+            return Ok(FollowError::of_data(
+                "quarry follow has ended in the middle of the cut-over: start it again, it goes on \
+                 with that",
+            ));
+        }
+        let asked = doc! { "request.id": id, "phase": phase.name() };
+        let none = doc! { "request": Bson::Null };
+        self.state.set_if(asked, none).await?;
+        Ok(FollowError::of_options(
+            "no quarry follow is at work on this target: start it again first",
+        ))
+    }
+
+    /// What is known of it.
+    pub(crate) async fn status(&self) -> Result<Document> {
+        let migration = self.migration().await?;
+        let entries = self.state.entries().await?;
+        let copied = self.state.copied().await?;
+        let d = &migration.document;
+        let whole = entries.iter().filter(|e| e.copied).count();
+        let mut status = doc! {
+            "phase": migration.phase.name(), "running": is_running(d),
+            "source": text(d, "source"), "target": &self.shown,
+            "collections": entries.len() as i64, "collectionsCopied": whole as i64,
+            "documentsCopied": copied.documents, "bytesCopied": copied.bytes,
+        };
+        let progress = d.get_document("progress").cloned().unwrap_or_default();
+        for name in ["applied", "waiting", "lagSeconds", "position", "sourceTime"] {
+            if let Some(value) = progress.get(name) {
+                status.insert(name, value.clone());
+            }
+        }
+        for name in ["begun", "copiedAt", "done", "verified", "report", "answer"] {
+            if let Some(value) = d.get(name) {
+                status.insert(name, value.clone());
+            }
+        }
+        let findings = self.state.findings(FINDINGS_SHOWN).await?;
+        status.insert("findings", findings);
+        Ok(status)
+    }
+}
+
+fn is_running(d: &Document) -> bool {
+    let beat = d.get_datetime("heartbeat").copied();
+    let now = DateTime::now().timestamp_millis();
+    let age = beat.map_or(i64::MAX, |b| now.saturating_sub(b.timestamp_millis()));
+    d.get_bool("running").unwrap_or(false) && age < 2 * GONE.as_millis() as i64
+}
+
+fn refusal(d: &Document, id: &str) -> Option<String> {
+    let answer = d.get_document("answer").ok()?;
+    if text(answer, "id") != id || answer.get_bool("ok").unwrap_or(true) {
+        return None;
+    }
+    Some(
+        answer
+            .get_str("why")
+            .unwrap_or("no reason given")
+            .to_owned(),
+    )
+}

@@ -1,0 +1,237 @@
+//! What is asked of a follower and what it tells, by the state in the target: a follower beats, and
+//! reads what is asked at each beat. Promises: one follower at work on a target. Must not know: how
+//! what is asked is done.
+
+use crate::error::{FollowError, Result};
+use crate::pace::Pace;
+use crate::server::Server;
+use crate::state::{MIGRATION, Phase, State, integer, text};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// How often a follower beats.
+const BEAT: Duration = Duration::from_millis(500);
+/// A follower that has not beaten for so long is gone.
+pub(crate) const GONE: Duration = Duration::from_secs(5);
+
+/// What is asked of a follower.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    Stop,
+    CutOver {
+        /// To know the answer by.
+        id: String,
+        /// The source is held back from further writes.
+        fence: bool,
+    },
+}
+
+impl Request {
+    pub(crate) fn parse(migration: &Document) -> Option<Request> {
+        let asked = migration.get_document("request").ok()?;
+        match asked.get_str("kind").ok()? {
+            "stop" => Some(Request::Stop),
+            "cutover" => Some(Request::CutOver {
+                id: asked.get_str("id").ok()?.to_owned(),
+                fence: asked.get_bool("fence").unwrap_or(false),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// How far a follower is, as told at each beat.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Events applied since it started.
+    applied: AtomicU64,
+    /// Events read and not applied yet.
+    waiting: AtomicU64,
+    position: AtomicU64,
+    source_time: AtomicU64,
+}
+
+fn packed(time: Timestamp) -> u64 {
+    u64::from(time.time) << 32 | u64::from(time.increment)
+}
+
+fn unpacked(time: u64) -> Timestamp {
+    Timestamp {
+        time: (time >> 32) as u32,
+        increment: (time & u64::from(u32::MAX)) as u32,
+    }
+}
+
+impl Counts {
+    pub(crate) fn note_applied(&self, events: usize) {
+        self.applied.fetch_add(events as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_waiting(&self, events: usize) {
+        self.waiting.store(events as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_position(&self, time: Timestamp) {
+        self.position.store(packed(time), Ordering::Relaxed);
+    }
+
+    pub(crate) fn position(&self) -> Timestamp {
+        unpacked(self.position.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn applied(&self) -> u64 {
+        self.applied.load(Ordering::Relaxed)
+    }
+
+    /// Seconds that what was applied is behind the source.
+    pub(crate) fn lag_seconds(&self) -> u64 {
+        let position = self.position.load(Ordering::Relaxed) >> 32;
+        match position {
+            0 => 0,
+            _ => { self.source_time.load(Ordering::Relaxed) >> 32 }.saturating_sub(position),
+        }
+    }
+
+    fn document(&self) -> Document {
+        let number = |n: &AtomicU64| n.load(Ordering::Relaxed) as i64;
+        doc! {
+            "applied": number(&self.applied), "waiting": number(&self.waiting),
+            "position": self.position(),
+            "sourceTime": unpacked(self.source_time.load(Ordering::Relaxed)),
+            "lagSeconds": self.lag_seconds() as i64,
+        }
+    }
+}
+
+/// A follower's hold on the migration.
+pub(crate) struct Control {
+    pub(crate) state: State,
+    pub(crate) source: Server,
+    pub(crate) owner: String,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) pace: Arc<Pace>,
+}
+
+/// A name that nobody else has.
+pub(crate) fn fresh_name() -> String {
+    ObjectId::new().to_hex()
+}
+
+/// Where processes are numbered as here: this start of the machine, and what of it is seen.
+fn place() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let seen = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    match boot.is_empty() || seen.as_os_str().is_empty() {
+        true => fresh_name(),
+        false => format!("{} {}", boot.trim(), seen.display()),
+    }
+}
+
+fn is_alive(pid: i64) -> bool {
+    std::path::Path::new("/proc").join(pid.to_string()).exists()
+}
+
+impl Control {
+    /// Takes the migration over, if no other follower is at work on it.
+    ///
+    /// # Errors
+    /// One line, if one is.
+    pub(crate) async fn take(&self) -> Result<()> {
+        let began = Instant::now();
+        let seen = self.beat_seen().await?;
+        while self.is_held(&seen).await? {
+            if self.beat_seen().await? != seen {
+                return Err(FollowError::of_options(
+                    "another quarry follow is at work on this target",
+                ));
+            }
+            if began.elapsed() > GONE {
+                break;
+            }
+            tokio::time::sleep(BEAT).await;
+        }
+        let (place, pid) = (place(), i64::from(std::process::id()));
+        let mut fields = doc! {
+            "owner": &self.owner, "place": place, "pid": pid, "running": true,
+            "heartbeat": DateTime::now(),
+        };
+        // What was asked of another; who still waits for it asks again. What was begun is ended.
+        let migration = self.state.migration().await?;
+        if migration.is_some_and(|m| m.phase != Phase::CuttingOver) {
+            fields.insert("request", Bson::Null);
+        }
+        self.state.set(fields).await
+    }
+
+    async fn beat_seen(&self) -> Result<Option<Document>> {
+        let migration = self.state.migration().await?;
+        let Some(d) = migration.map(|m| m.document) else {
+            return Ok(None);
+        };
+        let seen = d.get("heartbeat").cloned();
+        Ok(seen.map(|at| doc! { "at": at, "owner": text(&d, "owner") }))
+    }
+
+    async fn is_held(&self, seen: &Option<Document>) -> Result<bool> {
+        let migration = self.state.migration().await?;
+        let d = migration.map(|m| m.document).unwrap_or_default();
+        let mine = text(&d, "owner") == self.owner;
+        let is_dead = text(&d, "place") == place() && !is_alive(integer(&d, "pid"));
+        let is_running = d.get_bool("running").unwrap_or(false);
+        Ok(seen.is_some() && !mine && !is_dead && is_running)
+    }
+
+    /// Beats until another follower has taken over.
+    pub(crate) async fn beat(
+        self: Arc<Self>,
+        asked: watch::Sender<Option<Request>>,
+    ) -> FollowError {
+        loop {
+            tokio::time::sleep(BEAT).await;
+            if let Ok(time) = self.source.time().await {
+                let packed = packed(time);
+                self.counts.source_time.store(packed, Ordering::Relaxed);
+            }
+            let mut progress = self.counts.document();
+            progress.insert("documents", self.pace.documents() as i64);
+            progress.insert("bytes", self.pace.bytes() as i64);
+            let fields = doc! { "heartbeat": DateTime::now(), "progress": progress };
+            match self
+                .state
+                .set_if(doc! { "owner": &self.owner }, fields)
+                .await
+            {
+                Ok(true) => {}
+                Ok(false) => {
+                    return FollowError::of_options(
+                        "another quarry follow has taken over the work on this target",
+                    );
+                }
+                // The target is away: whoever works on it will be told, too.
+                Err(_) => continue,
+            }
+            if let Ok(Some(migration)) = self.state.migration().await {
+                let request = Request::parse(&migration.document);
+                asked.send_if_modified(|last| {
+                    let is_new = *last != request;
+                    *last = request;
+                    is_new
+                });
+            }
+        }
+    }
+
+    /// Gives the migration up, so that the next follower need not wait.
+    pub(crate) async fn release(&self, answer: Option<Document>) -> Result<()> {
+        let mut fields = doc! { "running": false };
+        if let Some(answer) = answer {
+            fields.extend(answer);
+        }
+        let owned = doc! { "_id": MIGRATION, "owner": &self.owner };
+        self.state.set_if(owned, fields).await.map(|_| ())
+    }
+}

@@ -1,0 +1,215 @@
+//! The end of a migration: no more writes to the source, the last change applied, indexes as they
+//! are meant, compared. Promises: asked again it goes on, or tells what came out; what fails leaves
+//! a migration that follows on. Must not know: who asked.
+
+use crate::error::{Cause, FollowError, Result};
+use crate::indexes;
+use crate::server::Server;
+use crate::state::{Entry, Phase, integer};
+use crate::stream::{Stream, Tell, why_ended};
+use crate::users;
+use crate::verify::Different;
+use mongodb::bson::{DateTime, Document, Timestamp, doc};
+use tokio::task::JoinSet;
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) id: String,
+    pub(crate) fence: bool,
+}
+
+/// The reader of changes, which ends only with a trouble.
+pub(crate) type Reader = JoinSet<Result<()>>;
+
+/// Cuts over; false when it was not possible, which is told to who asked.
+pub(crate) async fn cut_over(
+    stream: &mut Stream,
+    reader: &mut Reader,
+    order: &Order,
+    tell: Tell<'_>,
+) -> Result<bool> {
+    tell("cutting over");
+    let phase = doc! { "phase": Phase::CuttingOver.name() };
+    stream.state.set(phase).await?;
+    match finish(stream, reader, order, tell).await {
+        Ok(report) => {
+            let done = doc! {
+                "phase": Phase::Done.name(), "request": null, "running": false, "report": report,
+                "answer": { "id": &order.id, "ok": true }, "done": DateTime::now(),
+            };
+            stream.state.set(done).await?;
+            tell("cut over: the target is on its own");
+            Ok(true)
+        }
+        // It is taken up again.
+        Err(e) if e.cause == Cause::Network => Err(e),
+        Err(e) => {
+            if order.fence {
+                let source = &stream.applier.bringer.copier.aligner.source;
+                hold_back(source, false).await?;
+            }
+            let failed = doc! {
+                "phase": Phase::Following.name(), "request": null,
+                "answer": { "id": &order.id, "ok": false, "why": &e.message },
+            };
+            stream.state.set(failed).await?;
+            tell(&format!("not cut over: {e}"));
+            Ok(false)
+        }
+    }
+}
+
+async fn finish(
+    stream: &mut Stream,
+    reader: &mut Reader,
+    order: &Order,
+    tell: Tell<'_>,
+) -> Result<Document> {
+    let source = stream.applier.bringer.copier.aligner.source.clone();
+    while stream.verified.borrow().is_none() {
+        turn(stream, reader, tell).await?;
+    }
+    if order.fence {
+        hold_back(&source, true).await?;
+    }
+    let last = source.time().await?;
+    reach(stream, reader, last, tell).await?;
+    let applied = stream.counts.applied();
+    // Names, options and indexes as they are now, whatever the stream told of them.
+    stream.applier.bring().await?;
+    if let Some(refused) = stream.applier.refused.first() {
+        return Err(FollowError::of_data(refused.clone()));
+    }
+    let mut entries = stream.applier.entries();
+    let aligner = stream.applier.bringer.copier.aligner.clone();
+    for entry in &mut entries {
+        aligner.align_indexes(entry).await?;
+    }
+    let unsettled = { stream.verified.borrow().clone() }.unwrap_or_default();
+    compare_again(stream, reader, unsettled.unsettled, tell).await?;
+    let collections = count_all(&source, &aligner.target, &entries).await?;
+    reach(stream, reader, source.time().await?, tell).await?;
+    if stream.counts.applied() != applied {
+        return Err(FollowError::of_data(
+            "the source is still written to: stop its clients, or ask with --fence",
+        ));
+    }
+    let migration = stream.state.migration().await?;
+    let has_users = migration.is_some_and(|m| m.document.get_bool("users").unwrap_or(false));
+    let users = match has_users {
+        true => users::bring(&source, &aligner.target).await?,
+        false => 0,
+    };
+    for entry in &entries {
+        indexes::finish(&aligner.target, entry).await?;
+    }
+    Ok(doc! { "collections": collections, "last": last, "users": users })
+}
+
+/// Applies everything up to a time.
+async fn reach(
+    stream: &mut Stream,
+    reader: &mut Reader,
+    time: Timestamp,
+    tell: Tell<'_>,
+) -> Result<()> {
+    while stream.position() < time {
+        turn(stream, reader, tell).await?;
+    }
+    Ok(())
+}
+
+/// Applies what comes next; a look at what is waited for is due at least twice a second, for the
+/// stream tells when there is nothing.
+async fn turn(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -> Result<()> {
+    if !stream.receive().await {
+        return Err(why_ended(reader).await);
+    }
+    stream.apply(tell).await
+}
+
+/// Documents that changed too fast to be compared before.
+async fn compare_again(
+    stream: &mut Stream,
+    reader: &mut Reader,
+    unsettled: Vec<Different>,
+    tell: Tell<'_>,
+) -> Result<()> {
+    if unsettled.is_empty() {
+        return Ok(());
+    }
+    let verifier = stream.verifier.clone();
+    let mut looking = JoinSet::new();
+    looking.spawn(async move { verifier.again(unsettled).await });
+    loop {
+        let ended = tokio::select! {
+            ended = looking.join_next() => ended,
+            more = stream.receive() => {
+                if !more {
+                    return Err(why_ended(reader).await);
+                }
+                stream.apply(tell).await?;
+                continue;
+            }
+        };
+        let Some(ended) = ended else { return Ok(()) };
+        let pass = ended.map_err(|e| FollowError::of_data(format!("comparing ended: {e}")))??;
+        if pass.differences > 0 || !pass.unsettled.is_empty() {
+            return Err(FollowError::of_data(
+                "documents differ that should not by now, see the findings of the status; they \
+                 were read again: ask again",
+            ));
+        }
+    }
+}
+
+/// Holds the source back from writes, or no longer.
+async fn hold_back(source: &Server, hold: bool) -> Result<()> {
+    let within = |e: FollowError| e.within("the source cannot be fenced");
+    if source.is_at_least(6, 0) {
+        let command = doc! { "setUserWriteBlockMode": 1, "global": hold };
+        return source
+            .run("admin", command)
+            .await
+            .map(|_| ())
+            .map_err(within);
+    }
+    let now = source.run("admin", doc! { "currentOp": 1 }).await?;
+    let is_held = now.get_bool("fsyncLock").unwrap_or(false);
+    let command = match (hold, is_held) {
+        (true, false) => doc! { "fsync": 1, "lock": true },
+        (false, true) => doc! { "fsyncUnlock": 1 },
+        _ => return Ok(()),
+    };
+    source
+        .run("admin", command)
+        .await
+        .map(|_| ())
+        .map_err(within)
+}
+
+/// Documents of each collection on both sides.
+async fn count_all(source: &Server, target: &Server, entries: &[Entry]) -> Result<Vec<Document>> {
+    let mut all = Vec::new();
+    for entry in entries {
+        let ns = &entry.source;
+        let there = count(source, &ns.db, &ns.coll).await?;
+        let here = count(target, &entry.target.db, &entry.target.coll).await?;
+        if there != here {
+            return Err(FollowError::of_data(format!(
+                "{ns} has {there} documents in the source and {here} in the target"
+            )));
+        }
+        all.push(
+            doc! { "source": ns.to_string(), "target": entry.target.to_string(),
+            "documents": here },
+        );
+    }
+    Ok(all)
+}
+
+async fn count(server: &Server, db: &str, coll: &str) -> Result<i64> {
+    let counted = server.run(db, doc! { "count": coll, "query": {} }).await?;
+    Ok(integer(&counted, "n"))
+}

@@ -1,0 +1,127 @@
+//! Why something did not work, in one line. Promises: no password is in it; what may pass by itself
+//! is told from what will not.
+
+use mongodb::error::{Error, ErrorKind};
+
+/// What kind of trouble it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Options or names that cannot be served. Nothing was changed.
+    Options,
+    /// A server that is away or busy: trying again later may help.
+    Network,
+    /// Data or an answer that is not as it must be.
+    Data,
+}
+
+/// One line and what kind of trouble it is.
+#[derive(Clone, Debug)]
+pub struct FollowError {
+    /// What kind.
+    pub cause: Cause,
+    /// One line.
+    pub message: String,
+    /// MongoDB's number, where a server refused.
+    pub code: Option<i32>,
+}
+
+/// What comes out, or why not.
+pub type Result<T> = std::result::Result<T, FollowError>;
+
+impl std::fmt::Display for FollowError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for FollowError {}
+
+impl FollowError {
+    /// Options or names that cannot be served.
+    pub(crate) fn of_options(message: impl Into<String>) -> FollowError {
+        FollowError::new(Cause::Options, message)
+    }
+
+    /// A server that is away.
+    pub(crate) fn of_network(message: impl Into<String>) -> FollowError {
+        FollowError::new(Cause::Network, message)
+    }
+
+    /// Something that is not as it must be.
+    pub(crate) fn of_data(message: impl Into<String>) -> FollowError {
+        FollowError::new(Cause::Data, message)
+    }
+
+    fn new(cause: Cause, message: impl Into<String>) -> FollowError {
+        FollowError {
+            cause,
+            message: message.into(),
+            code: None,
+        }
+    }
+
+    /// The same with what was being done before it.
+    pub(crate) fn within(mut self, what: &str) -> FollowError {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    pub(crate) fn is(&self, code: i32) -> bool {
+        self.code == Some(code)
+    }
+}
+
+/// MongoDB's numbers that are looked at.
+pub(crate) mod code {
+    pub(crate) const NAMESPACE_NOT_FOUND: i32 = 26;
+    pub(crate) const INDEX_NOT_FOUND: i32 = 27;
+    pub(crate) const NAMESPACE_EXISTS: i32 = 48;
+    pub(crate) const INDEX_OPTIONS_CONFLICT: i32 = 85;
+    pub(crate) const INDEX_KEY_CONFLICT: i32 = 86;
+    pub(crate) const HISTORY_LOST: i32 = 286;
+    pub(crate) const UUID_MISMATCH: i32 = 361;
+    pub(crate) const DUPLICATE_KEY: i32 = 11000;
+}
+
+/// Answers of a server that is not ready now: unreachable hosts, elections, shutdowns, cursors that
+/// went with them, reads and writes that were interrupted, too much load.
+const PASSING: &[i32] = &[
+    6, 7, 24, 43, 50, 64, 89, 91, 112, 134, 146, 175, 189, 202, 237, 246, 262, 358, 402, 462, 9001,
+    10107, 11600, 11602, 13435, 13436,
+];
+
+fn server_code(error: &Error) -> Option<i32> {
+    match error.kind.as_ref() {
+        ErrorKind::Command(e) => Some(e.code),
+        _ => None,
+    }
+}
+
+impl From<Error> for FollowError {
+    fn from(e: Error) -> FollowError {
+        let code = server_code(&e);
+        let (cause, message) = match e.kind.as_ref() {
+            ErrorKind::Command(c) if PASSING.contains(&c.code) => {
+                (Cause::Network, format!("{} (code {})", c.message, c.code))
+            }
+            ErrorKind::Command(c) => (Cause::Data, format!("{} (code {})", c.message, c.code)),
+            ErrorKind::Io(_)
+            | ErrorKind::ConnectionPoolCleared { .. }
+            | ErrorKind::ServerSelection { .. }
+            | ErrorKind::DnsResolve { .. } => (Cause::Network, e.kind.to_string()),
+            ErrorKind::Authentication { .. } => (Cause::Options, e.kind.to_string()),
+            _ => (Cause::Data, e.kind.to_string()),
+        };
+        FollowError {
+            cause,
+            message: message.replace('\n', " "),
+            code,
+        }
+    }
+}
+
+impl From<mongodb::bson::error::Error> for FollowError {
+    fn from(e: mongodb::bson::error::Error) -> FollowError {
+        FollowError::of_data(format!("an answer is not as expected: {e}"))
+    }
+}

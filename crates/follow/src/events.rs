@@ -1,0 +1,211 @@
+//! The changes of a source as they happen. Promises: events in order, each with the place to go on
+//! behind it; documents that are large are not in events, they are looked for. Must not know: what
+//! is done with them.
+
+use crate::error::{FollowError, Result, code};
+use crate::names::Ns;
+use crate::server::Server;
+use mongodb::Client;
+use mongodb::bson::{
+    Bson, Document, RawBson, RawDocument, RawDocumentBuf, Timestamp, deserialize_from_document,
+    doc, serialize_to_raw_document_buf,
+};
+use mongodb::change_stream::event::ResumeToken;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Events that wait to be applied.
+pub(crate) const WAITING: usize = 1000;
+/// Documents above this are not in events.
+pub(crate) const DOCUMENT_MAX: i32 = 128 << 10;
+/// How long the source waits for an event before it says that there is none.
+const AWAIT: Duration = Duration::from_millis(500);
+
+/// What an event says.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// A document as it was then.
+    Put(RawDocumentBuf),
+    /// A document has changed, and must be looked for.
+    Look(RawBson),
+    Delete(RawBson),
+    /// Collections: what there is must be looked for.
+    Names,
+    /// Options of a collection, or of one of its indexes.
+    Options,
+    /// Indexes of a collection.
+    Indexes,
+    /// Nothing that is followed.
+    Nothing,
+}
+
+/// A change.
+#[derive(Debug)]
+pub(crate) struct Event {
+    /// The collection's identity, from sources that tell it.
+    pub(crate) key: Option<Bson>,
+    pub(crate) ns: Ns,
+    /// The other name, if it is a rename.
+    pub(crate) to: Option<Ns>,
+    pub(crate) time: Timestamp,
+    pub(crate) change: Change,
+}
+
+impl Event {
+    /// As if a document had changed.
+    pub(crate) fn look(key: Bson, ns: Ns, id: RawBson) -> Event {
+        Event {
+            key: Some(key),
+            ns,
+            to: None,
+            time: Timestamp {
+                time: 0,
+                increment: 0,
+            },
+            change: Change::Look(id),
+        }
+    }
+}
+
+/// A step of the stream: an event, or that there is none up to a place.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) event: Option<Event>,
+    /// To go on behind it.
+    pub(crate) token: Option<RawDocumentBuf>,
+}
+
+/// The time of a place in a stream: every server that has streams begins its tokens with it. A
+/// place in the log is its time.
+pub(crate) fn time_of(token: &RawDocument) -> Option<Timestamp> {
+    if let Ok(time) = token.get_timestamp("ts") {
+        return Some(time);
+    }
+    let hex = token.get_str("_data").ok()?.strip_prefix("82")?;
+    let number = |at: usize| u32::from_str_radix(hex.get(at..at + 8)?, 16).ok();
+    Some(Timestamp {
+        time: number(0)?,
+        increment: number(8)?,
+    })
+}
+
+fn pipeline(source: &Server) -> Vec<Document> {
+    let mut stages = vec![doc! { "$unset": ["updateDescription", "lsid", "txnNumber"] }];
+    if source.is_at_least(4, 4) {
+        let empty = doc! { "$literal": {} };
+        let size = doc! { "$bsonSize": { "$ifNull": ["$fullDocument", empty] } };
+        let small = doc! { "$lt": [size, DOCUMENT_MAX] };
+        let kept = doc! { "$cond": [small, "$fullDocument", "$$REMOVE"] };
+        stages.push(doc! { "$set": { "fullDocument": kept } });
+    }
+    stages
+}
+
+/// Where a stream begins.
+#[derive(Clone, Debug)]
+pub(crate) enum Start {
+    At(Timestamp),
+    Behind(RawDocumentBuf),
+}
+
+/// Reads until nobody takes what is read.
+///
+/// # Errors
+/// One line.
+pub(crate) async fn read(source: Server, start: Start, out: mpsc::Sender<Step>) -> Result<()> {
+    let client: &Client = &source.client;
+    let mut watch = client
+        .watch()
+        .pipeline(pipeline(&source))
+        .max_await_time(AWAIT);
+    if source.is_at_least(6, 0) {
+        watch = watch.show_expanded_events(true);
+    }
+    watch = match start {
+        Start::At(time) => watch.start_at_operation_time(time),
+        Start::Behind(token) => {
+            let token = Document::try_from(token)?;
+            let token: ResumeToken = deserialize_from_document(token)?;
+            watch.start_after(token)
+        }
+    };
+    let opened = watch.await.map_err(|e| lost(e.into()))?;
+    let mut stream = opened.with_type::<RawDocumentBuf>();
+    loop {
+        let next = stream.next_if_any().await.map_err(|e| lost(e.into()))?;
+        let token = stream.resume_token();
+        let step = Step {
+            event: next.as_deref().map(parse).transpose()?,
+            token: token
+                .map(|t| serialize_to_raw_document_buf(&t))
+                .transpose()?,
+        };
+        if out.send(step).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+fn lost(e: FollowError) -> FollowError {
+    match e.is(code::HISTORY_LOST) {
+        true => FollowError::of_data(
+            "the source's log does not reach back to where this migration is any more: make it \
+             larger, and begin again with --restart",
+        ),
+        false => e.within("the changes of the source"),
+    }
+}
+
+fn parse(event: &RawDocument) -> Result<Event> {
+    let strange = || FollowError::of_data("an event of the source is not as expected");
+    let name = event.get_str("operationType").map_err(|_| strange())?;
+    let ns = |field: &str| {
+        let ns = event.get_document(field).ok()?;
+        let coll = ns.get_str("coll").unwrap_or_default();
+        Some(Ns::new(ns.get_str("db").ok()?, coll))
+    };
+    let id = || {
+        let key = event.get_document("documentKey").map_err(|_| strange())?;
+        crate::write::id_of(key)
+    };
+    let change = match name {
+        "insert" | "replace" => match event.get_document("fullDocument") {
+            Ok(whole) => Change::Put(whole.to_owned()),
+            Err(_) => Change::Look(id()?),
+        },
+        "update" => Change::Look(id()?),
+        "delete" => Change::Delete(id()?),
+        "create" | "drop" | "rename" | "dropDatabase" => Change::Names,
+        "modify" => Change::Options,
+        "createIndexes" | "dropIndexes" => Change::Indexes,
+        // Sharding of the source, and what else is not about documents or their collections.
+        _ => Change::Nothing,
+    };
+    let key = event.get("collectionUUID").ok().flatten();
+    Ok(Event {
+        key: key.map(Bson::try_from).transpose()?,
+        ns: ns("ns").unwrap_or_else(|| Ns::new("", "")),
+        to: ns("to"),
+        time: event.get_timestamp("clusterTime").map_err(|_| strange())?,
+        change,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mongodb::bson::rawdoc;
+
+    #[test]
+    fn a_token_tells_its_time() {
+        let token = rawdoc! { "_data": "8265F1A2B3000000072B0229296E04" };
+        let time = Timestamp {
+            time: 0x65F1_A2B3,
+            increment: 7,
+        };
+        assert_eq!(time_of(&token), Some(time));
+        for other in ["", "82", "8365F1A2B300000007", "82zz"] {
+            assert_eq!(time_of(&rawdoc! { "_data": other }), None);
+        }
+    }
+}

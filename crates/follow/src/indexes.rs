@@ -1,0 +1,137 @@
+//! Indexes of the target. Promises: while changes are applied no index refuses a document that the
+//! source has, and none removes one: what makes an index unique or lets documents expire is
+//! withheld until the cut-over. Must not know: documents.
+
+use crate::error::{FollowError, Result, code};
+use crate::names::Ns;
+use crate::server::Server;
+use crate::state::{Entry, text};
+use mongodb::bson::{Bson, Document, doc};
+
+/// Seconds after which nothing expires.
+const NEVER: i32 = i32::MAX;
+
+/// The indexes of a collection of the source, without that of `_id`.
+pub(crate) async fn listed(server: &Server, ns: &Ns) -> Result<Vec<Document>> {
+    let list = doc! { "listIndexes": &ns.coll };
+    let mut all = match server.list(&ns.db, list).await {
+        Err(e) if e.is(code::NAMESPACE_NOT_FOUND) => return Ok(Vec::new()),
+        all => all?,
+    };
+    all.retain(|spec| name_of(spec) != "_id_" && !spec.get_bool("clustered").unwrap_or(false));
+    for spec in &mut all {
+        spec.remove("ns");
+        spec.remove("background");
+        // One that is being built shows so.
+        spec.remove("buildUUID");
+    }
+    Ok(all)
+}
+
+fn name_of(spec: &Document) -> &str {
+    text(spec, "name")
+}
+
+fn is_unique(spec: &Document) -> bool {
+    spec.get_bool("unique").unwrap_or(false)
+}
+
+/// As it is while changes are applied.
+fn held_back(spec: &Document) -> Document {
+    let mut spec = spec.clone();
+    spec.remove("unique");
+    spec.remove("prepareUnique");
+    if spec.contains_key("expireAfterSeconds") {
+        spec.insert("expireAfterSeconds", NEVER);
+    }
+    spec
+}
+
+/// Makes indexes, held back.
+pub(crate) async fn make(target: &Server, ns: &Ns, specs: &[Document]) -> Result<()> {
+    if specs.is_empty() {
+        return Ok(());
+    }
+    let specs: Vec<Document> = specs.iter().map(held_back).collect();
+    let command = doc! { "createIndexes": &ns.coll, "indexes": specs };
+    let made = target.run(&ns.db, command).await;
+    made.map(|_| ())
+        .map_err(|e| e.within(&format!("indexes of {ns} cannot be made in the target")))
+}
+
+async fn drop_one(target: &Server, ns: &Ns, name: &str) -> Result<()> {
+    let command = doc! { "dropIndexes": &ns.coll, "index": name };
+    match target.run(&ns.db, command).await {
+        Err(e) if !e.is(code::INDEX_NOT_FOUND) && !e.is(code::NAMESPACE_NOT_FOUND) => {
+            Err(e.within(&format!("index {name} of {ns} cannot be dropped")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Brings the indexes of an entry in line with those of the source now; whether any changed.
+pub(crate) async fn align(source: &Server, target: &Server, entry: &mut Entry) -> Result<bool> {
+    let now = listed(source, &entry.source).await?;
+    let gone = entry.indexes.iter().filter(|old| !now.contains(old));
+    let new: Vec<Document> = now
+        .iter()
+        .filter(|spec| !entry.indexes.contains(spec))
+        .cloned()
+        .collect();
+    let mut changed = false;
+    for old in gone {
+        drop_one(target, &entry.target, name_of(old)).await?;
+        changed = true;
+    }
+    match make(target, &entry.target, &new).await {
+        // Left by an end before it was noted, and changed since.
+        Err(e) if e.is(code::INDEX_OPTIONS_CONFLICT) || e.is(code::INDEX_KEY_CONFLICT) => {
+            for spec in &new {
+                drop_one(target, &entry.target, name_of(spec)).await?;
+            }
+            make(target, &entry.target, &new).await?;
+        }
+        made => made?,
+    }
+    changed |= !new.is_empty();
+    entry.indexes = now;
+    Ok(changed)
+}
+
+/// Gives indexes what was held back. Done twice it is as done once.
+///
+/// # Errors
+/// One line, if documents of the target are not unique by a key.
+pub(crate) async fn finish(target: &Server, entry: &Entry) -> Result<()> {
+    let ns = &entry.target;
+    for spec in &entry.indexes {
+        let name = name_of(spec);
+        let mut changes = Vec::new();
+        if is_unique(spec) {
+            changes.push(doc! { "name": name, "prepareUnique": true });
+            changes.push(doc! { "name": name, "unique": true });
+        } else if spec.get_bool("prepareUnique").unwrap_or(false) {
+            changes.push(doc! { "name": name, "prepareUnique": true });
+        }
+        if let Some(seconds) = spec.get("expireAfterSeconds") {
+            changes.push(doc! { "name": name, "expireAfterSeconds": seconds.clone() });
+        }
+        for change in changes {
+            let command = doc! { "collMod": &ns.coll, "index": change };
+            if let Err(e) = target.run(&ns.db, command).await {
+                // It must not hold up what is applied from here on.
+                let open = doc! { "name": name, "prepareUnique": false };
+                let open = doc! { "collMod": &ns.coll, "index": open };
+                let _ = target.run(&ns.db, open).await;
+                return Err(e.within(&format!("index {name} of {ns} cannot be finished")));
+            }
+        }
+    }
+    let expires = entry.options.get("expireAfterSeconds");
+    if let Some(seconds) = expires.filter(|v| !matches!(v, Bson::Null)) {
+        let command = doc! { "collMod": &ns.coll, "expireAfterSeconds": seconds.clone() };
+        let done = target.run(&ns.db, command).await;
+        done.map_err(|e: FollowError| e.within(&format!("{ns} cannot be finished")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Live migration: a copy of a source that follows its changes until the cut-over
+//! (docs/adr/0073-follow.md).
+//!
+//! Promises: a source is only read, unless it is told to be fenced; an end at any moment, of either
+//! server, too, is gone on from; no line has a password. Must not know: Quarry. Both ends are
+//! reached by the wire protocol.
+
+mod address;
+mod align;
+mod apply;
+mod bring;
+mod command;
+mod control;
+mod copy;
+mod cutover;
+mod error;
+mod events;
+mod follow;
+mod indexes;
+mod names;
+mod oplog;
+mod pace;
+mod server;
+mod state;
+mod stream;
+mod survey;
+mod users;
+mod verify;
+mod write;
+
+pub use address::Address;
+pub use error::{Cause, FollowError, Result};
+pub use follow::{Ended, Settings};
+pub use mongodb::bson::{Bson, Document};
+pub use names::Names;
+pub use state::Phase;
+
+use command::Asker;
+use std::future::Future;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Threads that work on both ends.
+const THREADS: usize = 4;
+
+fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .map_err(|e| FollowError::of_data(format!("threads cannot be started: {e}")))?;
+    let done = runtime.block_on(work);
+    // What is still on its way to a server that does not answer is not waited for.
+    runtime.shutdown_background();
+    done
+}
+
+/// Waits for SIGINT or SIGTERM.
+async fn told_to_end() -> Result<()> {
+    let fail = |e: std::io::Error| FollowError::of_data(format!("no signals: {e}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
+    let mut end = signal(SignalKind::terminate()).map_err(fail)?;
+    tokio::select! {
+        _ = interrupt.recv() => Ok(()),
+        _ = end.recv() => Ok(()),
+    }
+}
+
+/// Follows until it is cut over, or told to stop by a signal or from elsewhere; `tell` is given
+/// lines for people.
+///
+/// # Errors
+/// One line.
+pub fn run(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Ended> {
+    block_on(async {
+        let ended = tokio::select! {
+            ended = follow::follow(settings, tell) => return ended,
+            told = told_to_end() => told.map(|()| Ended::Stopped),
+        };
+        tell("stopped; the same command goes on from here");
+        ended
+    })
+}
+
+/// Asks the follower of a target to stop, and waits until it has.
+///
+/// # Errors
+/// One line.
+pub fn stop(target: &Address, tell: &mut dyn FnMut(&str)) -> Result<()> {
+    block_on(async { Asker::connect(target).await?.stop(tell).await })
+}
+
+/// Asks the follower of a target to cut over, and waits for its report.
+///
+/// # Errors
+/// One line: it was not possible; the migration follows on.
+pub fn cut_over(target: &Address, fence: bool, tell: &mut dyn FnMut(&str)) -> Result<Document> {
+    block_on(async { Asker::connect(target).await?.cut_over(fence, tell).await })
+}
+
+/// What is known of the migration into a target.
+///
+/// # Errors
+/// One line.
+pub fn status(target: &Address) -> Result<Document> {
+    block_on(async { Asker::connect(target).await?.status().await })
+}

@@ -1,0 +1,108 @@
+//! Changes on their way into the target. Promises: what is kept as the place to go on at was
+//! applied; receiving may be given up, applying may not. Must not know: where changes come from.
+
+use crate::apply::Applier;
+use crate::control::Counts;
+use crate::error::{FollowError, Result};
+use crate::events::{self, Event, Step};
+use crate::state::State;
+use crate::verify::{Different, Pass, Verifier};
+use mongodb::bson::{Document, RawDocumentBuf, Timestamp, doc};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+/// How often a place without events is kept.
+const KEEP_EVERY: Duration = Duration::from_secs(2);
+/// How often progress is told.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+
+/// Takes lines for people.
+pub(crate) type Tell<'t> = &'t mut dyn FnMut(&str);
+
+/// Changes on their way into the target, and what is mended among them.
+pub(crate) struct Stream {
+    pub(crate) applier: Applier,
+    pub(crate) steps: mpsc::Receiver<Step>,
+    pub(crate) mends: mpsc::Receiver<Different>,
+    pub(crate) mending: Vec<Different>,
+    pub(crate) verifier: Verifier,
+    /// What came out of the last pass that found no difference.
+    pub(crate) verified: watch::Receiver<Option<Pass>>,
+    pub(crate) received: Vec<Step>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) state: State,
+    pub(crate) kept: Instant,
+    pub(crate) told: Instant,
+}
+
+impl Stream {
+    /// Waits for what comes; false when nothing more will come. It may be given up: what came is
+    /// kept.
+    pub(crate) async fn receive(&mut self) -> bool {
+        tokio::select! {
+            number = self.steps.recv_many(&mut self.received, events::WAITING) => number > 0,
+            Some(different) = self.mends.recv() => {
+                self.mending.push(different);
+                true
+            }
+        }
+    }
+
+    /// Applies what was received, to the end: an error leaves what is kept to go on from.
+    pub(crate) async fn apply(&mut self, tell: Tell<'_>) -> Result<()> {
+        let mut token: Option<RawDocumentBuf> = None;
+        let mut events: Vec<Event> = Vec::new();
+        for step in self.received.drain(..) {
+            token = step.token.or(token);
+            events.extend(step.event);
+        }
+        self.counts.note_waiting(events.len() + self.steps.len());
+        for Different { entry, id } in self.mending.drain(..) {
+            tell(&format!("{} differed in {id:?}: read again", entry.target));
+            let look = Event::look(entry.key, entry.source, id);
+            self.applier.apply(&[look]).await?;
+        }
+        let refused = self.applier.refused.len();
+        let ours = self.applier.apply(&events).await?;
+        for new in self.applier.refused.iter().skip(refused) {
+            tell(&format!("not followed: {new}"));
+        }
+        self.counts.note_applied(ours);
+        self.counts.note_waiting(self.steps.len());
+        let is_due = !events.is_empty() || self.kept.elapsed() >= KEEP_EVERY;
+        if let (true, Some(token)) = (is_due, &token) {
+            let kept = Document::try_from(token)?;
+            self.state.set(doc! { "token": kept }).await?;
+            self.kept = Instant::now();
+        }
+        let time = token.as_deref().and_then(events::time_of);
+        let time = time.or(events.last().map(|e| e.time));
+        if let Some(time) = time {
+            self.counts.note_position(time);
+        }
+        if self.told.elapsed() >= TELL_EVERY {
+            self.told = Instant::now();
+            tell(&format!(
+                "applied {} changes, {} s behind",
+                self.counts.applied(),
+                self.counts.lag_seconds()
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn position(&self) -> Timestamp {
+        self.counts.position()
+    }
+}
+
+/// Why nothing more is read.
+pub(crate) async fn why_ended(tasks: &mut JoinSet<Result<()>>) -> FollowError {
+    match tasks.join_next().await {
+        Some(Ok(Err(e))) => e,
+        Some(Err(e)) => FollowError::of_data(format!("the reader of changes ended: {e}")),
+        Some(Ok(Ok(()))) | None => FollowError::of_network("the changes of the source ended"),
+    }
+}

@@ -1,0 +1,60 @@
+//! Users and roles, as the source keeps them, with what proves their passwords. Promises: what the
+//! target has already stays as it is. Must not know: when they are moved.
+
+use crate::error::{FollowError, Result};
+use crate::names::Ns;
+use crate::server::Server;
+use crate::write;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
+
+const KINDS: [&str; 2] = ["roles", "users"];
+
+async fn kept(server: &Server, kind: &str) -> Result<Vec<Document>> {
+    let find = doc! { "find": format!("system.{kind}") };
+    let all = server.list("admin", find).await;
+    all.map_err(|e| {
+        let what = format!(
+            "{kind} of {} cannot be read, which takes the role backup",
+            server.shown
+        );
+        FollowError::of_options(format!("{what}: {e}"))
+    })
+}
+
+/// Whether they can be read.
+pub(crate) async fn check(source: &Server) -> Result<()> {
+    for kind in KINDS {
+        kept(source, kind).await?;
+    }
+    Ok(())
+}
+
+/// Moves them; how many were new.
+pub(crate) async fn bring(source: &Server, target: &Server) -> Result<i64> {
+    let mut moved = 0;
+    let mut merge = doc! { "_mergeAuthzCollections": 1, "db": "", "drop": false };
+    for (kind, field) in KINDS
+        .iter()
+        .zip(["tempRolesCollection", "tempUsersCollection"])
+    {
+        let there = kept(target, kind).await?;
+        let aside = Ns::new("admin", &format!("quarryFollow{kind}"));
+        let mut new = Vec::new();
+        for one in kept(source, kind).await? {
+            if !there.iter().any(|known| known.get("_id") == one.get("_id")) {
+                new.push(RawDocumentBuf::try_from(&one)?);
+            }
+        }
+        let _ = target.run("admin", doc! { "drop": &aside.coll }).await;
+        write::insert(target, &aside, &new).await?;
+        moved += new.len() as i64;
+        merge.insert(field, aside.to_string());
+    }
+    let merged = target.run("admin", merge).await;
+    for kind in KINDS {
+        let drop = doc! { "drop": format!("quarryFollow{kind}") };
+        let _ = target.run("admin", drop).await;
+    }
+    merged.map_err(|e| e.within("users and roles cannot be made in the target"))?;
+    Ok(moved)
+}

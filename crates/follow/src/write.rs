@@ -1,0 +1,151 @@
+//! Documents into the target as they are: validators do not hold them up, empty timestamps stay
+//! empty. Promises: done twice it is as done once. Must not know: where they come from.
+
+use crate::error::{FollowError, Result, code};
+use crate::names::Ns;
+use crate::server::Server;
+use crate::state::{first_write_error, integer};
+use mongodb::bson::{
+    Bson, Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, cstr, rawdoc,
+};
+
+/// Documents in one command at most.
+pub(crate) const DOCUMENTS_MAX: usize = 1000;
+/// Bytes of documents in one command, beyond which no other is added.
+pub(crate) const BYTES_MAX: usize = 8 << 20;
+
+/// The `_id` of a document.
+pub(crate) fn id_of(document: &RawDocument) -> Result<RawBson> {
+    let id = document.get("_id").ok().flatten();
+    let id = id.ok_or_else(|| FollowError::of_data("a document has no _id"))?;
+    Ok(id.into())
+}
+
+/// `_id` as bytes, which are equal for the same value of the same type.
+pub(crate) fn bytes_of(id: &RawBson) -> Vec<u8> {
+    rawdoc! { "": id.clone() }.into_bytes()
+}
+
+/// A filter for one document, whatever its `_id` looks like.
+fn is(id: &RawBson) -> RawDocumentBuf {
+    match id {
+        RawBson::Document(_) => rawdoc! { "_id": { "$eq": id.clone() } },
+        _ => rawdoc! { "_id": id.clone() },
+    }
+}
+
+fn finish(mut command: RawDocumentBuf) -> RawDocumentBuf {
+    command.append(cstr!("ordered"), false);
+    command.append(cstr!("writeConcern"), rawdoc! { "w": 1 });
+    command
+}
+
+fn unchecked(mut command: RawDocumentBuf) -> RawDocumentBuf {
+    command.append(cstr!("bypassDocumentValidation"), true);
+    command.append(cstr!("bypassEmptyTsReplacement"), true);
+    finish(command)
+}
+
+/// Where the errors of a reply are, with their numbers.
+fn failed(reply: &Document) -> Vec<[i64; 2]> {
+    let errors = reply.get_array("writeErrors").map(Vec::as_slice);
+    let errors = errors.unwrap_or_default().iter();
+    { errors.filter_map(Bson::as_document) }
+        .map(|e| [integer(e, "index"), integer(e, "code")])
+        .collect()
+}
+
+fn refused(ns: &Ns, reply: &Document) -> FollowError {
+    let e = first_write_error(reply);
+    let e = e.unwrap_or_else(|| FollowError::of_data("no reason given"));
+    e.within(&format!("{ns} of the target takes no document"))
+}
+
+/// A slice of documents, or of what stands for them, that fits one command.
+fn first_part(documents: &[RawDocumentBuf]) -> usize {
+    let mut bytes = 0;
+    let mut count = 0;
+    for document in documents.iter().take(DOCUMENTS_MAX) {
+        if count > 0 && bytes + document.as_bytes().len() > BYTES_MAX {
+            break;
+        }
+        bytes += document.as_bytes().len();
+        count += 1;
+    }
+    count
+}
+
+/// Inserts documents; one that is there is replaced.
+pub(crate) async fn insert(target: &Server, ns: &Ns, documents: &[RawDocumentBuf]) -> Result<()> {
+    let mut left = documents;
+    while !left.is_empty() {
+        let (part, rest) = left.split_at(first_part(left));
+        let mut list = RawArrayBuf::new();
+        part.iter().for_each(|d| list.push(d.as_ref()));
+        let command = rawdoc! { "insert": ns.coll.as_str(), "documents": list };
+        let reply = target.run_raw(&ns.db, unchecked(command)).await?;
+        let mut there = Vec::new();
+        for [index, number] in failed(&reply) {
+            let document = usize::try_from(index).ok().and_then(|at| part.get(at));
+            match document {
+                Some(d) if number == i64::from(code::DUPLICATE_KEY) => there.push(d.clone()),
+                _ => return Err(refused(ns, &reply)),
+            }
+        }
+        replace(target, ns, &there).await?;
+        left = rest;
+    }
+    Ok(())
+}
+
+/// Makes documents what is given, whether they are there or not.
+pub(crate) async fn replace(target: &Server, ns: &Ns, documents: &[RawDocumentBuf]) -> Result<()> {
+    let mut left = documents;
+    while !left.is_empty() {
+        let (part, rest) = left.split_at(first_part(left));
+        let mut list = RawArrayBuf::new();
+        for d in part {
+            let q = is(&id_of(d)?);
+            list.push(rawdoc! { "q": q, "u": d.clone(), "upsert": true });
+        }
+        let command = rawdoc! { "update": ns.coll.as_str(), "updates": list };
+        let reply = target.run_raw(&ns.db, unchecked(command)).await?;
+        for [index, _] in failed(&reply) {
+            let document = usize::try_from(index).ok().and_then(|at| part.get(at));
+            let d = document.ok_or_else(|| refused(ns, &reply))?;
+            exchange(target, ns, d).await?;
+        }
+        left = rest;
+    }
+    Ok(())
+}
+
+/// For documents that no update makes: those with fields that look like operators, or whose `_id`
+/// is equal to another that is written otherwise.
+async fn exchange(target: &Server, ns: &Ns, document: &RawDocumentBuf) -> Result<()> {
+    delete(target, ns, &[id_of(document)?]).await?;
+    let mut list = RawArrayBuf::new();
+    list.push(document.as_ref());
+    let command = rawdoc! { "insert": ns.coll.as_str(), "documents": list };
+    let reply = target.run_raw(&ns.db, unchecked(command)).await?;
+    match failed(&reply).is_empty() {
+        true => Ok(()),
+        false => Err(refused(ns, &reply)),
+    }
+}
+
+/// Removes documents.
+pub(crate) async fn delete(target: &Server, ns: &Ns, ids: &[RawBson]) -> Result<()> {
+    for part in ids.chunks(DOCUMENTS_MAX) {
+        let mut list = RawArrayBuf::new();
+        for id in part {
+            list.push(rawdoc! { "q": is(id), "limit": 1 });
+        }
+        let command = rawdoc! { "delete": ns.coll.as_str(), "deletes": list };
+        let reply = target.run_raw(&ns.db, finish(command)).await?;
+        if !failed(&reply).is_empty() {
+            return Err(refused(ns, &reply));
+        }
+    }
+    Ok(())
+}

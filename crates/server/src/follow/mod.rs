@@ -1,0 +1,212 @@
+//! `quarry follow`: live migration into a server, and what is asked of one that is at work
+//! (docs/adr/0073-follow.md).
+//!
+//! Promises: no line has a password. Must not know: how anything is followed.
+
+mod show;
+
+use crate::failure::Failure;
+use crate::output::print_line;
+use ::follow::{Address, Cause, Document, Ended, FollowError, Names, Settings};
+use clap::{Args, Subcommand};
+use std::path::{Path, PathBuf};
+
+/// Options of `quarry follow`.
+#[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct FollowArgs {
+    /// What is asked of a follower that is at work.
+    #[command(subcommand)]
+    pub command: Option<FollowCommand>,
+    /// Where everything comes from: a replica set or sharded cluster of MongoDB 4.2 or later, or
+    /// another Quarry, as mongodb://USER@HOST:PORT/ or mongodb+srv://
+    #[arg(value_name = "SOURCE", required = true)]
+    pub source: Option<String>,
+    /// Where it goes.
+    #[command(flatten)]
+    pub target: Option<TargetArgs>,
+    /// File that holds the password of the user in SOURCE
+    #[arg(long = "sourcePasswordFile", value_name = "FILE")]
+    pub source_password_file: Option<PathBuf>,
+    /// Drop what an unfinished migration has copied, and begin anew
+    #[arg(long)]
+    pub restart: bool,
+    /// Read the source's log (local.oplog.rs) in place of change streams, where it has none
+    #[arg(long = "by-oplog")]
+    pub by_oplog: bool,
+    /// Which namespaces.
+    #[command(flatten)]
+    pub names: NamesArgs,
+    /// What it may cost.
+    #[command(flatten)]
+    pub cost: CostArgs,
+}
+
+/// The target.
+#[derive(Args, Clone, Debug)]
+pub struct TargetArgs {
+    /// The server it goes to, as mongodb://USER@HOST:PORT/
+    #[arg(long = "to", value_name = "TARGET")]
+    pub to: String,
+    /// File that holds the password of the user in TARGET
+    #[arg(long = "targetPasswordFile", value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+}
+
+/// A choice of namespaces.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "What is followed")]
+pub struct NamesArgs {
+    /// Databases or namespaces, * stands for anything; may be given again [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub include: Vec<String>,
+    /// The same, left out
+    #[arg(long, value_name = "NAME")]
+    pub exclude: Vec<String>,
+    /// Another name in the target, as DB=DB or DB.COLLECTION=DB.COLLECTION; may be given again
+    #[arg(long, value_name = "FROM=TO")]
+    pub rename: Vec<String>,
+    /// Users and roles, too, at the cut-over; those the target has stay as they are
+    #[arg(long)]
+    pub users: bool,
+}
+
+/// Bounds.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "What it may cost")]
+pub struct CostArgs {
+    /// Most bytes a second that are copied, such as 50M [default: no bound]
+    #[arg(long, value_name = "SIZE")]
+    pub rate: Option<String>,
+    /// Parts that are copied at once
+    #[arg(long, value_name = "COUNT", default_value_t = 4,
+        value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub parallel: u16,
+}
+
+/// What is asked of a follower.
+#[derive(Subcommand, Clone, Debug)]
+pub enum FollowCommand {
+    /// Show how far it is
+    Status(StatusArgs),
+    /// Apply the last change, compare, and let the target be on its own
+    Cutover(CutoverArgs),
+    /// Stop it; the same `quarry follow` goes on from there
+    Stop(TargetArgs),
+}
+
+/// Options of `quarry follow status`.
+#[derive(Args, Clone, Debug)]
+pub struct StatusArgs {
+    /// Where it goes.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// One document in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `quarry follow cutover`.
+#[derive(Args, Clone, Debug)]
+pub struct CutoverArgs {
+    /// Where it goes.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Who keeps the source from being written to.
+    #[command(flatten)]
+    pub quiet: QuietArgs,
+}
+
+/// One of two.
+#[derive(Args, Clone, Debug)]
+#[group(required = true, multiple = false)]
+pub struct QuietArgs {
+    /// Nobody writes to the source any more: you have seen to that
+    #[arg(long = "source-is-quiet")]
+    pub source_is_quiet: bool,
+    /// Hold the source's writers back, by setUserWriteBlockMode or, before 6.0, fsyncLock; they
+    /// stay held back afterwards
+    #[arg(long)]
+    pub fence: bool,
+}
+
+impl From<FollowError> for Failure {
+    fn from(e: FollowError) -> Failure {
+        match e.cause {
+            Cause::Options => Failure::of_options(e.message),
+            Cause::Network => Failure::of_network(e.message),
+            Cause::Data => Failure::of_data(e.message),
+        }
+    }
+}
+
+fn address(uri: &str, password_file: Option<&Path>) -> Result<Address, Failure> {
+    let read = |file: &Path| {
+        let text = std::fs::read_to_string(file);
+        let text =
+            text.map_err(|e| Failure::of_options(format!("cannot read {}: {e}", file.display())))?;
+        Ok::<_, Failure>(text.trim_end_matches(['\r', '\n']).to_owned())
+    };
+    let password = password_file.map(read).transpose()?;
+    Ok(Address::new(uri, password.as_deref()))
+}
+
+impl TargetArgs {
+    fn address(&self) -> Result<Address, Failure> {
+        address(&self.to, self.password_file.as_deref())
+    }
+}
+
+impl FollowArgs {
+    fn settings(&self) -> Result<Settings, Failure> {
+        let missing = |what: &str| Failure::of_options(format!("{what} is missing"));
+        let source = self.source.as_deref().ok_or_else(|| missing("SOURCE"))?;
+        let target = self.target.as_ref().ok_or_else(|| missing("--to"))?;
+        let rate = self.cost.rate.as_deref().map(|text| {
+            let bytes = crate::memory::size(text).filter(|bytes| *bytes > 0);
+            bytes.ok_or_else(|| {
+                Failure::of_options(format!(
+                    "rate must be bytes a second such as 50M, given {text}"
+                ))
+            })
+        });
+        let names = &self.names;
+        Ok(Settings {
+            source: address(source, self.source_password_file.as_deref())?,
+            target: target.address()?,
+            names: Names::new(&names.include, &names.exclude, &names.rename)?,
+            rate: rate.transpose()?,
+            workers: usize::from(self.cost.parallel),
+            restart: self.restart,
+            by_log: self.by_oplog,
+            users: names.users,
+        })
+    }
+}
+
+/// Does what is asked for; `tell` is given lines for people.
+///
+/// # Errors
+/// One line and an exit code.
+pub fn run(args: &FollowArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    match &args.command {
+        None => match ::follow::run(&args.settings()?, tell)? {
+            Ended::Stopped | Ended::Done => Ok(()),
+        },
+        Some(FollowCommand::Stop(target)) => Ok(::follow::stop(&target.address()?, tell)?),
+        Some(FollowCommand::Cutover(args)) => {
+            let target = args.target.address()?;
+            let report = ::follow::cut_over(&target, args.quiet.fence, tell)?;
+            show::report(&report).iter().for_each(|line| tell(line));
+            Ok(())
+        }
+        Some(FollowCommand::Status(args)) => {
+            let status: Document = ::follow::status(&args.target.address()?)?;
+            match args.json {
+                true => print_line(format_args!("{}", show::json(&status))),
+                false => show::status(&status).iter().for_each(|line| tell(line)),
+            }
+            Ok(())
+        }
+    }
+}
