@@ -367,7 +367,9 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("quarry.yaml");
         let text = "net: {port: 1, bindIp: 127.0.0.1}\n\
+                    quarry: {ldap: {allowPlainWithoutTLS: true}}\n\
                     security:\n  ldap:\n    servers: ldap.example.com\n    \
+                    transportSecurity: none\n    \
                     bind: {method: simple, queryUser: cn=s, queryPassword: geheim}\n    \
                     authz: {queryTemplate: 'dc=x??sub?(member={USER})'}\n";
         std::fs::write(&file, text).unwrap();
