@@ -15,6 +15,8 @@ use super::document::put_fields;
 const PASSWORD: &str = "<password>";
 /// Places of the file that hold one.
 const PASSWORDS: &[&str] = &["security.ldap.bind.queryPassword"];
+/// Places of the file that hold a URL, whose query may be a key.
+const URLS: &[&str] = &["quarry.otlp.endpoint"];
 
 /// How an option of the command line is shown.
 enum Shown {
@@ -185,7 +187,13 @@ impl Given {
         };
         merge(&mut fields, self.fields);
         for place in PASSWORDS {
-            hide(&mut fields, place);
+            replace(&mut fields, place, |_| PASSWORD.to_owned());
+        }
+        for place in URLS {
+            replace(&mut fields, place, |url| match url.split_once('?') {
+                Some((address, _)) => format!("{address}?{PASSWORD}"),
+                None => url.to_owned(),
+            });
         }
         Given { fields }
     }
@@ -269,17 +277,17 @@ fn merge(fields: &mut Mapping, newer: Mapping) {
     }
 }
 
-/// Replaces the value at a path with dots, where there is one.
-fn hide(fields: &mut Mapping, place: &str) {
+/// Replaces the text at a path with dots, where there is one.
+fn replace(fields: &mut Mapping, place: &str, shown: fn(&str) -> String) {
     match place.split_once('.') {
         None => {
             if let Some(value) = fields.get_mut(place) {
-                *value = Value::from(PASSWORD);
+                *value = Value::from(shown(value.as_str().unwrap_or_default()));
             }
         }
         Some((section, rest)) => {
             if let Some(Value::Mapping(inner)) = fields.get_mut(section) {
-                hide(inner, rest);
+                replace(inner, rest, shown);
             }
         }
     }
@@ -360,6 +368,18 @@ mod tests {
         ] {
             assert!(shown.replace(' ', "").contains(part), "{part} in {shown}");
         }
+    }
+
+    #[test]
+    fn the_query_of_a_url_is_not_shown() {
+        let shown = shown(&settings(&[
+            "--otlpEndpoint",
+            "http://a:1/v1/metrics?key=geheim",
+        ]));
+        assert!(
+            shown.contains("http://a:1/v1/metrics?<password>") && !shown.contains("geheim"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -63,8 +63,10 @@ const CHARTS = [
 
 const shown = (chart, value) => (isNumber(value) ? chart.show(value) : "-");
 
+// The page names no address, that of a namespace included: its template knows it.
 function svgElement(name, attributes, words) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  const svg = document.getElementById("chart").content.querySelector("svg");
+  const element = document.createElementNS(svg.namespaceURI, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   if (words !== undefined) element.textContent = words;
   return element;
