@@ -6,15 +6,19 @@ use crate::config::WiredTigerArgs;
 use crate::engines::{self, EngineOptions, NAMES};
 use crate::failure::Failure;
 use ::backup::{Optime, Repository};
-use model::{Doc, DocBuf, Value, doc};
+use model::{Binary, Doc, DocBuf, DocWriter, Value, doc};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a server is told that its state is still read: it closes cursors that idle for ten
 /// minutes.
 const KEEP_OPEN_EVERY: Duration = Duration::from_secs(60);
+/// How a server's refusal of a second cursor ends.
+const ONE_IS_OPEN: &str = "(code 50886)";
+/// How long it may take until that of a killed backup is closed.
+const CLOSED_WITHIN: Duration = Duration::from_secs(10);
 /// In a data directory: its files while they are copied.
 const OFFLINE: &str = ".backup-offline";
 
@@ -32,17 +36,16 @@ pub(super) struct Held {
 /// The state of now of a running server.
 pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<Held, Failure> {
     let mut client = Client::connect(address).map_err(Failure::of_network)?;
-    if let Some(cursor) = repository.held().and_then(|text| text.parse().ok()) {
-        // Whoever noted it is dead: this process holds the repository's lock. The server may be
-        // another one, or have closed it.
-        let _ = client.run("admin", &kill(cursor));
-    }
-    let open = DocBuf::build(|w| {
-        w.put("aggregate", 1i32);
-        w.array("pipeline").doc().doc("$backupCursor");
-        w.doc("cursor").put("batchSize", 1i32);
-    });
-    let reply = client.run("admin", &open).map_err(Failure::of_network)?;
+    // Whoever noted it is dead: this process holds the repository's lock. The server may be another
+    // one, or have closed it.
+    let before = repository.held().and_then(|text| text.parse().ok());
+    let started = client.run("admin", &doc! { "startSession": 1i32 });
+    let started = started.map_err(Failure::of_network)?;
+    let session = Session::of(started.doc().field("id").as_doc().unwrap_or(Doc::EMPTY))
+        .ok_or_else(|| Failure::of_network(format!("{} starts no sessions", address.shown())))?;
+    // Noted before the cursor is there, or a kill in between would leave one that nobody knows.
+    repository.note_held(Some(&session.to_string()))?;
+    let reply = open_cursor(&mut client, session, before).map_err(Failure::of_network)?;
     let cursor = reply.doc().field("cursor").as_doc().unwrap_or(Doc::EMPTY);
     let id = cursor.field("id").as_i64_exact().unwrap_or(0);
     let first = cursor.field("firstBatch").as_array();
@@ -62,8 +65,7 @@ pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<
         }),
         _ => None,
     };
-    repository.note_held(Some(&id.to_string()))?;
-    let held = KeptOpen::start(client, id);
+    let held = KeptOpen::start(client, session, id);
     let engine = storage::engine_of(&directory)?.ok_or_else(|| {
         Failure::of_data(format!(
             "the files of {} are not in {} here; back up on the server's machine, as a user who \
@@ -80,11 +82,81 @@ pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<
     })
 }
 
-fn kill(cursor: i64) -> DocBuf {
-    DocBuf::build(|w| {
-        w.put("killCursors", "$cmd.aggregate");
-        w.array("cursors").push(cursor);
-    })
+/// Opens the cursor in a session. What the session before it has left open is closed first, also
+/// when the server is still at work on it.
+fn open_cursor(
+    client: &mut Client,
+    session: Session,
+    before: Option<Session>,
+) -> Result<DocBuf, String> {
+    let open = DocBuf::build(|w| {
+        w.put("aggregate", 1i32);
+        w.array("pipeline").doc().doc("$backupCursor");
+        w.doc("cursor").put("batchSize", 1i32);
+        session.write(&mut w.doc("lsid"));
+    });
+    let began = Instant::now();
+    loop {
+        if let Some(before) = before {
+            let _ = client.run("admin", &before.kill());
+        }
+        match client.run("admin", &open) {
+            Err(why)
+                if before.is_some()
+                    && why.ends_with(ONE_IS_OPEN)
+                    && began.elapsed() < CLOSED_WITHIN =>
+            {
+                std::thread::sleep(CLOSED_WITHIN / 100);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// A session of a server, which its cursor is opened in: known before the cursor is.
+#[derive(Clone, Copy)]
+struct Session(u128);
+
+impl Session {
+    /// From what `startSession` answers.
+    fn of(id: Doc<'_>) -> Option<Session> {
+        match id.field("id") {
+            Value::Binary(binary) => {
+                Some(Session(u128::from_be_bytes(binary.bytes.try_into().ok()?)))
+            }
+            _ => None,
+        }
+    }
+
+    fn write(self, w: &mut DocWriter<'_>) {
+        let bytes = self.0.to_be_bytes();
+        w.put(
+            "id",
+            Value::Binary(Binary {
+                subtype: 4,
+                bytes: &bytes,
+            }),
+        );
+    }
+
+    /// Ends it, with its cursors.
+    fn kill(self) -> DocBuf {
+        DocBuf::build(|w| self.write(&mut w.array("killSessions").doc()))
+    }
+}
+
+impl std::fmt::Display for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl std::str::FromStr for Session {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Session, Self::Err> {
+        u128::from_str_radix(text, 16).map(Session)
+    }
 }
 
 /// A cursor that a thread keeps from being closed; dropped, it is closed.
@@ -94,9 +166,9 @@ struct KeptOpen {
 }
 
 impl KeptOpen {
-    fn start(client: Client, cursor: i64) -> KeptOpen {
+    fn start(client: Client, session: Session, cursor: i64) -> KeptOpen {
         let (stop, stopped) = channel();
-        let thread = std::thread::spawn(move || keep_open(client, cursor, &stopped));
+        let thread = std::thread::spawn(move || keep_open(client, session, cursor, &stopped));
         KeptOpen {
             stop: Some(stop),
             thread: Some(thread),
@@ -115,14 +187,17 @@ impl Drop for KeptOpen {
 
 /// Until told to stop. A server that ends meanwhile leaves the files, until it starts again: who
 /// reads them finds out.
-fn keep_open(mut client: Client, cursor: i64, stopped: &Receiver<()>) {
-    let more = doc! { "getMore": cursor, "collection": "$cmd.aggregate" };
+fn keep_open(mut client: Client, session: Session, cursor: i64, stopped: &Receiver<()>) {
+    let more = DocBuf::build(|w| {
+        w.put("getMore", cursor).put("collection", "$cmd.aggregate");
+        session.write(&mut w.doc("lsid"));
+    });
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(KEEP_OPEN_EVERY) {
         if client.run("admin", &more).is_err() {
             return;
         }
     }
-    let _ = client.run("admin", &kill(cursor));
+    let _ = client.run("admin", &session.kill());
 }
 
 /// A data directory on which no server runs.
