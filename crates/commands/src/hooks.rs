@@ -138,7 +138,7 @@ struct IndexPlaces {
     profile: Profile,
 }
 
-/// Most bytes of a reason that is told.
+/// A longer reason is cut to so many bytes.
 const REASON_BYTES_MAX: usize = 256;
 
 impl IndexPlaces {

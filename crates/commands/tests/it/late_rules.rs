@@ -1,4 +1,4 @@
-//! Rules that a single recorded case each told of, with neighbouring inputs.
+//! Rules, each first seen in one recorded case, with neighbouring inputs.
 
 use crate::aggregation::{ask, ask_on, batch, code};
 use crate::behaviour::{send, serve, store};
