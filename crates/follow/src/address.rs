@@ -52,6 +52,11 @@ impl Address {
         Ok(options)
     }
 
+    /// Its hosts, for people.
+    pub(crate) async fn hosts(&self) -> Result<String> {
+        Ok(shown(&self.options().await?))
+    }
+
     /// The string without its password is tried: what is said of that cannot tell it.
     async fn explain(&self) -> FollowError {
         let shown = self.without_secrets();
@@ -74,6 +79,12 @@ impl Address {
         };
         format!("{}{user}{}", parts.scheme, hide_options(parts.rest))
     }
+}
+
+/// The hosts of an address, for people.
+pub(crate) fn shown(options: &ClientOptions) -> String {
+    let hosts = options.hosts.iter().map(ToString::to_string);
+    hosts.collect::<Vec<_>>().join(",")
 }
 
 struct Parts<'u> {

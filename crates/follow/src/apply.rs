@@ -12,9 +12,11 @@ use crate::events::{Change, Event};
 use crate::names::Ns;
 use crate::server::Server;
 use crate::state::Entry;
+use crate::watched::Watched;
 use crate::write;
 use mongodb::bson::{Bson, RawArrayBuf, RawBson, RawDocumentBuf, Timestamp, cstr, rawdoc};
 use std::collections::HashMap;
+use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// Documents that are looked for at once.
@@ -32,11 +34,12 @@ pub(crate) struct Applier {
     indexed: HashMap<String, Timestamp>,
     /// What cannot be followed, as far as it was told.
     pub(crate) refused: Vec<String>,
+    watched: Arc<Watched>,
 }
 
 impl Applier {
     /// Once everything there is has been copied.
-    pub(crate) async fn new(bringer: Bringer) -> Result<Applier> {
+    pub(crate) async fn new(bringer: Bringer, watched: Arc<Watched>) -> Result<Applier> {
         let mut applier = Applier {
             bringer,
             entries: HashMap::new(),
@@ -46,6 +49,7 @@ impl Applier {
             },
             indexed: HashMap::new(),
             refused: Vec::new(),
+            watched,
         };
         applier.bring().await?;
         Ok(applier)
@@ -132,7 +136,7 @@ impl Applier {
             if let Some(entry) = self.entry_of(event) {
                 let key = entry.key.to_string();
                 let fold = folds.entry(key).or_insert_with(|| Fold::of(entry));
-                fold.add(&event.change)?;
+                fold.add(&event.change, &self.watched)?;
             }
         }
         let mut tasks = JoinSet::new();
@@ -158,6 +162,7 @@ enum Last {
 
 /// What changes of one collection come to.
 struct Fold {
+    key: String,
     entry: Entry,
     /// In the order in which documents came.
     changes: Vec<Last>,
@@ -167,13 +172,14 @@ struct Fold {
 impl Fold {
     fn of(entry: &Entry) -> Fold {
         Fold {
+            key: entry.key.to_string(),
             entry: entry.clone(),
             changes: Vec::new(),
             places: HashMap::new(),
         }
     }
 
-    fn add(&mut self, change: &Change) -> Result<()> {
+    fn add(&mut self, change: &Change, watched: &Watched) -> Result<()> {
         let last = match change {
             Change::Put(document) => Last::Put(document.clone()),
             Change::Look(id) => Last::Look(id.clone()),
@@ -184,6 +190,7 @@ impl Fold {
             Last::Put(document) => write::bytes_of(&write::id_of(document)?),
             Last::Look(id) | Last::Delete(id) => write::bytes_of(id),
         };
+        watched.note(&self.key, &id);
         let place = self.places.get(&id).copied();
         match place.and_then(|at| self.changes.get_mut(at)) {
             // One that came back is a new one, which counts where an order is kept.

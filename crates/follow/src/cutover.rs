@@ -8,8 +8,9 @@ use crate::server::Server;
 use crate::state::{Entry, Phase, integer};
 use crate::stream::{Stream, Tell, why_ended};
 use crate::users;
-use crate::verify::Different;
+use crate::verify::{Pass, REMEMBERED};
 use mongodb::bson::{DateTime, Document, Timestamp, doc};
+use std::future::Future;
 use tokio::task::JoinSet;
 
 /// What was asked for.
@@ -54,6 +55,8 @@ pub(crate) async fn cut_over(
                 "answer": { "id": &order.id, "ok": false, "why": &e.message },
             };
             stream.state.set(failed).await?;
+            stream.verification.pause().await;
+            stream.verification.begin();
             tell(&format!("not cut over: {e}"));
             Ok(false)
         }
@@ -67,7 +70,7 @@ async fn finish(
     tell: Tell<'_>,
 ) -> Result<Document> {
     let source = stream.applier.bringer.copier.aligner.source.clone();
-    while stream.verified.borrow().is_none() {
+    while !stream.verification.has_passed() {
         turn(stream, reader, tell).await?;
     }
     if order.fence {
@@ -86,8 +89,7 @@ async fn finish(
     for entry in &mut entries {
         aligner.align_indexes(entry).await?;
     }
-    let unsettled = { stream.verified.borrow().clone() }.unwrap_or_default();
-    compare_again(stream, reader, unsettled.unsettled, tell).await?;
+    let compared = compare_all(stream, reader, tell).await?;
     let collections = count_all(&source, &aligner.target, &entries).await?;
     reach(stream, reader, source.time().await?, tell).await?;
     if stream.counts.applied() != applied {
@@ -104,7 +106,10 @@ async fn finish(
     for entry in &entries {
         indexes::finish(&aligner.target, entry).await?;
     }
-    Ok(doc! { "collections": collections, "last": last, "users": users })
+    Ok(doc! {
+        "collections": collections, "last": last, "users": users, "compared": compared.documents,
+        "mended": compared.differences,
+    })
 }
 
 /// Applies everything up to a time.
@@ -129,37 +134,68 @@ async fn turn(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -> Resul
     stream.apply(tell).await
 }
 
-/// Documents that changed too fast to be compared before.
-async fn compare_again(
+/// Compares every document once more, now that the source is quiet. What differs is put right and
+/// compared again.
+async fn compare_all(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -> Result<Pass> {
+    stream.verification.pause().await;
+    tell("compares everything again");
+    let verifier = stream.verification.verifier.clone();
+    let workers = stream.verification.workers;
+    let whole = async move { verifier.pass(workers).await };
+    let mut pass = beside(stream, reader, whole, tell).await?;
+    if pass.differences > REMEMBERED as i64 {
+        return Err(FollowError::of_data(format!(
+            "{} documents differed that should not, see the findings of the status; they were \
+             read again: ask again",
+            pass.differences
+        )));
+    }
+    let mut left = std::mem::take(&mut pass.different);
+    left.append(&mut pass.unsettled);
+    if !left.is_empty() {
+        let verifier = stream.verification.verifier.clone();
+        let again = beside(
+            stream,
+            reader,
+            async move { verifier.again(left).await },
+            tell,
+        )
+        .await?;
+        if again.differences > 0 || !again.unsettled.is_empty() {
+            return Err(FollowError::of_data(
+                "documents differ that should not by now, see the findings of the status: does \
+                 anybody write to the source or the target?",
+            ));
+        }
+    }
+    Ok(pass)
+}
+
+/// Compares while changes are applied, and mends what differs.
+async fn beside(
     stream: &mut Stream,
     reader: &mut Reader,
-    unsettled: Vec<Different>,
+    comparing: impl Future<Output = Result<Pass>> + Send + 'static,
     tell: Tell<'_>,
-) -> Result<()> {
-    if unsettled.is_empty() {
-        return Ok(());
-    }
-    let verifier = stream.verifier.clone();
+) -> Result<Pass> {
     let mut looking = JoinSet::new();
-    looking.spawn(async move { verifier.again(unsettled).await });
+    looking.spawn(comparing);
     loop {
-        let ended = tokio::select! {
-            ended = looking.join_next() => ended,
+        tokio::select! {
+            ended = looking.join_next() => {
+                let Some(ended) = ended else { continue };
+                let fail = |e| FollowError::of_data(format!("comparing ended: {e}"));
+                let pass = ended.map_err(fail)?;
+                stream.take_mends();
+                stream.apply(tell).await?;
+                return pass;
+            }
             more = stream.receive() => {
                 if !more {
                     return Err(why_ended(reader).await);
                 }
                 stream.apply(tell).await?;
-                continue;
             }
-        };
-        let Some(ended) = ended else { return Ok(()) };
-        let pass = ended.map_err(|e| FollowError::of_data(format!("comparing ended: {e}")))??;
-        if pass.differences > 0 || !pass.unsettled.is_empty() {
-            return Err(FollowError::of_data(
-                "documents differ that should not by now, see the findings of the status; they \
-                 were read again: ask again",
-            ));
         }
     }
 }

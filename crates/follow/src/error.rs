@@ -90,6 +90,16 @@ const PASSING: &[i32] = &[
     10107, 11600, 11602, 13435, 13436,
 ];
 
+/// What the driver says of servers that it did not find, without what it knows of each.
+fn unanswered(message: &str) -> String {
+    let why = message.split_once("Error: Kind: ").map(|(_, rest)| rest);
+    let why = why.and_then(|rest| rest.split(", labels: ").next());
+    match why {
+        Some(why) => format!("does not answer: {why}"),
+        None => "does not answer, or none of its members takes commands".to_owned(),
+    }
+}
+
 fn server_code(error: &Error) -> Option<i32> {
     match error.kind.as_ref() {
         ErrorKind::Command(e) => Some(e.code),
@@ -105,9 +115,9 @@ impl From<Error> for FollowError {
                 (Cause::Network, format!("{} (code {})", c.message, c.code))
             }
             ErrorKind::Command(c) => (Cause::Data, format!("{} (code {})", c.message, c.code)),
+            ErrorKind::ServerSelection { message, .. } => (Cause::Network, unanswered(message)),
             ErrorKind::Io(_)
             | ErrorKind::ConnectionPoolCleared { .. }
-            | ErrorKind::ServerSelection { .. }
             | ErrorKind::DnsResolve { .. } => (Cause::Network, e.kind.to_string()),
             ErrorKind::Authentication { .. } => (Cause::Options, e.kind.to_string()),
             _ => (Cause::Data, e.kind.to_string()),
@@ -123,5 +133,20 @@ impl From<Error> for FollowError {
 impl From<mongodb::bson::error::Error> for FollowError {
     fn from(e: mongodb::bson::error::Error) -> FollowError {
         FollowError::of_data(format!("an answer is not as expected: {e}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_not_found_is_told_in_few_words() {
+        let driver = "Server selection timeout: No available servers. Topology: { Type: Unknown, \
+                      Servers: [ { Address: a:1, Type: Unknown, Error: Kind: I/O error: refused, \
+                      labels: {\"x\"}, source: None } ] }";
+        assert_eq!(unanswered(driver), "does not answer: I/O error: refused");
+        let none = unanswered("Server selection timeout: No available servers. Topology: { }");
+        assert!(none.starts_with("does not answer"), "{none}");
     }
 }

@@ -16,12 +16,13 @@ use crate::oplog;
 use crate::pace::Pace;
 use crate::server::Server;
 use crate::state::{Migration, Phase, State, text};
-use crate::stream::{Stream, Tell, why_ended};
+use crate::stream::{Stream, Tell, Verification, why_ended};
 use crate::survey::survey;
 use crate::users;
-use crate::verify::{self, Different, Pass, Verifier};
+use crate::verify::{Pass, Verifier};
+use crate::watched::Watched;
 use mongodb::bson::{DateTime, doc};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -67,8 +68,12 @@ pub enum Ended {
 ///
 /// # Errors
 /// One line.
-pub(crate) async fn follow(settings: &Settings, tell: Tell<'_>) -> Result<Ended> {
-    let mut work = Work::begin(settings, tell).await?;
+pub(crate) async fn follow(
+    settings: &Settings,
+    awaited: &Awaited,
+    tell: Tell<'_>,
+) -> Result<Ended> {
+    let mut work = Work::begin(settings, awaited, tell).await?;
     loop {
         match work.go_on(tell).await {
             Err(e) if e.cause == Cause::Network => {
@@ -87,6 +92,7 @@ struct Work {
     applier_parts: Bringer,
     control: Arc<Control>,
     counts: Arc<Counts>,
+    watched: Arc<Watched>,
     asked: watch::Receiver<Option<Request>>,
     beating: tokio::task::JoinHandle<FollowError>,
 }
@@ -98,11 +104,9 @@ impl Drop for Work {
 }
 
 impl Work {
-    async fn begin(settings: &Settings, tell: Tell<'_>) -> Result<Work> {
-        let source = Server::connect(&settings.source).await;
-        let source = source.map_err(|e| e.within("the source"))?;
-        let target = Server::connect(&settings.target).await;
-        let target = target.map_err(|e| e.within("the target"))?;
+    async fn begin(settings: &Settings, awaited: &Awaited, tell: Tell<'_>) -> Result<Work> {
+        let source = awaited.connect(&settings.source, "the source").await?;
+        let target = awaited.connect(&settings.target, "the target").await?;
         if !source.has_log {
             return Err(FollowError::of_options(format!(
                 "{} is no replica set and no sharded cluster, so it tells no changes",
@@ -141,6 +145,7 @@ impl Work {
             applier_parts: Bringer { copier },
             control,
             counts,
+            watched: Arc::default(),
             asked,
             beating,
         })
@@ -161,7 +166,7 @@ impl Work {
             return Ok(Ended::Done);
         }
         let begun = Instant::now();
-        let bringing = Applier::new(self.applier_parts.clone());
+        let bringing = Applier::new(self.applier_parts.clone(), Arc::clone(&self.watched));
         let mut asked = self.asked.clone();
         let mut every = tokio::time::interval(TELL_EVERY);
         every.tick().await;
@@ -193,17 +198,18 @@ impl Work {
             state: aligner.state.clone(),
             counts: Arc::clone(&self.counts),
             pace: Arc::clone(&self.applier_parts.copier.pace),
+            watched: Arc::clone(&self.watched),
             mend,
         };
-        let (found, verified) = watch::channel(kept);
-        let mut task = JoinSet::new();
-        task.spawn(verify::keep_verifying(verifier.clone(), found));
-        Verification {
-            task,
+        let mut verification = Verification {
+            task: JoinSet::new(),
             mends,
             verifier,
-            verified,
-        }
+            found: watch::channel(kept).0,
+            workers: self.applier_parts.copier.workers,
+        };
+        verification.begin();
+        verification
     }
 
     async fn stop(&self, tell: Tell<'_>) -> Result<Ended> {
@@ -237,15 +243,11 @@ impl Work {
                 tasks.spawn(events::read(source, from, out));
             }
         }
-        let verification = self.verify(Pass::kept(&migration.document));
-        let _verifying = verification.task;
         let mut stream = Stream {
             applier,
             steps,
-            mends: verification.mends,
+            verification: self.verify(Pass::kept(&migration.document)),
             mending: Vec::new(),
-            verifier: verification.verifier,
-            verified: verification.verified,
             received: Vec::new(),
             counts: Arc::clone(&self.counts),
             state: self.state().clone(),
@@ -282,6 +284,31 @@ impl Work {
     }
 }
 
+/// The server that is waited for before anything is done, for who asks meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Awaited {
+    server: Mutex<Option<String>>,
+}
+
+impl Awaited {
+    fn set(&self, server: Option<String>) {
+        *self.server.lock().unwrap_or_else(|e| e.into_inner()) = server;
+    }
+
+    pub(crate) fn get(&self) -> Option<String> {
+        let server = self.server.lock().unwrap_or_else(|e| e.into_inner());
+        server.clone()
+    }
+
+    async fn connect(&self, address: &Address, what: &str) -> Result<Server> {
+        let shown = address.hosts().await.unwrap_or_default();
+        self.set(Some(format!("{what} {shown}")));
+        let connected = Server::connect(address).await.map_err(|e| e.within(what));
+        self.set(None);
+        connected
+    }
+}
+
 /// Waits until a stop is asked for.
 async fn stop_asked(asked: &mut watch::Receiver<Option<Request>>) {
     let is_stop = |request: &Option<Request>| *request == Some(Request::Stop);
@@ -301,14 +328,6 @@ fn tell_copied(pace: &Pace, begun: Instant, tell: Tell<'_>) {
         "copied {documents} documents, {bytes:.1} MiB, {:.1} MiB a second",
         bytes / seconds
     ));
-}
-
-struct Verification {
-    /// Ends when it is dropped.
-    task: JoinSet<()>,
-    mends: mpsc::Receiver<Different>,
-    verifier: Verifier,
-    verified: watch::Receiver<Option<Pass>>,
 }
 
 /// Drops what was copied, and what is known of it.

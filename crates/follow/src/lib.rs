@@ -26,6 +26,7 @@ mod stream;
 mod survey;
 mod users;
 mod verify;
+mod watched;
 mod write;
 
 pub use address::Address;
@@ -71,12 +72,16 @@ async fn told_to_end() -> Result<()> {
 /// # Errors
 /// One line.
 pub fn run(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Ended> {
+    let awaited = follow::Awaited::default();
     block_on(async {
         let ended = tokio::select! {
-            ended = follow::follow(settings, tell) => return ended,
+            ended = follow::follow(settings, &awaited, tell) => return ended,
             told = told_to_end() => told.map(|()| Ended::Stopped),
         };
-        tell("stopped; the same command goes on from here");
+        match awaited.get() {
+            Some(server) => tell(&format!("stopped: {server} has not answered yet")),
+            None => tell("stopped; the same command goes on from here"),
+        }
         ended
     })
 }

@@ -1,6 +1,6 @@
 //! One end of a migration, reached by the wire protocol. Must not know: which end it is.
 
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::error::{FollowError, Result};
 use crate::names::Ns;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, Timestamp, doc};
@@ -26,9 +26,16 @@ impl Server {
     /// One line.
     pub(crate) async fn connect(address: &Address) -> Result<Server> {
         let options = address.options().await?;
-        let hosts = options.hosts.iter().map(ToString::to_string);
-        let shown = hosts.collect::<Vec<_>>().join(",");
-        let within = |e: FollowError| e.within(&shown);
+        let shown = address::shown(&options);
+        let within = |mut e: FollowError| {
+            let between = if e.message.starts_with("does not") {
+                " "
+            } else {
+                ": "
+            };
+            e.message = format!("{shown}{between}{}", e.message);
+            e
+        };
         let client = Client::with_options(options).map_err(|e| within(e.into()))?;
         let mut server = Server {
             client,

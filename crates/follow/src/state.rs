@@ -106,6 +106,17 @@ pub(crate) struct Range {
 }
 
 impl Range {
+    /// All of a collection.
+    pub(crate) fn whole(key: &Bson) -> Range {
+        Range {
+            id: Bson::Null,
+            key: key.clone(),
+            from: None,
+            to: None,
+            at: None,
+        }
+    }
+
     pub(crate) fn document(&self) -> Document {
         let mut d = doc! { "_id": self.id.clone(), "key": self.key.clone(), "done": false };
         let bounds = [("from", &self.from), ("to", &self.to), ("at", &self.at)];
@@ -268,6 +279,12 @@ impl State {
     /// Ranges that are not copied yet.
     pub(crate) async fn ranges(&self) -> Result<Vec<Range>> {
         let all = self.all(RANGES, doc! { "done": false }).await?;
+        Ok(all.iter().filter_map(Range::parse).collect())
+    }
+
+    /// All ranges of a collection.
+    pub(crate) async fn ranges_of(&self, key: &Bson) -> Result<Vec<Range>> {
+        let all = self.all(RANGES, doc! { "key": key.clone() }).await?;
         Ok(all.iter().filter_map(Range::parse).collect())
     }
 

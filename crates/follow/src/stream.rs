@@ -6,7 +6,7 @@ use crate::control::Counts;
 use crate::error::{FollowError, Result};
 use crate::events::{self, Event, Step};
 use crate::state::State;
-use crate::verify::{Different, Pass, Verifier};
+use crate::verify::{Different, Pass, Verifier, keep_verifying};
 use mongodb::bson::{Document, RawDocumentBuf, Timestamp, doc};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,15 +21,41 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 /// Takes lines for people.
 pub(crate) type Tell<'t> = &'t mut dyn FnMut(&str);
 
+/// Comparing beside the changes.
+pub(crate) struct Verification {
+    /// Ends when it is dropped.
+    pub(crate) task: JoinSet<()>,
+    pub(crate) mends: mpsc::Receiver<Different>,
+    pub(crate) verifier: Verifier,
+    /// What came out of the last pass that found no difference.
+    pub(crate) found: watch::Sender<Option<Pass>>,
+    /// Ranges that may be compared at once when nothing else is to be done.
+    pub(crate) workers: usize,
+}
+
+impl Verification {
+    /// Passes over everything now and then.
+    pub(crate) fn begin(&mut self) {
+        let (verifier, found) = (self.verifier.clone(), self.found.clone());
+        self.task.spawn(keep_verifying(verifier, found));
+    }
+
+    /// Nothing is compared by itself any more.
+    pub(crate) async fn pause(&mut self) {
+        self.task.shutdown().await;
+    }
+
+    pub(crate) fn has_passed(&self) -> bool {
+        self.found.borrow().is_some()
+    }
+}
+
 /// Changes on their way into the target, and what is mended among them.
 pub(crate) struct Stream {
     pub(crate) applier: Applier,
     pub(crate) steps: mpsc::Receiver<Step>,
-    pub(crate) mends: mpsc::Receiver<Different>,
+    pub(crate) verification: Verification,
     pub(crate) mending: Vec<Different>,
-    pub(crate) verifier: Verifier,
-    /// What came out of the last pass that found no difference.
-    pub(crate) verified: watch::Receiver<Option<Pass>>,
     pub(crate) received: Vec<Step>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) state: State,
@@ -43,10 +69,17 @@ impl Stream {
     pub(crate) async fn receive(&mut self) -> bool {
         tokio::select! {
             number = self.steps.recv_many(&mut self.received, events::WAITING) => number > 0,
-            Some(different) = self.mends.recv() => {
+            Some(different) = self.verification.mends.recv() => {
                 self.mending.push(different);
                 true
             }
+        }
+    }
+
+    /// What is to be mended by now.
+    pub(crate) fn take_mends(&mut self) {
+        while let Ok(different) = self.verification.mends.try_recv() {
+            self.mending.push(different);
         }
     }
 

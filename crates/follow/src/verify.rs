@@ -1,7 +1,8 @@
 //! Compares source and target while changes are followed, document by document in the order of
-//! `_id`. Promises: bounded memory; what differs is looked at again once the target has passed the
-//! time it was read at, so that what is on its way is no difference; what differs then is named,
-//! and mended by whoever applies changes. Must not know: how it is mended.
+//! `_id`, by the ranges they were copied in. Promises: bounded memory, whatever the target has;
+//! what differs is looked at again once the target has passed the time it was read at, so that what
+//! is on its way is no difference; what differs then, and was not changed meanwhile, is named, and
+//! mended by whoever applies changes. Must not know: how it is mended.
 
 use crate::apply::look;
 use crate::control::Counts;
@@ -9,14 +10,16 @@ use crate::error::{FollowError, Result, code};
 use crate::names::Ns;
 use crate::pace::Pace;
 use crate::server::Server;
-use crate::state::{Entry, Finding, State, integer};
+use crate::state::{Entry, Finding, Range, State, integer};
+use crate::watched::{Watch, Watched};
 use crate::write;
 use mongodb::Cursor;
-use mongodb::bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, doc};
-use std::collections::HashMap;
-use std::sync::Arc;
+use mongodb::bson::{Bson, DateTime, Document, RawBson, RawDocument, RawDocumentBuf, doc};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 /// Documents compared at once.
 const DOCUMENTS: usize = 500;
@@ -29,6 +32,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const EVERY: Duration = Duration::from_secs(600);
 /// How often a collection may get another name before it is left to the next pass.
 const NAMES: usize = 5;
+/// Documents that differed are remembered up to here.
+pub(crate) const REMEMBERED: usize = 10_000;
 
 /// A document that differs.
 #[derive(Clone, Debug)]
@@ -45,6 +50,8 @@ pub(crate) struct Verifier {
     pub(crate) state: State,
     pub(crate) counts: Arc<Counts>,
     pub(crate) pace: Arc<Pace>,
+    /// What the one who applies changes is told to look out for.
+    pub(crate) watched: Arc<Watched>,
     /// Differences go here to be mended.
     pub(crate) mend: mpsc::Sender<Different>,
 }
@@ -54,6 +61,8 @@ pub(crate) struct Verifier {
 pub(crate) struct Pass {
     pub(crate) documents: i64,
     pub(crate) differences: i64,
+    /// What differed, the first of it.
+    pub(crate) different: Vec<Different>,
     /// Documents that changed faster than they could be compared.
     pub(crate) unsettled: Vec<Different>,
 }
@@ -61,7 +70,7 @@ pub(crate) struct Pass {
 /// Passes over everything until one has found no difference, and then now and then.
 pub(crate) async fn keep_verifying(verifier: Verifier, found: watch::Sender<Option<Pass>>) {
     loop {
-        let pause = match verifier.pass().await {
+        let pause = match verifier.pass(1).await {
             Ok(pass) => {
                 let kept = doc! { "verified": pass.document() };
                 let is_clean = pass.differences == 0;
@@ -85,6 +94,15 @@ impl Pass {
         is_clean.then(Pass::default)
     }
 
+    fn add(&mut self, other: Pass) {
+        self.documents += other.documents;
+        self.differences += other.differences;
+        let room = REMEMBERED.saturating_sub(self.different.len());
+        self.different
+            .extend(other.different.into_iter().take(room));
+        self.unsettled.extend(other.unsettled);
+    }
+
     fn document(&self) -> Document {
         doc! {
             "at": DateTime::now(), "documents": self.documents,
@@ -100,36 +118,76 @@ enum Compared {
 }
 
 impl Verifier {
-    /// Compares everything once.
-    pub(crate) async fn pass(&self) -> Result<Pass> {
-        let mut pass = Pass::default();
+    /// Compares everything once, so many ranges beside each other.
+    pub(crate) async fn pass(&self, workers: usize) -> Result<Pass> {
+        let mut parts = VecDeque::new();
         for entry in self.state.entries().await? {
-            self.compare_named(entry, &mut pass).await?;
+            let mut ranges = self.state.ranges_of(&entry.key).await?;
+            if ranges.is_empty() {
+                ranges.push(Range::whole(&entry.key));
+            }
+            parts.extend(ranges.into_iter().map(|range| Part {
+                entry: entry.clone(),
+                bounds: Bounds::of(range),
+            }));
+        }
+        let parts = Arc::new(Mutex::new(parts));
+        let mut tasks = JoinSet::new();
+        for _ in 0..workers.max(1) {
+            let (verifier, parts) = (self.clone(), Arc::clone(&parts));
+            tasks.spawn(async move { verifier.compare_parts(&parts).await });
+        }
+        let mut pass = Pass::default();
+        while let Some(ended) = tasks.join_next().await {
+            let some = ended.map_err(|e| FollowError::of_data(format!("comparing ended: {e}")))?;
+            pass.add(some?);
         }
         Ok(pass)
     }
 
-    /// Looks again at documents that would not settle; the source is quiet by now.
-    pub(crate) async fn again(&self, unsettled: Vec<Different>) -> Result<Pass> {
+    async fn compare_parts(&self, parts: &Mutex<VecDeque<Part>>) -> Result<Pass> {
         let mut pass = Pass::default();
-        for one in unsettled {
-            if let Some(entry) = self.entry_now(&one.entry).await? {
-                self.settle(&entry, vec![one.id], &mut pass).await?;
+        loop {
+            let next = { parts.lock() }
+                .unwrap_or_else(|e| e.into_inner())
+                .pop_front();
+            let Some(part) = next else {
+                return Ok(pass);
+            };
+            self.compare_named(part, &mut pass).await?;
+        }
+    }
+
+    /// Looks again at documents that differed or would not settle.
+    pub(crate) async fn again(&self, some: Vec<Different>) -> Result<Pass> {
+        let mut pass = Pass::default();
+        let mut by_entry: HashMap<String, (Entry, Vec<RawBson>)> = HashMap::new();
+        for one in some {
+            let known = by_entry.entry(one.entry.key.to_string());
+            let (_, ids) = known.or_insert_with(|| (one.entry, Vec::new()));
+            ids.push(one.id);
+        }
+        for (entry, ids) in by_entry.into_values() {
+            let Some(entry) = self.entry_now(&entry).await? else {
+                continue;
+            };
+            for ids in ids.chunks(DOCUMENTS) {
+                self.settle(&entry, ids.to_vec(), &mut pass).await?;
             }
         }
         Ok(pass)
     }
 
-    async fn compare_named(&self, mut entry: Entry, pass: &mut Pass) -> Result<()> {
+    async fn compare_named(&self, mut part: Part, pass: &mut Pass) -> Result<()> {
         for _ in 0..NAMES {
-            if let Compared::Whole = self.compare(&entry, pass).await? {
+            if let Compared::Whole = self.compare(&part, pass).await? {
                 return Ok(());
             }
             tokio::time::sleep(PAUSE).await;
-            let Some(now) = self.entry_now(&entry).await? else {
+            let Some(now) = self.entry_now(&part.entry).await? else {
                 return Ok(());
             };
-            entry = now;
+            part.entry = now;
         }
         Ok(())
     }
@@ -139,13 +197,14 @@ impl Verifier {
         Ok(all.into_iter().find(|e| e.key == entry.key))
     }
 
-    async fn compare(&self, entry: &Entry, pass: &mut Pass) -> Result<Compared> {
-        let opened = open(&self.source, entry, &entry.source, None).await;
+    async fn compare(&self, part: &Part, pass: &mut Pass) -> Result<Compared> {
+        let (entry, bounds) = (&part.entry, &part.bounds);
+        let opened = open(&self.source, entry.name_in_source(), bounds).await;
         let mut cursor = match opened {
             Err(e) if e.is(code::UUID_MISMATCH) => return Ok(Compared::Moved),
             opened => opened?,
         };
-        let mut from: Option<Bson> = None;
+        let mut from = bounds.from.clone();
         let mut held: Option<RawDocumentBuf> = None;
         let mut doubtful = Vec::new();
         loop {
@@ -154,26 +213,33 @@ impl Verifier {
                 chunk => chunk?,
             };
             held = chunk.next;
-            let to = held.as_ref().map(bson_id).transpose()?;
-            let there = self
-                .read_target(
-                    entry,
-                    Bounds {
-                        from,
-                        to: to.clone(),
-                    },
-                )
-                .await?;
+            let to = match &held {
+                Some(next) => Some(bson_id(next)?),
+                None => bounds.to.clone(),
+            };
             pass.documents += chunk.documents.len() as i64;
             self.pace.wait(chunk.bytes as u64).await;
-            doubtful.extend(differing(&chunk.documents, there)?);
+            let (lower, upper) = (from, to.clone());
+            let here = Bounds {
+                from: lower,
+                to: upper,
+            };
+            let mut there = open(&self.target, entry.name_in_target(), &here).await?;
+            let mut left = by_id(chunk.documents)?;
+            while there.advance().await? {
+                doubtful.extend(unlike(&mut left, there.current())?);
+                if doubtful.len() >= DOCUMENTS
+                    && !self.settle_all(entry, &mut doubtful, pass).await?
+                {
+                    return Ok(Compared::Moved);
+                }
+            }
+            for document in left.values() {
+                doubtful.push(write::id_of(document)?);
+            }
             // Each look waits for the target to catch up, so many share one.
             let is_due = doubtful.len() >= DOCUMENTS || held.is_none();
-            if is_due
-                && !self
-                    .settle(entry, std::mem::take(&mut doubtful), pass)
-                    .await?
-            {
+            if is_due && !self.settle_all(entry, &mut doubtful, pass).await? {
                 return Ok(Compared::Moved);
             }
             if held.is_none() {
@@ -183,13 +249,22 @@ impl Verifier {
         }
     }
 
-    async fn read_target(&self, entry: &Entry, bounds: Bounds) -> Result<Vec<RawDocumentBuf>> {
-        let mut cursor = open(&self.target, entry, &entry.target, Some(&bounds)).await?;
-        let mut all = Vec::new();
-        while cursor.advance().await? {
-            all.push(cursor.current().to_owned());
+    async fn settle_all(
+        &self,
+        entry: &Entry,
+        doubtful: &mut Vec<RawBson>,
+        pass: &mut Pass,
+    ) -> Result<bool> {
+        self.settle(entry, std::mem::take(doubtful), pass).await
+    }
+
+    /// Waits until everything that the source has acknowledged by now was applied.
+    async fn catch_up(&self) -> Result<()> {
+        let time = self.source.time().await?;
+        while self.counts.position() < time {
+            tokio::time::sleep(PAUSE).await;
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Looks again at what differed; false when the collection has another name by now.
@@ -199,47 +274,35 @@ impl Verifier {
         mut doubtful: Vec<RawBson>,
         pass: &mut Pass,
     ) -> Result<bool> {
-        let here = Entry {
-            key: Bson::Null,
-            source: entry.target.clone(),
-            ..entry.clone()
-        };
         for _ in 0..ROUNDS {
             if doubtful.is_empty() {
                 return Ok(true);
             }
-            let before = match self.look_at(&self.source, entry, &doubtful).await? {
-                Some(before) => before,
-                None => return Ok(false),
-            };
-            let time = self.source.time().await?;
-            while self.counts.position() < time {
-                tokio::time::sleep(PAUSE).await;
-            }
-            let Some(target) = self.look_at(&self.target, &here, &doubtful).await? else {
+            let watch = Watch::begin(&self.watched, &entry.key, &doubtful);
+            let Some(seen) = self.look_at_both(entry, &doubtful).await? else {
                 return Ok(false);
             };
-            let Some(after) = self.look_at(&self.source, entry, &doubtful).await? else {
-                return Ok(false);
-            };
-            let now = self.entry_now(entry).await?;
-            if now.is_none_or(|now| now.target != entry.target) {
-                return Ok(false);
-            }
             let mut moving = Vec::new();
+            let mut suspects = Vec::new();
             for id in doubtful {
                 let key = write::bytes_of(&id);
-                let is_same = target.get(&key) == before.get(&key);
-                let has_moved = after.get(&key) != before.get(&key);
-                if is_same {
-                    continue;
+                let is_same = seen.target.get(&key) == seen.before.get(&key);
+                let has_moved = seen.after.get(&key) != seen.before.get(&key);
+                match (is_same, has_moved) {
+                    (true, _) => {}
+                    (false, true) => moving.push(id),
+                    (false, false) => suspects.push(id),
                 }
-                if has_moved {
-                    moving.push(id);
-                    continue;
+            }
+            if !suspects.is_empty() {
+                // One that was removed and put back as it was looks as if it had not moved.
+                self.catch_up().await?;
+            }
+            for id in suspects {
+                match watch.has_changed(&id) {
+                    true => moving.push(id),
+                    false => self.report(entry, id, &seen, pass).await?,
                 }
-                pass.differences += 1;
-                self.report(entry, id, &target, &before).await?;
             }
             doubtful = moving;
         }
@@ -250,27 +313,51 @@ impl Verifier {
         Ok(true)
     }
 
+    /// The source, the target once it has passed that, the source again; nothing when the
+    /// collection has another name by now.
+    async fn look_at_both(&self, entry: &Entry, ids: &[RawBson]) -> Result<Option<Seen>> {
+        let here = Entry {
+            key: Bson::Null,
+            source: entry.target.clone(),
+            ..entry.clone()
+        };
+        let Some(before) = self.look_at(&self.source, entry, ids).await? else {
+            return Ok(None);
+        };
+        self.catch_up().await?;
+        let Some(target) = self.look_at(&self.target, &here, ids).await? else {
+            return Ok(None);
+        };
+        let Some(after) = self.look_at(&self.source, entry, ids).await? else {
+            return Ok(None);
+        };
+        let now = self.entry_now(entry).await?;
+        let is_there = now.is_some_and(|now| now.target == entry.target);
+        Ok(is_there.then_some(Seen {
+            before,
+            target,
+            after,
+        }))
+    }
+
     async fn look_at(
         &self,
         server: &Server,
         entry: &Entry,
         ids: &[RawBson],
-    ) -> Result<Option<HashMap<Vec<u8>, RawDocumentBuf>>> {
+    ) -> Result<Option<Documents>> {
         match look(server, entry, ids).await {
             Err(e) if e.is(code::UUID_MISMATCH) => Ok(None),
             found => found.map(Some),
         }
     }
 
-    async fn report(
-        &self,
-        entry: &Entry,
-        id: RawBson,
-        target: &HashMap<Vec<u8>, RawDocumentBuf>,
-        source: &HashMap<Vec<u8>, RawDocumentBuf>,
-    ) -> Result<()> {
+    async fn report(&self, entry: &Entry, id: RawBson, seen: &Seen, pass: &mut Pass) -> Result<()> {
         let key = write::bytes_of(&id);
-        let what = match (source.contains_key(&key), target.contains_key(&key)) {
+        let what = match (
+            seen.before.contains_key(&key),
+            seen.target.contains_key(&key),
+        ) {
             (true, false) => "missing",
             (false, true) => "extra",
             _ => "different",
@@ -282,9 +369,29 @@ impl Verifier {
         };
         self.state.add_finding(&finding).await?;
         let entry = entry.clone();
-        let sent = self.mend.send(Different { entry, id }).await;
+        let different = Different { entry, id };
+        pass.differences += 1;
+        if pass.different.len() < REMEMBERED {
+            pass.different.push(different.clone());
+        }
+        let sent = self.mend.send(different).await;
         sent.map_err(|_| FollowError::of_network("nobody mends any more"))
     }
+}
+
+type Documents = HashMap<Vec<u8>, RawDocumentBuf>;
+
+/// Documents by the bytes of their `_id`, on both sides.
+struct Seen {
+    before: Documents,
+    target: Documents,
+    after: Documents,
+}
+
+/// What is compared at once.
+struct Part {
+    entry: Entry,
+    bounds: Bounds,
 }
 
 struct Bounds {
@@ -292,32 +399,54 @@ struct Bounds {
     to: Option<Bson>,
 }
 
-async fn open(
-    server: &Server,
-    entry: &Entry,
-    ns: &Ns,
-    bounds: Option<&Bounds>,
-) -> Result<Cursor<Document>> {
+impl Bounds {
+    fn of(range: Range) -> Bounds {
+        Bounds {
+            from: range.from,
+            to: range.to,
+        }
+    }
+}
+
+/// A collection by its name, and its identity where that is the source's.
+struct Named<'e> {
+    ns: &'e Ns,
+    key: Option<&'e Bson>,
+}
+
+impl Entry {
+    fn name_in_source(&self) -> Named<'_> {
+        Named {
+            ns: &self.source,
+            key: Some(&self.key),
+        }
+    }
+
+    fn name_in_target(&self) -> Named<'_> {
+        Named {
+            ns: &self.target,
+            key: None,
+        }
+    }
+}
+
+async fn open(server: &Server, named: Named<'_>, bounds: &Bounds) -> Result<Cursor<Document>> {
     let mut find = doc! {
-        "find": &ns.coll, "hint": { "_id": 1 }, "noCursorTimeout": true,
+        "find": &named.ns.coll, "hint": { "_id": 1 }, "noCursorTimeout": true,
         "readConcern": { "level": "majority" },
     };
-    match bounds {
-        Some(bounds) => {
-            for (name, bound) in [("min", &bounds.from), ("max", &bounds.to)] {
-                if let Some(bound) = bound {
-                    find.insert(name, doc! { "_id": bound.clone() });
-                }
-            }
+    for (name, bound) in [("min", &bounds.from), ("max", &bounds.to)] {
+        if let Some(bound) = bound {
+            find.insert(name, doc! { "_id": bound.clone() });
         }
-        None if server.reads_by_uuid() && matches!(entry.key, Bson::Binary(_)) => {
-            find.insert("collectionUUID", entry.key.clone());
-        }
-        None => {}
+    }
+    if let (true, Some(key @ Bson::Binary(_))) = (server.reads_by_uuid(), named.key) {
+        find.insert("collectionUUID", key.clone());
     }
     // An index is read in its order only when it is asked for so.
     find.insert("sort", doc! { "_id": 1 });
-    server.read(&ns.db, RawDocumentBuf::try_from(&find)?).await
+    let find = RawDocumentBuf::try_from(&find)?;
+    server.read(&named.ns.db, find).await
 }
 
 #[derive(Default)]
@@ -350,21 +479,18 @@ fn bson_id(document: &RawDocumentBuf) -> Result<Bson> {
     Ok(Bson::try_from(write::id_of(document)?)?)
 }
 
-/// The `_id` of documents that are not the same on both sides.
-fn differing(source: &[RawDocumentBuf], target: Vec<RawDocumentBuf>) -> Result<Vec<RawBson>> {
-    let mut there = HashMap::new();
-    for document in target {
-        there.insert(write::bytes_of(&write::id_of(&document)?), document);
+fn by_id(documents: Vec<RawDocumentBuf>) -> Result<Documents> {
+    let mut by_id = HashMap::new();
+    for document in documents {
+        by_id.insert(write::bytes_of(&write::id_of(&document)?), document);
     }
-    let mut differing = Vec::new();
-    for document in source {
-        let id = write::id_of(document)?;
-        if there.remove(&write::bytes_of(&id)).as_ref() != Some(document) {
-            differing.push(id);
-        }
-    }
-    for document in there.values() {
-        differing.push(write::id_of(document)?);
-    }
-    Ok(differing)
+    Ok(by_id)
+}
+
+/// Takes a document of the target out of those of the source; its `_id` if they are not the same.
+fn unlike(source: &mut Documents, document: &RawDocument) -> Result<Option<RawBson>> {
+    let id = write::id_of(document)?;
+    let same = source.remove(&write::bytes_of(&id));
+    let is_same = same.is_some_and(|same| same.as_bytes() == document.as_bytes());
+    Ok((!is_same).then_some(id))
 }

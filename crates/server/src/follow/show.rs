@@ -96,10 +96,20 @@ pub(super) fn report(d: &Document) -> Vec<String> {
             }
         })
         .collect();
+    let collections = lines.len();
     let documents: i64 = all.map(|c| number(c, "documents")).sum();
+    let (compared, mended) = (number(d, "compared"), number(d, "mended"));
+    if compared > 0 {
+        let differed = match mended {
+            0 => "all are the same".to_owned(),
+            n => format!("{n} of them differed and were put right (see the findings)"),
+        };
+        lines.push(format!(
+            "{compared} documents compared at the end: {differed}"
+        ));
+    }
     lines.push(format!(
-        "cut over: {} collections, {documents} documents",
-        lines.len()
+        "cut over: {collections} collections, {documents} documents"
     ));
     lines
 }

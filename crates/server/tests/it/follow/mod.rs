@@ -1,6 +1,7 @@
 //! `quarry follow` by the real binary, between two servers: copies under writes and changes of
 //! names, kills of everything, the cut-over.
 
+mod compared;
 mod load;
 mod world;
 

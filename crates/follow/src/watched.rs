@@ -1,0 +1,92 @@
+//! Documents that somebody compares, and whether a change of them came meanwhile. Promises: a
+//! change that is applied while a watch stands is seen by it. Must not know: what changes or
+//! comparisons are.
+
+use crate::write;
+use mongodb::bson::{Bson, RawBson};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+type Name = (String, Vec<u8>);
+
+/// What is watched at present.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    changed: Mutex<HashMap<Name, bool>>,
+}
+
+impl Watched {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, bool>> {
+        self.changed.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// A document of a collection is changed; `id` has the bytes of its `_id`.
+    pub(crate) fn note(&self, collection: &str, id: &[u8]) {
+        let mut changed = self.lock();
+        if changed.is_empty() {
+            return;
+        }
+        let name = (collection.to_owned(), id.to_vec());
+        if let Some(changed) = changed.get_mut(&name) {
+            *changed = true;
+        }
+    }
+}
+
+/// A look-out for some documents until it is dropped.
+pub(crate) struct Watch {
+    watched: Arc<Watched>,
+    collection: String,
+    names: Vec<Name>,
+}
+
+impl Watch {
+    pub(crate) fn begin(watched: &Arc<Watched>, collection: &Bson, ids: &[RawBson]) -> Watch {
+        let collection = collection.to_string();
+        let names = ids
+            .iter()
+            .map(|id| (collection.clone(), write::bytes_of(id)));
+        let names: Vec<Name> = names.collect();
+        let fresh = names.iter().cloned().map(|name| (name, false));
+        watched.lock().extend(fresh);
+        Watch {
+            watched: Arc::clone(watched),
+            collection,
+            names,
+        }
+    }
+
+    pub(crate) fn has_changed(&self, id: &RawBson) -> bool {
+        let name = (self.collection.clone(), write::bytes_of(id));
+        self.watched.lock().get(&name).copied().unwrap_or(true)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut watched = self.watched.lock();
+        for name in &self.names {
+            watched.remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_seen_while_it_is_watched() {
+        let watched = Arc::<Watched>::default();
+        let [one, two] = [RawBson::Int32(1), RawBson::Int32(2)];
+        let collection = Bson::from("c");
+        let note = |id| watched.note(&collection.to_string(), &write::bytes_of(id));
+        note(&one);
+        let watch = Watch::begin(&watched, &collection, &[one.clone(), two.clone()]);
+        note(&two);
+        watched.note("another", &write::bytes_of(&one));
+        assert_eq!([&one, &two].map(|id| watch.has_changed(id)), [false, true]);
+        drop(watch);
+        assert!(watched.lock().is_empty());
+    }
+}
