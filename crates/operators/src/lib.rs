@@ -5,6 +5,7 @@
 //! A file per operator, named after it, registered by one line in its family's `mod.rs`.
 
 pub mod collation;
+pub mod columns;
 pub mod cx;
 pub mod expr;
 pub mod numeric;
@@ -18,6 +19,7 @@ mod profile;
 pub mod project;
 mod reads;
 pub mod update;
+pub mod vector;
 
 pub use cx::{Cx, Env, Frame, Scripts, VarId};
 pub use profile::Profile;

@@ -44,6 +44,13 @@ impl DoubleDouble {
             self.add(low as f64);
         }
     }
+    /// Adds another sum.
+    pub fn merge(&mut self, other: &DoubleDouble) {
+        let plain = self.plain + other.plain;
+        self.add(other.sum);
+        self.add(other.rest);
+        self.plain = plain;
+    }
     /// The nearest double.
     pub fn value(&self) -> f64 {
         if self.sum.is_nan() {

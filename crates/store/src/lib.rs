@@ -51,6 +51,7 @@ pub use view::ReadView;
 pub use view::bucket_facts::BucketStats;
 pub use view::buckets::{BucketsRead, SeriesRead, SeriesScan, ShownBucket};
 pub use view::index_scan::IndexScan;
+pub use view::parts::{Part, Parts};
 pub use view::rows::{EachEntry, EachRow, Row};
 pub use view::scan::Scan;
 pub use view::text_scan::TermsScan;

@@ -1,5 +1,6 @@
 //! The server as pipelines see it (`query::exec::Host`), over the store.
 
+use super::look_up;
 use super::out::Out;
 use super::session_records;
 use super::stats::signed;
@@ -18,9 +19,9 @@ use query::exec::{
     BatchStream, ChangeHost, DocBatch, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite,
     OnMatch, OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
-use query::physical::{BucketStream, Read, ReadOptions, each_match, open_read};
+use query::physical::{BucketStream, ReadOptions, each_match, open_read};
 use query::plan::AllowedIndexes;
-use query::plan::{Plan, PlanRequest, plan_read};
+use query::plan::{PlanRequest, plan_read};
 use std::sync::Arc;
 use store::{Change, Collection, ReadView, Usage};
 
@@ -116,6 +117,15 @@ impl StoreHost {
             view: Some(&self.view),
             allowed: allowed.map(|(_, list)| list),
             remember: self.remember,
+        }
+    }
+
+    /// The same for lookups: the hint is for the collection that the pipeline reads.
+    fn look_up_options(&self, ns: &Namespace) -> ReadOptions<'_> {
+        ReadOptions {
+            hint: None,
+            allowed: None,
+            ..self.read_options(ns)
         }
     }
 
@@ -339,6 +349,7 @@ impl Host for StoreHost {
                 sorted: false,
                 limited: false,
                 near: false,
+                folded: false,
             });
         };
         open_read(coll, read, &self.read_options(read.ns), exec.env)
@@ -371,23 +382,20 @@ impl Host for StoreHost {
 
     fn look_up_index(&self, ns: &Namespace, field: &FieldPath) -> Option<String> {
         let c = self.collection(ns).ok()??;
-        if c.is_view() {
-            return None;
+        look_up::index(&c, &self.view, field)
+    }
+
+    fn look_up_all(
+        &self,
+        exec: &ExecContext<'_>,
+        ns: &Namespace,
+        field: &FieldPath,
+        most: u64,
+    ) -> Result<Option<Box<dyn BatchStream>>> {
+        match self.collection(ns)?.filter(|c| c.count() <= most) {
+            Some(c) => look_up::open_all(c, &self.look_up_options(ns), field, exec),
+            None => Ok(None),
         }
-        if field.as_str() == "_id" {
-            return Some("_id_".to_owned());
-        }
-        let indexes = c.readable_indexes(Some(&self.view));
-        let fits = |i: &&Arc<store::Index>| {
-            i.is_ready()
-                && i.is_keyed()
-                && !i.is_hidden()
-                && !i.is_partial()
-                && !i.is_sparse()
-                && i.collation().is_none()
-                && i.fields().first().is_some_and(|f| f.path == *field)
-        };
-        indexes.iter().find(fits).map(|i| i.name().to_owned())
     }
 
     fn collation(&self) -> Option<DocBuf> {
@@ -404,39 +412,7 @@ impl Host for StoreHost {
         let Some(coll) = self.collection(ns)? else {
             return Ok(Box::new(query::exec::EmptyStream));
         };
-        let spec = DocBuf::build(|w| {
-            let mut one = w.doc(field.as_str());
-            let mut list = one.array("$in");
-            for v in values {
-                // A regular expression would be taken as a pattern; the caller compares with $eq
-                // itself.
-                if !matches!(v, Value::Regex(_) | Value::Undefined | Value::Missing) {
-                    list.push(*v);
-                }
-            }
-        });
-        let filter = Arc::new(MatchFilter::parse(&mut ParseCx::new(exec.env), spec.doc())?);
-        let unfit = values
-            .iter()
-            .any(|v| matches!(v, Value::Regex(_) | Value::Undefined | Value::Missing));
-        if unfit {
-            let plan = Plan {
-                view: self.view.clone(),
-                ..Plan::scan()
-            };
-            return Ok(Box::new(Read::new(coll, plan, None, None)));
-        }
-        let read = ReadRequest {
-            filter: Some(&filter),
-            ..ReadRequest::all(ns)
-        };
-        // The hint is for the collection that the pipeline reads.
-        let options = ReadOptions {
-            hint: None,
-            allowed: None,
-            ..self.read_options(ns)
-        };
-        Ok(open_read(coll, &read, &options, exec.env)?.docs)
+        look_up::open(coll, &self.look_up_options(ns), field, values, exec)
     }
 
     fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>> {

@@ -8,6 +8,7 @@ mod host;
 pub(crate) mod listing;
 mod lists;
 pub(crate) mod locks;
+mod look_up;
 pub(crate) mod metric_help;
 pub mod metrics_export;
 mod out;

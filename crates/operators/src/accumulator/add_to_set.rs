@@ -2,13 +2,13 @@
 //! is left out.
 
 use super::elements::Elements;
-use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
 use crate::Cx;
 use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$addToSet",
-    parse: |cx, _, spec| AccumulatorSpec::of::<DistinctValues>(cx, spec),
+    parse: |cx, _, spec| AccumulatorSpec::of_parts::<DistinctValues>(cx, spec),
 }];
 
 /// Values with the keys by which they are told apart.
@@ -43,6 +43,12 @@ impl Accumulator for DistinctValues {
     }
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.key_bytes + self.values.memory_bytes()
+    }
+}
+
+impl Merge for DistinctValues {
+    fn merge(&mut self, cx: &Cx<'_, '_>, later: DistinctValues) -> Result<()> {
+        later.values.iter().try_for_each(|v| self.add(cx, v))
     }
 }
 

@@ -2,13 +2,13 @@
 //! Other types are left out.
 
 use super::numbers::Mean;
-use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
 use crate::Cx;
 use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$avg",
-    parse: |cx, _, spec| AccumulatorSpec::of::<Avg>(cx, spec),
+    parse: |cx, _, spec| AccumulatorSpec::of_parts::<Avg>(cx, spec),
 }];
 
 #[derive(Default)]
@@ -24,6 +24,13 @@ impl Accumulator for Avg {
     }
     fn memory_bytes(&self) -> usize {
         size_of::<Self>()
+    }
+}
+
+impl Merge for Avg {
+    fn merge(&mut self, _: &Cx<'_, '_>, later: Avg) -> Result<()> {
+        self.0.merge(&later.0);
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! `$count: {}`: how many documents. Errors: 14 with arguments.
 
+use super::many::many;
 use super::sum::Total;
 use super::{AccumulatorOp, AccumulatorSpec};
 use crate::expr::Constant;
@@ -12,6 +13,7 @@ pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
             input: Constant::boxed(Value::Int32(1)),
             init: None,
             start: Box::new(|| Box::new(Total::default())),
+            many: Some(many::<Total>),
         }),
         v => bail!(
             code::TYPE_MISMATCH,

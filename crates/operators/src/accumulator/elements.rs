@@ -20,6 +20,10 @@ impl Elements {
     pub(super) fn build<'a>(&self, arena: &'a Bump) -> Array<'a> {
         self.buf.doc().copy_into(arena).as_array()
     }
+    /// The values.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Value<'_>> {
+        self.buf.doc().as_array().iter()
+    }
     /// Bytes held.
     pub(super) fn memory_bytes(&self) -> usize {
         self.buf.capacity_bytes()

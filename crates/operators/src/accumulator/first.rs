@@ -1,17 +1,17 @@
 //! `$first`, `$last`: the first / last document's value; missing becomes null.
 
-use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
 use crate::Cx;
 use model::{OwnedValue, Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
     AccumulatorOp {
         name: "$first",
-        parse: |cx, _, spec| AccumulatorSpec::of::<End<false>>(cx, spec),
+        parse: |cx, _, spec| AccumulatorSpec::of_parts::<End<false>>(cx, spec),
     },
     AccumulatorOp {
         name: "$last",
-        parse: |cx, _, spec| AccumulatorSpec::of::<End<true>>(cx, spec),
+        parse: |cx, _, spec| AccumulatorSpec::of_parts::<End<true>>(cx, spec),
     },
 ];
 
@@ -34,6 +34,15 @@ impl<const LAST: bool> Accumulator for End<LAST> {
     }
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.0.as_ref().map_or(0, OwnedValue::len_bytes)
+    }
+}
+
+impl<const LAST: bool> Merge for End<LAST> {
+    fn merge(&mut self, _: &Cx<'_, '_>, later: End<LAST>) -> Result<()> {
+        if LAST && later.0.is_some() || self.0.is_none() {
+            *self = later;
+        }
+        Ok(())
     }
 }
 

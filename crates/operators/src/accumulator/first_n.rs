@@ -36,6 +36,7 @@ fn parse(
         }) as Box<dyn Accumulator>
     };
     Ok(AccumulatorSpec {
+        many: None,
         input: spec.input,
         init: Some(spec.n),
         start: Box::new(start),

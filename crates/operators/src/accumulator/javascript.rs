@@ -111,6 +111,7 @@ fn parse_accumulator(
         finalize,
     });
     Ok(AccumulatorSpec {
+        many: None,
         input: parse(cx, d.field("accumulateArgs"))?,
         init: Some(init_args),
         start: Box::new(move || {
@@ -246,6 +247,7 @@ fn parse_reduce(
         v => parse(cx, v)?,
     };
     Ok(AccumulatorSpec {
+        many: None,
         input: data,
         init: None,
         start: Box::new(move || {

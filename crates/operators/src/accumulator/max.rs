@@ -1,18 +1,18 @@
 //! `$max`, `$min`: the largest / smallest value in BSON order (by the operation's collation), the
 //! first of equal ones. Nullish values are left out; null of none.
 
-use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
 use crate::Cx;
 use model::{OwnedValue, Result, Value, compare_with};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
     AccumulatorOp {
         name: "$max",
-        parse: |cx, _, spec| AccumulatorSpec::of::<Extreme<true>>(cx, spec),
+        parse: |cx, _, spec| AccumulatorSpec::of_parts::<Extreme<true>>(cx, spec),
     },
     AccumulatorOp {
         name: "$min",
-        parse: |cx, _, spec| AccumulatorSpec::of::<Extreme<false>>(cx, spec),
+        parse: |cx, _, spec| AccumulatorSpec::of_parts::<Extreme<false>>(cx, spec),
     },
 ];
 
@@ -42,6 +42,12 @@ impl<const MAX: bool> Accumulator for Extreme<MAX> {
     }
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.0.as_ref().map_or(0, OwnedValue::len_bytes)
+    }
+}
+
+impl<const MAX: bool> Merge for Extreme<MAX> {
+    fn merge(&mut self, cx: &Cx<'_, '_>, later: Extreme<MAX>) -> Result<()> {
+        later.0.map_or(Ok(()), |best| self.add(cx, best.get()))
     }
 }
 

@@ -5,9 +5,14 @@ use crate::{Cx, Reads, expr::BoxExpr, expr::ParseCx};
 use model::{Doc, ErrorKind, MongoError, Result, Value, code};
 
 mod elements;
+mod many;
 pub(crate) mod n_spec;
 pub(crate) mod numbers;
 pub(crate) mod quantile_spec;
+mod state;
+
+pub use many::{Many, Merge};
+pub use state::Accumulator;
 
 /// Declares the accumulators of this folder: a module a name, and their table.
 macro_rules! accumulators {
@@ -36,32 +41,6 @@ accumulators!(
     top,
 );
 
-/// State of one accumulator in one group.
-pub trait Accumulator: Send {
-    /// Takes the value of [`AccumulatorSpec::init`], once, before anything is added.
-    ///
-    /// # Errors
-    /// The operator's own codes.
-    fn init(&mut self, _cx: &Cx<'_, '_>, _value: Value<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    /// Takes one input value. Must copy what it keeps: the value is borrowed from its document.
-    ///
-    /// # Errors
-    /// The operator's own codes.
-    fn add(&mut self, cx: &Cx<'_, '_>, value: Value<'_>) -> Result<()>;
-
-    /// The result so far, in the arena of the context.
-    ///
-    /// # Errors
-    /// The operator's own codes.
-    fn finish<'a>(&self, cx: &Cx<'_, 'a>) -> Result<Value<'a>>;
-
-    /// Bytes held, charged to the operation's memory budget.
-    fn memory_bytes(&self) -> usize;
-}
-
 /// A parsed accumulator: the expression fed to it, and how to begin a group.
 pub struct AccumulatorSpec {
     /// Evaluated on each document; its value goes to [`Accumulator::add`].
@@ -70,6 +49,8 @@ pub struct AccumulatorSpec {
     pub init: Option<BoxExpr>,
     /// Makes the state of a new group, before [`Accumulator::init`].
     pub start: Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>,
+    /// Makes room for the states of many groups, where those of parts of the input can be made one.
+    pub many: Option<fn() -> Box<dyn Many>>,
 }
 
 impl AccumulatorSpec {
@@ -86,6 +67,18 @@ impl AccumulatorSpec {
             input,
             init: None,
             start: Box::new(|| Box::new(A::default())),
+            many: None,
+        })
+    }
+
+    /// The same for one whose states of parts of the input can be made one.
+    ///
+    /// # Errors
+    /// Those of the expression.
+    pub fn of_parts<A: Merge>(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<AccumulatorSpec> {
+        Ok(AccumulatorSpec {
+            many: Some(many::many::<A>),
+            ..AccumulatorSpec::of::<A>(cx, spec)?
         })
     }
 

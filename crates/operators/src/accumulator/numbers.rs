@@ -51,6 +51,16 @@ impl Sum {
         }
     }
 
+    /// Adds what another one has added up.
+    pub(crate) fn merge(&mut self, other: &Sum) {
+        self.integers += other.integers;
+        self.doubles.merge(&other.doubles);
+        self.decimals = added(self.decimals, other.decimals);
+        if other.width > self.width {
+            self.width = other.width;
+        }
+    }
+
     fn binary(&self) -> DoubleDouble {
         let mut all = self.doubles;
         all.add_integer(self.integers);
@@ -76,6 +86,14 @@ impl Sum {
     }
 }
 
+/// The sum of two sums, of which each may be of nothing.
+fn added(a: Option<Decimal128>, b: Option<Decimal128>) -> Option<Decimal128> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a + b),
+        (one, other) => one.or(other),
+    }
+}
+
 /// The running mean. As an expression MongoDB adds integers as doubles; as an accumulator exactly.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Mean<const EXACT: bool> {
@@ -96,6 +114,13 @@ impl<const EXACT: bool> Mean<EXACT> {
             Number::Int64(n) if EXACT => self.doubles.add_integer(i128::from(n)),
             n => self.doubles.add(n.to_f64()),
         }
+    }
+
+    /// Adds what another one has added up.
+    pub(crate) fn merge(&mut self, other: &Mean<EXACT>) {
+        self.count += other.count;
+        self.doubles.merge(&other.doubles);
+        self.decimals = added(self.decimals, other.decimals);
     }
 
     /// A double, or a decimal when one was seen; null of nothing.

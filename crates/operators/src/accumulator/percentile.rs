@@ -35,6 +35,7 @@ fn parse(
         }) as Box<dyn Accumulator>
     };
     Ok(AccumulatorSpec {
+        many: None,
         input: spec.input,
         init: None,
         start: Box::new(start),

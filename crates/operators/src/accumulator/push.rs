@@ -1,13 +1,13 @@
 //! `$push`: all values in the order they came; missing is left out.
 
 use super::elements::Elements;
-use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
 use crate::Cx;
 use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$push",
-    parse: |cx, _, spec| AccumulatorSpec::of::<Push>(cx, spec),
+    parse: |cx, _, spec| AccumulatorSpec::of_parts::<Push>(cx, spec),
 }];
 
 #[derive(Default)]
@@ -26,6 +26,13 @@ impl Accumulator for Push {
     }
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.0.memory_bytes()
+    }
+}
+
+impl Merge for Push {
+    fn merge(&mut self, _: &Cx<'_, '_>, later: Push) -> Result<()> {
+        later.0.iter().for_each(|v| self.0.push(&v));
+        Ok(())
     }
 }
 

@@ -2,13 +2,13 @@
 //! Other types are left out.
 
 use super::numbers::Sum;
-use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
 use crate::Cx;
 use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$sum",
-    parse: |cx, _, spec| AccumulatorSpec::of::<Total>(cx, spec),
+    parse: |cx, _, spec| AccumulatorSpec::of_parts::<Total>(cx, spec),
 }];
 
 #[derive(Default)]
@@ -24,6 +24,13 @@ impl Accumulator for Total {
     }
     fn memory_bytes(&self) -> usize {
         size_of::<Self>()
+    }
+}
+
+impl Merge for Total {
+    fn merge(&mut self, _: &Cx<'_, '_>, later: Total) -> Result<()> {
+        self.0.merge(&later.0);
+        Ok(())
     }
 }
 

@@ -135,6 +135,7 @@ fn parse_top(
         output: parse(cx, output)?,
     });
     Ok(AccumulatorSpec {
+        many: None,
         input,
         init,
         start: Box::new(start),

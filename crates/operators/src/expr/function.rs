@@ -20,12 +20,19 @@ struct Unary {
 impl Expr for Unary {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         let v = self.arg.eval(cx)?;
-        // Conversions and the like give about as much as they take.
-        cx.spend(bytes_of(&v))?;
-        (self.f)(cx, v)
+        self.apply(cx, &[v])
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         each(self.arg.as_ref());
+    }
+    fn applies(&self) -> bool {
+        true
+    }
+    fn apply<'a>(&'a self, cx: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
+        let v = operands.first().copied().unwrap_or_default();
+        // Conversions and the like give about as much as they take.
+        cx.spend(bytes_of(&v))?;
+        (self.f)(cx, v)
     }
 }
 
@@ -45,6 +52,13 @@ impl Expr for Nary {
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         self.args.iter().for_each(|a| each(a.as_ref()));
+    }
+    fn applies(&self) -> bool {
+        true
+    }
+    fn apply<'a>(&'a self, cx: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
+        cx.spend(0)?;
+        (self.f)(cx, operands)
     }
 }
 

@@ -39,6 +39,26 @@ pub trait Expr: Send + Sync {
         None
     }
 
+    /// True when the value is a function of those of all operands, as [`Expr::visit`] shows them.
+    fn applies(&self) -> bool {
+        false
+    }
+
+    /// The value for these values of the operands.
+    ///
+    /// # Errors
+    /// The operator's own codes; 1 for a node that does not apply.
+    fn apply<'a>(&'a self, _cx: &Cx<'_, 'a>, _operands: &[Value<'a>]) -> Result<Value<'a>> {
+        Err(MongoError::internal(
+            "an expression is no function of its operands",
+        ))
+    }
+
+    /// The fields, when this node makes a document of computed fields and leaves missing ones out.
+    fn fields(&self) -> Option<&[(String, BoxExpr)]> {
+        None
+    }
+
     /// The error, when this node is a constant expression that failed; see [`fold`].
     fn failure(&self) -> Option<&MongoError> {
         None

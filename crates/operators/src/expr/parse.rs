@@ -351,6 +351,9 @@ impl Expr for ObjectExpr {
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         self.0.iter().for_each(|(_, e)| each(e.as_ref()));
     }
+    fn fields(&self) -> Option<&[(String, BoxExpr)]> {
+        Some(&self.0)
+    }
 }
 
 #[cfg(test)]

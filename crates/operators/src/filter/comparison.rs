@@ -99,14 +99,14 @@ impl Compare {
 
     /// One stored element that is no array.
     #[inline]
-    pub(super) fn matches_element(&self, e: &Element<'_>, collate: Option<&dyn Collate>) -> bool {
+    pub(crate) fn matches_element(&self, e: &Element<'_>, collate: Option<&dyn Collate>) -> bool {
         match self.quick.order(e, collate.is_none()) {
             Some(order) => holds(self.op, order),
             None => self.matches(&e.value(), collate),
         }
     }
 
-    pub(super) fn matches(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
+    pub(crate) fn matches(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
         matches(self.op, v, &self.value.get(), collate)
     }
 }

@@ -200,6 +200,26 @@ impl Filter {
     }
 }
 
+impl Node {
+    /// Does the document match?
+    ///
+    /// # Errors
+    /// As [`Filter::matches`].
+    pub(crate) fn matches<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>) -> Result<bool> {
+        eval::node(self, doc, cx, None)
+    }
+}
+
+impl Test {
+    /// Does a value that is no array pass?
+    ///
+    /// # Errors
+    /// As [`Filter::matches`].
+    pub(crate) fn passes<'a>(&'a self, cx: &Cx<'_, 'a>, v: Value<'a>) -> Result<bool> {
+        eval::test(self, v, cx, None)
+    }
+}
+
 fn equality<'n>(n: &'n Node, field: &str) -> Option<Value<'n>> {
     match n {
         Node::Field {

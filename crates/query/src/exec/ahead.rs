@@ -4,9 +4,8 @@
 
 use super::batch::DocBatch;
 use super::host::{BatchStream, ExecContext};
+use super::permits::Permit;
 use model::{Doc, MongoError, Result};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// So many batches are pulled by the calling thread before another one is worth its start.
@@ -17,28 +16,6 @@ const GROUP: usize = 8;
 const GROUPS: usize = 3;
 /// A group ends at so many bytes, too.
 const GROUP_BYTES: usize = 1 << 20;
-
-/// How many more threads may read ahead: one for each processor but the caller's.
-static FREE: LazyLock<AtomicUsize> = LazyLock::new(|| {
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    AtomicUsize::new(processors - 1)
-});
-
-struct Permit;
-
-impl Permit {
-    fn take() -> Option<Permit> {
-        FREE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1))
-            .ok()
-            .map(|_| Permit)
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        FREE.fetch_add(1, Ordering::AcqRel);
-    }
-}
 
 /// Calls `each` on every document of `docs`, in their order; `between` after each batch.
 ///

@@ -1,16 +1,23 @@
-//! The three contracts of execution, which name each other: [`BatchStream`], the pull operator;
+//! The contracts of execution, which name each other: [`BatchStream`], the pull operator;
 //! [`ExecContext`], what is passed to it at each call; [`Host`], everything a query needs from
-//! outside, implemented over the store by the server and over memory by tests.
+//! outside, implemented over the store by the server and over memory by tests; [`ReadRequest`],
+//! what it is asked for; [`Fold`], what a stage that takes in everything tells of itself so that
+//! the read below it can do its work: on columns, and in parts that are made one afterwards.
 
 use super::batch::DocBatch;
 use super::changes::ChangeHost;
 use super::match_filter::MatchFilter;
 use super::request::{
-    AllowedIndexes, GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved,
+    AllowedIndexes, GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, Resolved,
 };
+use super::sort_pattern::SortPattern;
 use cipher::Scratch;
 use model::{Bump, Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, code};
+use operators::columns::Paths;
+use operators::vector::Rows;
 use operators::{Cx, Env, Frame};
+use std::any::Any;
+use std::sync::Arc;
 
 /// A query operator: gives batches of documents when asked.
 pub trait BatchStream: Send {
@@ -81,6 +88,48 @@ impl<'r> ExecContext<'r> {
     }
 }
 
+/// A read of one collection. `filter`, `sort` and `limit` are offers: what the host does not take
+/// the pipeline does itself.
+pub struct ReadRequest<'q> {
+    /// The collection; never a view.
+    pub ns: &'q Namespace,
+    /// Documents to find; `None` is all.
+    pub filter: Option<&'q Arc<MatchFilter>>,
+    /// The order they are wanted in.
+    pub sort: Option<&'q SortPattern>,
+    /// A filter with nothing but a `$near`: documents are wanted from near to far. An offer, too.
+    pub near: Option<&'q Arc<MatchFilter>>,
+    /// No more than this many are needed, after filter and sort.
+    pub limit: Option<u64>,
+    /// One document for each value at this path is enough; more do no harm.
+    pub distinct: Option<&'q str>,
+    /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A
+    /// host that leaves the filter to the pipeline gives whole documents.
+    pub fields: Option<&'q [String]>,
+    /// What the stage behind the filter makes of the documents is wanted instead of them. An offer,
+    /// too.
+    pub fold: Option<&'q Arc<dyn Fold>>,
+    /// Documents come with record id and index key as metadata.
+    pub row_metadata: bool,
+}
+
+impl<'q> ReadRequest<'q> {
+    /// Every document, whole and in any order.
+    pub fn all(ns: &'q Namespace) -> ReadRequest<'q> {
+        ReadRequest {
+            ns,
+            filter: None,
+            sort: None,
+            near: None,
+            limit: None,
+            distinct: None,
+            fields: None,
+            fold: None,
+            row_metadata: false,
+        }
+    }
+}
+
 /// An open read, and which offers the host took.
 pub struct OpenedRead {
     /// The documents.
@@ -93,6 +142,55 @@ pub struct OpenedRead {
     pub limited: bool,
     /// They come from near to far, and those beyond the limits of `near` are left out.
     pub near: bool,
+    /// They are what the fold gives.
+    pub folded: bool,
+}
+
+/// A stage whose result is made of results of parts of its input.
+pub trait Fold: Send + Sync {
+    /// The paths that are taken out of documents for it.
+    fn paths(&self) -> &Arc<Paths>;
+
+    /// The result of no documents.
+    fn begin(&self) -> Box<dyn Folded>;
+
+    /// Adds documents to the result.
+    ///
+    /// # Errors
+    /// The stage's own.
+    fn add(&self, to: &mut dyn Folded, rows: Rows<'_>, exec: &ExecContext<'_>) -> Result<()>;
+
+    /// The documents that the stage gives, from the results of all parts in their order.
+    ///
+    /// # Errors
+    /// The stage's own.
+    fn finish(
+        self: Arc<Self>,
+        parts: Vec<Box<dyn Folded>>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>>;
+
+    /// The same over documents, as the stage itself does it: with temporary files.
+    ///
+    /// # Errors
+    /// The stage's own.
+    fn over_documents(
+        self: Arc<Self>,
+        docs: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>>;
+}
+
+/// The result of a part of the input.
+pub trait Folded: Send + Any {
+    /// Bytes held.
+    fn memory_bytes(&self) -> usize;
+
+    /// For the fold that made it.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+
+    /// The same.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 /// What a pipeline asks of the server. Object-safe; every method may be called many times, and
@@ -136,6 +234,21 @@ pub trait Host: Sync {
         field: &FieldPath,
         values: &[Value<'_>],
     ) -> Result<Box<dyn BatchStream>>;
+
+    /// All documents, in the order in which [`Host::look_up`] gives them; `None` when there are
+    /// more than `most`, or when the host has no such order.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn look_up_all(
+        &self,
+        _exec: &ExecContext<'_>,
+        _ns: &Namespace,
+        _field: &FieldPath,
+        _most: u64,
+    ) -> Result<Option<Box<dyn BatchStream>>> {
+        Ok(None)
+    }
 
     /// The geospatial indexes of a collection: the field and the kind.
     ///

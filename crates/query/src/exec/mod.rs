@@ -6,6 +6,7 @@ mod batch;
 mod changes;
 mod host;
 mod match_filter;
+mod permits;
 mod request;
 mod resume_token;
 mod rows;
@@ -18,11 +19,11 @@ mod stream;
 pub(crate) use ahead::drain_ahead;
 pub use batch::DocBatch;
 pub use changes::{CHANGE_TOKEN, ChangeHost, ChangeProgress};
-pub use host::{BatchStream, ExecContext, Host, OpenedRead};
+pub use host::{BatchStream, ExecContext, Fold, Folded, Host, OpenedRead, ReadRequest};
 pub use match_filter::MatchFilter;
+pub(crate) use permits::{Permit, processors};
 pub use request::{
-    AllowedIndexes, GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved,
-    WhenNotMatched,
+    AllowedIndexes, GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, Resolved, WhenNotMatched,
 };
 pub use resume_token::ResumeToken;
 pub(crate) use rows::{Run, SortBuffer, memory_exceeded};

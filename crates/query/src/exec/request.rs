@@ -1,10 +1,7 @@
 //! What a pipeline asks of the server and gets back, as data. Must not know who answers.
 
 use super::batch::DocBatch;
-use super::match_filter::MatchFilter;
-use super::sort_pattern::SortPattern;
 use model::{Doc, DocBuf, Namespace, OwnedValue, Result, Value};
-use std::sync::Arc;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -25,44 +22,6 @@ pub enum Resolved {
         /// The collection.
         on: Namespace,
     },
-}
-
-/// A read of one collection. `filter`, `sort` and `limit` are offers: what the host does not take
-/// the pipeline does itself.
-pub struct ReadRequest<'q> {
-    /// The collection; never a view.
-    pub ns: &'q Namespace,
-    /// Documents to find; `None` is all.
-    pub filter: Option<&'q Arc<MatchFilter>>,
-    /// The order they are wanted in.
-    pub sort: Option<&'q SortPattern>,
-    /// A filter with nothing but a `$near`: documents are wanted from near to far. An offer, too.
-    pub near: Option<&'q Arc<MatchFilter>>,
-    /// No more than this many are needed, after filter and sort.
-    pub limit: Option<u64>,
-    /// One document for each value at this path is enough; more do no harm.
-    pub distinct: Option<&'q str>,
-    /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A
-    /// host that leaves the filter to the pipeline gives whole documents.
-    pub fields: Option<&'q [String]>,
-    /// Documents come with record id and index key as metadata.
-    pub row_metadata: bool,
-}
-
-impl<'q> ReadRequest<'q> {
-    /// Every document, whole and in any order.
-    pub fn all(ns: &'q Namespace) -> ReadRequest<'q> {
-        ReadRequest {
-            ns,
-            filter: None,
-            sort: None,
-            near: None,
-            limit: None,
-            distinct: None,
-            fields: None,
-            row_metadata: false,
-        }
-    }
 }
 
 /// The only indexes a read may use, whatever its hint says.

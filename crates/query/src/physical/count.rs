@@ -3,12 +3,13 @@
 
 use super::nothing::Nothing;
 use super::operator::Operator;
+use super::parts::{PartsRead, Taken, Taker, has_parts};
 use super::read::Read;
 use super::reader::{STEP_DOCS, Wanted, counts_entries};
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::plan::{Plan, PlanRequest, plan_read};
 use crate::shown::{self, PlanNode, count};
-use model::{DocBuf, Result};
+use model::{Doc, DocBuf, Result};
 use operation::Examined;
 use operators::Env;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub struct Count {
     /// Matches met, no more than wanted.
     met: u64,
     ended: bool,
+    /// It will not be shown, so it may be read in parts.
+    unseen: bool,
 }
 
 impl Count {
@@ -69,12 +72,14 @@ impl Count {
             limit,
             met: 0,
             ended: false,
+            unseen: false,
         })
     }
 
     /// The same, which will not be shown: it keeps no bounds.
     #[must_use]
     pub fn for_running(mut self) -> Count {
+        self.unseen = true;
         match &mut self.source {
             Source::Nothing(_) | Source::Counter(_) => {}
             Source::Entries(read) | Source::Documents(read) => read.drop_bounds(),
@@ -112,6 +117,11 @@ impl Count {
                     })?
                 {}
             }
+            Source::Documents(read)
+                if self.unseen && most == u64::MAX && has_parts(read.plan(), read.filter()) =>
+            {
+                *met = count_in_parts(read, env)?;
+            }
             Source::Documents(read) => {
                 let (reader, filter) = read.parts(env);
                 let wanted = Wanted {
@@ -134,6 +144,38 @@ impl Count {
     /// The number: what was met without what is skipped.
     fn counted(&self) -> u64 {
         self.met.saturating_sub(self.skip)
+    }
+}
+
+/// Counts what matches on several threads.
+fn count_in_parts(read: &Read, env: &Env) -> Result<u64> {
+    let parts = PartsRead {
+        coll: read.collection(),
+        plan: read.plan(),
+        wanted: Wanted {
+            filter: read.filter(),
+            env,
+            vars: None,
+        },
+    };
+    let mut taken = Taken::new();
+    let ended = parts.run(&mut taken, &Matches::default, &|_| {});
+    parts.count(&taken);
+    ended?;
+    Ok(taken.takers.iter().map(|m| m.0).sum())
+}
+
+/// The matches of a part.
+#[derive(Default)]
+struct Matches(u64);
+
+impl Taker for Matches {
+    fn take(&mut self, _: Doc<'_>) -> Result<bool> {
+        self.0 += 1;
+        Ok(true)
+    }
+    fn settle(&mut self) -> Result<bool> {
+        Ok(true)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Opening a read, for find and for pipelines alike: the plan, then the stream over it that does as
 //! much of what was asked as the plan allows.
 
+use super::fold::FoldRead;
 use super::loose::LooseScan;
 use super::operator::Operator;
+use super::parts::has_parts;
 use super::read::Read;
 use crate::exec::{AllowedIndexes, OpenedRead, ReadRequest};
 use crate::plan::{Access, Hint, PlanRequest, columns, distinct_plan, plan_read};
@@ -71,6 +73,27 @@ pub fn open_read(
             sorted: false,
             limited: false,
             near: false,
+            folded: false,
+        });
+    }
+    if let Some(fold) = read.fold
+        && !read.row_metadata
+        && has_parts(&plan, read.filter.map(Arc::as_ref))
+    {
+        let fields = read.fields.map(<[String]>::to_vec);
+        return Ok(OpenedRead {
+            docs: Box::new(FoldRead::new(
+                coll,
+                plan,
+                read.filter.cloned(),
+                Arc::clone(fold),
+                fields,
+            )),
+            filtered: true,
+            sorted: false,
+            limited: false,
+            near: false,
+            folded: true,
         });
     }
     let sorted = plan.sorted && read.sort.is_some();
@@ -90,5 +113,6 @@ pub fn open_read(
         sorted,
         limited: limit.is_some(),
         near,
+        folded: false,
     })
 }

@@ -154,6 +154,16 @@ impl Read {
         self.plan.drop_bounds();
     }
 
+    /// The collection.
+    pub(super) fn collection(&self) -> &Arc<Collection> {
+        &self.coll
+    }
+
+    /// What is looked for.
+    pub(super) fn filter(&self) -> Option<&MatchFilter> {
+        self.filter.as_deref()
+    }
+
     /// The access path.
     pub(super) fn plan(&self) -> &Plan {
         &self.plan

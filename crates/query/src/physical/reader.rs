@@ -11,7 +11,7 @@ use crate::shown::ReadCounts;
 use model::{Bump, Doc, Result, Value};
 use operators::{Cx, Env, Frame};
 use std::sync::Arc;
-use store::{Collection, ReadView, Row};
+use store::{Collection, Part, ReadView, Row};
 
 /// Documents examined between two looks at the clock.
 pub(super) const STEP_DOCS: usize = 1024;
@@ -51,7 +51,7 @@ pub struct Reader {
     /// The position was let go of, how often it was taken up again.
     paused: bool,
     saves: u64,
-    meter: Meter,
+    meter: Option<Meter>,
     arena: Bump,
     /// Told what the run looked at when it ends.
     cached: Option<Arc<CachedPlan>>,
@@ -117,9 +117,37 @@ impl Reader {
             ended: false,
             paused: false,
             saves: 0,
-            meter: Meter::default(),
+            meter: Some(Meter::default()),
             arena: Bump::new(),
             cached: None,
+        }
+    }
+
+    /// The same, of which the operation is told nothing.
+    pub(super) fn uncounted(mut self) -> Reader {
+        self.meter = None;
+        self
+    }
+
+    /// One part of a scan, of which the operation is told nothing; see [`Collection::in_parts`].
+    pub(super) fn part(
+        coll: &Arc<Collection>,
+        view: &ReadView,
+        part: &Part,
+        complete: bool,
+    ) -> Reader {
+        let (lower, upper) = (part.lower.as_deref(), part.upper.as_deref());
+        let scan = coll.scan_keys(view, lower, upper, false);
+        let mut reader = Reader::over(coll, PlanScan::Records(scan)).uncounted();
+        reader.complete = complete;
+        reader
+    }
+
+    /// The record key of the document read last, where documents come in the order of keys.
+    pub(super) fn position(&self) -> Option<&[u8]> {
+        match &self.scan {
+            PlanScan::Records(scan) => scan.position(),
+            _ => None,
         }
     }
 
@@ -170,7 +198,7 @@ impl Reader {
         });
         self.docs += docs;
         self.matched += matched;
-        self.meter.step(env, docs, self.keys());
+        self.count(env, docs);
         let more = visited?;
         outcome?;
         self.ended = !more;
@@ -199,10 +227,17 @@ impl Reader {
             each()
         });
         self.matched += matched;
-        self.meter.step(env, 0, self.keys());
+        self.count(env, 0);
         let more = visited?;
         self.ended = !more;
         Ok(more)
+    }
+
+    fn count(&mut self, env: &Env, docs: u64) {
+        let keys = self.keys();
+        if let Some(meter) = &mut self.meter {
+            meter.step(env, docs, keys);
+        }
     }
 
     /// Lets go of the position in the store, until the next step.

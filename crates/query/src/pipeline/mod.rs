@@ -6,7 +6,8 @@ mod optimize;
 mod parse;
 
 use crate::exec::{
-    BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, ReadRequest, Resolved, drain,
+    BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, Fold, ReadRequest, Resolved,
+    drain,
 };
 use crate::stage::{Inside, Kind, MAX_DEPTH, ParseOptions, PipelineSource, Stage, StageTable};
 use buckets::ReadBuckets;
@@ -37,6 +38,8 @@ struct Needs {
     fields: Option<Vec<String>>,
     /// Only one document for each value at this path.
     distinct: Option<String>,
+    /// What the first of them makes.
+    fold: Option<Arc<dyn Fold>>,
 }
 
 impl Pipeline {
@@ -271,7 +274,7 @@ impl Pipeline {
             let sort_done =
                 read.sort.is_some() && opened.sorted && (opened.limited || !stages.sort_has_limit);
             let limit_done = read.sort.is_none() && read.limit.is_some() && opened.limited;
-            taken += usize::from(sort_done || limit_done);
+            taken += usize::from(sort_done || limit_done || opened.folded);
         }
         self.open_rest(exec, opened.docs, taken)
     }
@@ -300,7 +303,9 @@ impl Pipeline {
             distinct: rest
                 .first()
                 .and_then(|s| optimize::groups_by_alone(s.as_ref())),
+            fold: rest.first().cloned().and_then(Stage::fold),
         });
+        read.fold = needs.fold.as_ref();
         read.fields = needs.fields.as_deref();
         read.distinct = needs.distinct.as_deref();
         match rest.first().map(|s| s.kind()) {

@@ -1,7 +1,7 @@
 //! One stage of a pipeline, parsed: an immutable description that becomes a pull operator when it
 //! is opened over its input. Must not know: which stages there are.
 
-use crate::exec::{BatchStream, ChangeProgress, ExecContext, MatchFilter, SortPattern};
+use crate::exec::{BatchStream, ChangeProgress, ExecContext, Fold, MatchFilter, SortPattern};
 use model::{Doc, DocBuf, Result, Value};
 use operators::Reads;
 use operators::expr::ParseCx;
@@ -38,6 +38,11 @@ pub trait Stage: Send + Sync {
     /// Says which fields of its documents it looks at; what it says nothing of it must not need.
     fn reads(&self, reads: &mut Reads) {
         reads.add_everything();
+    }
+
+    /// What a read may do in its place.
+    fn fold(self: Arc<Self>) -> Option<Arc<dyn Fold>> {
+        None
     }
 
     /// The same stage giving at most `n` documents, where it can make use of that.

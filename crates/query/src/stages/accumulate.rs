@@ -14,6 +14,11 @@ pub(super) struct Field {
 }
 
 impl Field {
+    /// The accumulator.
+    pub(super) fn spec(&self) -> &AccumulatorSpec {
+        &self.spec
+    }
+
     /// What it looks at in each document.
     pub(super) fn reads(&self, reads: &mut Reads) {
         self.spec.reads(reads);

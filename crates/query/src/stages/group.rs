@@ -6,15 +6,20 @@
 //! [`super::accumulate`].
 
 use super::accumulate::{Field, States, emit, parse_field};
-use crate::exec::{BatchStream, DocBatch, ExecContext, SpillFile, drain_ahead, memory_exceeded};
+use super::group_columns::{Columns, Groups};
+use super::hash::hash_bytes;
+use crate::exec::{
+    BatchStream, DocBatch, ExecContext, Fold, Folded, SpillFile, drain_ahead, memory_exceeded,
+};
 use crate::stage::{ApiClass, Inside, Kind, Placement, Stage, StageNeeds, StageOp, Transform, one};
 use hashbrown::HashTable;
 use model::{
     Bump, Doc, DocBuf, ErrorKind, MongoError, OwnedValue, Result, Value, bail, code, compare,
 };
+use operators::columns::Paths;
 use operators::expr::{self, BoxExpr, ParseCx};
+use operators::vector::Rows;
 use operators::{Cx, Reads};
-use std::hash::Hasher;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -155,6 +160,96 @@ impl Stage for Group {
     fn reads(&self, reads: &mut Reads) {
         self.id.reads(reads);
         self.fields.iter().for_each(|f| f.reads(reads));
+    }
+    fn fold(self: Arc<Self>) -> Option<Arc<dyn Fold>> {
+        let columns = Columns::of(self.id.as_ref(), &self.fields)?;
+        Some(Arc::new(GroupFold {
+            stage: self,
+            columns,
+        }))
+    }
+}
+
+/// The stage as a read does it, on columns.
+struct GroupFold {
+    stage: Arc<Group>,
+    columns: Columns,
+}
+
+impl GroupFold {
+    fn numbered(&self, e: MongoError) -> MongoError {
+        match self.stage.in_engine {
+            true => renumbered(e),
+            false => e,
+        }
+    }
+}
+
+impl Fold for GroupFold {
+    fn paths(&self) -> &Arc<Paths> {
+        &self.columns.paths
+    }
+    fn begin(&self) -> Box<dyn Folded> {
+        Box::new(Groups::new(&self.stage.fields))
+    }
+    fn add(&self, to: &mut dyn Folded, rows: Rows<'_>, exec: &ExecContext<'_>) -> Result<()> {
+        let Some(groups) = to.as_any_mut().downcast_mut::<Groups>() else {
+            return Err(MongoError::internal("groups of another stage"));
+        };
+        let Group { id, fields, .. } = &*self.stage;
+        let added = self.columns.add(groups, id.as_ref(), fields, rows, exec);
+        added.map_err(|e| self.numbered(e))
+    }
+    fn finish(
+        self: Arc<Self>,
+        parts: Vec<Box<dyn Folded>>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        let mut groups: Option<Groups> = None;
+        for part in parts {
+            let Ok(later) = part.into_any().downcast::<Groups>() else {
+                return Err(MongoError::internal("groups of another stage"));
+            };
+            match &mut groups {
+                None => groups = Some(*later),
+                Some(first) => first.merge(*later, exec).map_err(|e| self.numbered(e))?,
+            }
+        }
+        Ok(Box::new(FoldedGroups {
+            groups: groups.unwrap_or_else(|| Groups::new(&self.stage.fields)),
+            stage: self.stage.clone(),
+            next: 0,
+            arena: Bump::new(),
+        }))
+    }
+    fn over_documents(
+        self: Arc<Self>,
+        docs: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        self.stage.clone().open(docs, exec)
+    }
+}
+
+/// Gives the documents of finished groups.
+struct FoldedGroups {
+    stage: Arc<Group>,
+    groups: Groups,
+    next: usize,
+    arena: Bump,
+}
+
+impl BatchStream for FoldedGroups {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        let fields = &self.stage.fields;
+        while !out.is_full() && self.next < self.groups.len() {
+            self.groups.room_to_write(self.next, exec.env)?;
+            let cx = exec.cx(&self.arena, Doc::EMPTY);
+            emit(out, |w| self.groups.write(self.next, fields, &cx, w))?;
+            self.next += 1;
+        }
+        self.arena.reset();
+        Ok(self.next < self.groups.len())
     }
 }
 
@@ -349,11 +444,4 @@ fn spill(
         Some(file) => file.write(doc),
         None => Ok(()),
     }
-}
-
-/// Hash of an equality key.
-pub(super) fn hash_bytes(bytes: &[u8]) -> u64 {
-    let mut h = rustc_hash::FxHasher::default();
-    h.write(bytes);
-    h.finish()
 }

@@ -1,16 +1,20 @@
 //! The equality join of `$lookup` and `$graphLookup`: foreign documents by the values at a field.
 //!
-//! With an index of the host each batch of inputs is one lookup; without one the foreign side is
-//! read once into a hash table, or, when that does not fit the budget, once per batch for the
-//! values of the batch.
+//! With an index of the host each batch of inputs is one lookup, until so much was looked up that a
+//! small foreign side might have been read as a whole: then it is. Without an index it is read once
+//! into a hash table, or, when that does not fit the budget, once per batch for the values of the
+//! batch.
 
-use super::group::hash_bytes;
-use crate::exec::{DocBatch, ExecContext, Resolved, drain};
+use super::hash::hash_bytes;
+use crate::exec::{BatchStream, DocBatch, ExecContext, Resolved, drain};
 use crate::pipeline::Pipeline;
 use crate::stage::PipelineSource;
 use hashbrown::{HashMap, HashTable};
 use model::{Doc, FieldPath, OwnedValue, Result, Value, compare};
 use operators::filter;
+
+/// Documents looked up by index before it is asked whether the foreign side is as small.
+const LOOKED_UP_MIN: u64 = 512;
 
 /// What is joined.
 pub(super) struct Join {
@@ -151,6 +155,10 @@ impl JoinTable {
 pub(super) struct JoinCache {
     table: JoinTable,
     state: State,
+    /// Documents that were read by index.
+    looked_up: u64,
+    /// It is not asked before so many whether the foreign side is as small.
+    ask_at: u64,
 }
 
 #[derive(Default, PartialEq, Eq, Clone, Copy)]
@@ -232,6 +240,9 @@ impl JoinCache {
                 once.push(v.get());
             }
         }
+        if self.state == State::ByIndex && self.read_all(join, exec)? {
+            return Ok(());
+        }
         self.table = JoinTable::default();
         let mut docs = match (self.state, join.source.target()) {
             (State::ByIndex, PipelineSource::Collection(ns))
@@ -242,9 +253,30 @@ impl JoinCache {
             _ => join.source.open(exec)?,
         };
         drain(docs.as_mut(), exec, |doc, _| {
+            self.looked_up += 1;
             self.table.insert(join, doc, exec, Some(&wanted));
             Ok(())
         })
+    }
+
+    /// Reads the whole foreign side into the table when it is no larger than what was looked up by
+    /// index already; false when lookups go on.
+    fn read_all(&mut self, join: &Join, exec: &ExecContext<'_>) -> Result<bool> {
+        let PipelineSource::Collection(ns) = join.source.target() else {
+            return Ok(false);
+        };
+        if self.looked_up < self.ask_at.max(LOOKED_UP_MIN) {
+            return Ok(false);
+        }
+        self.ask_at = self.looked_up.saturating_mul(2);
+        let most = self.looked_up;
+        let Some(docs) = exec.host.look_up_all(exec, ns, &join.foreign, most)? else {
+            return Ok(false);
+        };
+        if self.fill(join, docs, exec)? {
+            self.state = State::Whole;
+        }
+        Ok(self.state == State::Whole)
     }
 
     fn begin(&mut self, join: &Join, exec: &ExecContext<'_>) -> Result<State> {
@@ -254,7 +286,21 @@ impl JoinCache {
         {
             return Ok(State::ByIndex);
         }
-        let mut docs = join.source.open(exec)?;
+        let docs = join.source.open(exec)?;
+        Ok(match self.fill(join, docs, exec)? {
+            true => State::Whole,
+            false => State::ByScan,
+        })
+    }
+
+    /// Reads everything into the table; false, with an empty table, when it does not fit.
+    fn fill(
+        &mut self,
+        join: &Join,
+        mut docs: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<bool> {
+        self.table = JoinTable::default();
         let budget = exec.host.memory_limit_bytes();
         let mut batch = DocBatch::new();
         loop {
@@ -267,10 +313,10 @@ impl JoinCache {
             exec.env.check_interrupt()?;
             if self.table.len_bytes() > budget {
                 self.table = JoinTable::default();
-                return Ok(State::ByScan);
+                return Ok(false);
             }
             if !more {
-                return Ok(State::Whole);
+                return Ok(true);
             }
         }
     }

@@ -23,6 +23,8 @@ mod geo_point;
 mod granularity;
 mod graph_lookup;
 mod group;
+mod group_columns;
+mod hash;
 mod index_stats;
 mod join;
 pub(crate) mod limit;

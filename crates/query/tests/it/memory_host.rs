@@ -134,6 +134,7 @@ impl Host for MemoryHost {
             sorted: false,
             limited: false,
             near: false,
+            folded: false,
         })
     }
     fn can_look_up(&self, _: &Namespace, _: &FieldPath) -> bool {

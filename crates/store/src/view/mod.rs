@@ -8,6 +8,7 @@ pub(crate) mod index_scan;
 mod log_scan;
 mod made;
 mod overlay;
+pub(crate) mod parts;
 mod past;
 pub(crate) mod point;
 pub(crate) mod rows;

@@ -214,6 +214,14 @@ impl Scan {
         Ok(more)
     }
 
+    /// The record key of the document shown last, where documents come in the order of keys.
+    pub fn position(&self) -> Option<&[u8]> {
+        match self.order {
+            Order::Key => self.last.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Lets go of the engine, except for a fixed view; the scan goes on later from its position.
     pub fn pause(&mut self) {
         self.cursor = None;

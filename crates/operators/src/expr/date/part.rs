@@ -83,6 +83,16 @@ fn parse_part(
 impl Expr for Part {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         let date = self.date.eval(cx)?;
+        self.apply(cx, &[date])
+    }
+    fn applies(&self) -> bool {
+        let mut fixed = true;
+        self.zone
+            .visit(&mut |zone| fixed = fixed && zone.constant().is_some());
+        fixed
+    }
+    fn apply<'a>(&'a self, cx: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
+        let date = operands.first().copied().unwrap_or_default();
         if date.is_nullish() {
             return Ok(Value::Null);
         }

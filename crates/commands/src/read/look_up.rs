@@ -1,0 +1,97 @@
+//! Reading the foreign side of a join: by values of a field, or as a whole in the same order. Must
+//! not know: what is joined.
+
+use model::{DocBuf, FieldPath, Result, Value};
+use operators::expr::ParseCx;
+use query::exec::{BatchStream, ExecContext, MatchFilter, ReadRequest, SortPattern};
+use query::physical::{Read, ReadOptions, open_read};
+use query::plan::Plan;
+use std::sync::Arc;
+use store::{Collection, Index, ReadView};
+
+/// Whether an index finds every document by its value at a field.
+fn can_find(i: &Index, field: &FieldPath) -> bool {
+    i.is_ready()
+        && i.is_keyed()
+        && !i.is_hidden()
+        && !i.is_partial()
+        && !i.is_sparse()
+        && i.collation().is_none()
+        && i.fields().first().is_some_and(|f| f.path == *field)
+}
+
+/// The name of an index that finds documents by their values at a field.
+pub(super) fn index(coll: &Collection, view: &ReadView, field: &FieldPath) -> Option<String> {
+    if coll.is_view() {
+        return None;
+    }
+    if field.as_str() == "_id" {
+        return Some("_id_".to_owned());
+    }
+    let indexes = coll.readable_indexes(Some(view));
+    let found = indexes.iter().find(|i| can_find(i, field));
+    found.map(|i| i.name().to_owned())
+}
+
+/// Opens what may have any of the values, see [`query::exec::Host::look_up`].
+pub(super) fn open(
+    coll: Arc<Collection>,
+    options: &ReadOptions<'_>,
+    field: &FieldPath,
+    values: &[Value<'_>],
+    exec: &ExecContext<'_>,
+) -> Result<Box<dyn BatchStream>> {
+    // A regular expression would be taken as a pattern; the caller compares with $eq itself.
+    let unfit = |v: &Value<'_>| matches!(v, Value::Regex(_) | Value::Undefined | Value::Missing);
+    if values.iter().any(unfit) {
+        let view = options.view.cloned().unwrap_or_default();
+        let plan = Plan {
+            view,
+            ..Plan::scan()
+        };
+        return Ok(Box::new(Read::new(coll, plan, None, None)));
+    }
+    let spec = DocBuf::build(|w| {
+        let mut one = w.doc(field.as_str());
+        let mut list = one.array("$in");
+        values.iter().for_each(|v| {
+            list.push(*v);
+        });
+    });
+    let filter = Arc::new(MatchFilter::parse(&mut ParseCx::new(exec.env), spec.doc())?);
+    let ns = coll.ns().clone();
+    let read = ReadRequest {
+        filter: Some(&filter),
+        ..ReadRequest::all(&ns)
+    };
+    Ok(open_read(coll, &read, options, exec.env)?.docs)
+}
+
+/// Opens everything in the order in which [`open`] gives it, where it is certain which that is.
+pub(super) fn open_all(
+    coll: Arc<Collection>,
+    options: &ReadOptions<'_>,
+    field: &FieldPath,
+    exec: &ExecContext<'_>,
+) -> Result<Option<Box<dyn BatchStream>>> {
+    if field.as_str() != "_id" {
+        let indexes = coll.readable_indexes(options.view);
+        let mut found = indexes.iter().filter(|i| can_find(i, field));
+        let (Some(index), None) = (found.next(), found.next()) else {
+            return Ok(None);
+        };
+        if index.is_multikey() {
+            return Ok(None);
+        }
+    }
+    let mut order = DocBuf::new();
+    order.put(field.as_str(), 1i32);
+    let order = SortPattern::parse(order.doc())?;
+    let ns = coll.ns().clone();
+    let read = ReadRequest {
+        sort: Some(&order),
+        ..ReadRequest::all(&ns)
+    };
+    let opened = open_read(coll, &read, options, exec.env)?;
+    Ok(opened.sorted.then_some(opened.docs))
+}

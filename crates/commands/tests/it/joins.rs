@@ -1,0 +1,109 @@
+//! `$lookup` into a small collection with an index: after some lookups it is read as a whole, once,
+//! and the arrays stay as they were, order included.
+
+use crate::behaviour::{send, serve, store};
+use commands::{Config, Connection, Dispatcher};
+use model::extjson;
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+
+struct Server {
+    service: Arc<Dispatcher>,
+    conn: Connection,
+}
+
+impl Server {
+    fn new() -> Server {
+        let config = Config {
+            replica_set: None,
+            ..Config::default()
+        };
+        let service = serve(config, store());
+        let conn = service.connect("127.0.0.1:50000");
+        Server { service, conn }
+    }
+
+    fn send(&mut self, command: &Json) -> Json {
+        let command = extjson::document(command).expect("a document");
+        let reply = send(&self.service, &mut self.conn, "db", command.doc());
+        extjson::from_document(reply.doc(), extjson::Mode::Canonical)
+    }
+
+    fn joined(&mut self, foreign: &str) -> Json {
+        let pipeline = json!([{ "$lookup": { "from": foreign, "localField": "g",
+            "foreignField": "g", "as": "f" } }]);
+        let mut reply = self.send(&json!({ "aggregate": "local", "pipeline": pipeline,
+            "cursor": { "batchSize": 100_000 } }));
+        reply["cursor"]["firstBatch"].take()
+    }
+}
+
+/// 2,000 local documents, some with arrays, null or nothing; 120 foreign ones whose `_id` falls as
+/// they are inserted.
+fn filled(index: Json) -> Server {
+    let mut server = Server::new();
+    let local: Vec<Json> = (0..2000)
+        .map(|i| match i % 50 {
+            0 => json!({ "_id": i }),
+            1 => json!({ "_id": i, "g": null }),
+            2 => json!({ "_id": i, "g": [i % 7, 90, "x"] }),
+            _ => json!({ "_id": i, "g": i % 100 }),
+        })
+        .collect();
+    let foreign: Vec<Json> = (0..120)
+        .map(|i| match i {
+            0 => json!({ "_id": 1000 }),
+            _ => json!({ "_id": 1000 - i, "g": i * 7 % 90, "s": i }),
+        })
+        .collect();
+    server.send(&json!({ "insert": "local", "documents": local }));
+    for name in ["indexed", "plain"] {
+        server.send(&json!({ "insert": name, "documents": foreign }));
+    }
+    let index = json!({ "key": index, "name": "by" });
+    server.send(&json!({ "createIndexes": "indexed", "indexes": [index] }));
+    server
+}
+
+#[test]
+fn a_small_foreign_side_is_read_once_and_gives_the_same() {
+    for index in [
+        json!({ "g": 1 }),
+        json!({ "g": -1 }),
+        json!({ "g": 1, "s": -1 }),
+    ] {
+        let mut server = filled(index.clone());
+        server.send(&json!({ "profile": 2 }));
+        let found = server.joined("indexed");
+        server.send(&json!({ "profile": 0 }));
+        let in_order = |list: &Json| -> Vec<Json> {
+            let mut list = list.as_array().cloned().unwrap_or_default();
+            list.sort_by_key(Json::to_string);
+            list
+        };
+        let plain = server.joined("plain");
+        let (found, plain) = (
+            found.as_array().expect("docs"),
+            plain.as_array().expect("docs"),
+        );
+        assert_eq!((found.len(), plain.len()), (2000, 2000));
+        let mut orders = std::collections::BTreeMap::new();
+        for (a, b) in found.iter().zip(plain) {
+            assert_eq!(
+                (&a["_id"], in_order(&a["f"])),
+                (&b["_id"], in_order(&b["f"]))
+            );
+            // What was looked up and what was found in the whole stand in one order.
+            let order = orders
+                .entry(a["g"].to_string())
+                .or_insert_with(|| a["f"].clone());
+            assert_eq!(*order, a["f"], "{index} {}", a["_id"]);
+        }
+        let seen = server.send(&json!({ "find": "system.profile",
+            "filter": { "command.aggregate": "local" } }));
+        let docs = seen["cursor"]["firstBatch"][0]["docsExamined"]["$numberLong"].as_str();
+        let docs: u64 = docs.and_then(|n| n.parse().ok()).expect("a number");
+        // Looked up eight times, as many batches as there are, it was 2,800.
+        assert!(docs < 2700, "{docs}");
+    }
+}

@@ -1,0 +1,300 @@
+//! Filters over columns: a test looks at the column of its path, by the function that looks at a
+//! document's field; where a value is an array, and for whatever is no test of a path, the
+//! document of the columns' values is looked at. Must not know: operators by name.
+
+use super::form::Form;
+use crate::columns::{Batch, Column, Paths};
+use crate::filter::{Filter, Node, Test};
+use crate::{Cx, Env, Frame};
+use model::{Bump, Doc, Element, Result, Tag, Value};
+
+/// How a filter is applied to columns; goes with that filter.
+pub struct Sieve(Kind);
+
+enum Kind {
+    Always,
+    Never,
+    And(Vec<Kind>),
+    Or(Vec<Kind>),
+    Nor(Vec<Kind>),
+    Not(Box<Kind>),
+    /// A test of a path with a column.
+    Column(usize),
+    /// Document by document.
+    Rows,
+}
+
+/// What a filter is applied in.
+#[derive(Clone, Copy)]
+pub struct Around<'r> {
+    /// The operation.
+    pub env: &'r Env,
+    /// Variables bound around it.
+    pub vars: Option<&'r Frame<'r, 'r>>,
+}
+
+impl Sieve {
+    /// Of a filter, its paths added to those that are taken out of documents; `None` when it may
+    /// look at anything, or when there are too many paths.
+    pub fn of(filter: &Filter, paths: &mut Paths) -> Option<Sieve> {
+        kind_of(filter.root(), paths).map(Sieve)
+    }
+
+    /// Keeps the rows of documents that match.
+    ///
+    /// # Errors
+    /// One of those that the filter has on some document.
+    pub fn keep(
+        &self,
+        filter: &Filter,
+        batch: &Batch,
+        around: Around<'_>,
+        rows: &mut Vec<u32>,
+    ) -> Result<()> {
+        let mut arena = Bump::new();
+        keep(&self.0, filter.root(), batch, around, &mut arena, rows)
+    }
+}
+
+fn kind_of(node: &Node, paths: &mut Paths) -> Option<Kind> {
+    let mut all =
+        |nodes: &[Node]| -> Option<Vec<Kind>> { nodes.iter().map(|n| kind_of(n, paths)).collect() };
+    Some(match node {
+        Node::AlwaysTrue => Kind::Always,
+        Node::AlwaysFalse => Kind::Never,
+        Node::And(nodes) => Kind::And(all(nodes)?),
+        Node::Or(nodes) => Kind::Or(all(nodes)?),
+        Node::Nor(nodes) => Kind::Nor(all(nodes)?),
+        Node::Not(inner) => Kind::Not(Box::new(kind_of(inner, paths)?)),
+        Node::Field {
+            test: Test::Geo(_), ..
+        } => return None,
+        Node::Field { path, .. } => Kind::Column(paths.add(path)?),
+        Node::Expr(e) => Form::of(e.as_ref(), paths).map(|_| Kind::Rows)?,
+        Node::JsonSchema(_) | Node::SampleRate(_) | Node::Where(_) | Node::Text(_) => return None,
+    })
+}
+
+/// Takes away the rows that are in `gone`; both ascend.
+fn without(rows: &mut Vec<u32>, gone: &[u32]) {
+    let mut gone = gone.iter().peekable();
+    rows.retain(|row| {
+        while gone.next_if(|g| *g < row).is_some() {}
+        gone.peek() != Some(&row)
+    });
+}
+
+fn keep(
+    kind: &Kind,
+    node: &Node,
+    batch: &Batch,
+    around: Around<'_>,
+    arena: &mut Bump,
+    rows: &mut Vec<u32>,
+) -> Result<()> {
+    match (kind, node) {
+        (Kind::Always, _) => {}
+        (Kind::Never, _) => rows.clear(),
+        (Kind::And(kinds), Node::And(nodes)) => {
+            for (kind, node) in kinds.iter().zip(nodes) {
+                keep(kind, node, batch, around, arena, rows)?;
+            }
+        }
+        (Kind::Or(kinds), Node::Or(nodes)) | (Kind::Nor(kinds), Node::Nor(nodes)) => {
+            let mut left = rows.clone();
+            for (kind, node) in kinds.iter().zip(nodes) {
+                let mut found = left.clone();
+                keep(kind, node, batch, around, arena, &mut found)?;
+                without(&mut left, &found);
+            }
+            match kind {
+                Kind::Or(_) => without(rows, &left),
+                _ => *rows = left,
+            }
+        }
+        (Kind::Not(kind), Node::Not(node)) => {
+            let mut found = rows.clone();
+            keep(kind, node, batch, around, arena, &mut found)?;
+            without(rows, &found);
+        }
+        (Kind::Column(at), Node::Field { test, .. }) if batch.is_whole() => {
+            if let Some(column) = batch.column(*at) {
+                let look = Look {
+                    node,
+                    test,
+                    column,
+                    batch,
+                    around,
+                };
+                return look.keep(arena, rows);
+            }
+        }
+        _ => return keep_documents(node, batch, around, arena, rows),
+    }
+    Ok(())
+}
+
+/// Keeps the rows for which `passes` says so.
+fn keep_where(rows: &mut Vec<u32>, mut passes: impl FnMut(usize) -> Result<bool>) -> Result<()> {
+    let mut failed = None;
+    rows.retain(|row| {
+        if failed.is_some() {
+            return false;
+        }
+        passes(*row as usize).unwrap_or_else(|e| {
+            failed = Some(e);
+            false
+        })
+    });
+    failed.map_or(Ok(()), Err)
+}
+
+fn keep_documents(
+    node: &Node,
+    batch: &Batch,
+    around: Around<'_>,
+    arena: &mut Bump,
+    rows: &mut Vec<u32>,
+) -> Result<()> {
+    keep_where(rows, |row| {
+        arena.reset();
+        let doc = batch.doc(row, arena);
+        node.matches(&context(around, arena, doc), doc)
+    })
+}
+
+fn context<'r, 'a>(around: Around<'r>, arena: &'a Bump, doc: Doc<'a>) -> Cx<'r, 'a>
+where
+    'r: 'a,
+{
+    Cx {
+        vars: around.vars,
+        ..Cx::new(arena, Value::Document(doc), around.env)
+    }
+}
+
+/// A test and the column it looks at.
+struct Look<'r> {
+    node: &'r Node,
+    test: &'r Test,
+    column: &'r Column,
+    batch: &'r Batch,
+    around: Around<'r>,
+}
+
+impl Look<'_> {
+    fn keep(&self, arena: &mut Bump, rows: &mut Vec<u32>) -> Result<()> {
+        let Look { test, column, .. } = self;
+        if self.column.types().has(Tag::ARRAY) {
+            return keep_where(rows, |row| match column.value(row) {
+                Value::Array(_) => {
+                    arena.reset();
+                    let doc = self.batch.doc(row, arena);
+                    self.node.matches(&context(self.around, arena, doc), doc)
+                }
+                v => test.passes(&context(self.around, arena, Doc::EMPTY), v),
+            });
+        }
+        let collate = self.around.env.collate();
+        if let Test::Compare(compare) = test {
+            rows.retain(|row| {
+                let mut word = [0; 8];
+                let (tag, payload) = column.payload(*row as usize, &mut word);
+                match tag {
+                    Tag::MISSING => compare.matches(&Value::Missing, collate),
+                    tag => {
+                        let name = &[];
+                        let e = Element { name, tag, payload };
+                        compare.matches_element(&e, collate)
+                    }
+                }
+            });
+            return Ok(());
+        }
+        keep_where(rows, |row| {
+            test.passes(&context(self.around, arena, Doc::EMPTY), column.value(row))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expr::ParseCx;
+    use crate::expr::check::json;
+    use std::sync::Arc;
+
+    #[test]
+    fn rows_are_those_of_documents_that_match() {
+        let docs = json(
+            "[{'a': 1, 'b': {'x': 'p'}}, {'a': [1, 5]}, {'b': {'x': null}}, {'b': [{'x': 'p'}]}, \
+             {'a': 2.5, 'b': 3}, {'a': {'$numberLong': '1'}, 'b': {'x': 'q'}}, {'a': null}, {}]",
+        );
+        let docs: Vec<Doc<'_>> = docs
+            .get()
+            .as_array()
+            .expect("an array")
+            .iter()
+            .filter_map(|v| v.as_doc())
+            .collect();
+        let env = Env::new(0, 1);
+        for text in [
+            "{}",
+            "{'a': 1}",
+            "{'a': {'$gte': 1, '$lt': 3}}",
+            "{'a': {'$in': [5, null]}}",
+            "{'b.x': 'p'}",
+            "{'b.x': {'$exists': false}}",
+            "{'b.x': null}",
+            "{'$or': [{'a': 1}, {'b.x': {'$ne': 'p'}}]}",
+            "{'$nor': [{'a': 1}, {'b': 3}]}",
+            "{'a': {'$not': {'$gt': 2}}, 'b': {'$exists': true}}",
+            "{'a': {'$type': 'number'}}",
+            "{'$expr': {'$eq': ['$b.x', 'p']}}",
+            "{'a': {'$elemMatch': {'$gt': 4}}}",
+            "{'b.x': {'$regex': '^p'}}",
+        ] {
+            let spec = json(text);
+            let spec = spec.get().as_doc().expect(text);
+            let filter = Filter::parse(&mut ParseCx::of_query(&env), spec).expect(text);
+            let mut paths = Paths::default();
+            let sieve = Sieve::of(&filter, &mut paths).expect(text);
+            let around = Around {
+                env: &env,
+                vars: None,
+            };
+            let paths = Arc::new(paths);
+            // Documents that can be taken apart, then all.
+            let whole = |d: &&Doc<'_>| !matches!(d.field("b"), Value::Array(_));
+            for docs in [
+                docs.iter().filter(whole).collect::<Vec<_>>(),
+                docs.iter().collect(),
+            ] {
+                let mut batch = Batch::new(Arc::clone(&paths));
+                docs.iter().for_each(|d| batch.push(**d));
+                let mut rows: Vec<u32> = (0..docs.len() as u32).collect();
+                sieve.keep(&filter, &batch, around, &mut rows).expect(text);
+                let arena = Bump::new();
+                let wanted: Vec<u32> = (0..docs.len())
+                    .filter(|i| filter.matches(*docs[*i], &arena, &env).expect(text))
+                    .map(|i| i as u32)
+                    .collect();
+                assert_eq!(rows, wanted, "{text} {}", batch.is_whole());
+            }
+        }
+        for text in [
+            "{'$sampleRate': 0.5}",
+            "{'$expr': '$$ROOT'}",
+            "{'$jsonSchema': {}}",
+        ] {
+            let spec = json(text);
+            let spec = spec.get().as_doc().expect(text);
+            let filter = Filter::parse(&mut ParseCx::of_query(&env), spec).expect(text);
+            let always = filter.is_always_true();
+            assert!(
+                always || Sieve::of(&filter, &mut Paths::default()).is_none(),
+                "{text}"
+            );
+        }
+    }
+}

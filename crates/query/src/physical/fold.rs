@@ -1,0 +1,218 @@
+//! A read that does the work of the stage above it: documents are taken apart into columns where
+//! they lie, and the stage is fed with these, in parts on several threads. When the results do not
+//! fit into memory the stage does it itself, over documents. Must not know: which stages there are.
+
+use super::parts::{PartsRead, Taken, Taker};
+use super::read::Read;
+use super::reader::Wanted;
+use crate::exec::{BatchStream, DocBatch, ExecContext, Fold, Folded, MatchFilter};
+use crate::plan::Plan;
+use model::{Doc, Result};
+use operators::columns::{Batch, Paths};
+use operators::vector::{Around, Rows, Sieve};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use store::Collection;
+
+/// A filter is applied to columns when one of so many documents matches: otherwise less is read by
+/// looking at its fields first.
+const MATCHES_ONE_OF: u64 = 4;
+/// Or when it looks at so many paths, which are found in one walk then.
+const PATHS_MANY: usize = 3;
+
+/// Gives the documents of the stage.
+pub(super) struct FoldRead {
+    coll: Arc<Collection>,
+    plan: Plan,
+    filter: Option<Arc<MatchFilter>>,
+    fold: Arc<dyn Fold>,
+    /// The fields that the stage needs.
+    fields: Option<Vec<String>>,
+    result: Option<Box<dyn BatchStream>>,
+}
+
+impl FoldRead {
+    /// Of what a plan gives; see [`super::parts::has_parts`].
+    pub(super) fn new(
+        coll: Arc<Collection>,
+        plan: Plan,
+        filter: Option<Arc<MatchFilter>>,
+        fold: Arc<dyn Fold>,
+        fields: Option<Vec<String>>,
+    ) -> FoldRead {
+        FoldRead {
+            coll,
+            plan,
+            filter,
+            fold,
+            fields,
+            result: None,
+        }
+    }
+
+    fn run(&self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+        let fold = &self.fold;
+        let read = PartsRead {
+            coll: &self.coll,
+            plan: &self.plan,
+            wanted: Wanted {
+                filter: self.filter.as_deref(),
+                env: exec.env,
+                vars: exec.vars,
+            },
+        };
+        let mut taken = Taken::new();
+        let budget = exec.host.memory_limit_bytes();
+        let by_columns = self
+            .filter
+            .as_ref()
+            .and_then(|f| ByColumns::of(f, fold.paths()));
+        let make = || Part {
+            fold,
+            by_columns: by_columns.as_ref(),
+            exec: *exec,
+            budget,
+            filters: false,
+            rows: Vec::new(),
+            batch: Batch::new(Arc::clone(fold.paths())),
+            folded: fold.begin(),
+        };
+        let ended = read.run(&mut taken, &make, &|head| {
+            if let Some(by) = &by_columns {
+                let often = head.matched * MATCHES_ONE_OF >= head.docs;
+                by.pays.store(often || by.own_paths >= PATHS_MANY, Relaxed);
+            }
+        });
+        let held: usize = taken.takers.iter().map(|p| p.folded.memory_bytes()).sum();
+        if ended.is_ok() && (taken.stopped || held > budget) {
+            drop(taken);
+            return self.over_documents(exec);
+        }
+        read.count(&taken);
+        ended?;
+        let folded = taken.takers.into_iter().map(|p| p.folded).collect();
+        Arc::clone(fold).finish(folded, exec)
+    }
+
+    fn over_documents(&self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+        let (coll, plan) = (Arc::clone(&self.coll), self.plan.clone());
+        let mut read = Read::new(coll, plan, self.filter.clone(), None);
+        if let Some(fields) = &self.fields {
+            read = read.with_fields(fields.clone());
+        }
+        Arc::clone(&self.fold).over_documents(Box::new(read), exec)
+    }
+}
+
+impl BatchStream for FoldRead {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        let mut result = match self.result.take() {
+            Some(result) => result,
+            None => self.run(exec)?,
+        };
+        let more = result.next_batch(exec, out)?;
+        self.result = Some(result);
+        Ok(more)
+    }
+}
+
+/// A filter that may be applied to columns.
+struct ByColumns<'p> {
+    filter: &'p MatchFilter,
+    sieve: Sieve,
+    /// Those of the stage and its own.
+    paths: Arc<Paths>,
+    own_paths: usize,
+    /// It is less work than to look at each document.
+    pays: AtomicBool,
+}
+
+impl<'p> ByColumns<'p> {
+    fn of(filter: &'p MatchFilter, stage: &Arc<Paths>) -> Option<ByColumns<'p>> {
+        let mut paths = Paths::clone(stage);
+        let sieve = Sieve::of(&filter.filter, &mut paths)?;
+        let mut own = Paths::default();
+        Sieve::of(&filter.filter, &mut own)?;
+        Some(ByColumns {
+            filter,
+            sieve,
+            paths: Arc::new(paths),
+            own_paths: own.len(),
+            pays: AtomicBool::new(false),
+        })
+    }
+}
+
+/// One part's documents, taken apart and added to its result.
+struct Part<'p> {
+    fold: &'p Arc<dyn Fold>,
+    by_columns: Option<&'p ByColumns<'p>>,
+    exec: ExecContext<'p>,
+    budget: usize,
+    /// The filter is applied to the batch.
+    filters: bool,
+    /// The rows that match.
+    rows: Vec<u32>,
+    batch: Batch,
+    folded: Box<dyn Folded>,
+}
+
+impl Part<'_> {
+    fn add(&mut self) -> Result<()> {
+        let (env, vars) = (self.exec.env, self.exec.vars);
+        let mut selected = None;
+        if let (true, Some(by)) = (self.filters, self.by_columns) {
+            self.rows.clear();
+            self.rows.extend(0..self.batch.len() as u32);
+            let (filter, around) = (&by.filter.filter, Around { env, vars });
+            by.sieve.keep(filter, &self.batch, around, &mut self.rows)?;
+            selected = Some(self.rows.as_slice());
+        }
+        let rows = Rows {
+            batch: &self.batch,
+            selected,
+            env,
+            vars,
+        };
+        if !rows.is_empty() {
+            self.fold.add(self.folded.as_mut(), rows, &self.exec)?;
+        }
+        self.batch.clear();
+        Ok(())
+    }
+}
+
+impl Taker for Part<'_> {
+    fn take(&mut self, doc: Doc<'_>) -> Result<bool> {
+        self.batch.push(doc);
+        match self.batch.is_full() {
+            true => self.settle(),
+            false => Ok(true),
+        }
+    }
+
+    fn settle(&mut self) -> Result<bool> {
+        self.add()?;
+        let exec = &self.exec;
+        let short = exec.allow_disk_use && exec.env.is_short_of_memory();
+        Ok(!short && self.folded.memory_bytes() <= self.budget)
+    }
+
+    fn begin_step(&mut self) -> Result<()> {
+        if let Some(by) = self.by_columns
+            && by.pays.load(Relaxed) != self.filters
+        {
+            self.add()?;
+            self.filters = !self.filters;
+            self.batch = Batch::new(Arc::clone(match self.filters {
+                true => &by.paths,
+                false => self.fold.paths(),
+            }));
+        }
+        Ok(())
+    }
+
+    fn filters(&self) -> bool {
+        self.filters
+    }
+}

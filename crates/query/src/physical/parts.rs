@@ -1,0 +1,396 @@
+//! Reading documents in parts by key, several threads at a time. A thread takes part after part of
+//! its run; one that has come to its end takes over the second half of what is left of the longest
+//! run of another. So each result belongs to parts that follow each other, and the results in the
+//! order of their parts are those of one scan. Must not know: what becomes of the documents.
+
+use super::reader::{Reader, STEP_DOCS, Wanted};
+use super::scan::reads_ids;
+use crate::exec::{MatchFilter, Permit, processors};
+use crate::plan::{Access, Plan};
+use crate::shown::ReadCounts;
+use model::{Doc, MongoError, Result};
+use operators::Reads;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use store::{Collection, Parts};
+
+/// Steps of the caller alone: only what is long is worth a second thread.
+const STEPS_ALONE: usize = 4;
+/// Parts of a scan: so many that no thread waits long for the last.
+const PARTS: usize = 64;
+/// Most threads of one read.
+const WORKERS_MAX: usize = 16;
+
+/// What is done with the documents that match.
+pub(super) trait Taker: Send {
+    /// Takes one more; false when no more are wanted by any taker.
+    ///
+    /// # Errors
+    /// Its own.
+    fn take(&mut self, doc: Doc<'_>) -> Result<bool>;
+
+    /// A part has come to its end; false as with [`Taker::take`].
+    ///
+    /// # Errors
+    /// Its own.
+    fn settle(&mut self) -> Result<bool>;
+
+    /// Called before some more documents are shown.
+    ///
+    /// # Errors
+    /// Its own.
+    fn begin_step(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// It looks for what matches itself, among all documents.
+    fn filters(&self) -> bool {
+        false
+    }
+}
+
+/// A read that may be done in parts.
+pub(super) struct PartsRead<'r> {
+    pub(super) coll: &'r Arc<Collection>,
+    pub(super) plan: &'r Plan,
+    pub(super) wanted: Wanted<'r>,
+}
+
+/// What was read.
+pub(super) struct Taken<T> {
+    /// In the order of the documents.
+    pub(super) takers: Vec<T>,
+    /// Documents looked at.
+    pub(super) docs: u64,
+    /// A taker wanted no more.
+    pub(super) stopped: bool,
+}
+
+/// Whether a plan reads documents in an order that has parts, and its filter is the same on every
+/// thread: scripts and chance are not.
+pub(super) fn has_parts(plan: &Plan, filter: Option<&MatchFilter>) -> bool {
+    let mut reads = Reads::default();
+    if let Some(f) = filter {
+        f.filter.root().reads(&mut reads);
+    }
+    if reads.names().is_none() {
+        return false;
+    }
+    let forward = matches!(
+        plan.access,
+        Access::Collection { reverse: false } | Access::IdRange { reverse: false, .. }
+    );
+    forward && plan.series.is_none() && plan.times.is_none() && plan.cached.is_none()
+}
+
+impl PartsRead<'_> {
+    /// Reads everything. What was looked at is told, and counted by nobody; `head` is told of the
+    /// first documents when there are more.
+    ///
+    /// # Errors
+    /// Those of the filter, of the takers and of the store; the operation's interrupt.
+    pub(super) fn run<T: Taker>(
+        &self,
+        taken: &mut Taken<T>,
+        make: &(dyn Fn() -> T + Sync),
+        head: &dyn Fn(ReadCounts),
+    ) -> Result<()> {
+        let mut first = make();
+        let mut reader = Reader::open(self.coll, self.plan, self.wanted.env).uncounted();
+        let mut ended = Ok(Step::More);
+        let (mut steps, mut parts) = (0, None);
+        while matches!(ended, Ok(Step::More)) && parts.is_none() {
+            ended = step(&mut reader, &self.wanted, &mut first);
+            steps += 1;
+            if steps == STEPS_ALONE && matches!(ended, Ok(Step::More)) {
+                head(reader.counts());
+                parts = self.split(&reader)?;
+            }
+        }
+        taken.add(&reader);
+        drop(reader);
+        taken.stopped = matches!(ended, Ok(Step::Stop));
+        ended?;
+        match parts {
+            Some((parts, permits)) => self.together(taken, first, &parts, permits, make),
+            None => {
+                taken.takers.push(first);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells the operation what was looked at; to be called once, when the read has ended.
+    pub(super) fn count<T>(&self, taken: &Taken<T>) {
+        let keys = match reads_ids(self.coll, self.plan) {
+            true => taken.docs,
+            false => 0,
+        };
+        if let Some(operation) = &self.wanted.env.operation {
+            operation.reads().add(keys, taken.docs);
+        }
+    }
+
+    /// The rest of a read in parts, with who helps; `None` when it stays with the caller.
+    fn split(&self, reader: &Reader) -> Result<Option<(Parts, Vec<Permit>)>> {
+        let Some(position) = reader.position() else {
+            return Ok(None);
+        };
+        let most = processors().min(WORKERS_MAX) - 1;
+        let permits: Vec<Permit> = std::iter::from_fn(Permit::take).take(most).collect();
+        if permits.is_empty() {
+            return Ok(None);
+        }
+        let upper = match &self.plan.access {
+            Access::IdRange { upper, .. } => upper.as_deref(),
+            _ => None,
+        };
+        let view = &self.plan.view;
+        let parts = self.coll.in_parts(view, position, upper, PARTS)?;
+        Ok(parts.map(|parts| (parts, permits)))
+    }
+
+    fn together<T: Taker>(
+        &self,
+        taken: &mut Taken<T>,
+        first: T,
+        parts: &Parts,
+        permits: Vec<Permit>,
+        make: &(dyn Fn() -> T + Sync),
+    ) -> Result<()> {
+        let workers = permits.len() + 1;
+        let shared = Shared {
+            read: self,
+            parts,
+            runs: Runs::new(parts.list.len(), workers),
+            stop: AtomicBool::new(false),
+            make,
+        };
+        let all = std::thread::scope(|scope| {
+            let helpers: Vec<_> = permits
+                .into_iter()
+                .enumerate()
+                .map(|(i, permit)| {
+                    let shared = &shared;
+                    scope.spawn(move || {
+                        let _permit = permit;
+                        let operation = shared.read.wanted.env.operation.as_ref();
+                        let _account = operation.map(|op| op.join());
+                        shared.work(i + 1, (shared.make)())
+                    })
+                })
+                .collect();
+            let mut all = vec![shared.work(0, first)];
+            all.extend(helpers.into_iter().map(|h| {
+                h.join().unwrap_or_else(|_| {
+                    Done::failed(MongoError::internal("a part of a read ended unexpectedly"))
+                })
+            }));
+            all
+        });
+        let (mut takers, mut failed) = (Vec::new(), None);
+        for done in all {
+            taken.docs += done.docs;
+            taken.stopped |= done.stopped;
+            takers.extend(done.takers);
+            failed = failed.or(done.failed);
+        }
+        takers.sort_by_key(|(part, _)| *part);
+        taken.takers.extend(takers.into_iter().map(|(_, t)| t));
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// How a step ended.
+enum Step {
+    More,
+    End,
+    Stop,
+}
+
+fn step<T: Taker>(reader: &mut Reader, wanted: &Wanted<'_>, taker: &mut T) -> Result<Step> {
+    let mut wants = true;
+    taker.begin_step()?;
+    let filter = wanted.filter.filter(|_| !taker.filters());
+    let wanted = Wanted { filter, ..*wanted };
+    let more = reader.step(&wanted, STEP_DOCS, |row| {
+        wants = taker.take(row.doc)?;
+        Ok(wants)
+    })?;
+    Ok(match (wants, more) {
+        (false, _) => Step::Stop,
+        (true, true) => Step::More,
+        (true, false) if taker.settle()? => Step::End,
+        (true, false) => Step::Stop,
+    })
+}
+
+impl<T> Taken<T> {
+    /// Nothing yet.
+    pub(super) fn new() -> Taken<T> {
+        Taken {
+            takers: Vec::new(),
+            docs: 0,
+            stopped: false,
+        }
+    }
+
+    fn add(&mut self, reader: &Reader) {
+        self.docs += reader.counts().docs;
+    }
+}
+
+/// What one thread has done.
+struct Done<T> {
+    /// Each with the first of its parts.
+    takers: Vec<(usize, T)>,
+    docs: u64,
+    stopped: bool,
+    failed: Option<MongoError>,
+}
+
+impl<T> Done<T> {
+    fn failed(e: MongoError) -> Done<T> {
+        Done {
+            takers: Vec::new(),
+            docs: 0,
+            stopped: false,
+            failed: Some(e),
+        }
+    }
+}
+
+/// What the threads of one read share.
+struct Shared<'s, T> {
+    read: &'s PartsRead<'s>,
+    parts: &'s Parts,
+    runs: Runs,
+    /// One has failed or wants no more.
+    stop: AtomicBool,
+    make: &'s (dyn Fn() -> T + Sync),
+}
+
+impl<T: Taker> Shared<'_, T> {
+    fn work(&self, worker: usize, first: T) -> Done<T> {
+        let mut done = Done {
+            takers: vec![(self.runs.first(worker), first)],
+            docs: 0,
+            stopped: false,
+            failed: None,
+        };
+        while let Some(next) = self.runs.next(worker) {
+            if next.elsewhere {
+                done.takers.push((next.part, (self.make)()));
+            }
+            match self.read_part(next.part, &mut done) {
+                Ok(Step::Stop) => done.stopped = true,
+                Ok(_) => continue,
+                Err(e) => done.failed = Some(e),
+            }
+            self.stop.store(true, Relaxed);
+            break;
+        }
+        done
+    }
+
+    fn read_part(&self, part: usize, done: &mut Done<T>) -> Result<Step> {
+        let (Some(part), Some((_, taker))) = (self.parts.list.get(part), done.takers.last_mut())
+        else {
+            return Ok(Step::End);
+        };
+        let PartsRead { coll, plan, wanted } = self.read;
+        let mut reader = Reader::part(coll, &self.parts.view, part, plan.complete);
+        let mut ended = Ok(Step::More);
+        while matches!(ended, Ok(Step::More)) {
+            ended = match self.stop.load(Relaxed) {
+                true => Ok(Step::Stop),
+                false => step(&mut reader, wanted, taker),
+            };
+        }
+        done.docs += reader.counts().docs;
+        ended
+    }
+}
+
+/// Which parts are still to be read, by whom.
+struct Runs(Mutex<Vec<Run>>);
+
+#[derive(Clone, Copy)]
+struct Run {
+    first: usize,
+    next: usize,
+    end: usize,
+}
+
+/// A part to read next.
+struct Next {
+    part: usize,
+    /// It does not follow the part before.
+    elsewhere: bool,
+}
+
+impl Runs {
+    fn new(parts: usize, workers: usize) -> Runs {
+        let place = |worker: usize| worker * parts / workers;
+        let run = |worker| Run {
+            first: place(worker),
+            next: place(worker),
+            end: place(worker + 1),
+        };
+        Runs(Mutex::new((0..workers).map(run).collect()))
+    }
+
+    /// Where a thread begins.
+    fn first(&self, worker: usize) -> usize {
+        self.0.lock().get(worker).map_or(0, |run| run.first)
+    }
+
+    fn next(&self, worker: usize) -> Option<Next> {
+        let mut runs = self.0.lock();
+        let own = runs.get_mut(worker)?;
+        if own.next < own.end {
+            own.next += 1;
+            let (part, elsewhere) = (own.next - 1, false);
+            return Some(Next { part, elsewhere });
+        }
+        let longest = runs.iter_mut().max_by_key(|run| run.end - run.next)?;
+        let left = longest.end - longest.next;
+        if left == 0 {
+            return None;
+        }
+        let (middle, end) = (longest.next + left / 2, longest.end);
+        longest.end = middle;
+        *runs.get_mut(worker)? = Run {
+            first: middle,
+            next: middle + 1,
+            end,
+        };
+        let (part, elsewhere) = (middle, true);
+        Some(Next { part, elsewhere })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Runs;
+
+    #[test]
+    fn each_part_is_read_once_and_runs_stay_together() {
+        for workers in 1..5 {
+            let runs = Runs::new(64, workers);
+            let mut seen = Vec::new();
+            // The last thread does all it can get; the others begin late.
+            for worker in (0..workers).rev() {
+                let mut last = runs.first(worker);
+                while let Some(next) = runs.next(worker) {
+                    assert!(next.elsewhere || next.part == last, "{workers} {worker}");
+                    last = next.part + 1;
+                    seen.push(next.part);
+                }
+            }
+            seen.sort_unstable();
+            assert!(seen.iter().copied().eq(0..64), "{workers}: {seen:?}");
+        }
+    }
+}
