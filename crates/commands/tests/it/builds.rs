@@ -17,10 +17,9 @@ fn run(s: &Dispatcher, command: &str) -> DocBuf {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Runs a job in the second step of a build's scan.
+/// Runs a job when a build begins to read the documents.
 #[derive(Default)]
 struct DuringBuild {
-    steps: AtomicU64,
     job: Mutex<Option<Job>>,
 }
 
@@ -31,8 +30,7 @@ impl Observer for DuringBuild {
             opts,
             ..
         } = call
-            && opts.keys_only
-            && self.steps.fetch_add(1, Ordering::SeqCst) == 1
+            && !opts.fill_cache
             && let Some(job) = self.job.lock().expect("no panic under it").take()
         {
             job();

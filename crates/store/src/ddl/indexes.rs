@@ -1,27 +1,18 @@
 //! Creating, dropping and changing indexes. A build runs while the collection is in use: the index
-//! is registered first, so that writers maintain it; then the documents that were there before are
-//! read in small steps under their locks; then readers may use it. Must not know: which
-//! specifications are allowed.
+//! is registered first, so that writers maintain it; then it gets the entries of the documents that
+//! were there before; then readers may use it. Must not know: which specifications are allowed.
 
 use crate::catalog::dropped::Leftover;
 use crate::catalog::{Collection, Shared, State};
-use crate::commit::WriteUnit;
+use crate::ddl::filling::{Filling, INDEX_BUILD_ABORTED};
 use crate::ddl::logged::Note;
-use crate::error;
-use crate::index::{Index, KeySet};
-use crate::locks::{KeyId, KeyIds};
-use crate::write::duplicate::duplicate_key;
-use crate::write::entries::{check_length, put_entries};
+use crate::index::Index;
 use model::{Doc, DocBuf, ErrorKind, MongoError, Namespace, Result, code};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use storage::{CursorOpts, KeyRange, Reader, RowBatch, Table, WriteBatch, WriteClass};
 
-const STEP_DOCS: usize = 64;
 /// How often a command that waits for another's build of the same index looks again.
 const BUILD_POLL: Duration = Duration::from_millis(10);
-/// The build ended because its index or collection was dropped.
-const INDEX_BUILD_ABORTED: i32 = 276;
 
 /// Whether an index of another specification stands in the way of a new one, because it is the
 /// same.
@@ -29,15 +20,6 @@ const INDEX_BUILD_ABORTED: i32 = 276;
 /// # Errors
 /// Those that refuse the new one.
 pub type SameIndex<'s> = dyn Fn(Doc<'_>) -> Result<bool> + 's;
-
-/// Buffers of a build.
-#[derive(Default)]
-struct Buffers {
-    batch: WriteBatch,
-    set: KeySet,
-    entry: Vec<u8>,
-    value: Vec<u8>,
-}
 
 /// An index that was registered and is being built, kept while the operation that builds it is set
 /// aside. The build is given up when it is dropped: `Store::sweep_abandoned` removes its index.
@@ -47,8 +29,7 @@ pub struct IndexBuild {
     index: Arc<Index>,
     /// The index whose place it takes, and what the log says of that.
     replaces: Option<(Arc<Index>, Option<Note>)>,
-    /// Where the next document lies; `None` when all were read.
-    next: Option<Vec<u8>>,
+    filling: Filling,
     /// Why it has failed; its index is to be removed.
     failed: Option<MongoError>,
     ended: bool,
@@ -61,7 +42,7 @@ impl IndexBuild {
             ns: coll.ns.clone(),
             index,
             replaces: None,
-            next: Some(coll.key_bounds().0.to_vec()),
+            filling: Filling::new(coll),
             failed: None,
             ended: false,
         }
@@ -171,7 +152,9 @@ impl Collection {
     fn new_index(&self, spec: DocBuf) -> Result<Arc<Index>> {
         let ident = self.shared.new_ident()?;
         let hooks = self.shared.hooks.as_ref();
-        Index::open(ident, spec, false, 0, hooks).map(Arc::new)
+        let index = Index::open(ident, spec, false, 0, hooks)?;
+        index.watch_changes(self.count());
+        Ok(Arc::new(index))
     }
 
     /// Builds an index anew under another specification while the old one serves; they change
@@ -348,7 +331,8 @@ impl Collection {
         let e = match own.failed.clone() {
             Some(e) => e,
             None => {
-                let built = self.read_all(own, on_progress, go_on);
+                let IndexBuild { index, filling, .. } = own;
+                let built = self.fill_index(index, filling, on_progress, go_on);
                 match built.and_then(|()| self.make_ready(own)) {
                     Ok(()) => {
                         own.ended = true;
@@ -390,128 +374,5 @@ impl Collection {
             }
             Ok(())
         })
-    }
-
-    /// # Errors
-    /// 276 when the index was dropped while it was built.
-    fn check_registered(&self, state: &State, index: &Index) -> Result<()> {
-        if state.indexes.iter().any(|i| i.ident() == index.ident()) {
-            Ok(())
-        } else {
-            Err(self.aborted(index))
-        }
-    }
-
-    fn aborted(&self, index: &Index) -> MongoError {
-        MongoError::new(
-            INDEX_BUILD_ABORTED,
-            format!(
-                "the build of index {} on {} was aborted: the index or the collection was dropped",
-                index.name(),
-                self.ns
-            ),
-        )
-    }
-
-    /// Reads the documents that were not read yet.
-    fn read_all(
-        &self,
-        own: &mut IndexBuild,
-        on_progress: &dyn Fn(),
-        go_on: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
-        let (engine, upper) = (&self.shared.engine, self.key_bounds().1);
-        let (mut rows, mut buffers) = (RowBatch::new(), Buffers::default());
-        while let Some(next) = &mut own.next {
-            go_on()?;
-            engine.admit(STEP_DOCS * 64, WriteClass::Background);
-            // Inside the gate: once the index or the collection is dropped, nothing more is written
-            // for it.
-            let (_inside, state) = self.enter()?;
-            self.check_registered(&state, &own.index)?;
-            // The scan only names candidates; each is read again under its lock.
-            let opts = CursorOpts {
-                keys_only: true,
-                fill_cache: false,
-                ..CursorOpts::default()
-            };
-            let range = KeyRange {
-                lower: next,
-                upper: &upper,
-            };
-            let mut cursor = engine
-                .cursor(Table::Doc, range, opts)
-                .map_err(error::storage)?;
-            let more = cursor
-                .next_batch(&mut rows, STEP_DOCS, 1 << 20)
-                .map_err(error::storage)?;
-            drop(cursor);
-            for (key, _) in rows.iter() {
-                self.index_one(&own.index, key, &mut buffers)?;
-                next.clear();
-                next.extend_from_slice(key);
-                next.push(0);
-                on_progress();
-            }
-            if !more {
-                own.next = None;
-            }
-        }
-        Ok(())
-    }
-
-    fn index_one(&self, index: &Index, key: &[u8], b: &mut Buffers) -> Result<()> {
-        let engine = &self.shared.engine;
-        let id = &key[4..];
-        let mut locked: KeyIds = KeyIds::from_slice(&[KeyId::of(key)]);
-        loop {
-            let held = self.shared.lock_keys(&mut locked)?;
-            let unit = engine.begin().map_err(error::storage)?;
-            if !unit
-                .get(Table::Doc, key, &mut b.value)
-                .map_err(error::storage)?
-            {
-                return Ok(());
-            }
-            let doc = match self.indexed_document(index, key, &b.value)? {
-                Some(doc) => doc,
-                None => return Ok(()),
-            };
-            let doc = doc.doc();
-            index.keys_of_new(doc, &mut b.set)?;
-            check_length(index, &b.set, key.len(), engine.caps().key_bytes_max)?;
-            if index.is_unique() {
-                let mut wanted = locked.clone();
-                for k in b.set.iter() {
-                    index.unique_entry(k, &mut b.entry);
-                    wanted.push(KeyId::of(&b.entry));
-                }
-                wanted.sort_unstable();
-                wanted.dedup();
-                if wanted != locked {
-                    drop(held);
-                    locked = wanted;
-                    continue;
-                }
-                for k in b.set.iter() {
-                    index.unique_entry(k, &mut b.entry);
-                    let mut other = false;
-                    let look = &mut |owner: &[u8]| other = owner != id;
-                    unit.get_with(Table::Idx, &b.entry, look)
-                        .map_err(error::storage)?;
-                    if other {
-                        return Err(duplicate_key(self, index, doc));
-                    }
-                }
-            }
-            self.mark_multikey(index, b.set.multikey)?;
-            b.batch.clear();
-            put_entries(&mut b.batch, index, b.set.iter(), id, &mut b.entry);
-            let write = WriteUnit::new(&b.batch).decided_by(Some(unit));
-            match self.shared.commit(write) {
-                Err(e) if error::is_conflict(&e) => self.shared.hooks.check_interrupt()?,
-                committed => return committed.map(|_| ()),
-            }
-        }
     }
 }

@@ -4,8 +4,10 @@
 //! know: commands.
 
 mod collections;
+mod filling;
 mod indexes;
 pub(crate) mod logged;
+mod run;
 mod shared_keys;
 mod sweep;
 mod uncommitted;

@@ -10,7 +10,7 @@ pub struct KeySet {
 }
 
 impl KeySet {
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ranges.clear();
         self.multikey = 0;

@@ -2,6 +2,7 @@
 //! collections, the engine.
 
 mod cells;
+mod changed;
 mod field;
 mod field_keys;
 mod interval;
@@ -23,6 +24,8 @@ use crate::format::keys;
 use crate::hooks::{Hooks, Places, Predicate};
 use crate::log::Waker;
 use crate::released::{Registered, Waiters};
+use arc_swap::ArcSwapOption;
+use changed::Changed;
 use field::encode_component;
 use model::{Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, bail, code};
 use parking_lot::{Mutex, MutexGuard};
@@ -83,6 +86,8 @@ struct IndexState {
     dropped: AtomicBool,
     /// Its build has failed, and removing it, too.
     abandoned: AtomicBool,
+    /// Documents that were changed since it is built; `None` when it is not.
+    changed: ArcSwapOption<Changed>,
     /// Who waits until its build has ended.
     waiters: Arc<Waiters>,
     usage: Usage,
@@ -257,7 +262,28 @@ impl Index {
     pub(crate) fn set_ready(&self, at: CommitPos) {
         self.state.ready_at.store(at.0, Ordering::Release);
         self.state.ready.store(true, Ordering::Release);
+        self.state.changed.store(None);
         self.build_ended();
+    }
+    /// Has documents that are changed noted from here on, for a build of about so many.
+    pub(crate) fn watch_changes(&self, documents: u64) {
+        let changed = Arc::new(Changed::new(documents));
+        self.state.changed.store(Some(changed));
+    }
+    /// Notes that entries of the document with this encoded id are deleted or replaced; to be
+    /// called before the commit that does it.
+    pub(crate) fn note_change(&self, id: &[u8]) {
+        if !self.is_ready()
+            && let Some(changed) = &*self.state.changed.load()
+        {
+            changed.add(id);
+        }
+    }
+    /// False when no commit before the caller's last one has deleted or replaced entries of the
+    /// document with this encoded id.
+    pub(crate) fn may_have_changed(&self, id: &[u8]) -> bool {
+        let changed = self.state.changed.load();
+        changed.as_ref().is_none_or(|c| c.may_hold(id))
     }
     /// Has `waker` called when its build has ended, well or not; `None` when it has.
     pub(crate) fn when_built(&self, waker: Waker) -> Option<Registered> {

@@ -177,6 +177,7 @@ impl Fill<'_, '_, '_, '_> {
                 .filter(|k| new.is_none() || !new_keys.contains(k))
             {
                 index.entry_key(k, old.id(), &mut s.entry);
+                index.note_change(old.id());
                 if index.is_unique() {
                     if building && !self.reads.owns_entry(&s.entry, old.id())? {
                         continue;

@@ -304,6 +304,7 @@ impl Collection {
             index.keys_of(doc.doc(), set)?;
             for components in set.iter() {
                 index.entry_key(components, &key[4..], &mut entry);
+                index.note_change(&key[4..]);
                 batch.delete(Table::Idx, &entry);
             }
         }

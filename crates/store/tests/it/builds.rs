@@ -2,74 +2,47 @@
 
 use crate::{collection, index};
 use model::{DocBuf, Value, doc};
-use std::sync::{Arc, Mutex};
-use storage::observe::{Call, Observed, Observer};
-use storage::{Caps, MemoryEngine, Table};
+use std::cell::Cell;
+use std::sync::Arc;
+use storage::MemoryEngine;
 use store::{Change, NoHooks, Store};
 
-type Job = Box<dyn FnOnce() + Send>;
-/// Runs a job when the walk of a build opens its second step.
-#[derive(Default)]
-struct OnSecondKeyScan {
-    count: Mutex<u32>,
-    armed: Mutex<bool>,
-    job: Mutex<Option<Job>>,
-}
-impl Observer for OnSecondKeyScan {
-    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
-        if let Call::Cursor {
-            table: Table::Doc,
-            opts,
-            ..
-        } = call
-            && opts.keys_only
-            && *self.armed.lock().unwrap()
-        {
-            let mut c = self.count.lock().unwrap();
-            *c += 1;
-            if *c == 2 {
-                drop(c);
-                if let Some(j) = self.job.lock().unwrap().take() {
-                    j()
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The build has indexed 0 and not yet 99, which shares its key, when 99 is changed or deleted.
+/// The build has put the entry of 0, or is about to, and not yet that of 99, which shares its key,
+/// when 99 is changed or deleted: at each step of the build once.
 fn change_of_a_later_duplicate(change: fn() -> Change) {
-    let engine = Arc::new(Observed::new(
-        Arc::new(MemoryEngine::new()),
-        OnSecondKeyScan::default(),
-    ));
-    let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
-    let c = collection(&store, "x");
-    let docs: Vec<DocBuf> = (0..100i32)
-        .map(|n| doc! { "_id": n, "k": if n == 99 { 0i32 } else { n } })
-        .collect();
-    let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
-    assert_eq!(c.insert(&views, true).unwrap().count, 100);
-    let other = c.clone();
-    *engine.observer().job.lock().unwrap() = Some(Box::new(move || {
-        let mut key = vec![];
-        other.record_key(&Value::Int32(99), &mut key);
-        other.modify(&key, &mut |_| Ok(change())).unwrap();
-    }));
-    *engine.observer().armed.lock().unwrap() = true;
-    c.create_index(index("k", "k", true)).unwrap();
-    assert!(
-        engine.observer().job.lock().unwrap().is_none(),
-        "the change did not happen during the build"
-    );
-    assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
-    assert_eq!(
-        c.insert(&[doc! { "_id": 500i32, "k": 0i32 }.doc()], true)
-            .unwrap()
-            .count,
-        0
-    );
+    for step in 1..5 {
+        let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
+        let c = collection(&store, "x");
+        let docs: Vec<DocBuf> = (0..100i32)
+            .map(|n| doc! { "_id": n, "k": if n == 99 { 0i32 } else { n } })
+            .collect();
+        let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
+        assert_eq!(c.insert(&views, true).unwrap().count, 100);
+        let steps = Cell::new(0);
+        let go_on = || {
+            steps.set(steps.get() + 1);
+            if steps.get() == step {
+                let mut key = vec![];
+                c.record_key(&Value::Int32(99), &mut key);
+                c.modify(&key, &mut |_| Ok(change())).unwrap();
+            }
+            Ok(())
+        };
+        let same = |_: model::Doc<'_>| Ok(false);
+        let built = c.create_index_unless(index("k", "k", true), &same, &go_on);
+        if steps.get() < step {
+            assert_eq!(built.map_err(|e| e.code()), Err(11000), "step {step}");
+            continue;
+        }
+        built.unwrap();
+        assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
+        assert_eq!(
+            c.insert(&[doc! { "_id": 500i32, "k": 0i32 }.doc()], true)
+                .unwrap()
+                .count,
+            0
+        );
+    }
 }
 
 #[test]
@@ -92,4 +65,51 @@ fn hashed_entries_of_missing_fields_are_found_as_null() {
     i.keys_of(doc! { "b": 1i32 }.doc(), &mut set).unwrap();
     i.encode_bound(0, &Value::Null, &mut null);
     assert!(set.contains(&null));
+}
+
+/// An entry that is gathered before its document changes and written behind that stays only when
+/// the document has it still; whoever takes a unique key meanwhile keeps it.
+#[test]
+fn what_changes_between_reading_and_writing_is_not_undone() {
+    for (step, unique) in (1..5).flat_map(|s| [(s, false), (s, true)]) {
+        let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
+        let c = collection(&store, "x");
+        let docs: Vec<DocBuf> = (0..10i32)
+            .map(|n| doc! { "_id": n, "k": [n * 2, n * 2 + 1] })
+            .collect();
+        let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
+        c.insert(&views, true).unwrap();
+        let change = |id: i32, new: Option<DocBuf>| {
+            let mut key = vec![];
+            c.record_key(&Value::Int32(id), &mut key);
+            let change = |_: model::Doc<'_>| match &new {
+                Some(new) => Change::Replace(new.as_bytes().to_vec()),
+                None => Change::Delete,
+            };
+            c.modify(&key, &mut |old| Ok(change(old))).unwrap();
+        };
+        let insert = |d: DocBuf| {
+            let done = c.insert(&[d.doc()], true).unwrap();
+            assert_eq!(done.count, 1, "{:?}", done.errors);
+        };
+        let steps = Cell::new(0);
+        let go_on = || {
+            steps.set(steps.get() + 1);
+            if steps.get() == step {
+                change(1, None);
+                change(2, Some(doc! { "_id": 2i32, "k": [5i32, 100i32] }));
+                change(3, None);
+                insert(doc! { "_id": 3i32, "k": [7i32, 101i32] });
+                // The key of a document that is gone, and one that was given up.
+                insert(doc! { "_id": 20i32, "k": [2i32, 4i32, 6i32] });
+            }
+            Ok(())
+        };
+        let same = |_: model::Doc<'_>| Ok(false);
+        c.create_index_unless(index("k", "k", unique), &same, &go_on)
+            .unwrap();
+        if steps.get() >= step {
+            assert_eq!(c.validate().unwrap().errors, Vec::<String>::new(), "{step}");
+        }
+    }
 }

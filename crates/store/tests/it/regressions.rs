@@ -158,10 +158,9 @@ fn validate_finds_a_lost_multikey_mark() {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Runs a job when the scan of a build opens its second step.
+/// Runs a job when a build begins to read the documents.
 #[derive(Default)]
 struct DuringBuild {
-    steps: AtomicU64,
     job: Mutex<Option<Job>>,
 }
 
@@ -172,8 +171,7 @@ impl Observer for DuringBuild {
             opts,
             ..
         } = call
-            && opts.keys_only
-            && self.steps.fetch_add(1, Ordering::SeqCst) == 1
+            && !opts.fill_cache
             && let Some(job) = self.job.lock().unwrap().take()
         {
             // Beside the build, as another connection would: it may have to wait for the build's

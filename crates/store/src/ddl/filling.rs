@@ -1,0 +1,425 @@
+//! Fills an index that is registered with the entries of the documents that are there (ADR 0082).
+//! Documents are read without locks, their entries gathered, sorted and written in large batches;
+//! what a writer has changed meanwhile is then looked at again under its lock. Must not know: how
+//! an index is registered and made ready.
+
+use crate::catalog::{Collection, State};
+use crate::commit::WriteUnit;
+use crate::ddl::run::Run;
+use crate::error;
+use crate::format::{bucket, record};
+use crate::index::{Index, KeySet};
+use crate::locks::{KeyId, KeyIds};
+use crate::write::duplicate::duplicate_key;
+use crate::write::entries::{check_length, entry_value, put_entries};
+use model::{MongoError, Result};
+use std::collections::VecDeque;
+use storage::{CursorOpts, KeyRange, Reader, Table, WriteBatch, WriteClass};
+
+/// Documents read at once.
+const STEP_DOCS: usize = 1024;
+/// Bytes of documents after which a step ends.
+const STEP_BYTES: usize = 4 << 20;
+/// Bytes of entries that are committed at once.
+const BATCH_BYTES: usize = 512 << 10;
+/// Entries of a unique index that are locked and committed at once.
+const UNIQUE_ENTRIES: usize = 256;
+/// The build ended because its index or collection was dropped.
+pub(super) const INDEX_BUILD_ABORTED: i32 = 276;
+
+/// What a build has done so far, kept while the operation that builds is set aside.
+pub(super) struct Filling {
+    /// Where the next document lies; `None` when all were read.
+    next: Option<Vec<u8>>,
+    /// Entries that are not written yet.
+    run: Run,
+    /// What has to be looked at under its lock.
+    pending: VecDeque<Pending>,
+    buffers: Buffers,
+}
+
+/// A document that is looked at by itself.
+enum Pending {
+    /// Its entries are to be put.
+    Put { id: Vec<u8> },
+    /// This entry of it was put and may be none any more.
+    Check { id: Vec<u8>, components: Vec<u8> },
+}
+
+#[derive(Default)]
+struct Buffers {
+    batch: WriteBatch,
+    set: KeySet,
+    entry: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Filling {
+    pub(super) fn new(coll: &Collection) -> Filling {
+        Filling {
+            next: Some(coll.key_bounds().0.to_vec()),
+            run: Run::default(),
+            pending: VecDeque::new(),
+            buffers: Buffers::default(),
+        }
+    }
+}
+
+impl Collection {
+    /// # Errors
+    /// 276 when the index was dropped while it was built.
+    pub(super) fn check_registered(&self, state: &State, index: &Index) -> Result<()> {
+        if state.indexes.iter().any(|i| i.ident() == index.ident()) {
+            Ok(())
+        } else {
+            Err(self.aborted(index))
+        }
+    }
+
+    pub(super) fn aborted(&self, index: &Index) -> MongoError {
+        MongoError::new(
+            INDEX_BUILD_ABORTED,
+            format!(
+                "the build of index {} on {} was aborted: the index or the collection was dropped",
+                index.name(),
+                self.ns
+            ),
+        )
+    }
+
+    /// Puts the entries that are missing. `on_progress` is called whenever `filling` says all that
+    /// was done, `go_on` before each step.
+    pub(super) fn fill_index(
+        &self,
+        index: &Index,
+        filling: &mut Filling,
+        on_progress: &dyn Fn(),
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        // Whoever may write without our locks is not in the set of what was changed.
+        let engine = &self.shared.engine;
+        let is_shared = engine.begin().map_err(error::storage)?.is_checked();
+        loop {
+            go_on()?;
+            // Inside the gate: once the index or the collection is dropped, nothing more is written
+            // for it.
+            let (_inside, state) = self.enter()?;
+            self.check_registered(&state, index)?;
+            if let Some(pending) = filling.pending.front() {
+                engine.admit(64, WriteClass::Background);
+                match pending {
+                    Pending::Put { id } => self.index_one(index, id, &mut filling.buffers)?,
+                    Pending::Check { id, components } => {
+                        self.check_one(index, id, components, &mut filling.buffers)?;
+                    }
+                }
+                filling.pending.pop_front();
+                on_progress();
+            } else if filling.next.is_some() && !filling.run.is_full() {
+                match is_shared {
+                    true => self.name_documents(filling)?,
+                    false => self.gather(index, filling)?,
+                }
+                on_progress();
+            } else {
+                filling.run.sort();
+                let written = match index.is_unique() {
+                    true => self.write_unique(index, filling)?,
+                    false => self.write_sorted(index, filling)?,
+                };
+                on_progress();
+                filling.run.take(written);
+                if written == 0 && filling.next.is_none() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Reads the next documents and gathers their entries.
+    fn gather(&self, index: &Index, filling: &mut Filling) -> Result<()> {
+        let Filling {
+            next: Some(next),
+            run,
+            buffers,
+            ..
+        } = filling
+        else {
+            return Ok(());
+        };
+        let (mut bytes, mut multikey, mut result) = (0, 0, Ok(()));
+        let mut after = Vec::new();
+        let more = self.visit_documents(next, false, &mut |key, value| {
+            result = self
+                .keys_of_row(index, key, value, &mut buffers.set)
+                .map(|()| run.add(&buffers.set, key.get(4..).unwrap_or_default()));
+            multikey |= buffers.set.multikey;
+            bytes += value.len();
+            after.clear();
+            after.extend_from_slice(key);
+            result.is_ok() && bytes < STEP_BYTES && !run.is_full()
+        })?;
+        result?;
+        // Before the entries that need the marks.
+        self.mark_multikey(index, multikey)?;
+        match more {
+            true => {
+                *next = after;
+                next.push(0);
+            }
+            false => filling.next = None,
+        }
+        Ok(())
+    }
+
+    /// Names the next documents, each of which is read again under its lock.
+    fn name_documents(&self, filling: &mut Filling) -> Result<()> {
+        let Some(next) = &mut filling.next else {
+            return Ok(());
+        };
+        let (mut after, pending) = (Vec::new(), &mut filling.pending);
+        let more = self.visit_documents(next, true, &mut |key, _| {
+            let id = key.get(4..).unwrap_or_default().to_vec();
+            pending.push_back(Pending::Put { id });
+            after.clear();
+            after.extend_from_slice(key);
+            true
+        })?;
+        match more {
+            true => {
+                *next = after;
+                next.push(0);
+            }
+            false => filling.next = None,
+        }
+        Ok(())
+    }
+
+    /// Shows some rows of documents from `next` on; false when there are no more. True only after
+    /// one was shown.
+    fn visit_documents(
+        &self,
+        next: &[u8],
+        keys_only: bool,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<bool> {
+        let opts = CursorOpts {
+            keys_only,
+            fill_cache: false,
+            ..CursorOpts::default()
+        };
+        let range = KeyRange {
+            lower: next,
+            upper: &self.key_bounds().1,
+        };
+        let engine = &self.shared.engine;
+        let mut cursor = engine
+            .cursor(Table::Doc, range, opts)
+            .map_err(error::storage)?;
+        let mut any = false;
+        let more = cursor.visit(STEP_DOCS, &mut |key, value| {
+            any = true;
+            each(key, value)
+        });
+        more.map(|more| more && any).map_err(error::storage)
+    }
+
+    /// The keys of what one row of the table of documents holds; none for a row without entries.
+    fn keys_of_row(&self, index: &Index, key: &[u8], value: &[u8], set: &mut KeySet) -> Result<()> {
+        set.clear();
+        if bucket::of(key).is_some() {
+            if let Some(doc) = self.indexed_document(index, key, value)? {
+                index.keys_of_new(doc.doc(), set)?;
+            }
+        } else {
+            let record = record::read(value);
+            let (_, doc) =
+                record.ok_or_else(|| error::corrupt(&format!("a record of {}", self.ns)))?;
+            index.keys_of_new(doc, set)?;
+        }
+        let max = self.shared.engine.caps().key_bytes_max;
+        check_length(index, set, key.len(), max)
+    }
+
+    /// Writes the next entries, whatever writers do; says how many. Those of documents that were
+    /// changed are to be checked then: a writer that has deleted one before it was put has told
+    /// before its commit that it would, and one that comes later deletes what was put.
+    fn write_sorted(&self, index: &Index, filling: &mut Filling) -> Result<usize> {
+        let (b, mut number) = (&mut filling.buffers, 0);
+        b.batch.clear();
+        for e in filling.run.left() {
+            index.entry_key(e.components, e.id, &mut b.entry);
+            b.batch.put(Table::Idx, &b.entry, entry_value(index, e.id));
+            number += 1;
+            if b.batch.byte_len() >= BATCH_BYTES.min(self.batch_room()) {
+                break;
+            }
+        }
+        if number == 0 {
+            return Ok(0);
+        }
+        let engine = &self.shared.engine;
+        engine.admit(b.batch.byte_len(), WriteClass::Background);
+        self.shared.commit(WriteUnit::new(&b.batch))?;
+        for e in filling.run.left().take(number) {
+            if index.may_have_changed(e.id) {
+                filling.pending.push_back(Pending::Check {
+                    id: e.id.to_vec(),
+                    components: e.components.to_vec(),
+                });
+            }
+        }
+        Ok(number)
+    }
+
+    /// As [`Collection::write_sorted`], of an index whose keys no two documents share. Keys and
+    /// documents are locked, so that what has not been changed stays so until the commit; what is
+    /// not that simple is left to a look at the document itself.
+    fn write_unique(&self, index: &Index, filling: &mut Filling) -> Result<usize> {
+        let Filling {
+            run,
+            pending,
+            buffers: b,
+            ..
+        } = filling;
+        let chunk: Vec<_> = run.left().take(UNIQUE_ENTRIES).collect();
+        if chunk.is_empty() {
+            return Ok(0);
+        }
+        let (mut wanted, mut entries) = (KeyIds::new(), Vec::with_capacity(chunk.len()));
+        for e in &chunk {
+            index.unique_entry(e.components, &mut b.entry);
+            wanted.push(KeyId::of(&b.entry));
+            entries.push(std::mem::take(&mut b.entry));
+            wanted.push(KeyId::of(&self.key_of_id(e.id)));
+        }
+        let engine = &self.shared.engine;
+        engine.admit(chunk.len() * 64, WriteClass::Background);
+        let mut is_simple = vec![false; chunk.len()];
+        b.batch.clear();
+        if let Ok(_held) = self.shared.locks.try_lock(&mut wanted, None) {
+            let keys: Vec<&[u8]> = entries.iter().map(Vec::as_slice).collect();
+            let mut owned = vec![false; chunk.len()];
+            let see = &mut |n: usize, value: Option<&[u8]>| {
+                let free = value.is_none_or(|owner| chunk.get(n).is_some_and(|e| owner == e.id));
+                if let Some(simple) = is_simple.get_mut(n) {
+                    *simple = free;
+                }
+                if let Some(owned) = owned.get_mut(n) {
+                    *owned = free && value.is_some();
+                }
+            };
+            engine
+                .multi_get(Table::Idx, &keys, see)
+                .map_err(error::storage)?;
+            let mut before: Option<&[u8]> = None;
+            for (n, (e, entry)) in chunk.iter().zip(&entries).enumerate() {
+                let repeats = before.replace(e.components) == Some(e.components);
+                let simple = is_simple.get_mut(n).filter(|s| **s);
+                let Some(simple) = simple else { continue };
+                *simple = !repeats && !index.may_have_changed(e.id);
+                if *simple && owned.get(n) == Some(&false) {
+                    b.batch.put(Table::Idx, entry, entry_value(index, e.id));
+                }
+            }
+            self.shared.commit(WriteUnit::new(&b.batch))?;
+        }
+        for (e, _) in chunk.iter().zip(&is_simple).filter(|(_, simple)| !**simple) {
+            pending.push_back(Pending::Put { id: e.id.to_vec() });
+        }
+        Ok(chunk.len())
+    }
+
+    fn batch_room(&self) -> usize {
+        self.shared.engine.caps().batch_bytes_max / 2
+    }
+
+    fn key_of_id(&self, id: &[u8]) -> Vec<u8> {
+        [&self.ident.to_be_bytes(), id].concat()
+    }
+
+    /// Deletes an entry that its document has no more.
+    fn check_one(
+        &self,
+        index: &Index,
+        id: &[u8],
+        components: &[u8],
+        b: &mut Buffers,
+    ) -> Result<()> {
+        let (engine, key) = (&self.shared.engine, self.key_of_id(id));
+        let _held = self
+            .shared
+            .lock_keys(&mut KeyIds::from_slice(&[KeyId::of(&key)]))?;
+        b.set.clear();
+        if engine
+            .get(Table::Doc, &key, &mut b.value)
+            .map_err(error::storage)?
+            && let Some(doc) = self.indexed_document(index, &key, &b.value)?
+        {
+            index.keys_of(doc.doc(), &mut b.set)?;
+        }
+        if b.set.contains(components) {
+            return Ok(());
+        }
+        index.entry_key(components, id, &mut b.entry);
+        b.batch.clear();
+        b.batch.delete(Table::Idx, &b.entry);
+        self.shared.commit(WriteUnit::new(&b.batch)).map(|_| ())
+    }
+
+    /// Puts the entries of a document, read under its lock.
+    fn index_one(&self, index: &Index, id: &[u8], b: &mut Buffers) -> Result<()> {
+        let engine = &self.shared.engine;
+        let key = &self.key_of_id(id);
+        let mut locked: KeyIds = KeyIds::from_slice(&[KeyId::of(key)]);
+        loop {
+            let held = self.shared.lock_keys(&mut locked)?;
+            let unit = engine.begin().map_err(error::storage)?;
+            if !unit
+                .get(Table::Doc, key, &mut b.value)
+                .map_err(error::storage)?
+            {
+                return Ok(());
+            }
+            let doc = match self.indexed_document(index, key, &b.value)? {
+                Some(doc) => doc,
+                None => return Ok(()),
+            };
+            let doc = doc.doc();
+            index.keys_of_new(doc, &mut b.set)?;
+            check_length(index, &b.set, key.len(), engine.caps().key_bytes_max)?;
+            if index.is_unique() {
+                let mut wanted = locked.clone();
+                for k in b.set.iter() {
+                    index.unique_entry(k, &mut b.entry);
+                    wanted.push(KeyId::of(&b.entry));
+                }
+                wanted.sort_unstable();
+                wanted.dedup();
+                if wanted != locked {
+                    drop(held);
+                    locked = wanted;
+                    continue;
+                }
+                for k in b.set.iter() {
+                    index.unique_entry(k, &mut b.entry);
+                    let mut other = false;
+                    let look = &mut |owner: &[u8]| other = owner != id;
+                    unit.get_with(Table::Idx, &b.entry, look)
+                        .map_err(error::storage)?;
+                    if other {
+                        return Err(duplicate_key(self, index, doc));
+                    }
+                }
+            }
+            self.mark_multikey(index, b.set.multikey)?;
+            b.batch.clear();
+            put_entries(&mut b.batch, index, b.set.iter(), id, &mut b.entry);
+            let write = WriteUnit::new(&b.batch).decided_by(Some(unit));
+            match self.shared.commit(write) {
+                Err(e) if error::is_conflict(&e) => self.shared.hooks.check_interrupt()?,
+                committed => return committed.map(|_| ()),
+            }
+        }
+    }
+}

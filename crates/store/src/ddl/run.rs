@@ -1,0 +1,113 @@
+//! Entries of an index under construction, gathered and put in the order of their keys. Promises:
+//! bounded memory, if whoever adds asks `is_full`. Must not know: the engine, where they come from.
+
+use crate::index::KeySet;
+
+/// Bytes at which a run is full. The engine merges runs, as it merges everything that is written
+/// to it in pieces.
+const RUN_BYTES: usize = 16 << 20;
+
+/// Entries of many documents.
+#[derive(Default)]
+pub(super) struct Run {
+    /// Of each entry its components and behind them the encoded id.
+    bytes: Vec<u8>,
+    places: Vec<Place>,
+    /// How many were taken.
+    taken: usize,
+    sorted: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    /// The first bytes of the components, as a number of the same order.
+    first: u64,
+    start: u32,
+    /// Bytes of the components.
+    components: u32,
+    /// Bytes of the id.
+    id: u32,
+}
+
+/// One entry of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RunEntry<'r> {
+    pub(super) components: &'r [u8],
+    pub(super) id: &'r [u8],
+}
+
+impl Run {
+    /// Adds the entries of a document.
+    pub(super) fn add(&mut self, keys: &KeySet, id: &[u8]) {
+        for components in keys.iter() {
+            let start = self.bytes.len() as u32;
+            self.bytes.extend_from_slice(components);
+            self.bytes.extend_from_slice(id);
+            self.places.push(Place {
+                first: first_bytes(components),
+                start,
+                components: components.len() as u32,
+                id: id.len() as u32,
+            });
+        }
+    }
+
+    /// What it holds is to be written before more is added.
+    pub(super) fn is_full(&self) -> bool {
+        self.sorted || self.bytes.len() + self.places.len() * size_of::<Place>() >= RUN_BYTES
+    }
+
+    /// Puts the entries in the order of their keys, those of equal keys in the order of their ids.
+    pub(super) fn sort(&mut self) {
+        if self.sorted {
+            return;
+        }
+        let bytes = &self.bytes;
+        self.places.sort_unstable_by(|a, b| {
+            a.first.cmp(&b.first).then_with(|| {
+                let (a, b) = (entry(bytes, a), entry(bytes, b));
+                (a.components, a.id).cmp(&(b.components, b.id))
+            })
+        });
+        self.sorted = true;
+    }
+
+    /// The entries that were not taken yet, in order.
+    pub(super) fn left(&self) -> impl Iterator<Item = RunEntry<'_>> {
+        let left = self.places.get(self.taken..).unwrap_or_default();
+        left.iter().map(|p| entry(&self.bytes, p))
+    }
+
+    /// Notes that the next `number` entries are done with; forgets all behind the last one.
+    pub(super) fn take(&mut self, number: usize) {
+        self.taken += number;
+        if self.taken >= self.places.len() {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+        self.taken = 0;
+        self.sorted = false;
+    }
+}
+
+fn entry<'r>(bytes: &'r [u8], place: &Place) -> RunEntry<'r> {
+    let start = place.start as usize;
+    let middle = start + place.components as usize;
+    RunEntry {
+        components: bytes.get(start..middle).unwrap_or_default(),
+        id: bytes
+            .get(middle..middle + place.id as usize)
+            .unwrap_or_default(),
+    }
+}
+
+fn first_bytes(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let len = key.len().min(8);
+    bytes[..len].copy_from_slice(&key[..len]);
+    u64::from_be_bytes(bytes)
+}
