@@ -13,12 +13,13 @@ use operators::text::TextSpec;
 use query::collation::collator;
 use std::any::Any;
 use std::sync::Arc;
-use store::{Hooks, LogSettings, Places, Predicate, Registered, Terms, Waker};
+use store::{Audience, Hooks, LogSettings, Places, Predicate, Registered, Terms, Waker};
 
 /// What the store needs of the query language, answered by `operators`.
 pub struct StoreHooks {
     clock: Arc<dyn Clock>,
-    log_bytes_max: Option<u64>,
+    /// Size of a new log and whom it is for.
+    log: Option<(u64, Audience)>,
     profile: Profile,
 }
 
@@ -27,7 +28,7 @@ impl StoreHooks {
     pub fn new(clock: Arc<dyn Clock>) -> StoreHooks {
         StoreHooks {
             clock,
-            log_bytes_max: None,
+            log: None,
             profile: Profile::default(),
         }
     }
@@ -42,7 +43,17 @@ impl StoreHooks {
     #[must_use]
     pub fn logging(self, bytes_max: u64) -> StoreHooks {
         StoreHooks {
-            log_bytes_max: Some(bytes_max),
+            log: Some((bytes_max, Audience::Everybody)),
+            ..self
+        }
+    }
+
+    /// The same for a store that logs for search indexes alone; up to so many bytes are held for
+    /// those that are behind.
+    #[must_use]
+    pub fn feeding(self, bytes_max: u64) -> StoreHooks {
+        StoreHooks {
+            log: Some((bytes_max, Audience::Consumers)),
             ..self
         }
     }
@@ -60,8 +71,10 @@ impl Hooks for StoreHooks {
 
     fn log(&self) -> Option<LogSettings> {
         let clock = Arc::clone(&self.clock);
+        let (bytes_max, audience) = self.log?;
         Some(LogSettings {
-            bytes_max: self.log_bytes_max?,
+            bytes_max,
+            audience,
             uuid: crate::ddl::names::new_uuid(),
             now_ms: Arc::new(move || clock.now_ms()),
         })

@@ -27,7 +27,13 @@ pub(crate) struct Token {
     pub(crate) text: String,
     /// Tokens before it.
     pub(crate) position: u32,
+    /// Bytes of the text before it, and before what follows it.
+    pub(crate) start: usize,
+    pub(crate) end: usize,
 }
+
+/// A piece of a text and where it begins, bytes.
+type Piece = (usize, String);
 
 /// Cuts text into tokens and changes them.
 #[derive(Clone, Debug)]
@@ -123,8 +129,14 @@ impl Analyzer {
     /// The tokens of a text.
     pub(crate) fn tokens(&self, text: &str) -> Vec<Token> {
         let mut tokens: Vec<Token> = Vec::new();
-        for (position, text) in (0u32..).zip(self.tokenizer.cut(text)) {
-            tokens.push(Token { text, position });
+        for (position, (start, text)) in (0u32..).zip(self.tokenizer.cut(text)) {
+            let end = start + text.len();
+            tokens.push(Token {
+                text,
+                position,
+                start,
+                end,
+            });
         }
         for filter in &self.filters {
             filter.apply(&mut tokens);
@@ -216,39 +228,65 @@ fn stemmer(language: &str) -> Option<Algorithm> {
 }
 
 impl Tokenizer {
-    fn cut(&self, text: &str) -> Vec<String> {
+    fn cut(&self, text: &str) -> Vec<Piece> {
         match self {
-            Tokenizer::Standard => text.unicode_words().flat_map(pieces).collect(),
-            Tokenizer::Letters => text
-                .split(|c: char| !c.is_alphabetic())
-                .filter(|w| !w.is_empty())
-                .flat_map(pieces)
+            Tokenizer::Standard => text
+                .unicode_word_indices()
+                .flat_map(|(start, word)| pieces(start, word))
                 .collect(),
-            Tokenizer::Whitespace => text.split_whitespace().flat_map(pieces).collect(),
-            Tokenizer::Keyword => vec![text.to_owned()],
+            Tokenizer::Letters => runs(text, |c| c.is_alphabetic()),
+            Tokenizer::Whitespace => runs(text, |c| !c.is_whitespace()),
+            Tokenizer::Keyword => vec![(0, text.to_owned())],
             Tokenizer::Grams { min, max, edge } => grams(text, *min, *max, *edge),
         }
     }
 }
 
-/// A word, cut where it is longer than a token may be.
-fn pieces(word: &str) -> Vec<String> {
-    if word.len() <= TOKEN_CHARS_MAX {
-        return vec![word.to_owned()];
+/// The longest runs of characters of a kind.
+fn runs(text: &str, of: impl Fn(char) -> bool) -> Vec<Piece> {
+    let mut found = Vec::new();
+    let mut begun = None;
+    for (at, c) in text.char_indices().chain([(text.len(), '\0')]) {
+        let within = at < text.len() && of(c);
+        match begun {
+            None if within => begun = Some(at),
+            Some(start) if !within => {
+                let word = text.get(start..at).unwrap_or_default();
+                found.extend(pieces(start, word));
+                begun = None;
+            }
+            _ => {}
+        }
     }
-    let chars: Vec<char> = word.chars().collect();
-    let cut = chars.chunks(TOKEN_CHARS_MAX);
-    cut.map(|piece| piece.iter().collect()).collect()
+    found
 }
 
-fn grams(text: &str, min: usize, max: usize, edge: bool) -> Vec<String> {
-    let chars: Vec<char> = text.chars().collect();
+/// A word, cut where it is longer than a token may be.
+fn pieces(start: usize, word: &str) -> Vec<Piece> {
+    if word.len() <= TOKEN_CHARS_MAX {
+        return vec![(start, word.to_owned())];
+    }
+    let chars: Vec<char> = word.chars().collect();
+    let mut at = start;
+    let cut = chars.chunks(TOKEN_CHARS_MAX).map(|piece| {
+        let piece: String = piece.iter().collect();
+        let begin = at;
+        at += piece.len();
+        (begin, piece)
+    });
+    cut.collect()
+}
+
+fn grams(text: &str, min: usize, max: usize, edge: bool) -> Vec<Piece> {
+    let chars: Vec<(usize, char)> = text.char_indices().collect();
     let starts = if edge { 1 } else { chars.len() };
     let mut found = Vec::new();
     for start in 0..starts {
         let rest = chars.get(start..).unwrap_or_default();
         for len in min..=max.min(rest.len()) {
-            found.extend(rest.get(..len).map(String::from_iter));
+            let piece = rest.get(..len).unwrap_or_default();
+            let begin = piece.first().map_or(0, |(at, _)| *at);
+            found.push((begin, piece.iter().map(|(_, c)| *c).collect()));
         }
     }
     found
@@ -278,10 +316,13 @@ impl Filter {
                 tokens.retain(|t| (*min..=*max).contains(&t.text.chars().count()));
             }
             Filter::Grams { min, max, edge } => {
+                // Each is said to be where its token is: filters before may have changed that.
                 let cut = |t: &Token| {
-                    let texts = grams(&t.text, *min, *max, *edge);
-                    let position = t.position;
-                    texts.into_iter().map(move |text| Token { text, position })
+                    let (texts, whole) = (grams(&t.text, *min, *max, *edge), t.clone());
+                    texts.into_iter().map(move |(_, text)| Token {
+                        text,
+                        ..whole.clone()
+                    })
                 };
                 *tokens = tokens.iter().flat_map(cut).collect();
             }

@@ -4,8 +4,9 @@
 use crate::analysis::{Analyzer, Analyzers};
 use crate::args::Args;
 use crate::error::invalid;
+use crate::stored::Stored;
 use crate::vector::{Similarity, VectorField};
-use model::{Doc, Result, Value};
+use model::{Doc, DocBuf, Result, Value};
 use std::collections::BTreeMap;
 
 /// Most numbers of a vector.
@@ -24,6 +25,8 @@ pub struct Definition {
     is_vector: bool,
     /// How strings of unnamed fields are analysed.
     pub(crate) dynamic: StringField,
+    /// Which fields a search gives back by itself.
+    pub(crate) stored: Stored,
 }
 
 /// What is indexed at a path and below it.
@@ -88,7 +91,13 @@ impl Definition {
     }
 
     fn parse_search(spec: Doc<'_>) -> Result<Definition> {
-        let allowed = ["mappings", "analyzer", "searchAnalyzer", "analyzers"];
+        let allowed = [
+            "mappings",
+            "analyzer",
+            "searchAnalyzer",
+            "analyzers",
+            "storedSource",
+        ];
         let args = Args::new("definition", Value::Document(spec), &allowed)?;
         let defaults = Defaults {
             analyzers: Analyzers::parse(args.get("analyzers"))?,
@@ -112,6 +121,7 @@ impl Definition {
             vectors: Vec::new(),
             is_vector: false,
             dynamic,
+            stored: Stored::parse(args.get("storedSource"))?,
         })
     }
 
@@ -161,7 +171,14 @@ impl Definition {
                 search: standard,
                 multi: Vec::new(),
             },
+            stored: Stored::Undefined,
         })
+    }
+
+    /// The fields of a document that a search gives back by itself; `None` where none are defined.
+    pub fn stored_of(&self, doc: Doc<'_>) -> Option<DocBuf> {
+        let is_defined = self.stored != Stored::Undefined;
+        is_defined.then(|| self.stored.cut(doc))
     }
 
     /// What is indexed at a path: of a named field its kinds, of another those of dynamic mappings.
@@ -211,6 +228,21 @@ impl Definition {
                 "\"path.multi\": {path} has no multi analyzer \"{name}\""
             ))
         })
+    }
+}
+
+impl FieldKind {
+    /// True when documents can be sorted by it.
+    pub(crate) fn is_sorted(&self) -> bool {
+        matches!(
+            self,
+            FieldKind::Token { .. }
+                | FieldKind::Number
+                | FieldKind::Date
+                | FieldKind::Boolean
+                | FieldKind::ObjectId
+                | FieldKind::Uuid
+        )
     }
 }
 
@@ -395,7 +427,7 @@ mod tests {
     use super::*;
     use model::doc;
 
-    fn refused(kind: &str, spec: model::DocBuf) -> (i32, String) {
+    fn refused(kind: &str, spec: DocBuf) -> (i32, String) {
         let e = Definition::parse(kind, spec.doc()).expect_err("refused");
         (e.code(), e.message().to_owned())
     }

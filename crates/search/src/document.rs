@@ -134,7 +134,9 @@ impl Builder<'_> {
                 }
             }
             (FieldKind::Token { lowercase: true }, Value::String(s)) => {
-                self.term(TermKind::Token, path, &s.to_lowercase(), 0);
+                let lower = s.to_lowercase();
+                self.term(TermKind::Token, path, &lower, 0);
+                self.column(ColumnKind::Token, path, OwnedValue::Str(lower));
             }
             (FieldKind::Number, v) if v.is_number() => {
                 let n = v.as_f64().unwrap_or(f64::NAN);
@@ -149,6 +151,7 @@ impl Builder<'_> {
             | (FieldKind::Uuid, Value::Binary(_)) => {
                 if let Some((kind, text)) = whole_value(&v) {
                     self.term(kind, path, &text, 0);
+                    self.whole_column(kind, path, text);
                 }
             }
             _ => return,
@@ -175,6 +178,21 @@ impl Builder<'_> {
         if text.len() <= TERM_BYTES_MAX {
             self.tokens.push(token(text, position));
         }
+    }
+
+    /// For sorting.
+    fn whole_column(&mut self, kind: TermKind, path: &str, text: String) {
+        let (kind, v) = match kind {
+            TermKind::Token => (ColumnKind::Token, OwnedValue::Str(text)),
+            TermKind::ObjectId => (ColumnKind::ObjectId, OwnedValue::Str(text)),
+            TermKind::Uuid => (ColumnKind::Uuid, OwnedValue::Str(text)),
+            TermKind::Boolean => {
+                let v = OwnedValue::I64(i64::from(text == "true"));
+                (ColumnKind::Boolean, v)
+            }
+            _ => return,
+        };
+        self.column(kind, path, v);
     }
 
     fn column(&mut self, kind: ColumnKind, path: &str, v: OwnedValue) {

@@ -4,8 +4,7 @@
 use crate::args::Args;
 use crate::definition::FieldKind;
 use crate::error::{failed, invalid};
-use crate::hits::is_alive;
-use crate::index::{Index, View};
+use crate::index::{Index, View, is_alive};
 use crate::matching::{Terms, TokenTest};
 use crate::schema::{ColumnKind, TermKind};
 use model::{DocBuf, Result, Value};

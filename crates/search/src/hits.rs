@@ -1,13 +1,15 @@
 //! What a search has found: encoded `_id`s, the best first. Must not know: documents.
 
 use crate::error::failed;
-use crate::index::{Index, View};
-use model::Result;
+use crate::highlight::Highlighter;
+use crate::index::{Index, View, is_alive};
+use crate::order::{Hit, Order, Ranked, token_of};
+use model::{Doc, DocBuf, Result};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use tantivy::query::{EnableScoring, Query};
+use tantivy::query::{EnableScoring, Explanation, Query, Weight};
 use tantivy::schema::{Field, Value as _};
-use tantivy::{DocAddress, DocId, SegmentReader, TERMINATED, TantivyDocument};
+use tantivy::{DocAddress, TERMINATED, TantivyDocument};
 
 /// Documents between two looks at whether the search shall go on.
 const CHECK_EVERY: usize = 1024;
@@ -15,41 +17,61 @@ const CHECK_EVERY: usize = 1024;
 /// Says whether a search may go on, by an error when not.
 pub type Check<'c> = dyn FnMut() -> Result<()> + 'c;
 
-/// A document and its score.
-#[derive(Clone, Copy, Debug)]
-struct Hit {
-    score: f32,
-    segment: u32,
-    doc: DocId,
-}
+/// A hit by its score.
+struct Scored(Hit);
 
-impl Ord for Hit {
+impl Ord for Scored {
     /// A higher score is greater; of equal ones the document that came first.
-    fn cmp(&self, other: &Hit) -> Ordering {
-        let by_score = self.score.total_cmp(&other.score);
-        by_score.then((other.segment, other.doc).cmp(&(self.segment, self.doc)))
+    fn cmp(&self, other: &Scored) -> Ordering {
+        let (a, b) = (&self.0, &other.0);
+        let by_score = a.score.total_cmp(&b.score);
+        by_score.then((b.segment, b.doc).cmp(&(a.segment, a.doc)))
     }
 }
 
-impl PartialOrd for Hit {
-    fn partial_cmp(&self, other: &Hit) -> Option<Ordering> {
+impl PartialOrd for Scored {
+    fn partial_cmp(&self, other: &Scored) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Hit {
-    fn eq(&self, other: &Hit) -> bool {
+impl PartialEq for Scored {
+    fn eq(&self, other: &Scored) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Hit {}
+impl Eq for Scored {}
 
-/// The documents found, by falling scores.
+/// The documents in their order.
+enum Sequence {
+    /// By falling scores.
+    Scores(BinaryHeap<Scored>),
+    /// In an order of their own, the first at the end.
+    Sorted(Vec<Ranked>),
+}
+
+/// One document found.
+pub struct Found {
+    /// Its encoded `_id`.
+    pub id: Vec<u8>,
+    /// How well it fits.
+    pub score: f32,
+    /// Its place among all, to go on from.
+    pub token: String,
+    /// How the score came about, where it was asked for.
+    pub details: Option<DocBuf>,
+}
+
+/// The documents found, in their order.
 pub struct Hits {
     view: View,
     id: Field,
-    found: BinaryHeap<Hit>,
+    found: Sequence,
+    order: Order,
+    pub(crate) explains: Option<Box<dyn Weight>>,
+    pub(crate) highlighter: Option<Highlighter>,
+    pub(crate) meta: DocBuf,
 }
 
 impl Hits {
@@ -57,76 +79,186 @@ impl Hits {
         Hits {
             view,
             id: index.fields().id,
-            found: BinaryHeap::new(),
+            found: Sequence::Scores(BinaryHeap::new()),
+            order: Order::default(),
+            explains: None,
+            highlighter: None,
+            meta: DocBuf::new(),
         }
     }
 
     /// How many are left.
     pub fn len(&self) -> usize {
-        self.found.len()
+        match &self.found {
+            Sequence::Scores(found) => found.len(),
+            Sequence::Sorted(found) => found.len(),
+        }
     }
 
     /// True when none are left.
     pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.len() == 0
     }
 
-    pub(crate) fn push(&mut self, score: f32, segment: u32, doc: DocId) {
-        self.found.push(Hit {
-            score,
-            segment,
-            doc,
-        });
+    /// What `$searchMeta` would say of the search.
+    pub fn meta(&self) -> &DocBuf {
+        &self.meta
     }
 
-    /// Keeps the best `n`.
-    pub(crate) fn keep(&mut self, n: usize) {
-        if self.found.len() > n {
-            let mut all = std::mem::take(&mut self.found).into_vec();
-            all.select_nth_unstable_by(n, |a, b| b.cmp(a));
-            all.truncate(n);
-            self.found = BinaryHeap::from(all);
+    /// `{v: [...]}`: the sentences of a document in which something was found, where they were
+    /// asked for.
+    pub fn highlights(&self, doc: Doc<'_>) -> Option<DocBuf> {
+        self.highlighter.as_ref().map(|h| h.show(doc))
+    }
+
+    pub(crate) fn push(&mut self, hit: Hit) {
+        if let Sequence::Scores(found) = &mut self.found {
+            found.push(Scored(hit));
         }
     }
 
-    /// The next best: its encoded `_id` and its score.
+    /// Keeps the best `n` by their scores.
+    pub(crate) fn keep(&mut self, n: usize) {
+        if let Sequence::Scores(found) = &mut self.found
+            && found.len() > n
+        {
+            let mut all = std::mem::take(found).into_vec();
+            all.select_nth_unstable_by(n, |a, b| b.cmp(a));
+            all.truncate(n);
+            *found = BinaryHeap::from(all);
+        }
+    }
+
+    /// Puts the documents in an order, leaves out those that `wanted` does not want, and turns the
+    /// order round when `backwards`.
+    pub(crate) fn sort(
+        &mut self,
+        order: Order,
+        wanted: &dyn Fn(&Order, &Ranked) -> bool,
+        backwards: bool,
+    ) -> Result<()> {
+        let Sequence::Scores(found) = &mut self.found else {
+            return Ok(());
+        };
+        let mut sorted = Vec::new();
+        for Scored(hit) in std::mem::take(found) {
+            let Some(segment) = self
+                .view
+                .searcher
+                .segment_readers()
+                .get(hit.segment as usize)
+            else {
+                continue;
+            };
+            let ranked = order.rank(segment, hit)?;
+            if wanted(&order, &ranked) {
+                sorted.push(ranked);
+            }
+        }
+        sorted.sort_unstable_by(|a, b| {
+            let by_order = order.compare(b, a);
+            if backwards {
+                by_order.reverse()
+            } else {
+                by_order
+            }
+        });
+        self.found = Sequence::Sorted(sorted);
+        self.order = order;
+        Ok(())
+    }
+
+    /// The next document.
     ///
     /// # Errors
     /// 1 InternalError when the index cannot be read.
-    pub fn pop(&mut self) -> Result<Option<(Vec<u8>, f32)>> {
-        let Some(hit) = self.found.pop() else {
+    pub fn pop(&mut self) -> Result<Option<Found>> {
+        let next = match &mut self.found {
+            Sequence::Sorted(found) => found.pop(),
+            Sequence::Scores(found) => match found.pop() {
+                Some(Scored(hit)) => {
+                    let segment = self.view.searcher.segment_reader(hit.segment);
+                    Some(self.order.rank(segment, hit)?)
+                }
+                None => None,
+            },
+        };
+        let Some(ranked) = next else {
             return Ok(None);
         };
-        let at = DocAddress::new(hit.segment, hit.doc);
+        let hit = ranked.hit;
         let stored: TantivyDocument = self
             .view
             .searcher
-            .doc(at)
+            .doc(DocAddress::new(hit.segment, hit.doc))
             .map_err(|e| failed("read a document", &e))?;
         let id = stored.get_first(self.id).and_then(|v| v.as_bytes());
         let id = id.ok_or_else(|| failed("read a document", &"it has no _id"))?;
-        Ok(Some((id.to_vec(), hit.score)))
+        Ok(Some(Found {
+            token: token_of(&ranked, id),
+            id: id.to_vec(),
+            score: hit.score,
+            details: self.explain(hit)?,
+        }))
     }
+
+    fn explain(&self, hit: Hit) -> Result<Option<DocBuf>> {
+        let Some(weight) = &self.explains else {
+            return Ok(None);
+        };
+        let segment = self.view.searcher.segment_reader(hit.segment);
+        let explained = weight.explain(segment, hit.doc);
+        let explained: Explanation = explained.map_err(|e| failed("explain a score", &e))?;
+        let json = serde_json::to_value(&explained).map_err(|e| failed("explain a score", &e))?;
+        Ok(Some(details(&json)))
+    }
+}
+
+/// `{value, description, details}`.
+fn details(explained: &serde_json::Value) -> DocBuf {
+    let field = |name: &str| explained.get(name);
+    DocBuf::build(|w| {
+        let value = field("value").and_then(serde_json::Value::as_f64);
+        w.put("value", value.unwrap_or(0.0));
+        let description = field("description").and_then(serde_json::Value::as_str);
+        w.put("description", description.unwrap_or_default());
+        let mut list = w.array("details");
+        let inner = field("details").and_then(serde_json::Value::as_array);
+        for one in inner.into_iter().flatten() {
+            list.push(&details(one));
+        }
+    })
+}
+
+/// What finds and scores the documents of a query.
+pub(crate) fn weight_of(view: &View, query: &dyn Query) -> Result<Box<dyn Weight>> {
+    let scoring = EnableScoring::enabled_from_searcher(&view.searcher);
+    query.weight(scoring).map_err(|e| failed("search", &e))
 }
 
 /// Shows the documents of a query with their scores, segment after segment, until `f` says no.
 pub(crate) fn each_match(
     view: &View,
-    query: &dyn Query,
+    weight: &dyn Weight,
     check: &mut Check<'_>,
-    f: &mut dyn FnMut(u32, DocId, f32) -> bool,
+    f: &mut dyn FnMut(Hit) -> bool,
 ) -> Result<()> {
-    let broken = |e: tantivy::TantivyError| failed("search", &e);
-    let scoring = EnableScoring::enabled_from_searcher(&view.searcher);
-    let weight = query.weight(scoring).map_err(broken)?;
     let mut looked = 0usize;
     for (n, segment) in (0u32..).zip(view.searcher.segment_readers()) {
         check()?;
-        let mut scorer = weight.scorer(segment, 1.0).map_err(broken)?;
+        let scorer = weight.scorer(segment, 1.0);
+        let mut scorer = scorer.map_err(|e| failed("search", &e))?;
         let mut doc = scorer.doc();
         while doc != TERMINATED {
-            if is_alive(segment, doc) && !f(n, doc, scorer.score()) {
-                return Ok(());
+            if is_alive(segment, doc) {
+                let hit = Hit {
+                    score: scorer.score(),
+                    segment: n,
+                    doc,
+                };
+                if !f(hit) {
+                    return Ok(());
+                }
             }
             looked += 1;
             if looked.is_multiple_of(CHECK_EVERY) {
@@ -136,10 +268,4 @@ pub(crate) fn each_match(
         }
     }
     Ok(())
-}
-
-pub(crate) fn is_alive(segment: &SegmentReader, doc: DocId) -> bool {
-    segment
-        .alive_bitset()
-        .is_none_or(|alive| alive.is_alive(doc))
 }

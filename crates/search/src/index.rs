@@ -16,10 +16,12 @@ use std::sync::Arc;
 use tantivy::columnar::DynamicColumn;
 use tantivy::index::SegmentId;
 use tantivy::indexer::IndexWriterOptions;
-use tantivy::{IndexReader, IndexWriter, ReloadPolicy, Searcher, SegmentReader, Term};
+use tantivy::{DocId, IndexReader, IndexWriter, ReloadPolicy, Searcher, SegmentReader, Term};
 
 /// Memory of a writer before it makes a segment: the least that tantivy takes.
 pub const WRITER_BYTES: usize = 16 << 20;
+/// What is written for a document; an index of another format is built again.
+const FORMAT: u32 = 2;
 /// Sums of text lengths that are remembered.
 const SUMS_MAX: usize = 10_000;
 
@@ -86,7 +88,10 @@ impl Index {
     pub fn open(definition: &Definition, folder: &Path) -> Option<(Index, u64)> {
         let (schema, fields) = Fields::build(definition.vectors.len());
         let inner = tantivy::Index::open_in_dir(folder).ok()?;
-        let position = inner.load_metas().ok()?.payload?.parse().ok()?;
+        let payload = inner.load_metas().ok()?.payload?;
+        let (format, position) = payload.split_once(' ')?;
+        (format == FORMAT.to_string()).then_some(())?;
+        let position = position.parse().ok()?;
         (inner.schema() == schema).then_some(())?;
         let index = Index::over(inner, definition.clone(), fields).ok()?;
         Some((index, position))
@@ -191,6 +196,13 @@ fn sum_of(segment: &SegmentReader, path: &str) -> tantivy::Result<TextSum> {
     Ok(sum)
 }
 
+/// False for a document that was removed.
+pub(crate) fn is_alive(segment: &SegmentReader, doc: DocId) -> bool {
+    segment
+        .alive_bitset()
+        .is_none_or(|alive| alive.is_alive(doc))
+}
+
 impl Writer {
     /// Puts a document in place of the one with the same encoded `_id`.
     ///
@@ -227,7 +239,7 @@ impl Writer {
             .inner
             .prepare_commit()
             .map_err(|e| failed("commit", &e))?;
-        commit.set_payload(&position.to_string());
+        commit.set_payload(&format!("{FORMAT} {position}"));
         commit.commit().map_err(|e| failed("commit", &e))?;
         let reloaded = self.index.reader.reload();
         reloaded.map_err(|e| failed("read a commit", &e))

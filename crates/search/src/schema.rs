@@ -73,6 +73,11 @@ pub(crate) enum ColumnKind {
     Date,
     /// Tokens of a text.
     Length,
+    /// Whole strings.
+    Token,
+    Boolean,
+    ObjectId,
+    Uuid,
 }
 
 impl ColumnKind {
@@ -82,6 +87,10 @@ impl ColumnKind {
             ColumnKind::Number => 'N',
             ColumnKind::Date => 'D',
             ColumnKind::Length => 'L',
+            ColumnKind::Token => 'S',
+            ColumnKind::Boolean => 'B',
+            ColumnKind::ObjectId => 'I',
+            ColumnKind::Uuid => 'U',
         };
         format!("{letter}{}", path.replace(['.', MULTI], "\u{2}"))
     }

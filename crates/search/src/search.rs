@@ -4,16 +4,33 @@
 use crate::args::Args;
 use crate::error::invalid;
 use crate::facet::{self, Facet};
-use crate::hits::{Check, Hits, each_match};
-use crate::index::Index;
-use crate::operator;
+use crate::highlight::Highlight;
+use crate::hits::{Check, Hits, each_match, weight_of};
+use crate::index::{Index, View};
+use crate::operator::{self, Build};
+use crate::order::{Order, Ranked, place_of};
 use model::{Doc, DocBuf, Result, Value};
+use std::cmp::Ordering;
 use tantivy::query::{AllQuery, Query};
 
 /// The index that is meant where none is named.
 const DEFAULT_INDEX: &str = "default";
 /// Where a lower bound stops counting.
 const THRESHOLD: i64 = 1000;
+
+const META_OPTIONS: &[&str] = &["index", "concurrent", "tracking", "count"];
+const OPTIONS: &[&str] = &[
+    "index",
+    "concurrent",
+    "tracking",
+    "count",
+    "highlight",
+    "sort",
+    "searchAfter",
+    "searchBefore",
+    "scoreDetails",
+    "returnStoredSource",
+];
 
 /// A specification of `$search` or `$searchMeta`.
 #[derive(Clone, Debug)]
@@ -23,6 +40,18 @@ pub struct Search {
     operator: DocBuf,
     count: Count,
     facets: Vec<Facet>,
+    shown: Shown,
+}
+
+/// What is shown of the documents found, and which of them.
+#[derive(Clone, Debug, Default)]
+struct Shown {
+    highlight: Option<Highlight>,
+    sort: Order,
+    after: Option<String>,
+    before: Option<String>,
+    details: bool,
+    stored: bool,
 }
 
 /// How `$searchMeta` counts.
@@ -44,12 +73,9 @@ impl Search {
             doc: spec,
         };
         let is_meta = stage == "$searchMeta";
+        let options = if is_meta { META_OPTIONS } else { OPTIONS };
         // Where the reference works in parallel or reports terms for analytics is not seen in the
         // answer.
-        let options: &[&str] = match is_meta {
-            true => &["index", "concurrent", "tracking", "count"],
-            false => &["index", "concurrent", "tracking"],
-        };
         args.boolean("concurrent")?;
         if let Some(v) = args.get("tracking") {
             let tracking = Args::new("tracking", v, &["searchTerms"])?;
@@ -61,46 +87,47 @@ impl Search {
         let operator = DocBuf::build(|w| {
             named.for_each(|(name, v)| _ = w.put(name, v));
         });
-        let count = match args.get("count").filter(|_| is_meta) {
-            None => Count::LowerBound(THRESHOLD),
-            Some(v) => parse_count(v)?,
-        };
-        if is_meta
-            && let Some(("facet", v)) = operator.doc().first()
-            && operator.doc().count() == 1
-        {
-            let (facets, operator) = facet::parse(v)?;
-            return Ok(Search {
-                index: args.string("index")?.unwrap_or(DEFAULT_INDEX).to_owned(),
-                operator,
-                count,
-                facets,
-            });
-        }
-        let first = operator.doc().first().map(|(name, _)| name.to_owned());
-        match (first.as_deref(), operator.doc().count()) {
-            (Some(name), 1) if operator::is_operator(name) => {}
-            (Some(name), _) if !operator::is_operator(name) => {
-                return Err(invalid(format!(
-                    "{stage}: \"{name}\" is neither a known operator nor an option; operators are \
-                     {}, options {}",
-                    operator::names().join(", "),
-                    options.join(", ")
-                )));
-            }
-            _ => {
-                return Err(invalid(format!(
-                    "{stage} must have exactly one operator, one of {}",
-                    operator::names().join(", ")
-                )));
-            }
-        }
-        Ok(Search {
+        let mut search = Search {
             index: args.string("index")?.unwrap_or(DEFAULT_INDEX).to_owned(),
             operator,
-            count,
+            count: match args.get("count") {
+                None => Count::LowerBound(THRESHOLD),
+                Some(v) => parse_count(v)?,
+            },
             facets: Vec::new(),
-        })
+            shown: match is_meta {
+                true => Shown::default(),
+                false => Shown::parse(&args)?,
+            },
+        };
+        search.check_operator(stage, options)?;
+        if let Some(("facet", v)) = search.operator.doc().first() {
+            let (facets, operator) = facet::parse(v)?;
+            (search.facets, search.operator) = (facets, operator);
+        }
+        Ok(search)
+    }
+
+    /// There is one operator, or facets, and nothing that is neither that nor an option.
+    fn check_operator(&self, stage: &str, options: &[&str]) -> Result<()> {
+        let given = self.operator.doc();
+        let known = |name: &str| name == "facet" || operator::is_operator(name);
+        if let Some((name, _)) = given.iter().find(|(name, _)| !known(name)) {
+            return Err(invalid(format!(
+                "{stage}: \"{name}\" is neither a known operator nor an option; operators are {}, \
+                 collectors facet, options {}",
+                operator::names().join(", "),
+                options.join(", ")
+            )));
+        }
+        if given.count() != 1 {
+            return Err(invalid(format!(
+                "{stage} must have exactly one operator, one of {}, or facet, not {}",
+                operator::names().join(", "),
+                given.count()
+            )));
+        }
+        Ok(())
     }
 
     /// Name of the index.
@@ -108,22 +135,76 @@ impl Search {
         &self.index
     }
 
+    /// True when fields that are defined as stored are to be given back alone.
+    pub fn returns_stored(&self) -> bool {
+        self.shown.stored
+    }
+
     /// The documents found.
     ///
     /// # Errors
     /// 8 UnknownError for arguments of operators; those of `check`.
     pub fn run(&self, index: &Index, check: &mut Check<'_>) -> Result<Hits> {
-        let view = index.view();
-        let query = {
-            let build = operator::begin(index, &view);
-            operator::build(&build, "", self.operator.doc(), 0)?
-        };
+        if self.shown.stored && index.definition().stored_of(Doc::EMPTY).is_none() {
+            return Err(invalid(format!(
+                "\"returnStoredSource\": the index {} has no storedSource",
+                self.index
+            )));
+        }
+        let (view, shown) = (index.view(), &self.shown);
+        let build = operator::begin(index, &view);
+        let query = self.query(&build)?;
         let mut hits = Hits::new(index, view.clone());
-        each_match(&view, query.as_ref(), check, &mut |segment, doc, score| {
-            hits.push(score, segment, doc);
+        if let Some(highlight) = &shown.highlight {
+            hits.highlighter = Some(highlight.begin(&build)?);
+        }
+        let weight = weight_of(&view, query.as_ref())?;
+        let mut found = facet::nothing_found(&view);
+        let faceted = !self.facets.is_empty();
+        let mut n = 0i64;
+        each_match(&view, weight.as_ref(), check, &mut |hit| {
+            if let Some(docs) = found.get_mut(hit.segment as usize).filter(|_| faceted) {
+                docs.insert(hit.doc);
+            }
+            n += 1;
+            hits.push(hit);
             true
         })?;
+        hits.meta = self.described(index, &view, self.bounded(n), &found)?;
+        self.arrange(index, &view, &mut hits)?;
+        hits.explains = shown.details.then_some(weight);
         Ok(hits)
+    }
+
+    /// Puts what was found in the order that was asked for.
+    fn arrange(&self, index: &Index, view: &View, hits: &mut Hits) -> Result<()> {
+        let shown = &self.shown;
+        shown.sort.check(index)?;
+        let place = |token: &Option<String>| {
+            let token = token.as_deref();
+            token
+                .map(|t| place_of(t, &shown.sort, index, view))
+                .transpose()
+        };
+        let (after, before) = (place(&shown.after)?, place(&shown.before)?);
+        if shown.sort.is_by_score() && after.is_none() && before.is_none() {
+            return Ok(());
+        }
+        let wanted = |order: &Order, found: &Ranked| {
+            let than = |place: &Option<Ranked>, wanted: Ordering| {
+                let place = place.as_ref();
+                place.is_none_or(|p| order.compare(found, p) == wanted)
+            };
+            than(&after, Ordering::Greater) && than(&before, Ordering::Less)
+        };
+        hits.sort(shown.sort.clone(), &wanted, before.is_some())
+    }
+
+    fn query(&self, build: &Build<'_>) -> Result<Box<dyn Query>> {
+        match self.operator.doc().is_empty() {
+            true => Ok(Box::new(AllQuery)),
+            false => operator::build(build, "", self.operator.doc(), 0),
+        }
     }
 
     /// The document of `$searchMeta`.
@@ -132,13 +213,8 @@ impl Search {
     /// As [`Search::run`].
     pub fn count(&self, index: &Index, check: &mut Check<'_>) -> Result<DocBuf> {
         let view = index.view();
-        let query: Box<dyn Query> = {
-            let build = operator::begin(index, &view);
-            match self.operator.doc().is_empty() {
-                true => Box::new(AllQuery),
-                false => operator::build(&build, "", self.operator.doc(), 0)?,
-            }
-        };
+        let query = self.query(&operator::begin(index, &view))?;
+        let weight = weight_of(&view, query.as_ref())?;
         let mut found = facet::nothing_found(&view);
         let (mut n, faceted) = (0i64, !self.facets.is_empty());
         let most = match self.count {
@@ -146,19 +222,39 @@ impl Search {
             Count::LowerBound(threshold) if !faceted => threshold.saturating_add(1),
             _ => i64::MAX,
         };
-        each_match(&view, query.as_ref(), check, &mut |segment, doc, _| {
+        each_match(&view, weight.as_ref(), check, &mut |hit| {
             n += 1;
-            if let Some(docs) = found.get_mut(segment as usize).filter(|_| faceted) {
-                docs.insert(doc);
+            if let Some(docs) = found.get_mut(hit.segment as usize).filter(|_| faceted) {
+                docs.insert(hit.doc);
             }
             n < most
         })?;
+        self.described(index, &view, n, &found)
+    }
+
+    /// As a count without facets gives it.
+    fn bounded(&self, n: i64) -> i64 {
+        match self.count {
+            Count::LowerBound(threshold) if self.facets.is_empty() => {
+                n.min(threshold.saturating_add(1))
+            }
+            _ => n,
+        }
+    }
+
+    fn described(
+        &self,
+        index: &Index,
+        view: &View,
+        n: i64,
+        found: &facet::Found,
+    ) -> Result<DocBuf> {
         let mut counted = self.counted(n);
-        if faceted {
+        if !self.facets.is_empty() {
             let buckets = self
                 .facets
                 .iter()
-                .map(|f| Ok((f.name(), f.buckets(index, &view, &found)?)));
+                .map(|f| Ok((f.name(), f.buckets(index, view, found)?)));
             let buckets = buckets.collect::<Result<Vec<_>>>()?;
             counted.append(|w| {
                 let mut all = w.doc("facet");
@@ -180,6 +276,30 @@ impl Search {
                 Count::Total => count.put("total", n),
                 Count::LowerBound(_) => count.put("lowerBound", n),
             };
+        })
+    }
+}
+
+impl Shown {
+    fn parse(args: &Args<'_>) -> Result<Shown> {
+        let text = |field: &str| Ok(args.string(field)?.map(str::to_owned));
+        let (after, before) = (text("searchAfter")?, text("searchBefore")?);
+        if after.is_some() && before.is_some() {
+            return Err(invalid(
+                "searchAfter and searchBefore cannot be used together",
+            ));
+        }
+        Ok(Shown {
+            highlight: args.get("highlight").map(Highlight::parse).transpose()?,
+            sort: args
+                .get("sort")
+                .map(Order::parse)
+                .transpose()?
+                .unwrap_or_default(),
+            after,
+            before,
+            details: args.boolean("scoreDetails")?.unwrap_or(false),
+            stored: args.boolean("returnStoredSource")?.unwrap_or(false),
         })
     }
 }

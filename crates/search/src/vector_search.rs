@@ -4,9 +4,10 @@
 
 use crate::args::Args;
 use crate::error::{failed, invalid};
-use crate::hits::{Check, Hits, each_match, is_alive};
-use crate::index::{Index, View};
+use crate::hits::{Check, Hits, each_match, weight_of};
+use crate::index::{Index, View, is_alive};
 use crate::operator::{self, build_filter};
+use crate::order::Hit;
 use crate::schema::vector_name;
 use crate::vector::{Similarity, Target, VectorField, encode_any};
 use model::{Doc, DocBuf, MongoError, Number, Result, Value};
@@ -178,7 +179,11 @@ impl VectorSearch {
                     .as_ref()
                     .is_none_or(|a| a.contains(&(segment_n, doc)));
                 if passes && is_alive(segment, doc) {
-                    hits.push(score, segment_n, doc);
+                    hits.push(Hit {
+                        score,
+                        segment: segment_n,
+                        doc,
+                    });
                     if hits.len() >= self.limit.saturating_mul(2).max(1024) {
                         hits.keep(self.limit);
                     }
@@ -226,8 +231,9 @@ impl VectorSearch {
             build_filter(&build, filter.doc(), 0)?
         };
         let mut found = HashSet::new();
-        each_match(view, query.as_ref(), check, &mut |segment, doc, _| {
-            found.insert((segment, doc));
+        let weight = weight_of(view, query.as_ref())?;
+        each_match(view, weight.as_ref(), check, &mut |hit| {
+            found.insert((hit.segment, hit.doc));
             true
         })?;
         Ok(Some(found))

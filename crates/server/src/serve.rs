@@ -276,17 +276,20 @@ fn signals() -> Result<signal_hook::iterator::Signals, ServeError> {
     .map_err(|e| fail(CODE_OPTIONS)(format!("cannot wait for signals: {e}")))
 }
 
-/// Opens the store over the engine; a member of a set logs its changes.
+/// Opens the store over the engine; a member of a set logs its changes, a standalone server those
+/// that search indexes follow.
 fn open_store(
     settings: &Settings,
     engine: &Arc<dyn Engine>,
     clock: &Arc<SystemClock>,
 ) -> Result<Arc<Store>, ServeError> {
     let mut hooks = StoreHooks::new(clock.clone()).following(settings.profile);
-    if settings.replica_set.is_some() {
-        let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));
-        hooks = hooks.logging(settings.oplog_bytes.unwrap_or_else(free));
-    }
+    let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));
+    let log_bytes = settings.oplog_bytes.unwrap_or_else(free);
+    hooks = match settings.replica_set {
+        Some(_) => hooks.logging(log_bytes),
+        None => hooks.feeding(log_bytes),
+    };
     let store = Store::open(engine.clone(), Arc::new(hooks)).map_err(|e| {
         let path = settings.dbpath.display();
         fail(CODE_DATA)(format!("cannot open {path}: {e}"))

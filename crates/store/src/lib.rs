@@ -40,8 +40,8 @@ pub use index::{
     Coverage, FieldKind, Index, IndexField, KeyInterval, TextPart, Usage, WildcardPart, encode_cell,
 };
 pub use log::{
-    Concerned, ConsumerState, EachEntryOfLog, Lifetime, Log, LogConsumer, LogReader, LogSettings,
-    Read, Waker, Waking, Watch,
+    Audience, Concerned, ConsumerState, EachEntryOfLog, Lifetime, Log, LogConsumer, LogReader,
+    LogSettings, Read, Waker, Waking, Watch,
 };
 pub use names::CollectionEntry;
 pub use released::{Registered, take_waited_us};

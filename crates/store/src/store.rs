@@ -76,13 +76,18 @@ impl Store {
         self.shared.log.as_ref()
     }
 
+    /// The log that consumers follow: that of all changes, or one that is kept for them alone.
+    pub fn feed(&self) -> Option<&Arc<Log>> {
+        self.shared.feed.as_ref()
+    }
+
     /// A reader of the log from the first entry at or behind a time; `None` without a log.
     pub fn read_log(&self, from: Timestamp) -> Option<LogReader> {
         let log = Arc::clone(self.shared.log.as_ref()?);
         Some(LogReader::new(Arc::clone(&self.shared.engine), log, from))
     }
 
-    /// A consumer of the log that has everything before `from`; `None` without a log. Entries from
+    /// A consumer of the log that has everything before `from`; `None` without one. Entries from
     /// there on are held for it, up to a bound.
     ///
     /// # Errors
@@ -93,7 +98,7 @@ impl Store {
         from: Timestamp,
         lifetime: Lifetime,
     ) -> Result<Option<LogConsumer>> {
-        let log = self.shared.log.as_ref();
+        let log = self.shared.feed.as_ref();
         log.map(|l| l.consume(&self.shared.engine, name, from, lifetime))
             .transpose()
     }
@@ -103,7 +108,7 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn end_log_consumer(&self, name: &str) -> Result<()> {
-        let log = self.shared.log.as_deref();
+        let log = self.shared.feed.as_deref();
         log.map_or(Ok(()), |l| {
             l.end_consumer(self.shared.engine.as_ref(), name)
         })
@@ -117,7 +122,7 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn log_consumers(&self) -> Result<Vec<ConsumerState>> {
-        let log = self.shared.log.as_deref();
+        let log = self.shared.feed.as_deref();
         log.map_or(Ok(Vec::new()), |l| l.consumers(self.shared.engine.as_ref()))
     }
 
@@ -127,7 +132,7 @@ impl Store {
     /// Engine failures.
     pub fn note(&self, message: &DocBuf) -> Result<Option<Timestamp>> {
         let engine = self.shared.engine.as_ref();
-        let log = self.shared.log.as_deref();
+        let log = self.shared.feed.as_deref();
         log.map(|l| l.note(engine, message)).transpose()
     }
 
@@ -136,7 +141,7 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn truncate_log(&self) -> Result<bool> {
-        let log = self.shared.log.as_deref();
+        let log = self.shared.feed.as_deref();
         log.map_or(Ok(false), |l| l.truncate(self.shared.engine.as_ref()))
     }
 
@@ -162,7 +167,7 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn snapshot_at(&self) -> Result<Option<(Timestamp, ReadView)>> {
-        let Some(log) = &self.shared.log else {
+        let Some(log) = &self.shared.feed else {
             return Ok(None);
         };
         let taken = log.at_rest(|at| self.snapshot().map(|view| (at, view)));

@@ -168,9 +168,11 @@ fn check_transaction(cx: &Ctx<'_, '_>, pipeline: &Pipeline) -> Result<()> {
 /// 10557301.
 fn check_fusion(cx: &Ctx<'_, '_>, pipeline: Array<'_>, ns: &Namespace) -> Result<()> {
     let first = pipeline.get(0).and_then(|s| s.as_doc());
-    if !first.is_some_and(|d| d.contains("$rankFusion")) {
+    let fusions = ["$rankFusion", "$scoreFusion"];
+    let fusion = first.and_then(|d| fusions.into_iter().find(|name| d.contains(name)));
+    let Some(fusion) = fusion else {
         return Ok(());
-    }
+    };
     let (view, service) = (ReadView::LATEST, cx.service);
     let own = service.store.collection(ns)?;
     let is_series = own.is_some_and(|c| names::is_timeseries(&c))
@@ -178,7 +180,7 @@ fn check_fusion(cx: &Ctx<'_, '_>, pipeline: Array<'_>, ns: &Namespace) -> Result
     if is_series {
         bail!(
             10557301,
-            "$rankFusion is not supported on time-series collections, {ns} is one"
+            "{fusion} is not supported on time-series collections, {ns} is one"
         );
     }
     Ok(())

@@ -406,7 +406,7 @@ fn log_consumers(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let seconds = |ms: u64| ms as f64 / 1000.0;
     let operations = all.iter().map(|c| c.lag_operations).max();
     let age = all.iter().map(|c| c.lag_ms).max();
-    let held = s.store.log().map_or(0, |log| log.held_bytes_max());
+    let held = s.store.feed().map_or(0, |log| log.held_bytes_max());
     let mut section = w.doc("logConsumers");
     doc_fields!(section;
         "count": signed(all.len() as u64),

@@ -120,7 +120,7 @@ impl Follower {
 
     /// Goes on from the last commit, when there is one that the log still reaches back to.
     fn resume(&mut self, service: &Service) -> Result<()> {
-        let Some(log) = service.store.log() else {
+        let Some(log) = service.store.feed() else {
             return Ok(());
         };
         let Some(folder) = &self.folder else {
@@ -291,7 +291,7 @@ impl Follower {
 
     /// Takes over what has changed; false when nothing has.
     fn follow(&mut self, service: &Arc<Service>) -> Result<bool> {
-        let (Work::Follow(f), Some(log)) = (&mut self.work, service.store.log()) else {
+        let (Work::Follow(f), Some(log)) = (&mut self.work, service.store.feed()) else {
             return Ok(false);
         };
         // First how far may be read, then whether anything up to there is of concern.
@@ -421,7 +421,7 @@ fn open_writer<'w>(
 
 fn watch(service: &Service, coll: &Collection) -> Option<Watch> {
     let ns = coll.ns();
-    let log = service.store.log()?;
+    let log = service.store.feed()?;
     Some(log.watch(Concerned::by(ns.db(), Some(ns.coll()))))
 }
 

@@ -25,7 +25,7 @@ const REST_WITHOUT_INDEX: Duration = Duration::from_millis(250);
 /// Namespaces of the catalog read at once.
 const CATALOG_ROWS: usize = 256;
 
-/// Feeds all indexes until its turn ends. A standalone server has none.
+/// Feeds all indexes until its turn ends. A store without a log has none.
 pub fn run(service: &Arc<Service>, turn: &Turn<'_>) {
     if !service.has_search() {
         return;
@@ -178,7 +178,7 @@ impl Feeder {
 
     /// Ends consumers of indexes that are no more: a crash came between.
     fn end_consumers(&self, service: &Service) {
-        let Some(log) = service.store.log() else {
+        let Some(log) = service.store.feed() else {
             return;
         };
         let wanted: HashSet<String> = self

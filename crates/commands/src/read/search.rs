@@ -12,11 +12,11 @@ use store::{Collection, ReadView};
 /// Hits looked up at a time.
 const FETCH: usize = 128;
 
-/// Without a log there are no search indexes, as with a standalone mongod.
+/// Without a log there are no search indexes.
 pub(crate) fn refused() -> MongoError {
     MongoError::new(
         code::SEARCH_NOT_ENABLED,
-        "search needs the log of changes: start the server as a replica set, without --standalone",
+        "search needs a log of changes, which this store does not keep",
     )
 }
 
@@ -40,7 +40,7 @@ pub(super) fn open(
         let hits = found
             .map(|index| wanted.run(&index, &mut check))
             .transpose()?;
-        return Ok(stream(coll, view, hits, "vectorSearchScore"));
+        return Ok(stream(coll, view, hits, Shown::Vectors));
     }
     let wanted = Search::parse(stage, spec)?;
     let found = index_of(service, coll.as_ref(), wanted.index());
@@ -65,9 +65,11 @@ pub(super) fn open(
         return Ok(Box::new(ReadyBatch(batch)));
     }
     let hits = found
-        .map(|index| wanted.run(&index, &mut check))
+        .as_ref()
+        .map(|index| wanted.run(index, &mut check))
         .transpose()?;
-    Ok(stream(coll, view, hits, "searchScore"))
+    let stored = found.filter(|_| wanted.returns_stored());
+    Ok(stream(coll, view, hits, Shown::Search { stored }))
 }
 
 fn index_of(
@@ -111,14 +113,14 @@ fn stream(
     coll: Option<Arc<Collection>>,
     view: ReadView,
     hits: Option<Hits>,
-    score: &'static str,
+    shown: Shown,
 ) -> Box<dyn BatchStream> {
     match coll.zip(hits) {
         Some((coll, hits)) => Box::new(Found {
             coll,
             view,
             hits,
-            score,
+            shown,
         }),
         None => Box::new(query::exec::EmptyStream),
     }
@@ -129,8 +131,43 @@ struct Found {
     coll: Arc<Collection>,
     view: ReadView,
     hits: Hits,
-    /// Name of the score in the metadata.
-    score: &'static str,
+    shown: Shown,
+}
+
+/// What is given of documents.
+enum Shown {
+    /// The score of `$vectorSearch`.
+    Vectors,
+    /// All that `$search` says; of the documents what the definition of the index says is stored,
+    /// where there is one.
+    Search { stored: Option<Arc<search::Index>> },
+}
+
+impl Found {
+    /// Puts a document into a batch, with its metadata.
+    fn give(&self, hit: &search::Found, doc: model::Doc<'_>, out: &mut DocBatch) {
+        let score = f64::from(hit.score);
+        let Shown::Search { stored } = &self.shown else {
+            let meta = model::doc! { "vectorSearchScore": score, "score": score };
+            return out.push_with_meta(doc, Some(meta.doc()));
+        };
+        let meta = DocBuf::build(|w| {
+            w.put("searchScore", score).put("score", score);
+            w.put("searchSequenceToken", hit.token.as_str());
+            if let Some(details) = &hit.details {
+                w.put("searchScoreDetails", details);
+            }
+            if let Some(found) = self.hits.highlights(doc) {
+                w.put("searchHighlights", found.doc().field("v"));
+            }
+            w.put("SEARCH_META", self.hits.meta());
+        });
+        let stored = stored.as_ref();
+        match stored.and_then(|index| index.definition().stored_of(doc)) {
+            Some(cut) => out.push_with_meta(cut.doc(), Some(meta.doc())),
+            None => out.push_with_meta(doc, Some(meta.doc())),
+        }
+    }
 }
 
 impl BatchStream for Found {
@@ -144,15 +181,13 @@ impl BatchStream for Found {
             {
                 found.push(hit);
             }
-            let ids: Vec<&[u8]> = found.iter().map(|(id, _)| id.as_slice()).collect();
+            let ids: Vec<&[u8]> = found.iter().map(|hit| hit.id.as_slice()).collect();
             // Documents come in the order of the hits, without those that are gone.
-            let (mut rest, name) = (found.iter(), self.score);
+            let mut rest = found.iter();
             self.coll.get_encoded(&self.view, &ids, &mut |row| {
                 let id = row.key.get(4..).unwrap_or_default();
-                if let Some((_, score)) = rest.find(|(hit, _)| hit == id) {
-                    let score = f64::from(*score);
-                    let meta = model::doc! { name: score, "score": score };
-                    out.push_with_meta(row.doc, Some(meta.doc()));
+                if let Some(hit) = rest.find(|hit| hit.id == id) {
+                    self.give(hit, row.doc, out);
                 }
                 true
             })?;

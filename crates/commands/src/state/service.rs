@@ -273,10 +273,9 @@ impl Service {
         }
     }
 
-    /// True on a member of a replica set: search indexes follow the log. A standalone server has
-    /// none.
+    /// True where there is a log that search indexes can follow.
     pub(crate) fn has_search(&self) -> bool {
-        self.config.replica_set.is_some() && self.store.log().is_some()
+        self.store.feed().is_some()
     }
 
     /// Milliseconds since the start.

@@ -10,7 +10,7 @@ const NOTE_EVERY_S: i64 = 10;
 
 pub(super) static WORKER: Worker = Worker {
     error: ("REPL", "the log could not be kept"),
-    is_due_early: |service| service.store.log().is_some_and(|log| log.is_to_be_cut()),
+    is_due_early: |service| service.store.feed().is_some_and(|log| log.is_to_be_cut()),
     ..Worker::short("logOfChanges", || {
         Box::new(|service, _| keep_log(service).map(|()| Next::Again))
     })
@@ -18,13 +18,16 @@ pub(super) static WORKER: Worker = Worker {
 
 fn keep_log(service: &Service) -> Result<()> {
     let now_s = service.clock.now_ms() / 1000;
-    let Some(log) = service.store.log() else {
-        // Without a log the clock alone makes it advance.
+    if service.store.log().is_none() {
+        // Without a log that tells of everything the clock alone makes it advance.
         let time = u32::try_from(now_s).unwrap_or(0);
         service.advance_cluster_time(Timestamp { time, increment: 1 });
+    }
+    let Some(log) = service.store.feed() else {
         return Ok(());
     };
-    if now_s - i64::from(log.visible().time) >= NOTE_EVERY_S {
+    let is_read = service.store.log().is_some() || !log.consumer_names().is_empty();
+    if is_read && now_s - i64::from(log.visible().time) >= NOTE_EVERY_S {
         service
             .store
             .note(&model::doc! { "msg": "periodic noop" })?;

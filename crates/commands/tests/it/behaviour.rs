@@ -65,6 +65,12 @@ pub(crate) fn logging_store_of(bytes_max: u64) -> Arc<store::Store> {
     open(hooks.logging(bytes_max))
 }
 
+/// A store in memory that logs what search indexes follow, as that of a standalone server.
+pub(crate) fn feeding_store() -> Arc<store::Store> {
+    let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
+    open(hooks.feeding(1 << 30))
+}
+
 fn open(hooks: commands::StoreHooks) -> Arc<store::Store> {
     let engine = Arc::new(storage::MemoryEngine::new());
     Arc::new(store::Store::open(engine, Arc::new(hooks)).expect("an empty store"))

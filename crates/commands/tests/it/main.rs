@@ -49,6 +49,8 @@ mod rights;
 mod rights_walk;
 mod scripts;
 mod search;
+mod search_options;
+mod search_standalone;
 mod series;
 mod snapshot_ddl;
 mod snapshots;

@@ -1,5 +1,5 @@
-//! Search indexes from the outside: built, followed, searched, changed, dropped; what a standalone
-//! server says.
+//! Search indexes from the outside: built, followed, searched, changed, dropped; what a server
+//! without a log says.
 
 use crate::behaviour::{logging_store, logging_store_of, send, serve, store};
 use commands::{Config, Connection, Dispatcher, workers};
@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A server with its feeder at work.
-struct Server {
+pub(crate) struct Server {
     dispatcher: Arc<Dispatcher>,
     conn: Connection,
     stop: Arc<AtomicBool>,
@@ -19,7 +19,7 @@ struct Server {
 }
 
 impl Server {
-    fn new() -> Server {
+    pub(crate) fn new() -> Server {
         Server::over(logging_store(), None)
     }
 
@@ -28,6 +28,10 @@ impl Server {
             search_folder,
             ..Config::default()
         };
+        Server::with(config, store)
+    }
+
+    pub(crate) fn with(config: Config, store: Arc<store::Store>) -> Server {
         let dispatcher = serve(config, store);
         let mut server = Server {
             conn: dispatcher.connect("127.0.0.1:1"),
@@ -49,18 +53,18 @@ impl Server {
     }
 
     /// Ends the feeder, as the end of a server does.
-    fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(feeder) = self.feeder.take() {
             feeder.join().expect("the feeder ends");
         }
     }
 
-    fn run(&mut self, command: &DocBuf) -> DocBuf {
+    pub(crate) fn run(&mut self, command: &DocBuf) -> DocBuf {
         send(&self.dispatcher, &mut self.conn, "db", command.doc())
     }
 
-    fn ok(&mut self, command: &DocBuf) -> DocBuf {
+    pub(crate) fn ok(&mut self, command: &DocBuf) -> DocBuf {
         let r = self.run(command);
         assert_eq!(
             r.doc().field("ok").as_f64(),
@@ -70,12 +74,12 @@ impl Server {
         r
     }
 
-    fn code(&mut self, command: &DocBuf) -> i64 {
+    pub(crate) fn code(&mut self, command: &DocBuf) -> i64 {
         let r = self.run(command);
         r.doc().field("code").as_i64_exact().unwrap_or(0)
     }
 
-    fn batch(&mut self, command: &DocBuf) -> Vec<DocBuf> {
+    pub(crate) fn batch(&mut self, command: &DocBuf) -> Vec<DocBuf> {
         let r = self.ok(command);
         let cursor = r.doc().field("cursor").as_doc().expect("a cursor");
         let batch = cursor.field("firstBatch").as_array().expect("a batch");
@@ -85,11 +89,11 @@ impl Server {
             .collect()
     }
 
-    fn aggregate(&mut self, coll: &str, stages: &[DocBuf]) -> Vec<DocBuf> {
+    pub(crate) fn aggregate(&mut self, coll: &str, stages: &[DocBuf]) -> Vec<DocBuf> {
         self.batch(&aggregate(coll, stages))
     }
 
-    fn insert(&mut self, docs: &[DocBuf]) {
+    pub(crate) fn insert(&mut self, docs: &[DocBuf]) {
         let command = DocBuf::build(|w| {
             w.put("insert", "c");
             let mut list = w.array("documents");
@@ -98,17 +102,17 @@ impl Server {
         self.ok(&command);
     }
 
-    fn create(&mut self, index: DocBuf) {
+    pub(crate) fn create(&mut self, index: DocBuf) {
         self.ok(&doc! { "createSearchIndexes": "c", "indexes": [&index] });
     }
 
     /// What `$listSearchIndexes` says of an index.
-    fn index(&mut self, name: &str) -> Option<DocBuf> {
+    pub(crate) fn index(&mut self, name: &str) -> Option<DocBuf> {
         let stage = doc! { "$listSearchIndexes": { "name": name } };
         self.aggregate("c", &[stage]).pop()
     }
 
-    fn wait_ready(&mut self, name: &str) {
+    pub(crate) fn wait_ready(&mut self, name: &str) {
         self.wait(name, |s| {
             let index = s.index(name).expect("the index");
             let status = index.doc().field("status").as_str().map(str::to_owned);
@@ -117,7 +121,7 @@ impl Server {
         });
     }
 
-    fn wait(&mut self, what: &str, mut done: impl FnMut(&mut Server) -> bool) {
+    pub(crate) fn wait(&mut self, what: &str, mut done: impl FnMut(&mut Server) -> bool) {
         let began = Instant::now();
         while !done(self) {
             assert!(began.elapsed() < Duration::from_secs(60), "{what}");
@@ -126,7 +130,7 @@ impl Server {
     }
 
     /// `_id`s of the documents with a word, the best first.
-    fn found(&mut self, word: &str) -> Vec<i64> {
+    pub(crate) fn found(&mut self, word: &str) -> Vec<i64> {
         let text = doc! { "$search": { "text": { "query": word, "path": "t" } } };
         let docs = self.aggregate("c", &[text]);
         let id = |d: &DocBuf| d.doc().field("_id").as_i64_exact().unwrap_or(-1);
@@ -134,7 +138,7 @@ impl Server {
     }
 
     /// How many documents have a word.
-    fn count(&mut self, word: &str) -> i64 {
+    pub(crate) fn count(&mut self, word: &str) -> i64 {
         let text = doc! { "$search": { "text": { "query": word, "path": "t" } } };
         let counted = self.aggregate("c", &[text, doc! { "$count": "n" }]);
         let n = counted
@@ -143,7 +147,7 @@ impl Server {
         n.unwrap_or(0)
     }
 
-    fn wait_found(&mut self, word: &str, wanted: &[i64]) {
+    pub(crate) fn wait_found(&mut self, word: &str, wanted: &[i64]) {
         self.wait(word, |s| s.found(word) == wanted);
     }
 }
@@ -154,7 +158,7 @@ impl Drop for Server {
     }
 }
 
-fn aggregate(coll: &str, stages: &[DocBuf]) -> DocBuf {
+pub(crate) fn aggregate(coll: &str, stages: &[DocBuf]) -> DocBuf {
     DocBuf::build(|w| {
         w.put("aggregate", coll);
         let mut list = w.array("pipeline");
@@ -164,7 +168,7 @@ fn aggregate(coll: &str, stages: &[DocBuf]) -> DocBuf {
     })
 }
 
-fn dynamic() -> DocBuf {
+pub(crate) fn dynamic() -> DocBuf {
     doc! { "definition": { "mappings": { "dynamic": true } } }
 }
 
@@ -519,7 +523,7 @@ fn stages_are_refused_where_they_cannot_be() {
 }
 
 #[test]
-fn a_standalone_server_has_no_search() {
+fn a_store_without_a_log_has_no_search() {
     let config = Config {
         replica_set: None,
         ..Config::default()

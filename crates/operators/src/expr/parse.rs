@@ -2,7 +2,7 @@
 //! operators.
 
 use super::node::{BoxExpr, Constant, Expr, find_failure, fold};
-use super::path::{self, CurrentPath, VarPath};
+use super::path::{self, CurrentPath, SearchMeta, VarPath};
 use super::state::ParseCx;
 use super::user_variable::{check_user_variable, check_variable};
 use crate::cx::{NODE_WORK, bytes_of};
@@ -200,6 +200,7 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
                     replica set"
             ),
         },
+        "SEARCH_META" => Ok(Box::new(SearchMeta(path))),
         "USER_ROLES" => with_path(Value::Array(Array::EMPTY)),
         _ => bail!(17276, "Use of undefined variable: {name}"),
     }

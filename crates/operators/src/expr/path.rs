@@ -45,6 +45,23 @@ impl Expr for VarPath {
     }
 }
 
+/// `"$$SEARCH_META"` or `"$$SEARCH_META.a.b"`: what a search says of all it has found; missing
+/// where there was none.
+pub(crate) struct SearchMeta(pub(crate) Option<FieldPath>);
+
+impl Expr for SearchMeta {
+    fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let said = cx.meta.map_or(Value::Missing, |m| m.field("SEARCH_META"));
+        Ok(match &self.0 {
+            None => said,
+            Some(p) => walk(said, p.parts(), cx.arena),
+        })
+    }
+    fn is_volatile(&self) -> bool {
+        true
+    }
+}
+
 /// The value at a path. Arrays on the way are mapped over (elements that are not documents
 /// contribute nothing); numeric components are field names here, never indexes.
 pub fn walk<'a>(v: Value<'a>, path: &[PathPart], arena: &'a Bump) -> Value<'a> {

@@ -46,6 +46,7 @@ mod rank_fusion;
 mod redact;
 mod replace_root;
 mod sample;
+mod score_fusion;
 mod search;
 mod set_window_fields;
 pub(crate) mod skip;
@@ -95,6 +96,7 @@ pub static TABLE: StageTable = StageTable(&[
     redact::STAGES,
     replace_root::STAGES,
     sample::STAGES,
+    score_fusion::STAGES,
     search::STAGES,
     set_window_fields::STAGES,
     skip::STAGES,

@@ -42,7 +42,7 @@ const SELECTING: &[&str] = &[
 ];
 const FUSIONS: &[&str] = &["$rankFusion", "$scoreFusion"];
 
-fn specification<'a>(name: &'static str, arg: Value<'a>) -> Result<Fields<'a>> {
+pub(super) fn specification<'a>(name: &'static str, arg: Value<'a>) -> Result<Fields<'a>> {
     let Value::Document(spec) = arg else {
         bail!(
             code::FAILED_TO_PARSE,
@@ -54,19 +54,15 @@ fn specification<'a>(name: &'static str, arg: Value<'a>) -> Result<Fields<'a>> {
 }
 
 /// The input pipelines by their names.
-fn input_pipelines<'a>(f: &Fields<'a>) -> Result<Doc<'a>> {
+pub(super) fn input_pipelines<'a>(f: &Fields<'a>, allowed: &[&str]) -> Result<Doc<'a>> {
     f.required("input")?;
-    let input = Fields::new(
-        "input",
-        f.document("input")?.unwrap_or(Doc::EMPTY),
-        &["pipelines"],
-    )?;
+    let input = Fields::new("input", f.document("input")?.unwrap_or(Doc::EMPTY), allowed)?;
     input.required("pipelines")?;
     Ok(input.document("pipelines")?.unwrap_or(Doc::EMPTY))
 }
 
 /// The stages of an input pipeline.
-fn input_stages<'a>(name: &str, input: &str, v: Value<'a>) -> Result<Array<'a>> {
+pub(super) fn input_stages<'a>(name: &str, input: &str, v: Value<'a>) -> Result<Array<'a>> {
     match v {
         Value::Array(stages) => Ok(stages),
         _ => bail!(
@@ -78,7 +74,7 @@ fn input_stages<'a>(name: &str, input: &str, v: Value<'a>) -> Result<Array<'a>> 
 }
 
 fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
-    for (input, v) in input_pipelines(&specification(name, arg)?)?.iter() {
+    for (input, v) in input_pipelines(&specification(name, arg)?, &["pipelines"])?.iter() {
         let target = cx.options.target.clone();
         cx.inner(Inside::Top, target, input_stages(name, input, v)?)?;
     }
@@ -93,7 +89,7 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
         );
     }
     let f = specification(name, arg)?;
-    let pipelines = input_pipelines(&f)?;
+    let pipelines = input_pipelines(&f, &["pipelines"])?;
     let details = f.boolean("scoreDetails")?.unwrap_or(false);
     let weights = f
         .document("combination")?
@@ -142,7 +138,7 @@ fn parse_combination(d: Doc<'_>) -> Result<Doc<'_>> {
 }
 
 /// Only selecting stages, of which one orders, and no fusion inside.
-fn check_input(name: &str, stages: Array<'_>, table: StageTable) -> Result<()> {
+pub(super) fn check_input(name: &str, stages: Array<'_>, table: StageTable) -> Result<()> {
     if stages.is_empty() {
         bail!(9834300, "{name} input pipelines must not be empty");
     }
@@ -189,37 +185,47 @@ fn check_input(name: &str, stages: Array<'_>, table: StageTable) -> Result<()> {
 }
 
 fn apply_weights(inputs: &mut [Input], weights: Doc<'_>) -> Result<()> {
+    let names: Vec<String> = inputs.iter().map(|i| i.name.clone()).collect();
+    let each = weights_of("$rankFusion", &names, weights)?;
+    inputs.iter_mut().zip(each).for_each(|(i, w)| i.weight = w);
+    Ok(())
+}
+
+/// The weights of input pipelines, 1 where none is given.
+pub(super) fn weights_of(stage: &str, inputs: &[String], weights: Doc<'_>) -> Result<Vec<f64>> {
     let known = inputs.len();
     if weights.count() > known {
         bail!(
             9460301,
-            "$rankFusion has {} weights for {known} input pipelines",
+            "{stage} has {} weights for {known} input pipelines",
             weights.count()
         );
     }
+    let mut all = vec![1.0; known];
     for (name, v) in weights.iter() {
-        let Some(input) = inputs.iter_mut().find(|i| i.name == name) else {
+        let at = inputs.iter().position(|i| i == name);
+        let Some(slot) = at.and_then(|at| all.get_mut(at)) else {
             bail!(
                 9967500,
-                "$rankFusion has a weight for '{name}', which is no input pipeline"
+                "{stage} has a weight for '{name}', which is no input pipeline"
             );
         };
         let Some(n) = Number::of(&v) else {
             bail!(
                 13118,
-                "$rankFusion weight of '{name}' must be a number, not {}",
+                "{stage} weight of '{name}' must be a number, not {}",
                 v.type_name()
             );
         };
         if n.is_nan() || n.to_f64() < 0.0 {
             bail!(
                 9460300,
-                "$rankFusion weight of '{name}' must be non-negative, not {v}"
+                "{stage} weight of '{name}' must be non-negative, not {v}"
             );
         }
-        input.weight = n.to_f64();
+        *slot = n.to_f64();
     }
-    Ok(())
+    Ok(all)
 }
 
 struct Input {

@@ -53,8 +53,8 @@ pub(super) fn searched(scx: &StageContext<'_, '_>, name: &str) -> Result<Namespa
     if !scx.options.search {
         bail!(
             code::SEARCH_NOT_ENABLED,
-            "{name} needs the log of changes: start the server as a replica set, without \
-                --standalone. Full-text search is available as $text"
+            "{name} needs a log of changes, which this store does not keep. Full-text search is \
+                available as $text"
         );
     }
     match &scx.options.target {
@@ -98,7 +98,14 @@ impl Stage for SearchStage {
 
     fn provides_meta(&self) -> &'static [&'static str] {
         match self.name {
-            "$search" | "$searchBeta" => &["searchScore", "score"],
+            "$search" | "$searchBeta" => &[
+                "searchScore",
+                "searchHighlights",
+                "searchScoreDetails",
+                "searchSequenceToken",
+                "SEARCH_META",
+                "score",
+            ],
             "$vectorSearch" => &["vectorSearchScore", "score"],
             _ => &[],
         }

@@ -3,6 +3,7 @@
 
 mod columns;
 mod docs;
+mod function;
 mod phrase;
 mod spans;
 mod term;
@@ -10,6 +11,7 @@ mod terms;
 
 pub(crate) use columns::{ColumnTest, Columns, Scoring};
 pub(crate) use docs::Matching;
+pub(crate) use function::{Curve, Function, WithFunction};
 pub(crate) use phrase::Phrase;
 pub(crate) use spans::{Span, Spans};
 pub(crate) use term::{ScoredTerm, TextStats};

@@ -61,6 +61,8 @@ pub(crate) struct ScoredTerm {
     pub(crate) term: Term,
     pub(crate) path: String,
     pub(crate) stats: TextStats,
+    /// Documents with the term.
+    pub(crate) having: u64,
     /// [`TextStats::rarity`], times what else the term is worth.
     pub(crate) weight: f32,
 }
@@ -86,13 +88,49 @@ impl Weight for ScoredTerm {
     }
 
     fn explain(&self, segment: &SegmentReader, doc: DocId) -> tantivy::Result<Explanation> {
-        let mut scorer = self.scorer(segment, 1.0)?;
-        let found = scorer.doc() <= doc && scorer.seek(doc) == doc;
-        let score = if found { scorer.score() } else { 0.0 };
-        Ok(Explanation::new_with_string(
-            format!("BM25 at {}", self.path),
-            score,
-        ))
+        let index = segment.inverted_index(self.term.field())?;
+        let postings = index.read_postings(&self.term, IndexRecordOption::WithFreqs)?;
+        let often = match postings {
+            Some(mut postings) => {
+                let is_there = postings.doc() <= doc && postings.seek(doc) == doc;
+                if is_there {
+                    postings.term_freq() as f32
+                } else {
+                    0.0
+                }
+            }
+            None => 0.0,
+        };
+        let length = lengths(segment, &self.path)?.and_then(|c| c.first(doc));
+        let length = stored_length(length.unwrap_or(1));
+        let saturation = match often > 0.0 {
+            true => self.stats.saturation(often, length),
+            false => 0.0,
+        };
+        let mut tf = Explanation::new(
+            "tf, computed as freq / (freq + k1 * (1 - b + b * dl / avgdl)) from:",
+            saturation,
+        );
+        tf.add_const("freq, occurrences of term within document", often);
+        tf.add_const("k1, term saturation parameter", K1);
+        tf.add_const("b, length normalization parameter", B);
+        tf.add_const("dl, length of field", length);
+        tf.add_const("avgdl, average length of field", self.stats.average);
+        let mut idf = Explanation::new(
+            "idf, computed as log(1 + (N - n + 0.5) / (n + 0.5)), and what else the term is worth, \
+             from:",
+            self.weight,
+        );
+        idf.add_const("n, number of documents containing term", self.having as f32);
+        idf.add_const(
+            "N, total number of documents with field",
+            self.stats.texts as f32,
+        );
+        let of = format!("{} [BM25Similarity], result of idf * tf:", self.path);
+        let mut all = Explanation::new_with_string(of, self.weight * saturation);
+        all.add_detail(idf);
+        all.add_detail(tf);
+        Ok(all)
     }
 }
 

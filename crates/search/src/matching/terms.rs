@@ -8,6 +8,7 @@ use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocId, DocSet, Score, SegmentReader, TERMINATED};
 
 /// Which terms count.
+#[derive(Clone)]
 pub(crate) enum TokenTest {
     All,
     Within(Bound<String>, Bound<String>),
@@ -25,7 +26,7 @@ impl fmt::Debug for TokenTest {
 }
 
 impl TokenTest {
-    fn passes(&self, token: &str) -> bool {
+    pub(crate) fn passes(&self, token: &str) -> bool {
         match self {
             TokenTest::All => true,
             TokenTest::Within(min, max) => {

@@ -2,10 +2,11 @@
 
 use crate::error::{failed, invalid};
 use crate::index::{Index, View};
+use crate::marked::{Mark, Marked};
 use crate::matching::{Matching, ScoredTerm, Terms, TextStats, TokenTest};
 use crate::schema::{END_OF_PATH, TermKind};
 use model::{Doc, Result};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use tantivy::query::{ConstScoreQuery, Query, TermQuery};
 use tantivy::schema::IndexRecordOption;
@@ -23,6 +24,10 @@ pub(crate) struct Build<'i> {
     /// For operators that hold others.
     pub(super) operator: BuildAny,
     clauses: Cell<usize>,
+    /// What is to be shown in texts that are found.
+    marks: RefCell<Vec<Mark>>,
+    /// Inside of what must not be there.
+    excluded: Cell<usize>,
 }
 
 impl<'i> Build<'i> {
@@ -32,7 +37,30 @@ impl<'i> Build<'i> {
             view,
             operator,
             clauses: Cell::new(0),
+            marks: RefCell::default(),
+            excluded: Cell::new(0),
         }
+    }
+
+    /// Has something shown in the texts at a path.
+    pub(crate) fn mark(&self, path: &str, what: Marked) {
+        if self.excluded.get() == 0 {
+            let key = path.to_owned();
+            self.marks.borrow_mut().push(Mark { key, what });
+        }
+    }
+
+    /// Builds what must not be there.
+    pub(crate) fn excluding<T>(&self, f: impl FnOnce() -> T) -> T {
+        self.excluded.set(self.excluded.get() + 1);
+        let made = f();
+        self.excluded.set(self.excluded.get() - 1);
+        made
+    }
+
+    /// All that is to be shown.
+    pub(crate) fn take_marks(&self) -> Vec<Mark> {
+        self.marks.take()
     }
 
     /// Counts terms that are looked for.
@@ -49,12 +77,14 @@ impl<'i> Build<'i> {
 
     /// Texts with a token, scored; `worth` multiplies.
     pub(crate) fn text_term(&self, path: &str, token: &str, worth: f32) -> Result<Box<dyn Query>> {
+        self.mark(path, Marked::Token(token.to_owned()));
         let stats = self.stats(path)?;
         let term = self.index.fields().term(TermKind::Text, path, token);
         let having = self.view.searcher.doc_freq(&term);
         let having = having.map_err(|e| failed("a term", &e))?;
         Ok(Box::new(ScoredTerm {
             weight: worth * stats.rarity(having),
+            having,
             term,
             path: path.to_owned(),
             stats,
@@ -70,6 +100,9 @@ impl<'i> Build<'i> {
 
     /// Documents with a token that passes a test.
     pub(crate) fn tokens(&self, kind: TermKind, path: &str, test: TokenTest) -> Box<dyn Query> {
+        if kind == TermKind::Text {
+            self.mark(path, Marked::Like(test.clone()));
+        }
         Matching::boxed(Terms {
             field: self.index.fields().terms,
             prefix: kind.prefix(path),

@@ -12,8 +12,9 @@ mod span;
 mod text;
 mod value;
 
-use build::Build;
+pub(crate) use build::Build;
 pub(crate) use filter::build_filter;
+pub(crate) use path::texts;
 
 use crate::error::invalid;
 use crate::index::{Index, View};

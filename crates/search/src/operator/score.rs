@@ -1,40 +1,177 @@
-//! The `score` option of operators: `{boost: {value}}` or `{constant: {value}}`.
+//! The `score` option of operators: `{boost: {value | path, undefined}}`, `{constant: {value}}` or
+//! `{function: expression}`.
 
 use crate::args::Args;
 use crate::error::invalid;
+use crate::matching::{Curve, Function, WithFunction};
 use model::{Result, Value};
 use tantivy::query::{BoostQuery, ConstScoreQuery, Query};
+
+/// Deepest expression in an expression.
+const DEPTH_MAX: usize = 50;
+const FUNCTIONS: [&str; 8] = [
+    "add", "constant", "gauss", "log", "log1p", "multiply", "path", "score",
+];
 
 /// The query with its `score` option.
 pub(super) fn scored(args: &Args<'_>, query: Box<dyn Query>) -> Result<Box<dyn Query>> {
     let Some(v) = args.get("score") else {
         return Ok(query);
     };
-    let score = Args::new(&args.name("score"), v, &["boost", "constant"])?;
-    let value_of = |field: &str, v: Value<'_>| -> Result<f32> {
-        let inner = Args::new(&score.name(field), v, &["value"])?;
-        inner.required("value")?;
-        let n = inner.number("value")?.unwrap_or(0.0);
-        if n < 0.0 {
-            return Err(invalid(format!(
-                "\"{}\" must not be negative, it is {n}",
-                inner.name("value")
-            )));
+    let allowed = ["boost", "constant", "function"];
+    let score = Args::new(&args.name("score"), v, &allowed)?;
+    match (
+        score.get("boost"),
+        score.get("constant"),
+        score.get("function"),
+    ) {
+        (Some(v), None, None) => boosted(&score, v, query),
+        (None, Some(v), None) => {
+            let inner = Args::new(&score.name("constant"), v, &["value"])?;
+            let to = least(&inner, "value", 0.0)?;
+            Ok(Box::new(ConstScoreQuery::new(query, to as f32)))
         }
-        Ok(n as f32)
-    };
-    match (score.get("boost"), score.get("constant")) {
-        (Some(v), None) => {
-            let by = value_of("boost", v)?;
-            Ok(Box::new(BoostQuery::new(query, by)))
-        }
-        (None, Some(v)) => {
-            let to = value_of("constant", v)?;
-            Ok(Box::new(ConstScoreQuery::new(query, to)))
+        (None, None, Some(v)) => {
+            let function = parse(&score.name("function"), v, 0)?;
+            Ok(WithFunction::boxed(query, function))
         }
         _ => Err(invalid(format!(
-            "\"{}\" must have exactly one of boost, constant",
-            score.path
+            "\"{}\" must have exactly one of {}",
+            score.path,
+            allowed.join(", ")
         ))),
     }
+}
+
+fn boosted(score: &Args<'_>, v: Value<'_>, query: Box<dyn Query>) -> Result<Box<dyn Query>> {
+    let inner = Args::new(&score.name("boost"), v, &["value", "path", "undefined"])?;
+    match (inner.get("value"), inner.string("path")?) {
+        (Some(_), None) if inner.get("undefined").is_none() => {
+            let by = least(&inner, "value", 0.0)?;
+            if by == 0.0 {
+                return Err(invalid(format!(
+                    "\"{}\" must be greater than zero, not {by}",
+                    inner.name("value")
+                )));
+            }
+            Ok(Box::new(BoostQuery::new(query, by as f32)))
+        }
+        (None, Some(path)) => {
+            let value = Function::Path {
+                path: path.to_owned(),
+                or: inner.number("undefined")?.unwrap_or(0.0),
+            };
+            let product = Function::Multiply(vec![Function::Score, value]);
+            Ok(WithFunction::boxed(query, product))
+        }
+        _ => Err(invalid(format!(
+            "\"{}\" must have either a value or a path, with undefined only beside a path",
+            inner.path
+        ))),
+    }
+}
+
+/// A number that must be there and be so large.
+fn least(args: &Args<'_>, field: &str, min: f64) -> Result<f64> {
+    args.required(field)?;
+    let n = args.number(field)?.unwrap_or(min);
+    match n >= min {
+        true => Ok(n),
+        false => Err(invalid(format!(
+            "\"{}\" must be at least {min}, it is {n}",
+            args.name(field)
+        ))),
+    }
+}
+
+/// An expression: `{name: argument}`.
+fn parse(path: &str, v: Value<'_>, depth: usize) -> Result<Function> {
+    if depth > DEPTH_MAX {
+        return Err(invalid(format!(
+            "\"{path}\": expressions may be {DEPTH_MAX} deep at most"
+        )));
+    }
+    let args = Args::new(path, v, &FUNCTIONS)?;
+    let mut given = args.doc.iter();
+    let (Some((name, v)), None) = (given.next(), given.next()) else {
+        return Err(invalid(format!(
+            "\"{path}\" must have exactly one of {}",
+            FUNCTIONS.join(", ")
+        )));
+    };
+    let inner = args.name(name);
+    Ok(match name {
+        "constant" => {
+            let n = args.number(name)?;
+            Function::Constant(n.ok_or_else(|| args.wrong_type(name, "a number", v))?)
+        }
+        "score" => {
+            args.word(name, &["relevance"])?;
+            Function::Score
+        }
+        "log" => Function::Log(Box::new(parse(&inner, v, depth + 1)?)),
+        "log1p" => Function::Log1p(Box::new(parse(&inner, v, depth + 1)?)),
+        "path" => {
+            let (path, or) = parse_path(&args, name, v)?;
+            Function::Path { path, or }
+        }
+        "gauss" => gauss(&inner, v)?,
+        _ => {
+            let Value::Array(list) = v else {
+                return Err(args.wrong_type(name, "an array of expressions", v));
+            };
+            let each = (0..).zip(list.iter());
+            let each = each.map(|(n, v): (usize, _)| parse(&format!("{inner}[{n}]"), v, depth + 1));
+            let each: Vec<Function> = each.collect::<Result<_>>()?;
+            if each.len() < 2 {
+                return Err(invalid(format!(
+                    "\"{inner}\" must have at least two expressions, not {}",
+                    each.len()
+                )));
+            }
+            match name {
+                "add" => Function::Add(each),
+                _ => Function::Multiply(each),
+            }
+        }
+    })
+}
+
+/// `"field"` or `{value: "field", undefined: number}`.
+fn parse_path(args: &Args<'_>, field: &str, v: Value<'_>) -> Result<(String, f64)> {
+    if let Value::Document(_) = v {
+        let inner = Args::new(&args.name(field), v, &["value", "undefined"])?;
+        let path = inner.as_string("value", inner.required("value")?)?;
+        return Ok((path.to_owned(), inner.number("undefined")?.unwrap_or(0.0)));
+    }
+    let path = v.as_str();
+    let path = path.ok_or_else(|| args.wrong_type(field, "a string or a document", v))?;
+    Ok((path.to_owned(), 0.0))
+}
+
+fn gauss(path: &str, v: Value<'_>) -> Result<Function> {
+    let allowed = ["path", "origin", "scale", "decay", "offset"];
+    let args = Args::new(path, v, &allowed)?;
+    let (field, or) = parse_path(&args, "path", args.required("path")?)?;
+    args.required("origin")?;
+    let origin = args.number("origin")?.unwrap_or(0.0);
+    let scale = least(&args, "scale", 0.0)?;
+    let decay = args.number("decay")?.unwrap_or(0.5);
+    let offset = args.number("offset")?.unwrap_or(0.0);
+    if scale == 0.0 || decay <= 0.0 || decay >= 1.0 || offset < 0.0 {
+        return Err(invalid(format!(
+            "\"{path}\": scale must be greater than 0 (it is {scale}), decay between 0 and 1 \
+             ({decay}), offset not negative ({offset})"
+        )));
+    }
+    Ok(Function::Gauss {
+        path: field,
+        or,
+        curve: Curve {
+            origin,
+            scale,
+            decay,
+            offset,
+        },
+    })
 }

@@ -6,6 +6,7 @@ use super::path::plain;
 use super::score::scored;
 use crate::args::Args;
 use crate::error::{failed, invalid};
+use crate::marked::Marked;
 use crate::matching::{Matching, Span, Spans};
 use crate::schema::TermKind;
 use model::{Result, Value};
@@ -153,6 +154,7 @@ impl Parser<'_, '_> {
         {
             self.b.count_clauses(query.len())?;
             for t in query {
+                self.b.mark(path, Marked::Token(t.text.clone()));
                 let term = self.b.index.fields().term(TermKind::Text, path, &t.text);
                 let having = self.b.view.searcher.doc_freq(&term);
                 self.weight += stats.rarity(having.map_err(|e| failed("a term", &e))?);

@@ -7,6 +7,7 @@ use crate::analysis::Token;
 use crate::args::Args;
 use crate::definition::FieldKind;
 use crate::error::{failed, invalid};
+use crate::marked::Marked;
 use crate::matching::{Matching, Phrase, Terms, TextStats, TokenTest};
 use crate::schema::TermKind;
 use model::{Result, Value};
@@ -178,6 +179,9 @@ pub(super) fn phrase_at(
         },
     };
     let first = tokens.first().map_or(0, |t| t.position);
+    if kind == TermKind::Text {
+        b.mark(path, Marked::Phrase(tokens.to_vec(), slop));
+    }
     let (mut terms, mut weight) = (Vec::new(), 0.0);
     for t in tokens {
         let term = b.index.fields().term(kind, path, &t.text);
@@ -214,6 +218,9 @@ pub(super) fn autocomplete(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Bo
                 tokens
                     .iter_mut()
                     .for_each(|t| t.text = analyzer.longest_gram(&t.text));
+                for t in &tokens {
+                    b.mark(path, Marked::Piece(t.text.clone()));
+                }
                 if sequential {
                     found.extend(phrase_at(b, TermKind::Gram, path, &tokens, 0)?);
                 } else if !tokens.is_empty() {

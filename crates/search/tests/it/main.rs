@@ -4,6 +4,7 @@ mod facets;
 mod files;
 mod operators;
 mod scores;
+mod shown;
 mod vectors;
 
 use model::{Doc, DocBuf};
@@ -31,8 +32,8 @@ fn dynamic(docs: &[DocBuf]) -> Arc<Index> {
 fn search(index: &Index, spec: Doc<'_>) -> model::Result<Vec<(u8, f32)>> {
     let mut hits = Search::parse("$search", spec)?.run(index, &mut || Ok(()))?;
     let mut found = Vec::new();
-    while let Some((id, score)) = hits.pop()? {
-        found.push((id[0], score));
+    while let Some(hit) = hits.pop()? {
+        found.push((hit.id[0], hit.score));
     }
     Ok(found)
 }
@@ -51,8 +52,8 @@ fn found(index: &Index, spec: &DocBuf) -> Vec<u8> {
 fn nearest(index: &Index, spec: Doc<'_>) -> model::Result<Vec<(u8, f32)>> {
     let mut hits = VectorSearch::parse(spec)?.run(index, &mut || Ok(()))?;
     let mut found = Vec::new();
-    while let Some((id, score)) = hits.pop()? {
-        found.push((id[0], score));
+    while let Some(hit) = hits.pop()? {
+        found.push((hit.id[0], hit.score));
     }
     Ok(found)
 }

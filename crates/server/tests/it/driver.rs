@@ -103,7 +103,7 @@ impl Drop for Process {
     }
 }
 
-async fn all(mut cursor: Cursor<Document>) -> Vec<Document> {
+pub(crate) async fn all(mut cursor: Cursor<Document>) -> Vec<Document> {
     let mut found = Vec::new();
     while cursor.advance().await.unwrap() {
         found.push(cursor.deserialize_current().unwrap());

@@ -20,6 +20,7 @@ mod process;
 mod retry;
 mod schedules;
 mod scripting;
+mod search;
 mod strangers;
 mod tailing;
 mod tls;

@@ -41,8 +41,8 @@ pub struct Collection {
     pub(crate) capped: CappedGuards,
     /// The open buckets of a time-series collection.
     pub(crate) buckets: OpenBuckets,
-    /// Where its changes are logged.
-    pub(crate) log: Option<Arc<Log>>,
+    /// Where its changes are logged, see [`Collection::log_in`].
+    log: Option<Arc<Log>>,
     /// Whom its changes concern.
     pub(crate) concerned: Concerned,
     /// `State::dropped` for readers, who ask once per document.
@@ -186,7 +186,7 @@ impl Collection {
             id_collate,
             capped: CappedGuards::default(),
             buckets: OpenBuckets::default(),
-            log: shared.log.clone().filter(|_| is_logged(&ns)),
+            log: shared.feed.clone().filter(|_| is_logged(&ns)),
             concerned: Concerned::by(ns.db(), Some(ns.coll())),
             gone: AtomicBool::new(false),
             uncommitted: AtomicBool::new(false),
@@ -272,6 +272,12 @@ impl Collection {
     pub(crate) fn as_log(&self) -> Option<&Arc<Log>> {
         let log = self.shared.log.as_ref();
         log.filter(|l| l.ident == self.ident && !self.is_view())
+    }
+    /// Where its changes are logged in a state. It holds until the gate is closed, so what a writer
+    /// is told at its begin is true at its commit.
+    pub(crate) fn log_in(&self, state: &State) -> Option<&Arc<Log>> {
+        let log = self.log.as_ref();
+        log.filter(|l| l.has_everything() || !state.search.is_empty())
     }
     /// True when it shows the log of all changes. Nobody else writes to it.
     pub fn is_log(&self) -> bool {

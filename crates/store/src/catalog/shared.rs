@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) order_bytes: Arc<AtomicUsize>,
     /// The log of all changes.
     pub(crate) log: Option<Arc<Log>>,
+    /// The log that consumers follow: that of all changes, or one that is kept for them alone.
+    pub(crate) feed: Option<Arc<Log>>,
     /// Collections with indexes whose builds were given up.
     given_up: Mutex<Vec<Namespace>>,
     /// Of all collections that were opened.
@@ -115,6 +117,7 @@ impl Shared {
             sequences: Sequences::default(),
             order_bytes: Arc::default(),
             log: None,
+            feed: None,
             given_up: Mutex::default(),
             large: Largest::default(),
             engine,
@@ -124,7 +127,9 @@ impl Shared {
             None => Log::abandon(engine)?,
             Some(settings) => {
                 let log = Log::open(engine, &mut || shared.new_ident(), &settings)?;
-                shared.log = Some(Arc::new(log));
+                let log = Arc::new(log);
+                shared.log = log.has_everything().then(|| Arc::clone(&log));
+                shared.feed = Some(log);
             }
         }
         Ok(shared)

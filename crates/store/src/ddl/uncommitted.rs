@@ -140,9 +140,9 @@ impl Store {
 impl Collection {
     /// The entry of a command on it; empty where nothing is logged.
     fn entry(&self, note: &Note) -> EntryList {
-        match &self.log {
-            Some(_) => note.entry(self.ns.db(), Some(&self.uuid)),
-            None => EntryList::default(),
+        match self.log_in(&self.state()) {
+            Some(log) if log.has_everything() => note.entry(self.ns.db(), Some(&self.uuid)),
+            _ => EntryList::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 //! change it tells of; readers see entries in the order of their times, each once. Must not know:
 //! documents, sessions, cursors.
 
+mod audience;
 mod concerned;
 mod consumers;
 mod due;
@@ -14,6 +15,7 @@ mod times;
 mod truncate;
 mod watch;
 
+pub use audience::Audience;
 pub use concerned::Concerned;
 pub use consumers::{ConsumerState, Lifetime, LogConsumer};
 pub(crate) use entry::{EntryList, LogRows, SessionFields, common, operation, uuid};

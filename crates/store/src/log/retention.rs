@@ -2,6 +2,7 @@
 //! known to readers before the first of them goes; what goes is given back as whole files, without
 //! a deletion per entry. Must not know: who reads.
 
+use super::audience::Audience;
 use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::log::{self as row, Late};
@@ -18,6 +19,7 @@ pub(super) struct Stored {
     pub(super) oldest: u64,
     pub(super) bytes_max: u64,
     pub(super) keep_ms: u64,
+    pub(super) audience: Audience,
 }
 
 impl Stored {
@@ -39,18 +41,29 @@ impl Stored {
                 oldest: number(4)?,
                 bytes_max: number(12)?,
                 keep_ms: number(20)?,
+                // Older versions have written no byte for it.
+                audience: match buf.get(28) {
+                    Some(1) => Audience::Consumers,
+                    _ => Audience::Everybody,
+                },
             })
         };
         stored().map(Some).ok_or_else(damaged)
     }
 
     /// Begins an empty log.
-    pub(super) fn begin(engine: &dyn Engine, ident: u32, bytes_max: u64) -> Result<Stored> {
+    pub(super) fn begin(
+        engine: &dyn Engine,
+        ident: u32,
+        bytes_max: u64,
+        audience: Audience,
+    ) -> Result<Stored> {
         let stored = Stored {
             ident,
             oldest: 0,
             bytes_max,
             keep_ms: 0,
+            audience,
         };
         let mut batch = WriteBatch::new();
         stored.put(&mut batch);
@@ -58,10 +71,28 @@ impl Stored {
         Ok(stored)
     }
 
+    /// Gives up all entries; the log that begins here is of `audience`. A time is left out, so that
+    /// a position at the last entry is seen to be none of the new log.
+    pub(super) fn end(self, engine: &dyn Engine, audience: Audience) -> Result<Stored> {
+        let (last, _) = last_row(engine, self.ident)?;
+        let ended = Stored {
+            oldest: last.max(self.oldest).saturating_add(2),
+            audience,
+            ..self
+        };
+        let mut batch = WriteBatch::new();
+        ended.put(&mut batch);
+        commit(engine, WriteUnit::new(&batch).durable())?;
+        Ok(ended)
+    }
+
     pub(super) fn put(&self, batch: &mut WriteBatch) {
         let mut value = self.ident.to_be_bytes().to_vec();
         for n in [self.oldest, self.bytes_max, self.keep_ms] {
             value.extend_from_slice(&n.to_be_bytes());
+        }
+        if self.audience == Audience::Consumers {
+            value.push(1);
         }
         batch.put(Table::Meta, meta::LOG, &value);
     }

@@ -5,12 +5,12 @@
 //! Writers commit in parallel, so the engine may apply a later time first. Times are given under a
 //! lock, and `visible` is the time before the earliest commit that is still on its way.
 
+use super::audience::Audience;
 use super::concerned::Concerned;
 use super::due::Due;
 use super::positions::Consumers;
 use super::retention::{Retention, Stored, last_row};
 use super::watch::{Watch, Watches};
-use crate::commit::{WriteUnit, commit};
 use crate::format::log::Late;
 use model::{Result, Timestamp};
 use parking_lot::{Condvar, Mutex};
@@ -18,7 +18,12 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use storage::{Engine, Table, WriteBatch};
+use storage::{Engine, Table};
+
+/// For consumers that are behind, the log is held up to so many times its size.
+const HELD_SIZES: u64 = 2;
+/// What a log that is kept for consumers alone keeps of what all of them have.
+const CONSUMED_BYTES_MAX: u64 = 16 << 20;
 
 /// How a store with a log is opened.
 #[derive(Clone)]
@@ -27,6 +32,8 @@ pub struct LogSettings {
     pub bytes_max: u64,
     /// Identity of the collection that shows a new log.
     pub uuid: [u8; 16],
+    /// Who reads it.
+    pub audience: Audience,
     /// The wall clock, milliseconds since the epoch.
     pub now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
 }
@@ -34,6 +41,7 @@ pub struct LogSettings {
 /// The log of an open store.
 pub struct Log {
     pub(crate) ident: u32,
+    audience: Audience,
     uuid: [u8; 16],
     pub(super) now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     times: Mutex<Times>,
@@ -84,15 +92,23 @@ impl Log {
         ident: &mut dyn FnMut() -> Result<u32>,
         settings: &LogSettings,
     ) -> Result<Log> {
+        let audience = settings.audience;
         let retention = match Stored::read(engine)? {
+            // What was written meanwhile is not in it, or others than its readers wrote it.
+            Some(stored) if stored.audience != audience => stored.end(engine, audience)?,
             Some(stored) => stored,
-            None => Stored::begin(engine, ident()?, settings.bytes_max)?,
+            None => Stored::begin(engine, ident()?, settings.bytes_max, audience)?,
         };
-        engine.expect_size(Table::Log, retention.bytes_max);
         let (last, late) = last_row(engine, retention.ident)?;
-        let last = last.max(retention.oldest.saturating_sub(1));
-        Ok(Log {
+        let mut last = last.max(retention.oldest.saturating_sub(1));
+        if audience == Audience::Consumers {
+            // Nobody notes the start in it, and a position should say when it was.
+            let now_s = u64::try_from((settings.now_ms)() / 1000).unwrap_or(0);
+            last = last.max(now_s << 32);
+        }
+        let log = Log {
             ident: retention.ident,
+            audience,
             uuid: settings.uuid,
             now_ms: Arc::clone(&settings.now_ms),
             times: Mutex::new(Times {
@@ -109,7 +125,9 @@ impl Log {
             consumers: Consumers::open(engine)?,
             due: Due::default(),
             watches: Arc::default(),
-        })
+        };
+        engine.expect_size(Table::Log, log.bytes_max());
+        Ok(log)
     }
 
     /// For a store that is opened without a log: what it writes will not be told, so a log that is
@@ -122,16 +140,15 @@ impl Log {
             return Ok(());
         };
         let (last, _) = last_row(engine, stored.ident)?;
-        if last < stored.oldest {
-            return Ok(());
+        match last < stored.oldest {
+            true => Ok(()),
+            false => stored.end(engine, stored.audience).map(|_| ()),
         }
-        let ended = Stored {
-            oldest: last + 1,
-            ..stored
-        };
-        let mut batch = WriteBatch::new();
-        ended.put(&mut batch);
-        commit(engine, WriteUnit::new(&batch).durable()).map(|_| ())
+    }
+
+    /// True when it tells of all changes; else of those in collections with search indexes.
+    pub(crate) fn has_everything(&self) -> bool {
+        self.audience == Audience::Everybody
     }
 
     /// Gives times to a commit.
@@ -273,7 +290,21 @@ impl Log {
 
     /// Size in bytes it is kept to.
     pub fn bytes_max(&self) -> u64 {
-        self.retention.stored().bytes_max
+        let bytes_max = self.retention.stored().bytes_max;
+        match self.audience {
+            Audience::Everybody => bytes_max,
+            Audience::Consumers => bytes_max.min(CONSUMED_BYTES_MAX),
+        }
+    }
+
+    /// Size in bytes up to which the log is held for consumers that are behind, give or take the
+    /// row of one commit.
+    pub fn held_bytes_max(&self) -> u64 {
+        let sizes = self.bytes_max().saturating_mul(HELD_SIZES);
+        match self.audience {
+            Audience::Everybody => sizes,
+            Audience::Consumers => sizes.max(self.retention.stored().bytes_max),
+        }
     }
 
     /// Milliseconds entries are kept at least, however large the log.
@@ -318,6 +349,7 @@ mod tests {
         let settings = LogSettings {
             bytes_max: 1 << 20,
             uuid: [0; 16],
+            audience: Audience::Everybody,
             now_ms: Arc::new(|| 5_000),
         };
         Log::open(&MemoryEngine::new(), &mut || Ok(7), &settings).unwrap()

@@ -11,8 +11,6 @@ use storage::{Engine, Table, WriteBatch};
 const SLACK: u64 = 16;
 /// What is written at least between two looks at the size of the log.
 const LOOK_BYTES_MIN: u64 = 64 << 10;
-/// For consumers that are behind, the log is held up to so many times its size.
-const HELD_SIZES: u64 = 2;
 
 /// Which entries may go.
 struct Removable {
@@ -54,16 +52,16 @@ impl Log {
 
     fn cut(&self, engine: &dyn Engine) -> Result<bool> {
         let bytes_total = self.bytes_total();
-        let stored = self.retention.stored();
+        let (stored, bytes_max) = (self.retention.stored(), self.bytes_max());
         let size = self.counts(engine)?.1;
-        if size <= stored.bytes_max + stored.bytes_max / SLACK {
+        if size <= bytes_max + bytes_max / SLACK {
             return Ok(false);
         }
         // Until the entries are gone: who registers meanwhile is told that they are.
         let positions = self.consumers.hold();
         let held = self.held_bytes_max();
         let removable = Removable {
-            below: bytes_total.saturating_sub(stored.bytes_max),
+            below: bytes_total.saturating_sub(bytes_max),
             below_anyway: bytes_total.saturating_sub(held),
             needed_from: positions.earliest(stored.oldest),
         };
@@ -71,12 +69,6 @@ impl Log {
             return Ok(false);
         };
         self.give_up(engine, last + 1).map(|()| true)
-    }
-
-    /// Size in bytes up to which the log is held for consumers that are behind, give or take the
-    /// row of one commit.
-    pub fn held_bytes_max(&self) -> u64 {
-        self.bytes_max().saturating_mul(HELD_SIZES)
     }
 
     /// Keeps the log to another size, and entries for at least so long.

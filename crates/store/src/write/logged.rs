@@ -20,8 +20,8 @@ pub(super) struct InsertLog<'l> {
 
 impl Collection {
     /// An empty list of rows for a commit; `None` when the collection's changes are not logged.
-    pub(crate) fn log_rows(&self) -> Option<LogRows<'_>> {
-        let log = self.log.as_deref()?;
+    pub(crate) fn log_rows(&self, state: &State) -> Option<LogRows<'_>> {
+        let log = self.log_in(state)?;
         Some(LogRows::new(log, smallvec::smallvec![self.concerned()]))
     }
 
@@ -52,7 +52,7 @@ impl Collection {
         docs: impl Iterator<Item = Doc<'d>>,
     ) -> EntryList {
         let mut list = EntryList::default();
-        if self.log.is_none() {
+        if self.log_in(state).is_none() {
             return list;
         }
         let series = state.options.doc().contains("timeseries");
@@ -78,7 +78,7 @@ impl Collection {
         change: &Change,
         mode: &Mode<'_, '_>,
     ) {
-        if self.log.is_none() {
+        if self.log_in(state).is_none() {
             return;
         }
         let (session, statement) = match mode {

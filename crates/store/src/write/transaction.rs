@@ -344,7 +344,7 @@ impl Transaction {
     ) -> Option<LogRows<'_>> {
         let log = self
             .shared
-            .log
+            .feed
             .as_deref()
             .filter(|_| operations.count > 0)?;
         let concerned = writes.iter().map(|t| t.coll.concerned()).collect();

@@ -218,7 +218,7 @@ impl<'u> DocumentUnit<'u> {
         batch: &mut WriteBatch,
         statements: Option<&StatementLog<'_>>,
     ) -> Option<LogRows<'u>> {
-        let mut rows = self.coll.log_rows()?;
+        let mut rows = self.coll.log_rows(self.state)?;
         if let Some(changed) = self.changed.as_ref().filter(|c| c.log.count > 0) {
             rows.documents(batch, changed.log);
         }

@@ -1,11 +1,11 @@
 //! Consumers of the log: positions that survive, what holds the log and for how long, what a crash
 //! at any point repeats and never leaves out.
 
-use crate::log::{collection, open};
+use crate::log::{collection, open, open_for};
 use model::{MongoError, Timestamp, doc};
 use std::sync::Arc;
 use storage::MemoryEngine;
-use store::{Collection, ConsumerState, Lifetime, LogConsumer, Read, Store};
+use store::{Audience, Collection, ConsumerState, Lifetime, LogConsumer, Read, Store};
 
 const SIZE: u64 = 100_000;
 
@@ -252,4 +252,100 @@ fn every_entry_is_seen_in_order_whenever_the_consumer_dies() {
     }
     assert_eq!(seen, wanted);
     assert!(repeated > 10, "no death fell between the two saves");
+}
+
+/// Documents of 100,000 bytes.
+fn insert_large(c: &Collection, ids: std::ops::Range<i32>) {
+    let pad = "x".repeat(100_000);
+    for n in ids {
+        let doc = doc! { "_id": n, "pad": pad.as_str() };
+        c.insert(&[doc.doc()], true).unwrap();
+    }
+}
+
+fn with_index(c: &Collection) {
+    c.alter_search_indexes(|list| {
+        list.push(doc! { "id": "x" });
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// A log that is kept for consumers alone has the changes of collections with search indexes, from
+/// the moment on at which they have one.
+#[test]
+fn a_log_for_consumers_has_what_they_follow() {
+    let engine = Arc::new(MemoryEngine::new());
+    let (store, _) = open_for(&engine, SIZE, Audience::Consumers);
+    assert!(store.log().is_none() && store.feed().is_some());
+    let (c, other) = (collection(&store, "c"), collection(&store, "other"));
+    insert(&c, 0..3);
+    let (at, view) = {
+        with_index(&c);
+        store.snapshot_at().unwrap().unwrap()
+    };
+    insert(&c, 3..5);
+    insert(&other, 0..7);
+    let mut scan = c.scan(&view, false);
+    let mut seen = 0;
+    while scan
+        .visit(10, &mut |_| {
+            seen += 1;
+            true
+        })
+        .unwrap()
+    {}
+    let mut consumer = consume(&store, "search", at.as_u64() + 1, Lifetime::Durable);
+    assert_eq!((seen, read_all(&mut consumer)), (3, 2));
+    drop((c, other));
+    // Also by a handle that is opened later.
+    drop(store);
+    let (store, _) = open_for(&engine, SIZE, Audience::Consumers);
+    let ns = model::Namespace::new("db", "c").unwrap();
+    insert(&store.collection(&ns).unwrap().unwrap(), 5..6);
+    let mut consumer = consume(&store, "search", at.as_u64() + 1, Lifetime::Durable);
+    assert_eq!(read_all(&mut consumer), 3);
+}
+
+/// It is cut to a small size once all have read it, and held for those that have not.
+#[test]
+fn a_log_for_consumers_is_held_and_cut() {
+    let engine = Arc::new(MemoryEngine::new());
+    let (store, now_ms) = open_for(&engine, 60 << 20, Audience::Consumers);
+    let c = collection(&store, "c");
+    with_index(&c);
+    let mut consumer = consume(&store, "search", 0, Lifetime::Durable);
+    insert_large(&c, 0..200);
+    now_ms.fetch_add(3000, std::sync::atomic::Ordering::Relaxed);
+    assert!(!store.truncate_log().unwrap(), "it is held");
+    assert_eq!(read_all(&mut consumer), 200);
+    save(&consumer);
+    assert!(store.truncate_log().unwrap(), "16 MiB stay");
+    assert!(!store.truncate_log().unwrap());
+    insert_large(&c, 200..900);
+    assert!(store.truncate_log().unwrap(), "not held beyond 60 MiB");
+    assert_eq!(consumer.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
+}
+
+/// What one kind of log has not told is not taken for told by the other.
+#[test]
+fn a_position_is_of_one_kind_of_log() {
+    let engine = Arc::new(MemoryEngine::new());
+    let mut audience = Audience::Everybody;
+    for round in 0..4 {
+        let (store, _) = open_for(&engine, SIZE, audience);
+        let c = collection(&store, &format!("c{round}"));
+        with_index(&c);
+        insert(&c, 0..1);
+        let at = store.feed().unwrap().visible();
+        drop((c, store));
+        audience = match audience {
+            Audience::Everybody => Audience::Consumers,
+            Audience::Consumers => Audience::Everybody,
+        };
+        let (store, _) = open_for(&engine, SIZE, audience);
+        let mut consumer = consume(&store, "search", at.as_u64() + 1, Lifetime::Process);
+        assert_eq!(consumer.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
+        drop(store);
+    }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use storage::MemoryEngine;
 use store::{
-    Change, Collection, Hooks, Keep, LogSettings, NoHooks, Paths, Predicate, Read, ReadView,
-    SessionRecord, Set, StatementLog, Store, Terms, Touched,
+    Audience, Change, Collection, Hooks, Keep, LogSettings, NoHooks, Paths, Predicate, Read,
+    ReadView, SessionRecord, Set, StatementLog, Store, Terms, Touched,
 };
 
 /// Hooks with a log and a clock of the test.
 struct Logging {
     bytes_max: u64,
+    audience: Audience,
     now_ms: Arc<AtomicI64>,
 }
 
@@ -29,6 +30,7 @@ impl Hooks for Logging {
         let now = Arc::clone(&self.now_ms);
         Some(LogSettings {
             bytes_max: self.bytes_max,
+            audience: self.audience,
             uuid: [3; 16],
             now_ms: Arc::new(move || now.load(Ordering::Relaxed)),
         })
@@ -36,9 +38,18 @@ impl Hooks for Logging {
 }
 
 pub(crate) fn open(engine: &Arc<MemoryEngine>, bytes_max: u64) -> (Store, Arc<AtomicI64>) {
+    open_for(engine, bytes_max, Audience::Everybody)
+}
+
+pub(crate) fn open_for(
+    engine: &Arc<MemoryEngine>,
+    bytes_max: u64,
+    audience: Audience,
+) -> (Store, Arc<AtomicI64>) {
     let now_ms = Arc::new(AtomicI64::new(100_000));
     let hooks = Logging {
         bytes_max,
+        audience,
         now_ms: Arc::clone(&now_ms),
     };
     (

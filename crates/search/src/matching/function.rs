@@ -1,0 +1,209 @@
+//! Documents of a query with scores that are computed from theirs and from numbers they have.
+
+use crate::schema::ColumnKind;
+use tantivy::columnar::{Column, DynamicColumn};
+use tantivy::query::{EnableScoring, Explanation, Query, Scorer, Weight};
+use tantivy::{DocId, DocSet, Score, SegmentReader};
+
+/// How a score is computed.
+#[derive(Clone, Debug)]
+pub(crate) enum Function {
+    /// What the query gives.
+    Score,
+    Constant(f64),
+    /// The number at a path, another where there is none.
+    Path {
+        path: String,
+        or: f64,
+    },
+    Gauss {
+        path: String,
+        or: f64,
+        curve: Curve,
+    },
+    Add(Vec<Function>),
+    Multiply(Vec<Function>),
+    /// To the base of ten.
+    Log(Box<Function>),
+    Log1p(Box<Function>),
+}
+
+/// A bell: 1 up to `offset` from the origin, `decay` at `scale` behind that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Curve {
+    pub(crate) origin: f64,
+    pub(crate) scale: f64,
+    pub(crate) decay: f64,
+    pub(crate) offset: f64,
+}
+
+impl Curve {
+    fn at(&self, v: f64) -> f64 {
+        let away = ((v - self.origin).abs() - self.offset).max(0.0) / self.scale;
+        (away * away * self.decay.ln()).exp()
+    }
+}
+
+/// A query with a function.
+#[derive(Debug)]
+pub(crate) struct WithFunction {
+    query: Box<dyn Query>,
+    function: Function,
+}
+
+impl WithFunction {
+    pub(crate) fn boxed(query: Box<dyn Query>, function: Function) -> Box<dyn Query> {
+        Box::new(WithFunction { query, function })
+    }
+}
+
+impl Clone for WithFunction {
+    fn clone(&self) -> WithFunction {
+        WithFunction {
+            query: self.query.box_clone(),
+            function: self.function.clone(),
+        }
+    }
+}
+
+impl Query for WithFunction {
+    fn weight(&self, scoring: EnableScoring<'_>) -> tantivy::Result<Box<dyn Weight>> {
+        Ok(Box::new(FunctionWeight {
+            inner: self.query.weight(scoring)?,
+            function: self.function.clone(),
+        }))
+    }
+}
+
+struct FunctionWeight {
+    inner: Box<dyn Weight>,
+    function: Function,
+}
+
+impl Weight for FunctionWeight {
+    fn scorer(&self, segment: &SegmentReader, boost: Score) -> tantivy::Result<Box<dyn Scorer>> {
+        Ok(Box::new(FunctionScorer {
+            inner: self.inner.scorer(segment, 1.0)?,
+            function: Opened::open(&self.function, segment)?,
+            boost,
+        }))
+    }
+
+    fn explain(&self, segment: &SegmentReader, doc: DocId) -> tantivy::Result<Explanation> {
+        let mut scorer = self.scorer(segment, 1.0)?;
+        let found = scorer.doc() <= doc && scorer.seek(doc) == doc;
+        let score = if found { scorer.score() } else { 0.0 };
+        let mut all = Explanation::new("FunctionScoreQuery, computed from:", score);
+        if found {
+            all.add_detail(self.inner.explain(segment, doc)?);
+        }
+        Ok(all)
+    }
+}
+
+/// A function over the columns of a segment.
+enum Opened {
+    Score,
+    Constant(f64),
+    Path(Numbers, f64),
+    Gauss(Numbers, f64, Curve),
+    Add(Vec<Opened>),
+    Multiply(Vec<Opened>),
+    Log(Box<Opened>),
+    Log1p(Box<Opened>),
+}
+
+/// The numbers at a path.
+struct Numbers(Vec<NumberColumn>);
+
+enum NumberColumn {
+    Float(Column<f64>),
+    Integer(Column<i64>),
+}
+
+impl Numbers {
+    fn open(segment: &SegmentReader, path: &str) -> tantivy::Result<Numbers> {
+        let mut found = Vec::new();
+        for kind in [ColumnKind::Number, ColumnKind::Date] {
+            let name = kind.name(path);
+            for handle in segment.fast_fields().dynamic_column_handles(&name)? {
+                match handle.open()? {
+                    DynamicColumn::F64(c) => found.push(NumberColumn::Float(c)),
+                    DynamicColumn::I64(c) => found.push(NumberColumn::Integer(c)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(Numbers(found))
+    }
+
+    fn first(&self, doc: DocId) -> Option<f64> {
+        self.0.iter().find_map(|c| match c {
+            NumberColumn::Float(c) => c.first(doc),
+            NumberColumn::Integer(c) => c.first(doc).map(|v| v as f64),
+        })
+    }
+}
+
+impl Opened {
+    fn open(function: &Function, segment: &SegmentReader) -> tantivy::Result<Opened> {
+        let one = |f: &Function| Opened::open(f, segment);
+        let each = |list: &[Function]| list.iter().map(one).collect::<tantivy::Result<Vec<_>>>();
+        Ok(match function {
+            Function::Score => Opened::Score,
+            Function::Constant(n) => Opened::Constant(*n),
+            Function::Path { path, or } => Opened::Path(Numbers::open(segment, path)?, *or),
+            Function::Gauss { path, or, curve } => {
+                Opened::Gauss(Numbers::open(segment, path)?, *or, *curve)
+            }
+            Function::Add(list) => Opened::Add(each(list)?),
+            Function::Multiply(list) => Opened::Multiply(each(list)?),
+            Function::Log(f) => Opened::Log(Box::new(one(f)?)),
+            Function::Log1p(f) => Opened::Log1p(Box::new(one(f)?)),
+        })
+    }
+
+    fn value(&self, doc: DocId, score: f64) -> f64 {
+        match self {
+            Opened::Score => score,
+            Opened::Constant(n) => *n,
+            Opened::Path(numbers, or) => numbers.first(doc).unwrap_or(*or),
+            Opened::Gauss(numbers, or, curve) => curve.at(numbers.first(doc).unwrap_or(*or)),
+            Opened::Add(list) => list.iter().map(|f| f.value(doc, score)).sum(),
+            Opened::Multiply(list) => list.iter().map(|f| f.value(doc, score)).product(),
+            Opened::Log(f) => f.value(doc, score).log10(),
+            Opened::Log1p(f) => (1.0 + f.value(doc, score)).log10(),
+        }
+    }
+}
+
+struct FunctionScorer {
+    inner: Box<dyn Scorer>,
+    function: Opened,
+    boost: Score,
+}
+
+impl DocSet for FunctionScorer {
+    fn advance(&mut self) -> DocId {
+        self.inner.advance()
+    }
+    fn seek(&mut self, target: DocId) -> DocId {
+        self.inner.seek(target)
+    }
+    fn doc(&self) -> DocId {
+        self.inner.doc()
+    }
+    fn size_hint(&self) -> u32 {
+        self.inner.size_hint()
+    }
+}
+
+impl Scorer for FunctionScorer {
+    fn score(&mut self) -> Score {
+        let score = f64::from(self.inner.score());
+        let found = self.function.value(self.inner.doc(), score);
+        // What is no number, as the logarithm of zero, counts for nothing.
+        let found = if found.is_finite() { found } else { 0.0 };
+        found.max(0.0) as Score * self.boost
+    }
+}

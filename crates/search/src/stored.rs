@@ -1,0 +1,119 @@
+//! `storedSource`: which fields of a document a search gives back when it is asked for them. They
+//! are taken from the document itself; what is defined says which they are. Must not know: queries.
+
+use crate::args::Args;
+use crate::error::invalid;
+use model::{Array, Doc, DocBuf, DocWriter, Result, Value};
+
+/// Deepest nesting that is followed.
+const DEPTH_MAX: usize = 100;
+
+/// Which fields are given back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// It is not defined.
+    #[default]
+    Undefined,
+    All,
+    Include(Vec<String>),
+    Exclude(Vec<String>),
+}
+
+impl Stored {
+    /// Reads `storedSource`.
+    ///
+    /// # Errors
+    /// 8 for anything else than a boolean, `{include: [...]}` or `{exclude: [...]}`.
+    pub(crate) fn parse(v: Option<Value<'_>>) -> Result<Stored> {
+        let (args, v) = match v {
+            None | Some(Value::Bool(false)) => return Ok(Stored::Undefined),
+            Some(Value::Bool(true)) => return Ok(Stored::All),
+            Some(v) => (Args::new("storedSource", v, &["include", "exclude"])?, v),
+        };
+        match (args.get("include"), args.get("exclude")) {
+            (Some(_), None) => Ok(Stored::Include(paths(&args, "include")?)),
+            (None, Some(_)) => Ok(Stored::Exclude(paths(&args, "exclude")?)),
+            _ => Err(invalid(format!(
+                "\"storedSource\" must have exactly one of include, exclude, not {v}"
+            ))),
+        }
+    }
+
+    /// The fields of a document that are given back; `_id` always.
+    pub(crate) fn cut(&self, doc: Doc<'_>) -> DocBuf {
+        DocBuf::build(|w| self.put("", doc, 0, w))
+    }
+
+    fn put(&self, path: &str, doc: Doc<'_>, depth: usize, w: &mut DocWriter<'_>) {
+        for (name, v) in doc.iter() {
+            let at = match path {
+                "" => name.to_owned(),
+                path => format!("{path}.{name}"),
+            };
+            match self.wants(&at) {
+                Wanted::Yes => _ = w.put(name, v),
+                Wanted::No => {}
+                Wanted::Within => match v {
+                    Value::Document(d) if depth < DEPTH_MAX => {
+                        self.put(&at, d, depth + 1, &mut w.doc(name));
+                    }
+                    Value::Array(list) if depth < DEPTH_MAX => {
+                        let list = DocBuf::build(|w| self.put_each(&at, list, depth + 1, w));
+                        w.put(name, list.doc().field("v"));
+                    }
+                    // Nothing is below it.
+                    v if matches!(self, Stored::Exclude(_)) => _ = w.put(name, v),
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    /// `{v: [...]}`: the documents of an array.
+    fn put_each(&self, path: &str, list: Array<'_>, depth: usize, w: &mut DocWriter<'_>) {
+        let mut all = w.array("v");
+        for v in list.iter() {
+            match v {
+                Value::Document(d) => self.put(path, d, depth, &mut all.doc()),
+                v if matches!(self, Stored::Exclude(_)) => _ = all.push(v),
+                _ => {}
+            }
+        }
+    }
+
+    fn wants(&self, at: &str) -> Wanted {
+        let below = |outer: &str, inner: &str| {
+            let rest = inner.strip_prefix(outer);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        if at == "_id" {
+            return Wanted::Yes;
+        }
+        match self {
+            Stored::All | Stored::Undefined => Wanted::Yes,
+            Stored::Include(list) if list.iter().any(|p| below(p, at)) => Wanted::Yes,
+            Stored::Exclude(list) if list.iter().any(|p| below(p, at)) => Wanted::No,
+            Stored::Include(list) | Stored::Exclude(list) if list.iter().any(|p| below(at, p)) => {
+                Wanted::Within
+            }
+            Stored::Include(_) => Wanted::No,
+            Stored::Exclude(_) => Wanted::Yes,
+        }
+    }
+}
+
+enum Wanted {
+    Yes,
+    No,
+    /// Some of what is below.
+    Within,
+}
+
+fn paths(args: &Args<'_>, field: &str) -> Result<Vec<String>> {
+    let v = args.required(field)?;
+    let Value::Array(_) = v else {
+        return Err(args.wrong_type(field, "an array of strings", v));
+    };
+    let paths = args.strings(field)?;
+    Ok(paths.into_iter().map(str::to_owned).collect())
+}
