@@ -217,7 +217,10 @@ impl Find {
         }
         match fields {
             Some(fields) => read.with_fields(fields),
-            None => read,
+            None => match self.needed_fields() {
+                Some(needed) => read.covering(&needed),
+                None => read,
+            },
         }
     }
 

@@ -208,13 +208,14 @@ impl Collection {
         }
         *entries += buffers.set.len() as u64;
         *multikey |= buffers.set.multikey;
-        for k in buffers.set.iter() {
-            index.entry_key(k, &key[4..], &mut buffers.key);
-            let mut right = false;
+        for k in buffers.set.keys() {
+            index.entry_key(k.components, &key[4..], &mut buffers.key);
+            let (mut right, mut expected) = (false, Vec::new());
+            index.append_value(k.marks, &key[4..], &mut expected);
             self.shared
                 .engine
-                .get_with(Table::Idx, &buffers.key, &mut |owner| {
-                    right = !index.is_unique() || owner == &key[4..]
+                .get_with(Table::Idx, &buffers.key, &mut |value| {
+                    right = value == expected
                 })
                 .map_err(error::storage)?;
             if !right {

@@ -4,7 +4,6 @@ use crate::behaviour::{send, serve};
 use crate::interrupts::{code, fill, json};
 use commands::{Config, Dispatcher, SystemClock};
 use model::DocBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use storage::observe::{Call, Observed, Observer};

@@ -172,7 +172,29 @@ fn reads_show_their_plan_and_what_it_did() {
         (json!({ "count": "c" }), "RECORD_STORE_FAST_COUNT", 0, 0, 0),
         (
             json!({ "distinct": "c", "key": "b", "query": { "a": 3 } }),
-            "FETCH IXSCAN",
+            "PROJECTION_COVERED IXSCAN",
+            4,
+            4,
+            0,
+        ),
+        (
+            json!({ "find": "c", "filter": { "a": 3 }, "projection": { "b": 1, "_id": 0 } }),
+            "PROJECTION_COVERED IXSCAN",
+            4,
+            4,
+            0,
+        ),
+        // `_id` is in every entry.
+        (
+            json!({ "find": "c", "filter": { "a": 3 }, "projection": { "b": 1 } }),
+            "PROJECTION_COVERED IXSCAN",
+            4,
+            4,
+            0,
+        ),
+        (
+            json!({ "find": "c", "filter": { "a": 3 }, "projection": { "s": 1 } }),
+            "PROJECTION_SIMPLE FETCH IXSCAN",
             4,
             4,
             4,

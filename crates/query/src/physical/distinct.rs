@@ -10,7 +10,7 @@ use super::reader::{STEP_DOCS, Wanted};
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter, drain};
 use crate::plan::{Plan, PlanRequest, distinct_plan, plan_read};
 use crate::shown::PlanNode;
-use model::{FieldPath, OwnedValue, Result, Value};
+use model::{DocBuf, FieldPath, OwnedValue, Result, Value};
 use operation::Examined;
 use operators::Env;
 use std::sync::Arc;
@@ -54,7 +54,8 @@ impl Distinct {
                     Some(scan) => Source::Loose(Box::new(scan)),
                     None => {
                         let read = Read::new(c, plan, Some(filter.clone()), None);
-                        Source::Documents(Box::new(read))
+                        let field = FieldPath::new(key).first().to_owned();
+                        Source::Documents(Box::new(read.covering(&[field])))
                     }
                 }
             }
@@ -144,7 +145,25 @@ impl Operator for Distinct {
         match &self.source {
             Source::Nothing(nothing) => nothing.show(),
             Source::Loose(scan) => scan.show(),
-            Source::Documents(read) => read.show(),
+            Source::Documents(read) => {
+                let below = read.show();
+                if !below.is_covered() {
+                    return below;
+                }
+                let own = DocBuf::build(|w| {
+                    w.doc("transformBy")
+                        .put("_id", 0i32)
+                        .put(self.path.as_str(), 1i32);
+                });
+                let stats = below.stats;
+                PlanNode::over(
+                    below,
+                    "PROJECTION_COVERED",
+                    own,
+                    stats.returned,
+                    stats.ended,
+                )
+            }
         }
     }
 

@@ -55,7 +55,11 @@ impl Operator for Narrow {
     fn show(&self) -> PlanNode {
         let own = model::doc! { "transformBy": &self.spec() };
         let below = self.input.show();
-        PlanNode::over(below, "PROJECTION_SIMPLE", own, self.returned, self.ended)
+        let stage = match below.is_covered() {
+            true => "PROJECTION_COVERED",
+            false => "PROJECTION_SIMPLE",
+        };
+        PlanNode::over(below, stage, own, self.returned, self.ended)
     }
 
     fn examined(&self) -> Examined {

@@ -122,6 +122,7 @@ impl<I: Operator> Operator for Project<I> {
         let plain = |v: Value<'_>| v.is_number() || v.as_bool().is_some();
         let simple = spec.doc().iter().all(|(n, v)| !n.contains('.') && plain(v));
         let stage = match simple {
+            true if below.is_covered() => "PROJECTION_COVERED",
             true => "PROJECTION_SIMPLE",
             false => "PROJECTION_DEFAULT",
         };

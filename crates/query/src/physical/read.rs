@@ -117,6 +117,7 @@ impl Read {
             && self.metadata.is_none()
             && self.plan.series.is_none()
             && matches!(self.plan.access, Access::Index { .. });
+        self = self.covering(&fields);
         self.output = if entries {
             RowOutput::Entries
         } else {
@@ -125,9 +126,20 @@ impl Read {
         self
     }
 
+    /// Nothing but these top-level fields is looked at behind the read: no document is read where
+    /// entries of an index say them.
+    #[must_use]
+    pub fn covering(mut self, fields: &[String]) -> Read {
+        if self.metadata.is_none() {
+            self.plan.cover(&self.coll, self.filter.as_deref(), fields);
+        }
+        self
+    }
+
     /// The same, each document with its record id and index key as metadata.
     #[must_use]
     pub fn with_row_metadata(mut self) -> Read {
+        self.plan.covered = None;
         self.metadata = Some(RowMetadata::of(&self.plan, self.metadata.take()));
         self
     }

@@ -11,7 +11,7 @@ use crate::shown::ReadCounts;
 use model::{Bump, Doc, Result, Value};
 use operators::{Cx, Env, Frame};
 use std::sync::Arc;
-use store::{Collection, Part, ReadView, Row};
+use store::{Collection, Part, ReadView, Row, WantedFields};
 
 /// Documents examined between two looks at the clock.
 pub(super) const STEP_DOCS: usize = 1024;
@@ -45,6 +45,8 @@ pub struct Reader {
     complete: bool,
     /// Documents are entries of `_id` as well.
     reads_ids: bool,
+    /// What is wanted of documents that are not read.
+    covered: Option<Arc<WantedFields>>,
     docs: u64,
     matched: u64,
     ended: bool,
@@ -85,6 +87,7 @@ impl Reader {
         let mut reader = Reader::over(coll, PlanScan::open(coll, view, plan, env));
         reader.complete = plan.complete;
         reader.reads_ids = reads_ids(coll, plan);
+        reader.covered = plan.covered.clone();
         reader.cached = plan.cached.clone();
         reader
     }
@@ -112,6 +115,7 @@ impl Reader {
             scan,
             complete: false,
             reads_ids: false,
+            covered: None,
             docs: 0,
             matched: 0,
             ended: false,
@@ -176,10 +180,10 @@ impl Reader {
         let filter = wanted
             .filter
             .filter(|f| !self.complete && !f.filter.is_always_true());
-        let (mut docs, mut matched, mut outcome) = (0, 0, Ok(true));
+        let (mut shown, mut matched, mut outcome) = (0, 0, Ok(true));
         let (coll, arena) = (&self.coll, &mut self.arena);
-        let visited = self.scan.visit(coll, env, max, &mut |row| {
-            docs += 1;
+        let show = &mut |row: Row<'_>| {
+            shown += 1;
             let fits = match filter {
                 None => Ok(true),
                 Some(f) => {
@@ -195,7 +199,18 @@ impl Reader {
                 other => other.map(|_| true),
             };
             matches!(outcome, Ok(true))
-        });
+        };
+        let (visited, docs) = match (&self.covered, &mut self.scan) {
+            (Some(wanted), PlanScan::Index(scan)) => {
+                let mut read = 0;
+                let visited = scan.visit_said(wanted, max, &mut read, show);
+                (visited, read)
+            }
+            (_, scan) => {
+                let visited = scan.visit(coll, env, max, show);
+                (visited, shown)
+            }
+        };
         self.docs += docs;
         self.matched += matched;
         self.count(env, docs);

@@ -8,7 +8,7 @@ use operators::filter::Near;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use store::{Index, KeyInterval, ReadView, SeriesRead};
+use store::{Index, KeyInterval, ReadView, SeriesRead, WantedFields};
 
 /// An active entry is given up when a run looks at so many times what its first looked at.
 const WORSE: u64 = 10;
@@ -118,6 +118,8 @@ pub struct Plan {
     pub bounds: Vec<FieldBounds>,
     /// Every document the plan reads matches the filter: no second look is needed.
     pub complete: bool,
+    /// What is wanted of documents, when entries of the index say it: no document is read then.
+    pub covered: Option<Arc<WantedFields>>,
     /// The plan's entry in the cache, where it was chosen among several.
     pub cached: Option<Arc<CachedPlan>>,
 }
@@ -147,6 +149,7 @@ impl Plan {
             view,
             bounds: Vec::new(),
             complete: false,
+            covered: None,
             cached: None,
         }
     }

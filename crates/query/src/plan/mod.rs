@@ -10,6 +10,7 @@ mod best;
 mod bounds;
 mod cache;
 mod choose;
+mod cover;
 mod disjunction;
 mod distinct;
 mod explode;

@@ -72,6 +72,7 @@ pub(crate) fn read(
                 m,
             )
         }
+        Access::Index { .. } if plan.covered.is_some() => covered(plan, spec, m),
         Access::Index { .. } => {
             let scan = index_scan(plan, m.keys, m);
             fetch(scan, residual_of(plan, spec), m)
@@ -192,6 +193,17 @@ fn residual_of(plan: &Plan, spec: Option<&DocBuf>) -> Option<DocBuf> {
         fields.iter().any(of_path)
     };
     filter::residual(spec?.doc(), &exact)
+}
+
+/// The scan of an index that says all that is looked at.
+fn covered(plan: &Plan, spec: Option<&DocBuf>, m: &ReadCounts) -> PlanNode {
+    PlanNode {
+        filter: spec
+            .filter(|_| !plan.complete)
+            .and_then(|s| residual_of(plan, Some(s))),
+        stats: stats(m.matched, m.keys, m),
+        ..index_scan(plan, m.keys, m)
+    }
 }
 
 fn fetch(scan: PlanNode, filter: Option<DocBuf>, m: &ReadCounts) -> PlanNode {

@@ -76,6 +76,15 @@ impl PlanNode {
         }
     }
 
+    /// Nothing below reads documents: all comes from an index.
+    pub fn is_covered(&self) -> bool {
+        match (self.stage, self.inputs.as_slice()) {
+            ("IXSCAN", []) => true,
+            ("LIMIT" | "SKIP" | "SORT", [below]) => below.is_covered(),
+            _ => false,
+        }
+    }
+
     /// Writes the plan; with its stats, when it was run, which took `ms`.
     pub fn write(&self, w: &mut DocWriter<'_>, ran_ms: Option<u64>) {
         w.put("isCached", false);

@@ -12,7 +12,7 @@ use crate::catalog::shared::Shared;
 use crate::error;
 use crate::format::{keys, meta, record};
 use crate::gate::{Closing, Entered, Gate};
-use crate::index::{Index, Usage};
+use crate::index::{Index, Usage, WantedFields};
 use crate::log::{Concerned, Log};
 use arc_swap::{ArcSwap, Guard};
 use model::bucket::SeriesOptions;
@@ -157,7 +157,7 @@ impl Collection {
                 .filter(|_| found)
                 .map_or(0, |b| u32::from_le_bytes(*b));
             let index = Index::open(i.ident, i.spec.clone(), true, bits, shared.hooks.as_ref())?;
-            indexes.push(Arc::new(index.with_entries(i.keyed)));
+            indexes.push(Arc::new(index.as_made(i.keyed, i.marked)));
         }
         let mut order = Order {
             max_key: Vec::new(),
@@ -327,6 +327,7 @@ impl Collection {
             spec: i.spec().to_buf(),
             ready: i.is_ready() || ready.is_some_and(|r| r.ident() == i.ident()),
             keyed: i.has_entries(),
+            marked: i.has_marks(),
         };
         CatalogRow {
             kind: self.kind,
@@ -434,6 +435,14 @@ impl Collection {
         out.clear();
         out.extend_from_slice(&self.ident.to_be_bytes());
         keys::encode(id, self.id_collate(), out);
+    }
+
+    /// What of its entries an index has to say the top-level fields of these names; `None` when
+    /// entries do not say them all.
+    pub fn wanted_fields(&self, index: &Index, names: &[String]) -> Option<WantedFields> {
+        let wanted = index.wanted_fields(names);
+        // Ids by a collation do not come back.
+        wanted.filter(|w| !w.id || self.id_collate.is_none())
     }
 
     /// Its documents need no `_id`; those without are stored by a key that is not shown.

@@ -41,6 +41,8 @@ pub struct IndexRow {
     pub ready: bool,
     /// Its kind has entries in the layout it was made in.
     pub keyed: bool,
+    /// Its entries have marks, where its kind has them.
+    pub marked: bool,
 }
 
 impl CatalogRow {
@@ -70,6 +72,7 @@ impl CatalogRow {
                 d.put("ident", i64::from(i.ident))
                     .put("ready", i.ready)
                     .put("keyed", i.keyed)
+                    .put("marked", i.marked)
                     .put("spec", &i.spec);
             }
             drop(list);
@@ -103,6 +106,7 @@ impl CatalogRow {
                 spec: i.field("spec").as_doc().ok_or_else(bad)?.to_buf(),
                 ready: i.field("ready").truthy(),
                 keyed: i.field("keyed").truthy(),
+                marked: i.field("marked").truthy(),
             });
         }
         Ok(CatalogRow {

@@ -11,7 +11,7 @@ use crate::format::{bucket, record};
 use crate::index::{Index, KeySet};
 use crate::locks::{KeyId, KeyIds};
 use crate::write::duplicate::duplicate_key;
-use crate::write::entries::{check_length, entry_value, put_entries};
+use crate::write::entries::{check_length, put_entries, put_entry};
 use model::{MongoError, Result};
 use std::collections::VecDeque;
 use storage::{CursorOpts, KeyRange, Reader, Table, WriteBatch, WriteClass};
@@ -248,8 +248,7 @@ impl Collection {
         let (b, mut number) = (&mut filling.buffers, 0);
         b.batch.clear();
         for e in filling.run.left() {
-            index.entry_key(e.components, e.id, &mut b.entry);
-            b.batch.put(Table::Idx, &b.entry, entry_value(index, e.id));
+            put_entry(&mut b.batch, index, e.key, e.id, &mut b.entry);
             number += 1;
             if b.batch.byte_len() >= BATCH_BYTES.min(self.batch_room()) {
                 break;
@@ -265,7 +264,7 @@ impl Collection {
             if index.may_have_changed(e.id) {
                 filling.pending.push_back(Pending::Check {
                     id: e.id.to_vec(),
-                    components: e.components.to_vec(),
+                    components: e.key.components.to_vec(),
                 });
             }
         }
@@ -288,7 +287,7 @@ impl Collection {
         }
         let (mut wanted, mut entries) = (KeyIds::new(), Vec::with_capacity(chunk.len()));
         for e in &chunk {
-            index.unique_entry(e.components, &mut b.entry);
+            index.unique_entry(e.key.components, &mut b.entry);
             wanted.push(KeyId::of(&b.entry));
             entries.push(std::mem::take(&mut b.entry));
             wanted.push(KeyId::of(&self.key_of_id(e.id)));
@@ -301,7 +300,8 @@ impl Collection {
             let keys: Vec<&[u8]> = entries.iter().map(Vec::as_slice).collect();
             let mut owned = vec![false; chunk.len()];
             let see = &mut |n: usize, value: Option<&[u8]>| {
-                let free = value.is_none_or(|owner| chunk.get(n).is_some_and(|e| owner == e.id));
+                let free =
+                    value.is_none_or(|v| chunk.get(n).is_some_and(|e| index.is_owned_by(v, e.id)));
                 if let Some(simple) = is_simple.get_mut(n) {
                     *simple = free;
                 }
@@ -313,13 +313,13 @@ impl Collection {
                 .multi_get(Table::Idx, &keys, see)
                 .map_err(error::storage)?;
             let mut before: Option<&[u8]> = None;
-            for (n, (e, entry)) in chunk.iter().zip(&entries).enumerate() {
-                let repeats = before.replace(e.components) == Some(e.components);
+            for (n, e) in chunk.iter().enumerate() {
+                let repeats = before.replace(e.key.components) == Some(e.key.components);
                 let simple = is_simple.get_mut(n).filter(|s| **s);
                 let Some(simple) = simple else { continue };
                 *simple = !repeats && !index.may_have_changed(e.id);
                 if *simple && owned.get(n) == Some(&false) {
-                    b.batch.put(Table::Idx, entry, entry_value(index, e.id));
+                    put_entry(&mut b.batch, index, e.key, e.id, &mut b.entry);
                 }
             }
             self.shared.commit(WriteUnit::new(&b.batch))?;
@@ -338,7 +338,7 @@ impl Collection {
         [&self.ident.to_be_bytes(), id].concat()
     }
 
-    /// Deletes an entry that its document has no more.
+    /// Deletes an entry that its document has no more, or says of it what is so now.
     fn check_one(
         &self,
         index: &Index,
@@ -358,12 +358,13 @@ impl Collection {
         {
             index.keys_of(doc.doc(), &mut b.set)?;
         }
-        if b.set.contains(components) {
-            return Ok(());
-        }
-        index.entry_key(components, id, &mut b.entry);
         b.batch.clear();
-        b.batch.delete(Table::Idx, &b.entry);
+        if let Some(key) = b.set.get(components) {
+            put_entry(&mut b.batch, index, key, id, &mut b.entry);
+        } else {
+            index.entry_key(components, id, &mut b.entry);
+            b.batch.delete(Table::Idx, &b.entry);
+        }
         self.shared.commit(WriteUnit::new(&b.batch)).map(|_| ())
     }
 
@@ -404,7 +405,7 @@ impl Collection {
                 for k in b.set.iter() {
                     index.unique_entry(k, &mut b.entry);
                     let mut other = false;
-                    let look = &mut |owner: &[u8]| other = owner != id;
+                    let look = &mut |value: &[u8]| other = !index.is_owned_by(value, id);
                     unit.get_with(Table::Idx, &b.entry, look)
                         .map_err(error::storage)?;
                     if other {
@@ -414,7 +415,7 @@ impl Collection {
             }
             self.mark_multikey(index, b.set.multikey)?;
             b.batch.clear();
-            put_entries(&mut b.batch, index, b.set.iter(), id, &mut b.entry);
+            put_entries(&mut b.batch, index, b.set.keys(), id, &mut b.entry);
             let write = WriteUnit::new(&b.batch).decided_by(Some(unit));
             match self.shared.commit(write) {
                 Err(e) if error::is_conflict(&e) => self.shared.hooks.check_interrupt()?,

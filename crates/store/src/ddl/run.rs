@@ -1,7 +1,7 @@
 //! Entries of an index under construction, gathered and put in the order of their keys. Promises:
 //! bounded memory, if whoever adds asks `is_full`. Must not know: the engine, where they come from.
 
-use crate::index::KeySet;
+use crate::index::{Key, KeySet};
 
 /// Bytes at which a run is full. The engine merges runs, as it merges everything that is written
 /// to it in pieces.
@@ -10,7 +10,7 @@ const RUN_BYTES: usize = 16 << 20;
 /// Entries of many documents.
 #[derive(Default)]
 pub(super) struct Run {
-    /// Of each entry its components and behind them the encoded id.
+    /// Of each entry its components and behind them the encoded id and the marks.
     bytes: Vec<u8>,
     places: Vec<Place>,
     /// How many were taken.
@@ -27,27 +27,30 @@ struct Place {
     components: u32,
     /// Bytes of the id.
     id: u32,
+    marks: u32,
 }
 
 /// One entry of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RunEntry<'r> {
-    pub(super) components: &'r [u8],
+    pub(super) key: Key<'r>,
     pub(super) id: &'r [u8],
 }
 
 impl Run {
     /// Adds the entries of a document.
     pub(super) fn add(&mut self, keys: &KeySet, id: &[u8]) {
-        for components in keys.iter() {
+        for Key { components, marks } in keys.keys() {
             let start = self.bytes.len() as u32;
             self.bytes.extend_from_slice(components);
             self.bytes.extend_from_slice(id);
+            self.bytes.extend_from_slice(marks);
             self.places.push(Place {
                 first: first_bytes(components),
                 start,
                 components: components.len() as u32,
                 id: id.len() as u32,
+                marks: marks.len() as u32,
             });
         }
     }
@@ -66,7 +69,7 @@ impl Run {
         self.places.sort_unstable_by(|a, b| {
             a.first.cmp(&b.first).then_with(|| {
                 let (a, b) = (entry(bytes, a), entry(bytes, b));
-                (a.components, a.id).cmp(&(b.components, b.id))
+                (a.key.components, a.id).cmp(&(b.key.components, b.id))
             })
         });
         self.sorted = true;
@@ -95,13 +98,16 @@ impl Run {
 }
 
 fn entry<'r>(bytes: &'r [u8], place: &Place) -> RunEntry<'r> {
-    let start = place.start as usize;
-    let middle = start + place.components as usize;
+    let components = place.start as usize;
+    let id = components + place.components as usize;
+    let marks = id + place.id as usize;
+    let part = |from: usize, to: usize| bytes.get(from..to).unwrap_or_default();
     RunEntry {
-        components: bytes.get(start..middle).unwrap_or_default(),
-        id: bytes
-            .get(middle..middle + place.id as usize)
-            .unwrap_or_default(),
+        key: Key {
+            components: part(components, id),
+            marks: part(marks, marks + place.marks as usize),
+        },
+        id: part(id, marks),
     }
 }
 

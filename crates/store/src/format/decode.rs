@@ -30,6 +30,28 @@ pub fn component_len(bytes: &[u8], descending: bool) -> Option<usize> {
     directed(bytes, descending).map(|(_, len)| len)
 }
 
+/// Writes the value of the ascending component `bytes` begins with; gives its length.
+pub fn write(bytes: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
+    read(bytes, name, w)
+}
+
+/// The whole number that an ascending component is.
+pub fn whole(bytes: &[u8]) -> Option<i64> {
+    let (&class, rest) = bytes.split_first()?;
+    if class == keys::ZERO {
+        return Some(0);
+    }
+    let negative = class < keys::ZERO;
+    let len = usize::from(class.abs_diff(keys::ZERO)).checked_sub(1)?;
+    let turned = |b: &u8| if negative { !b } else { *b };
+    let whole = rest
+        .get(..len)
+        .filter(|_| (1..=8).contains(&len))?
+        .iter()
+        .fold(0i128, |n, b| n << 8 | i128::from(turned(b)));
+    i64::try_from(if negative { -whole } else { whole }).ok()
+}
+
 fn read(b: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
     let (&class, rest) = b.split_first()?;
     let simple = match class {

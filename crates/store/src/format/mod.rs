@@ -11,4 +11,4 @@ pub mod record;
 mod table;
 
 /// Version of the layout as a whole; a server refuses a newer one.
-pub const LAYOUT_VERSION: u32 = 3;
+pub const LAYOUT_VERSION: u32 = 4;

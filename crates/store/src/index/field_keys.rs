@@ -3,7 +3,7 @@
 use super::field::{FieldKind, encode_component};
 use super::key_set::KeySet;
 use super::reach::{Reach, reach};
-use super::{Index, KEYS_BYTES_MAX};
+use super::{Index, KEYS_BYTES_MAX, marks};
 use model::{Array, Doc, MongoError, Result, Value};
 
 impl Index {
@@ -21,13 +21,32 @@ impl Index {
         {
             return Ok(());
         }
-        self.expand(&mut states, set)?;
+        self.expand(&mut states, self.marked.then_some(doc), set)?;
         set.sort();
         Ok(())
     }
 
-    /// Emits one key, or one per element of the array that some fields run into.
-    pub(super) fn expand(&self, states: &mut [Reach<'_>], set: &mut KeySet) -> Result<()> {
+    /// Appends the marks of the key with these values, of a document of which `arrays` says which
+    /// fields went through one.
+    fn put_marks(&self, states: &[Reach<'_>], arrays: u32, doc: Doc<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        for (i, (s, f)) in states.iter().zip(&self.fields).enumerate() {
+            let known = f.path.parts().len() == 1 && arrays & 1 << i.min(31) == 0;
+            if let Reach::At(v) = s {
+                marks::put(v, known && f.kind != FieldKind::Hashed, out);
+            }
+        }
+        marks::end(&self.fields, doc, start, out);
+    }
+
+    /// Emits one key, or one per element of the array that some fields run into; with marks when
+    /// it is told the document.
+    pub(super) fn expand(
+        &self,
+        states: &mut [Reach<'_>],
+        marked: Option<Doc<'_>>,
+        set: &mut KeySet,
+    ) -> Result<()> {
         let mut blocking: Option<Array<'_>> = None;
         for (i, s) in states.iter().enumerate() {
             let Reach::Blocked(a, _) = s else { continue };
@@ -61,7 +80,11 @@ impl Index {
                     encode_component(f.kind, v, self.collate(), &mut set.bytes);
                 }
             }
-            set.end(start);
+            let marks = set.begin();
+            if let Some(doc) = marked {
+                self.put_marks(states, set.multikey, doc, &mut set.bytes);
+            }
+            set.end_marked(start, marks);
             if set.bytes.len() > KEYS_BYTES_MAX {
                 return Err(self.keys_too_large());
             }
@@ -85,7 +108,7 @@ impl Index {
                     Reach::At(v) => Ok(Reach::At(*v)),
                 })
                 .collect::<Result<_>>()?;
-            self.expand(&mut next, set)
+            self.expand(&mut next, marked, set)
         };
         if array.is_empty() {
             return step(None);

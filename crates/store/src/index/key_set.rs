@@ -4,9 +4,27 @@
 #[derive(Default, Clone)]
 pub struct KeySet {
     pub(super) bytes: Vec<u8>,
-    ranges: Vec<(u32, u32)>,
+    ranges: Vec<Range>,
     /// Bits of fields that went through an array.
     pub multikey: u32,
+}
+
+/// Where a key is, and its marks behind it.
+#[derive(Clone, Copy)]
+struct Range {
+    start: u32,
+    marks: u32,
+    end: u32,
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key<'k> {
+    /// Its components.
+    pub components: &'k [u8],
+    /// What they do not say of their values (`marks.rs`); empty where that is nothing, and in
+    /// indexes without marks.
+    pub marks: &'k [u8],
 }
 
 impl KeySet {
@@ -19,14 +37,20 @@ impl KeySet {
         self.bytes.len() as u32
     }
     pub(super) fn end(&mut self, start: u32) {
-        self.ranges.push((start, self.bytes.len() as u32));
+        self.end_marked(start, self.begin());
+    }
+    /// Ends a key whose marks begin at `marks`.
+    pub(super) fn end_marked(&mut self, start: u32, marks: u32) {
+        let end = self.begin();
+        self.ranges.push(Range { start, marks, end });
     }
     pub(super) fn sort(&mut self) {
         if self.ranges.len() > 1 {
             let bytes = &self.bytes;
-            let key = |r: &(u32, u32)| &bytes[r.0 as usize..r.1 as usize];
-            self.ranges.sort_unstable_by(|a, b| key(a).cmp(key(b)));
-            self.ranges.dedup_by(|a, b| key(a) == key(b));
+            self.ranges
+                .sort_unstable_by(|a, b| key(bytes, a).cmp(&key(bytes, b)));
+            let same = |a: &Range, b: &Range| key(bytes, a).components == key(bytes, b).components;
+            self.ranges.dedup_by(|a, b| same(a, b));
         }
     }
     /// Gives memory back when a large document has blown the buffers up beyond `bytes_max`; forgets
@@ -35,15 +59,17 @@ impl KeySet {
         self.bytes.clear();
         self.ranges.clear();
         self.bytes.shrink_to(bytes_max);
-        self.ranges.shrink_to(bytes_max / size_of::<(u32, u32)>());
+        self.ranges.shrink_to(bytes_max / size_of::<Range>());
+    }
+    /// The components of the keys, ascending.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
+        self.keys().map(|k| k.components)
     }
     /// The keys, ascending.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
-        self.ranges
-            .iter()
-            .map(|r| &self.bytes[r.0 as usize..r.1 as usize])
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = Key<'_>> + ExactSizeIterator {
+        self.ranges.iter().map(|r| key(&self.bytes, r))
     }
-    /// Bytes of all keys.
+    /// Bytes of all keys, or a little more.
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
     }
@@ -55,10 +81,21 @@ impl KeySet {
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
-    /// True when `key` is among them.
-    pub fn contains(&self, key: &[u8]) -> bool {
-        self.ranges
-            .binary_search_by(|r| self.bytes[r.0 as usize..r.1 as usize].cmp(key))
-            .is_ok()
+    /// True when there is a key with these components.
+    pub fn contains(&self, components: &[u8]) -> bool {
+        self.get(components).is_some()
+    }
+    /// The key with these components.
+    pub fn get(&self, components: &[u8]) -> Option<Key<'_>> {
+        let compare = |r: &Range| key(&self.bytes, r).components.cmp(components);
+        let at = self.ranges.binary_search_by(compare).ok()?;
+        self.ranges.get(at).map(|r| key(&self.bytes, r))
+    }
+}
+
+fn key<'k>(bytes: &'k [u8], r: &Range) -> Key<'k> {
+    Key {
+        components: &bytes[r.start as usize..r.marks as usize],
+        marks: &bytes[r.marks as usize..r.end as usize],
     }
 }

@@ -3,19 +3,23 @@
 
 mod cells;
 mod changed;
+mod entry;
 mod field;
 mod field_keys;
 mod interval;
 mod key_set;
+mod marks;
 mod reach;
 pub(crate) mod text;
 mod usage;
 mod wildcard;
 
 pub use cells::encode_cell;
+pub(crate) use entry::EntryParts;
 pub use field::{FieldKind, IndexField};
 pub use interval::KeyInterval;
-pub use key_set::KeySet;
+pub use key_set::{Key, KeySet};
+pub use marks::WantedFields;
 pub use text::TextPart;
 pub use usage::Usage;
 pub use wildcard::{Coverage, WildcardPart};
@@ -52,6 +56,8 @@ pub struct Index {
     partial: Option<Predicate>,
     places: Option<Arc<dyn Places>>,
     collate: Option<Arc<dyn Collate>>,
+    /// Its entries have marks.
+    marked: bool,
     state: Arc<IndexState>,
 }
 
@@ -132,11 +138,12 @@ impl Index {
             ident,
             name,
             fields,
-            form,
             unique: d.field("unique").truthy(),
             sparse: d.field("sparse").truthy(),
             partial,
             places,
+            marked: matches!(form, Form::Fields) && collate.is_none(),
+            form,
             collate,
             state: Arc::new(IndexState {
                 multikey: AtomicU32::new(multikey),
@@ -153,23 +160,31 @@ impl Index {
     /// As [`Index::open`].
     pub(crate) fn respecified(&self, spec: DocBuf, hooks: &dyn Hooks) -> Result<Index> {
         let new = Index::open(self.ident, spec, false, 0, hooks)?;
-        let new = new.with_entries(!matches!(self.form, Form::Nothing));
+        let new = new.as_made(self.has_entries(), self.marked);
         Ok(Index {
             state: self.state.clone(),
             ..new
         })
     }
 
-    /// The same index, which has no entries when a server made it that gave none to its kind:
-    /// before version 3 of the layout geospatial and wildcard indexes had none.
-    pub(crate) fn with_entries(self, has_entries: bool) -> Index {
-        match has_entries || matches!(self.form, Form::Fields | Form::Text(_)) {
-            true => self,
-            false => Index {
-                form: Form::Nothing,
-                ..self
-            },
+    /// The same index, as a server has made it that gave entries to its kind, or none: before
+    /// version 3 of the layout geospatial and wildcard indexes had none. Before version 4 no
+    /// entries had marks.
+    pub(crate) fn as_made(self, has_entries: bool, has_marks: bool) -> Index {
+        let form = match has_entries || matches!(self.form, Form::Fields | Form::Text(_)) {
+            true => self.form,
+            false => Form::Nothing,
+        };
+        Index {
+            form,
+            marked: self.marked && has_marks,
+            ..self
         }
+    }
+
+    /// Its entries have marks: what they say of their documents is all there is to say.
+    pub(crate) fn has_marks(&self) -> bool {
+        self.marked
     }
 
     /// It has entries of the documents.
@@ -404,7 +419,7 @@ impl Index {
         )
     }
 
-    /// Whether two versions of a document certainly have the same keys.
+    /// Whether two versions of a document certainly have the same keys, with the same marks.
     pub(crate) fn sees_same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
         let same = |name: &str| match (old.get_element(name), new.get_element(name)) {
             (None, None) => true,
@@ -412,6 +427,7 @@ impl Index {
             _ => false,
         };
         self.partial.is_none()
+            && (!self.marked || same("_id") && self.has_same_layout(old, new))
             && self.fields.iter().all(|f| same(f.path.first()))
             && self.text().is_none_or(|t| t.terms.same(old, new))
             && self.wildcard().is_none_or(|w| w.same(&same))

@@ -275,7 +275,7 @@ impl Index {
             return Ok(());
         }
         let mut others = KeySet::default();
-        self.expand(&mut self.reach_others(part, doc)?, &mut others)?;
+        self.expand(&mut self.reach_others(part, doc)?, None, &mut others)?;
         if others.multikey != 0 {
             return Err(MongoError::new(
                 7_246_301,
@@ -314,7 +314,7 @@ impl Index {
     ) -> Result<()> {
         let mut states = self.reach_others(part, doc)?;
         let (leaves, mut others) = (std::mem::take(set), KeySet::default());
-        self.expand(&mut states, &mut others)?;
+        self.expand(&mut states, None, &mut others)?;
         others.sort();
         let mut nothing = Vec::new();
         encode_component(FieldKind::Ascending, &Value::MinKey, None, &mut nothing);

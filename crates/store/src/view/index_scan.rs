@@ -5,10 +5,10 @@ use crate::catalog::Collection;
 use crate::error;
 use crate::format::{keys, record};
 use crate::index::text::score_of;
-use crate::index::{Index, KeyInterval, KeySet};
+use crate::index::{EntryParts, Index, KeyInterval, KeySet, WantedFields};
 use crate::view::ReadView;
 use crate::view::rows::{EachEntry, EachRow, FETCH_MAX, FetchedRows, Row, fetch};
-use model::{Doc, Result};
+use model::{Doc, DocWriter, MongoError, Result};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use storage::{Cursor, CursorOpts, KeyRange, RowBatch, Table};
@@ -129,15 +129,9 @@ impl IndexScan {
         let Some((view, _)) = self.open.as_ref() else {
             return Ok(false);
         };
-        let unique = self.index.is_unique();
         let mut record_keys: Vec<Vec<u8>> = Vec::with_capacity(self.rows.len());
         for (entry, value) in self.rows.iter() {
-            let id = if unique {
-                Some(value)
-            } else {
-                keys::id_of_tail(entry)
-            };
-            let id = id.ok_or_else(|| {
+            let id = self.index.id_of(entry, value).ok_or_else(|| {
                 error::corrupt(&format!("an entry of index {}", self.index.name()))
             })?;
             record_keys.push(self.coll.key_of(id));
@@ -160,11 +154,7 @@ impl IndexScan {
                 continue;
             }
             let Some((header, doc)) = value.and_then(record::read) else {
-                let what = format!(
-                    "index {} points at a document that is not there",
-                    self.index.name()
-                );
-                return Err(error::corrupt(&what));
+                return Err(points_nowhere(&self.index));
             };
             if let Dedupe::FirstEntry { keys, entry: first } = &mut self.dedupe {
                 let found = first_entry(
@@ -221,11 +211,69 @@ impl IndexScan {
     /// # Errors
     /// As [`Scan::visit`].
     pub fn visit_entries(&mut self, max: usize, f: &mut EachEntry<'_>) -> Result<bool> {
-        let visited = self.advance_entries(max, f);
+        let visited = self.advance_entries(max, &mut |_, e| f(e.key, e.id));
         self.check_alive().and(visited)
     }
 
-    fn advance_entries(&mut self, max: usize, f: &mut EachEntry<'_>) -> Result<bool> {
+    /// As [`IndexScan::visit`], showing no more of each document than its entry says, which is at
+    /// least what is wanted. Where an entry does not say it, the document is read.
+    ///
+    /// # Output
+    /// False when there are no more; how many documents were read is added to `read`.
+    ///
+    /// # Errors
+    /// As [`Scan::visit`].
+    pub fn visit_said(
+        &mut self,
+        wanted: &WantedFields,
+        max: usize,
+        read: &mut u64,
+        f: &mut EachRow<'_>,
+    ) -> Result<bool> {
+        let (coll, index) = (self.coll.clone(), self.index.clone());
+        let (mut bytes, mut failed) = (Vec::new(), Ok(()));
+        let mut show = |view: &ReadView, entry: EntryParts<'_>| -> Result<bool> {
+            bytes.clear();
+            let mut w = DocWriter::new(&mut bytes);
+            let said = index.write_said(wanted, entry, &mut w);
+            w.finish();
+            if let Some(doc) = said.and_then(|()| Doc::new(&bytes)) {
+                let key = &coll.key_of(entry.id);
+                let header = record::Header {
+                    insert_seq: 0,
+                    version: 0,
+                };
+                let score = 0.0;
+                return Ok(f(Row {
+                    key,
+                    header,
+                    doc,
+                    score,
+                }));
+            }
+            let mut shown = None;
+            coll.get_encoded(view, &[entry.id], &mut |row| {
+                shown = Some(f(row));
+                true
+            })?;
+            *read += 1;
+            shown.ok_or_else(|| points_nowhere(&index))
+        };
+        let visited = self.advance_entries(max, &mut |view, entry| match show(view, entry) {
+            Ok(on) => on,
+            Err(e) => {
+                failed = Err(e);
+                false
+            }
+        });
+        self.check_alive().and(failed).and(visited)
+    }
+
+    fn advance_entries(
+        &mut self,
+        max: usize,
+        f: &mut dyn FnMut(&ReadView, EntryParts<'_>) -> bool,
+    ) -> Result<bool> {
         let mut shown = 0;
         while shown < max {
             self.check_alive()?;
@@ -239,10 +287,9 @@ impl IndexScan {
                 // That way of showing a document once needs the document.
                 self.dedupe = Dedupe::Seen(FxHashSet::default());
             }
-            let Some((_, cursor)) = self.open.as_mut() else {
+            let Some((fixed, cursor)) = self.open.as_mut() else {
                 return Ok(false);
             };
-            let unique = self.index.is_unique();
             let (mut stopped, mut damaged) = (false, false);
             let (last, dedupe, examined) = (&mut self.last, &mut self.dedupe, &mut self.examined);
             let (coll, index, view) = (&self.coll, &self.index, &self.view);
@@ -252,11 +299,7 @@ impl IndexScan {
                     let last = last.get_or_insert_default();
                     last.clear();
                     last.extend_from_slice(entry);
-                    let Some(id) = (if unique {
-                        Some(value)
-                    } else {
-                        keys::id_of_tail(entry)
-                    }) else {
+                    let Some(id) = index.id_of(entry, value) else {
                         damaged = true;
                         return false;
                     };
@@ -266,9 +309,10 @@ impl IndexScan {
                         return true;
                     }
                     shown += 1;
+                    let key = entry.get(4..).unwrap_or(&[]);
                     stopped = view.has_lost(coll)
                         || view.has_lost_index(index)
-                        || !f(entry.get(4..).unwrap_or(&[]), id);
+                        || !f(fixed, EntryParts { key, id, value });
                     !stopped
                 })
                 .map_err(error::storage)?;
@@ -395,6 +439,13 @@ impl IndexScan {
         }
         Ok(())
     }
+}
+
+fn points_nowhere(index: &Index) -> MongoError {
+    error::corrupt(&format!(
+        "index {} points at a document that is not there",
+        index.name()
+    ))
 }
 
 /// The interval a scan is in that has left `at` of them behind; a reverse scan begins at the last.

@@ -4,15 +4,12 @@ use crate::catalog::Collection;
 use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::meta;
-use crate::index::{Index, KeySet};
+use crate::index::{Index, Key, KeySet};
 use crate::write::reads::Reads;
 use model::Result;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use storage::{CommitPos, Table, WriteBatch};
-
-/// The value of an entry of an index that is not unique; its bytes are kept for type bits.
-const PLAIN_VALUE: &[u8] = &[0];
 
 /// Refuses a document whose entry in an index is longer than the engine takes.
 ///
@@ -30,22 +27,32 @@ pub(crate) fn check_length(index: &Index, set: &KeySet, id_bytes: usize, max: us
     }
 }
 
-/// The value of an entry for the document with this encoded id.
-pub(crate) fn entry_value<'v>(index: &Index, id: &'v [u8]) -> &'v [u8] {
-    if index.is_unique() { id } else { PLAIN_VALUE }
+/// Puts one entry of the document with this encoded id; `entry` holds its key then.
+pub(crate) fn put_entry(
+    batch: &mut WriteBatch,
+    index: &Index,
+    key: Key<'_>,
+    id: &[u8],
+    entry: &mut Vec<u8>,
+) {
+    index.entry_key(key.components, id, entry);
+    let len = entry.len();
+    index.append_value(key.marks, id, entry);
+    let (key, value) = entry.split_at(len);
+    batch.put(Table::Idx, key, value);
+    entry.truncate(len);
 }
 
 /// Puts the entries of one document.
 pub(crate) fn put_entries<'k>(
     batch: &mut WriteBatch,
     index: &Index,
-    components: impl Iterator<Item = &'k [u8]>,
+    keys: impl Iterator<Item = Key<'k>>,
     id: &[u8],
     entry: &mut Vec<u8>,
 ) {
-    for c in components {
-        index.entry_key(c, id, entry);
-        batch.put(Table::Idx, entry, entry_value(index, id));
+    for key in keys {
+        put_entry(batch, index, key, id, entry);
     }
 }
 
@@ -64,7 +71,7 @@ pub(crate) fn put_sorted<'k>(
     order: &mut Vec<KeyPlace>,
     entry: &mut Vec<u8>,
 ) {
-    let key = |place: &KeyPlace| of(place.1 as usize).0.iter().nth(place.2 as usize);
+    let key = |place: &KeyPlace| of(place.1 as usize).0.keys().nth(place.2 as usize);
     order.clear();
     for n in positions {
         let keys = of(*n).0.iter().enumerate();

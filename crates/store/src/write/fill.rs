@@ -6,7 +6,7 @@ use crate::format::record;
 use crate::view::capped::order_key;
 use crate::write::change::{Change, Modified};
 use crate::write::duplicate::duplicate_key;
-use crate::write::entries::entry_value;
+use crate::write::entries::put_entry;
 use crate::write::mode::Mode;
 use crate::write::modify::{Decided, Filled, Scratch};
 use crate::write::reads::Reads;
@@ -179,7 +179,7 @@ impl Fill<'_, '_, '_, '_> {
                 index.entry_key(k, old.id(), &mut s.entry);
                 index.note_change(old.id());
                 if index.is_unique() {
-                    if building && !self.reads.owns_entry(&s.entry, old.id())? {
+                    if building && !self.reads.owns_entry(index, &s.entry, old.id())? {
                         continue;
                     }
                     self.filled.unique.insert(s.entry.clone(), false);
@@ -188,9 +188,20 @@ impl Fill<'_, '_, '_, '_> {
                 s.batch.delete(Table::Idx, &s.entry);
             }
             let Some(d) = new else { continue };
-            for k in new_keys.iter().filter(|k| !s.old_keys.contains(k)) {
-                index.entry_key(k, old.id(), &mut s.entry);
-                if index.is_unique() {
+            for k in new_keys.keys() {
+                let before = s.old_keys.get(k.components);
+                if before == Some(k) {
+                    continue;
+                }
+                index.entry_key(k.components, old.id(), &mut s.entry);
+                if before.is_some() {
+                    // The same key of a value that is equal and not the same.
+                    index.note_change(old.id());
+                    let own = || self.reads.owns_entry(index, &s.entry, old.id());
+                    if building && index.is_unique() && !own()? {
+                        continue;
+                    }
+                } else if index.is_unique() {
                     let taken = match self.filled.unique.get(&s.entry) {
                         Some(put) => *put,
                         None => self.reads.exists(Table::Idx, &s.entry)?,
@@ -201,8 +212,7 @@ impl Fill<'_, '_, '_, '_> {
                     self.filled.unique.insert(s.entry.clone(), true);
                 }
                 self.filled.entry_bytes += s.entry.len() as i64;
-                s.batch
-                    .put(Table::Idx, &s.entry, entry_value(index, old.id()));
+                put_entry(&mut s.batch, index, k, old.id(), &mut s.entry);
             }
             self.filled.multikey[i] |= new_keys.multikey;
         }

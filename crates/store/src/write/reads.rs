@@ -3,6 +3,7 @@
 //! what is decided.
 
 use crate::error;
+use crate::index::Index;
 use crate::write::transaction::Transaction;
 use model::Result;
 use storage::{Reader, Table, Unit};
@@ -94,8 +95,8 @@ impl<'r> Reads<'r> {
     ///
     /// # Errors
     /// As [`Reads::get`].
-    pub(crate) fn owns_entry(&self, entry: &[u8], id: &[u8]) -> Result<bool> {
-        let mut owner = Vec::new();
-        Ok(self.get(Table::Idx, entry, &mut owner)? && owner == id)
+    pub(crate) fn owns_entry(&self, index: &Index, entry: &[u8], id: &[u8]) -> Result<bool> {
+        let mut value = Vec::new();
+        Ok(self.get(Table::Idx, entry, &mut value)? && index.is_owned_by(&value, id))
     }
 }

@@ -283,7 +283,7 @@ impl Collection {
             index.keys_of(doc.doc(), set)?;
             check_length(index, set, KEY_LEN, key_max)?;
             self.mark_multikey(index, set.multikey)?;
-            put_entries(batch, index, set.iter(), &key[4..], &mut entry);
+            put_entries(batch, index, set.keys(), &key[4..], &mut entry);
         }
         Ok(())
     }

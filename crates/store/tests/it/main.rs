@@ -4,6 +4,7 @@
 mod builds;
 mod capped;
 mod consumers;
+mod covered;
 mod history;
 mod log;
 mod on_disk;

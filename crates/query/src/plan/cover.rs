@@ -1,0 +1,27 @@
+//! Whether a plan's index says all that is looked at of documents. Must not know: how entries say
+//! it.
+
+use super::access::{Access, Plan};
+use super::series::columns;
+use crate::exec::MatchFilter;
+use std::sync::Arc;
+use store::Collection;
+
+impl Plan {
+    /// Reads no documents where the entries of its index say these top-level fields, which are all
+    /// that is looked at behind the read, and those that its filter looks at.
+    pub(crate) fn cover(
+        &mut self,
+        coll: &Collection,
+        filter: Option<&MatchFilter>,
+        behind: &[String],
+    ) {
+        let (Access::Index { .. }, Some(index), None) = (&self.access, &self.index, &self.series)
+        else {
+            return;
+        };
+        let names = columns(filter.filter(|_| !self.complete), behind);
+        let wanted = names.and_then(|names| coll.wanted_fields(index, &names));
+        self.covered = wanted.map(Arc::new);
+    }
+}

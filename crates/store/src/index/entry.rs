@@ -1,0 +1,112 @@
+//! The values of entries: whose they are, and what they say beside their keys. Must not know: the
+//! engine.
+
+use super::{FieldKind, Index, IndexField, WantedFields, marks};
+use crate::format::keys;
+use model::{Doc, DocWriter};
+
+/// In the place of the number of an entry's marks: it has more than that number could say, and
+/// none is there.
+const UNMARKED: u8 = u8::MAX;
+
+/// An entry of an index.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryParts<'e> {
+    /// Behind the identifier of the index.
+    pub(crate) key: &'e [u8],
+    pub(crate) id: &'e [u8],
+    pub(crate) value: &'e [u8],
+}
+
+impl Index {
+    /// Which fields of its entries have the top-level fields of these names; `None` when some of
+    /// them may not be there.
+    pub fn wanted_fields(&self, names: &[String]) -> Option<WantedFields> {
+        let mut wanted = WantedFields::default();
+        let arrays = self.multikey_bits();
+        for name in names {
+            let is_it = |f: &IndexField| f.path.as_str() == name;
+            match self.fields.iter().position(is_it) {
+                Some(n) if self.fields[n].kind == FieldKind::Hashed => return None,
+                Some(n) if arrays & 1 << n.min(31) != 0 => return None,
+                Some(n) => wanted.fields.push(n),
+                None if name == "_id" => wanted.id = true,
+                None => return None,
+            }
+        }
+        self.marked.then_some(wanted)
+    }
+
+    /// Writes what an entry, without the identifier of the index, says of its document, in the
+    /// order of the document; `None` when it does not say all that is wanted.
+    pub(crate) fn write_said(
+        &self,
+        wanted: &WantedFields,
+        entry: EntryParts<'_>,
+        w: &mut DocWriter<'_>,
+    ) -> Option<()> {
+        let EntryParts { key, id, value } = entry;
+        let marks = match (self.unique, value) {
+            (false, [0]) => &[],
+            (false, marks) => marks,
+            (true, value) => match value.split_last()? {
+                (&UNMARKED, _) => return None,
+                (n, rest) => rest.get(rest.len().checked_sub(usize::from(*n))?..)?,
+            },
+        };
+        let components = key;
+        marks::write(
+            &self.fields,
+            wanted,
+            marks::Said {
+                components,
+                id,
+                marks,
+            },
+            w,
+        )
+    }
+
+    /// The id of the document that an entry, with the identifier of the index, is of; `None` for
+    /// bytes that are no entry.
+    pub(crate) fn id_of<'e>(&self, entry: &'e [u8], value: &'e [u8]) -> Option<&'e [u8]> {
+        match (self.unique, self.marked) {
+            (false, _) => keys::id_of_tail(entry),
+            (true, false) => Some(value),
+            (true, true) => match value.split_last()? {
+                (&UNMARKED, id) => Some(id),
+                (n, rest) => rest.get(..rest.len().checked_sub(usize::from(*n))?),
+            },
+        }
+    }
+
+    /// Whether the value of an entry of this unique index says that it is of the document with this
+    /// id.
+    pub(crate) fn is_owned_by(&self, value: &[u8], id: &[u8]) -> bool {
+        self.id_of(&[], value) == Some(id)
+    }
+
+    /// Appends the value of an entry: in a unique index the id, in others something, and the marks.
+    pub(crate) fn append_value(&self, marks: &[u8], id: &[u8], out: &mut Vec<u8>) {
+        match (self.unique, self.marked) {
+            (true, false) => out.extend_from_slice(id),
+            (true, true) => {
+                out.extend_from_slice(id);
+                match u8::try_from(marks.len()) {
+                    Ok(n) if n != UNMARKED => {
+                        out.extend_from_slice(marks);
+                        out.push(n);
+                    }
+                    _ => out.push(UNMARKED),
+                }
+            }
+            (false, _) if marks.is_empty() => out.push(0),
+            (false, _) => out.extend_from_slice(marks),
+        }
+    }
+
+    pub(super) fn has_same_layout(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
+        let [old, new] = [old, new].map(|d| marks::layout(&self.fields, d));
+        old == new
+    }
+}

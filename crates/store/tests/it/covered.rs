@@ -1,0 +1,307 @@
+//! What entries say of their documents is what the documents have, to the byte.
+
+use crate::{collection, open};
+use model::{
+    Binary, Decimal128, Doc, DocBuf, DocWriter, Namespace, ObjectId, Regex, Timestamp, Value, doc,
+};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use storage::{CursorOpts, Engine, KeyRange, MemoryEngine, Reader, Table};
+use store::catalog::CatalogRow;
+use store::{Change, Collection, KeyInterval, ReadView};
+
+/// Puts value number `n` of one of every kind, and of kinds of equal keys.
+fn put(w: &mut DocWriter<'_>, name: &str, n: u8) {
+    let decimal = |t: &str| Value::Decimal128(Decimal128::parse(t).unwrap());
+    match n {
+        0 => {}
+        1 => _ = w.put(name, 5i32),
+        2 => _ = w.put(name, 5i64),
+        3 => _ = w.put(name, 5.0),
+        4 => _ = w.put(name, decimal("5")),
+        5 => _ = w.put(name, decimal("5.00")),
+        6 => _ = w.put(name, 0.0),
+        7 => _ = w.put(name, -0.0),
+        8 => _ = w.put(name, 0i64),
+        9 => _ = w.put(name, f64::NAN),
+        10 => _ = w.put(name, f64::from_bits(0xFFF8_0000_0000_0001)),
+        11 => _ = w.put(name, decimal("NaN")),
+        12 => _ = w.put(name, f64::NEG_INFINITY),
+        13 => _ = w.put(name, i64::MIN),
+        14 => _ = w.put(name, i64::MIN as f64),
+        15 => _ = w.put(name, i64::MAX),
+        16 => _ = w.put(name, i64::MAX as f64),
+        17 => _ = w.put(name, 1.1),
+        18 => _ = w.put(name, decimal("1.1")),
+        19 => _ = w.put(name, -12_345.625),
+        20 => _ = w.put(name, 1e300),
+        21 => _ = w.put(name, 5e-324),
+        22 => _ = w.put(name, decimal("-1E-6000")),
+        23 => _ = w.put(name, decimal("-0E+3")),
+        24 => _ = w.put(name, Value::Null),
+        25 => _ = w.put(name, Value::Undefined),
+        26 => _ = w.put(name, "text\0more"),
+        27 => _ = w.put(name, Value::Symbol("text\0more")),
+        28 => _ = w.put(name, ObjectId([7; 12])),
+        29 => _ = w.put(name, true),
+        30 => _ = w.put(name, Value::Date(-1)),
+        31 => _ = w.put(name, Value::Timestamp(Timestamp::from_u64(9))),
+        32 => {
+            let bytes = b"\0\xFF";
+            w.put(name, Value::Binary(Binary { subtype: 4, bytes }));
+        }
+        33 => {
+            let (pattern, options) = ("^a", "i");
+            w.put(name, Value::Regex(Regex { pattern, options }));
+        }
+        34 => _ = w.put(name, Value::Code("f()")),
+        35 => _ = w.put(name, Value::MinKey),
+        36 => _ = w.put(name, Value::MaxKey),
+        37 => _ = w.put(name, &doc! { "x": 1i64, "y": { "z": 2.0 } }),
+        38 => _ = w.array(name),
+        39 => _ = w.array(name).push(5i64).push(5.0),
+        40 => _ = w.put(name, ""),
+        _ => _ = w.put(name, i32::from(n) - 300),
+    }
+}
+
+/// The kinds of `_id`: no arrays, regular expressions and undefined values.
+const ID_KINDS: [u8; 16] = [1, 3, 4, 6, 9, 13, 15, 17, 18, 24, 26, 28, 30, 32, 37, 60];
+
+#[derive(Clone, Debug)]
+struct Shape {
+    id: u8,
+    a: u8,
+    b: u8,
+    turned: bool,
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    (0..16u8, 0..45u8, 0..45u8, any::<bool>()).prop_map(|(id, a, b, turned)| Shape {
+        id: ID_KINDS[id as usize],
+        a,
+        b,
+        turned,
+    })
+}
+
+fn document(s: &Shape) -> DocBuf {
+    DocBuf::build(|w| {
+        put(w, "_id", s.id);
+        w.put("pad", "x");
+        let fields = [("a", s.a), ("b", s.b)];
+        let (first, second) = if s.turned { (1, 0) } else { (0, 1) };
+        put(w, fields[first].0, fields[first].1);
+        put(w, fields[second].0, fields[second].1);
+    })
+}
+
+/// The fields of these names, in their order in the document.
+fn only(doc: Doc<'_>, names: &[&str]) -> DocBuf {
+    DocBuf::build(|w| {
+        let wanted = doc.elements().filter(|e| names.contains(&e.name_str()));
+        wanted.for_each(|e| _ = w.put_element(&e));
+    })
+}
+
+/// Compares what entries say with the documents; gives how many documents had to be read.
+fn compare(c: &Arc<Collection>, index: &str, names: &[&str]) -> u64 {
+    let indexes = c.indexes();
+    let index = indexes.iter().find(|i| i.name() == index).unwrap();
+    let owned: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+    let Some(wanted) = c.wanted_fields(index, &owned) else {
+        return 0;
+    };
+    let all = vec![KeyInterval {
+        lower: vec![],
+        upper: vec![0xFF],
+    }];
+    let bits = index.multikey_bits();
+    let mut scan = c.scan_index(&ReadView::LATEST, index, bits, all.into(), false);
+    let (mut said, mut read) = (BTreeMap::new(), 0);
+    while scan
+        .visit_said(&wanted, 3, &mut read, &mut |row| {
+            said.insert(row.key.to_vec(), only(row.doc, names));
+            true
+        })
+        .unwrap()
+    {
+        scan.pause();
+    }
+    let mut there = BTreeMap::new();
+    c.scan(&ReadView::LATEST, false)
+        .visit(1000, &mut |row| {
+            there.insert(row.key.to_vec(), only(row.doc, names));
+            true
+        })
+        .unwrap();
+    let shown = |m: BTreeMap<Vec<u8>, DocBuf>| -> Vec<(String, Vec<u8>)> {
+        let one = |d: DocBuf| (d.to_string(), d.into_bytes());
+        m.into_values().map(one).collect()
+    };
+    assert_eq!(shown(said), shown(there), "{} {names:?}", index.name());
+    read
+}
+
+fn specs() -> [DocBuf; 4] {
+    [
+        doc! { "name": "a", "key": { "a": 1i32 } },
+        doc! { "name": "ab", "key": { "a": 1i32, "b": -1i32 } },
+        doc! { "name": "b_id", "key": { "b": -1i32, "_id": 1i32 } },
+        doc! { "name": "all", "key": { "a": -1i32, "b": 1i32, "_id": -1i32 }, "unique": true },
+    ]
+}
+
+fn compare_all(c: &Arc<Collection>) {
+    for (index, names) in [
+        ("a", &["a"][..]),
+        ("a", &["_id", "a"]),
+        ("ab", &["b"]),
+        ("ab", &["a", "b"]),
+        ("ab", &["_id", "a", "b"]),
+        ("b_id", &["_id", "b"]),
+        ("all", &["_id", "a", "b"]),
+    ] {
+        compare(c, index, names);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn entries_say_what_documents_have(
+        docs in proptest::collection::vec(shape(), 1..20),
+        changes in proptest::collection::vec(shape(), 0..20),
+        built_after in any::<bool>(),
+    ) {
+        let store = open(&Arc::new(MemoryEngine::new()));
+        let c = collection(&store, "c");
+        let build = || specs().into_iter().try_for_each(|s| c.create_index(s));
+        if !built_after {
+            build().unwrap();
+        }
+        for d in &docs {
+            // Some share their `_id`, some have two arrays.
+            let _ = c.insert(&[document(d).doc()], true);
+        }
+        for change in &changes {
+            let (new, mut key) = (document(change), vec![]);
+            c.record_key(&new.doc().field("_id"), &mut key);
+            let _ = c.modify(&key, &mut |old| {
+                let id = old.field("_id");
+                Ok(Change::Replace(DocBuf::build(|w| {
+                    w.put("_id", id);
+                    new.doc().elements().skip(1).for_each(|e| _ = w.put_element(&e));
+                }).into_bytes()))
+            });
+        }
+        if built_after && build().is_err() {
+            return Ok(());
+        }
+        compare_all(&c);
+        let errors = c.validate().unwrap().errors;
+        prop_assert!(errors.is_empty(), "{errors:?}");
+    }
+}
+
+/// Which kinds of values need their documents: undefined, symbol, regular expression, code,
+/// document.
+#[test]
+fn plain_values_need_no_document() {
+    let mut read = Vec::new();
+    let kinds = || (0..38).chain([40, 41]);
+    for (n, id) in kinds().map(|n| (n, 1)).chain(kinds().map(|n| (n, 2))) {
+        let store = open(&Arc::new(MemoryEngine::new()));
+        let c = collection(&store, "c");
+        c.create_index(specs()[0].clone()).unwrap();
+        let doc = DocBuf::build(|w| {
+            put(w, "_id", id);
+            put(w, "a", n);
+        });
+        assert_eq!(c.insert(&[doc.doc()], true).unwrap().count, 1, "{n}");
+        if compare(&c, "a", &["_id", "a"]) > 0 {
+            read.push(n);
+        }
+    }
+    assert_eq!(read, [25, 27, 33, 34, 37, 25, 27, 33, 34, 37]);
+}
+
+/// Indexes as version 3 of the layout has left them: entries without marks, rows that do not say
+/// otherwise. They serve and are maintained, and say nothing of their documents.
+#[test]
+fn indexes_of_the_layout_before_are_not_covering() {
+    let engine = Arc::new(MemoryEngine::new());
+    let shapes: Vec<Shape> = (0..16)
+        .map(|n| Shape {
+            id: ID_KINDS[n],
+            a: n as u8 + 1,
+            b: 20 + n as u8,
+            turned: n % 2 == 0,
+        })
+        .collect();
+    {
+        let c = collection(&open(&engine), "c");
+        specs().into_iter().for_each(|s| c.create_index(s).unwrap());
+        for s in &shapes {
+            let _ = c.insert(&[document(s).doc()], true);
+        }
+    }
+    let mut batch = storage::WriteBatch::new();
+    let (key, mut row) = (store::format::meta::catalog("db", "c"), Vec::new());
+    assert!(engine.get(Table::Meta, &key, &mut row).unwrap());
+    let mut row = CatalogRow::decode(&row).unwrap();
+    for index in &mut row.indexes {
+        index.marked = false;
+        let (lower, upper) = (index.ident.to_be_bytes(), (index.ident + 1).to_be_bytes());
+        let range = KeyRange::new(&lower, &upper);
+        let mut cursor = engine
+            .cursor(Table::Idx, range, CursorOpts::default())
+            .unwrap();
+        let unique = index.spec.doc().field("unique").truthy();
+        cursor
+            .visit(1000, &mut |key, value| {
+                // The id stands before the marks and their number.
+                let marks = if unique {
+                    usize::from(value[value.len() - 1]) + 1
+                } else {
+                    0
+                };
+                let old = if unique {
+                    &value[..value.len() - marks]
+                } else {
+                    &[0][..]
+                };
+                batch.put(Table::Idx, key, old);
+                true
+            })
+            .unwrap();
+    }
+    batch.put(Table::Meta, &key, row.encode().as_bytes());
+    batch.put(Table::Meta, b"v", &3u32.to_be_bytes());
+    engine.apply(&batch, storage::Durability::Buffered).unwrap();
+    let store = open(&engine);
+    let ns = Namespace::new("db", "c").unwrap();
+    let c = store.collection(&ns).unwrap().unwrap();
+    let is_clean = || assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
+    is_clean();
+    let names = ["a".to_owned()];
+    assert!(
+        c.indexes()
+            .iter()
+            .all(|i| c.wanted_fields(i, &names).is_none())
+    );
+    // The unique one still knows whose its entries are.
+    let own = doc! { "_id": "other", "a": 5i64, "b": "text\0more" };
+    assert_eq!(c.insert(&[own.doc()], true).unwrap().count, 1);
+    for s in &shapes {
+        let mut key = vec![];
+        c.record_key(&document(s).doc().field("_id"), &mut key);
+        let _ = c.modify(&key, &mut |_| Ok(Change::Delete));
+    }
+    is_clean();
+    c.drop_index("ab").unwrap();
+    c.create_index(specs()[1].clone()).unwrap();
+    assert_eq!(compare(&c, "ab", &["a", "b"]), 0);
+    is_clean();
+}
