@@ -43,8 +43,11 @@ async fn found(client: &Client) -> BTreeSet<i32> {
 }
 
 async fn status(client: &Client) -> String {
-    let cursor = coll(client).aggregate([doc! { "$listSearchIndexes": {} }]);
-    let list = all(cursor.await.unwrap()).await;
+    let cursor = coll(client)
+        .aggregate([doc! { "$listSearchIndexes": {} }])
+        .await
+        .unwrap();
+    let list = all(cursor).await;
     list[0].get_str("status").unwrap().to_owned()
 }
 
