@@ -53,6 +53,9 @@ pub struct Config {
     pub search_folder: Option<PathBuf>,
     /// JavaScript runs; mongod's `--noscripting` otherwise.
     pub scripting: bool,
+    /// Threads that may read for one aggregation or count; `None` is one for each processor. It
+    /// holds for the process.
+    pub scan_threads: Option<usize>,
     /// Aggregations run as written when false. For tests that compare; no option sets it.
     pub optimize_pipelines: bool,
 }
@@ -80,6 +83,7 @@ impl Default for Config {
             seals_files: false,
             search_folder: None,
             scripting: true,
+            scan_threads: None,
             optimize_pipelines: true,
         }
     }

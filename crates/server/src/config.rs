@@ -109,6 +109,14 @@ pub struct ServeArgs {
     /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
     #[arg(long, value_name = "SIZE", help_heading = "Data")]
     pub memory: Option<String>,
+    /// Threads that may read for one aggregation or count [default: one for each processor]
+    #[arg(
+        long = "scanThreads",
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..),
+        help_heading = "Data"
+    )]
+    pub scan_threads: Option<u16>,
     /// Storage engine: rocksdb, lmdb, wiredTiger, tikv or memory [default: the one of the data,
     /// rocksdb for new data]
     #[arg(long = "storageEngine", value_name = "NAME", help_heading = "Data")]
@@ -270,6 +278,7 @@ struct Replication {
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Own {
     memory: Option<String>,
+    scan_threads: Option<std::num::NonZero<u16>>,
     standalone: bool,
     compat: Option<String>,
     allow_open_access: bool,
@@ -317,6 +326,8 @@ pub struct Settings {
     /// Size of a new log of changes; `None` leaves it to the free space.
     pub oplog_bytes: Option<u64>,
     pub memory_bytes: u64,
+    /// Threads that may read for one operation; `None` is one for each processor.
+    pub scan_threads: Option<usize>,
     pub storage_engine: String,
     pub wiredtiger: WiredTigerArgs,
     pub tikv: Tikv,
@@ -396,6 +407,7 @@ impl Settings {
         let engine = choose_engine(engine, &path, is_named, &mut without_effect)?;
         let parameters = parameters(&file.set_parameter, &args.set_parameter)?;
         let log = Logging::of(&args.log, sections)?;
+        let interval = file.storage.journal.commit_interval_ms;
         Ok(Settings {
             given: args.given.clone().over(file.given).document()?,
             without_effect,
@@ -427,13 +439,11 @@ impl Settings {
             replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
             oplog_bytes: oplog_bytes(args.oplog_size.or(file.replication.oplog_size_mb))?,
             memory_bytes: memory_bytes(args.memory.clone().or(file.quarry.memory).as_deref())?,
+            scan_threads: scan_threads(args.scan_threads, file.quarry.scan_threads),
             tikv: Tikv::of(&engine, &args.tikv, file.quarry.tikv)?,
             storage_engine: engine,
             wiredtiger,
-            journal_commit_interval_ms: commit_interval(
-                args.journal_commit_interval
-                    .or(file.storage.journal.commit_interval_ms),
-            )?,
+            journal_commit_interval_ms: commit_interval(args.journal_commit_interval.or(interval))?,
             repair: args.repair || file.storage.repair,
             scripting: !args.noscripting && file.security.javascript_enabled.unwrap_or(true),
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
@@ -552,6 +562,11 @@ pub fn oplog_bytes_default(free_bytes: u64) -> u64 {
         .clamp(min << 20, max << 20)
         .min(free_bytes / 4)
         .max(OPLOG_MB_MIN << 20)
+}
+
+/// Threads that are given, on the command line or in the file.
+fn scan_threads(given: Option<u16>, file: Option<std::num::NonZero<u16>>) -> Option<usize> {
+    given.or(file.map(Into::into)).map(usize::from)
 }
 
 /// Bytes of memory that are given, or else half of what there is.

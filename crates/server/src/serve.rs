@@ -485,6 +485,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
         seals_files: settings.encryption_key.is_some(),
         search_folder: settings.search_folder(),
         scripting: settings.scripting,
+        scan_threads: settings.scan_threads,
         optimize_pipelines: true,
     }
 }

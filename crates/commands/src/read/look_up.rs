@@ -67,6 +67,23 @@ pub(super) fn open(
     Ok(open_read(coll, &read, options, exec.env)?.docs)
 }
 
+/// In which direction documents are looked up, where it is certain by which index.
+fn direction_of(coll: &Collection, options: &ReadOptions<'_>, field: &FieldPath) -> Option<i32> {
+    if field.as_str() == "_id" {
+        return Some(1);
+    }
+    let indexes = coll.readable_indexes(options.view);
+    let mut found = indexes.iter().filter(|i| can_find(i, field));
+    let (index, None) = (found.next()?, found.next()) else {
+        return None;
+    };
+    let (_, direction) = index
+        .key_pattern()
+        .first()
+        .filter(|_| !index.is_multikey())?;
+    Some(if direction.as_f64()? < 0.0 { -1 } else { 1 })
+}
+
 /// Opens everything in the order in which [`open`] gives it, where it is certain which that is.
 pub(super) fn open_all(
     coll: Arc<Collection>,
@@ -74,18 +91,11 @@ pub(super) fn open_all(
     field: &FieldPath,
     exec: &ExecContext<'_>,
 ) -> Result<Option<Box<dyn BatchStream>>> {
-    if field.as_str() != "_id" {
-        let indexes = coll.readable_indexes(options.view);
-        let mut found = indexes.iter().filter(|i| can_find(i, field));
-        let (Some(index), None) = (found.next(), found.next()) else {
-            return Ok(None);
-        };
-        if index.is_multikey() {
-            return Ok(None);
-        }
-    }
+    let Some(direction) = direction_of(&coll, options, field) else {
+        return Ok(None);
+    };
     let mut order = DocBuf::new();
-    order.put(field.as_str(), 1i32);
+    order.put(field.as_str(), direction);
     let order = SortPattern::parse(order.doc())?;
     let ns = coll.ns().clone();
     let read = ReadRequest {

@@ -98,6 +98,9 @@ impl Service {
         election_id[11] = 1;
         let access = Access::new(Arc::clone(&store), &config);
         let state = State::default();
+        if let Some(threads) = config.scan_threads {
+            query::exec::set_scan_threads(threads);
+        }
         let own = Release::of(config.profile).own_fcv();
         own.clone_into(&mut state.fcv.lock());
         if config.profile.bounds_operations() {

@@ -332,7 +332,7 @@ fn what_a_group_in_parts_has_read_is_counted_once_and_it_ends_when_told() {
     let entry = &seen["cursor"]["firstBatch"][0];
     assert_eq!(
         entry["docsExamined"],
-        json!({ "$numberInt": "70000" }),
+        json!({ "$numberLong": "70000" }),
         "{seen}"
     );
     assert_eq!(entry["planSummary"], json!("COLLSCAN"), "{seen}");

@@ -21,7 +21,8 @@ pub use batch::DocBatch;
 pub use changes::{CHANGE_TOKEN, ChangeHost, ChangeProgress};
 pub use host::{BatchStream, ExecContext, Fold, Folded, Host, OpenedRead, ReadRequest};
 pub use match_filter::MatchFilter;
-pub(crate) use permits::{Permit, processors};
+pub(crate) use permits::Permit;
+pub use permits::set_scan_threads;
 pub use request::{
     AllowedIndexes, GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, Resolved, WhenNotMatched,
 };

@@ -1,5 +1,5 @@
-//! How many threads help others at a time: one for each processor but the caller's, for all
-//! operations together. Must not know: what they do.
+//! How many threads help others at a time: one for each processor but the caller's, unless the
+//! process was told otherwise, for all operations together. Must not know: what they do.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static FREE: LazyLock<AtomicUsize> = LazyLock::new(|| AtomicUsize::new(processors() - 1));
 
 /// Processors of the machine, as far as the process may use them.
-pub(crate) fn processors() -> usize {
+fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Lets so many threads at most work for one operation, in place of one for each processor. To be
+/// called when the process begins.
+pub fn set_scan_threads(threads: usize) {
+    FREE.store(threads.saturating_sub(1), Ordering::Release);
 }
 
 /// One helper's right to run.

@@ -5,7 +5,7 @@
 
 use super::reader::{Reader, STEP_DOCS, Wanted};
 use super::scan::reads_ids;
-use crate::exec::{MatchFilter, Permit, processors};
+use crate::exec::{MatchFilter, Permit};
 use crate::plan::{Access, Plan};
 use crate::shown::ReadCounts;
 use model::{Doc, MongoError, Result};
@@ -137,8 +137,8 @@ impl PartsRead<'_> {
         let Some(position) = reader.position() else {
             return Ok(None);
         };
-        let most = processors().min(WORKERS_MAX) - 1;
-        let permits: Vec<Permit> = std::iter::from_fn(Permit::take).take(most).collect();
+        let helpers = std::iter::from_fn(Permit::take).take(WORKERS_MAX - 1);
+        let permits: Vec<Permit> = helpers.collect();
         if permits.is_empty() {
             return Ok(None);
         }

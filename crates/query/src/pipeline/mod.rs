@@ -190,8 +190,15 @@ impl Pipeline {
         mut docs: Box<dyn BatchStream>,
         taken: usize,
     ) -> Result<Box<dyn BatchStream>> {
-        for stage in self.stages.iter().skip(taken) {
-            docs = stage.clone().open(docs, exec)?;
+        let mut rest = self.stages.get(taken..).unwrap_or_default();
+        while let Some((stage, behind)) = rest.split_first() {
+            let next = behind.first().filter(|_| self.optimize);
+            let fused = next.and_then(|next| stage.clone().fused_with(next.as_ref()));
+            rest = match fused {
+                Some(_) => behind.get(1..).unwrap_or_default(),
+                None => behind,
+            };
+            docs = fused.unwrap_or_else(|| stage.clone()).open(docs, exec)?;
         }
         Ok(docs)
     }

@@ -40,6 +40,11 @@ pub trait Stage: Send + Sync {
         reads.add_everything();
     }
 
+    /// One stage that does what this one and the next do.
+    fn fused_with(self: Arc<Self>, _next: &dyn Stage) -> Option<Arc<dyn Stage>> {
+        None
+    }
+
     /// What a read may do in its place.
     fn fold(self: Arc<Self>) -> Option<Arc<dyn Fold>> {
         None
@@ -123,6 +128,8 @@ pub enum Transform<'s> {
         path: &'s str,
         /// Where the position goes.
         index: Option<&'s str>,
+        /// Documents without elements stay.
+        preserve: bool,
     },
     /// `$lookup`.
     Lookup(Doc<'s>),

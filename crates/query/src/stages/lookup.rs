@@ -219,16 +219,25 @@ impl Stage for Lookup {
         input: Box<dyn BatchStream>,
         _: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        Ok(Box::new(LookupStream {
-            stage: self,
-            input,
-            inbox: DocBatch::new(),
-            at: 0,
-            more: true,
-            cache: JoinCache::default(),
-            same_for_all: None,
-            arena: Bump::new(),
-        }))
+        Ok(Box::new(LookupStream::new(self, input, None)))
+    }
+    fn fused_with(self: Arc<Self>, next: &dyn Stage) -> Option<Arc<dyn Stage>> {
+        let Kind::Transform(Transform::Unwind {
+            path,
+            index: None,
+            preserve,
+        }) = next.kind()
+        else {
+            return None;
+        };
+        // A field inside of another would leave that one behind.
+        let same = path == self.as_field.as_str() && self.as_field.parts().len() == 1;
+        same.then(|| -> Arc<dyn Stage> {
+            Arc::new(LookupUnwind {
+                lookup: self,
+                preserve,
+            })
+        })
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$lookup": &self.spec }
@@ -245,8 +254,39 @@ impl Stage for Lookup {
     }
 }
 
+/// The stage and a `$unwind` of what it finds: the arrays are never in a document.
+struct LookupUnwind {
+    lookup: Arc<Lookup>,
+    /// Documents for which nothing is found stay.
+    preserve: bool,
+}
+
+impl Stage for LookupUnwind {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        let lookup = Arc::clone(&self.lookup);
+        Ok(Box::new(LookupStream::new(
+            lookup,
+            input,
+            Some(self.preserve),
+        )))
+    }
+    fn describe(&self) -> DocBuf {
+        self.lookup.describe()
+    }
+}
+
 struct LookupStream {
     stage: Arc<Lookup>,
+    /// Each document that is found becomes one; whether there is one where none is found.
+    unwind: Option<bool>,
+    /// What was found for the document before `at` and is not given yet: an array, and how many of
+    /// its bytes.
+    found: Vec<u8>,
+    found_left: usize,
     input: Box<dyn BatchStream>,
     inbox: DocBatch,
     /// Next document of the inbox.
@@ -261,7 +301,7 @@ struct LookupStream {
 impl BatchStream for LookupStream {
     fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let stage = self.stage.clone();
-        if self.at >= self.inbox.len() {
+        if self.at >= self.inbox.len() && self.found_left == 0 {
             if !self.more {
                 return Ok(false);
             }
@@ -274,23 +314,65 @@ impl BatchStream for LookupStream {
         }
         // What belongs to one document may be much: the others of the inbox wait for the next pull
         // then.
+        self.unwind_found(out);
         while self.at < self.inbox.len() && !out.is_full() {
             exec.env.check_interrupt()?;
             let i = self.at;
             self.at += 1;
-            let found = self.found_for(&stage, i, exec)?;
+            self.found = self.found_for(&stage, i, exec)?;
             let (doc, meta) = (self.inbox.doc(i), self.inbox.meta(i));
-            let list = Doc::new(&found).unwrap_or(Doc::EMPTY).as_array();
-            out.build(meta, |w| {
-                write_with(w, doc, stage.as_field.parts(), Value::Array(list))
-            });
+            let list = Doc::new(&self.found).unwrap_or(Doc::EMPTY).as_array();
+            let value = match self.unwind {
+                None => Some(Value::Array(list)),
+                Some(preserve) => (preserve && list.is_empty()).then_some(Value::Missing),
+            };
+            if let Some(value) = value {
+                out.build(meta, |w| write_with(w, doc, stage.as_field.parts(), value));
+            } else {
+                self.found_left = list.elements().rest_bytes();
+                self.unwind_found(out);
+            }
             self.arena.reset();
         }
-        Ok(self.more || self.at < self.inbox.len())
+        Ok(self.more || self.at < self.inbox.len() || self.found_left > 0)
     }
 }
 
 impl LookupStream {
+    fn new(stage: Arc<Lookup>, input: Box<dyn BatchStream>, unwind: Option<bool>) -> LookupStream {
+        LookupStream {
+            stage,
+            unwind,
+            found: Vec::new(),
+            found_left: 0,
+            input,
+            inbox: DocBatch::new(),
+            at: 0,
+            more: true,
+            cache: JoinCache::default(),
+            same_for_all: None,
+            arena: Bump::new(),
+        }
+    }
+
+    /// Gives a document for each that was found, until the batch is full.
+    fn unwind_found(&mut self, out: &mut DocBatch) {
+        if self.found_left == 0 {
+            return;
+        }
+        let i = self.at.saturating_sub(1);
+        let (doc, meta) = (self.inbox.doc(i), self.inbox.meta(i));
+        let list = Doc::new(&self.found).unwrap_or(Doc::EMPTY).as_array();
+        let mut left = list.elements_from(self.found_left);
+        while !out.is_full()
+            && let Some(e) = left.next()
+        {
+            let parts = self.stage.as_field.parts();
+            out.build(meta, |w| write_with(w, doc, parts, e.value()));
+        }
+        self.found_left = left.rest_bytes();
+    }
+
     /// The array of documents that belong to input document `i`.
     fn found_for(&mut self, stage: &Lookup, i: usize, exec: &ExecContext<'_>) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();

@@ -227,6 +227,7 @@ impl Stage for Unwind {
         Kind::Transform(Transform::Unwind {
             path: self.path.as_str(),
             index,
+            preserve: self.preserve,
         })
     }
     fn reads(&self, reads: &mut Reads) {

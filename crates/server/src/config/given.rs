@@ -66,6 +66,7 @@ const ROWS: &[Row] = &[
     given("replSet", "replication.replSetName"),
     given("oplogSize", "replication.oplogSizeMB"),
     given("memory", "quarry.memory"),
+    given("scanThreads", "quarry.scanThreads"),
     given("storageEngine", "storage.engine"),
     given("journalCommitInterval", "storage.journal.commitIntervalMs"),
     given("repair", "storage.repair"),

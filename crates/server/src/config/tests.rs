@@ -9,7 +9,7 @@ fn command_line_wins_over_file_and_unknown_keys_are_named() {
     std::fs::write(
         &path,
         "net:\n  port: 5\n  bindIp: 10.0.0.1, ::1\nstorage:\n  dbPath: \
-        /x\nquarry:\n  memory: 1G\n",
+        /x\nquarry:\n  memory: 1G\n  scanThreads: 3\n",
     )
     .unwrap();
     let args = ServeArgs {
@@ -19,6 +19,7 @@ fn command_line_wins_over_file_and_unknown_keys_are_named() {
     };
     let s = Settings::of(&args).unwrap();
     assert_eq!((s.port, s.memory_bytes, s.bind_ip.len()), (7, 1 << 30, 2));
+    assert_eq!(s.scan_threads, Some(3));
     assert_eq!(s.dbpath, PathBuf::from("/x"));
     assert!(s.without_effect.is_empty());
     let sections = "systemLog:\n  destination: file\n  path: /l\n  verbosity: 2\n\

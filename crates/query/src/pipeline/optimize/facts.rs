@@ -73,7 +73,7 @@ fn of_transform(t: &Transform<'_>) -> Facts {
         Transform::Project(spec) => project(spec),
         Transform::AddFields(spec) => add_fields(spec),
         Transform::Unset(spec) => unset(spec),
-        Transform::Unwind { path, index } => unwind(path, index),
+        Transform::Unwind { path, index, .. } => unwind(path, index),
         Transform::Lookup(spec) => lookup(spec),
         Transform::Group(spec) => group(spec),
         Transform::Count => Facts {
