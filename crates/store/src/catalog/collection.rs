@@ -157,7 +157,7 @@ impl Collection {
                 .filter(|_| found)
                 .map_or(0, |b| u32::from_le_bytes(*b));
             let index = Index::open(i.ident, i.spec.clone(), true, bits, shared.hooks.as_ref())?;
-            indexes.push(Arc::new(index.as_made(i.keyed, i.marked)));
+            indexes.push(Arc::new(index.with_format(i.keyed, i.marked)));
         }
         let mut order = Order {
             max_key: Vec::new(),

@@ -160,7 +160,7 @@ impl Index {
     /// As [`Index::open`].
     pub(crate) fn respecified(&self, spec: DocBuf, hooks: &dyn Hooks) -> Result<Index> {
         let new = Index::open(self.ident, spec, false, 0, hooks)?;
-        let new = new.as_made(self.has_entries(), self.marked);
+        let new = new.with_format(self.has_entries(), self.marked);
         Ok(Index {
             state: self.state.clone(),
             ..new
@@ -170,7 +170,7 @@ impl Index {
     /// The same index, as a server has made it that gave entries to its kind, or none: before
     /// version 3 of the layout geospatial and wildcard indexes had none. Before version 4 no
     /// entries had marks.
-    pub(crate) fn as_made(self, has_entries: bool, has_marks: bool) -> Index {
+    pub(crate) fn with_format(self, has_entries: bool, has_marks: bool) -> Index {
         let form = match has_entries || matches!(self.form, Form::Fields | Form::Text(_)) {
             true => self.form,
             false => Form::Nothing,
