@@ -1,7 +1,7 @@
 //! Recorded behaviour of commands, in process.
 
 use crate::recorded::{self, Verdict};
-use commands::{Config, Dispatcher, Outcome, Request, Service, SystemClock, registry};
+use commands::{Config, Dispatcher, Outcome, Profile, Request, Service, SystemClock, registry};
 use model::{Doc, DocBuf};
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -96,12 +96,14 @@ pub(crate) fn serve_whole(config: Config, store: Arc<store::Store>) -> Arc<Dispa
     server
 }
 
-fn service() -> Arc<Dispatcher> {
+fn service(profile: Profile) -> Arc<Dispatcher> {
     let config = Config {
         replica_set: None,
+        profile,
         ..Config::default()
     };
-    serve_whole(config, store())
+    let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
+    serve_whole(config, open(hooks.following(profile)))
 }
 
 /// Sends one command and returns its reply.
@@ -131,32 +133,75 @@ pub(crate) fn send(
     DocBuf::from_bytes(reply).expect("one document")
 }
 
-pub(crate) fn run_case(case: &Json) -> Verdict {
-    run_on(&service(), case)
+pub(crate) fn run_case(case: &Json, profile: Profile) -> Verdict {
+    let service = service(profile);
+    let mut conn = service.connect("127.0.0.1:50000");
+    recorded::run_case(case, &mut |db, command| {
+        let mut command = command.to_buf();
+        if command.doc().contains("txnNumber") {
+            put_session(&mut command, OF_TRANSACTION);
+        }
+        Some(send(&service, &mut conn, db, command.doc()))
+    })
 }
 
 /// The same on a member of a replica set that is reached where the recorder reached it.
-pub(crate) fn run_case_of_set(case: &Json) -> Verdict {
+pub(crate) fn run_case_of_set(case: &Json, profile: Profile) -> Verdict {
     let config = Config {
+        profile,
         host: "127.0.0.1:28710".to_owned(),
         ..Config::default()
     };
-    run_on(&serve_whole(config, logging_store()), case)
+    let hooks = commands::StoreHooks::new(Arc::new(SystemClock::default()));
+    let store = open(hooks.following(profile).logging(1 << 30));
+    let service = serve_whole(config, store);
+    let mut conn = service.connect("127.0.0.1:50000");
+    let transaction = transaction_of(case);
+    recorded::run_case(case, &mut |db, command| {
+        let mut command = command.to_buf();
+        if let (true, Some(number)) = (command.doc().contains("startTransaction"), transaction)
+            && !command.doc().contains("txnNumber")
+        {
+            command.put("txnNumber", number);
+        }
+        let of_transaction = command.doc().contains("txnNumber");
+        let session = if of_transaction {
+            OF_TRANSACTION
+        } else {
+            OF_DRIVER
+        };
+        put_session(&mut command, session);
+        Some(send(&service, &mut conn, db, command.doc()))
+    })
 }
 
-fn run_on(service: &Dispatcher, case: &Json) -> Verdict {
-    let mut conn = service.connect("127.0.0.1:50000");
-    recorded::run_case(case, &mut |db, command| {
-        // The recorder's driver gave every command a session.
+/// The recorder's driver gave every command a session; the recording lost them. What a transaction
+/// does has one, all else another.
+const OF_TRANSACTION: [u8; 16] = [7; 16];
+const OF_DRIVER: [u8; 16] = [8; 16];
+
+fn put_session(command: &mut DocBuf, bytes: [u8; 16]) {
+    if !command.doc().contains("lsid") {
         let session = model::Binary {
             subtype: 4,
-            bytes: &[7; 16],
+            bytes: &bytes,
         };
-        let mut command = command.to_buf();
-        if command.doc().contains("txnNumber") && !command.doc().contains("lsid") {
-            command.put("lsid", &model::doc! { "id": session });
-        }
-        Some(send(service, &mut conn, db, command.doc()))
+        command.put("lsid", &model::doc! { "id": session });
+    }
+}
+
+/// The number of a case's transaction: where it begins the recording lost it, where it ends not.
+fn transaction_of(case: &Json) -> Option<i64> {
+    let mut commands = case["steps"]
+        .as_array()?
+        .iter()
+        .filter_map(|s| s.get("run"));
+    commands.find_map(|c| {
+        let is_end = c.get("commitTransaction").is_some() || c.get("abortTransaction").is_some();
+        c.get("txnNumber").filter(|_| is_end)?["$numberLong"]
+            .as_str()?
+            .parse()
+            .ok()
     })
 }
 
@@ -167,7 +212,7 @@ fn wanted(area: &str) -> bool {
 
 #[test]
 fn recorded_cases() {
-    let Some(areas) = recorded::run_areas(&wanted, &run_case) else {
+    let Some(areas) = recorded::run_areas(&wanted, &|case| run_case(case, Profile::V8_2)) else {
         return;
     };
     for (area, excused, _) in COMPLETE {

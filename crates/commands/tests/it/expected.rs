@@ -1,32 +1,56 @@
-//! Every recorded case, against the list of those that are expected to differ
-//! (docs/expected-differences.md): an unexpected failure and an unexpected success both fail. Reads
-//! recordings beside the repository where they are there, and says so where they are not.
+//! Every recorded case, by every release that can be followed, against the list of those that are
+//! expected to differ (docs/expected-differences.md): an unexpected failure and an unexpected
+//! success both fail. Reads recordings beside the repository where they are there, and says so
+//! where they are not.
 //!
 //! `QUARRY_FAILURES` names a folder that receives a file of failing cases for each folder of
-//! recordings; the tests then judge nothing. `QUARRY_AREA` narrows to areas that begin with it.
+//! recordings and release; the tests then judge nothing. `QUARRY_AREA` narrows to areas that begin
+//! with it.
 
 use crate::behaviour::{run_case, run_case_of_set};
 use crate::recorded::{STACK_BYTES, Verdict, cases, folder};
+use commands::Profile;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 type Numbers = BTreeMap<String, BTreeSet<i64>>;
 
-/// Rows `| area | 1, 4-6, ~9 | reason |` of the document: those expected to fail, and those that
-/// may (`~`).
-fn expected() -> (Numbers, Numbers) {
+/// Folders of recordings: their names in the document, and whether a member of a replica set
+/// answers.
+const FOLDERS: [(&str, bool); 5] = [
+    ("cases", false),
+    ("more", false),
+    ("third", false),
+    ("replica-set", true),
+    ("replica-set-more", true),
+];
+
+/// What begins the part of the document that holds for one release alone: the name follows.
+const OF_RELEASE: &str = "## What MongoDB ";
+
+/// Rows `| folder | area | 1, 4-6, ~9 | reason |` of the document: those expected to fail, and
+/// those that may (`~`).
+fn expected(folder: &str, profile: Profile) -> (Numbers, Numbers) {
     let text = include_str!("../../../../docs/expected-differences.md");
     let (mut fails, mut may) = (Numbers::new(), Numbers::new());
+    let mut is_meant = true;
     for line in text.lines() {
+        if line.starts_with("## ") {
+            let release = line.strip_prefix(OF_RELEASE);
+            is_meant = release.is_none_or(|r| r.starts_with(profile.name()));
+        }
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let [area, numbers, reason] = cells.as_slice() else {
+        let [name, area, numbers, reason] = cells.as_slice() else {
             continue;
         };
-        if !(area.starts_with("core/") || area.starts_with("system/")) {
+        if !FOLDERS.iter().any(|(known, _)| known == name) {
             continue;
         }
         assert!(!reason.is_empty(), "{area} has no reason");
+        if *name != folder || !is_meant {
+            continue;
+        }
         for part in numbers.split(',').map(str::trim) {
             let (out, part) = part
                 .strip_prefix('~')
@@ -44,31 +68,12 @@ fn expected() -> (Numbers, Numbers) {
     (fails, may)
 }
 
-fn shown(numbers: &BTreeSet<i64>) -> String {
-    let mut runs: Vec<(i64, i64)> = Vec::new();
-    for n in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == *n => *last = *n,
-            _ => runs.push((*n, *n)),
-        }
-    }
-    runs.iter()
-        .map(|(a, b)| {
-            if a == b {
-                a.to_string()
-            } else {
-                format!("{a}-{b}")
-            }
-        })
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-/// Runs every case of a folder: how many there are, and area, number and reason of those that fail.
+/// Runs every case of a folder: area, number and reason of those that fail.
 fn run_all(
     dir: &Path,
-    run_case: &(dyn Fn(&Json) -> Verdict + Sync),
-) -> (usize, Vec<(String, i64, String)>) {
+    profile: Profile,
+    run_case: &(dyn Fn(&Json, Profile) -> Verdict + Sync),
+) -> Vec<(String, i64, String)> {
     let only = std::env::var("QUARRY_AREA").unwrap_or_default();
     let all = cases(dir, &|area| area.starts_with(&only));
     let half = all.len() / 2;
@@ -84,12 +89,14 @@ fn run_all(
                 std::thread::Builder::new()
                     .stack_size(STACK_BYTES)
                     .spawn_scoped(scope, || {
-                        let judged = part.iter().filter_map(|(area, case)| match run_case(case) {
-                            Verdict::Failed(why) => {
-                                Some((area.clone(), case["n"].as_i64().unwrap_or(-1), why))
-                            }
-                            Verdict::Passed | Verdict::Skipped => None,
-                        });
+                        let judged =
+                            part.iter()
+                                .filter_map(|(area, case)| match run_case(case, profile) {
+                                    Verdict::Failed(why) => {
+                                        Some((area.clone(), case["n"].as_i64().unwrap_or(-1), why))
+                                    }
+                                    Verdict::Passed | Verdict::Skipped => None,
+                                });
                         judged.collect::<Vec<_>>()
                     })
                     .expect("a thread")
@@ -101,13 +108,14 @@ fn run_all(
             .collect()
     });
     println!(
-        "{} of {} cases of {} answered as recorded",
+        "{} of {} cases of {} answered as recorded by {}",
         all.len() - failed.len(),
         all.len(),
-        dir.display()
+        dir.display(),
+        profile.name()
     );
-    write_failures(dir, &all, &failed);
-    (all.len(), failed)
+    write_failures(dir, profile, &all, &failed);
+    failed
 }
 
 /// True when failures are only written down, not judged.
@@ -116,7 +124,12 @@ fn only_lists() -> bool {
 }
 
 /// Writes failing cases into the folder that `QUARRY_FAILURES` names, one JSON document a line.
-fn write_failures(dir: &Path, all: &[(String, Json)], failed: &[(String, i64, String)]) {
+fn write_failures(
+    dir: &Path,
+    profile: Profile,
+    all: &[(String, Json)],
+    failed: &[(String, i64, String)],
+) {
     let Some(out) = std::env::var_os("QUARRY_FAILURES").map(PathBuf::from) else {
         return;
     };
@@ -133,20 +146,8 @@ fn write_failures(dir: &Path, all: &[(String, Json)], failed: &[(String, i64, St
         }
     }
     let name = dir.file_name().expect("a folder").to_string_lossy();
-    std::fs::write(out.join(format!("{name}.jsonl")), text).expect("a folder to write to");
-}
-
-/// Prints the failures as rows of the document.
-fn print_rows(found: &Numbers, why: &BTreeMap<(String, i64), String>) {
-    for (area, numbers) in found {
-        println!("| {area} | {} | |", shown(numbers));
-        for n in numbers {
-            println!(
-                "    {n}: {:.300}",
-                why[&(area.clone(), *n)].replace('\n', " ")
-            );
-        }
-    }
+    let path = out.join(format!("{name}.{}.jsonl", profile.name()));
+    std::fs::write(path, text).expect("a folder to write to");
 }
 
 fn by_area(failed: Vec<(String, i64, String)>) -> (Numbers, BTreeMap<(String, i64), String>) {
@@ -159,13 +160,22 @@ fn by_area(failed: Vec<(String, i64, String)>) -> (Numbers, BTreeMap<(String, i6
     (found, why)
 }
 
-fn judge_all(dir: &Path) {
-    let (_, failed) = run_all(dir, &run_case);
-    let (found, why) = by_area(failed);
+/// Runs a folder by a release and compares with the document.
+fn judge(name: &str, profile: Profile) {
+    let Some(dir) = folder(name) else {
+        return println!("skipped: QUARRY_BEHAVIOUR names no folder with `{name}`");
+    };
+    let is_of_set = FOLDERS.contains(&(name, true));
+    let failed = if is_of_set {
+        run_all(&dir, profile, &run_case_of_set)
+    } else {
+        run_all(&dir, profile, &run_case)
+    };
     if only_lists() {
         return;
     }
-    let (expected, may) = expected();
+    let (found, why) = by_area(failed);
+    let (expected, may) = expected(name, profile);
     let mut wrong = Vec::new();
     for area in found.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {
         let (none, has, wants) = (BTreeSet::new(), found.get(area), expected.get(area));
@@ -185,89 +195,59 @@ fn judge_all(dir: &Path) {
     }
     assert!(
         wrong.is_empty(),
-        "{} differences from docs/expected-differences.md:\n{}",
+        "{} differences of {name} by {} from docs/expected-differences.md:\n{}",
         wrong.len(),
+        profile.name(),
         wrong.join("\n")
     );
 }
 
 #[test]
 fn recorded_behaviour_is_as_expected() {
-    match folder("cases") {
-        Some(dir) => judge_all(&dir),
-        None => println!("skipped: QUARRY_BEHAVIOUR names no folder with `cases`"),
-    }
-}
-
-/// Judges a folder of cases that were recorded later by how many in ten thousand pass: what passed
-/// before, and may only rise.
-fn judge_rate(name: &str, floor: usize, run_case: &(dyn Fn(&Json) -> Verdict + Sync)) {
-    let Some(dir) = folder(name) else {
-        return println!("skipped: QUARRY_BEHAVIOUR names no folder with `{name}`");
-    };
-    let (all, failed) = run_all(&dir, run_case);
-    let passed = all - failed.len();
-    assert!(
-        only_lists() || passed * 10_000 >= all * floor,
-        "{passed} of {all} of {name}"
-    );
+    judge("cases", Profile::V8_2);
 }
 
 #[test]
-fn behaviour_recorded_later_is_met() {
-    judge_rate("more", 9991, &run_case);
+fn behaviour_recorded_later_is_as_expected() {
+    judge("more", Profile::V8_2);
 }
 
 #[test]
-fn behaviour_recorded_third_is_met() {
-    judge_rate("third", 9990, &run_case);
+fn behaviour_recorded_third_is_as_expected() {
+    judge("third", Profile::V8_2);
 }
 
 #[test]
-fn behaviour_of_a_replica_set_recorded_later_is_met() {
-    judge_rate("replica-set-more", 9858, &run_case_of_set);
+fn behaviour_of_a_replica_set_is_as_expected() {
+    judge("replica-set", Profile::V8_2);
 }
 
-/// Cases of the replica-set profile that differ, and why.
-const OF_SET: &[(&str, &[i64], &str)] = &[
-    (
-        "core/operator/expressions/variable/system_variables/cluster_time",
-        &[0, 1, 18, 19],
-        "values of replies before went into the last command and were lost in the recording",
-    ),
-    (
-        "core/query_planning/commands/setQuerySettings",
-        &[84, 85],
-        "the hash of another reply was lost in the recording",
-    ),
-    (
-        "core/sessions/commands/commitTransaction",
-        &[1, 14, 16],
-        "the number of the session's transaction was lost in the recording",
-    ),
-    (
-        "system/replication/commands/hello",
-        &[3],
-        "a moment at which the recording was made",
-    ),
-];
+#[test]
+fn behaviour_of_a_replica_set_recorded_later_is_as_expected() {
+    judge("replica-set-more", Profile::V8_2);
+}
 
 #[test]
-fn recorded_behaviour_of_a_replica_set_is_as_expected() {
-    let Some(dir) = folder("replica-set") else {
-        return println!("skipped: QUARRY_BEHAVIOUR names no folder with `replica-set`");
-    };
-    let (_, failed) = run_all(&dir, &run_case_of_set);
-    if only_lists() {
-        return;
-    }
-    let (found, why) = by_area(failed);
-    let expected: Numbers = OF_SET
-        .iter()
-        .map(|(area, numbers, _)| ((*area).to_owned(), numbers.iter().copied().collect()))
-        .collect();
-    if found != expected {
-        print_rows(&found, &why);
-    }
-    assert_eq!(found, expected);
+fn recorded_behaviour_is_as_expected_by_9_0() {
+    judge("cases", Profile::V9_0);
+}
+
+#[test]
+fn behaviour_recorded_later_is_as_expected_by_9_0() {
+    judge("more", Profile::V9_0);
+}
+
+#[test]
+fn behaviour_recorded_third_is_as_expected_by_9_0() {
+    judge("third", Profile::V9_0);
+}
+
+#[test]
+fn behaviour_of_a_replica_set_is_as_expected_by_9_0() {
+    judge("replica-set", Profile::V9_0);
+}
+
+#[test]
+fn behaviour_of_a_replica_set_recorded_later_is_as_expected_by_9_0() {
+    judge("replica-set-more", Profile::V9_0);
 }

@@ -6,6 +6,7 @@ use super::array;
 use super::bitwise::{Bits, BitsOp};
 use super::comparison::{Compare, CompareOp, In, is_operator_document};
 use super::element::TypeSet;
+use super::expression;
 use super::geo::{Geo, LegacyDistances};
 use super::json_schema::Schema;
 use super::modulo::Mod;
@@ -14,7 +15,7 @@ use super::regex::{Pattern, RegexSpec};
 use super::script::Where;
 use super::text::Text;
 use crate::cx::NODE_WORK;
-use crate::expr::{self, ParseCx};
+use crate::expr::ParseCx;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
 use rustc_hash::FxHashMap;
 
@@ -91,12 +92,7 @@ fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Re
         },
         "$expr" => {
             only_at_top()?;
-            let e = expr::parse(cx, v)?;
-            Ok(match e.constant().map(|c| c.truthy()) {
-                Some(true) => Node::AlwaysTrue,
-                Some(false) => Node::AlwaysFalse,
-                None => Node::Expr(e),
-            })
+            expression::parse(cx, v)
         }
         "$jsonSchema" => Ok(Node::JsonSchema(Box::new(Schema::parse(v)?))),
         "$text" => {

@@ -159,3 +159,40 @@ fn the_planner_sees_equality_on_id() {
             .is_none()
     );
 }
+
+/// With a collation that knows no case, a list of constants in `$expr` goes by the binary order,
+/// and all else by the collation.
+#[test]
+fn a_list_in_an_expression_knows_no_collation() {
+    let spec = doc! { "locale": "en", "strength": 1i32 };
+    let mut env = Env::new(0, 1);
+    env.collation = crate::collation::collator(spec.doc()).unwrap();
+    let d = doc! { "x": "apple", "arr": ["Apple", "Banana"], "n": 1i32 };
+    let listed = doc! { "$in": ["$x", ["Apple", "Banana"]] };
+    let exact = doc! { "$in": ["$x", ["apple"]] };
+    let equal = doc! { "$eq": ["$x", "APPLE"] };
+    let other = doc! { "$lt": [{ "$add": ["$n", 1i32] }, 0i32] };
+    for (e, wanted) in [
+        (listed.clone(), false),
+        (exact.clone(), true),
+        (doc! { "$in": ["APPLE", "$arr"] }, true),
+        (equal.clone(), true),
+        (doc! { "$and": [equal.doc(), listed.doc()] }, false),
+        (doc! { "$or": [equal.doc(), listed.doc()] }, true),
+        (doc! { "$or": [exact.doc(), listed.doc()] }, true),
+        (doc! { "$or": [listed.doc(), listed.doc()] }, false),
+        // What no filter on fields says keeps the whole `$or` an expression.
+        (doc! { "$or": [listed.doc(), other.doc()] }, true),
+        (doc! { "$not": [{ "$not": [listed.doc()] }] }, true),
+        (doc! { "$eq": [listed.doc(), true] }, true),
+    ] {
+        let spec = doc! { "$expr": e.doc() };
+        let filter = Filter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
+        let arena = Bump::new();
+        assert_eq!(
+            filter.matches(d.doc(), &arena, &env).unwrap(),
+            wanted,
+            "{spec:?}"
+        );
+    }
+}

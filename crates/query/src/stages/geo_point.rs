@@ -131,7 +131,15 @@ impl QueryPoint {
         if length == 0.0 || beside {
             self.point(a).min(self.point(b))
         } else {
-            (dot(normal, p) / length).abs().min(1.0).asin()
+            // Through the foot itself, as the distance to a point, so that both agree to the last
+            // bit.
+            let height = dot(normal, p) / dot(normal, normal);
+            let foot = [
+                p[0] - normal[0] * height,
+                p[1] - normal[1] * height,
+                p[2] - normal[2] * height,
+            ];
+            angle(p, foot)
         }
     }
 

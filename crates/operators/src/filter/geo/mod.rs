@@ -20,7 +20,7 @@ pub use region::Region;
 pub use shape::Shape;
 
 use model::{Result, Value};
-pub use stored::{check_on_plane, check_on_sphere, failure_on_sphere};
+pub use stored::{check_measured_on_sphere, check_on_plane, check_on_sphere, failure_on_sphere};
 
 /// A parsed geospatial test.
 pub enum Geo {
@@ -112,6 +112,42 @@ mod tests {
                 [-20i32, 15i32], [20i32, 15i32]
             ] } }
         ));
+    }
+
+    /// A border that goes up and down around the equator has exactly a hemisphere on each side:
+    /// what lies to its left is inside, whatever rounding makes of the sum of a thousand turns.
+    #[test]
+    fn a_ring_of_exactly_a_hemisphere_is_taken_as_it_is_given() {
+        let zigzag = |eastward: bool| {
+            let mut ring: Vec<(f64, f64)> = (0..1000)
+                .map(|i| {
+                    let north = if i % 2 == 0 { -0.5 } else { 0.5 };
+                    (-180.0 + f64::from(i) * 0.36, north)
+                })
+                .collect();
+            ring.push((-180.0, -0.5));
+            if !eastward {
+                ring.reverse();
+            }
+            DocBuf::build(|w| {
+                let mut geometry = w.doc("$geometry");
+                geometry.put("type", "Polygon");
+                let mut rings = geometry.array("coordinates");
+                let mut points = rings.array();
+                for (x, y) in ring {
+                    let mut point = points.array();
+                    point.push(x);
+                    point.push(y);
+                }
+            })
+        };
+        let at = |y: f64| doc! { "v": { "type": "Point", "coordinates": [0.0, y] } };
+        for (eastward, north, south) in [(true, true, false), (false, false, true)] {
+            let ring = zigzag(eastward);
+            assert_eq!(hits("$geoIntersects", &ring, &at(80.0)), north);
+            assert_eq!(hits("$geoIntersects", &ring, &at(0.0)), north);
+            assert_eq!(hits("$geoIntersects", &ring, &at(-80.0)), south);
+        }
     }
 
     #[test]

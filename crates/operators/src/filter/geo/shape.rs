@@ -204,7 +204,7 @@ fn polygon(v: &Value<'_>, strict: bool) -> Result<Polygon> {
         bail!(code::BAD_VALUE, "Polygon has no loops");
     }
     for (i, r) in rings.iter_mut().enumerate() {
-        if sphere::area_to_the_left(r) > 2.0 * PI {
+        if sphere::is_beyond_hemisphere(r) {
             r.reverse();
             inverted |= strict && i == 0;
         }

@@ -72,8 +72,15 @@ impl Point {
     }
 }
 
-/// Twice the signed angle-area measure: the solid angle to the left of a ring, in [0, 4π).
-pub(super) fn area_to_the_left(ring: &[Point]) -> f64 {
+/// Does a ring have more than a hemisphere to its left? The sum of its turns is below zero then;
+/// what rounding makes of exactly a hemisphere is none.
+pub(super) fn is_beyond_hemisphere(ring: &[Point]) -> bool {
+    const ROUNDING: f64 = 1e-14;
+    turning(ring) < -ROUNDING
+}
+
+/// The sum of a ring's turns to the left: a whole turn less the solid angle to its left.
+fn turning(ring: &[Point]) -> f64 {
     let n = ring.len();
     let at = |i: usize| ring.get(i % n).copied();
     let mut turning = 0.0;
@@ -89,7 +96,7 @@ pub(super) fn area_to_the_left(ring: &[Point]) -> f64 {
             angle
         };
     }
-    (2.0 * PI - turning).rem_euclid(4.0 * PI)
+    turning
 }
 
 impl Point {
@@ -121,7 +128,42 @@ pub(super) fn in_ring(p: Point, ring: &[Point]) -> bool {
         };
         a = b;
     }
-    total > PI
+    // A ring that reaches further than a hemisphere may hold the opposite of `p` as well, and the
+    // turns around both are counted together.
+    if total.abs() > PI || fits_in_hemisphere(ring) {
+        total > PI
+    } else {
+        is_reached_from_inside(p, ring)
+    }
+}
+
+/// Are all corners less than a right angle from their middle?
+fn fits_in_hemisphere(ring: &[Point]) -> bool {
+    let middle = ring.iter().fold([0.0; 3], |[x, y, z], p| {
+        let [px, py, pz] = p.vector();
+        [x + px, y + py, z + pz]
+    });
+    let middle = Point::of_vector(middle);
+    ring.iter().all(|p| p.dot(middle) > 0.0)
+}
+
+/// Is `p` inside by the number of edges on the way from places that are? Most of three decide, for
+/// a way may lead through a corner.
+fn is_reached_from_inside(p: Point, ring: &[Point]) -> bool {
+    const STEP: f64 = 1e-9;
+    let n = ring.len();
+    let edge = |i: usize| Some((*ring.get(i % n)?, *ring.get((i + 1) % n)?));
+    let is_inside = |at: usize| {
+        let Some((a, b)) = edge(at) else {
+            return false;
+        };
+        let start = beside(a, b, 0.4, STEP);
+        let edges = (0..n).filter_map(edge);
+        let crossed = edges.filter(|(c, d)| arcs_cross(start, p, *c, *d));
+        crossed.count() % 2 == 0
+    };
+    let votes = [0, n / 3, 2 * n / 3].into_iter();
+    votes.filter(|at| is_inside(*at)).count() > 1
 }
 
 /// Is `p` on the arc?
@@ -188,10 +230,35 @@ pub(super) fn angle_to_arc(p: Point, a: Point, b: Point) -> f64 {
     // The foot of the perpendicular lies on the arc when p is between the planes through its ends.
     let between = normal.cross(a).dot(p) >= 0.0 && b.cross(normal).dot(p) >= 0.0;
     if between {
-        libm::asin((p.dot(normal) / length).clamp(-1.0, 1.0))
-            .abs()
-            .min(ends)
+        // Through the foot itself, as the distance to a point, so that both agree to the last bit.
+        let height = p.dot(normal) / normal.dot(normal);
+        let foot = Point {
+            x: p.x - normal.x * height,
+            y: p.y - normal.y * height,
+            z: p.z - normal.z * height,
+        };
+        p.angle(foot).min(ends)
     } else {
         ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As far from a line as from the point of the line that is nearest, to the last bit: documents
+    /// that are equally far are equally far.
+    #[test]
+    fn a_line_is_as_far_as_its_nearest_point() {
+        let at = |lng, lat| Point::from_degrees(lng, lat).unwrap();
+        let (a, b, nearest) = (at(0.0, 0.0), at(2.0, 0.0), at(1.0, 0.0));
+        let p = at(1.0, 1.0);
+        assert_eq!(
+            angle_to_arc(p, a, b) * EARTH_RADIUS_M,
+            p.angle(nearest) * EARTH_RADIUS_M
+        );
+        assert_eq!(p.angle(nearest) * EARTH_RADIUS_M, 111_318.845_021_450_31);
+        assert_eq!(angle_to_arc(at(5.0, 0.0), a, b), at(5.0, 0.0).angle(b));
     }
 }

@@ -34,6 +34,24 @@ pub fn failure_on_sphere(v: &Value<'_>) -> Option<String> {
     }
 }
 
+/// Checks a value of a measurement, of a time-series collection, that a 2dsphere index is on.
+///
+/// # Errors
+/// 183934 for what is no geometry on the earth, 183493 for one that is no point.
+pub fn check_measured_on_sphere(v: &Value<'_>) -> Result<()> {
+    if let Some(why) = failure_on_sphere(v) {
+        bail!(183_934, "Can't extract geo keys: {why}");
+    }
+    let kind = v.as_doc().map_or(Value::Missing, |d| d.field("type"));
+    if kind.as_str().is_some_and(|kind| kind != "Point") {
+        bail!(
+            183_493,
+            "a 2dsphere index of a time-series collection holds only points, given {v}"
+        );
+    }
+    Ok(())
+}
+
 fn is_strictly_wound(d: Doc<'_>) -> bool {
     let crs = d.field("crs").as_doc();
     let properties = crs.and_then(|crs| crs.field("properties").as_doc());
