@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl soak-transactions crash-images mutants example lab bench cluster clean
+.PHONY: compat help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak soak-transactions crash-images mutants example lab bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -103,6 +103,13 @@ fresh-root: ## both commands in a new Debian root with nothing in it (needs root
 soak-ddl: build ## DDL beside reads and writes, kill -9, late and failing flushes, 20 minutes on one directory (MINUTES=20)
 	@cargo build --release --locked -p quarry-server --example idents
 	@QUARRY_IDENTS="$(target)/release/examples/idents" tests/server/run.sh soak-ddl "$$(( $(or $(MINUTES),20) * 60 ))"
+
+standby-tests: build ## a standby follows under load: lag, promotions after kill -9 (PROMOTIONS=50, WRITERS=4)
+	@tests/server/run.sh standby "$(or $(PROMOTIONS),50)" "$(or $(WRITERS),4)"
+
+follow-soak: build ## a source is moved under writes, names that change and kills, by streams and by the log (MB=200, RATE=300, KILLS=10)
+	@tests/server/run.sh follow "$(or $(MB),200)" "$(or $(RATE),300)" "$(or $(KILLS),10)"
+	@tests/server/run.sh follow "$(or $(MB),200)" "$(or $(RATE),300)" "$(or $(KILLS),10)" log
 
 soak-transactions: build ## concurrent transactions, kill -9 every 30 s, a check of isolation and of a change stream (MINUTES=10)
 	@tests/server/run.sh transactions "$$(( $(or $(MINUTES),10) * 60 ))" 30

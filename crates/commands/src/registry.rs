@@ -61,6 +61,7 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::status::COMMANDS,
     cmd::transaction::COMMANDS,
     cmd::user::COMMANDS,
+    cmd::pair::COMMANDS,
     cmd::user_writes::COMMANDS,
 ];
 

@@ -15,6 +15,8 @@ const HIDDEN: &str = "hidden";
 #[derive(Clone)]
 pub struct Address {
     uri: String,
+    /// The server itself is meant, not the set it may belong to.
+    is_direct: bool,
 }
 
 impl Address {
@@ -30,7 +32,19 @@ impl Address {
             ),
             _ => uri.to_owned(),
         };
-        Address { uri }
+        Address {
+            uri,
+            is_direct: false,
+        }
+    }
+
+    /// The one server it names, whatever set that presents itself as.
+    #[must_use]
+    pub(crate) fn directly(&self) -> Address {
+        Address {
+            uri: self.uri.clone(),
+            is_direct: true,
+        }
     }
 
     /// What the driver makes of it.
@@ -47,6 +61,10 @@ impl Address {
         };
         set(&mut options.server_selection_timeout, SELECTION);
         set(&mut options.connect_timeout, CONNECT);
+        let is_one = options.hosts.len() == 1 && options.repl_set_name.is_none();
+        if self.is_direct && is_one && options.direct_connection.is_none() {
+            options.direct_connection = Some(true);
+        }
         options.app_name = Some(options.app_name.unwrap_or("quarry follow".to_owned()));
         options.retry_writes = Some(false);
         Ok(options)

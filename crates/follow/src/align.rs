@@ -58,6 +58,7 @@ impl Aligner {
     pub(crate) async fn align(&self) -> Result<Aligned> {
         let found = survey(&self.source, &self.names).await?;
         let mut entries = self.state.entries().await?;
+        self.finish_moves(&mut entries).await?;
         // Names become free before they are taken.
         self.drop_views(&found).await?;
         self.drop_gone(&found, &mut entries).await?;
@@ -70,6 +71,26 @@ impl Aligner {
             entries,
             refused: found.refused,
         })
+    }
+
+    /// A rename that an end has cut off was done or not: the target tells.
+    async fn finish_moves(&self, entries: &mut [Entry]) -> Result<()> {
+        for entry in entries {
+            let Some(to) = entry.moving.take() else {
+                continue;
+            };
+            if !self.has_target(&entry.target).await? {
+                entry.target = to;
+            }
+            self.state.put_entry(entry).await?;
+        }
+        Ok(())
+    }
+
+    async fn has_target(&self, ns: &Ns) -> Result<bool> {
+        let filter = doc! { "name": &ns.coll };
+        let list = doc! { "listCollections": 1, "filter": filter, "nameOnly": true };
+        Ok(!self.target.list(&ns.db, list).await?.is_empty())
     }
 
     async fn drop_gone(&self, found: &Survey, entries: &mut Vec<Entry>) -> Result<()> {
@@ -124,6 +145,8 @@ impl Aligner {
     }
 
     async fn rename(&self, entry: &mut Entry, to: Ns) -> Result<()> {
+        entry.moving = Some(to.clone());
+        self.state.put_entry(entry).await?;
         let command = doc! { "renameCollection": entry.target.to_string(), "to": to.to_string() };
         match self.target.run("admin", command).await {
             // Done before an end that came before this was noted, or not made yet.
@@ -135,6 +158,7 @@ impl Aligner {
             Ok(_) => {}
         }
         entry.target = to;
+        entry.moving = None;
         self.state.put_entry(entry).await
     }
 
@@ -193,6 +217,7 @@ impl Aligner {
                 key: new.key.clone(),
                 source: new.source.clone(),
                 target: new.target.clone(),
+                moving: None,
                 options: new.options.clone(),
                 indexes: Vec::new(),
                 planned: false,
@@ -207,11 +232,9 @@ impl Aligner {
 
     /// What the target has already belongs to somebody.
     pub(crate) async fn refuse_present(&self, new: &Found) -> Result<()> {
-        let filter = doc! { "name": &new.target.coll };
-        let list = doc! { "listCollections": 1, "filter": filter, "nameOnly": true };
-        match self.target.list(&new.target.db, list).await?.is_empty() {
-            true => Ok(()),
-            false => Err(FollowError::of_options(format!(
+        match self.has_target(&new.target).await? {
+            false => Ok(()),
+            true => Err(FollowError::of_options(format!(
                 "the target has {} already: drop it there, --rename it or --exclude it",
                 new.target
             ))),
@@ -240,15 +263,22 @@ impl Aligner {
         let kept = self.state.views().await?;
         for view in &found.views {
             let name = view.target.to_string();
-            let is_kept = kept.iter().any(|k| {
+            let known = kept.iter().find(|k| {
                 text(k, "_id") == name && k.get_document("options").ok() == Some(&view.options)
             });
-            if is_kept {
-                continue;
+            match known {
+                Some(known) if known.get_bool("made").unwrap_or(true) => continue,
+                // An end came before it was noted.
+                Some(_) => self.drop_target(&view.target).await?,
+                None => self.refuse_present(view).await?,
             }
-            self.refuse_present(view).await?;
+            self.state
+                .put_view(&view.target, &view.options, false)
+                .await?;
             make(&self.target, &view.target, &view.options).await?;
-            self.state.put_view(&view.target, &view.options).await?;
+            self.state
+                .put_view(&view.target, &view.options, true)
+                .await?;
         }
         Ok(())
     }

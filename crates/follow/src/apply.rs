@@ -29,7 +29,9 @@ pub(crate) struct Applier {
     pub(crate) bringer: Bringer,
     entries: HashMap<String, Entry>,
     /// Names and options are those of this time or later.
-    aligned: Timestamp,
+    pub(crate) aligned: Timestamp,
+    /// How often indexes or collections were aligned.
+    pub(crate) index_changes: u64,
     /// The same for the indexes of single collections.
     indexed: HashMap<String, Timestamp>,
     /// What cannot be followed, as far as it was told.
@@ -47,6 +49,7 @@ impl Applier {
                 time: 0,
                 increment: 0,
             },
+            index_changes: 0,
             indexed: HashMap::new(),
             refused: Vec::new(),
             watched,
@@ -59,6 +62,7 @@ impl Applier {
     pub(crate) async fn bring(&mut self) -> Result<()> {
         let aligned = self.bringer.bring().await?;
         self.aligned = aligned.time;
+        self.index_changes += 1;
         let keyed = aligned.entries.into_iter().map(|e| (e.key.to_string(), e));
         self.entries = keyed.collect();
         self.refused = aligned.refused;
@@ -123,6 +127,7 @@ impl Applier {
             let aligner = &self.bringer.copier.aligner;
             let time = aligner.source.time().await?;
             aligner.align_indexes(&mut entry).await?;
+            self.index_changes += 1;
             self.indexed.insert(key.clone(), time);
             self.entries.insert(key, entry);
         }

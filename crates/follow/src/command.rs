@@ -5,7 +5,8 @@ use crate::address::Address;
 use crate::control::{GONE, Request, fresh_name};
 use crate::error::{FollowError, Result};
 use crate::server::Server;
-use crate::state::{Migration, Phase, State, text};
+use crate::standby;
+use crate::state::{Migration, Phase, State, integer, text};
 use crate::stream::Tell;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use std::time::{Duration, Instant};
@@ -15,20 +16,24 @@ const FINDINGS_SHOWN: i64 = 20;
 /// How long a follower may be away before nobody waits for it.
 const AWAY: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The same for a promotion.
+const PROMOTED_EVERY: Duration = Duration::from_millis(20);
 
 /// The state of the migration into a target.
 pub(crate) struct Asker {
     state: State,
     shown: String,
+    target: Server,
 }
 
 impl Asker {
     pub(crate) async fn connect(target: &Address) -> Result<Asker> {
-        let target = Server::connect(target).await;
+        let target = Server::connect(&target.directly()).await;
         let target = target.map_err(|e| e.within("the target"))?;
         Ok(Asker {
             state: State::of(&target),
-            shown: target.shown,
+            shown: target.shown.clone(),
+            target,
         })
     }
 
@@ -90,6 +95,46 @@ impl Asker {
         }
     }
 
+    /// Asks the follower to promote the standby, and waits for what comes out.
+    pub(crate) async fn promote(&self, force: bool) -> Result<Document> {
+        let migration = self.migration().await?;
+        if !migration.document.get_bool("standby").unwrap_or(false) {
+            return Err(FollowError::of_options(format!(
+                "{} is no standby: a migration is cut over",
+                self.shown
+            )));
+        }
+        if migration.phase == Phase::Done {
+            return Ok(standby::report(&migration));
+        }
+        let id = fresh_name();
+        if !is_running(&migration.document) {
+            if !force {
+                return Err(FollowError::of_options(
+                    "no quarry follow is at work on this standby, so nobody knows what it lacks: \
+                     start it again, or ask with --force",
+                ));
+            }
+            standby::promote_unattended(&self.state, &self.target, &migration, &id).await?;
+            return Ok(standby::report(&self.migration().await?));
+        }
+        let request = doc! { "kind": "promote", "id": &id, "force": force };
+        self.state.set(doc! { "request": request }).await?;
+        loop {
+            let now = self.migration().await?;
+            if now.phase == Phase::Done {
+                return Ok(standby::report(&now));
+            }
+            if let Some(why) = refusal(&now.document, &id) {
+                return Err(FollowError::of_data(format!("not promoted: {why}")));
+            }
+            if !is_running(&now.document) {
+                return Err(self.withdraw(&id, now.phase).await?);
+            }
+            tokio::time::sleep(PROMOTED_EVERY).await;
+        }
+    }
+
     /// Nobody is to cut over on an order that was given long ago, unless it was begun.
     async fn withdraw(&self, id: &str, phase: Phase) -> Result<FollowError> {
         if phase == Phase::CuttingOver {
@@ -120,19 +165,63 @@ impl Asker {
             "documentsCopied": copied.documents, "bytesCopied": copied.bytes,
         };
         let progress = d.get_document("progress").cloned().unwrap_or_default();
-        for name in ["applied", "waiting", "lagSeconds", "position", "sourceTime"] {
+        for name in [
+            "applied",
+            "waiting",
+            "lagSeconds",
+            "lagMillis",
+            "position",
+            "sourceTime",
+            "bytesPerSecond",
+            "appliedPerSecond",
+            "bound",
+        ] {
             if let Some(value) = progress.get(name) {
                 status.insert(name, value.clone());
             }
         }
-        for name in ["begun", "copiedAt", "done", "verified", "report", "answer"] {
+        for name in [
+            "documentsTotal",
+            "bytesTotal",
+            "begun",
+            "copiedAt",
+            "done",
+            "verified",
+            "report",
+            "answer",
+            "standby",
+            "ready",
+        ] {
             if let Some(value) = d.get(name) {
                 status.insert(name, value.clone());
             }
         }
+        if let Some(seconds) = seconds_left(migration.phase, &status) {
+            status.insert("secondsLeft", seconds);
+        }
         let findings = self.state.findings(FINDINGS_SHOWN).await?;
         status.insert("findings", findings);
         Ok(status)
+    }
+}
+
+/// How long it takes until everything is copied, or until what waits is applied, at the present
+/// rate.
+fn seconds_left(phase: Phase, status: &Document) -> Option<i64> {
+    let (left, rate) = match phase {
+        Phase::Copying => {
+            let left = integer(status, "bytesTotal") - integer(status, "bytesCopied");
+            (left, integer(status, "bytesPerSecond"))
+        }
+        Phase::Following | Phase::CuttingOver => {
+            let waiting = integer(status, "waiting");
+            (waiting, integer(status, "appliedPerSecond"))
+        }
+        Phase::Done => return None,
+    };
+    match left <= 0 {
+        true => Some(0),
+        false => (rate > 0).then(|| left / rate + 1),
     }
 }
 

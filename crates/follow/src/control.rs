@@ -14,14 +14,24 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How often a follower beats.
-const BEAT: Duration = Duration::from_millis(500);
+pub(crate) const BEAT: Duration = Duration::from_millis(500);
 /// A follower that has not beaten for so long is gone.
 pub(crate) const GONE: Duration = Duration::from_secs(5);
+
+/// Over how long rates are taken.
+const RATES_OVER: Duration = Duration::from_secs(2);
 
 /// What is asked of a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Stop,
+    /// The standby becomes the primary.
+    Promote {
+        /// To know the answer by.
+        id: String,
+        /// Whatever is lost by it.
+        force: bool,
+    },
     CutOver {
         /// To know the answer by.
         id: String,
@@ -35,6 +45,10 @@ impl Request {
         let asked = migration.get_document("request").ok()?;
         match asked.get_str("kind").ok()? {
             "stop" => Some(Request::Stop),
+            "promote" => Some(Request::Promote {
+                id: asked.get_str("id").ok()?.to_owned(),
+                force: asked.get_bool("force").unwrap_or(false),
+            }),
             "cutover" => Some(Request::CutOver {
                 id: asked.get_str("id").ok()?.to_owned(),
                 fence: asked.get_bool("fence").unwrap_or(false),
@@ -53,6 +67,8 @@ pub(crate) struct Counts {
     waiting: AtomicU64,
     position: AtomicU64,
     source_time: AtomicU64,
+    /// How old the last change was when it was applied.
+    lag_ms: AtomicU64,
 }
 
 fn packed(time: Timestamp) -> u64 {
@@ -67,6 +83,30 @@ fn unpacked(time: u64) -> Timestamp {
 }
 
 impl Counts {
+    /// Notes how old the last change was that was just applied; without one nothing waits.
+    pub(crate) fn note_lag(&self, wall_ms: Option<Option<i64>>) {
+        let lag = match wall_ms {
+            None => 0,
+            Some(None) => return,
+            Some(Some(at)) => DateTime::now().timestamp_millis().saturating_sub(at),
+        };
+        self.lag_ms
+            .store(u64::try_from(lag).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    pub(crate) fn lag_ms(&self) -> u64 {
+        self.lag_ms.load(Ordering::Relaxed)
+    }
+
+    /// The latest time that the source has told.
+    pub(crate) fn source_time(&self) -> Timestamp {
+        unpacked(self.source_time.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn note_source_time(&self, time: Timestamp) {
+        self.source_time.fetch_max(packed(time), Ordering::Relaxed);
+    }
+
     pub(crate) fn note_applied(&self, events: usize) {
         self.applied.fetch_add(events as u64, Ordering::Relaxed);
     }
@@ -102,7 +142,7 @@ impl Counts {
             "applied": number(&self.applied), "waiting": number(&self.waiting),
             "position": self.position(),
             "sourceTime": unpacked(self.source_time.load(Ordering::Relaxed)),
-            "lagSeconds": self.lag_seconds() as i64,
+            "lagSeconds": self.lag_seconds() as i64, "lagMillis": number(&self.lag_ms),
         }
     }
 }
@@ -114,6 +154,40 @@ pub(crate) struct Control {
     pub(crate) owner: String,
     pub(crate) counts: Arc<Counts>,
     pub(crate) pace: Arc<Pace>,
+    /// How often it beats.
+    pub(crate) beat: Duration,
+}
+
+/// What was done in a second, lately.
+struct Rates {
+    since: Instant,
+    bytes_then: u64,
+    applied_then: u64,
+    bytes: f64,
+    applied: f64,
+}
+
+impl Rates {
+    fn begin(control: &Control) -> Rates {
+        Rates {
+            since: Instant::now(),
+            bytes_then: control.pace.bytes(),
+            applied_then: control.counts.applied(),
+            bytes: 0.0,
+            applied: 0.0,
+        }
+    }
+
+    fn look(&mut self, control: &Control) {
+        let seconds = self.since.elapsed().as_secs_f64();
+        if seconds < RATES_OVER.as_secs_f64() {
+            return;
+        }
+        let (bytes, applied) = (control.pace.bytes(), control.counts.applied());
+        self.bytes = bytes.saturating_sub(self.bytes_then) as f64 / seconds;
+        self.applied = applied.saturating_sub(self.applied_then) as f64 / seconds;
+        (self.since, self.bytes_then, self.applied_then) = (Instant::now(), bytes, applied);
+    }
 }
 
 /// A name that nobody else has.
@@ -185,20 +259,36 @@ impl Control {
         Ok(seen.is_some() && !mine && !is_dead && is_running)
     }
 
+    /// Asks the source for its time, without an end. A source that does not answer holds up nothing
+    /// else.
+    pub(crate) async fn keep_time(self: Arc<Self>) {
+        loop {
+            if let Ok(time) = self.source.time().await {
+                self.counts.note_source_time(time);
+            }
+            tokio::time::sleep(self.beat).await;
+        }
+    }
+
     /// Beats until another follower has taken over.
     pub(crate) async fn beat(
         self: Arc<Self>,
         asked: watch::Sender<Option<Request>>,
     ) -> FollowError {
+        let mut rates = Rates::begin(&self);
         loop {
-            tokio::time::sleep(BEAT).await;
-            if let Ok(time) = self.source.time().await {
-                let packed = packed(time);
-                self.counts.source_time.store(packed, Ordering::Relaxed);
-            }
+            tokio::time::sleep(self.beat).await;
+            rates.look(&self);
             let mut progress = self.counts.document();
             progress.insert("documents", self.pace.documents() as i64);
             progress.insert("bytes", self.pace.bytes() as i64);
+            progress.insert("bytesPerSecond", rates.bytes as i64);
+            progress.insert("appliedPerSecond", rates.applied as i64);
+            progress.insert(
+                "compared",
+                self.pace.seen().saturating_sub(self.pace.bytes()) as i64,
+            );
+            progress.insert("bound", self.pace.bound().map(|bound| bound as i64));
             let fields = doc! { "heartbeat": DateTime::now(), "progress": progress };
             match self
                 .state

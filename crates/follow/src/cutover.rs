@@ -4,9 +4,12 @@
 
 use crate::error::{Cause, FollowError, Result};
 use crate::indexes;
+use crate::reverse;
+use crate::series;
 use crate::server::Server;
 use crate::state::{Entry, Phase, integer};
 use crate::stream::{Stream, Tell, why_ended};
+use crate::survey::survey;
 use crate::users;
 use crate::verify::{Pass, REMEMBERED};
 use mongodb::bson::{DateTime, Document, Timestamp, doc};
@@ -90,25 +93,36 @@ async fn finish(
         aligner.align_indexes(entry).await?;
     }
     let compared = compare_all(stream, reader, tell).await?;
-    let collections = count_all(&source, &aligner.target, &entries).await?;
+    let found = survey(&source, &aligner.names).await?;
+    let mut series = series::bring(&aligner, &found).await?;
+    let functions = series::bring_functions(&source, &aligner.target, &aligner.names).await?;
+    let mut collections = count_all(&source, &aligner.target, &entries).await?;
     reach(stream, reader, source.time().await?, tell).await?;
     if stream.counts.applied() != applied {
         return Err(FollowError::of_data(
             "the source is still written to: stop its clients, or ask with --fence",
         ));
     }
-    let migration = stream.state.migration().await?;
-    let has_users = migration.is_some_and(|m| m.document.get_bool("users").unwrap_or(false));
-    let users = match has_users {
+    collections.append(&mut series);
+    let migration = stream.state.migration().await?.map(|m| m.document);
+    let migration = migration.unwrap_or_default();
+    let wants = |what| migration.get_bool(what).unwrap_or(false);
+    let users = match wants("users") {
         true => users::bring(&source, &aligner.target).await?,
         false => 0,
     };
     for entry in &entries {
         indexes::finish(&aligner.target, entry).await?;
     }
+    if wants("feedsBack") {
+        if order.fence {
+            hold_back(&source, false).await?;
+        }
+        reverse::prepare(&aligner, &entries).await?;
+    }
     Ok(doc! {
         "collections": collections, "last": last, "users": users, "compared": compared.documents,
-        "mended": compared.differences,
+        "mended": compared.differences, "functions": functions,
     })
 }
 
@@ -127,7 +141,7 @@ async fn reach(
 
 /// Applies what comes next; a look at what is waited for is due at least twice a second, for the
 /// stream tells when there is nothing.
-async fn turn(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -> Result<()> {
+pub(crate) async fn turn(stream: &mut Stream, reader: &mut Reader, tell: Tell<'_>) -> Result<()> {
     if !stream.receive().await {
         return Err(why_ended(reader).await);
     }

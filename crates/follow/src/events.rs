@@ -48,6 +48,10 @@ pub(crate) struct Event {
     /// The other name, if it is a rename.
     pub(crate) to: Option<Ns>,
     pub(crate) time: Timestamp,
+    /// When the source did it, by its clock; milliseconds since the epoch.
+    pub(crate) wall_ms: Option<i64>,
+    /// Others of the same time may follow.
+    pub(crate) in_transaction: bool,
     pub(crate) change: Change,
 }
 
@@ -62,6 +66,8 @@ impl Event {
                 time: 0,
                 increment: 0,
             },
+            wall_ms: None,
+            in_transaction: false,
             change: Change::Look(id),
         }
     }
@@ -90,7 +96,7 @@ pub(crate) fn time_of(token: &RawDocument) -> Option<Timestamp> {
 }
 
 fn pipeline(source: &Server) -> Vec<Document> {
-    let mut stages = vec![doc! { "$unset": ["updateDescription", "lsid", "txnNumber"] }];
+    let mut stages = vec![doc! { "$unset": ["updateDescription", "lsid"] }];
     if source.is_at_least(4, 4) {
         let empty = doc! { "$literal": {} };
         let size = doc! { "$bsonSize": { "$ifNull": ["$fullDocument", empty] } };
@@ -187,6 +193,10 @@ fn parse(event: &RawDocument) -> Result<Event> {
         ns: ns("ns").unwrap_or_else(|| Ns::new("", "")),
         to: ns("to"),
         time: event.get_timestamp("clusterTime").map_err(|_| strange())?,
+        wall_ms: { event.get_datetime("wallTime") }
+            .ok()
+            .map(|at| at.timestamp_millis()),
+        in_transaction: matches!(event.get("txnNumber"), Ok(Some(_))),
         change,
     })
 }

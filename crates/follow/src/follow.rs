@@ -6,22 +6,27 @@ use crate::address::Address;
 use crate::align::Aligner;
 use crate::apply::Applier;
 use crate::bring::Bringer;
-use crate::control::{Control, Counts, Request, fresh_name};
+use crate::control::{BEAT, Control, Counts, Request, fresh_name};
 use crate::copy::Copier;
 use crate::cutover;
 use crate::error::{Cause, FollowError, Result};
 use crate::events::{self, Start};
-use crate::names::{Names, Ns, OWN};
+use crate::names::{Ns, OWN};
 use crate::oplog;
 use crate::pace::Pace;
+use crate::reverse;
 use crate::server::Server;
-use crate::state::{Migration, Phase, State, text};
+use crate::settings::{Ended, Settings};
+use crate::standby::{self, Order, Pair, Upkeep};
+use crate::state::{Migration, Phase, State, integer, text};
 use crate::stream::{Stream, Tell, Verification, why_ended};
-use crate::survey::survey;
+use crate::survey::{Survey, survey};
+use crate::throttle;
 use crate::users;
 use crate::verify::{Pass, Verifier};
 use crate::watched::Watched;
-use mongodb::bson::{DateTime, doc};
+use mongodb::bson::{DateTime, Document, doc};
+use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -34,37 +39,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
-/// What is to be done.
-#[derive(Clone)]
-pub struct Settings {
-    /// From where.
-    pub source: Address,
-    /// To where.
-    pub target: Address,
-    /// What, and under which names.
-    pub names: Names,
-    /// Most bytes a second that are copied.
-    pub rate: Option<u64>,
-    /// Ranges copied at once.
-    pub workers: usize,
-    /// What an earlier one has copied is dropped first.
-    pub restart: bool,
-    /// The source's log is read in place of change streams.
-    pub by_log: bool,
-    /// Users and roles are moved at the cut-over.
-    pub users: bool,
-}
-
-/// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// It was told to; it can go on later.
-    Stopped,
-    /// The target is its own.
-    Done,
-}
-
-/// Follows until it is cut over or told to stop.
+/// Follows until it is cut over or told to stop, and then back where that was asked for.
 ///
 /// # Errors
 /// One line.
@@ -73,9 +48,35 @@ pub(crate) async fn follow(
     awaited: &Awaited,
     tell: Tell<'_>,
 ) -> Result<Ended> {
+    let ended = follow_once(settings, awaited, tell).await?;
+    if ended != Ended::Done || !settings.reverse {
+        return Ok(ended);
+    }
+    tell("the source follows the target from here on, until it is cut over");
+    let back = reverse::settings(settings).await?;
+    follow_once(&back, awaited, tell).await
+}
+
+async fn follow_once(settings: &Settings, awaited: &Awaited, tell: Tell<'_>) -> Result<Ended> {
     let mut work = Work::begin(settings, awaited, tell).await?;
     loop {
-        match work.go_on(tell).await {
+        // Whatever waits for a source that is away, a promotion does not.
+        let alone = work.asked_to_promote();
+        let went_on = tokio::select! {
+            went_on = work.go_on(tell) => went_on,
+            order = alone => {
+                let target = work.applier_parts.copier.aligner.target.clone();
+                match standby::promote_alone(&work.control, &target, &order, tell).await {
+                    Ok(true) => return Ok(Ended::Done),
+                    Ok(false) => {
+                        work.wait_for_answer_seen(&order).await;
+                        continue;
+                    }
+                    Err(e) => Err(e),
+                }
+            }
+        };
+        match went_on {
             Err(e) if e.cause == Cause::Network => {
                 tell(&format!("{e}; tries again"));
                 tokio::time::sleep(PAUSE).await;
@@ -95,18 +96,28 @@ struct Work {
     watched: Arc<Watched>,
     asked: watch::Receiver<Option<Request>>,
     beating: tokio::task::JoinHandle<FollowError>,
+    keeping_time: tokio::task::JoinHandle<()>,
+    throttling: Option<tokio::task::JoinHandle<()>>,
+    pair: Option<Pair>,
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
+        self.keeping_time.abort();
+        self.throttling.iter().for_each(|task| task.abort());
         self.beating.abort();
     }
 }
 
 impl Work {
     async fn begin(settings: &Settings, awaited: &Awaited, tell: Tell<'_>) -> Result<Work> {
-        let source = awaited.connect(&settings.source, "the source").await?;
-        let target = awaited.connect(&settings.target, "the target").await?;
+        let from = match settings.standby {
+            true => settings.source.directly(),
+            false => settings.source.clone(),
+        };
+        let source = awaited.connect(&from, "the source").await?;
+        let to = settings.target.directly();
+        let target = awaited.connect(&to, "the target").await?;
         if !source.has_log {
             return Err(FollowError::of_options(format!(
                 "{} is no replica set and no sharded cluster, so it tells no changes",
@@ -127,15 +138,32 @@ impl Work {
             owner: fresh_name(),
             counts: Arc::clone(&counts),
             pace: Arc::clone(&pace),
+            beat: if settings.standby {
+                standby::BEAT
+            } else {
+                BEAT
+            },
+        });
+        if settings.reverse {
+            reverse::check(&aligner.target)?;
+        }
+        let pair = settings.standby.then(|| Pair {
+            source: aligner.source.clone(),
+            target: aligner.target.clone(),
         });
         if settings.restart && aligner.state.migration().await?.is_some() {
             control.take().await?;
             forget(&aligner).await?;
         }
-        begin(&aligner, settings, tell).await?;
+        begin(&aligner, settings, pair.as_ref(), tell).await?;
         control.take().await?;
         let (asking, asked) = watch::channel(None);
         let beating = tokio::spawn(Arc::clone(&control).beat(asking));
+        let keeping_time = tokio::spawn(Arc::clone(&control).keep_time());
+        let throttling = settings.latency.map(|most| {
+            let source = control.source.clone();
+            tokio::spawn(throttle::keep(source, Arc::clone(&pace), most))
+        });
         let copier = Copier {
             aligner,
             pace,
@@ -148,7 +176,32 @@ impl Work {
             watched: Arc::default(),
             asked,
             beating,
+            keeping_time,
+            throttling,
+            pair,
         })
+    }
+
+    /// Waits for a promotion that nobody else sees, for the source does not answer.
+    fn asked_to_promote(&self) -> impl Future<Output = Order> + use<> {
+        let (source, asked) = (self.control.source.clone(), self.asked.clone());
+        let is_standby = self.pair.is_some();
+        async move {
+            if !is_standby {
+                std::future::pending::<()>().await;
+            }
+            standby::asked_without_source(source, asked).await
+        }
+    }
+
+    /// The beat reads what is asked now and then: an order that was answered is not answered again.
+    async fn wait_for_answer_seen(&self, order: &Order) {
+        let mut asked = self.asked.clone();
+        let is_over = |request: &Option<Request>| match request {
+            Some(Request::Promote { id, .. }) => *id != order.id,
+            _ => true,
+        };
+        let _ = asked.wait_for(is_over).await;
     }
 
     fn state(&self) -> &State {
@@ -164,6 +217,10 @@ impl Work {
         if migration.phase == Phase::Done {
             tell("this target was cut over already");
             return Ok(Ended::Done);
+        }
+        if migration.phase == Phase::Copying {
+            let totals = size_of(&self.applier_parts.copier.aligner).await?;
+            self.state().set(totals).await?;
         }
         let begun = Instant::now();
         let bringing = Applier::new(self.applier_parts.clone(), Arc::clone(&self.watched));
@@ -251,21 +308,43 @@ impl Work {
             received: Vec::new(),
             counts: Arc::clone(&self.counts),
             state: self.state().clone(),
+            is_ready: standby::is_ready(migration),
             kept: Instant::now(),
             told: Instant::now(),
         };
+        self.counts.note_position(standby::position(migration));
         let mut asked = self.asked.clone();
         let mut answered = None;
+        let mut upkeep = Upkeep::new();
         loop {
             let request = asked.borrow_and_update().clone();
             match request {
                 Some(Request::Stop) => return self.stop(tell).await,
                 // It was answered, and the beat has not seen so yet.
                 Some(Request::CutOver { id, .. }) if answered.as_ref() == Some(&id) => {}
+                Some(Request::CutOver { id, .. }) if self.pair.is_some() => {
+                    let order = Order {
+                        id: id.clone(),
+                        force: false,
+                    };
+                    answered = Some(id);
+                    let why = FollowError::of_options("this is a standby: promote it");
+                    standby::refuse(&stream.state, &order, &why, tell).await?;
+                    continue;
+                }
                 Some(Request::CutOver { id, fence }) => {
                     answered = Some(id.clone());
                     let order = cutover::Order { id, fence };
                     if cutover::cut_over(&mut stream, &mut tasks, &order, tell).await? {
+                        return Ok(Ended::Done);
+                    }
+                    continue;
+                }
+                Some(Request::Promote { id, .. }) if answered.as_ref() == Some(&id) => {}
+                Some(Request::Promote { id, force }) => {
+                    answered = Some(id.clone());
+                    let order = Order { id, force };
+                    if self.promote(&mut stream, &mut tasks, &order, tell).await? {
                         return Ok(Ended::Done);
                     }
                     continue;
@@ -280,6 +359,26 @@ impl Work {
                 e = &mut self.beating => return Err(ended(e)),
             }
             stream.apply(tell).await?;
+            if self.pair.is_some() {
+                upkeep.look(&mut stream, tell).await?;
+            }
+        }
+    }
+
+    async fn promote(
+        &self,
+        stream: &mut Stream,
+        reader: &mut cutover::Reader,
+        order: &Order,
+        tell: Tell<'_>,
+    ) -> Result<bool> {
+        match &self.pair {
+            Some(pair) => standby::hand_over(pair, stream, reader, order, tell).await,
+            None => {
+                let why = FollowError::of_options("this is no standby: cut it over");
+                standby::refuse(&stream.state, order, &why, tell).await?;
+                Ok(false)
+            }
         }
     }
 }
@@ -307,6 +406,25 @@ impl Awaited {
         self.set(None);
         connected
     }
+}
+
+/// How much there is to copy, for who asks how long it will take.
+async fn size_of(aligner: &Aligner) -> Result<Document> {
+    let found = survey(&aligner.source, &aligner.names).await?;
+    let [mut documents, mut bytes] = [0, 0];
+    for one in &found.collections {
+        let stats = doc! { "collStats": &one.source.coll };
+        match aligner.source.run(&one.source.db, stats).await {
+            Ok(stats) => {
+                documents += integer(&stats, "count");
+                bytes += integer(&stats, "size");
+            }
+            // It has gone meanwhile.
+            Err(e) if e.cause == Cause::Data => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(doc! { "documentsTotal": documents, "bytesTotal": bytes })
 }
 
 /// Waits until a stop is asked for.
@@ -352,9 +470,19 @@ async fn forget(aligner: &Aligner) -> Result<()> {
 }
 
 /// Begins a migration, or sees whether the one that was begun is the same.
-async fn begin(aligner: &Aligner, settings: &Settings, tell: Tell<'_>) -> Result<()> {
+async fn begin(
+    aligner: &Aligner,
+    settings: &Settings,
+    pair: Option<&Pair>,
+    tell: Tell<'_>,
+) -> Result<()> {
     let names = aligner.names.kept();
-    if let Some(migration) = aligner.state.migration().await? {
+    let migration = aligner.state.migration().await?;
+    let is_over = migration.as_ref().is_some_and(|m| m.phase == Phase::Done);
+    if let (Some(pair), false) = (pair, is_over) {
+        pair.join().await?;
+    }
+    if let Some(migration) = migration {
         if migration.names != names {
             return Err(FollowError::of_options(format!(
                 "the migration into this target was begun with {}, and now is to go on with \
@@ -368,23 +496,19 @@ async fn begin(aligner: &Aligner, settings: &Settings, tell: Tell<'_>) -> Result
                 "the migration into this target was begun with --by-oplog, or without: go on so",
             ));
         }
-        return aligner.state.set(doc! { "users": settings.users }).await;
+        if migration.document.get_bool("standby").unwrap_or(false) != settings.standby {
+            return Err(FollowError::of_options(
+                "the migration into this target was begun with --standby, or without: go on so",
+            ));
+        }
+        let wishes = doc! { "users": settings.users, "feedsBack": settings.reverse };
+        return aligner.state.set(wishes).await;
     }
     // Before anything is looked at: what changes from here on is told by the stream.
     let start = aligner.source.time().await?;
     aligner.source.settle(start).await?;
     let found = survey(&aligner.source, &aligner.names).await?;
-    let mut refused = found.refused.clone();
-    for new in found.collections.iter().chain(&found.views) {
-        match aligner.refuse_present(new).await {
-            Err(e) if e.cause == Cause::Options => refused.push(e.message),
-            done => done?,
-        }
-    }
-    refused.extend(aligner.try_all(&found).await?);
-    if settings.users {
-        users::check(&aligner.source).await?;
-    }
+    let refused = refusals(aligner, &found, settings).await?;
     if !refused.is_empty() {
         return Err(FollowError::of_options(format!(
             "cannot be followed: {}",
@@ -399,10 +523,44 @@ async fn begin(aligner: &Aligner, settings: &Settings, tell: Tell<'_>) -> Result
         aligner.source.shown_version(),
         aligner.target.shown
     ));
+    if !found.series.is_empty() {
+        tell(&format!(
+            "{} time-series collections are copied at the cut-over, when the source is quiet",
+            found.series.len()
+        ));
+    }
     let fields = doc! {
         "version": 1, "phase": Phase::Copying.name(), "names": names, "start": start,
         "source": &aligner.source.shown, "begun": DateTime::now(),
-        "byLog": settings.by_log, "users": settings.users,
+        "byLog": settings.by_log, "users": settings.users, "standby": settings.standby,
+        "feedsBack": settings.reverse,
     };
     aligner.state.set(fields).await
+}
+
+/// What cannot be followed, each with the reason.
+async fn refusals(aligner: &Aligner, found: &Survey, settings: &Settings) -> Result<Vec<String>> {
+    let mut refused = found.refused.clone();
+    if settings.standby || settings.reverse {
+        let series = found.series.iter().map(|one| {
+            format!(
+                "{} is a time-series collection, whose changes no stream tells, so it is copied at \
+                 a cut-over only",
+                one.source
+            )
+        });
+        refused.extend(series);
+    }
+    let all = found.collections.iter().chain(&found.views);
+    for new in all.chain(&found.series) {
+        match aligner.refuse_present(new).await {
+            Err(e) if e.cause == Cause::Options => refused.push(e.message),
+            done => done?,
+        }
+    }
+    refused.extend(aligner.try_all(found).await?);
+    if settings.users {
+        users::check(&aligner.source).await?;
+    }
+    Ok(refused)
 }

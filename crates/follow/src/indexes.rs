@@ -5,7 +5,7 @@
 use crate::error::{FollowError, Result, code};
 use crate::names::Ns;
 use crate::server::Server;
-use crate::state::{Entry, text};
+use crate::state::{Entry, integer, text};
 use mongodb::bson::{Bson, Document, doc};
 
 /// Seconds after which nothing expires.
@@ -104,16 +104,21 @@ pub(crate) async fn align(source: &Server, target: &Server, entry: &mut Entry) -
 /// One line, if documents of the target are not unique by a key.
 pub(crate) async fn finish(target: &Server, entry: &Entry) -> Result<()> {
     let ns = &entry.target;
+    let there = listed(target, ns).await?;
     for spec in &entry.indexes {
         let name = name_of(spec);
         let mut changes = Vec::new();
-        if is_unique(spec) {
+        let now = there.iter().find(|now| name_of(now) == name);
+        let is_done = now.is_some_and(is_unique);
+        if is_unique(spec) && !is_done {
             changes.push(doc! { "name": name, "prepareUnique": true });
             changes.push(doc! { "name": name, "unique": true });
-        } else if spec.get_bool("prepareUnique").unwrap_or(false) {
+        } else if !is_unique(spec) && spec.get_bool("prepareUnique").unwrap_or(false) {
             changes.push(doc! { "name": name, "prepareUnique": true });
         }
-        if let Some(seconds) = spec.get("expireAfterSeconds") {
+        let expires = "expireAfterSeconds";
+        let held = now.is_none_or(|now| integer(now, expires) != integer(spec, expires));
+        if let Some(seconds) = spec.get(expires).filter(|_| held) {
             changes.push(doc! { "name": name, "expireAfterSeconds": seconds.clone() });
         }
         for change in changes {

@@ -20,10 +20,15 @@ mod indexes;
 mod names;
 mod oplog;
 mod pace;
+mod reverse;
+mod series;
 mod server;
+mod settings;
+mod standby;
 mod state;
 mod stream;
 mod survey;
+mod throttle;
 mod users;
 mod verify;
 mod watched;
@@ -31,9 +36,9 @@ mod write;
 
 pub use address::Address;
 pub use error::{Cause, FollowError, Result};
-pub use follow::{Ended, Settings};
 pub use mongodb::bson::{Bson, Document};
 pub use names::Names;
+pub use settings::{Ended, Settings};
 pub use state::Phase;
 
 use command::Asker;
@@ -100,6 +105,16 @@ pub fn stop(target: &Address, tell: &mut dyn FnMut(&str)) -> Result<()> {
 /// One line: it was not possible; the migration follows on.
 pub fn cut_over(target: &Address, fence: bool, tell: &mut dyn FnMut(&str)) -> Result<Document> {
     block_on(async { Asker::connect(target).await?.cut_over(fence, tell).await })
+}
+
+/// Makes the standby the primary: everything that the source has acknowledged up to the report's
+/// `upTo` is there.
+///
+/// # Errors
+/// One line: acknowledged writes would be lost and `force` was not given, or the standby is not
+/// complete.
+pub fn promote(target: &Address, force: bool) -> Result<Document> {
+    block_on(async { Asker::connect(target).await?.promote(force).await })
 }
 
 /// What is known of the migration into a target.

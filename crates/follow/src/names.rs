@@ -93,9 +93,15 @@ impl Names {
     }
 
     pub(crate) fn has(&self, ns: &Ns) -> bool {
-        if is_internal(&ns.db) || ns.coll.starts_with("system.") {
-            return false;
-        }
+        !is_internal(&ns.db) && !ns.coll.starts_with("system.") && self.is_chosen(ns)
+    }
+
+    /// Whether the stored functions of a database are moved.
+    pub(crate) fn has_functions(&self, ns: &Ns) -> bool {
+        !is_internal(&ns.db) && self.is_chosen(ns)
+    }
+
+    fn is_chosen(&self, ns: &Ns) -> bool {
         let text = ns.to_string();
         let fits = |pattern: &String| match pattern.contains('.') {
             true => glob(pattern, &text),

@@ -113,6 +113,10 @@ fn add(entry: &RawDocument, time: Timestamp, events: &mut Vec<Event>) -> Result<
         ns: Ns::new(db, coll),
         to: None,
         time,
+        wall_ms: { entry.get_datetime("wall") }
+            .ok()
+            .map(|at| at.timestamp_millis()),
+        in_transaction: false,
         change,
     };
     if matches!(

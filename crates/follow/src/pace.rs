@@ -9,18 +9,24 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Pace {
     bytes_per_second: Option<u64>,
+    /// The same, as what the source bears; none when it is 0.
+    bound: AtomicU64,
     free_at: Mutex<Instant>,
     documents: AtomicU64,
     bytes: AtomicU64,
+    /// Bytes of what was copied or compared.
+    seen: AtomicU64,
 }
 
 impl Pace {
     pub(crate) fn new(bytes_per_second: Option<u64>) -> Pace {
         Pace {
             bytes_per_second,
+            bound: AtomicU64::new(0),
             free_at: Mutex::new(Instant::now()),
             documents: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
         }
     }
 
@@ -35,7 +41,10 @@ impl Pace {
 
     /// The same for bytes that are read and not copied.
     pub(crate) async fn wait(&self, bytes: u64) {
-        let Some(rate) = self.bytes_per_second.filter(|rate| *rate > 0) else {
+        self.seen.fetch_add(bytes, Ordering::Relaxed);
+        let rates = [self.bytes_per_second, self.bound()];
+        let rate = rates.into_iter().flatten().filter(|rate| *rate > 0).min();
+        let Some(rate) = rate else {
             return;
         };
         let takes = Duration::from_secs_f64(bytes as f64 / rate as f64);
@@ -46,6 +55,20 @@ impl Pace {
             until
         };
         tokio::time::sleep_until(until.into()).await;
+    }
+
+    /// What the source bears, in bytes a second.
+    pub(crate) fn bound(&self) -> Option<u64> {
+        Some(self.bound.load(Ordering::Relaxed)).filter(|bound| *bound > 0)
+    }
+
+    pub(crate) fn set_bound(&self, bound: Option<u64>) {
+        self.bound.store(bound.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Bytes that were copied or compared.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Relaxed)
     }
 
     pub(crate) fn documents(&self) -> u64 {

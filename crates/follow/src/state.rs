@@ -51,6 +51,8 @@ pub(crate) struct Entry {
     pub(crate) source: Ns,
     /// Its name in the target.
     pub(crate) target: Ns,
+    /// The name it is being given there, and may have by now.
+    pub(crate) moving: Option<Ns>,
     /// As the source lists them.
     pub(crate) options: Document,
     /// Indexes besides that of `_id` as the source lists them, as far as they were made.
@@ -73,6 +75,7 @@ impl Entry {
             key: d.get("_id")?.clone(),
             source: Ns::parse(d.get_str("source").ok()?)?,
             target: Ns::parse(d.get_str("target").ok()?)?,
+            moving: d.get_str("moving").ok().and_then(Ns::parse),
             options: d.get_document("options").ok()?.clone(),
             indexes: { indexes.iter() }
                 .filter_map(Bson::as_document)
@@ -85,9 +88,10 @@ impl Entry {
     }
 
     fn document(&self) -> Document {
+        let moving = self.moving.as_ref().map(Ns::to_string);
         doc! {
             "_id": self.key.clone(), "source": self.source.to_string(),
-            "target": self.target.to_string(), "options": self.options.clone(),
+            "target": self.target.to_string(), "moving": moving, "options": self.options.clone(),
             "indexes": self.indexes.clone(), "planned": self.planned, "copied": self.copied,
             "indexed": self.indexed,
         }
@@ -265,8 +269,10 @@ impl State {
         self.all(VIEWS, doc! {}).await
     }
 
-    pub(crate) async fn put_view(&self, target: &Ns, options: &Document) -> Result<()> {
-        let kept = doc! { "_id": target.to_string(), "options": options.clone() };
+    /// `made`: it is there; otherwise it may be.
+    pub(crate) async fn put_view(&self, target: &Ns, options: &Document, made: bool) -> Result<()> {
+        let options = options.clone();
+        let kept = doc! { "_id": target.to_string(), "options": options, "made": made };
         let id = Bson::String(target.to_string());
         self.update(VIEWS, &id, kept).await
     }

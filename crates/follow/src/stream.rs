@@ -7,7 +7,7 @@ use crate::error::{FollowError, Result};
 use crate::events::{self, Event, Step};
 use crate::state::State;
 use crate::verify::{Different, Pass, Verifier, keep_verifying};
-use mongodb::bson::{Document, RawDocumentBuf, Timestamp, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, Timestamp, doc};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -59,6 +59,8 @@ pub(crate) struct Stream {
     pub(crate) received: Vec<Step>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) state: State,
+    /// A standby that may be promoted.
+    pub(crate) is_ready: bool,
     pub(crate) kept: Instant,
     pub(crate) told: Instant,
 }
@@ -87,8 +89,10 @@ impl Stream {
     pub(crate) async fn apply(&mut self, tell: Tell<'_>) -> Result<()> {
         let mut token: Option<RawDocumentBuf> = None;
         let mut events: Vec<Event> = Vec::new();
+        let mut is_within = false;
         for step in self.received.drain(..) {
             token = step.token.or(token);
+            is_within = step.event.as_ref().is_some_and(|e| e.in_transaction);
             events.extend(step.event);
         }
         self.counts.note_waiting(events.len() + self.steps.len());
@@ -104,17 +108,22 @@ impl Stream {
         }
         self.counts.note_applied(ours);
         self.counts.note_waiting(self.steps.len());
+        let time = token.as_deref().and_then(events::time_of);
+        let time = time.or(events.last().map(|e| e.time));
+        // The rest of a transaction has the same time.
+        let time = if is_within { time.map(before) } else { time };
         let is_due = !events.is_empty() || self.kept.elapsed() >= KEEP_EVERY;
         if let (true, Some(token)) = (is_due, &token) {
             let kept = Document::try_from(token)?;
-            self.state.set(doc! { "token": kept }).await?;
+            let at = time.map_or(Bson::Null, Bson::Timestamp);
+            let kept = doc! { "token": kept, "position": at };
+            self.state.set(kept).await?;
             self.kept = Instant::now();
         }
-        let time = token.as_deref().and_then(events::time_of);
-        let time = time.or(events.last().map(|e| e.time));
         if let Some(time) = time {
             self.counts.note_position(time);
         }
+        self.counts.note_lag(events.last().map(|e| e.wall_ms));
         if self.told.elapsed() >= TELL_EVERY {
             self.told = Instant::now();
             tell(&format!(
@@ -128,6 +137,17 @@ impl Stream {
 
     pub(crate) fn position(&self) -> Timestamp {
         self.counts.position()
+    }
+}
+
+/// The last time before another.
+fn before(time: Timestamp) -> Timestamp {
+    match time.increment.checked_sub(1) {
+        Some(increment) => Timestamp { increment, ..time },
+        None => Timestamp {
+            time: time.time.saturating_sub(1),
+            increment: u32::MAX,
+        },
     }
 }
 

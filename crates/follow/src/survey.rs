@@ -22,6 +22,8 @@ pub(crate) struct Survey {
     pub(crate) time: Timestamp,
     pub(crate) collections: Vec<Found>,
     pub(crate) views: Vec<Found>,
+    /// Time-series collections, whose changes no stream tells.
+    pub(crate) series: Vec<Found>,
     /// What cannot be followed, each with the reason.
     pub(crate) refused: Vec<String>,
 }
@@ -32,6 +34,7 @@ pub(crate) async fn survey(source: &Server, names: &Names) -> Result<Survey> {
         time: source.time().await?,
         collections: Vec::new(),
         views: Vec::new(),
+        series: Vec::new(),
         refused: Vec::new(),
     };
     let command = doc! { "listDatabases": 1, "nameOnly": true };
@@ -69,11 +72,7 @@ impl Survey {
             options,
         };
         match listed.get_str("type") {
-            Ok("timeseries") => self.refused.push(format!(
-                "{} is a time-series collection, whose changes no stream tells; --exclude it, and \
-                 copy it with mongodump when the source is quiet",
-                found.source
-            )),
+            Ok("timeseries") => self.series.push(found),
             Ok("view") => match refuse_view(names, &found) {
                 None => self.views.push(found),
                 Some(why) => self.refused.push(why),
@@ -84,7 +83,8 @@ impl Survey {
 
     fn refuse_shared_names(&mut self) {
         let mut first = BTreeMap::new();
-        for found in self.collections.iter().chain(&self.views) {
+        let all = self.collections.iter().chain(&self.views);
+        for found in all.chain(&self.series) {
             if let Some(other) = first.insert(&found.target, &found.source) {
                 self.refused.push(format!(
                     "{other} and {} would both be {} in the target",

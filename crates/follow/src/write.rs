@@ -6,13 +6,16 @@ use crate::names::Ns;
 use crate::server::Server;
 use crate::state::{first_write_error, integer};
 use mongodb::bson::{
-    Bson, Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, cstr, rawdoc,
+    Bson, Document, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, cstr, doc, rawdoc,
 };
 
 /// Documents in one command at most.
 pub(crate) const DOCUMENTS_MAX: usize = 1000;
 /// Bytes of documents in one command, beyond which no other is added.
 pub(crate) const BYTES_MAX: usize = 8 << 20;
+
+/// How many others may have to go for one document.
+const OCCUPANTS: usize = 10;
 
 /// The `_id` of a document.
 pub(crate) fn id_of(document: &RawDocument) -> Result<RawBson> {
@@ -98,6 +101,23 @@ pub(crate) async fn insert(target: &Server, ns: &Ns, documents: &[RawDocumentBuf
     Ok(())
 }
 
+/// Inserts documents where several may have one `_id`.
+pub(crate) async fn append(target: &Server, ns: &Ns, documents: &[RawDocumentBuf]) -> Result<()> {
+    let mut left = documents;
+    while !left.is_empty() {
+        let (part, rest) = left.split_at(first_part(left));
+        let mut list = RawArrayBuf::new();
+        part.iter().for_each(|d| list.push(d.as_ref()));
+        let command = rawdoc! { "insert": ns.coll.as_str(), "documents": list };
+        let reply = target.run_raw(&ns.db, finish(command)).await?;
+        if !failed(&reply).is_empty() {
+            return Err(refused(ns, &reply));
+        }
+        left = rest;
+    }
+    Ok(())
+}
+
 /// Makes documents what is given, whether they are there or not.
 pub(crate) async fn replace(target: &Server, ns: &Ns, documents: &[RawDocumentBuf]) -> Result<()> {
     let mut left = documents;
@@ -124,14 +144,41 @@ pub(crate) async fn replace(target: &Server, ns: &Ns, documents: &[RawDocumentBu
 /// is equal to another that is written otherwise.
 async fn exchange(target: &Server, ns: &Ns, document: &RawDocumentBuf) -> Result<()> {
     delete(target, ns, &[id_of(document)?]).await?;
-    let mut list = RawArrayBuf::new();
-    list.push(document.as_ref());
-    let command = rawdoc! { "insert": ns.coll.as_str(), "documents": list };
-    let reply = target.run_raw(&ns.db, unchecked(command)).await?;
-    match failed(&reply).is_empty() {
-        true => Ok(()),
-        false => Err(refused(ns, &reply)),
+    for _ in 0..OCCUPANTS {
+        let mut list = RawArrayBuf::new();
+        list.push(document.as_ref());
+        let command = rawdoc! { "insert": ns.coll.as_str(), "documents": list };
+        let reply = target.run_raw(&ns.db, unchecked(command)).await?;
+        if failed(&reply).is_empty() {
+            return Ok(());
+        }
+        if !make_room(target, ns, &reply).await? {
+            return Err(refused(ns, &reply));
+        }
     }
+    Err(FollowError::of_data(format!(
+        "{ns} of the target takes no document: too many others have its keys"
+    )))
+}
+
+/// Where indexes are unique, another document may have the key of one that the source has by now:
+/// it was changed or removed there, too, and its own change is still to come. So it may go.
+async fn make_room(target: &Server, ns: &Ns, reply: &Document) -> Result<bool> {
+    let errors = reply.get_array("writeErrors").ok();
+    let error = errors.and_then(|all| all.first()?.as_document());
+    let key = error
+        .filter(|e| integer(e, "code") == i64::from(code::DUPLICATE_KEY))
+        .and_then(|e| e.get_document("keyValue").ok());
+    let Some(key) = key else {
+        return Ok(false);
+    };
+    let fields = key
+        .iter()
+        .map(|(path, v)| (path.clone(), doc! { "$eq": v.clone() }));
+    let q: Document = fields.map(|(path, v)| (path, Bson::Document(v))).collect();
+    let gone = doc! { "delete": &ns.coll, "deletes": [{ "q": q, "limit": 1 }] };
+    let reply = target.run(&ns.db, gone).await?;
+    Ok(integer(&reply, "n") > 0)
 }
 
 /// Removes documents.

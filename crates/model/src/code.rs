@@ -142,6 +142,7 @@ codes! {
     INTERRUPTED = 11601 "Interrupted";
     INTERRUPTED_DUE_TO_REPL_STATE_CHANGE = 11602 "InterruptedDueToReplStateChange";
     NOT_WRITABLE_PRIMARY = 10107 "NotWritablePrimary";
+    NOT_PRIMARY_NO_SECONDARY_OK = 13435 "NotPrimaryNoSecondaryOk";
     OUT_OF_DISK_SPACE = 14031 "OutOfDiskSpace";
     CLIENT_MARKED_KILLED = 46841 "ClientMarkedKilled";
     INVALID_VIEW_DEFINITION = 182 "InvalidViewDefinition";

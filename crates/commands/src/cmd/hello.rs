@@ -9,6 +9,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::{Outcome, WaitFor};
 use crate::dispatch::spec::{Privilege, flag};
 use crate::release::{MESSAGE_BYTES_MAX, Release, SESSION_TIMEOUT_MINUTES, WRITE_BATCH_MAX};
+use crate::state::pair::{Pair, Part, Role};
 use auth::UserName;
 use model::{Binary, DocBuf, Result, Tag, Timestamp, Value, bail, code};
 
@@ -148,6 +149,13 @@ fn wait_for_change(cx: &Ctx<'_, '_>) -> Result<Option<Outcome>> {
     };
     if !is_known || cx.request.waited {
         return Ok(None);
+    }
+    if let Some(link) = cx.operation.link() {
+        service_pair(cx).wake_later(link);
+        // What changed before it was noted is told now.
+        if cx.service.topology_counter() != ours {
+            return Ok(None);
+        }
     }
     let wait_us = u64::try_from(wait_ms).unwrap_or(0).saturating_mul(1000);
     Ok(Some(Outcome::Wait {
@@ -297,6 +305,11 @@ fn role(cx: &mut Ctx<'_, '_>, legacy: bool) {
         cx.reply.put(writable, true);
         return;
     };
+    if let Some(part) = service_pair(cx).part() {
+        role_in_pair(cx, set, writable, &part);
+        last_write(cx);
+        return;
+    }
     let me = cx.conn.told_address(&service.config);
     let mut hosts = cx.reply.array("hosts");
     hosts.push(me);
@@ -314,14 +327,38 @@ fn role(cx: &mut Ctx<'_, '_>, legacy: bool) {
     cx.reply
         .put("primary", me)
         .put("me", me)
-        .put("electionId", service.election_id);
-    let time = service.operation_time();
+        .put("electionId", service.election_id());
+    last_write(cx);
+}
+
+fn last_write(cx: &mut Ctx<'_, '_>) {
+    let time = cx.service.operation_time();
     let at_ms = Value::Date(i64::from(time.time) * 1000);
     let mut last = cx.reply.doc("lastWrite");
     op_time(&mut last, "opTime", time);
     last.put("lastWriteDate", at_ms);
     op_time(&mut last, "majorityOpTime", time);
     last.put("majorityWriteDate", at_ms);
+}
+
+fn service_pair<'a>(cx: &Ctx<'a, '_>) -> &'a Pair {
+    &cx.service.state.user_writes.pair
+}
+
+fn role_in_pair(cx: &mut Ctx<'_, '_>, set: &str, writable: &str, part: &Part) {
+    let mut hosts = cx.reply.array("hosts");
+    hosts.push(part.me.as_str()).push(part.peer.as_str());
+    drop(hosts);
+    let is_primary = part.role == Role::Primary;
+    cx.reply.put("setName", set).put("setVersion", 1i32);
+    cx.reply
+        .put(writable, is_primary)
+        .put("secondary", !is_primary)
+        .put("primary", part.primary())
+        .put("me", part.me.as_str());
+    if is_primary {
+        cx.reply.put("electionId", part.election_id());
+    }
 }
 
 fn op_time(w: &mut model::DocWriter<'_>, name: &str, time: Timestamp) {

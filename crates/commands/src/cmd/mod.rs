@@ -34,6 +34,7 @@ pub(crate) mod merge_access;
 pub(crate) mod modify;
 pub(crate) mod operations;
 pub(crate) mod oplog;
+pub(crate) mod pair;
 pub(crate) mod parameter;
 pub(crate) mod ping;
 pub(crate) mod plan_cache;

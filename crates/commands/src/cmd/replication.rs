@@ -5,6 +5,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
+use crate::state::pair::Role;
 use crate::state::replica_set;
 use model::compare::compare;
 use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
@@ -75,11 +76,21 @@ fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         time: u32::try_from(service.started_ms / 1000).unwrap_or(0),
         increment: 1,
     };
+    let part = service.state.user_writes.pair.part();
+    let is_standby = part.as_ref().is_some_and(|p| p.role == Role::Standby);
+    let (state, name) = match is_standby {
+        true => (2i32, "SECONDARY"),
+        false => (1i32, "PRIMARY"),
+    };
+    let host = match &part {
+        Some(part) => part.me.as_str(),
+        None => cx.conn.told_address(&service.config),
+    };
     let w = &mut cx.reply;
     doc_fields!(w;
         "set": set,
         "date": Value::Date(now),
-        "myState": 1i32,
+        "myState": state,
         "term": 1i64,
         "syncSourceHost": "",
         "syncSourceId": -1i32,
@@ -112,10 +123,10 @@ fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut members = w.array("members");
     let mut me = members.doc();
     me.put("_id", 0i32)
-        .put("name", cx.conn.told_address(&service.config))
+        .put("name", host)
         .put("health", 1.0)
-        .put("state", 1i32)
-        .put("stateStr", "PRIMARY");
+        .put("state", state)
+        .put("stateStr", name);
     me.put("uptime", uptime);
     op_time(&mut me, "optime", ts);
     me.put("optimeDate", wall)
@@ -137,7 +148,7 @@ fn config(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     set_name(cx)?;
     let host = cx.conn.told_address(&cx.service.config);
     let id = cx.service.replica_set_id()?;
-    let config = replica_set::config(&cx.service.config, host, id);
+    let config = replica_set::presented(cx.service, host, id);
     cx.reply.put("config", &config);
     Ok(Outcome::Reply)
 }
@@ -165,7 +176,7 @@ fn reconfigure(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     let host = cx.conn.told_address(&cx.service.config);
     let id = cx.service.replica_set_id()?;
-    let ours = replica_set::config(&cx.service.config, host, id);
+    let ours = replica_set::presented(cx.service, host, id);
     for (name, value) in wanted.iter().filter(|(name, _)| !VERSIONS.contains(name)) {
         let own = ours.doc().field(name);
         if compare(&value, &own).is_ne() {

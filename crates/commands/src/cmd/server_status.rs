@@ -302,7 +302,7 @@ fn repl(s: &Facts<'_>, w: &mut DocWriter<'_>) {
         .put("secondary", false)
         .put("primary", host)
         .put("me", host);
-    w.put("electionId", s.election_id);
+    w.put("electionId", s.election_id());
     w.doc("topologyVersion")
         .put("processId", s.process_id)
         .put("counter", s.topology_counter());

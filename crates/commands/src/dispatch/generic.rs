@@ -44,6 +44,8 @@ pub struct Generic<'a> {
     pub api_strict: bool,
     /// `rawData`: see a time-series collection as its buckets.
     pub raw_data: bool,
+    /// `$readPreference` lets a secondary answer.
+    pub secondary_ok: bool,
     /// `mayBypassWriteBlocking`: a block of user writes is not for this operation.
     pub may_bypass_block: Option<bool>,
 }
@@ -177,7 +179,7 @@ pub fn take<'a>(
             }
             g.write_concern = Some(write_concern(doc, standalone)?);
         }
-        "$readPreference" => read_preference(&value)?,
+        "$readPreference" => g.secondary_ok = read_preference(&value)?,
         "$clusterTime" => g.cluster_time = Some(cluster_time(&value)?),
         _ => return Ok(IGNORED.contains(&name)),
     }
@@ -346,18 +348,19 @@ pub fn max_time_ms(value: &Value<'_>) -> Result<i64> {
     Ok(ms)
 }
 
-fn read_preference(value: &Value<'_>) -> Result<()> {
+/// Whether it lets a secondary answer.
+fn read_preference(value: &Value<'_>) -> Result<bool> {
     let doc = match value {
-        Value::Null | Value::Undefined => return Ok(()),
+        Value::Null | Value::Undefined => return Ok(false),
         v => v
             .as_doc()
             .ok_or_else(|| wrong_type("$readPreference", v, &[Tag::DOCUMENT]))?,
     };
     match doc.field("mode") {
-        Value::Missing => Ok(()),
-        Value::String(
-            "primary" | "primaryPreferred" | "secondary" | "secondaryPreferred" | "nearest",
-        ) => Ok(()),
+        Value::Missing | Value::String("primary") => Ok(false),
+        Value::String("primaryPreferred" | "secondary" | "secondaryPreferred" | "nearest") => {
+            Ok(true)
+        }
         Value::String(m) => bail!(
             code::FAILED_TO_PARSE,
             "Could not parse $readPreference mode '{m}'. Only the modes 'primary', \

@@ -5,6 +5,7 @@ use super::connection::Connection;
 use super::generic::Generic;
 use super::request::{Outcome, Request, WaitFor};
 use super::spec::{Spec, flag};
+use super::standby;
 use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use auth::{Action, Target};
@@ -62,7 +63,12 @@ pub(super) fn hold_back(
     generic: &Generic<'_>,
 ) -> Result<Admission> {
     let now_us = || service.clock.monotonic_us();
-    if service.state.user_writes.are_blocked() && passes_block(service, conn, generic)? {
+    if service.state.user_writes.pair.is_standby() {
+        match standby::is_follower(service, conn) {
+            true => conn.operation.pass_block(),
+            false => standby::refuse(command, stores(request.body), generic)?,
+        }
+    } else if service.state.user_writes.are_blocked() && passes_block(service, conn, generic)? {
         conn.operation.pass_block();
     }
     let locked = service.state.fsync_locks.load(Ordering::Acquire) > 0;

@@ -30,6 +30,7 @@ mod room;
 mod seen;
 pub mod spec;
 mod spent;
+mod standby;
 mod transaction;
 mod turn;
 

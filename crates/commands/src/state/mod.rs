@@ -17,6 +17,7 @@ pub mod events;
 pub mod failpoints;
 pub(crate) mod machine;
 pub(crate) mod operations;
+pub mod pair;
 pub mod parameters;
 pub mod plan_filters;
 pub mod profile;

@@ -1,4 +1,5 @@
-//! The set this server presents: itself alone. Must not know: replies, commands.
+//! The set this server presents: itself, and the other one of its pair. Must not know: replies,
+//! commands.
 
 use super::service::Service;
 use crate::config::Config;
@@ -8,22 +9,47 @@ use store::Change;
 /// Its configuration, as `replSetGetConfig` and `local.system.replset` show it.
 /// `host` is the address of its member.
 pub(crate) fn config(config: &Config, host: &str, id: ObjectId) -> DocBuf {
+    of_members(config, &[member(0, host)], id)
+}
+
+/// The same as the service presents it: with its partner, if it has one.
+pub(crate) fn presented(service: &Service, host: &str, id: ObjectId) -> DocBuf {
+    match service.state.user_writes.pair.part() {
+        Some(part) => {
+            let members = [member(0, &part.me), member(1, &part.peer)];
+            of_members(&service.config, &members, id)
+        }
+        None => config(&service.config, host, id),
+    }
+}
+
+fn member(id: i32, host: &str) -> DocBuf {
+    model::doc! {
+        "_id": id,
+        "host": host,
+        "arbiterOnly": false,
+        "buildIndexes": true,
+        "hidden": false,
+        "priority": 1.0,
+        "tags": {},
+        "secondaryDelaySecs": 0i64,
+        "votes": 1i32
+    }
+}
+
+fn of_members(config: &Config, members: &[DocBuf], id: ObjectId) -> DocBuf {
     let set = config.replica_set.as_deref().unwrap_or_default();
+    let list = DocBuf::build(|w| {
+        let mut list = w.array("members");
+        for member in members {
+            list.push(member.doc());
+        }
+    });
     model::doc! {
         "_id": set,
         "version": 1i32,
         "term": 1i32,
-        "members": [{
-            "_id": 0i32,
-            "host": host,
-            "arbiterOnly": false,
-            "buildIndexes": true,
-            "hidden": false,
-            "priority": 1.0,
-            "tags": {},
-            "secondaryDelaySecs": 0i64,
-            "votes": 1i32
-        }],
+        "members": list.doc().field("members"),
         "protocolVersion": 1i64,
         "writeConcernMajorityJournalDefault": true,
         "settings": {
@@ -57,7 +83,7 @@ pub(crate) fn show(service: &Service) -> Result<()> {
         }
     };
     let id = service.replica_set_id()?;
-    let new = config(&service.config, &service.config.host, id);
+    let new = presented(service, &service.config.host, id);
     let id: Value<'_> = new.doc().field("_id");
     if !coll.insert(&[new.doc()], true)?.errors.is_empty() {
         let mut key = Vec::new();

@@ -54,8 +54,8 @@ pub struct Service {
     pub started_us: u64,
     /// Identity of this process in topology versions.
     pub process_id: ObjectId,
-    /// Identity of the election that made us primary.
-    pub election_id: ObjectId,
+    /// Identity of the election that made us primary, unless we are one of a pair.
+    election_id: ObjectId,
     /// Who is connected.
     pub connections: Arc<Connections>,
     topology_counter: AtomicI64,
@@ -92,10 +92,6 @@ impl Service {
         let mut process_id = [0u8; 12];
         process_id[..4].copy_from_slice(&seconds.to_be_bytes());
         process_id[4..].copy_from_slice(&rand::random::<[u8; 8]>());
-        let mut election_id = [0u8; 12];
-        election_id[0] = 0x7f;
-        election_id[1..4].copy_from_slice(&[0xff; 3]);
-        election_id[11] = 1;
         let access = Access::new(Arc::clone(&store), &config);
         let state = State::default();
         if let Some(threads) = config.scan_threads {
@@ -118,7 +114,7 @@ impl Service {
             search: SearchIndexes::default(),
             state,
             process_id: ObjectId(process_id),
-            election_id: ObjectId(election_id),
+            election_id: super::pair::election_id(1),
             topology_counter: AtomicI64::new(6),
             next_op: AtomicI64::new(1),
             connections: Arc::default(),
@@ -218,6 +214,12 @@ impl Service {
     /// A number for an operation, as `killOp` takes it.
     pub(crate) fn next_operation(&self) -> i32 {
         (self.next_op.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff) as i32
+    }
+
+    /// Identity of the election that made us primary.
+    pub fn election_id(&self) -> ObjectId {
+        let part = self.state.user_writes.pair.part();
+        part.map_or(self.election_id, |part| part.election_id())
     }
 
     /// Counter of the topology version.

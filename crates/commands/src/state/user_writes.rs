@@ -4,9 +4,11 @@
 //! Promises: while nothing is blocked a write pays one load. Must not know: which operations write,
 //! who may do so all the same.
 
+use super::pair::Pair;
 use model::{DocBuf, MongoError, Result, Value, bail, code, doc};
 use operation::WriteGate;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::Store;
 
@@ -24,6 +26,8 @@ pub struct UserWrites {
     blocked: AtomicBool,
     /// Why; held while the block changes.
     reason: Mutex<Option<&'static str>>,
+    /// A standby takes none either.
+    pub pair: Arc<Pair>,
 }
 
 /// The reason of this name.
@@ -43,6 +47,9 @@ pub fn reason(name: &str) -> Result<&'static str> {
 
 impl WriteGate for UserWrites {
     fn check(&self) -> Result<()> {
+        if self.pair.is_standby() {
+            return Err(MongoError::new(code::NOT_WRITABLE_PRIMARY, "not primary"));
+        }
         if !self.are_blocked() {
             return Ok(());
         }
@@ -60,6 +67,7 @@ impl UserWrites {
     /// # Errors
     /// Engine failures; 2 for a reason that is not known.
     pub fn load(&self, store: &Store) -> Result<()> {
+        self.pair.load(store)?;
         if let Some(row) = store.setting(SETTING)?
             && let Value::String(name) = row.doc().field("reason")
         {
@@ -67,6 +75,12 @@ impl UserWrites {
             self.blocked.store(true, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// True while nothing may be changed but by those who may pass: they are blocked, or the server
+    /// is a standby.
+    pub fn are_held_back(&self) -> bool {
+        self.pair.is_standby() || self.are_blocked()
     }
 
     /// True while they are blocked.

@@ -38,7 +38,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const READ_ALL_SHARE: u32 = 10;
 
 fn enabled(service: &Service) -> bool {
-    service.state.parameters.bool("ttlMonitorEnabled") && !service.state.user_writes.are_blocked()
+    service.state.parameters.bool("ttlMonitorEnabled") && !service.state.user_writes.are_held_back()
 }
 
 /// Goes through the catalog once and puts every collection in which something expires on the list.

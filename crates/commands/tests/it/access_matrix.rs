@@ -188,6 +188,7 @@ const MATRIX: &[Row] = &[
     ("admin", || doc! { "replSetGetConfig": 1i32 }, "MGCX"),
     ("admin", || doc! { "replSetGetRBID": 1i32 }, "MGCX"),
     ("admin", || doc! { "replSetInitiate": {} }, "GCX"),
+    ("admin", || doc! { "quarryPair": 1i32 }, "GCX"),
     ("admin", || doc! { "replSetReconfig": {} }, "GCX"),
     ("admin", || doc! { "replSetStepDown": 60i32 }, "GCX"),
     ("admin", || doc! { "replSetStepUp": 1i32 }, "GCX"),

@@ -35,6 +35,7 @@ mod metrics_reference;
 mod nulls;
 mod observability;
 mod out;
+mod pair;
 mod places;
 mod plan_cache;
 mod plans;

@@ -8,26 +8,26 @@ use commands::{Config, Connection, Dispatcher, ttl};
 use model::{DocBuf, doc};
 use std::sync::Arc;
 
-struct Client {
+pub(crate) struct Client {
     service: Arc<Dispatcher>,
     conn: Connection,
 }
 
 impl Client {
-    fn over(store: Arc<store::Store>) -> Client {
+    pub(crate) fn over(store: Arc<store::Store>) -> Client {
         let service = serve(Config::default(), store);
         let conn = service.connect("127.0.0.1:50000");
         Client { service, conn }
     }
 
     /// The reply to a command on the database `d`, or on the one it names.
-    fn run(&mut self, command: &str) -> DocBuf {
+    pub(crate) fn run(&mut self, command: &str) -> DocBuf {
         let command = json(&command.replace('\'', "\""));
         send(&self.service, &mut self.conn, "d", command.doc())
     }
 
     /// The code of the command, or of its first write that failed; 0 when all is well.
-    fn code(&mut self, command: &str) -> i64 {
+    pub(crate) fn code(&mut self, command: &str) -> i64 {
         let reply = self.run(command);
         let code = |d: model::Doc<'_>| d.field("code").as_i64_exact();
         let first = reply.doc().field("writeErrors").as_array();
@@ -45,7 +45,7 @@ impl Client {
 }
 
 /// A server with a little of everything.
-fn filled() -> Client {
+pub(crate) fn filled() -> Client {
     let mut c = Client::over(logging_store());
     for command in [
         "{'insert': 'c', 'documents': [{'_id': 1, 'a': 1}, {'_id': 2, 'a': 2}]}",
@@ -57,7 +57,7 @@ fn filled() -> Client {
     c
 }
 
-const WRITES: &[&str] = &[
+pub(crate) const WRITES: &[&str] = &[
     "{'insert': 'c', 'documents': [{'_id': 3}]}",
     "{'insert': 'c', 'documents': [{'_id': 3}], 'ordered': false}",
     "{'insert': 'fresh', 'documents': [{'_id': 3}]}",

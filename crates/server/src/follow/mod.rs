@@ -34,6 +34,14 @@ pub struct FollowArgs {
     /// Read the source's log (local.oplog.rs) in place of change streams, where it has none
     #[arg(long = "by-oplog")]
     pub by_oplog: bool,
+    /// Keep the target as a standby of the source, another Quarry: it takes no writes until it is
+    /// promoted
+    #[arg(long, conflicts_with_all = ["include", "exclude", "rename"])]
+    pub standby: bool,
+    /// After the cut-over, go on and feed the source from the target, so that one can go back; the
+    /// source's user needs to write there then
+    #[arg(long, conflicts_with_all = ["include", "exclude", "rename", "standby"])]
+    pub reverse: bool,
     /// Which namespaces.
     #[command(flatten)]
     pub names: NamesArgs,
@@ -78,6 +86,11 @@ pub struct CostArgs {
     /// Most bytes a second that are copied, such as 50M [default: no bound]
     #[arg(long, value_name = "SIZE")]
     pub rate: Option<String>,
+    /// Most milliseconds that a write of the source's clients may take on average; while it takes
+    /// longer, copying and comparing get slower [default: no bound]
+    #[arg(long = "max-latency", value_name = "MS",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_latency: Option<u32>,
     /// Parts that are copied at once
     #[arg(long, value_name = "COUNT", default_value_t = 4,
         value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -89,6 +102,8 @@ pub struct CostArgs {
 pub enum FollowCommand {
     /// Show how far it is
     Status(StatusArgs),
+    /// Make a standby the primary
+    Promote(PromoteArgs),
     /// Apply the last change, compare, and let the target be on its own
     Cutover(CutoverArgs),
     /// Stop it; the same `quarry follow` goes on from there
@@ -115,6 +130,17 @@ pub struct CutoverArgs {
     /// Who keeps the source from being written to.
     #[command(flatten)]
     pub quiet: QuietArgs,
+}
+
+/// Options of `quarry follow promote`.
+#[derive(Args, Clone, Debug)]
+pub struct PromoteArgs {
+    /// The standby.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Also when writes that the source has acknowledged may be lost by it
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// One of two.
@@ -176,10 +202,14 @@ impl FollowArgs {
             target: target.address()?,
             names: Names::new(&names.include, &names.exclude, &names.rename)?,
             rate: rate.transpose()?,
+            latency: { self.cost.max_latency }
+                .map(|ms| std::time::Duration::from_millis(u64::from(ms))),
             workers: usize::from(self.cost.parallel),
             restart: self.restart,
             by_log: self.by_oplog,
             users: names.users,
+            standby: self.standby,
+            reverse: self.reverse,
         })
     }
 }
@@ -198,6 +228,11 @@ pub fn run(args: &FollowArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure>
             let target = args.target.address()?;
             let report = ::follow::cut_over(&target, args.quiet.fence, tell)?;
             show::report(&report).iter().for_each(|line| tell(line));
+            Ok(())
+        }
+        Some(FollowCommand::Promote(args)) => {
+            let report = ::follow::promote(&args.target.address()?, args.force)?;
+            tell(&show::promotion(&report));
             Ok(())
         }
         Some(FollowCommand::Status(args)) => {

@@ -16,6 +16,9 @@ fn number(d: &Document, name: &str) -> i64 {
     }
 }
 
+/// Characters of a progress bar.
+const BAR_WIDTH: usize = 30;
+
 /// One line of JSON.
 pub(super) fn json(status: &Document) -> String {
     object(status).to_string()
@@ -47,6 +50,39 @@ fn as_json(value: &Bson) -> Value {
     }
 }
 
+fn mebibytes(d: &Document, name: &str) -> f64 {
+    number(d, name) as f64 / f64::from(1 << 20)
+}
+
+/// How much of the copy is done, and how long the rest takes.
+fn bar(d: &Document) -> String {
+    let total = number(d, "bytesTotal");
+    let part = match total {
+        0 => 0.0,
+        total => (number(d, "bytesCopied") as f64 / total as f64).min(1.0),
+    };
+    let full = (part * BAR_WIDTH as f64) as usize;
+    let left = match d.get("secondsLeft") {
+        Some(_) => format!("about {} s left", number(d, "secondsLeft")),
+        None => "no telling how long yet".to_owned(),
+    };
+    let bound = match number(d, "bound") {
+        0 => String::new(),
+        _ => format!(
+            ", held at {:.1} MiB for the source's sake",
+            mebibytes(d, "bound")
+        ),
+    };
+    format!(
+        "[{}{}] {:.0} % of {:.1} MiB, {:.1} MiB a second{bound}, {left}",
+        "#".repeat(full),
+        ".".repeat(BAR_WIDTH - full),
+        part * 100.0,
+        mebibytes(d, "bytesTotal"),
+        mebibytes(d, "bytesPerSecond")
+    )
+}
+
 /// Lines about the state.
 pub(super) fn status(d: &Document) -> Vec<String> {
     let at_work = match d.get_bool("running").unwrap_or(false) {
@@ -65,21 +101,77 @@ pub(super) fn status(d: &Document) -> Vec<String> {
             number(d, "collectionsCopied"),
             number(d, "collections"),
             number(d, "documentsCopied"),
-            number(d, "bytesCopied") as f64 / f64::from(1 << 20)
+            mebibytes(d, "bytesCopied")
         ),
     ];
+    if text(d, "phase") == "copying" {
+        lines.push(bar(d));
+    }
     if d.contains_key("applied") {
         lines.push(format!(
-            "applied {} changes since its start, {} wait, {} s behind",
+            "applied {} changes since its start, {} a second; {} wait, {} s behind ({} ms when the \
+             last was applied)",
             number(d, "applied"),
+            number(d, "appliedPerSecond"),
             number(d, "waiting"),
-            number(d, "lagSeconds")
+            number(d, "lagSeconds"),
+            number(d, "lagMillis")
         ));
+    }
+    if d.get_bool("standby").unwrap_or(false) && text(d, "phase") != "done" {
+        let ready = d.get_bool("ready").unwrap_or(false);
+        let what = if ready {
+            "may be promoted"
+        } else {
+            "not complete yet"
+        };
+        lines.push(format!("a standby: {what}"));
+    }
+    if let Ok(verified) = d.get_document("verified") {
+        lines.push(format!(
+            "last compared {} documents: {} differed, {} changed too fast",
+            number(verified, "documents"),
+            number(verified, "differences"),
+            number(verified, "unsettled")
+        ));
+    }
+    let findings = d.get_array("findings").map(Vec::as_slice);
+    for finding in findings
+        .unwrap_or_default()
+        .iter()
+        .filter_map(Bson::as_document)
+    {
+        let id = finding
+            .get("id")
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let (ns, what) = (text(finding, "namespace"), text(finding, "what"));
+        lines.push(format!("found: {ns} {id} {what}"));
     }
     if let Ok(why) = d.get_document("answer").and_then(|a| a.get_str("why")) {
         lines.push(format!("the last cut-over was not done: {why}"));
     }
     lines
+}
+
+/// A line about a promotion.
+pub(super) fn promotion(d: &Document) -> String {
+    let time = |name: &str| match d.get_timestamp(name) {
+        Ok(t) => format!("{}.{}", t.time, t.increment),
+        Err(_) => "an unknown time".to_owned(),
+    };
+    let left = match d.get_bool("sourceSteppedDown").unwrap_or(false) {
+        true => "nothing is lost; the source takes no writes any more".to_owned(),
+        false => format!(
+            "later writes of the source may be lost; it was last heard of at {}",
+            time("sourceTime")
+        ),
+    };
+    format!(
+        "promoted in {} ms: everything up to {} is there, {left}",
+        number(d, "millis"),
+        time("upTo")
+    )
 }
 
 /// Lines about a cut-over.

@@ -1,8 +1,10 @@
 //! `quarry follow` by the real binary, between two servers: copies under writes and changes of
 //! names, kills of everything, the cut-over.
 
+mod back;
 mod compared;
 mod load;
+mod series;
 mod world;
 
 use std::time::Duration;
@@ -184,7 +186,7 @@ fn what_cannot_be_followed_is_told_before_it_begins() {
         let mine = there.database("d").collection("x");
         mine.insert_one(doc! { "_id": "mine" }).await.unwrap();
         let (from, to) = (source.uri(), target.uri());
-        let line = refused(&[&from, "--to", &to]);
+        let line = refused(&[&from, "--to", &to, "--reverse"]);
         for part in [
             "d.s is a time-series collection",
             "the target has d.x already",
@@ -250,6 +252,45 @@ fn altered_documents_are_found_and_mended() {
             "shop.orders 700 different",
         ];
         assert_eq!(found, expected);
+    });
+}
+
+#[test]
+fn a_rename_that_an_end_cut_off_is_finished() {
+    runtime().block_on(async {
+        let (source, target) = (Node::start(&[]), Node::start(&[]));
+        let (client, there) = (source.client().await, target.client().await);
+        let rename = async |client: &Client, from: &str, to: &str| {
+            let command = doc! { "renameCollection": format!("shop.{from}"),
+            "to": format!("shop.{to}"), "dropTarget": true };
+            run(&client.database("admin"), command).await;
+        };
+        let db = client.database("shop");
+        for name in ["a", "b"] {
+            let coll = db.collection(name);
+            coll.insert_one(doc! { "_id": name }).await.unwrap();
+        }
+        let (from, to) = (source.uri(), target.uri());
+        let follower = Follower::start(&[&from, "--to", &to]);
+        wait_for(&target, "following");
+        done(&["stop", "--to", &to]);
+        assert_eq!(follower.status(), Some(0));
+        // As if it had ended when the target had renamed and nothing was noted.
+        rename(&there, "a", "c").await;
+        let kept = there
+            .database("quarry_follow")
+            .collection::<Document>("collections");
+        let intent = doc! { "$set": { "moving": "shop.c" } };
+        kept.update_one(doc! { "target": "shop.a" }, intent)
+            .await
+            .unwrap();
+        rename(&client, "a", "c").await;
+        rename(&client, "b", "c").await;
+        let follower = Follower::start(&[&from, "--to", &to]);
+        wait_for(&target, "following");
+        done(&["cutover", "--to", &to, "--source-is-quiet"]);
+        assert_eq!(follower.status(), Some(0));
+        assert_same(&client, &there, "shop").await;
     });
 }
 

@@ -1,0 +1,56 @@
+//! What a standby takes of its clients: reads that say that they may be of a secondary, and nothing
+//! that writes, unless it comes from the one that follows the primary. Must not know: what commands
+//! do.
+
+use super::connection::Connection;
+use super::generic::Generic;
+use super::spec::{Spec, flag};
+use crate::state::service::Service;
+use auth::{Action, Target};
+use model::{Result, bail, code};
+
+/// By which name the one that follows the primary presents itself.
+const FOLLOWER: &str = "quarry follow";
+/// Commands that read data, which a primary answers unless the client says that a secondary may.
+const OF_PRIMARY: &[&str] = &[
+    "aggregate",
+    "collStats",
+    "count",
+    "dbHash",
+    "dbStats",
+    "distinct",
+    "explain",
+    "find",
+    "listCollections",
+    "listDatabases",
+    "listIndexes",
+    "mapReduce",
+];
+
+/// Whether the connection is that of the one that follows the primary: by what it says of itself
+/// and, where users are known, by its rights.
+pub(super) fn is_follower(service: &Service, conn: &Connection) -> bool {
+    let access = &service.access;
+    let may = || {
+        let rights = conn.identity.rights(access);
+        rights.allows(Target::Cluster, &[Action::BypassWriteBlockingMode])
+    };
+    conn.info.application().as_deref() == Some(FOLLOWER) && (!access.enabled() || may())
+}
+
+/// Refuses what a standby does not do for its clients.
+///
+/// # Errors
+/// 10107, 13435.
+pub(super) fn refuse(command: &Spec, writes: bool, generic: &Generic<'_>) -> Result<()> {
+    if writes || command.is(flag::WRITE) || generic.start_transaction {
+        bail!(code::NOT_WRITABLE_PRIMARY, "not primary");
+    }
+    if OF_PRIMARY.contains(&command.name) && !generic.secondary_ok {
+        bail!(
+            code::NOT_PRIMARY_NO_SECONDARY_OK,
+            "not primary and secondaryOk=false"
+        );
+    }
+    Ok(())
+}

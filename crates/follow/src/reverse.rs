@@ -1,0 +1,120 @@
+//! After a cut-over the source is kept fed from the target, so that going back stays possible.
+//! Promises: prepared before the target is on its own, so that no write of the target is missed;
+//! nothing is copied again. Must not know: how changes are followed.
+
+use crate::align::Aligner;
+use crate::error::{FollowError, Result};
+use crate::indexes;
+use crate::names::{Names, OWN};
+use crate::server::Server;
+use crate::settings::Settings;
+use crate::state::{Entry, Phase, State};
+use crate::survey::survey;
+use mongodb::bson::{Bson, DateTime, Timestamp, doc};
+use std::collections::BTreeSet;
+
+/// Databases of the target that are none of the migration's.
+const EXCLUDED: &str = "reverseExcluded";
+
+/// The way back can be kept only from a target that tells its changes.
+pub(crate) fn check(target: &Server) -> Result<()> {
+    match target.has_log {
+        true => Ok(()),
+        false => Err(FollowError::of_options(format!(
+            "{} is no replica set, so it tells no changes: --reverse cannot feed the source from \
+             it",
+            target.shown
+        ))),
+    }
+}
+
+/// Notes in the source that it follows the target from now on. The target has what the source has,
+/// and neither is written to.
+pub(crate) async fn prepare(aligner: &Aligner, entries: &[Entry]) -> Result<()> {
+    let (there, here) = (&aligner.source, &aligner.target);
+    let back = State::of(there);
+    if let Some(earlier) = back.migration().await?
+        && earlier.phase != Phase::Done
+        && !earlier.document.get_bool("reverse").unwrap_or(false)
+    {
+        return Err(FollowError::of_data(
+            "the source is the target of another migration: it cannot be fed by this one",
+        ));
+    }
+    there.run(OWN, doc! { "dropDatabase": 1 }).await?;
+    let excluded = others(here, entries).await?;
+    let names = Names::new(&[], &excluded, &[])?;
+    let start = here.time().await?;
+    here.settle(start).await?;
+    let found = survey(here, &names).await?;
+    for one in &found.collections {
+        let Some(entry) = entries.iter().find(|e| e.target == one.source) else {
+            continue;
+        };
+        let kept = Entry {
+            key: one.key.clone(),
+            source: one.source.clone(),
+            target: entry.source.clone(),
+            moving: None,
+            options: one.options.clone(),
+            indexes: indexes::listed(here, &one.source).await?,
+            planned: true,
+            copied: true,
+            indexed: true,
+        };
+        back.put_entry(&kept).await?;
+    }
+    for view in &found.views {
+        back.put_view(&view.target, &view.options, true).await?;
+    }
+    begin(&back, &names, start, here).await?;
+    aligner.state.set(doc! { EXCLUDED: excluded }).await
+}
+
+async fn begin(back: &State, names: &Names, start: Timestamp, from: &Server) -> Result<()> {
+    let fields = doc! {
+        "version": 1, "phase": Phase::Following.name(), "names": names.kept(), "start": start,
+        "source": &from.shown, "begun": DateTime::now(), "copiedAt": DateTime::now(),
+        "byLog": false, "users": false, "standby": false, "reverse": true,
+    };
+    back.set(fields).await
+}
+
+async fn others(target: &Server, entries: &[Entry]) -> Result<Vec<String>> {
+    let ours: BTreeSet<&str> = entries.iter().map(|e| e.target.db.as_str()).collect();
+    let command = doc! { "listDatabases": 1, "nameOnly": true };
+    let reply = target.run("admin", command).await?;
+    let all = reply.get_array("databases").map(Vec::as_slice);
+    let names = { all.unwrap_or_default().iter() }.filter_map(Bson::as_document);
+    let names = names.filter_map(|d| d.get_str("name").ok());
+    let others = names.filter(|db| !ours.contains(db));
+    Ok(others.map(str::to_owned).collect())
+}
+
+/// What feeds the source once the target was cut over.
+pub(crate) async fn settings(settings: &Settings) -> Result<Settings> {
+    let to = settings.target.directly();
+    let target = Server::connect(&to)
+        .await
+        .map_err(|e| e.within("the target"))?;
+    let migration = State::of(&target).migration().await?;
+    let document = migration.map(|m| m.document).unwrap_or_default();
+    let excluded = document.get_array(EXCLUDED).map_err(|_| {
+        FollowError::of_options(
+            "this target was cut over without --reverse: nobody has kept what was written since",
+        )
+    })?;
+    let excluded = excluded.iter().filter_map(Bson::as_str);
+    let excluded: Vec<String> = excluded.map(str::to_owned).collect();
+    Ok(Settings {
+        source: to,
+        target: settings.source.clone(),
+        names: Names::new(&[], &excluded, &[])?,
+        restart: false,
+        by_log: false,
+        users: false,
+        standby: false,
+        reverse: false,
+        ..settings.clone()
+    })
+}

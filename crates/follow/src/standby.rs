@@ -1,0 +1,421 @@
+//! A standby: the target takes no writes but ours, until it is promoted (docs/adr/0084-standby.md).
+//! Promises: what the source has acknowledged up to the time that a promotion names is in the
+//! target; without force a promotion is done only when nothing acknowledged is lost by it. Must not
+//! know: how changes are applied.
+
+use crate::control::{Control, Request};
+use crate::cutover::{Reader, turn};
+use crate::error::{Cause, FollowError, Result};
+use crate::indexes;
+use crate::server::Server;
+use crate::state::{Entry, Migration, Phase, State, integer, text};
+use crate::stream::{Stream, Tell};
+use crate::users;
+use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// A standby is told what to do, and asks the source for its time, so often.
+pub(crate) const BEAT: Duration = Duration::from_millis(100);
+/// A source that has not answered by then is away.
+const ANSWERS: Duration = Duration::from_millis(400);
+/// What a source that is there may still be ahead without force.
+const BEHIND: Duration = Duration::from_millis(800);
+/// The same with force.
+const BEHIND_FORCED: Duration = Duration::from_secs(10);
+/// Indexes that could not become unique are tried again after this.
+const INDEXES_AGAIN: Duration = Duration::from_secs(1);
+
+/// The server that is followed, and its standby.
+#[derive(Clone)]
+pub(crate) struct Pair {
+    pub(crate) source: Server,
+    pub(crate) target: Server,
+}
+
+/// What a server is in a pair.
+struct Part {
+    role: String,
+    me: String,
+    peer: String,
+    term: i64,
+}
+
+async fn part_of(server: &Server) -> Result<Part> {
+    let reply = server.run("admin", doc! { "quarryPair": 1 }).await;
+    let d = reply.map_err(|e| match e.code {
+        Some(59) => FollowError::of_options(format!(
+            "{} is no Quarry: a standby is made of two of them",
+            server.shown
+        )),
+        _ => e.within(&server.shown),
+    })?;
+    let own = |name| text(&d, name).to_owned();
+    Ok(Part {
+        role: own("role"),
+        me: own("me"),
+        peer: own("peer"),
+        term: integer(&d, "term"),
+    })
+}
+
+async fn become_part(server: &Server, part: &Part) -> Result<()> {
+    let command = doc! {
+        "quarryPair": 1, "role": &part.role, "me": &part.me, "peer": &part.peer,
+        "term": part.term,
+    };
+    let done = server.run("admin", command).await;
+    done.map(|_| ())
+        .map_err(|e| e.within(&format!("{} cannot become {}", server.shown, part.role)))
+}
+
+async fn set_name(server: &Server) -> Result<String> {
+    let hello = server.run("admin", doc! { "hello": 1 }).await?;
+    Ok(text(&hello, "setName").to_owned())
+}
+
+impl Pair {
+    /// Makes the target a standby of the source. Done again it changes nothing.
+    pub(crate) async fn join(&self) -> Result<()> {
+        let (there, here) = (part_of(&self.source).await?, part_of(&self.target).await?);
+        let refuse = |why: &str| Err(FollowError::of_options(why.to_owned()));
+        if there.role == "standby" {
+            return refuse("the source is a standby itself: follow its primary");
+        }
+        if here.role == "primary" && here.peer != there.me {
+            return refuse("the target is the primary of another pair");
+        }
+        if here.role == "primary" && here.term > there.term {
+            return refuse("the target was promoted: it is the primary");
+        }
+        let names = [set_name(&self.source).await?, set_name(&self.target).await?];
+        let [theirs, ours] = &names;
+        if theirs != ours {
+            return Err(FollowError::of_options(format!(
+                "clients see both as one set, so both take the same --replSet: the source has \
+                 {theirs}, the target {ours}"
+            )));
+        }
+        let term = there.term.max(here.term);
+        let standby = Part {
+            role: "standby".to_owned(),
+            me: here.me.clone(),
+            peer: there.me.clone(),
+            term,
+        };
+        become_part(&self.target, &standby).await?;
+        let primary = Part {
+            role: "primary".to_owned(),
+            me: there.me,
+            peer: here.me,
+            term,
+        };
+        become_part(&self.source, &primary).await
+    }
+
+    /// The source takes no more writes, or takes them again.
+    async fn step_down(&self, down: bool) -> Result<()> {
+        let mut part = part_of(&self.source).await?;
+        part.role = if down { "standby" } else { "primary" }.to_owned();
+        become_part(&self.source, &part).await
+    }
+}
+
+/// Makes the target of a pair its primary.
+pub(crate) async fn make_primary(target: &Server) -> Result<()> {
+    let mut part = part_of(target).await?;
+    if part.role == "primary" {
+        return Ok(());
+    }
+    part.role = "primary".to_owned();
+    part.term += 1;
+    become_part(target, &part).await
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) id: String,
+    pub(crate) force: bool,
+}
+
+/// How a promotion came out.
+pub(crate) struct Outcome {
+    /// Everything up to here is there.
+    up_to: Timestamp,
+    source_time: Timestamp,
+    /// The source takes no more writes.
+    stepped_down: bool,
+}
+
+/// Notes that it was promoted.
+async fn conclude(state: &State, order: &Order, outcome: &Outcome, begun: Instant) -> Result<()> {
+    let report = doc! {
+        "promoted": true, "upTo": outcome.up_to, "sourceTime": outcome.source_time,
+        "sourceSteppedDown": outcome.stepped_down, "forced": order.force,
+        "millis": i64::try_from(begun.elapsed().as_millis()).unwrap_or(i64::MAX),
+    };
+    let done = doc! {
+        "phase": Phase::Done.name(), "request": Bson::Null, "running": false, "report": report,
+        "answer": { "id": &order.id, "ok": true }, "done": DateTime::now(),
+    };
+    state.set(done).await
+}
+
+/// Says why it was not.
+pub(crate) async fn refuse(
+    state: &State,
+    order: &Order,
+    why: &FollowError,
+    tell: Tell<'_>,
+) -> Result<()> {
+    let failed = doc! {
+        "request": Bson::Null, "answer": { "id": &order.id, "ok": false, "why": &why.message },
+    };
+    state.set(failed).await?;
+    tell(&format!("not promoted: {why}"));
+    Ok(())
+}
+
+/// Hands over while the source is there: it takes no more writes, its last change is applied.
+/// False when it was refused.
+pub(crate) async fn hand_over(
+    pair: &Pair,
+    stream: &mut Stream,
+    reader: &mut Reader,
+    order: &Order,
+    tell: Tell<'_>,
+) -> Result<bool> {
+    let begun = Instant::now();
+    tell("promoting the standby");
+    let state = stream.state.clone();
+    match hand_over_or_not(pair, stream, reader, order, tell).await {
+        Ok(outcome) => {
+            conclude(&state, order, &outcome, begun).await?;
+            tell("promoted: the standby is the primary");
+            Ok(true)
+        }
+        // The source has gone: whoever watches that decides.
+        Err(e) if e.cause == Cause::Network => Err(e),
+        Err(e) => {
+            refuse(&state, order, &e, tell).await?;
+            Ok(false)
+        }
+    }
+}
+
+async fn hand_over_or_not(
+    pair: &Pair,
+    stream: &mut Stream,
+    reader: &mut Reader,
+    order: &Order,
+    tell: Tell<'_>,
+) -> Result<Outcome> {
+    if !stream.is_ready {
+        return Err(not_ready());
+    }
+    let most = if order.force { BEHIND_FORCED } else { BEHIND };
+    let lag = Duration::from_millis(stream.counts.lag_ms());
+    if lag > most {
+        return Err(behind(lag));
+    }
+    pair.step_down(true).await?;
+    let last = pair.source.time().await?;
+    let begun = Instant::now();
+    while stream.position() < last {
+        if begun.elapsed() > most {
+            if order.force {
+                break;
+            }
+            pair.step_down(false).await?;
+            return Err(behind(begun.elapsed()));
+        }
+        turn(stream, reader, tell).await?;
+    }
+    if let Err(e) = finish_indexes(&pair.target, &stream.applier.entries()).await {
+        tell(&format!("{e}; make it so yourself"));
+    }
+    make_primary(&pair.target).await?;
+    Ok(Outcome {
+        up_to: stream.position(),
+        source_time: last,
+        stepped_down: true,
+    })
+}
+
+fn not_ready() -> FollowError {
+    FollowError::of_data(
+        "the standby is not complete yet: everything must be copied, and indexes be unique, once",
+    )
+}
+
+fn behind(lag: Duration) -> FollowError {
+    FollowError::of_data(format!(
+        "the standby is {} ms behind: ask again, or with --force",
+        lag.as_millis()
+    ))
+}
+
+/// Waits until a promotion is asked for while the source does not answer, which nobody else sees
+/// soon.
+pub(crate) async fn asked_without_source(
+    source: Server,
+    mut asked: watch::Receiver<Option<Request>>,
+) -> Order {
+    loop {
+        let is_promotion =
+            |request: &Option<Request>| matches!(request, Some(Request::Promote { .. }));
+        let order = match asked.wait_for(is_promotion).await {
+            Ok(request) => match &*request {
+                Some(Request::Promote { id, force }) => Some(Order {
+                    id: id.clone(),
+                    force: *force,
+                }),
+                _ => None,
+            },
+            Err(_) => None,
+        };
+        let Some(order) = order else {
+            std::future::pending::<()>().await;
+            continue;
+        };
+        match tokio::time::timeout(ANSWERS, source.time()).await {
+            Ok(Ok(_)) => tokio::time::sleep(BEAT).await,
+            _ => return order,
+        }
+    }
+}
+
+/// Promotes without the source. False when it was refused.
+pub(crate) async fn promote_alone(
+    control: &Arc<Control>,
+    target: &Server,
+    order: &Order,
+    tell: Tell<'_>,
+) -> Result<bool> {
+    let begun = Instant::now();
+    let state = &control.state;
+    let migration = state.migration().await?;
+    let migration = migration.ok_or_else(not_ready)?;
+    if !is_ready(&migration) {
+        refuse(state, order, &not_ready(), tell).await?;
+        return Ok(false);
+    }
+    let up_to = position(&migration).max(control.counts.position());
+    let source_time = control.counts.source_time();
+    if !order.force {
+        let why = FollowError::of_data(
+            "the source does not answer: what it has acknowledged since it last did would be \
+             lost; with --force the standby is promoted as it is",
+        );
+        refuse(state, order, &why, tell).await?;
+        return Ok(false);
+    }
+    make_primary(target).await?;
+    let outcome = Outcome {
+        up_to,
+        source_time,
+        stepped_down: false,
+    };
+    conclude(state, order, &outcome, begun).await?;
+    tell("promoted: the standby is the primary");
+    Ok(true)
+}
+
+/// Promotes a standby on which nobody is at work.
+pub(crate) async fn promote_unattended(
+    state: &State,
+    target: &Server,
+    migration: &Migration,
+    id: &str,
+) -> Result<()> {
+    if !is_ready(migration) {
+        return Err(not_ready());
+    }
+    let begun = Instant::now();
+    make_primary(target).await?;
+    let position = position(migration);
+    let outcome = Outcome {
+        up_to: position,
+        source_time: position,
+        stepped_down: false,
+    };
+    let order = Order {
+        id: id.to_owned(),
+        force: true,
+    };
+    conclude(state, &order, &outcome, begun).await
+}
+
+pub(crate) fn is_ready(migration: &Migration) -> bool {
+    migration.document.get_bool("ready").unwrap_or(false)
+}
+
+/// Everything up to here was applied.
+pub(crate) fn position(migration: &Migration) -> Timestamp {
+    let none = Timestamp {
+        time: 0,
+        increment: 0,
+    };
+    migration.document.get_timestamp("position").unwrap_or(none)
+}
+
+async fn finish_indexes(target: &Server, entries: &[Entry]) -> Result<()> {
+    for entry in entries {
+        indexes::finish(target, entry).await?;
+    }
+    Ok(())
+}
+
+/// What a standby has to do besides applying changes: its indexes become unique as soon as they
+/// can, so that a promotion need not wait for that.
+pub(crate) struct Upkeep {
+    /// What was finished last.
+    finished: Option<u64>,
+    again_at: Instant,
+}
+
+impl Upkeep {
+    pub(crate) fn new() -> Upkeep {
+        Upkeep {
+            finished: None,
+            again_at: Instant::now(),
+        }
+    }
+
+    pub(crate) async fn look(&mut self, stream: &mut Stream, tell: Tell<'_>) -> Result<()> {
+        let changed = stream.applier.index_changes;
+        if self.finished == Some(changed) || Instant::now() < self.again_at {
+            return Ok(());
+        }
+        self.again_at = Instant::now() + INDEXES_AGAIN;
+        if !stream.is_ready && stream.position() < stream.applier.aligned {
+            return Ok(());
+        }
+        let target = &stream.applier.bringer.copier.aligner.target;
+        match finish_indexes(target, &stream.applier.entries()).await {
+            // Two documents have one key until the change of the other is applied.
+            Err(e) if e.cause == Cause::Data => return Ok(()),
+            done => done?,
+        }
+        self.finished = Some(changed);
+        if !stream.is_ready {
+            let migration = stream.state.migration().await?;
+            if migration.is_some_and(|m| m.document.get_bool("users").unwrap_or(false)) {
+                let aligner = &stream.applier.bringer.copier.aligner;
+                users::bring(&aligner.source, &aligner.target).await?;
+            }
+            stream.is_ready = true;
+            stream.state.set(doc! { "ready": true }).await?;
+            tell("the standby is complete");
+        }
+        Ok(())
+    }
+}
+
+/// The report of a promotion, as it is kept.
+pub(crate) fn report(migration: &Migration) -> Document {
+    let report = migration.document.get_document("report");
+    report.cloned().unwrap_or_default()
+}

@@ -1,0 +1,207 @@
+"""A standby that follows its primary under load: how far behind it is, and what promotions keep when the primary is killed.
+
+Usage: standby.py [PROMOTIONS [WRITERS]]. Each promotion is of a pair of its own: writers that note what was acknowledged and at which time of the
+source's log, kill -9 of the source in the middle, a promotion without force that must be refused, one with force, and then a look: every write that was
+acknowledged up to the time that the promotion names must be there, and writes go on there. The last one is a handover without a kill, which loses nothing."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from bson.timestamp import Timestamp
+from pymongo import MongoClient, ReadPreference
+from pymongo.errors import PyMongoError
+
+from harness import BINARY, SEED, Server, check, say
+
+READY_S_MAX = 60.0
+# From the order to the standby that takes writes. The command around it takes as long as the machine needs to start a process.
+PROMOTED_MS_MAX = 1000
+
+
+def quarry(*arguments):
+    return subprocess.run([BINARY, "follow", *arguments], capture_output=True, text=True, timeout=60)
+
+
+class Pair:
+    """A primary, its standby and the one that follows."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.nodes = [Server(os.path.join(folder, name), "--memory", "256M") for name in ("primary", "standby")]
+        for node in self.nodes:
+            os.mkdir(node.dbpath)
+            node.start()
+        self.source, self.target = self.nodes
+        self.log = open(os.path.join(folder, "follow.log"), "w+")
+        self.follower = subprocess.Popen(
+            [BINARY, "follow", self.uri(self.source), "--to", self.uri(self.target), "--standby"], stdout=self.log, stderr=self.log
+        )
+        began = time.monotonic()
+        while not self.status().get("ready"):
+            check(time.monotonic() - began < READY_S_MAX, f"the standby is not ready: {self.status()} {self.said()}")
+            check(self.follower.poll() is None, f"the follower has ended: {self.said()}")
+            time.sleep(0.05)
+
+    @staticmethod
+    def uri(node):
+        return f"mongodb://{node.address}/"
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read()[-2000:]
+
+    def status(self):
+        done = quarry("status", "--json", "--to", self.uri(self.target))
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    def promote(self, *options):
+        began = time.monotonic()
+        done = quarry("promote", "--to", self.uri(self.target), *options)
+        return done, time.monotonic() - began
+
+    def end(self):
+        self.follower.kill()
+        self.follower.wait()
+        for node in self.nodes:
+            node.kill()
+
+
+class Writer(threading.Thread):
+    """Writes to the primary and notes what was acknowledged, with the time of the log."""
+
+    def __init__(self, address, number):
+        super().__init__(daemon=True)
+        self.client = MongoClient(f"mongodb://{address}/", directConnection=True, retryWrites=False, serverSelectionTimeoutMS=1000)
+        self.number, self.acknowledged, self.stopped = number, [], False
+
+    def run(self):
+        notes = self.client.d.notes
+        with self.client.start_session() as session:
+            n = 0
+            while not self.stopped:
+                key = f"{self.number}.{n}"
+                try:
+                    if n % 4 == 3:
+                        key = f"{self.number}.{n - 1}"
+                        notes.update_one({"_id": key}, {"$set": {"n": n, "at": time.time()}}, session=session)
+                    else:
+                        notes.insert_one({"_id": key, "n": n, "at": time.time()}, session=session)
+                except PyMongoError:
+                    return
+                self.acknowledged.append((session.operation_time, key, n))
+                n += 1
+
+
+class Lag(threading.Thread):
+    """How old the newest document is that the standby shows."""
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        client = MongoClient(f"mongodb://{address}/", directConnection=True, read_preference=ReadPreference.SECONDARY)
+        self.notes, self.seen, self.stopped = client.d.notes, [], False
+
+    def run(self):
+        while not self.stopped:
+            try:
+                newest = next(self.notes.find().sort("$natural", -1).limit(1), None)
+            except PyMongoError:
+                return
+            if newest:
+                self.seen.append((time.time() - newest["at"]) * 1000)
+            time.sleep(0.02)
+
+
+def check_kept(there, writers, up_to):
+    """Everything up to a time must be there; gives how many later writes are not."""
+    lost = 0
+    kept = {d["_id"]: d["n"] for d in there.d.notes.find()}
+    for writer in writers:
+        for at, key, n in writer.acknowledged:
+            is_there = kept.get(key, -1) >= n
+            if up_to is None or at <= up_to:
+                check(is_there, f"{key} ({n}) was acknowledged at {at}, everything up to {up_to} was said to be there, and it is not")
+            lost += not is_there
+    return lost
+
+
+def one(writers_count, kill, seconds, results):
+    with tempfile.TemporaryDirectory() as folder:
+        pair = Pair(folder)
+        try:
+            writers = [Writer(pair.source.address, n) for n in range(writers_count)]
+            hosts = [pair.source.address, pair.target.address]
+            both = MongoClient(hosts, replicaSet="rs0", serverSelectionTimeoutMS=30000)
+            both.d.through.insert_one({"_id": "before"})
+            lag = Lag(pair.target.address)
+            began = time.monotonic()
+            for thread in [*writers, lag]:
+                thread.start()
+            time.sleep(seconds)
+            if kill:
+                pair.source.kill()
+            else:
+                done, took = pair.promote()
+                while "ms behind" in done.stderr:
+                    done, took = pair.promote()
+            elapsed = time.monotonic() - began
+            lag.stopped = True
+            for writer in writers:
+                writer.stopped = True
+                writer.join()
+            if kill:
+                refused, _ = pair.promote()
+                check(refused.returncode != 0 and "--force" in refused.stderr, f"not refused: {refused}")
+                done, took = pair.promote("--force")
+            check(done.returncode == 0, f"not promoted: {done} {pair.said()}")
+            report = pair.status()["report"]
+            stamp = report["upTo"]["$timestamp"]
+            results["promoted_ms"].append(report["millis"])
+            up_to = Timestamp(stamp["t"], stamp["i"]) if kill else None
+            lost = check_kept(pair.target.client(), writers, up_to)
+            # A client that knows both goes on.
+            both.d.through.insert_one({"_id": "after"})
+            check(both.d.through.count_documents({}) == 2, "what was written before is not there")
+            check(both.primary == ("127.0.0.1", pair.target.port), f"the primary is {both.primary}")
+            both.close()
+            check(pair.follower.wait(10) == 0, f"the follower ended with {pair.follower.returncode}: {pair.said()}")
+            written = sum(len(w.acknowledged) for w in writers)
+            results["took"].append(took)
+            results["lost"].append(lost)
+            results["rate"].append(written / elapsed)
+            results["lag"] += lag.seen
+            check(kill or lost == 0, f"a handover lost {lost} writes")
+        finally:
+            pair.end()
+
+
+def middle(values, part=0.5):
+    ordered = sorted(values)
+    return ordered[min(int(len(ordered) * part), len(ordered) - 1)] if ordered else float("nan")
+
+
+def main():
+    promotions = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    writers = int(sys.argv[2]) if len(sys.argv) > 2 else 4
+    choose = random.Random(SEED)
+    say(f"seed {SEED}")
+    results = {"took": [], "promoted_ms": [], "lost": [], "rate": [], "lag": []}
+    for number in range(promotions):
+        is_last = number == promotions - 1
+        one(writers, kill=not is_last, seconds=choose.uniform(0.5, 3.0), results=results)
+    rate = sum(results["rate"]) / len(results["rate"])
+    say(
+        f"{promotions} promotions, {promotions - 1} of them after kill -9, at {rate:.0f} writes a second: promoted in "
+        f"{middle(results['promoted_ms'])} ms (longest {max(results['promoted_ms'])} ms; the whole command {max(results['took']):.2f} s), lag {middle(results['lag']):.0f} ms, 99 % below {middle(results['lag'], 0.99):.0f} ms, "
+        f"later writes lost in all {sum(results['lost'])} (most at once {max(results['lost'])}); everything that was promised is there"
+    )
+    check(max(results["promoted_ms"]) < PROMOTED_MS_MAX, f"a promotion took {max(results['promoted_ms'])} ms, less than {PROMOTED_MS_MAX} are asked for")
+
+
+if __name__ == "__main__":
+    main()
