@@ -1,19 +1,17 @@
 //! The store's hooks (partial filters, collations, terms of text indexes), answered by `operators`.
 
-use crate::dispatch::interrupt;
 use crate::matcher::{CheckedCollation, Matcher};
 use model::path::PathPart;
 use model::{Doc, FieldPath, MongoError, Namespace, Result, Value, code};
-use operation::Clock;
+use operation::{Clock, Operation};
 use operators::Profile;
 use operators::filter::{
     Surface, check_on_plane, check_on_sphere, failure_on_sphere, is_point_cell, stored_cells,
 };
 use operators::text::TextSpec;
 use query::collation::collator;
-use std::any::Any;
 use std::sync::Arc;
-use store::{Audience, Hooks, LogSettings, Places, Predicate, Registered, Terms, Waker};
+use store::{Audience, Hooks, LogSettings, Places, Predicate, Terms};
 
 /// What the store needs of the query language, answered by `operators`.
 pub struct StoreHooks {
@@ -80,32 +78,12 @@ impl Hooks for StoreHooks {
         })
     }
 
-    fn check_interrupt(&self) -> Result<()> {
-        interrupt::check_current()
-    }
-
-    fn waker(&self) -> Option<Waker> {
-        interrupt::waker_of_current()
-    }
-
-    fn set_aside(&self, registered: Registered) {
-        interrupt::set_current_aside(registered);
-    }
-
-    fn keep(&self, what: Box<dyn Any + Send>) {
-        interrupt::keep_for_current(what);
-    }
-
-    fn kept(&self) -> Option<Box<dyn Any + Send>> {
-        interrupt::kept_for_current()
-    }
-
-    fn check_write(&self, ns: &Namespace) -> Result<()> {
+    fn check_write(&self, operation: &Operation, ns: &Namespace) -> Result<()> {
         let internal = matches!(ns.db(), "admin" | "config" | "local");
         if internal || ns.coll() == "system.profile" {
             return Ok(());
         }
-        interrupt::check_write()
+        operation.check_write()
     }
 
     fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {

@@ -19,10 +19,11 @@ pub mod namespace;
 pub mod number;
 pub mod path;
 pub mod show;
+pub mod validate;
 
 pub use bson::{
     Array, ArrayWriter, Binary, Doc, DocBuf, DocWriter, Edit, Element, ObjectId, OwnedValue, Regex,
-    Tag, Timestamp, Value, validate,
+    Tag, Timestamp, Value,
 };
 pub use compare::{Collate, compare, compare_with};
 pub use decimal::{Decimal128, Rounding};
@@ -30,6 +31,7 @@ pub use error::{ErrorKind, MongoError, Result};
 pub use namespace::Namespace;
 pub use number::Number;
 pub use path::FieldPath;
+pub use validate::{MAX_DEPTH, validate, validate_with_limit};
 
 /// Arena in which computed values live while one document or one batch is worked on.
 pub use bumpalo::Bump;

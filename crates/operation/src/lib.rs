@@ -3,9 +3,13 @@
 //! for it together share it (ADR 0076). Must not know: commands, documents, collections, sockets.
 
 mod clock;
+mod interruption;
 mod operation;
 mod reads;
+mod writes;
 
 pub use clock::{Clock, SystemClock};
+pub use interruption::{interrupted, is_interruption, is_set_aside};
 pub use operation::{Link, Operation, WriteGate};
 pub use reads::{AccessPath, Examined, Paths, Reads};
+pub use writes::{Kept, SetAside, Writes};

@@ -1,5 +1,5 @@
 //! One operation: how it is interrupted (by its deadline, by a kill, by a disconnected client, by
-//! the memory limit), the account of its memory, and what it has read.
+//! the memory limit), the account of its memory, what it has read and written.
 //!
 //! Promises: loops call [`Operation::check`] and stop within one step; the first reason given is
 //! the one reported; it may be shared by threads that work for it. Must not know: what it does,
@@ -7,6 +7,7 @@
 
 use crate::clock::Clock;
 use crate::reads::Reads;
+use crate::writes::Writes;
 use memory::{Account, Attached, Budget};
 use model::{MongoError, Result, bail, code};
 use parking_lot::Mutex;
@@ -58,6 +59,7 @@ pub struct Operation {
     /// A block of user writes is not for this operation.
     passes_block: AtomicBool,
     reads: Reads,
+    writes: Writes,
 }
 
 impl std::fmt::Debug for Operation {
@@ -88,6 +90,7 @@ impl Operation {
             user_writes,
             passes_block: AtomicBool::new(false),
             reads: Reads::default(),
+            writes: Writes::default(),
         }
     }
 
@@ -110,12 +113,16 @@ impl Operation {
                 }
             }
             None => {
-                *last = Arc::new(Operation::new(
+                let next = Operation::new(
                     Arc::clone(&last.clock),
                     last.link.clone(),
                     Arc::clone(&last.memory),
                     Arc::clone(&last.user_writes),
-                ))
+                );
+                *last = Arc::new(Operation {
+                    writes: last.writes.of_next(),
+                    ..next
+                });
             }
         }
         Arc::clone(last)
@@ -216,6 +223,17 @@ impl Operation {
     /// What it has read.
     pub fn reads(&self) -> &Reads {
         &self.reads
+    }
+
+    /// What it has written and waited for.
+    pub fn writes(&self) -> &Writes {
+        &self.writes
+    }
+
+    /// Whom to wake when what it waits for is released; `None` when it has to wait on its thread,
+    /// as it must once it has changed something that its next run would not know of.
+    pub fn waits_without_thread(&self) -> Option<&Arc<dyn Link>> {
+        self.link.as_ref().filter(|_| self.writes.may_run_again())
     }
 
     /// Lets another thread work for the operation until the guard is dropped: what it allocates is

@@ -18,6 +18,7 @@ pub mod filter;
 mod profile;
 pub mod project;
 mod reads;
+mod sums;
 pub mod update;
 pub mod vector;
 

@@ -4,6 +4,7 @@
 
 use divan::counter::ItemsCount;
 use model::{DocBuf, Namespace, doc};
+use operation::{Operation, SystemClock};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::MatchFilter;
@@ -30,7 +31,9 @@ fn main() {
 
 fn collection() -> Arc<Collection> {
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
+    let operation = Operation::detached(Arc::new(SystemClock::default()));
     let c = store
+        .writer(&operation)
         .create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16])
         .unwrap();
     for n in 0..DOCS {
@@ -38,7 +41,7 @@ fn collection() -> Arc<Collection> {
             "price": f64::from(n) / 4.0,
         "active": n % 2 == 0, "count": i64::from(n) * 3, "city": "Oslo", "text": "something of a \
             certain length", "last": n % 1000 };
-        c.insert(&[d.doc()], true).unwrap();
+        c.writer(&operation).insert(&[d.doc()], true).unwrap();
     }
     c
 }

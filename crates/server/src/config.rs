@@ -54,8 +54,9 @@ use std::path::{Path, PathBuf};
 use tikv::TikvSection;
 use tls::tls;
 
+pub use crate::key_source::KeySource;
 pub use tls::TlsArgs;
-pub use vault::{KeySource, VaultArgs, VaultSection};
+pub use vault::{VaultArgs, VaultSection};
 
 /// Options of `quarry serve`.
 #[derive(Args, Clone, Debug, Default)]

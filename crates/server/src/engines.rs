@@ -1,7 +1,7 @@
 //! The engine factory. A new engine is one arm here.
 
-use crate::config::KeySource;
 use crate::forward::Holder;
+use crate::key_source::KeySource;
 #[cfg(feature = "rocksdb")]
 use crate::output::print_line;
 use cipher::DataKey;

@@ -20,6 +20,7 @@ pub mod follow;
 pub mod forward;
 mod frames;
 mod handover;
+mod key_source;
 mod links;
 pub mod memory;
 pub mod metrics_http;

@@ -7,19 +7,9 @@
 
 use crate::error;
 use model::Result;
+use operation::Operation;
 use smallvec::SmallVec;
-use std::cell::Cell;
 use storage::{CommitPos, Durability, Engine, StorageError, Unit, WriteBatch};
-
-thread_local! {
-    static COMMITS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Changes the calling thread has made so far, or tried to: equal before and after an operation
-/// that has changed nothing.
-pub fn commits_of_thread() -> u64 {
-    COMMITS.get()
-}
 
 /// What a commit changes in memory.
 pub(crate) trait OnCommit {
@@ -41,6 +31,8 @@ pub(crate) struct WriteUnit<'u> {
     effects: SmallVec<[&'u mut dyn OnCommit; 4]>,
     durability: Durability,
     decided_by: Option<Unit<'u>>,
+    /// What counts it among its changes.
+    operation: Option<&'u Operation>,
 }
 
 /// Gives a batch its place among other commits.
@@ -80,6 +72,7 @@ impl<'u> WriteUnit<'u> {
             effects: SmallVec::new(),
             durability: Durability::Buffered,
             decided_by: None,
+            operation: None,
         }
     }
 
@@ -95,6 +88,14 @@ impl<'u> WriteUnit<'u> {
     pub(crate) fn decided_by(self, unit: Option<Unit<'u>>) -> WriteUnit<'u> {
         WriteUnit {
             decided_by: unit,
+            ..self
+        }
+    }
+
+    /// The same for an operation, which counts it.
+    pub(crate) fn by(self, operation: &'u Operation) -> WriteUnit<'u> {
+        WriteUnit {
+            operation: Some(operation),
             ..self
         }
     }
@@ -123,7 +124,9 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
     let applied = if batch.is_empty() {
         Ok(CommitPos::default())
     } else {
-        COMMITS.set(COMMITS.get() + 1);
+        if let Some(operation) = unit.operation {
+            operation.writes().count_commit();
+        }
         match unit.decided_by {
             Some(decided_by) => decided_by.commit(batch, unit.durability),
             None => engine.apply(batch, unit.durability),

@@ -39,7 +39,7 @@ pub fn key_too_long(index: &str, bytes: usize, bytes_max: usize) -> MongoError {
     )
 }
 
-/// The operation of this thread ends here and is run again.
+/// The operation ends here and is run again.
 pub(crate) fn set_aside() -> MongoError {
     let waits = MongoError::new(code::INTERRUPTED, "the operation waits to be run again");
     waits.kind(ErrorKind::SetAside)

@@ -1,10 +1,9 @@
 //! What the store needs from layers above it, passed in when it is opened: predicates for partial
 //! indexes, collators, and the terms of text indexes.
 
-use crate::log::{LogSettings, Waker};
-use crate::released::Registered;
+use crate::log::LogSettings;
 use model::{Collate, Doc, MongoError, Namespace, Result, code};
-use std::any::Any;
+use operation::Operation;
 use std::sync::Arc;
 
 /// Decides whether a document belongs into a partial index.
@@ -68,44 +67,13 @@ pub trait Hooks: Send + Sync {
         None
     }
 
-    /// Whether the operation of the calling thread may go on, for waits that are long.
-    ///
-    /// # Errors
-    /// Why it was interrupted.
-    fn check_interrupt(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Whom to call when what the operation of the calling thread waits for is released; `None`
-    /// when it has to wait on its thread, as it must when it has changed something that its next
-    /// run would not know of (see [`crate::commits_of_thread`]).
-    fn waker(&self) -> Option<Waker> {
-        None
-    }
-
-    /// The operation of the calling thread ends with [`model::ErrorKind::SetAside`], and is to be
-    /// run again when its waker was called; until then it keeps this.
-    fn set_aside(&self, registered: Registered) {
-        drop(registered);
-    }
-
-    /// Keeps what the operation of the calling thread, which is set aside, needs for its next run.
-    fn keep(&self, what: Box<dyn Any + Send>) {
-        drop(what);
-    }
-
-    /// What the run before of the operation of the calling thread has kept; once.
-    fn kept(&self) -> Option<Box<dyn Any + Send>> {
-        None
-    }
-
-    /// Whether the operation of the calling thread may change a collection. Asked right before
-    /// a change, so that what changes nothing is not refused.
+    /// Whether an operation may change a collection. Asked right before a change, so that what
+    /// changes nothing is not refused.
     ///
     /// # Errors
     /// Why it may not.
-    fn check_write(&self, _ns: &Namespace) -> Result<()> {
-        Ok(())
+    fn check_write(&self, operation: &Operation, _ns: &Namespace) -> Result<()> {
+        operation.check_write()
     }
 }
 

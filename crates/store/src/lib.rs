@@ -30,7 +30,7 @@ mod view;
 mod write;
 
 pub use catalog::{CollStats, Collection, LARGE_BYTES};
-pub use commit::commits_of_thread;
+pub use ddl::writer::CatalogWriter;
 pub use ddl::{IndexBuild, SameIndex};
 pub use format::diff::{Paths, Set, Touched, apply as apply_diff, apply_what_fits};
 pub use format::record::Header;
@@ -45,7 +45,7 @@ pub use log::{
     LogSettings, Read, Waker, Waking, Watch,
 };
 pub use names::CollectionEntry;
-pub use released::{Registered, take_waited_us};
+pub use released::Registered;
 pub use store::Store;
 pub use validate::Validation;
 pub use view::ReadView;
@@ -60,6 +60,7 @@ pub use write::change::{Change, Decide, Modified};
 pub use write::insert::Inserted;
 pub use write::session::{Begun, Effect, Keep, SessionId, SessionRecord, StatementLog};
 pub use write::transaction::Transaction;
+pub use write::writer::Writer;
 
 /// Position of a commit in the journal; hand it to [`Store::wait_durable`].
 pub use storage::CommitPos;

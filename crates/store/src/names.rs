@@ -9,6 +9,7 @@ use crate::store::Store;
 use crate::view::ReadView;
 use crate::write::transaction::Transaction;
 use model::{Namespace, Result};
+use operation::Operation;
 use std::sync::Arc;
 use storage::{CursorOpts, KeyRange, Table};
 
@@ -69,6 +70,7 @@ impl Store {
     /// [`model::ErrorKind::SetAside`] for a statement that may be run again; engine failures.
     pub fn collection_to_write(
         &self,
+        operation: &Operation,
         ns: &Namespace,
         transaction: Option<&Transaction>,
     ) -> Result<Option<Arc<Collection>>> {
@@ -86,7 +88,7 @@ impl Store {
         let now = self.collection(ns)?;
         match seen.as_ref().map(Arc::as_ptr) == now.as_ref().map(Arc::as_ptr) {
             true => Ok(seen),
-            false => Err(t.catalog_changed(ns)),
+            false => Err(t.catalog_changed(operation, ns)),
         }
     }
 

@@ -5,28 +5,11 @@
 
 use crate::log::Waker;
 use crate::sync::{AtomicU32, Mutex, Ordering};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a wait on a thread asks whether it may go on.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
-
-thread_local! {
-    static WAITED_US: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Microseconds the calling thread has waited for claims since this was asked last. A wait without
-/// a thread is not in it.
-pub fn take_waited_us() -> u64 {
-    WAITED_US.take()
-}
-
-/// Adds a wait of the calling thread.
-pub(crate) fn add_waited(waited: Duration) {
-    let us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
-    WAITED_US.set(WAITED_US.get().saturating_add(us));
-}
 
 /// Everybody who waits for things of one kind, which have numbers.
 #[derive(Default)]

@@ -14,6 +14,7 @@ use crate::view::ReadView;
 use crate::write::session::{Begun, SessionId, SessionRecord};
 use crate::write::transaction::Transaction;
 use model::{DocBuf, MongoError, Namespace, Result, Timestamp, code};
+use operation::Operation;
 use std::path::Path;
 use std::sync::Arc;
 use storage::{CommitPos, Engine, Table, WriteBatch};
@@ -149,14 +150,20 @@ impl Store {
     ///
     /// # Errors
     /// Engine failures.
-    pub fn resize_log(&self, bytes_max: Option<u64>, keep_ms: Option<u64>) -> Result<()> {
+    pub fn resize_log(
+        &self,
+        operation: &Operation,
+        bytes_max: Option<u64>,
+        keep_ms: Option<u64>,
+    ) -> Result<()> {
         let Some(log) = self.shared.log.as_deref() else {
             return Ok(());
         };
         log.resize(self.shared.engine.as_ref(), bytes_max, keep_ms)?;
         if let Some(c) = self.collection(&Namespace::new("local", "oplog.rs")?)? {
             let size = log.bytes_max() as i64;
-            c.set_options(model::doc! { "capped": true, "size": size }, None)?;
+            let options = model::doc! { "capped": true, "size": size };
+            c.writer(operation).set_options(options, None)?;
         }
         Ok(())
     }

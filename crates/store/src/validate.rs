@@ -6,6 +6,7 @@ use crate::error;
 use crate::format::{bucket, keys, meta, record};
 use crate::index::{Index, KeySet};
 use model::{Doc, Result, Value};
+use operation::{Operation, SystemClock};
 use std::sync::Arc;
 use storage::{CursorOpts, KeyRange, Table};
 
@@ -30,21 +31,27 @@ struct Buffers {
 }
 
 impl Collection {
-    /// Checks everything. Writers wait meanwhile, so that both sides are of one moment.
+    /// Checks everything, for no operation of a client. Writers wait meanwhile, so that both sides
+    /// are of one moment.
     ///
     /// # Errors
     /// Engine failures; findings are in the result.
     pub fn validate(&self) -> Result<Validation> {
-        self.validate_while(&|| Ok(()))
+        let operation = Operation::detached(Arc::new(SystemClock::default()));
+        self.validate_while(&operation, &|| Ok(()))
     }
 
-    /// [`Collection::validate`], calling `go_on` now and then.
+    /// [`Collection::validate`] for an operation, calling `go_on` now and then.
     ///
     /// # Errors
     /// Those of `go_on` and engine failures; the reason when the operation is interrupted while it
     /// waits for writers, or set aside.
-    pub fn validate_while(&self, go_on: &dyn Fn() -> Result<()>) -> Result<Validation> {
-        let _alone = self.close()?;
+    pub fn validate_while(
+        &self,
+        operation: &Operation,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Validation> {
+        let _alone = self.close(operation)?;
         let state = self.state();
         if state.dropped {
             return Err(self.gone());

@@ -2,7 +2,7 @@
 
 use model::{Doc, DocBuf, Namespace, Result, Value, code};
 use std::sync::Arc;
-use store::{Change, Collection, Modified, ReadView, Store};
+use store::{CatalogWriter, Change, Collection, Modified, ReadView, Store};
 
 /// A collection of `admin` that access is kept in.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ impl AccessCollection {
         store.collection(&self.ns()?)
     }
 
-    fn made(self, store: &Store) -> Result<Arc<Collection>> {
+    fn made(self, store: &CatalogWriter<'_>) -> Result<Arc<Collection>> {
         if let Some(coll) = self.existing(store)? {
             return Ok(coll);
         }
@@ -66,7 +66,7 @@ impl AccessCollection {
                 drop(key);
                 w.put("name", name);
             });
-            coll.create_index(spec)?;
+            coll.writer(store.operation()).create_index(spec)?;
         }
         Ok(coll)
     }
@@ -104,8 +104,9 @@ impl AccessCollection {
     }
 
     /// Adds a document. False when one with its `_id` is there.
-    pub(crate) fn add(self, store: &Store, doc: Doc<'_>) -> Result<bool> {
-        let mut done = self.made(store)?.insert(&[doc], true)?;
+    pub(crate) fn add(self, store: &CatalogWriter<'_>, doc: Doc<'_>) -> Result<bool> {
+        let coll = self.made(store)?;
+        let mut done = coll.writer(store.operation()).insert(&[doc], true)?;
         match done.errors.pop() {
             None => Ok(true),
             Some((_, e)) if e.code() == code::DUPLICATE_KEY => Ok(false),
@@ -117,7 +118,7 @@ impl AccessCollection {
     /// when there is none. `change` may be called again when another writer came in between.
     pub(crate) fn change(
         self,
-        store: &Store,
+        store: &CatalogWriter<'_>,
         id: &str,
         change: &mut dyn FnMut(Doc<'_>) -> Result<Option<DocBuf>>,
     ) -> Result<bool> {
@@ -126,7 +127,7 @@ impl AccessCollection {
         };
         let mut key = Vec::new();
         coll.record_key(&Value::String(id), &mut key);
-        let done = coll.modify(&key, &mut |old| {
+        let done = coll.writer(store.operation()).modify(&key, &mut |old| {
             Ok(match change(old)? {
                 None => Change::Delete,
                 Some(new) if new.as_bytes() == old.as_bytes() => Change::Keep,

@@ -11,11 +11,12 @@ use auth::{
 use identity_ldap::Directory;
 use identity_oidc::Providers;
 use model::{Array, Binary, Doc, DocBuf, Result, Value, doc};
+use operation::Operation;
 use parking_lot::{Mutex, MutexGuard};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use store::Store;
+use store::{CatalogWriter, Store};
 
 /// The setting that keeps the secret behind invented credentials over restarts: were it another one
 /// each time, a restart would tell invented salts from real ones.
@@ -108,6 +109,11 @@ impl Access {
         none
     }
 
+    /// Where users and roles are kept, for writes of an operation.
+    pub(crate) fn writer<'w>(&'w self, operation: &'w Operation) -> CatalogWriter<'w> {
+        self.store.writer(operation)
+    }
+
     /// Lets one client at a time make the first user or role. `None` when there is one already.
     pub(crate) fn hold_first(&self) -> Option<MutexGuard<'_, ()>> {
         let held = self.first.lock();
@@ -115,9 +121,11 @@ impl Access {
     }
 
     /// Makes the document that tells tools the format of users and roles.
-    pub(crate) fn note_format(&self) -> Result<()> {
+    pub(crate) fn note_format(&self, operation: &Operation) -> Result<()> {
         let version = doc! { "_id": "authSchema", "currentVersion": 5i32 };
-        VERSION.add(&self.store, version.doc()).map(|_| ())
+        VERSION
+            .add(&self.writer(operation), version.doc())
+            .map(|_| ())
     }
 
     /// The secret that credentials of users that do not exist are made of.

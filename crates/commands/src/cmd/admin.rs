@@ -299,7 +299,7 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.service.query_matcher(f.doc())?;
     }
     if new.level > 0 && sets {
-        profile_collection(cx.service, cx.db)?;
+        profile_collection(cx.service, &cx.operation, cx.db)?;
     }
     let changes = sets || filter.is_some();
     state.profile.set(cx.db, changes.then_some(new), slow);

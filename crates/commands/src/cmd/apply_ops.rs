@@ -9,15 +9,14 @@ use crate::ddl::{names, timeseries};
 use crate::dispatch::args::{Args, Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::interrupt::checkpoint;
-use crate::dispatch::progress::is_set_aside;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Durability, Privilege, flag};
 use crate::state::service::Service;
 use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
+use operation::is_set_aside;
 use std::sync::Arc;
-use store::{Change, Collection, IndexBuild, Modified, ReadView};
+use store::{CatalogWriter, Change, Collection, IndexBuild, Modified, ReadView, Writer};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "applyOps",
@@ -126,7 +125,7 @@ fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut Done) -> Result
         }
         done.results.push(result.is_ok());
         (done.steps, done.building) = (0, None);
-        checkpoint();
+        cx.operation.writes().checkpoint();
         result?;
     }
     Ok(())
@@ -147,23 +146,21 @@ impl Steps<'_, '_, '_> {
     /// Runs a step unless it has ended before.
     fn step(
         &mut self,
-        run: impl FnOnce(&Service, &mut Option<IndexBuild>) -> Result<()>,
+        run: impl FnOnce(&Ctx<'_, '_>, &mut Option<IndexBuild>) -> Result<()>,
     ) -> Result<()> {
         self.at += 1;
         if self.at > self.done.steps {
-            run(self.cx.service, &mut self.done.building)?;
+            run(self.cx, &mut self.done.building)?;
             self.done.steps = self.at;
-            checkpoint();
+            self.cx.operation.writes().checkpoint();
         }
         Ok(())
     }
 
     /// Builds an index, unless one of its name is there.
     fn index(&mut self, ns: &Namespace, spec: DocBuf) -> Result<()> {
-        let operation = Arc::clone(&self.cx.operation);
-        let go_on = || operation.check();
-        self.step(|service, building| {
-            let coll = existing(service, ns)?;
+        self.step(|cx, building| {
+            let coll = existing(cx.service, ns)?;
             let name = spec
                 .doc()
                 .field("name")
@@ -171,7 +168,10 @@ impl Steps<'_, '_, '_> {
                 .unwrap_or_default()
                 .to_owned();
             let same = |old: Doc<'_>| Ok(old.field("name").as_str() == Some(&name));
-            coll.create_index_with_progress(spec, &same, building, &checkpoint, &go_on)
+            let go_on = || cx.operation.check();
+            let on_progress = || cx.operation.writes().checkpoint();
+            coll.writer(&cx.operation)
+                .create_index_with_progress(spec, &same, building, &on_progress, &go_on)
                 .map(|_| ())
         })
     }
@@ -257,13 +257,13 @@ impl<'a> Operation<'a> {
         match self.op {
             "n" => Ok(()),
             "c" => self.run_command(steps),
-            _ => steps.step(|service, _| self.document(service)),
+            _ => steps.step(|cx, _| self.document(cx)),
         }
     }
 
-    fn document(&self, service: &Service) -> Result<()> {
+    fn document(&self, cx: &Ctx<'_, '_>) -> Result<()> {
         let ns = Namespace::parse(self.ns)?;
-        let coll = service.store.collection(&ns)?.filter(|c| !c.is_view());
+        let coll = cx.service.store.collection(&ns)?.filter(|c| !c.is_view());
         if coll.is_none() && self.logged {
             return Ok(());
         }
@@ -280,20 +280,21 @@ impl<'a> Operation<'a> {
             id => id,
         };
         if coll.is_series() {
-            return self.measurement(&coll, &id);
+            return self.measurement(coll.writer(&cx.operation), &id);
         }
         let mut key = Vec::new();
         coll.record_key(&id, &mut key);
+        let writer = coll.writer(&cx.operation);
         match self.op {
-            "i" => insert(&coll, &key, self.o),
-            "d" => coll.modify(&key, &mut |_| Ok(Change::Delete)).map(|_| ()),
-            _ => self.update(&coll, &key),
+            "i" => insert(writer, &key, self.o),
+            "d" => writer.modify(&key, &mut |_| Ok(Change::Delete)).map(|_| ()),
+            _ => self.update(writer, &key),
         }
     }
 
     /// Of measurements with one `_id` the first is meant; one that is there already is not inserted
     /// again.
-    fn measurement(&self, coll: &Arc<Collection>, id: &Value<'_>) -> Result<()> {
+    fn measurement(&self, coll: Writer<'_>, id: &Value<'_>) -> Result<()> {
         let inserts = self.op == "i";
         let (mut found, mut more) = (None, true);
         let mut scan = coll.scan(&ReadView::LATEST, false);
@@ -320,7 +321,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    fn update(&self, coll: &Collection, key: &[u8]) -> Result<()> {
+    fn update(&self, coll: Writer<'_>, key: &[u8]) -> Result<()> {
         let diff = self
             .o
             .field("diff")
@@ -411,14 +412,12 @@ impl<'a> Operation<'a> {
     fn run_command(&self, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
         match self.command()? {
             Logged::ApplyOps(all) => all.iter().try_for_each(|op| op.apply(steps)),
-            Logged::DropDatabase(db) => steps.step(|service, _| drop_database(service, db)),
+            Logged::DropDatabase(db) => steps.step(|cx, _| drop_database(cx, db)),
             Logged::Rename { from, to, drops } => {
-                steps.step(|service, _| service.store.rename_collection(&from, &to, drops))
+                steps.step(|cx, _| catalog(cx).rename_collection(&from, &to, drops))
             }
-            Logged::Create(ns, _) => steps.step(|service, _| self.create(service, &ns)),
-            Logged::Drop(ns) => {
-                steps.step(|service, _| service.store.drop_collection(&ns).map(|_| ()))
-            }
+            Logged::Create(ns, _) => steps.step(|cx, _| self.create(cx, &ns)),
+            Logged::Drop(ns) => steps.step(|cx, _| catalog(cx).drop_collection(&ns).map(|_| ())),
             Logged::CreateIndex(ns) => steps.index(&ns, rest(self.o)),
             Logged::CommitIndexes(ns, indexes) => {
                 existing(steps.service(), &ns)?;
@@ -427,9 +426,10 @@ impl<'a> Operation<'a> {
                     .filter_map(|i| i.as_doc())
                     .try_for_each(|i| steps.index(&ns, i.to_buf()))
             }
-            Logged::DropIndex(ns, index) => {
-                steps.step(|service, _| existing(service, &ns)?.drop_index(index).map(|_| ()))
-            }
+            Logged::DropIndex(ns, index) => steps.step(|cx, _| {
+                let coll = existing(cx.service, &ns)?;
+                coll.writer(&cx.operation).drop_index(index).map(|_| ())
+            }),
             Logged::Nothing => Ok(()),
         }
     }
@@ -463,7 +463,8 @@ impl<'a> Operation<'a> {
 
     /// Creates the collection, with the identity it had. One that is there is fine when it has this
     /// identity, or when the entry tells of none.
-    fn create(&self, service: &Service, ns: &Namespace) -> Result<()> {
+    fn create(&self, cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<()> {
+        let service = cx.service;
         names::may_create(ns)?;
         let there = service.store.collection(ns)?;
         if there.is_some_and(|c| self.id.is_none_or(|id| id == c.uuid())) {
@@ -477,26 +478,30 @@ impl<'a> Operation<'a> {
             }
         });
         let id = self.id.unwrap_or_else(names::new_uuid);
-        let made = service.store.create_collection(ns, options, id)?;
-        timeseries::add_own_index(&made)?;
+        let made = catalog(cx).create_collection(ns, options, id)?;
+        timeseries::add_own_index(made.writer(&cx.operation))?;
         service.ttl.track(&made);
         Ok(())
     }
 }
 
+/// The catalog, for writes of the operation.
+fn catalog<'c>(cx: &'c Ctx<'_, '_>) -> CatalogWriter<'c> {
+    cx.service.store.writer(&cx.operation)
+}
+
 /// Drops the collections one by one; a second run goes on with those that are left.
-fn drop_database(service: &Service, db: &str) -> Result<()> {
-    let all = service.store.list_collections(db)?;
+fn drop_database(cx: &Ctx<'_, '_>, db: &str) -> Result<()> {
+    let catalog = catalog(cx);
+    let all = catalog.list_collections(db)?;
     for entry in &all {
-        service
-            .store
-            .drop_collection(&Namespace::new(db, &entry.name)?)?;
-        checkpoint();
+        catalog.drop_collection(&Namespace::new(db, &entry.name)?)?;
+        cx.operation.writes().checkpoint();
     }
     if all.is_empty() {
         return Ok(());
     }
-    service.store.note_database_dropped(db)
+    catalog.note_database_dropped(db)
 }
 
 fn existing(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {
@@ -516,7 +521,7 @@ fn rest(o: Doc<'_>) -> DocBuf {
 }
 
 /// An entry that was applied before must do no harm, so a document that is there is replaced.
-fn insert(coll: &Collection, key: &[u8], doc: Doc<'_>) -> Result<()> {
+fn insert(coll: Writer<'_>, key: &[u8], doc: Doc<'_>) -> Result<()> {
     let inserted = coll.insert(&[doc], true)?;
     let Some((_, e)) = inserted.errors.into_iter().next() else {
         return Ok(());

@@ -18,7 +18,6 @@ use crate::ddl::names;
 use crate::ddl::timeseries::Series;
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
 use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege, flag};
@@ -147,7 +146,7 @@ fn all(cx: &mut Ctx<'_, '_>, a: &BulkArgs<'_>, written: &mut Written) -> Result<
             }
         }
         written.ended += 1;
-        checkpoint();
+        cx.operation.writes().checkpoint();
         if !goes_on {
             break;
         }
@@ -207,6 +206,7 @@ fn one(
         bypass: a.bypass_validation,
         keep: false,
         log: cx.retry.as_mut().map(|r| r.log(id, Keep::Fact)),
+        operation: &cx.operation,
         transaction: transaction.as_deref(),
         middle: Some(&mut written.middle),
     };
@@ -225,7 +225,7 @@ fn insert(
     options: WriteOptions<'_>,
 ) -> Result<Done> {
     let d = with_id(d, service.clock.now_ms())?;
-    let Some(coll) = collection(service, ns, true, options.transaction)? else {
+    let Some(coll) = collection(service, options.operation, ns, true, options.transaction)? else {
         return Ok(Done::default());
     };
     let d = match Series::of(&coll) {
@@ -236,11 +236,12 @@ fn insert(
         v.check(d.doc())?;
     }
     let mut log = options.log;
+    let writer = coll.writer(options.operation);
     let done = match options.transaction {
-        Some(transaction) => coll.insert_in(&[d.doc()], true, transaction)?,
+        Some(transaction) => writer.insert_in(&[d.doc()], true, transaction)?,
         None => {
-            let done = coll.insert_logged(&[d.doc()], true, log.as_mut())?;
-            capped::inserted(service, &coll)?;
+            let done = writer.insert_logged(&[d.doc()], true, log.as_mut())?;
+            capped::inserted(service, writer)?;
             done
         }
     };

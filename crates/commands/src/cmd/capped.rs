@@ -5,13 +5,12 @@ use crate::ddl::{names, system_views};
 use crate::dispatch::args::{Args, Kind, arg, collection_name, show, to_i64, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use auth::Action::{ConvertToCapped, CreateIndex, Find, Insert};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
-use store::{Collection, ReadView};
+use store::{Collection, ReadView, Writer};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
@@ -81,9 +80,9 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     for index in c.indexes().iter() {
-        c.drop_index(index.name())?;
+        c.writer(&cx.operation).drop_index(index.name())?;
         // When it is run again there is one index less.
-        checkpoint();
+        cx.operation.writes().checkpoint();
     }
     let mut new = options(size);
     let old = c.options();
@@ -96,8 +95,9 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         new.put(name, old.doc().field(name));
     }
     let command = model::doc! { "convertToCapped": ns.coll(), "size": size };
-    c.set_options(new, Some(command))?;
-    c.trim()?;
+    let writer = c.writer(&cx.operation);
+    writer.set_options(new, Some(command))?;
+    writer.trim()?;
     cx.service.forget(
         &ns,
         &MongoError::new(
@@ -193,18 +193,21 @@ fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 collection: {from}"
         );
     }
-    let target = cx
-        .service
-        .store
-        .create_collection(&to, options(size), names::new_uuid())?;
-    copy(&source, &target, size, &|| cx.operation.check())?;
+    let target = cx.service.store.writer(&cx.operation).create_collection(
+        &to,
+        options(size),
+        names::new_uuid(),
+    )?;
+    copy(&source, target.writer(&cx.operation), size, &|| {
+        cx.operation.check()
+    })?;
     Ok(Outcome::Reply)
 }
 
 /// Copies the newest documents that fit.
 fn copy(
     from: &Arc<Collection>,
-    to: &Collection,
+    to: Writer<'_>,
     size: i64,
     go_on: &dyn Fn() -> Result<()>,
 ) -> Result<()> {

@@ -104,7 +104,7 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     // Specifications are checked when they are made and read; there is nothing to scan for them.
     let found = match metadata {
         true => None,
-        false => Some(c.validate_while(&|| cx.operation.check())?),
+        false => Some(c.validate_while(&cx.operation, &|| cx.operation.check())?),
     };
     put_validation(&mut cx.reply, &named, &c, found.as_ref())?;
     cx.reply.put(
@@ -333,7 +333,7 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let check = || cx.operation.check();
     // Open buckets are packed into columns.
     if c.is_series() {
-        c.pack_buckets(&check)?;
+        c.writer(&cx.operation).pack_buckets(&check)?;
     }
     cx.service.flush()?;
     let target = cx

@@ -8,12 +8,11 @@ use crate::ddl::{constraint, index_spec, names, system_views, timeseries, view};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
-use store::{Collection, Index, IndexBuild, ReadView};
+use store::{Collection, Index, IndexBuild, ReadView, Writer};
 
 static ARGS: &[Arg] = &[
     arg("index", Kind::Object),
@@ -119,8 +118,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 "dryRun is only supported for the conversion of an index to a unique one"
             );
         };
-        let operation = Arc::clone(&cx.operation);
-        change.check_unique(&c, &|| operation.check())?;
+        change.check_unique(&c, &|| cx.operation.check())?;
         return Ok(Outcome::Reply);
     }
     let command = logged(cx);
@@ -129,15 +127,15 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let mut done = cx.progress.done::<Done>();
     if !done.options && (options != *c.options() || change.is_none()) {
-        c.set_options(options, Some(command.clone()))?;
+        let writer = c.writer(&cx.operation);
+        writer.set_options(options, Some(command.clone()))?;
         done.options = true;
-        checkpoint();
+        cx.operation.writes().checkpoint();
     }
     if let Some(change) = change {
-        let operation = Arc::clone(&cx.operation);
         let command = (!done.options).then_some(command);
-        let go_on = || operation.check();
-        let result = change.apply(&c, &mut cx.reply, command, &mut done.building, &go_on);
+        let writer = c.writer(&cx.operation);
+        let result = change.apply(writer, &mut cx.reply, command, &mut done.building);
         cx.progress.keep(done, &result);
         result?;
     }
@@ -166,7 +164,7 @@ fn logged(cx: &Ctx<'_, '_>) -> DocBuf {
     })
 }
 
-fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Collection) -> Result<Outcome> {
+fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Arc<Collection>) -> Result<Outcome> {
     const NOT_ON_VIEWS: &[&str] = &[
         "index",
         "validator",
@@ -212,7 +210,8 @@ fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Collection) -> Result<O
         w.put("collation", old.field("collation"));
     });
     view::check_cycle(cx, ns, definition.doc())?;
-    c.set_options(definition, Some(logged(cx)))?;
+    let writer = c.writer(&cx.operation);
+    writer.set_options(definition, Some(logged(cx)))?;
     Ok(Outcome::Reply)
 }
 
@@ -480,11 +479,10 @@ impl IndexChange {
 
     fn apply(
         self,
-        c: &Collection,
+        c: Writer<'_>,
         reply: &mut model::DocWriter<'_>,
         command: Option<DocBuf>,
         building: &mut Option<IndexBuild>,
-        go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let spec = self.index.spec();
         let (mut set, mut unset): (Vec<(&str, Value<'_>)>, Vec<&str>) = (Vec::new(), Vec::new());
@@ -531,10 +529,12 @@ impl IndexChange {
             // A unique index has another shape of entries: it is built anew, and takes the place of
             // the old one when that has succeeded.
             let name = self.index.name();
-            let rebuilt = c.rebuild_index(name, new, command, building, &checkpoint, go_on);
+            let go_on = &|| c.operation().check();
+            let on_progress = || c.operation().writes().checkpoint();
+            let rebuilt = c.rebuild_index(name, new, command, building, &on_progress, go_on);
             return rebuilt.map_err(|e| match e.code() {
                 // The documents may have been put right meanwhile; the rebuild failed all the same.
-                code::DUPLICATE_KEY => self.check_unique(c, go_on).err().unwrap_or(e),
+                code::DUPLICATE_KEY => self.check_unique(&c, go_on).err().unwrap_or(e),
                 _ => e,
             });
         }

@@ -127,8 +127,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let made_in = cx.transaction.as_deref();
     let c = cx
         .service
-        .create(&ns, options, names::new_uuid(), made_in)?;
-    timeseries::add_own_index(&c)?;
+        .create(&cx.operation, &ns, options, names::new_uuid(), made_in)?;
+    timeseries::add_own_index(c.writer(&cx.operation))?;
     if cx.transaction.is_none() {
         cx.service.ttl.track(&c);
     }

@@ -7,7 +7,6 @@ use crate::dispatch::args::{Args, Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
-use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use auth::{Action, Target};
@@ -130,7 +129,12 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if system_views::is_there(cx.service, &ReadView::LATEST, &ns)? {
         return drop_views(cx, &ns);
     }
-    if let Some(indexes) = cx.service.store.drop_collection(&ns)? {
+    if let Some(indexes) = cx
+        .service
+        .store
+        .writer(&cx.operation)
+        .drop_collection(&ns)?
+    {
         cx.service.dropped(&ns);
         cx.service
             .forget(&ns, &killed(&format!("collection dropped: {ns}")));
@@ -162,11 +166,14 @@ fn drop_views(cx: &mut Ctx<'_, '_>, named: &Namespace) -> Result<Outcome> {
     }
     for e in &views {
         let ns = Namespace::new(named.db(), &e.name)?;
-        cx.service.store.drop_collection(&ns)?;
+        cx.service
+            .store
+            .writer(&cx.operation)
+            .drop_collection(&ns)?;
         cx.service.dropped(&ns);
         cx.service
             .forget(&ns, &killed(&format!("collection dropped: {ns}")));
-        checkpoint();
+        cx.operation.writes().checkpoint();
     }
     cx.reply
         .put("nIndexesWas", 1i32)
@@ -205,15 +212,21 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn drop_all(cx: &Ctx<'_, '_>, dropped: &mut usize) -> Result<()> {
     for e in cx.service.store.list_collections(cx.db)? {
         let ns = Namespace::new(cx.db, &e.name)?;
-        cx.service.store.drop_collection(&ns)?;
+        cx.service
+            .store
+            .writer(&cx.operation)
+            .drop_collection(&ns)?;
         cx.service.audit_dropped(&ns);
         cx.service
             .forget(&ns, &killed(&format!("database dropped: {}", cx.db)));
         *dropped += 1;
-        checkpoint();
+        cx.operation.writes().checkpoint();
     }
     if *dropped > 0 {
-        cx.service.store.note_database_dropped(cx.db)?;
+        cx.service
+            .store
+            .writer(&cx.operation)
+            .note_database_dropped(cx.db)?;
     }
     Ok(())
 }
@@ -267,6 +280,7 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     cx.service
         .store
+        .writer(&cx.operation)
         .rename_collection(&from, &to, drop_target)?;
     cx.service.renamed(&from, &to, drop_target);
     if let Some(c) = cx.service.store.collection(&to)? {

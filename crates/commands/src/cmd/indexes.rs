@@ -6,17 +6,15 @@ use crate::ddl::{index_spec, names, system_views, timeseries};
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::interrupt::checkpoint;
-use crate::dispatch::progress::is_set_aside;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use crate::read::listing::Listing;
 use crate::read::stats::signed;
 use crate::state::cursors::{BatchLimit, CursorInfo};
-use crate::state::service::Service;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
+use operation::is_set_aside;
 use std::sync::Arc;
-use store::{Collection, Index, IndexBuild, ReadView, Transaction};
+use store::{CatalogWriter, Collection, Index, IndexBuild, ReadView, Transaction};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
@@ -147,7 +145,11 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         Some(c) => (c, false),
         None => {
             let (uuid, made_in) = (names::new_uuid(), cx.transaction.as_deref());
-            (cx.service.create(&ns, DocBuf::new(), uuid, made_in)?, true)
+            (
+                cx.service
+                    .create(&cx.operation, &ns, DocBuf::new(), uuid, made_in)?,
+                true,
+            )
         }
     };
     let mut made = match cx.progress.done::<Option<Made>>() {
@@ -166,7 +168,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     let (before, created) = (made.before, made.created);
     let none = match &cx.transaction {
-        Some(t) => add(cx.service, &c, wanted, t)? == 0,
+        Some(t) => add(cx.service.store.writer(&cx.operation), &c, wanted, t)? == 0,
         None => {
             let result = build(cx, &c, wanted, &mut made);
             let none = made.built.is_empty();
@@ -234,7 +236,7 @@ fn is_own_index(options: Doc<'_>, spec: Doc<'_>) -> Result<bool> {
 
 /// Adds those that are not there to a collection of the transaction; the number added.
 fn add(
-    service: &Service,
+    catalog: CatalogWriter<'_>,
     c: &Arc<Collection>,
     specs: Vec<DocBuf>,
     transaction: &Transaction,
@@ -243,7 +245,7 @@ fn add(
     for spec in specs {
         let wanted = spec.clone();
         let same = |old: Doc<'_>| index_spec::conflicts(wanted.doc(), old);
-        let new = service.store.create_index_in(c, spec, &same, transaction)?;
+        let new = catalog.create_index_in(c, spec, &same, transaction)?;
         added += usize::from(new);
     }
     Ok(added)
@@ -308,8 +310,8 @@ fn build(cx: &Ctx<'_, '_>, c: &Arc<Collection>, specs: Vec<DocBuf>, made: &mut M
     };
     while let Some(name) = made.built.last() {
         // The same again when it is set aside.
-        checkpoint();
-        c.drop_index(name)?;
+        cx.operation.writes().checkpoint();
+        c.writer(&cx.operation).drop_index(name)?;
         made.built.pop();
     }
     Err(e)
@@ -326,7 +328,10 @@ fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Mad
         made.began_us = Some(service.clock.monotonic_us());
     }
     let go_on = || cx.operation.check();
-    let result = c.create_index_with_progress(spec, &same, &mut made.building, &checkpoint, &go_on);
+    let on_progress = || cx.operation.writes().checkpoint();
+    let writer = c.writer(&cx.operation);
+    let building = &mut made.building;
+    let result = writer.create_index_with_progress(spec, &same, building, &on_progress, &go_on);
     if let Some(began_us) = made.began_us
         && !is_set_aside(&result)
         && !matches!(&result, Ok(false))
@@ -443,7 +448,7 @@ fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let chosen = chosen(&c, cx.args.value("index"))?;
     let all = matches!(cx.args.value("index"), Value::String("*"));
     for index in &chosen {
-        c.drop_index(index.name())?;
+        c.writer(&cx.operation).drop_index(index.name())?;
     }
     let names: Vec<&str> = chosen.iter().map(|i| i.name()).collect();
     cx.service.dropped_indexes(&ns, &names);

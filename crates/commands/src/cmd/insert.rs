@@ -13,8 +13,6 @@ use crate::ddl::timeseries::Series;
 use crate::dispatch::args::{Arg, Kind, arg};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::interrupt::checkpoint;
-use crate::dispatch::progress::is_set_aside;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::StatementIds;
 use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege};
@@ -24,6 +22,7 @@ use model::bucket::{self, SeriesOptions};
 use model::{
     Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code,
 };
+use operation::is_set_aside;
 use std::borrow::Cow;
 use std::sync::Arc;
 use store::{Collection, CommitPos, Inserted, Keep, ReadView, ShownBucket};
@@ -157,7 +156,7 @@ fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     written.ended = documents.len();
     match cx.transaction {
         // Set aside here, the next run finds all documents ended.
-        None => capped::inserted(cx.service, &coll),
+        None => capped::inserted(cx.service, coll.writer(&cx.operation)),
         Some(_) => Ok(()),
     }
 }
@@ -251,7 +250,9 @@ fn restore(
         let inserted = shown(cx, *bucket, &form).and_then(|bucket| {
             // The statement is the bucket; it is recorded with its first measurement.
             let mut log = cx.retry.as_mut().map(|r| r.log(&ids, Keep::Fact));
-            let mut inserted = series.restore_bucket(&bucket, log.as_mut())?;
+            let mut inserted = series
+                .writer(&cx.operation)
+                .restore_bucket(&bucket, log.as_mut())?;
             match inserted.errors.pop() {
                 None => Ok(inserted.pos),
                 Some((_, e)) => Err(e),
@@ -335,11 +336,15 @@ fn insert_into(
     done: &mut Inserted,
 ) -> Result<()> {
     if let Some(transaction) = &cx.transaction {
-        *done = coll.insert_in(docs, true, transaction)?;
+        *done = coll
+            .writer(&cx.operation)
+            .insert_in(docs, true, transaction)?;
         return Ok(());
     }
     let mut log = cx.retry.as_mut().map(|r| r.log(ids, Keep::Fact));
-    coll.insert_with_progress(docs, ordered, log.as_mut(), done, &checkpoint)
+    let on_progress = || cx.operation.writes().checkpoint();
+    let writer = coll.writer(&cx.operation);
+    writer.insert_with_progress(docs, ordered, log.as_mut(), done, &on_progress)
 }
 
 /// What a collection asks of its documents.
@@ -365,7 +370,11 @@ impl Form {
 /// The collection, made when it is not there.
 fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
     let transaction = cx.transaction.as_deref();
-    if let Some(c) = cx.service.store.collection_to_write(ns, transaction)? {
+    if let Some(c) = cx
+        .service
+        .store
+        .collection_to_write(&cx.operation, ns, transaction)?
+    {
         check_uuid(cx, ns, Some(c.uuid()))?;
         if c.is_view() {
             bail!(
@@ -377,7 +386,7 @@ fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
         return Ok(c);
     }
     check_uuid(cx, ns, None)?;
-    create_implicitly(cx.service, ns, transaction)
+    create_implicitly(cx.service, &cx.operation, ns, transaction)
 }
 
 /// The document as it is stored, borrowed when it is fine as it is: `_id` there and first, empty

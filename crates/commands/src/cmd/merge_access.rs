@@ -63,7 +63,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if let Some(from) = roles {
         merge(cx, &from, "role")?;
     }
-    cx.service.access.note_format()?;
+    cx.service.access.note_format(&cx.operation)?;
     cx.service.access.changed();
     Ok(Outcome::Reply)
 }
@@ -87,7 +87,7 @@ fn check(field: &str, doc: Doc<'_>) -> Result<()> {
 
 fn merge(cx: &Ctx<'_, '_>, from: &Namespace, field: &str) -> Result<()> {
     let kept = if field == "user" { USERS } else { ROLES };
-    let store = cx.service.access.store();
+    let store = &cx.service.access.writer(&cx.operation);
     let only = cx.args.str("db").filter(|db| !db.is_empty());
     let wanted = |d: Doc<'_>| only.is_none_or(|db| d.field("db").as_str() == Some(db));
     let mut given: Vec<DocBuf> = Vec::new();

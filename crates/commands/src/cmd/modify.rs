@@ -14,7 +14,6 @@ use crate::ddl::names;
 use crate::dispatch::args::{Args, Kind};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::interrupt::checkpoint;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
 use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege, flag};
@@ -149,7 +148,7 @@ impl Written {
             }
         };
         self.ended += 1;
-        checkpoint();
+        cx.operation.writes().checkpoint();
         Ok(goes_on)
     }
 }
@@ -172,7 +171,7 @@ fn update_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     let ns = names::own_or_buckets(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
     let ops = update_ops(&cx.args)?;
-    collection(cx.service, &ns, false, None)?;
+    collection(cx.service, &cx.operation, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let ids = cx
         .retry
@@ -200,7 +199,7 @@ fn update_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
                     log,
                     transaction: transaction.as_deref(),
                     middle: Some(&mut written.middle),
-                    ..WriteOptions::default()
+                    ..WriteOptions::of(&cx.operation)
                 };
                 one_update(cx.service, &mut env, &ns, op, options)
             }
@@ -236,7 +235,7 @@ fn delete_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
         .enumerate()
         .map(|(i, d)| DeleteOp::of(i, d))
         .collect::<Result<Vec<_>>>()?;
-    collection(cx.service, &ns, false, None)?;
+    collection(cx.service, &cx.operation, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let ids = cx
         .retry
@@ -256,7 +255,7 @@ fn delete_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
                         log,
                         transaction: transaction.as_deref(),
                         middle: Some(&mut written.middle),
-                        ..WriteOptions::default()
+                        ..WriteOptions::of(&cx.operation)
                     };
                     one_delete(cx.service, &mut env, &ns, op, Doc::EMPTY, options)
                 }
@@ -347,7 +346,7 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let transaction = cx.transaction.clone();
     let ns = names::own_or_buckets(cx)?;
     let a = FindAndModifyArgs::of(cx.value().as_str().unwrap_or(""), &cx.args)?;
-    collection(cx.service, &ns, false, None)?;
+    collection(cx.service, &cx.operation, &ns, false, None)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let shape = Shape::of(&env, &a)?;
     let ids = cx
@@ -380,7 +379,7 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                     keep: true,
                     log,
                     transaction: transaction.as_deref(),
-                    ..WriteOptions::default()
+                    ..WriteOptions::of(&cx.operation)
                 },
             )
         }
@@ -404,7 +403,7 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                     keep: true,
                     log,
                     transaction: transaction.as_deref(),
-                    ..WriteOptions::default()
+                    ..WriteOptions::of(&cx.operation)
                 },
             )
         }

@@ -103,9 +103,7 @@ fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 continue;
             }
             found = true;
-            running
-                .operation
-                .kill(crate::dispatch::interrupt::interrupted());
+            running.operation.kill(operation::interrupted());
         }
     }
     // Whether there is such an operation of somebody else is not told.

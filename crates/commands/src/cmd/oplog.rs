@@ -91,7 +91,7 @@ fn resize(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     // In bounds: both fit.
     let bytes = size.map(|mb| (mb * 1_048_576.0) as u64);
     let keep_ms = hours.map(|h| (h * 3_600_000.0) as u64);
-    cx.service.store.resize_log(bytes, keep_ms)?;
+    cx.service.store.resize_log(&cx.operation, bytes, keep_ms)?;
     cx.reported.writes_somewhere();
     Ok(Outcome::Reply)
 }

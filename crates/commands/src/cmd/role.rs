@@ -377,7 +377,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     });
     let access = &cx.service.access;
-    if !ROLES.add(access.store(), doc.doc())? {
+    if !ROLES.add(&access.writer(&cx.operation), doc.doc())? {
         bail!(51_002, "Role \"{name}\" already exists");
     }
     access.changed();
@@ -390,7 +390,7 @@ fn edit(
     mut change: impl FnMut(Doc<'_>) -> Result<Option<DocBuf>>,
 ) -> Result<Outcome> {
     let access = &cx.service.access;
-    if !ROLES.change(access.store(), &name.id(), &mut change)? {
+    if !ROLES.change(&access.writer(&cx.operation), &name.id(), &mut change)? {
         return Err(not_found(name));
     }
     access.changed();
@@ -434,7 +434,7 @@ fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 /// Takes roles that are no more from everybody who has them.
 fn forget(cx: &Ctx<'_, '_>, gone: &[RoleName]) -> Result<()> {
-    let store = cx.service.access.store();
+    let store = &cx.service.access.writer(&cx.operation);
     for kept in [USERS, ROLES] {
         for doc in kept.all(store)? {
             if !roles_of(doc.doc())?.iter().any(|r| gone.contains(r)) {
@@ -474,7 +474,7 @@ fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     forget(cx, &gone)?;
     for name in &gone {
-        ROLES.change(access.store(), &name.id(), &mut |_| Ok(None))?;
+        ROLES.change(&access.writer(&cx.operation), &name.id(), &mut |_| Ok(None))?;
     }
     access.changed();
     cx.reply

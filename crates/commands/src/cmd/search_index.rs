@@ -133,7 +133,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let new = (0..).zip(specs).map(|(n, d)| parse_index(n, d, now));
     let new = new.collect::<Result<Vec<_>>>()?;
     let c = collection(cx, &ns)?;
-    c.alter_search_indexes(|list| {
+    c.writer(&cx.operation).alter_search_indexes(|list| {
         for d in &new {
             let twice = list
                 .iter()
@@ -185,7 +185,7 @@ fn change(
 ) -> Result<()> {
     let (id, name) = named(cx)?;
     let c = collection(cx, ns)?;
-    c.alter_search_indexes(|list| {
+    c.writer(&cx.operation).alter_search_indexes(|list| {
         let found = list
             .iter()
             .position(|d| is_named(&SearchDefinition::stored(d), id, name));

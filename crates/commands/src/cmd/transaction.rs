@@ -47,7 +47,11 @@ fn commit(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let durable_reads = session.durable_reads();
     let made = session.made();
-    let pos = session.commit(&cx.service.store, number, &cx.service.state.transactions)?;
+    let pos = session.commit(
+        &cx.service.store.writer(&cx.operation),
+        number,
+        &cx.service.state.transactions,
+    )?;
     for c in &made {
         cx.service.created(c);
         cx.service.ttl.track(c);

@@ -272,8 +272,8 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     });
     let access = &cx.service.access;
-    access.note_format()?;
-    if !USERS.add(access.store(), doc.doc())? {
+    access.note_format(&cx.operation)?;
+    if !USERS.add(&access.writer(&cx.operation), doc.doc())? {
         bail!(51_003, "User \"{name}\" already exists");
     }
     access.changed();
@@ -357,7 +357,7 @@ fn edit(
     mut change: impl FnMut(Doc<'_>) -> Result<Option<DocBuf>>,
 ) -> Result<Outcome> {
     let access = &cx.service.access;
-    if !USERS.change(access.store(), &name.id(), &mut change)? {
+    if !USERS.change(&access.writer(&cx.operation), &name.id(), &mut change)? {
         return Err(not_found(name));
     }
     access.changed();
@@ -375,7 +375,11 @@ fn drop_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for doc in USERS.all(access.store())? {
         let (db, id) = (doc.doc().field("db"), doc.doc().field("_id"));
         if db.as_str() == Some(cx.db)
-            && USERS.change(access.store(), id.as_str().unwrap_or(""), &mut |_| Ok(None))?
+            && USERS.change(
+                &access.writer(&cx.operation),
+                id.as_str().unwrap_or(""),
+                &mut |_| Ok(None),
+            )?
         {
             n += 1;
         }

@@ -2,14 +2,14 @@
 
 use crate::state::service::Service;
 use model::Result;
-use store::Collection;
+use store::Writer;
 
 /// After an insert: readers at the end of a capped collection are told, and the oldest documents go
 /// until the limits hold again.
 ///
 /// # Errors
 /// Engine failures.
-pub(crate) fn inserted(service: &Service, c: &Collection) -> Result<()> {
+pub(crate) fn inserted(service: &Service, c: Writer<'_>) -> Result<()> {
     if !c.is_capped() {
         return Ok(());
     }

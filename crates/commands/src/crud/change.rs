@@ -368,11 +368,11 @@ fn upsert(
         },
     });
     let inserted = match t.transaction {
-        Some(transaction) => t.coll.insert_in(&[new.doc()], true, transaction)?,
-        None => t.coll.insert_logged(&[new.doc()], true, log.as_mut())?,
+        Some(transaction) => t.writer().insert_in(&[new.doc()], true, transaction)?,
+        None => t.writer().insert_logged(&[new.doc()], true, log.as_mut())?,
     };
     if t.transaction.is_none() {
-        capped::inserted(service, t.coll)?;
+        capped::inserted(service, t.writer())?;
     }
     if let Some((_, e)) = inserted.errors.into_iter().next() {
         return Err(e);

@@ -3,6 +3,7 @@
 use crate::ddl::names;
 use crate::state::service::Service;
 use model::{DocBuf, Namespace, Result, bail, code};
+use operation::Operation;
 use std::sync::Arc;
 use store::{Collection, ReadView, Transaction};
 
@@ -13,11 +14,15 @@ use store::{Collection, ReadView, Transaction};
 /// transaction sees.
 pub(crate) fn collection(
     service: &Service,
+    operation: &Operation,
     ns: &Namespace,
     make: bool,
     transaction: Option<&Transaction>,
 ) -> Result<Option<Arc<Collection>>> {
-    match service.store.collection_to_write(ns, transaction)? {
+    match service
+        .store
+        .collection_to_write(operation, ns, transaction)?
+    {
         Some(c) if c.is_view() => bail!(
             code::COMMAND_NOT_SUPPORTED_ON_VIEW,
             "Namespace {ns} is a view, not a collection"
@@ -28,7 +33,7 @@ pub(crate) fn collection(
             "buckets are inserted and dropped only; change the measurements of the collection of \
                 {ns} instead"
         ),
-        None if make => create_implicitly(service, ns, transaction).map(Some),
+        None if make => create_implicitly(service, operation, ns, transaction).map(Some),
         None => Ok(None),
     }
 }
@@ -50,14 +55,17 @@ pub(crate) fn check_writable(c: &Collection) -> Result<()> {
 /// 73, 112; engine failures.
 pub(crate) fn create_implicitly(
     service: &Service,
+    operation: &Operation,
     ns: &Namespace,
     transaction: Option<&Transaction>,
 ) -> Result<Arc<Collection>> {
     names::may_create(ns)?;
-    match service.create(ns, DocBuf::new(), names::new_uuid(), transaction) {
+    match service.create(operation, ns, DocBuf::new(), names::new_uuid(), transaction) {
         // Another writer has created it.
         Err(e) if e.code() == code::NAMESPACE_EXISTS => {
-            let made = service.store.collection_to_write(ns, transaction)?;
+            let made = service
+                .store
+                .collection_to_write(operation, ns, transaction)?;
             made.ok_or_else(|| names::not_found(ns))
         }
         made => made,

@@ -2,11 +2,10 @@
 //! document is looked up by itself; many are found in batches by a scan that keeps only a position.
 
 use super::done::Done;
-use crate::dispatch::interrupt::checkpoint;
-use crate::dispatch::progress::is_set_aside;
 use crate::read::StoreHost;
 use crate::state::service::Service;
 use model::{Array, Doc, DocBuf, MongoError, Result, Value, bail, code};
+use operation::{Operation, is_set_aside};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter, drain};
@@ -14,7 +13,7 @@ use query::physical::{MatchingKeys, RecordKeys, each_match};
 use query::pipeline::Pipeline;
 use query::plan::{AllowedIndexes, Hint, Plan, PlanRequest, plan_read};
 use std::sync::Arc;
-use store::{Change, Collection, Decide, Modified, ReadView, StatementLog, Transaction};
+use store::{Change, Collection, Decide, Modified, ReadView, StatementLog, Transaction, Writer};
 
 /// Attempts of a plan while its index is changed.
 const PLAN_TRIES: usize = 10;
@@ -33,6 +32,8 @@ pub(crate) struct Selector<'t> {
     pub(crate) env: &'t Env,
     /// The only indexes to consider.
     pub(crate) allowed: Option<AllowedIndexes>,
+    /// Who writes.
+    pub(crate) operation: &'t Operation,
     /// The transaction the write is a part of.
     pub(crate) transaction: Option<&'t Transaction>,
 }
@@ -76,6 +77,11 @@ impl Selector<'_> {
     /// The state in which documents are looked for; `None` is the latest.
     fn view(&self) -> Option<&ReadView> {
         self.transaction.map(Transaction::view)
+    }
+
+    /// The collection, for writes of the operation.
+    pub(super) fn writer(&self) -> Writer<'_> {
+        self.coll.writer(self.operation)
     }
 
     fn plan(&self) -> Result<Plan> {
@@ -183,7 +189,7 @@ impl Selector<'_> {
             let before = at.worked;
             work(&batch, &mut at.done, &mut |n| {
                 at.worked = before + n;
-                checkpoint();
+                self.operation.writes().checkpoint();
             })?;
             if !at.more {
                 return Ok(());
@@ -219,10 +225,10 @@ impl Selector<'_> {
         log: Option<&mut StatementLog<'_>>,
     ) -> Result<Modified> {
         let Some(transaction) = self.transaction else {
-            return self.coll.modify_logged(key, decide, log);
+            return self.writer().modify_logged(key, decide, log);
         };
         let mut outcome = Modified::Absent;
-        self.coll.modify_in(
+        self.writer().modify_in(
             &[key],
             &mut |_, doc| decide(doc),
             &mut |_, m| outcome = m,
@@ -239,8 +245,8 @@ impl Selector<'_> {
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
         match self.transaction {
-            Some(transaction) => self.coll.modify_in(keys, decide, each, transaction),
-            None => self.coll.modify_many(keys, decide, each),
+            Some(transaction) => self.writer().modify_in(keys, decide, each, transaction),
+            None => self.writer().modify_many(keys, decide, each),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::read::CollationArg;
 use crate::state::plan_filters::ShapeParts;
 use crate::state::service::{Service, replaced};
 use model::{Doc, Namespace, Result, Value, bail, code};
+use operation::Operation;
 use operators::Env;
 use operators::expr::{ParseCx, define_let};
 use query::exec::MatchFilter;
@@ -40,7 +41,6 @@ fn prepare<'a>(
 }
 
 /// Options of one statement.
-#[derive(Default)]
 pub(crate) struct WriteOptions<'n> {
     /// Validators do not count.
     pub(crate) bypass: bool,
@@ -48,13 +48,27 @@ pub(crate) struct WriteOptions<'n> {
     pub(crate) keep: bool,
     /// Where the effect of a retryable write is recorded.
     pub(crate) log: Option<StatementLog<'n>>,
+    /// Who writes.
+    pub(crate) operation: &'n Operation,
     /// The transaction it is a part of.
     pub(crate) transaction: Option<&'n Transaction>,
     /// Where one of many documents was when it was set aside, and will be.
     pub(crate) middle: Option<&'n mut Option<Middle>>,
 }
 
-impl WriteOptions<'_> {
+impl<'n> WriteOptions<'n> {
+    /// A statement of an operation, with nothing else.
+    pub(crate) fn of(operation: &'n Operation) -> WriteOptions<'n> {
+        WriteOptions {
+            bypass: false,
+            keep: false,
+            log: None,
+            operation,
+            transaction: None,
+            middle: None,
+        }
+    }
+
     /// The same, borrowed for one attempt.
     fn reborrow(&mut self) -> WriteOptions<'_> {
         let log = self.log.as_mut().map(|n| StatementLog {
@@ -66,6 +80,7 @@ impl WriteOptions<'_> {
             bypass: self.bypass,
             keep: self.keep,
             log,
+            operation: self.operation,
             transaction: self.transaction,
             middle: self.middle.as_deref_mut(),
         }
@@ -118,7 +133,7 @@ fn update_with(
     op: &UpdateOp<'_>,
     options: WriteOptions<'_>,
 ) -> Result<Done> {
-    let coll = collection(service, ns, false, options.transaction)?;
+    let coll = collection(service, options.operation, ns, false, options.transaction)?;
     check_middle(coll.is_some(), &options)?;
     let coll_options = coll.as_ref().map(|c| c.options());
     if let Some(series) = coll.as_deref().and_then(Series::of) {
@@ -140,10 +155,12 @@ fn update_with(
     let hint = Hint::parse(op.hint.unwrap_or_default())?;
     let coll = match coll {
         Some(c) => c,
-        None if op.upsert => match collection(service, ns, true, options.transaction)? {
-            Some(c) => c,
-            None => return Ok(Done::default()),
-        },
+        None if op.upsert => {
+            match collection(service, options.operation, ns, true, options.transaction)? {
+                Some(c) => c,
+                None => return Ok(Done::default()),
+            }
+        }
         None => return Ok(Done::default()),
     };
     let shape = ShapeParts {
@@ -159,6 +176,7 @@ fn update_with(
             collation,
             env,
             allowed: service.state.plan_filters.allowed(ns, &shape),
+            operation: options.operation,
             transaction: options.transaction,
         },
         &changer,
@@ -207,7 +225,7 @@ fn delete_once(
     sort: Doc<'_>,
     options: WriteOptions<'_>,
 ) -> Result<Done> {
-    let coll = collection(service, ns, false, options.transaction)?;
+    let coll = collection(service, options.operation, ns, false, options.transaction)?;
     check_middle(coll.is_some(), &options)?;
     let coll_options = coll.as_ref().map(|c| c.options());
     let collation = prepare(
@@ -235,6 +253,7 @@ fn delete_once(
             collation,
             env,
             allowed: service.state.plan_filters.allowed(ns, &shape),
+            operation: options.operation,
             transaction: options.transaction,
         },
         op,

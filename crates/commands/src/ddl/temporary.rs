@@ -4,6 +4,7 @@
 use crate::ddl::names;
 use crate::state::service::Service;
 use model::{DocBuf, Namespace, Result};
+use operation::Operation;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use store::Collection;
@@ -54,6 +55,7 @@ impl Temporary {
     /// Engine failures.
     pub(crate) fn create(
         service: &Arc<Service>,
+        operation: &Operation,
         target: &Namespace,
         options: DocBuf,
     ) -> Result<Temporary> {
@@ -62,9 +64,11 @@ impl Temporary {
             &format!("tmp.agg_out.{:016x}", rand::random::<u64>()),
         )?;
         record(service, |names| names.push(ns.to_string()))?;
-        let coll = service
-            .store
-            .create_collection(&ns, options, names::new_uuid())?;
+        let coll =
+            service
+                .store
+                .writer(operation)
+                .create_collection(&ns, options, names::new_uuid())?;
         Ok(Temporary {
             service: service.clone(),
             ns,
@@ -82,9 +86,10 @@ impl Temporary {
     ///
     /// # Errors
     /// Engine failures; the old collection is there then.
-    pub(crate) fn rename(&mut self, target: &Namespace) -> Result<()> {
+    pub(crate) fn rename(&mut self, operation: &Operation, target: &Namespace) -> Result<()> {
         self.service
             .store
+            .writer(operation)
             .rename_collection(&self.ns, target, true)?;
         self.renamed = true;
         Ok(())
@@ -94,7 +99,12 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         // A failure leaves the name recorded, and the next start tries again.
-        let gone = self.renamed || self.service.store.drop_collection(&self.ns).is_ok();
+        let drop = || {
+            let operation = self.service.own_operation();
+            let catalog = self.service.store.writer(&operation);
+            catalog.drop_collection(&self.ns).is_ok()
+        };
+        let gone = self.renamed || drop();
         if gone {
             let name = self.ns.to_string();
             let _ = record(&self.service, |names| names.retain(|n| *n != name));
@@ -111,9 +121,11 @@ pub(crate) fn sweep(service: &Service) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
+    let operation = service.own_operation();
+    let catalog = service.store.writer(&operation);
     for name in &names {
         // Renamed ones are not found under this name any more.
-        service.store.drop_collection(&Namespace::parse(name)?)?;
+        catalog.drop_collection(&Namespace::parse(name)?)?;
     }
     record(service, Vec::clear)
 }

@@ -4,7 +4,7 @@
 use crate::crud::args::{Mods, UpdateOp};
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc};
 use model::{Doc, DocBuf, Result, Value, bail, code};
-use store::Collection;
+use store::{Collection, Writer};
 
 const SPAN_SECONDS_MAX: i64 = 31_536_000;
 
@@ -206,7 +206,7 @@ pub(crate) fn own_index(options: Doc<'_>) -> Option<DocBuf> {
 ///
 /// # Errors
 /// Those of the store.
-pub(crate) fn add_own_index(c: &Collection) -> Result<()> {
+pub(crate) fn add_own_index(c: Writer<'_>) -> Result<()> {
     own_index(c.options().doc()).map_or(Ok(()), |spec| c.create_index(spec))
 }
 

@@ -14,11 +14,11 @@ use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use crate::state::waiters;
 use memory::Account;
+use operation::Kept;
 use operation::{Examined, Link, Operation};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use store::Registered;
 
 /// State of one connection.
 pub struct Connection {
@@ -53,7 +53,7 @@ pub struct Connection {
     /// What its operation was set aside for.
     pub(super) set_aside: Option<SetAside>,
     /// What woke the operation that runs again: who waits behind it is called when this goes.
-    pub(super) woken_by: Option<Registered>,
+    pub(super) woken_by: Option<Kept>,
     /// What its operation had done when it was set aside.
     pub(super) progress: Progress,
     /// The namespace used last.
@@ -159,7 +159,7 @@ impl Drop for Connection {
 
 /// What an operation was set aside for; it counts as queued until dropped.
 pub(super) struct SetAside {
-    pub(super) registered: Option<Registered>,
+    pub(super) registered: Option<Kept>,
     queued: Arc<AtomicI64>,
     /// Since when, monotonic microseconds.
     pub(super) since_us: u64,
@@ -167,7 +167,7 @@ pub(super) struct SetAside {
 
 impl SetAside {
     pub(super) fn new(
-        registered: Option<Registered>,
+        registered: Option<Kept>,
         queued: &Arc<AtomicI64>,
         since_us: u64,
     ) -> SetAside {

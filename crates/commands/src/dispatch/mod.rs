@@ -18,7 +18,6 @@ mod durability;
 pub mod generic;
 mod held;
 mod hold_back;
-pub mod interrupt;
 pub(crate) mod observe;
 mod perform;
 pub(crate) mod progress;
@@ -196,7 +195,7 @@ impl Dispatcher {
         Mark::end(mark, &self.service, &mut conn.spent);
         conn.woken_by = None;
         counters.end(result.is_err());
-        conn.locked_us += store::take_waited_us();
+        conn.locked_us += conn.operation.writes().take_waited_us();
         if let Ok(Outcome::Wait { on, .. }) = &result {
             // It goes on later and is shown until then.
             conn.waits(on, self.service.clock.monotonic_us());

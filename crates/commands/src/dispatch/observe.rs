@@ -22,6 +22,7 @@ use crate::state::service::Service;
 use logs::{Entry, component, id, redacted};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, doc};
 use operation::Examined;
+use operation::Operation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -432,7 +433,11 @@ fn shortened(row: &Counted, body: Doc<'_>) -> DocBuf {
 ///
 /// # Errors
 /// Engine failures.
-pub(crate) fn profile_collection(service: &Service, db: &str) -> Result<Arc<store::Collection>> {
+pub(crate) fn profile_collection(
+    service: &Service,
+    operation: &Operation,
+    db: &str,
+) -> Result<Arc<store::Collection>> {
     let ns = Namespace::new(db, "system.profile")?;
     if let Some(there) = service.store.collection(&ns)? {
         return Ok(there);
@@ -440,6 +445,7 @@ pub(crate) fn profile_collection(service: &Service, db: &str) -> Result<Arc<stor
     let options = doc! { "capped": true, "size": PROFILE_BYTES };
     match service
         .store
+        .writer(operation)
         .create_collection(&ns, options, names::new_uuid())
     {
         Ok(made) => {
@@ -452,8 +458,10 @@ pub(crate) fn profile_collection(service: &Service, db: &str) -> Result<Arc<stor
 }
 
 fn write_profile(service: &Service, db: &str, facts: &DocBuf) -> Result<()> {
-    let c = profile_collection(service, db)?;
+    let operation = service.own_operation();
+    let c = profile_collection(service, &operation, db)?;
+    let writer = c.writer(&operation);
     // As in MongoDB these documents have no `_id`.
-    c.insert(&[facts.doc()], true)?;
-    crate::crud::capped::inserted(service, &c)
+    writer.insert(&[facts.doc()], true)?;
+    crate::crud::capped::inserted(service, writer)
 }

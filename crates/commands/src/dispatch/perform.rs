@@ -4,7 +4,6 @@
 use super::command::Run;
 use super::connection::SetAside;
 use super::ctx::Ctx;
-use super::interrupt::Running;
 use super::progress::Progress;
 use super::request::{Outcome, Request, WaitFor};
 use super::spec::flag;
@@ -59,10 +58,10 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
     // Only writers wait for something below the command, and what takes long may end in a write.
     let runs_again = runs_again(cx, numbered);
     let kept = cx.progress.kept.take();
-    let running = (cx.command.is(flag::WRITE) || cx.command.is(flag::LONG))
-        .then(|| Running::new(&cx.operation, runs_again, kept));
+    let waits = cx.command.is(flag::WRITE) || cx.command.is(flag::LONG);
+    cx.operation.writes().begin_run(waits && runs_again, kept);
     let outcome = finish(cx, run);
-    let (registered, kept) = running.map_or((None, None), Running::end);
+    let end = cx.operation.writes().end_run();
     if !matches!(&outcome, Err(refused) if refused.error.is(ErrorKind::SetAside)) {
         return outcome;
     }
@@ -76,7 +75,7 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
         cx.progress = Progress::default();
         cx.progress.waits_until_us = Some(until_us);
     } else {
-        cx.progress.kept = kept;
+        cx.progress.kept = end.kept;
         cx.progress.reported = cx.reported;
         cx.progress.retried = cx
             .retry
@@ -86,7 +85,7 @@ pub(super) fn perform(cx: &mut Ctx<'_, '_>, run: Run, numbered: Numbered) -> Ans
     cx.progress.begun = true;
     cx.conn.progress = std::mem::take(&mut cx.progress);
     let queued = &cx.service.state.queued_writers;
-    cx.conn.set_aside = Some(SetAside::new(registered, queued, now_us));
+    cx.conn.set_aside = Some(SetAside::new(end.registered, queued, now_us));
     Ok(Outcome::Wait {
         until_us: now_us.saturating_add(left_us.min(SET_ASIDE_US)),
         on: WaitFor::Release,

@@ -2,12 +2,10 @@
 //! again. Must not know: what commands do.
 
 use super::reported::Reported;
-use model::{ErrorKind, Result, Timestamp};
+use model::{Result, Timestamp};
+use operation::{Kept, is_set_aside};
 use std::any::Any;
 use std::cell::OnceCell;
-
-/// What the store has kept for a change that was set aside.
-pub(crate) type StoreProgress = Box<dyn Any + Send>;
 
 /// The moment that a command takes for now, and its random numbers.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +27,8 @@ pub(crate) struct Progress {
     pub(super) retried: Vec<i32>,
     /// Until when the first statement of a transaction may be set aside, monotonic microseconds.
     pub(super) waits_until_us: Option<u64>,
-    /// Of the store.
-    pub(super) kept: Option<StoreProgress>,
+    /// Of the store, for a change that was set aside.
+    pub(super) kept: Option<Kept>,
 }
 
 impl Progress {
@@ -51,9 +49,4 @@ impl Progress {
     pub(crate) fn moment(&self, now: impl FnOnce() -> Moment) -> Moment {
         *self.moment.get_or_init(now)
     }
-}
-
-/// True when the command is to be run again.
-pub(crate) fn is_set_aside<T>(result: &Result<T>) -> bool {
-    result.as_ref().is_err_and(|e| e.is(ErrorKind::SetAside))
 }

@@ -2,11 +2,11 @@
 //! not yet sent.
 
 use super::StoreHost;
-use crate::dispatch::progress::is_set_aside;
 use crate::state::cursors::{BatchLimit, Cursor, Progress};
 use memory::Charge;
 use model::{ArrayWriter, Doc, DocWriter, Result, Timestamp, bail, code};
 use operation::Operation;
+use operation::is_set_aside;
 use operators::Env;
 use query::exec::{BatchStream, CHANGE_TOKEN, ChangeProgress, DocBatch, ExecContext};
 use std::sync::Arc;

@@ -9,11 +9,10 @@ use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
 use crate::ddl::{names, system_views};
-use crate::dispatch::interrupt::checkpoint;
-use crate::dispatch::progress::is_set_aside;
 use crate::state::service::Service;
 use cipher::Scratch;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
+use operation::is_set_aside;
 use operators::expr::ParseCx;
 use query::exec::{
     BatchStream, ChangeHost, DocBatch, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite,
@@ -219,12 +218,13 @@ impl StoreHost {
         write: &MergeWrite<'_>,
         matched: &OnMatch<'_>,
     ) -> Result<()> {
+        let operation = exec.operation()?;
         let coll = match self.writable(write.ns)? {
             Some(c) => c,
             None => {
-                let made = create_implicitly(&self.service, write.ns, None)?;
+                let made = create_implicitly(&self.service, operation, write.ns, None)?;
                 // It is found when this is run again.
-                checkpoint();
+                operation.writes().checkpoint();
                 made
             }
         };
@@ -253,8 +253,9 @@ impl StoreHost {
         })?;
         let validator = self.validator(&coll)?;
         let valid = |d: Doc<'_>| validator.as_ref().map_or(Ok(()), |v| v.check(d));
+        let writer = coll.writer(operation);
         if let Some(key) = key {
-            coll.modify(&key, &mut |old| {
+            writer.modify(&key, &mut |old| {
                 Ok(match matched(old)? {
                     Some(new) if new.doc() != old => {
                         let (id, was) = (new.doc().field("_id"), old.field("_id"));
@@ -283,9 +284,9 @@ impl StoreHost {
             WhenNotMatched::Insert => {
                 let doc = with_id(write.doc, self.service.clock.now_ms())?;
                 valid(doc.doc())?;
-                match coll.insert(&[doc.doc()], true)?.errors.pop() {
+                match writer.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
-                    None => crate::crud::capped::inserted(&self.service, &coll),
+                    None => crate::crud::capped::inserted(&self.service, writer),
                 }
             }
         }
@@ -433,9 +434,10 @@ impl Host for StoreHost {
             .collect())
     }
 
-    fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>> {
+    fn begin_out(&self, exec: &ExecContext<'_>, target: &OutTarget) -> Result<Box<dyn OutWriter>> {
         Ok(Box::new(Out::begin(
             &self.service,
+            exec.operation()?,
             target,
             self.bypass_validation,
         )?))
@@ -475,7 +477,7 @@ impl Host for StoreHost {
         let result = self.merge_one(exec, write, matched);
         if !is_set_aside(&result) {
             // The stream goes on behind this document, whatever has become of it.
-            checkpoint();
+            exec.operation()?.writes().checkpoint();
         }
         result
     }

@@ -5,9 +5,9 @@ use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
 use crate::ddl::temporary::Temporary;
 use crate::ddl::{names, timeseries};
-use crate::dispatch::interrupt::checkpoint;
 use crate::state::service::Service;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
+use operation::Operation;
 use query::exec::{DocBatch, OutTarget, OutWriter};
 use std::sync::Arc;
 use store::Collection;
@@ -19,6 +19,7 @@ pub(super) struct Out {
     /// The target as it was at the start.
     before: Option<Shape>,
     fresh: Temporary,
+    operation: Arc<Operation>,
     validator: Option<Validator>,
 }
 
@@ -51,6 +52,7 @@ impl Out {
     /// do not fit, 73, 2, 72.
     pub(super) fn begin(
         service: &Arc<Service>,
+        operation: &Arc<Operation>,
         target: &OutTarget,
         bypass_validation: bool,
     ) -> Result<Out> {
@@ -69,13 +71,14 @@ impl Out {
             (None, Some(t)) => model::doc! { "timeseries": t },
             (None, None) => DocBuf::new(),
         };
-        let fresh = Temporary::create(service, &target.ns, options)?;
+        let fresh = Temporary::create(service, operation, &target.ns, options)?;
+        let writer = fresh.coll().writer(operation);
         if existing.is_none() {
-            timeseries::add_own_index(fresh.coll())?;
+            timeseries::add_own_index(writer)?;
         }
         let before = existing.as_deref().map(Shape::of);
         for spec in before.iter().flat_map(|b| &b.indexes) {
-            fresh.coll().create_index(spec.clone())?;
+            writer.create_index(spec.clone())?;
         }
         let validator = match &existing {
             Some(c) => Validator::of(service, c, bypass_validation)?,
@@ -86,6 +89,7 @@ impl Out {
             target: target.ns.clone(),
             before,
             fresh,
+            operation: Arc::clone(operation),
             validator,
         })
     }
@@ -139,7 +143,8 @@ impl OutWriter for Out {
             });
         }
         let views: Vec<Doc<'_>> = owned.iter().map(DocBuf::doc).collect();
-        match self.fresh.coll().insert(&views, true)?.errors.pop() {
+        let writer = self.fresh.coll().writer(&self.operation);
+        match writer.insert(&views, true)?.errors.pop() {
             Some((_, e)) => Err(e),
             None => Ok(()),
         }
@@ -147,7 +152,7 @@ impl OutWriter for Out {
 
     fn commit(&mut self) -> Result<()> {
         // What is written so far nobody sees, and the stream keeps it.
-        checkpoint();
+        self.operation.writes().checkpoint();
         let now = self.service.store.collection(&self.target)?;
         if now.as_deref().map(Shape::of) != self.before || now.is_some_and(|c| c.is_view()) {
             bail!(
@@ -156,7 +161,7 @@ impl OutWriter for Out {
                 self.target
             );
         }
-        self.fresh.rename(&self.target)?;
+        self.fresh.rename(&self.operation, &self.target)?;
         if let Some(c) = self.service.store.collection(&self.target)? {
             self.service.audit_created(&c);
             self.service.ttl.track(&c);

@@ -3,6 +3,7 @@
 
 use super::service::Service;
 use model::{DocBuf, Namespace, Result};
+use operation::Operation;
 use std::sync::Arc;
 use store::{Collection, Transaction};
 
@@ -14,15 +15,22 @@ impl Service {
     /// 48 NamespaceExists, 112 when another transaction makes it; engine failures.
     pub(crate) fn create(
         &self,
+        operation: &Operation,
         ns: &Namespace,
         options: DocBuf,
         uuid: [u8; 16],
         transaction: Option<&Transaction>,
     ) -> Result<Arc<Collection>> {
         if let Some(t) = transaction {
-            return self.store.create_collection_in(ns, options, uuid, t);
+            return self
+                .store
+                .writer(operation)
+                .create_collection_in(ns, options, uuid, t);
         }
-        let c = self.store.create_collection(ns, options, uuid)?;
+        let c = self
+            .store
+            .writer(operation)
+            .create_collection(ns, options, uuid)?;
         self.created(&c);
         Ok(c)
     }

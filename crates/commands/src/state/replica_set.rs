@@ -75,20 +75,23 @@ pub(crate) fn show(service: &Service) -> Result<()> {
         return Ok(());
     }
     let ns = Namespace::new("local", "system.replset")?;
+    let operation = service.own_operation();
     let coll = match service.store.collection(&ns)? {
         Some(c) => c,
         None => {
             let id = crate::ddl::names::new_uuid();
-            service.store.create_collection(&ns, DocBuf::new(), id)?
+            let catalog = service.store.writer(&operation);
+            catalog.create_collection(&ns, DocBuf::new(), id)?
         }
     };
     let id = service.replica_set_id()?;
     let new = presented(service, &service.config.host, id);
     let id: Value<'_> = new.doc().field("_id");
-    if !coll.insert(&[new.doc()], true)?.errors.is_empty() {
+    let writer = coll.writer(&operation);
+    if !writer.insert(&[new.doc()], true)?.errors.is_empty() {
         let mut key = Vec::new();
         coll.record_key(&id, &mut key);
-        coll.modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))?;
+        writer.modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))?;
     }
     Ok(())
 }

@@ -14,10 +14,9 @@ use super::waiters::CappedWaiters;
 use crate::access::Access;
 use crate::config::Config;
 use crate::dispatch::args::to_i64;
-use crate::dispatch::interrupt::interrupted;
 use crate::release::Release;
 use model::{MongoError, ObjectId, Result, Timestamp, code};
-use operation::Clock;
+use operation::{Clock, Operation, interrupted};
 use operators::Scripts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -85,6 +84,11 @@ fn bound_operations(parameters: &Parameters) {
 }
 
 impl Service {
+    /// For what the server writes for itself.
+    pub fn own_operation(&self) -> Operation {
+        Operation::detached(Arc::clone(&self.clock))
+    }
+
     /// A service.
     pub fn new(config: Config, clock: Arc<dyn Clock>, store: Arc<Store>) -> Service {
         let started_ms = clock.now_ms();

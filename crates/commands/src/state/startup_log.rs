@@ -14,12 +14,14 @@ impl Service {
     /// # Errors
     /// Engine failures.
     pub fn note_start(&self) -> Result<()> {
+        let operation = self.own_operation();
         let ns = Namespace::new("local", "startup_log")?;
         let log = match self.store.collection(&ns)? {
             Some(there) => there,
             None => {
                 let options = doc! { "capped": true, "size": BYTES };
                 self.store
+                    .writer(&operation)
                     .create_collection(&ns, options, names::new_uuid())?
             }
         };
@@ -34,7 +36,8 @@ impl Service {
                 .put("pid", i64::from(std::process::id()));
             describe_build(&self.config, &mut w.doc("buildinfo"));
         });
-        log.insert(&[note.doc()], true)?;
-        crate::crud::capped::inserted(self, &log)
+        let writer = log.writer(&operation);
+        writer.insert(&[note.doc()], true)?;
+        crate::crud::capped::inserted(self, writer)
     }
 }

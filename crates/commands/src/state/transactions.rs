@@ -7,7 +7,10 @@ use model::{MongoError, Result, bail, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
-use store::{Begun, Collection, CommitPos, ReadView, SessionId, SessionRecord, Store, Transaction};
+use store::{
+    Begun, CatalogWriter, Collection, CommitPos, ReadView, SessionId, SessionRecord, Store,
+    Transaction,
+};
 
 /// The label of errors after which a client may run the whole transaction again.
 pub const TRANSIENT: &str = "TransientTransactionError";
@@ -292,7 +295,7 @@ impl SessionWrites {
     /// meanwhile; engine failures.
     pub fn commit(
         &mut self,
-        store: &Store,
+        store: &CatalogWriter<'_>,
         number: i64,
         counts: &TransactionCounts,
     ) -> Result<CommitPos> {
@@ -314,7 +317,7 @@ impl SessionWrites {
             return Err(no_such(number, Some(number)));
         };
         // Also without writes: a retry after a crash has to find it.
-        match store.commit(&transaction, &mut self.record) {
+        match store.commit_transaction(&transaction, &mut self.record) {
             Ok(pos) => {
                 counts.ended(&open, &counts.committed);
                 self.transaction = State::Committed(number, pos);

@@ -14,11 +14,14 @@ impl Service {
     /// # Errors
     /// Engine failures.
     pub fn keep_version(&self) -> Result<()> {
+        let operation = self.own_operation();
         let release = Release::of(self.config.profile);
         release.own_fcv().clone_into(&mut self.state.fcv.lock());
         let Some(kept) = VERSION.get(&self.store, ID)? else {
             let new = doc! { "_id": ID, "version": release.own_fcv() };
-            return VERSION.add(&self.store, new.doc()).map(|_| ());
+            return VERSION
+                .add(&self.store.writer(&operation), new.doc())
+                .map(|_| ());
         };
         // What a client has written there past the command counts only when it means something.
         if let Some(version) = kept.doc().field("version").as_str()
@@ -34,8 +37,11 @@ impl Service {
     /// # Errors
     /// Engine failures, after which nothing is changed.
     pub(crate) fn set_version(&self, version: &str) -> Result<()> {
+        let operation = self.own_operation();
         let new = doc! { "_id": ID, "version": version };
-        VERSION.change(&self.store, ID, &mut |_| Ok(Some(new.clone())))?;
+        VERSION.change(&self.store.writer(&operation), ID, &mut |_| {
+            Ok(Some(new.clone()))
+        })?;
         version.clone_into(&mut self.state.fcv.lock());
         Ok(())
     }

@@ -22,7 +22,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
-use store::{Change, Collection, Modified, ReadView, Scan, SeriesRead, SeriesScan, WriteClass};
+use store::{
+    Change, Collection, Modified, ReadView, Scan, SeriesRead, SeriesScan, WriteClass, Writer,
+};
 
 /// Documents deleted between two looks at the clock.
 const BATCH_DOCS: usize = 128;
@@ -237,6 +239,7 @@ impl Monitor {
             }
         };
         let host = StoreHost::new(service.arc()?, None, None);
+        let operation = service.own_operation();
         loop {
             if !go_on() {
                 return Ok(Turn::Done);
@@ -247,7 +250,8 @@ impl Monitor {
             }
             let start = Instant::now();
             let (keys, more) = walk.next(&task.coll, &expired, &host)?;
-            deleted += delete(service, &task.coll, &keys, &expired.filter, &expired.env)?;
+            let writer = task.coll.writer(&operation);
+            deleted += delete(service, writer, &keys, &expired.filter, &expired.env)?;
             task.spent += start.elapsed();
             pace.worked(service, start.elapsed(), go_on);
             if !more {
@@ -344,7 +348,7 @@ impl Walk {
 /// these were.
 fn delete(
     service: &Service,
-    coll: &Collection,
+    coll: Writer<'_>,
     keys: &[Vec<u8>],
     filter: &MatchFilter,
     env: &Env,
@@ -385,11 +389,14 @@ mod tests {
             Arc::new(store::Store::open(Arc::new(storage::MemoryEngine::new()), language).unwrap());
         let service = Service::new(Config::default(), clock, store).shared();
         let ns = Namespace::new("db", "c").unwrap();
+        let operation = service.own_operation();
         let c = service
             .store
+            .writer(&operation)
             .create_collection(&ns, DocBuf::new(), [1; 16])
             .unwrap();
-        c.create_index(
+        let writer = c.writer(&operation);
+        writer.create_index(
             doc! { "v": 2i32, "key": { "at": 1i32 }, "name": "at_1", "expireAfterSeconds": 0i32 },
         )
         .unwrap();
@@ -397,18 +404,21 @@ mod tests {
             doc! { "_id": 1i32, "at": Value::Date(0) },
             doc! { "_id": 2i32, "at": Value::Date(0) },
         ];
-        c.insert(&docs.each_ref().map(DocBuf::doc), true).unwrap();
+        writer
+            .insert(&docs.each_ref().map(DocBuf::doc), true)
+            .unwrap();
         let expired = Rules::of(&c).rules[0].at(&c, 1_000_000).unwrap();
         let host = StoreHost::new(service.clone(), None, None);
         let (keys, _) = Walk::open(&c, &expired).next(&c, &expired, &host).unwrap();
         assert_eq!(keys.len(), 2);
         let fresh = doc! { "_id": 2i32, "at": Value::Date(2_000_000) };
-        c.modify(&keys[1], &mut |_| {
-            Ok(Change::Replace(fresh.as_bytes().to_vec()))
-        })
-        .unwrap();
+        writer
+            .modify(&keys[1], &mut |_| {
+                Ok(Change::Replace(fresh.as_bytes().to_vec()))
+            })
+            .unwrap();
         assert_eq!(
-            delete(&service, &c, &keys, &expired.filter, &expired.env).unwrap(),
+            delete(&service, writer, &keys, &expired.filter, &expired.env).unwrap(),
             1
         );
         assert_eq!(c.count(), 1);

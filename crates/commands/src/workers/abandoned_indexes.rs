@@ -6,7 +6,8 @@ pub(super) static WORKER: Worker = Worker {
     error: ("INDEX", "an abandoned index could not be removed"),
     ..Worker::short("abandonedIndexes", || {
         Box::new(|service, _| {
-            service.store.sweep_abandoned()?;
+            let operation = service.own_operation();
+            service.store.writer(&operation).sweep_abandoned()?;
             Ok(Next::Again)
         })
     })

@@ -2,10 +2,10 @@
 //! the start that of documents and entries that nothing in the catalog owns, too.
 
 use super::worker::{Class, Next, Worker, never};
-use crate::dispatch::interrupt::interrupted;
 use crate::state::service::Service;
 use crate::state::workers::Turn;
 use model::Result;
+use operation::interrupted;
 use std::time::Duration;
 
 /// How often keys of dropped identifiers are looked for.

@@ -415,7 +415,9 @@ fn scopes_and_what_may_follow() {
         ]
     );
     // A place from before the log began.
-    s.service().store.resize_log(Some(1), None).unwrap();
+    let operation = s.service().own_operation();
+    let store = &s.service().store;
+    store.resize_log(&operation, Some(1), None).unwrap();
     let lost = watch(&mut c, &doc! { "startAtOperationTime": gone });
     assert_eq!(code(&lost), 286);
 }

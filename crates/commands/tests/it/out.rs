@@ -6,6 +6,7 @@ use crate::behaviour::store;
 use crate::protocol::service;
 use commands::Config;
 use model::Namespace;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
@@ -109,7 +110,9 @@ fn a_failure_midway_changes_nothing() {
 fn a_start_drops_what_a_crash_left() {
     let store = store();
     let left = Namespace::new("db", "tmp.agg_out.0123").unwrap();
+    let operation = operation::Operation::detached(Arc::new(operation::SystemClock::default()));
     store
+        .writer(&operation)
         .create_collection(&left, model::DocBuf::new(), [7; 16])
         .unwrap();
     store

@@ -50,7 +50,7 @@ impl<'a> Doc<'a> {
     pub const EMPTY: Doc<'static> = Doc(EMPTY);
 
     /// Views `bytes` as a document. Checks only the length and the terminator; use
-    /// [`super::validate`] on what comes from outside.
+    /// [`crate::validate()`] on what comes from outside.
     pub fn new(bytes: &'a [u8]) -> Option<Doc<'a>> {
         let len = usize::try_from(i32::from_le_bytes(*bytes.first_chunk::<4>()?)).ok()?;
         (len == bytes.len() && len >= 5 && bytes[len - 1] == 0).then_some(Doc(bytes))

@@ -1,16 +1,15 @@
-//! BSON as views over bytes (`Doc`, `Array`, `Value`), as builders (`DocBuf`, `DocWriter`,
-//! `ArrayWriter`), and the validator of untrusted bytes. Everything past the door was validated
-//! once; readers here stay total nevertheless: on malformed bytes iteration ends, nothing panics.
+//! BSON as views over bytes (`Doc`, `Array`, `Value`) and as builders (`DocBuf`, `DocWriter`,
+//! `ArrayWriter`). Untrusted bytes are validated once (`crate::validate`); readers here stay total
+//! nevertheless: on malformed bytes iteration ends, nothing panics. Must not know: errors.
 
 mod doc;
 mod scalar;
-mod validate;
 mod value;
 mod writer;
 
+pub(crate) use doc::payload_len;
 pub use doc::{Array, Doc, Element, Elements, Value};
 pub use scalar::{Binary, ObjectId, Regex, Tag, Timestamp};
-pub use validate::{MAX_DEPTH, validate, validate_with_limit};
 pub(crate) use writer::write_payload;
 pub use writer::{ArrayWriter, DocBuf, DocWriter, Edit, OwnedValue};
 

@@ -1,9 +1,9 @@
 //! `$avg`: the mean of the numbers, a double or (once a decimal was seen) a decimal; null of none.
 //! Other types are left out.
 
-use super::numbers::Mean;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
 use crate::Cx;
+use crate::sums::Mean;
 use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {

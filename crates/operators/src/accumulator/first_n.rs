@@ -1,10 +1,10 @@
 //! `$firstN`, `$lastN`: `{n, input}`, the values of the first / last n documents; missing becomes
 //! null. Errors: see `n_spec`.
 
-use super::n_spec::{NSpec, count_of_group, known_count};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::ParseCx;
+use crate::expr::n_spec::{NSpec, count_of_group, known_count};
 use model::{Array, MongoError, OwnedValue, Result, Value};
 use std::collections::VecDeque;
 

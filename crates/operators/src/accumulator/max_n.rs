@@ -1,10 +1,10 @@
 //! `$maxN`, `$minN`: `{n, input}`, the n largest / smallest values, best first. Nullish values are
 //! left out. Errors: see `n_spec`.
 
-use super::n_spec::{NSpec, count_of_group, known_count};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::ParseCx;
+use crate::expr::n_spec::{NSpec, count_of_group, known_count};
 use model::{Array, MongoError, OwnedValue, Result, Value, compare_with};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[

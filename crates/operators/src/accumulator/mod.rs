@@ -6,9 +6,6 @@ use model::{Doc, ErrorKind, MongoError, Result, Value, code};
 
 mod elements;
 mod many;
-pub(crate) mod n_spec;
-pub(crate) mod numbers;
-pub(crate) mod quantile_spec;
 mod state;
 
 pub use many::{Many, Merge};

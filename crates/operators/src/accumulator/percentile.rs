@@ -2,10 +2,10 @@
 //! as doubles. Other types are left out; null of none. Errors: 7429703 / 7436100 no document, else
 //! see `quantile_spec`.
 
-use super::quantile_spec::{QuantileSpec, quantiles};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::ParseCx;
+use crate::expr::quantile_spec::{QuantileSpec, quantiles};
 use model::{Result, Value};
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! `$stdDevPop`, `$stdDevSamp`: the standard deviation of the numbers, a double; null of none (of
 //! fewer than two for a sample). Other types are left out.
 
-use super::numbers::Deviation;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
+use crate::sums::Deviation;
 use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[

@@ -1,9 +1,9 @@
 //! `$sum`: the sum of the numbers in the widest type seen (int, long, double, decimal); 0 of none.
 //! Other types are left out.
 
-use super::numbers::Sum;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec, Merge};
 use crate::Cx;
+use crate::sums::Sum;
 use model::{Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {

@@ -4,10 +4,10 @@
 //! no `n` / `output` / `sortBy`, 9657900 sortBy empty, 10065 sortBy no document, 15974 / 15975 bad
 //! direction, else see `n_spec`.
 
-use super::n_spec::{count_of_group, known_count};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use crate::expr::args::missing;
+use crate::expr::n_spec::{count_of_group, known_count};
 use crate::expr::{BoxExpr, Expr, ParseCx, parse};
 use model::{Array, Doc, MongoError, Number, OwnedValue, Result, Value, bail, compare_with};
 use std::cmp::Ordering;

@@ -9,11 +9,12 @@ use commands::{StoreHooks, SystemClock};
 use engine_lmdb::LmdbEngine;
 use engine_rocksdb::{CacheKind, RocksEngine};
 use model::{DocBuf, Namespace, doc};
+use operation::Operation;
 use proof::Random;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use storage::{Engine, MemoryEngine};
 use store::{Collection, KeyInterval, ReadView, Store};
@@ -61,11 +62,19 @@ fn specs() -> Vec<DocBuf> {
     ]
 }
 
+/// Who writes: an operation that nothing interrupts.
+pub(crate) fn own() -> &'static Operation {
+    static OPERATION: LazyLock<Operation> =
+        LazyLock::new(|| Operation::detached(Arc::new(SystemClock::default())));
+    &OPERATION
+}
+
 fn collection(engine: Arc<dyn Engine>) -> Arc<Collection> {
     let hooks = StoreHooks::new(Arc::new(SystemClock::default()));
     let store = Store::open(engine, Arc::new(hooks)).expect("a store");
     let ns = Namespace::new("d", "c").expect("a name");
     store
+        .writer(own())
         .create_collection(&ns, DocBuf::new(), [7; 16])
         .expect("a collection")
 }
@@ -109,7 +118,7 @@ fn build_beside_writers(name: &str, c: &Arc<Collection>, seed: u64) {
             })
             .collect();
         for spec in &specs {
-            if let Err(e) = c.create_index(spec.clone()) {
+            if let Err(e) = c.writer(own()).create_index(spec.clone()) {
                 is_over.store(true, Ordering::Relaxed);
                 panic!("{name}, seed {seed}: {spec:?}: {e}");
             }
@@ -165,7 +174,7 @@ fn large() {
             for path in paths {
                 let (path, unique) = (*path, *path == "u");
                 let spec = doc! { "name": path, "key": { path: 1i32 }, "unique": unique };
-                c.create_index(spec).expect("built");
+                c.writer(own()).create_index(spec).expect("built");
             }
             let took = began.elapsed();
             is_over.store(true, Ordering::Relaxed);

@@ -94,7 +94,11 @@ impl Writer {
 
     fn insert(&mut self, docs: &[DocBuf]) {
         let views: Vec<_> = docs.iter().map(DocBuf::doc).collect();
-        let done = self.c.insert(&views, true).expect("inserted");
+        let done = self
+            .c
+            .writer(crate::own())
+            .insert(&views, true)
+            .expect("inserted");
         assert_eq!(done.count, docs.len(), "{:?}", done.errors);
         for doc in docs {
             let field = |name: &str| doc.doc().field(name).as_f64().unwrap_or(0.0) as i32;
@@ -111,7 +115,10 @@ impl Writer {
                 None => Change::Delete,
             })
         };
-        self.c.modify(&key, change).expect("changed");
+        self.c
+            .writer(crate::own())
+            .modify(&key, change)
+            .expect("changed");
     }
 
     /// A unique key that nobody has.

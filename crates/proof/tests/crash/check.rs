@@ -5,6 +5,7 @@ use crate::recorder;
 use crate::workload::Client;
 use commands::{StoreHooks, SystemClock};
 use model::{DocBuf, Namespace, doc};
+use operation::Operation;
 use proof::{Event, Image, Loss, Random};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -250,10 +251,13 @@ fn check_store(engine: Opened) -> std::result::Result<(), String> {
         check_log(&store)?;
         if round == 0 {
             let ns = Namespace::new("d", "after").map_err(text)?;
+            let operation = Operation::detached(Arc::new(SystemClock::default()));
             let c = store
+                .writer(&operation)
                 .create_collection(&ns, DocBuf::new(), [9; 16])
                 .map_err(text)?;
-            c.insert(&[doc! { "_id": 1i32 }.doc()], true)
+            c.writer(&operation)
+                .insert(&[doc! { "_id": 1i32 }.doc()], true)
                 .map_err(text)?;
         }
     }

@@ -13,6 +13,7 @@ use super::request::{
 use super::sort_pattern::SortPattern;
 use cipher::Scratch;
 use model::{Bump, Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, code};
+use operation::Operation;
 use operators::columns::Paths;
 use operators::vector::Rows;
 use operators::{Cx, Env, Frame};
@@ -50,6 +51,15 @@ pub struct ExecContext<'r> {
 }
 
 impl<'r> ExecContext<'r> {
+    /// The operation that a stage writes for.
+    ///
+    /// # Errors
+    /// 1 where there is none.
+    pub fn operation(&self) -> Result<&'r Arc<Operation>> {
+        let operation = self.env.operation.as_ref();
+        operation.ok_or_else(|| MongoError::internal("a stage writes without an operation"))
+    }
+
     /// Without outer variables, temporary files allowed.
     pub fn new(env: &'r Env, host: &'r dyn Host) -> ExecContext<'r> {
         ExecContext {
@@ -261,7 +271,7 @@ pub trait Host: Sync {
     /// # Errors
     /// 166 on a view, 17152 on a capped collection, 20 / 7406103 / 7268700 for unfit time-series
     /// options.
-    fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>>;
+    fn begin_out(&self, exec: &ExecContext<'_>, target: &OutTarget) -> Result<Box<dyn OutWriter>>;
 
     /// Checks before `$merge` writes: the target may be written, and `on` has a unique index.
     ///

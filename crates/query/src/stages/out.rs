@@ -155,7 +155,7 @@ impl BatchStream for OutStream {
     fn next_batch(&mut self, exec: &ExecContext<'_>, _: &mut DocBatch) -> Result<bool> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
-            none => none.insert(exec.host.begin_out(&self.stage.target)?),
+            none => none.insert(exec.host.begin_out(exec, &self.stage.target)?),
         };
         let mut batch = DocBatch::new();
         while !self.read_all {

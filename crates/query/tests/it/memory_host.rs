@@ -178,7 +178,7 @@ impl Host for MemoryHost {
             });
         Ok(kinds.collect())
     }
-    fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>> {
+    fn begin_out(&self, _: &ExecContext<'_>, target: &OutTarget) -> Result<Box<dyn OutWriter>> {
         let old = self.coll(&target.ns).unwrap_or_default();
         if old.view.is_some() {
             bail!(

@@ -2,6 +2,7 @@
 //! delivers it.
 
 use model::{DocBuf, Namespace, Value, doc};
+use operation::{Operation, SystemClock};
 use operators::Env;
 use operators::expr::ParseCx;
 use proptest::prelude::*;
@@ -15,11 +16,13 @@ use store::{Collection, NoHooks, Store};
 
 fn collection(indexes: &[DocBuf]) -> Arc<Collection> {
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
+    let operation = Operation::detached(Arc::new(SystemClock::default()));
     let c = store
+        .writer(&operation)
         .create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16])
         .unwrap();
     for i in indexes {
-        c.create_index(i.clone()).unwrap();
+        c.writer(&operation).create_index(i.clone()).unwrap();
     }
     c
 }
@@ -145,7 +148,8 @@ proptest! {
                 if matches!((a, b), (V::List(_), V::List(_))) {
                     continue;
                 }
-                prop_assert_eq!(c.insert(&[d.doc()], true).unwrap().count, 1);
+                let operation = Operation::detached(Arc::new(SystemClock::default()));
+                prop_assert_eq!(c.writer(&operation).insert(&[d.doc()], true).unwrap().count, 1);
             }
             let want = PlanRequest { filter: Some(&f), sort: order.as_ref(),
                 ..PlanRequest::default() };

@@ -1,7 +1,8 @@
 //! Options of `security`: whether access is checked, whether data is encrypted.
 
 use super::ldap::LdapSection;
-use super::vault::{KeySource, VaultArgs, VaultSection};
+use super::vault::{VaultArgs, VaultSection};
+use crate::key_source::KeySource;
 use clap::Args;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! Options of keys in HashiCorp Vault, and where the master key comes from.
 
+use crate::key_source::KeySource;
 use crate::vault::VaultSettings;
-use cipher::MasterKey;
 use clap::Args;
 use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Port where none is given.
 const PORT: u16 = 8200;
@@ -47,15 +47,6 @@ pub struct VaultSection {
     disable_tls_for_testing: bool,
 }
 
-/// Where the master key is kept.
-#[derive(Clone, Debug)]
-pub enum KeySource {
-    /// In a file.
-    File(PathBuf),
-    /// In Vault.
-    Vault(VaultSettings),
-}
-
 impl KeySource {
     /// From the options; `None` when they name no key.
     ///
@@ -73,30 +64,6 @@ impl KeySource {
             }
             (Some(file), None) => Ok(Some(KeySource::File(file))),
             (None, vault) => Ok(vault.map(KeySource::Vault)),
-        }
-    }
-}
-
-impl KeySource {
-    /// The key that a directory is opened or begun with.
-    ///
-    /// # Errors
-    /// One line.
-    pub fn key_of(&self, directory: &Path) -> Result<MasterKey, String> {
-        match self {
-            KeySource::File(file) => MasterKey::read(file).map_err(|e| e.to_string()),
-            KeySource::Vault(vault) => vault.key_of(directory),
-        }
-    }
-
-    /// The key to seal by from now on: what the file holds by now, or a new one.
-    ///
-    /// # Errors
-    /// One line.
-    pub fn next_key(&self) -> Result<MasterKey, String> {
-        match self {
-            KeySource::File(file) => MasterKey::read(file).map_err(|e| e.to_string()),
-            KeySource::Vault(vault) => vault.next_key(),
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::log::{Concerned, Log};
 use arc_swap::{ArcSwap, Guard};
 use model::bucket::SeriesOptions;
 use model::{Collate, Doc, DocBuf, ErrorKind, Namespace, Result, Value};
+use operation::Operation;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -362,19 +363,16 @@ impl Collection {
     /// # Errors
     /// The reason when the operation is interrupted while it waits, or set aside: newcomers are
     /// kept out until it runs again.
-    pub(crate) fn close(&self) -> Result<Closing> {
-        let shared = &self.shared;
+    pub(crate) fn close(&self, operation: &Operation) -> Result<Closing> {
         let mut until = Instant::now();
-        let kept = shared
-            .hooks
-            .kept()
-            .and_then(|k| k.downcast::<Closing>().ok());
+        let given = operation.writes().take_given();
+        let kept = given.and_then(|k| k.downcast::<Closing>().ok());
         let mut closing = kept.map(|k| *k).filter(|k| k.is_of(&self.gate));
         loop {
             let Some(own) = closing else {
                 closing = self.gate.begin_closing(until);
                 if closing.is_none() {
-                    shared.wait_on_thread(&|waker| self.gate.when_open(waker))?;
+                    Shared::wait_on_thread(operation, &|waker| self.gate.when_open(waker))?;
                     until = Instant::now() + GATE_LOOK;
                 }
                 continue;
@@ -382,9 +380,9 @@ impl Collection {
             if own.is_alone_by(until) {
                 return Ok(own);
             }
-            if let Err(e) = shared.wait_on_thread(&|waker| own.when_alone(waker)) {
+            if let Err(e) = Shared::wait_on_thread(operation, &|waker| own.when_alone(waker)) {
                 if e.is(ErrorKind::SetAside) {
-                    shared.hooks.keep(Box::new(own));
+                    operation.writes().keep(Box::new(own));
                 }
                 return Err(e);
             }
@@ -398,11 +396,8 @@ impl Collection {
     /// # Errors
     /// 175 QueryPlanKilled when the collection is gone; the reason when the operation is
     /// interrupted while it waits, or set aside.
-    pub(crate) fn enter(&self) -> Result<(Entered<'_>, Guard<Arc<State>>)> {
-        let go_on = || {
-            self.shared
-                .wait_on_thread(&|waker| self.gate.when_open(waker))
-        };
+    pub(crate) fn enter(&self, operation: &Operation) -> Result<(Entered<'_>, Guard<Arc<State>>)> {
+        let go_on = || Shared::wait_on_thread(operation, &|waker| self.gate.when_open(waker));
         let inside = self.gate.enter_while(&go_on)?;
         let state = self.state.load();
         if state.dropped {

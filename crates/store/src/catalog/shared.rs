@@ -14,19 +14,14 @@ use crate::format::meta;
 use crate::hooks::Hooks;
 use crate::locks::{Claimed, Held, KeyIds, LockTable, Owner};
 use crate::log::{Log, Waker};
-use crate::released::{LOOK, Registered, add_waited};
+use crate::released::{LOOK, Registered};
 use model::{Namespace, Result};
+use operation::Operation;
 use parking_lot::Mutex;
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 use storage::{CommitPos, Engine, Table, WriteBatch, WriteClass};
-
-thread_local! {
-    /// Bytes this thread has written beyond what was admitted; added to its next admission.
-    static ADMISSION_DEBT: Cell<usize> = const { Cell::new(0) };
-}
 
 /// What all collections share.
 pub(crate) struct Shared {
@@ -67,36 +62,42 @@ impl Shared {
     ///
     /// # Errors
     /// The reason when the operation is interrupted while it waits, or set aside.
-    pub(crate) fn lock_keys(&self, keys: &mut KeyIds) -> Result<Held<'_>> {
+    pub(crate) fn lock_keys(&self, operation: &Operation, keys: &mut KeyIds) -> Result<Held<'_>> {
         let mut locked = self.locks.try_lock(keys, None);
         loop {
             match locked {
                 Ok(held) => return Ok(held),
                 Err(Claimed(key)) => {
-                    self.wait_on_thread(&|waker| self.locks.when_released(key, waker))?;
+                    Shared::wait_on_thread(operation, &|waker| {
+                        self.locks.when_released(key, waker)
+                    })?;
                 }
             }
             let began = Instant::now();
             locked = self.locks.lock_for(keys, None, Some(began + LOOK));
-            add_waited(began.elapsed());
+            operation.writes().add_waited(began.elapsed());
         }
     }
 
-    /// Whether the thread may wait for something that is held, of which `register` has an operation
-    /// told.
+    /// Whether an operation may wait on its thread for something that is held. `register` has its
+    /// release call a waker.
     ///
     /// # Errors
-    /// The reason when the operation of the thread is interrupted; [`ErrorKind::SetAside`] when it
-    /// has changed nothing yet and can be run again: then it waits without a thread.
+    /// The reason when the operation is interrupted; [`ErrorKind::SetAside`] when it has changed
+    /// nothing yet and can be run again: then it waits without a thread.
     pub(crate) fn wait_on_thread(
-        &self,
+        operation: &Operation,
         register: &dyn Fn(Waker) -> Option<Registered>,
     ) -> Result<()> {
-        self.hooks.check_interrupt()?;
-        let Some(registered) = self.hooks.waker().and_then(register) else {
+        operation.check()?;
+        let Some(link) = operation.waits_without_thread() else {
             return Ok(());
         };
-        self.hooks.set_aside(registered);
+        let link = Arc::clone(link);
+        let Some(registered) = register(Arc::new(move || link.wake())) else {
+            return Ok(());
+        };
+        operation.writes().set_aside(Box::new(registered));
         Err(error::set_aside())
     }
 
@@ -165,15 +166,10 @@ impl Shared {
         );
     }
 
-    /// Waits until the engine admits another `bytes` and this thread's admission debt.
-    pub(crate) fn admit(&self, bytes: usize) {
-        self.engine
-            .admit(bytes + ADMISSION_DEBT.take(), WriteClass::Client);
-    }
-
-    /// Adds to this thread's admission debt: a write was larger by this than admitted. Waiting is
-    /// not allowed under locks, so the thread's next write waits.
-    pub(crate) fn admit_later(bytes: usize) {
-        ADMISSION_DEBT.set(ADMISSION_DEBT.get().saturating_add(bytes));
+    /// Waits until the engine admits another `bytes` and the operation's debt: waiting is not
+    /// allowed under locks, so a write that was larger than admitted has the next one wait.
+    pub(crate) fn admit(&self, operation: &Operation, bytes: usize) {
+        let bytes = bytes + operation.writes().take_debt();
+        self.engine.admit(bytes, WriteClass::Client);
     }
 }

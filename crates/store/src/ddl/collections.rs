@@ -7,10 +7,11 @@ use crate::catalog::dropped;
 use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
 use crate::commit::WriteUnit;
 use crate::ddl::logged::Note;
+use crate::ddl::writer::CatalogWriter;
 use crate::format::meta;
 use crate::gate::Closing;
 use crate::log::Concerned;
-use crate::store::Store;
+use crate::write::writer::Writer;
 use model::bucket::SeriesOptions;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use storage::{CommitPos, Table, WriteBatch};
 /// An index build or another long operation runs on the collection.
 const BACKGROUND_OPERATION_IN_PROGRESS: i32 = 12587;
 
-impl Store {
+impl CatalogWriter<'_> {
     /// Creates a collection (or, with `viewOn` in the options, a view).
     ///
     /// # Errors
@@ -47,7 +48,7 @@ impl Store {
             .shared
             .log_command(&mut batch, names, Some(&uuid), &note);
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        self.shared.commit(unit.then(created))?;
+        self.commit(unit.then(created))?;
         Ok(c)
     }
 
@@ -58,7 +59,7 @@ impl Store {
         options: DocBuf,
         uuid: [u8; 16],
     ) -> Result<(Arc<Collection>, CatalogRow)> {
-        self.shared.hooks.check_write(ns)?;
+        self.check_write(ns)?;
         let view = options.doc().contains("viewOn");
         let row = CatalogRow {
             kind: if view { Kind::View } else { Kind::Collection },
@@ -85,10 +86,10 @@ impl Store {
             let Some(c) = self.collection(ns)? else {
                 return Ok(None);
             };
-            self.shared.hooks.check_write(ns)?;
+            self.check_write(ns)?;
             // Writers inside finish first, later ones are told it is gone. Nothing else is held
             // while they are waited for, so that only users of this collection wait.
-            let closed = c.close()?;
+            let closed = c.close(self.operation)?;
             if let Some(indexes) = self.drop_alone(ns, &c, closed)? {
                 return Ok(Some(indexes));
             }
@@ -121,7 +122,7 @@ impl Store {
             .shared
             .log_command(&mut batch, names, Some(&c.uuid), &note);
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        let pos = self.shared.commit(unit.then(gone))?;
+        let pos = self.commit(unit.then(gone))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
         let by_id = !c.is_view() && !c.is_series();
@@ -159,8 +160,8 @@ impl Store {
                 "target namespace exists",
             ));
         }
-        self.shared.hooks.check_write(from)?;
-        self.shared.hooks.check_write(to)?;
+        self.check_write(from)?;
+        self.check_write(to)?;
         // As for a drop nothing else is held while writers are waited for; gates are closed in the
         // order of names, as another rename of the two does.
         let mut both: Vec<&Collection> = [Some(&c), target.as_ref()]
@@ -171,7 +172,7 @@ impl Store {
         both.sort_by_cached_key(|c| c.ns().to_string());
         let closed = both
             .iter()
-            .map(|c| c.close())
+            .map(|c| c.close(self.operation))
             .collect::<Result<Vec<Closing>>>()?;
         let catalog = self.lock_catalog();
         let same = |ns: &Namespace, seen: Option<&Arc<Collection>>| -> Result<bool> {
@@ -208,7 +209,7 @@ impl Store {
             .log_command(&mut batch, names, Some(&c.uuid), &note)
             .map(|rows| rows.concerning(Concerned::by(to.db(), Some(to.coll()))));
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        let pos = self.shared.commit(unit.then(renamed))?;
+        let pos = self.commit(unit.then(renamed))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
         Ok(())
@@ -238,7 +239,7 @@ impl Store {
         let note = Note::new(|w| _ = w.put("dropDatabase", 1i32));
         let mut rows = self.shared.log_command(&mut batch, (db, ""), None, &note);
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        self.shared.commit(unit).map(|_| ())
+        self.commit(unit).map(|_| ())
     }
 }
 
@@ -264,13 +265,13 @@ fn not_building(c: &Collection, state: &State) -> Result<()> {
     ))
 }
 
-impl Collection {
+impl Writer<'_> {
     /// Replaces the options (collMod); `command` is what the log says of it.
     ///
     /// # Errors
     /// 175 when the collection is gone; engine failures.
     pub fn set_options(&self, options: DocBuf, command: Option<DocBuf>) -> Result<()> {
-        self.shared.hooks.check_write(&self.ns)?;
+        self.check_write()?;
         let old = self.options();
         let note = command.map(|o| {
             let note = Note { o, o2: None };
@@ -298,7 +299,7 @@ impl Collection {
         &self,
         change: impl FnOnce(&mut Vec<DocBuf>) -> Result<T>,
     ) -> Result<T> {
-        self.shared.hooks.check_write(&self.ns)?;
+        self.check_write()?;
         self.alter(None, None, |state, _| {
             let mut list = state.search.as_ref().clone();
             let made = change(&mut list)?;

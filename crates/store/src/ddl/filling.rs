@@ -12,6 +12,7 @@ use crate::index::{Index, KeySet};
 use crate::locks::{KeyId, KeyIds};
 use crate::write::duplicate::duplicate_key;
 use crate::write::entries::{check_length, put_entries, put_entry};
+use crate::write::writer::Writer;
 use model::{MongoError, Result};
 use std::collections::VecDeque;
 use storage::{CursorOpts, KeyRange, Reader, Table, WriteBatch, WriteClass};
@@ -65,7 +66,7 @@ impl Filling {
     }
 }
 
-impl Collection {
+impl Writer<'_> {
     /// # Errors
     /// 276 when the index was dropped while it was built.
     pub(super) fn check_registered(&self, state: &State, index: &Index) -> Result<()> {
@@ -103,7 +104,7 @@ impl Collection {
             go_on()?;
             // Inside the gate: once the index or the collection is dropped, nothing more is written
             // for it.
-            let (_inside, state) = self.enter()?;
+            let (_inside, state) = self.enter(self.operation)?;
             self.check_registered(&state, index)?;
             if let Some(pending) = filling.pending.front() {
                 engine.admit(64, WriteClass::Background);
@@ -259,7 +260,7 @@ impl Collection {
         }
         let engine = &self.shared.engine;
         engine.admit(b.batch.byte_len(), WriteClass::Background);
-        self.shared.commit(WriteUnit::new(&b.batch))?;
+        self.commit(WriteUnit::new(&b.batch))?;
         for e in filling.run.left().take(number) {
             if index.may_have_changed(e.id) {
                 filling.pending.push_back(Pending::Check {
@@ -271,7 +272,7 @@ impl Collection {
         Ok(number)
     }
 
-    /// As [`Collection::write_sorted`], of an index whose keys no two documents share. Keys and
+    /// As [`Writer::write_sorted`], of an index whose keys no two documents share. Keys and
     /// documents are locked, so that what has not been changed stays so until the commit; what is
     /// not that simple is left to a look at the document itself.
     fn write_unique(&self, index: &Index, filling: &mut Filling) -> Result<usize> {
@@ -322,7 +323,7 @@ impl Collection {
                     put_entry(&mut b.batch, index, e.key, e.id, &mut b.entry);
                 }
             }
-            self.shared.commit(WriteUnit::new(&b.batch))?;
+            self.commit(WriteUnit::new(&b.batch))?;
         }
         for (e, _) in chunk.iter().zip(&is_simple).filter(|(_, simple)| !**simple) {
             pending.push_back(Pending::Put { id: e.id.to_vec() });
@@ -349,7 +350,7 @@ impl Collection {
         let (engine, key) = (&self.shared.engine, self.key_of_id(id));
         let _held = self
             .shared
-            .lock_keys(&mut KeyIds::from_slice(&[KeyId::of(&key)]))?;
+            .lock_keys(self.operation, &mut KeyIds::from_slice(&[KeyId::of(&key)]))?;
         b.set.clear();
         if engine
             .get(Table::Doc, &key, &mut b.value)
@@ -365,7 +366,7 @@ impl Collection {
             index.entry_key(components, id, &mut b.entry);
             b.batch.delete(Table::Idx, &b.entry);
         }
-        self.shared.commit(WriteUnit::new(&b.batch)).map(|_| ())
+        self.commit(WriteUnit::new(&b.batch)).map(|_| ())
     }
 
     /// Puts the entries of a document, read under its lock.
@@ -374,7 +375,7 @@ impl Collection {
         let key = &self.key_of_id(id);
         let mut locked: KeyIds = KeyIds::from_slice(&[KeyId::of(key)]);
         loop {
-            let held = self.shared.lock_keys(&mut locked)?;
+            let held = self.shared.lock_keys(self.operation, &mut locked)?;
             let unit = engine.begin().map_err(error::storage)?;
             if !unit
                 .get(Table::Doc, key, &mut b.value)
@@ -417,8 +418,8 @@ impl Collection {
             b.batch.clear();
             put_entries(&mut b.batch, index, b.set.keys(), id, &mut b.entry);
             let write = WriteUnit::new(&b.batch).decided_by(Some(unit));
-            match self.shared.commit(write) {
-                Err(e) if error::is_conflict(&e) => self.shared.hooks.check_interrupt()?,
+            match self.commit(write) {
+                Err(e) if error::is_conflict(&e) => self.operation.check()?,
                 committed => return committed.map(|_| ()),
             }
         }

@@ -7,6 +7,7 @@ use crate::catalog::{Collection, Shared, State};
 use crate::ddl::filling::{Filling, INDEX_BUILD_ABORTED};
 use crate::ddl::logged::Note;
 use crate::index::Index;
+use crate::write::writer::Writer;
 use model::{Doc, DocBuf, ErrorKind, MongoError, Namespace, Result, code};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,11 +59,11 @@ impl Drop for IndexBuild {
     }
 }
 
-impl Collection {
+impl Writer<'_> {
     /// Builds an index from a complete specification, unless one of its name is there.
     ///
     /// # Errors
-    /// As [`Collection::create_index_unless`].
+    /// As [`Writer::create_index_unless`].
     pub fn create_index(&self, spec: DocBuf) -> Result<()> {
         let name = spec
             .doc()
@@ -94,11 +95,11 @@ impl Collection {
         self.create_index_with_progress(spec, same, &mut None, &|| {}, go_on)
     }
 
-    /// As [`Collection::create_index_unless`], for an operation that may be set aside: it is called
+    /// As [`Writer::create_index_unless`], for an operation that may be set aside: it is called
     /// again with `build`, and `on_progress` is called whenever `build` says all that was done.
     ///
     /// # Errors
-    /// As [`Collection::create_index_unless`]; [`ErrorKind::SetAside`].
+    /// As [`Writer::create_index_unless`]; [`ErrorKind::SetAside`].
     pub fn create_index_with_progress(
         &self,
         spec: DocBuf,
@@ -142,7 +143,7 @@ impl Collection {
                 Some(other) => {
                     go_on()?;
                     let built = |waker| other.when_built(waker).filter(|_| !self.is_dropped());
-                    self.shared.wait_on_thread(&built)?;
+                    Shared::wait_on_thread(self.operation, &built)?;
                     std::thread::sleep(BUILD_POLL);
                 }
             }
@@ -159,10 +160,10 @@ impl Collection {
 
     /// Builds an index anew under another specification while the old one serves; they change
     /// places in one commit. `command` is what the log says of it. For an operation that may be
-    /// set aside, as [`Collection::create_index_with_progress`].
+    /// set aside, as [`Writer::create_index_with_progress`].
     ///
     /// # Errors
-    /// As [`Collection::create_index_with_progress`]; 27 when there is no ready index of that
+    /// As [`Writer::create_index_with_progress`]; 27 when there is no ready index of that
     /// name. The old index stays then.
     pub fn rebuild_index(
         &self,
@@ -208,7 +209,7 @@ impl Collection {
             .cloned()
             .collect();
         if !named.is_empty() {
-            self.shared.hooks.check_write(&self.ns)?;
+            self.check_write()?;
         }
         named.iter().try_for_each(|i| self.remove_index(i, true))?;
         Ok(!named.is_empty())
@@ -220,7 +221,7 @@ impl Collection {
     /// # Errors
     /// As [`Index::open`]; 27 when there is no ready index of that name; engine failures.
     pub fn respecify_index(&self, name: &str, spec: DocBuf, command: Option<DocBuf>) -> Result<()> {
-        self.shared.hooks.check_write(&self.ns)?;
+        self.check_write()?;
         let note = command.map(|o| Note { o, o2: None });
         self.alter(None, note.as_ref(), |state, _| {
             let mut list = state.indexes.as_ref().clone();
@@ -262,7 +263,7 @@ impl Collection {
                     return Err(MongoError::internal("an index stands in the way"));
                 }
             }
-            self.shared.hooks.check_write(&self.ns)?;
+            self.check_write()?;
             let mut list = state.indexes.as_ref().clone();
             list.push(index.clone());
             state.indexes = Arc::new(list);

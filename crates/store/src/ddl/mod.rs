@@ -11,6 +11,7 @@ mod run;
 mod shared_keys;
 mod sweep;
 mod uncommitted;
+pub(crate) mod writer;
 
 pub use indexes::{IndexBuild, SameIndex};
 
@@ -21,11 +22,12 @@ use crate::ddl::logged::Note;
 use crate::format::meta;
 use crate::gate::Closing;
 use crate::index::Index;
+use crate::write::writer::Writer;
 use model::Result;
 use std::sync::Arc;
 use storage::{CommitPos, Table, WriteBatch};
 
-impl Collection {
+impl Writer<'_> {
     /// Changes the catalog row. `change` gets the state to alter and adds what it drops. `ready` is
     /// an index that the row says is ready from this commit on, `note` what the log says of it.
     ///
@@ -38,14 +40,14 @@ impl Collection {
         note: Option<&Note>,
         change: impl FnOnce(&mut State, &mut Vec<Leftover>) -> Result<T>,
     ) -> Result<T> {
-        let closed = self.close()?;
+        let closed = self.close(self.operation)?;
         if self.is_dropped() {
             return Err(self.gone());
         }
         self.alter_alone(closed, ready, note, change)
     }
 
-    /// As [`Collection::alter`], of a collection that is there and whose gate is closed.
+    /// As [`Writer::alter`], of a collection that is there and whose gate is closed.
     fn alter_alone<T>(
         &self,
         closed: Closing,
@@ -76,12 +78,14 @@ impl Collection {
         let mut rows =
             note.and_then(|n| self.shared.log_command(&mut batch, ns, Some(&self.uuid), n));
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
-        let pos = self.shared.commit(unit.then(altered))?;
+        let pos = self.commit(unit.then(altered))?;
         drop(closed);
         self.shared.remove_leftovers(leftovers, pos);
         Ok(made)
     }
+}
 
+impl Collection {
     /// What remains of an index that is dropped.
     fn leftover(&self, index: &Index) -> Leftover {
         // A multikey index may have many more entries than documents, and so has a wildcard index.

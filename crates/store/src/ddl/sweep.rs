@@ -2,12 +2,13 @@
 //! indexes whose builds were given up.
 
 use crate::catalog::CatalogRow;
+use crate::ddl::writer::CatalogWriter;
 use crate::error;
 use crate::store::Store;
 use model::Result;
 use storage::{CursorOpts, IdentSet, KeyRange, Table};
 
-impl Store {
+impl CatalogWriter<'_> {
     /// Removes indexes whose builds were given up, as when the client of one has gone that waited
     /// for a transaction: until then writers maintain them. What is in use is left to the next
     /// call. One load when there is nothing to do; to be called every second or so.
@@ -19,7 +20,7 @@ impl Store {
         for ns in self.shared.builds_given_up() {
             // Opened anew it has no unfinished indexes.
             let there = self.collection(&ns).transpose();
-            let removed = there.map_or(Ok(true), |c| c?.remove_abandoned());
+            let removed = there.map_or(Ok(true), |c| c?.writer(self.operation).remove_abandoned());
             if !matches!(removed, Ok(true)) {
                 self.shared.build_given_up(&ns);
             }
@@ -27,7 +28,9 @@ impl Store {
         }
         result
     }
+}
 
+impl Store {
     /// Forgets dropped identifiers whose keys are gone from disk. Cheap; to be called every minute
     /// or so.
     ///

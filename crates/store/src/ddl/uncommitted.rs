@@ -7,18 +7,18 @@ use crate::catalog::{Collection, Shared, State};
 use crate::ddl::collections::exists;
 use crate::ddl::indexes::SameIndex;
 use crate::ddl::logged::Note;
+use crate::ddl::writer::CatalogWriter;
 use crate::format::meta;
 use crate::index::Index;
 use crate::locks::{KeyId, KeyIds};
 use crate::log::EntryList;
-use crate::store::Store;
 use crate::write::session::SessionRecord;
 use crate::write::transaction::{CatalogChange, Transaction, conflict};
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use std::sync::Arc;
 use storage::{CommitPos, Table, WriteBatch};
 
-impl Store {
+impl CatalogWriter<'_> {
     /// Makes a collection that only the transaction sees until it commits.
     ///
     /// # Errors
@@ -33,12 +33,12 @@ impl Store {
     ) -> Result<Arc<Collection>> {
         // Transactions alone look at this claim; who makes the name outside of one has it.
         let key = KeyId::of(&meta::catalog(ns.db(), ns.coll()));
-        transaction.claim(&mut KeyIds::from_slice(&[key]))?;
+        transaction.claim(self.operation, &mut KeyIds::from_slice(&[key]))?;
         if self.collection_in(transaction.view(), ns)?.is_some() {
             return Err(exists(ns));
         }
         if self.collection(ns)?.is_some() {
-            return Err(transaction.catalog_changed(ns));
+            return Err(transaction.catalog_changed(self.operation, ns));
         }
         let (c, row) = self.new_collection(ns, options, uuid)?;
         c.set_uncommitted(true);
@@ -102,7 +102,7 @@ impl Store {
     /// 112 when somebody else has made a collection or view of a name that the transaction has made
     /// one of: nothing was committed then. Engine failures; whether the commit was applied is
     /// unknown then.
-    pub fn commit(
+    pub fn commit_transaction(
         &self,
         transaction: &Transaction,
         record: &mut SessionRecord,
@@ -113,7 +113,7 @@ impl Store {
                 rows: &|_| {},
                 applied: &mut |_: CommitPos| {},
             };
-            return transaction.commit_with(record, nothing);
+            return transaction.commit_with(self.operation, record, nothing);
         }
         // Nobody who holds this lock waits for the gates and claims that the transaction has.
         let catalog = self.lock_catalog();
@@ -133,7 +133,7 @@ impl Store {
                 }
             },
         };
-        transaction.commit_with(record, change)
+        transaction.commit_with(self.operation, record, change)
     }
 }
 

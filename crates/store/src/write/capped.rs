@@ -4,7 +4,7 @@
 //! allow. Must not know: who waits for new documents.
 
 use crate::catalog::capped::{Limits, Oldest};
-use crate::catalog::{Collection, Shared, State};
+use crate::catalog::{Collection, State};
 use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::record;
@@ -17,6 +17,7 @@ use crate::write::mode::Mode;
 use crate::write::modify::{Decided, Filled, Scratch, want_entries};
 use crate::write::reads::Reads;
 use crate::write::unit::DocumentUnit;
+use crate::write::writer::Writer;
 use model::{Doc, Result};
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -104,7 +105,9 @@ impl Collection {
             Ok(())
         }
     }
+}
 
+impl Writer<'_> {
     /// Deletes the oldest documents of a capped collection until its limits hold: after its options
     /// have changed, and when one insert had to displace very many.
     ///
@@ -125,23 +128,23 @@ impl Collection {
             let nothing = Incoming::default();
             let _held = self.lock_with_oldest(state, &mut displacement, &[], nothing, mode)?;
             let mut s = Scratch::default();
-            let reads = mode.begin(&self.shared)?;
+            let reads = mode.begin(self)?;
             let filled = self.delete_oldest(state, &displacement, nothing, &mut s, &reads)?;
             if filled.docs == 0 {
                 return Ok(());
             }
-            self.shared.hooks.check_write(&self.ns)?;
+            self.check_write()?;
             // On a full device what frees space must pass.
             s.batch.set_shrinks();
-            let unit = DocumentUnit::new(self, state).changing(filled.of_unit(&mut s.log));
+            let unit = DocumentUnit::new(*self, state).changing(filled.of_unit(&mut s.log));
             let committed = unit.commit(&mut s.batch, mode, reads.into_unit());
             self.end_displacement(&mut displacement, &filled, committed.is_ok());
             if mode.is_outdated(&committed) {
-                self.shared.hooks.check_interrupt()?;
+                self.operation.check()?;
                 continue;
             }
             committed?;
-            Shared::admit_later(s.batch.byte_len());
+            self.operation.writes().add_debt(s.batch.byte_len());
         }
         Ok(())
     }
@@ -171,7 +174,7 @@ impl Collection {
             let mut wanted = KeyIds::from_slice(keys);
             wanted.extend(oldest.left().take(number).map(|d| KeyId::of(oldest.key(d))));
             self.want_old_entries(state, oldest, number, &mut wanted)?;
-            let held = mode.lock(&self.shared, &mut wanted)?;
+            let held = mode.lock(self, &mut wanted)?;
             // Writers count their changes before they let go of their locks.
             if number == 0 || oldest.changes == self.capped.changes.load(Ordering::Acquire) {
                 displacement.locked = number;

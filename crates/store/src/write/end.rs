@@ -10,6 +10,7 @@ use crate::format::meta;
 use crate::log::{EntryList, LogRows};
 use crate::write::session::{Effect, SessionRecord};
 use model::Result;
+use operation::Operation;
 use std::sync::atomic::Ordering;
 use storage::{CommitPos, Table, Unit, WriteBatch};
 
@@ -99,6 +100,7 @@ impl OnCommit for Deltas<'_> {
 /// not moved: it is large.
 pub(super) struct DocumentsCommit<'c> {
     pub(super) shared: &'c Shared,
+    pub(super) operation: &'c Operation,
     /// Rows of documents, index entries, log entries.
     pub(super) batch: &'c mut WriteBatch,
     pub(super) deltas: &'c [Delta<'c>],
@@ -150,6 +152,7 @@ impl DocumentsCommit<'_> {
     fn run(&mut self, staged: Option<&mut dyn OnCommit>) -> Result<CommitPos> {
         let mut deltas = Deltas(self.deltas);
         let mut unit = WriteUnit::stamped(self.batch, &mut self.rows)
+            .by(self.operation)
             .decided_by(self.decided_by.take())
             .then(&mut deltas);
         if let Some(staged) = staged {

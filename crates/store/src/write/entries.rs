@@ -1,11 +1,11 @@
 //! What all writers of index entries share. Must not know: where the documents come from.
 
-use crate::catalog::Collection;
 use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::meta;
 use crate::index::{Index, Key, KeySet};
 use crate::write::reads::Reads;
+use crate::write::writer::Writer;
 use model::Result;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -221,7 +221,7 @@ impl UniqueEntries {
     }
 }
 
-impl Collection {
+impl Writer<'_> {
     /// Marks fields of an index as having seen an array, before the entries that need it are
     /// committed: a commit of its own, so that a later refusal of the document leaves at most a
     /// mark too many, in memory and on disk alike. Of a collection that is not committed itself the
@@ -251,7 +251,7 @@ impl Collection {
             return Ok(());
         }
         let unit = WriteUnit::new(&batch).then(mark);
-        self.shared.commit(unit).map(|_| ())
+        self.commit(unit).map(|_| ())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::write::mode::Mode;
 use crate::write::modify::{Decided, Filled, Scratch};
 use crate::write::reads::Reads;
 use crate::write::session::{Effect, Keep, StatementLog};
+use crate::write::writer::Writer;
 use model::{Doc, Result};
 use smallvec::SmallVec;
 use storage::{CommitPos, Table};
@@ -40,7 +41,7 @@ impl OldDocument<'_> {
     }
 }
 
-impl Collection {
+impl Writer<'_> {
     /// Puts the changes into the batch, up to the first that is refused.
     pub(super) fn fill_changes(
         &self,

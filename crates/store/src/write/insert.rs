@@ -22,6 +22,7 @@ use crate::write::reads::Reads;
 use crate::write::session::StatementLog;
 use crate::write::transaction::Transaction;
 use crate::write::unit::{DocumentUnit, NewDocuments};
+use crate::write::writer::Writer;
 use model::{Doc, MongoError, ObjectId, Result, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -111,124 +112,7 @@ struct Written {
 }
 
 impl Collection {
-    /// Inserts documents that have their `_id` and are valid BSON. With `ordered` the first refusal
-    /// ends it.
-    ///
-    /// # Errors
-    /// As a whole: 175 when the collection is gone, engine failures. Per document, in
-    /// [`Inserted::errors`]: 11000 DuplicateKey, 171 parallel arrays.
-    pub fn insert(&self, docs: &[Doc<'_>], ordered: bool) -> Result<Inserted> {
-        self.insert_logged(docs, ordered, None)
-    }
-
-    /// As [`Collection::insert`]; each document written is recorded in the statement log, in the
-    /// same commit.
-    ///
-    /// # Errors
-    /// As [`Collection::insert`].
-    pub fn insert_logged(
-        &self,
-        docs: &[Doc<'_>],
-        ordered: bool,
-        log: Option<&mut StatementLog<'_>>,
-    ) -> Result<Inserted> {
-        let mut done = Inserted::default();
-        self.insert_with_progress(docs, ordered, log, &mut done, &|| {})
-            .map(|()| done)
-    }
-
-    /// As [`Collection::insert_logged`]; `done` says also after an error what was done, and
-    /// `on_progress` is called behind each commit, when it says so.
-    ///
-    /// # Errors
-    /// As [`Collection::insert`].
-    pub fn insert_with_progress(
-        &self,
-        docs: &[Doc<'_>],
-        ordered: bool,
-        log: Option<&mut StatementLog<'_>>,
-        done: &mut Inserted,
-        on_progress: &dyn Fn(),
-    ) -> Result<()> {
-        self.insert_as(docs, ordered, &mut Mode::of(log), done, on_progress)
-    }
-
-    /// As [`Collection::insert`], as a part of a transaction.
-    ///
-    /// # Errors
-    /// As [`Collection::insert`]; as a whole also 112 when a key was written by somebody else since
-    /// the transaction began, 24, 257, 263.
-    pub fn insert_in(
-        self: &Arc<Self>,
-        docs: &[Doc<'_>],
-        ordered: bool,
-        transaction: &Transaction,
-    ) -> Result<Inserted> {
-        let mut mode = Mode::Transaction(transaction, transaction.enter(self)?);
-        let mut done = Inserted::default();
-        self.insert_as(docs, ordered, &mut mode, &mut done, &|| {})
-            .map(|()| done)
-    }
-
-    fn insert_as(
-        &self,
-        docs: &[Doc<'_>],
-        ordered: bool,
-        mode: &mut Mode<'_, '_>,
-        done: &mut Inserted,
-        on_progress: &dyn Fn(),
-    ) -> Result<()> {
-        if let Err(e) = self.shared.hooks.check_write(&self.ns) {
-            let refused = if ordered {
-                docs.len().min(1)
-            } else {
-                docs.len()
-            };
-            done.errors = (0..refused).map(|i| (i, e.clone())).collect();
-            done.seen = refused;
-            return Ok(());
-        }
-        if self.is_series() {
-            return self.insert_measurements(docs, ordered, mode, done, on_progress);
-        }
-        let mut at = 0;
-        while at < docs.len() {
-            let end = at + self.chunk_len(&docs[at..]);
-            let bytes = docs[at..end].iter().map(|d| d.len_bytes()).sum();
-            let inside = mode.enter(self, bytes)?;
-            let state = inside.state();
-            // All of the chunk under one state, however often large keys cut it.
-            while at < end {
-                let run = |s: &mut Scratch, done: &mut Inserted, mode: &mut Mode<'_, '_>| {
-                    let chunk = Chunk::of(state, &docs[at..end], at, ordered);
-                    let taken = self.insert_chunk(s, chunk, done, mode);
-                    mode.admit_later(s.batch.byte_len().saturating_sub(bytes));
-                    s.shrink();
-                    taken
-                };
-                let refused = done.errors.len();
-                // Taken when a scheduler of tests runs another writer on this thread.
-                let taken = SCRATCH.with(|cell| match cell.try_borrow_mut() {
-                    Ok(mut s) => run(&mut s, done, mode),
-                    Err(_) => run(&mut Scratch::default(), done, mode),
-                });
-                if mode.is_outdated(&taken) {
-                    done.errors.truncate(refused);
-                    self.shared.hooks.check_interrupt()?;
-                    continue;
-                }
-                at += taken?;
-                done.seen = at;
-                on_progress();
-                if ordered && !done.errors.is_empty() {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// True when [`Collection::insert`] writes these in one batch: all or none then.
+    /// True when [`Writer::insert`] writes these in one batch: all or none then.
     pub fn inserts_at_once(&self, docs: &[Doc<'_>]) -> bool {
         self.chunk_len(docs) == docs.len()
     }
@@ -252,6 +136,125 @@ impl Collection {
         }
         len
     }
+}
+
+impl Writer<'_> {
+    /// Inserts documents that have their `_id` and are valid BSON. With `ordered` the first refusal
+    /// ends it.
+    ///
+    /// # Errors
+    /// As a whole: 175 when the collection is gone, engine failures. Per document, in
+    /// [`Inserted::errors`]: 11000 DuplicateKey, 171 parallel arrays.
+    pub fn insert(&self, docs: &[Doc<'_>], ordered: bool) -> Result<Inserted> {
+        self.insert_logged(docs, ordered, None)
+    }
+
+    /// As [`Writer::insert`]; each document written is recorded in the statement log, in the
+    /// same commit.
+    ///
+    /// # Errors
+    /// As [`Writer::insert`].
+    pub fn insert_logged(
+        &self,
+        docs: &[Doc<'_>],
+        ordered: bool,
+        log: Option<&mut StatementLog<'_>>,
+    ) -> Result<Inserted> {
+        let mut done = Inserted::default();
+        self.insert_with_progress(docs, ordered, log, &mut done, &|| {})
+            .map(|()| done)
+    }
+
+    /// As [`Writer::insert_logged`]; `done` says also after an error what was done, and
+    /// `on_progress` is called behind each commit, when it says so.
+    ///
+    /// # Errors
+    /// As [`Writer::insert`].
+    pub fn insert_with_progress(
+        &self,
+        docs: &[Doc<'_>],
+        ordered: bool,
+        log: Option<&mut StatementLog<'_>>,
+        done: &mut Inserted,
+        on_progress: &dyn Fn(),
+    ) -> Result<()> {
+        self.insert_as(docs, ordered, &mut Mode::of(log), done, on_progress)
+    }
+
+    /// As [`Writer::insert`], as a part of a transaction.
+    ///
+    /// # Errors
+    /// As [`Writer::insert`]; as a whole also 112 when a key was written by somebody else since
+    /// the transaction began, 24, 257, 263.
+    pub fn insert_in(
+        &self,
+        docs: &[Doc<'_>],
+        ordered: bool,
+        transaction: &Transaction,
+    ) -> Result<Inserted> {
+        let mut mode = Mode::Transaction(transaction, transaction.enter(self)?);
+        let mut done = Inserted::default();
+        self.insert_as(docs, ordered, &mut mode, &mut done, &|| {})
+            .map(|()| done)
+    }
+
+    fn insert_as(
+        &self,
+        docs: &[Doc<'_>],
+        ordered: bool,
+        mode: &mut Mode<'_, '_>,
+        done: &mut Inserted,
+        on_progress: &dyn Fn(),
+    ) -> Result<()> {
+        if let Err(e) = self.check_write() {
+            let refused = if ordered {
+                docs.len().min(1)
+            } else {
+                docs.len()
+            };
+            done.errors = (0..refused).map(|i| (i, e.clone())).collect();
+            done.seen = refused;
+            return Ok(());
+        }
+        if self.is_series() {
+            return self.insert_measurements(docs, ordered, mode, done, on_progress);
+        }
+        let mut at = 0;
+        while at < docs.len() {
+            let end = at + self.chunk_len(&docs[at..]);
+            let bytes = docs[at..end].iter().map(|d| d.len_bytes()).sum();
+            let inside = mode.enter(self, bytes)?;
+            let state = inside.state();
+            // All of the chunk under one state, however often large keys cut it.
+            while at < end {
+                let run = |s: &mut Scratch, done: &mut Inserted, mode: &mut Mode<'_, '_>| {
+                    let chunk = Chunk::of(state, &docs[at..end], at, ordered);
+                    let taken = self.insert_chunk(s, chunk, done, mode);
+                    mode.admit_later(self, s.batch.byte_len().saturating_sub(bytes));
+                    s.shrink();
+                    taken
+                };
+                let refused = done.errors.len();
+                // Taken when a scheduler of tests runs another writer on this thread.
+                let taken = SCRATCH.with(|cell| match cell.try_borrow_mut() {
+                    Ok(mut s) => run(&mut s, done, mode),
+                    Err(_) => run(&mut Scratch::default(), done, mode),
+                });
+                if mode.is_outdated(&taken) {
+                    done.errors.truncate(refused);
+                    self.operation.check()?;
+                    continue;
+                }
+                at += taken?;
+                done.seen = at;
+                on_progress();
+                if ordered && !done.errors.is_empty() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
 
     /// Inserts the first documents of a chunk, all unless their keys are very large.
     ///
@@ -268,13 +271,13 @@ impl Collection {
         let (state, docs, base, usable) = (chunk.state, chunk.docs, chunk.base, chunk.usable);
         let mut displacement = self.begin_displacement(state);
         let _held = match &mut displacement {
-            None => mode.lock(&self.shared, &mut chunk.keys)?,
+            None => mode.lock(self, &mut chunk.keys)?,
             Some(d) => {
                 let incoming = Incoming::of(docs.iter().take(usable));
                 self.lock_with_oldest(state, d, &chunk.keys, incoming, mode)?
             }
         };
-        let reads = mode.begin(&self.shared)?;
+        let reads = mode.begin(self)?;
         let (first_seq, fresh) = self.allocate(s, usable)?;
         let stored = self.stored_ids(s, &fresh, &reads)?;
         s.unique.look_up(&reads)?;
@@ -292,7 +295,7 @@ impl Collection {
             old = Some(self.delete_oldest(state, d, incoming, &mut s.old, &reads)?);
             s.batch.append(&s.old.batch);
         }
-        let mut unit = DocumentUnit::new(self, state).inserting(NewDocuments {
+        let mut unit = DocumentUnit::new(*self, state).inserting(NewDocuments {
             docs,
             accepted: &written.positions,
             base,
@@ -408,7 +411,7 @@ impl Collection {
             if self.is_uncommitted() {
                 marked(CommitPos::default());
             } else {
-                self.shared.commit(WriteUnit::new(&mark).then(marked))?;
+                self.commit(WriteUnit::new(&mark).then(marked))?;
             }
         }
         if let Some(key) = highest {

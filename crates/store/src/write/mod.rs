@@ -21,3 +21,4 @@ mod series_change;
 pub(crate) mod session;
 pub(crate) mod transaction;
 mod unit;
+pub(crate) mod writer;

@@ -1,13 +1,14 @@
 //! How a statement's writes become visible: by commits of its own, or with the commit of a
 //! transaction.
 
-use crate::catalog::{Collection, Shared, State};
+use crate::catalog::State;
 use crate::error;
 use crate::gate::Entered;
 use crate::locks::{Held, KeyIds};
 use crate::write::reads::Reads;
 use crate::write::session::StatementLog;
 use crate::write::transaction::Transaction;
+use crate::write::writer::Writer;
 use arc_swap::Guard;
 use model::Result;
 use std::sync::Arc;
@@ -56,19 +57,19 @@ impl<'m, 'l> Mode<'m, 'l> {
     ///
     /// # Errors
     /// 175 when the collection is gone.
-    pub(crate) fn enter<'c>(&self, coll: &'c Collection, bytes: usize) -> Result<Inside<'c>> {
+    pub(crate) fn enter<'c>(&self, writer: &'c Writer<'_>, bytes: usize) -> Result<Inside<'c>> {
         if let Mode::Transaction(_, state) = self {
             return Ok(Inside::Transaction(Arc::clone(state)));
         }
-        coll.shared.admit(bytes);
-        let (_inside, state) = coll.enter()?;
+        writer.shared.admit(writer.operation, bytes);
+        let (_inside, state) = writer.enter(writer.operation)?;
         Ok(Inside::Statement { _inside, state })
     }
 
-    /// Adds to the admission debt of the thread; a transaction is admitted at its commit.
-    pub(crate) fn admit_later(&self, bytes: usize) {
+    /// Adds to the admission debt of the operation; a transaction is admitted at its commit.
+    pub(crate) fn admit_later(&self, writer: &Writer<'_>, bytes: usize) {
         if !self.is_transaction() {
-            Shared::admit_later(bytes);
+            writer.operation.writes().add_debt(bytes);
         }
     }
 
@@ -80,12 +81,16 @@ impl<'m, 'l> Mode<'m, 'l> {
     /// operation is interrupted while it waits.
     pub(crate) fn lock<'s>(
         &self,
-        shared: &'s Shared,
+        writer: &'s Writer<'_>,
         keys: &mut KeyIds,
     ) -> Result<Option<Held<'s>>> {
         match self {
-            Mode::Transaction(transaction, _) => transaction.claim(keys).map(|()| None),
-            Mode::Direct | Mode::Logged(_) => shared.lock_keys(keys).map(Some),
+            Mode::Transaction(transaction, _) => {
+                transaction.claim(writer.operation, keys).map(|()| None)
+            }
+            Mode::Direct | Mode::Logged(_) => {
+                writer.shared.lock_keys(writer.operation, keys).map(Some)
+            }
         }
     }
 
@@ -93,13 +98,16 @@ impl<'m, 'l> Mode<'m, 'l> {
     ///
     /// # Errors
     /// Engine failures.
-    pub(crate) fn begin<'s>(&self, shared: &'s Shared) -> Result<Reads<'s>>
+    pub(crate) fn begin<'s>(&self, writer: &'s Writer<'_>) -> Result<Reads<'s>>
     where
         'm: 's,
     {
         match self {
-            Mode::Transaction(transaction, _) => Ok(Reads::Transaction(transaction)),
-            Mode::Direct | Mode::Logged(_) => shared
+            Mode::Transaction(transaction, _) => {
+                Ok(Reads::Transaction(transaction, writer.operation))
+            }
+            Mode::Direct | Mode::Logged(_) => writer
+                .shared
                 .engine
                 .begin()
                 .map(Reads::Unit)

@@ -16,11 +16,11 @@ use crate::write::reads::Reads;
 use crate::write::session::{Effect, StatementLog};
 use crate::write::transaction::Transaction;
 use crate::write::unit::{ChangedDocuments, DocumentUnit};
+use crate::write::writer::Writer;
 use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use storage::{CommitPos, Table, WriteBatch};
 
@@ -103,7 +103,7 @@ impl Filled {
     }
 }
 
-impl Collection {
+impl Writer<'_> {
     /// Applies `decide` to the latest state of the document under `record_key`. `decide` may be
     /// called again when another writer came in between.
     ///
@@ -118,10 +118,10 @@ impl Collection {
         self.modify_logged(record_key, decide, None)
     }
 
-    /// As [`Collection::modify`]; a change is recorded in the statement log, in the same commit.
+    /// As [`Writer::modify`]; a change is recorded in the statement log, in the same commit.
     ///
     /// # Errors
-    /// As [`Collection::modify`].
+    /// As [`Writer::modify`].
     pub fn modify_logged(
         &self,
         record_key: &[u8],
@@ -138,14 +138,14 @@ impl Collection {
         Ok(outcome)
     }
 
-    /// As [`Collection::modify_many`], as a part of a transaction: `decide` sees the state that the
+    /// As [`Writer::modify_many`], as a part of a transaction: `decide` sees the state that the
     /// transaction sees.
     ///
     /// # Errors
-    /// As [`Collection::modify`]; 112 when a key was written by somebody else since the transaction
+    /// As [`Writer::modify`]; 112 when a key was written by somebody else since the transaction
     /// began, 24, 257, 263.
     pub fn modify_in(
-        self: &Arc<Self>,
+        &self,
         record_keys: &[&[u8]],
         decide: &mut Decide<'_>,
         each: &mut dyn FnMut(usize, Modified),
@@ -174,7 +174,7 @@ impl Collection {
     /// of them.
     ///
     /// # Errors
-    /// As [`Collection::modify`].
+    /// As [`Writer::modify`].
     pub fn modify_many(
         &self,
         record_keys: &[&[u8]],
@@ -191,7 +191,7 @@ impl Collection {
     /// The same, of documents that are records of their own.
     ///
     /// # Errors
-    /// As [`Collection::modify`].
+    /// As [`Writer::modify`].
     pub(super) fn modify_numbered(
         &self,
         record_keys: &[&[u8]],
@@ -239,7 +239,7 @@ impl Collection {
         let state = inside.state();
         let mut run = |s: &mut Scratch| {
             let result = self.modify_with(state, s, keys, decide, mode, each);
-            mode.admit_later(s.batch.byte_len().saturating_sub(admitted));
+            mode.admit_later(self, s.batch.byte_len().saturating_sub(admitted));
             s.shrink();
             result
         };
@@ -261,8 +261,8 @@ impl Collection {
     ) -> Result<()> {
         let mut locked: KeyIds = keys.iter().map(|k| KeyId::of(k)).collect();
         let (held, filled, pos) = loop {
-            let held = mode.lock(&self.shared, &mut locked)?;
-            let reads = mode.begin(&self.shared)?;
+            let held = mode.lock(self, &mut locked)?;
+            let reads = mode.begin(self)?;
             self.read_old(s, keys, &reads)?;
             let mut wanted = locked.clone();
             let decided = self.decide_all(state, s, keys, decide, &mut wanted)?;
@@ -277,7 +277,7 @@ impl Collection {
             let filled = self.fill_changes(state, s, keys, decided, mode, &reads)?;
             let committed = self.commit_changes(state, s, &filled, mode, reads);
             if mode.is_outdated(&committed) {
-                self.shared.hooks.check_interrupt()?;
+                self.operation.check()?;
                 continue;
             }
             break (held, filled, committed?);
@@ -297,7 +297,7 @@ impl Collection {
         reads: Reads<'_>,
     ) -> Result<CommitPos> {
         if !s.batch.is_empty() {
-            self.shared.hooks.check_write(&self.ns)?;
+            self.check_write()?;
             for (index, bits) in state.indexes.iter().zip(&filled.multikey) {
                 self.mark_multikey(index, *bits)?;
             }
@@ -306,7 +306,7 @@ impl Collection {
                 s.batch.set_shrinks();
             }
         }
-        let unit = DocumentUnit::new(self, state).changing(filled.of_unit(&mut s.log));
+        let unit = DocumentUnit::new(*self, state).changing(filled.of_unit(&mut s.log));
         let committed = unit.commit(&mut s.batch, mode, reads.into_unit());
         if state.capped.is_some() {
             self.capped.changes.fetch_add(1, Ordering::AcqRel);
@@ -387,7 +387,9 @@ impl Collection {
         }
         Ok(decided)
     }
+}
 
+impl Collection {
     pub(super) fn parse<'b>(&self, record: Option<&'b [u8]>) -> Result<(record::Header, Doc<'b>)> {
         record
             .and_then(record::read)

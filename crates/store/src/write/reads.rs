@@ -6,12 +6,13 @@ use crate::error;
 use crate::index::Index;
 use crate::write::transaction::Transaction;
 use model::Result;
+use operation::Operation;
 use storage::{Reader, Table, Unit};
 
 /// See the head of this file. Begun under the locks of what is read.
 pub(crate) enum Reads<'r> {
     Unit(Unit<'r>),
-    Transaction(&'r Transaction),
+    Transaction(&'r Transaction, &'r Operation),
 }
 
 impl<'r> Reads<'r> {
@@ -19,12 +20,12 @@ impl<'r> Reads<'r> {
     pub(crate) fn into_unit(self) -> Option<Unit<'r>> {
         match self {
             Reads::Unit(unit) => Some(unit),
-            Reads::Transaction(_) => None,
+            Reads::Transaction(..) => None,
         }
     }
 
     pub(crate) fn is_transaction(&self) -> bool {
-        matches!(self, Reads::Transaction(_))
+        matches!(self, Reads::Transaction(..))
     }
 
     /// Whether another process may write what is locked here.
@@ -38,7 +39,9 @@ impl<'r> Reads<'r> {
     /// 112 when this is a transaction and the key has changed since it began; engine failures.
     pub(crate) fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         match self {
-            Reads::Transaction(transaction) => transaction.read_claimed(table, key, out),
+            Reads::Transaction(transaction, operation) => {
+                transaction.read_claimed(operation, table, key, out)
+            }
             Reads::Unit(unit) => unit
                 .get_with(table, key, &mut |value| out.extend_from_slice(value))
                 .map_err(error::storage),
@@ -51,8 +54,8 @@ impl<'r> Reads<'r> {
     /// As [`Reads::get`].
     pub(crate) fn exists(&self, table: Table, key: &[u8]) -> Result<bool> {
         match self {
-            Reads::Transaction(transaction) => {
-                transaction.read_claimed(table, key, &mut Vec::new())
+            Reads::Transaction(transaction, operation) => {
+                transaction.read_claimed(operation, table, key, &mut Vec::new())
             }
             Reads::Unit(unit) => unit
                 .get_with(table, key, &mut |_| {})
@@ -71,11 +74,11 @@ impl<'r> Reads<'r> {
         each: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         match (self, keys) {
-            (Reads::Transaction(transaction), _) => {
+            (Reads::Transaction(transaction, operation), _) => {
                 let mut value = Vec::new();
                 for (n, key) in keys.iter().enumerate() {
                     value.clear();
-                    let found = transaction.read_claimed(table, key, &mut value)?;
+                    let found = transaction.read_claimed(operation, table, key, &mut value)?;
                     each(n, found.then_some(value.as_slice()));
                 }
                 Ok(())

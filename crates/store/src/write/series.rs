@@ -6,8 +6,8 @@
 //! After a crash a bucket is as it was at some commit: with a head and rows, or packed. Those that
 //! were open are found by their marks and packed by the inserts that follow.
 
+use crate::catalog::State;
 use crate::catalog::buckets::{NewMeasurement, OpenList, count};
-use crate::catalog::{Collection, State};
 use crate::commit::WriteUnit;
 use crate::error;
 use crate::format::bucket::{self, BucketKey, KEY_LEN};
@@ -23,6 +23,7 @@ use crate::write::insert::{Inserted, SEQ_BLOCK};
 use crate::write::mode::Mode;
 use crate::write::session::StatementLog;
 use crate::write::unit::{DocumentUnit, NewDocuments};
+use crate::write::writer::Writer;
 use model::bucket::{SeriesOptions, bucket_id};
 use model::{Doc, DocBuf, MongoError, Result, Value, code};
 use rustc_hash::FxHashSet;
@@ -45,7 +46,7 @@ struct Places {
     refused: Option<MongoError>,
 }
 
-impl Collection {
+impl Writer<'_> {
     /// Inserts measurements, each of which has its time.
     pub(super) fn insert_measurements(
         &self,
@@ -154,7 +155,7 @@ impl Collection {
                 order.reserved = reserved;
                 self.live.set_out_of_order();
             };
-            self.shared.commit(WriteUnit::new(&mark).then(marked))?;
+            self.commit(WriteUnit::new(&mark).then(marked))?;
         }
         order.next_seq = next;
         Ok(first)
@@ -216,7 +217,7 @@ impl Collection {
             places.keys.push(key);
         }
         if !heads.is_empty()
-            && let Err(e) = self.shared.commit(WriteUnit::new(&heads))
+            && let Err(e) = self.commit(WriteUnit::new(&heads))
         {
             // Of those opened here none is on disk.
             places.keys.iter().for_each(|key| open.leave(*key));
@@ -355,7 +356,7 @@ impl Collection {
             record_keys: &[],
             key_ends: &[],
         };
-        let unit = DocumentUnit::new(self, state).inserting(new);
+        let unit = DocumentUnit::new(*self, state).inserting(new);
         unit.commit(batch, mode, decided_by)
     }
 
@@ -364,7 +365,7 @@ impl Collection {
     /// statement of the log.
     ///
     /// # Errors
-    /// As [`Collection::insert`]; 11000 when the bucket is there.
+    /// As [`Writer::insert`]; 11000 when the bucket is there.
     pub fn restore_bucket(
         &self,
         bucket: &ShownBucket,
@@ -389,11 +390,11 @@ impl Collection {
             self.insert_measurements(&docs, true, &mut mode, &mut done, &|| {})?;
             return Ok(done);
         }
-        self.shared.hooks.check_write(&self.ns)?;
+        self.check_write()?;
         let key = bucket::key(self.ident, bucket.start_ms, bucket.rest);
         let mut locked = KeyIds::from_slice(&[KeyId::of(&key)]);
-        let _held = mode.lock(&self.shared, &mut locked)?;
-        let reads = mode.begin(&self.shared)?;
+        let _held = mode.lock(self, &mut locked)?;
+        let reads = mode.begin(self)?;
         if reads.exists(Table::Doc, &key)? {
             let id = bucket_id(bucket.start_ms, bucket.rest);
             let shown = model::doc! { "_id": id };
@@ -456,7 +457,7 @@ impl Collection {
             self.put_packed(state, &options, key, &stored, &mut batch)?;
         }
         batch.delete(Table::Cap, key);
-        self.shared.commit(WriteUnit::new(&batch)).map(|_| ())
+        self.commit(WriteUnit::new(&batch)).map(|_| ())
     }
 
     /// Puts a bucket as it is to be: packed, or gone when it has no measurements.
@@ -501,7 +502,7 @@ impl Collection {
     /// # Errors
     /// 175 when the collection is gone; those of `go_on`; engine failures.
     pub fn pack_buckets(&self, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
-        let (_inside, state) = self.enter()?;
+        let (_inside, state) = self.enter(self.operation)?;
         let mut ready = {
             let mut open = self.buckets.lock();
             if !open.loaded {

@@ -2,7 +2,7 @@
 //! one commit. Writers wait meanwhile, so that nobody is on the way into it. Must not know:
 //! filters, update operators.
 
-use crate::catalog::{Collection, State};
+use crate::catalog::State;
 use crate::error;
 use crate::format::bucket::{self, BucketKey, Measurement};
 use crate::view::ReadView;
@@ -13,12 +13,13 @@ use crate::write::mode::Mode;
 use crate::write::modify::{Filled, Scratch};
 use crate::write::session::StatementLog;
 use crate::write::unit::DocumentUnit;
+use crate::write::writer::Writer;
 use model::bucket::SeriesOptions;
 use model::{Doc, DocBuf, MongoError, OwnedValue, Result, code};
 use storage::CommitPos;
 
-impl Collection {
-    /// As [`Collection::modify_many`], of a time-series collection.
+impl Writer<'_> {
+    /// As [`Writer::modify_many`], of a time-series collection.
     pub(super) fn modify_measurements(
         &self,
         keys: &[&[u8]],
@@ -51,7 +52,7 @@ impl Collection {
             let number = rest.take_while(|k| bucket::of(k) == Some(key)).count();
             let end = at + number;
             // Nobody is inside while a bucket changes.
-            let closed = self.close()?;
+            let closed = self.close(self.operation)?;
             let state = State::clone(&self.state());
             if state.dropped {
                 return Err(self.gone());
@@ -81,8 +82,8 @@ impl Collection {
         if s.batch.is_empty() {
             return Ok(CommitPos::default());
         }
-        self.shared.hooks.check_write(&self.ns)?;
-        let unit = DocumentUnit::new(self, state).changing(filled.of_unit(&mut s.log));
+        self.check_write()?;
+        let unit = DocumentUnit::new(*self, state).changing(filled.of_unit(&mut s.log));
         let pos = unit.commit(&mut s.batch, mode, None)?;
         // It is packed now, and takes nothing any more.
         self.buckets.lock().forget(key);

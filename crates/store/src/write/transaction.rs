@@ -13,7 +13,9 @@ use crate::log::{EntryList, LogRows, SessionFields};
 use crate::view::{Overlay, ReadView};
 use crate::write::end::{Changes, Delta, DocumentsCommit};
 use crate::write::session::{Effect, SessionRecord};
+use crate::write::writer::Writer;
 use model::{Doc, MongoError, Namespace, Result, code};
+use operation::Operation;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -136,7 +138,8 @@ impl Transaction {
     /// 112 when the collection is not as the transaction sees it, or
     /// [`model::ErrorKind::SetAside`] then for a statement that may be run again; 24 LockTimeout
     /// while it is being changed, 263 for a capped collection; engine failures.
-    pub(crate) fn enter(&self, coll: &Arc<Collection>) -> Result<Arc<State>> {
+    pub(crate) fn enter(&self, writer: &Writer<'_>) -> Result<Arc<State>> {
+        let coll = writer.coll;
         let mut writes = self.writes.lock();
         if !writes
             .collections
@@ -154,12 +157,12 @@ impl Transaction {
                 changes: Changes::default(),
             });
             if !coll.is_uncommitted() && !self.view.sees_as_it_is(coll)? {
-                return Err(self.catalog_changed(coll.ns()));
+                return Err(self.catalog_changed(writer.operation, coll.ns()));
             }
         }
         let state = Arc::clone(&coll.state());
         if state.dropped {
-            return Err(self.catalog_changed(coll.ns()));
+            return Err(self.catalog_changed(writer.operation, coll.ns()));
         }
         if state.capped.is_some() {
             return Err(MongoError::new(
@@ -178,13 +181,14 @@ impl Transaction {
     /// # Errors
     /// 112 when another transaction has one of them; [`model::ErrorKind::SetAside`] then for a
     /// statement that may be run again.
-    pub(crate) fn claim(&self, keys: &mut KeyIds) -> Result<()> {
+    pub(crate) fn claim(&self, operation: &Operation, keys: &mut KeyIds) -> Result<()> {
         let shared = &self.shared;
         while let Err(Claimed(key)) = shared.locks.claim(keys, self.owner) {
-            if shared.hooks.waker().is_none() {
+            if operation.waits_without_thread().is_none() {
                 return Err(write_conflict());
             }
-            shared.wait_on_thread(&|waker| shared.locks.when_released(key, waker))?;
+            let register = |waker| shared.locks.when_released(key, waker);
+            Shared::wait_on_thread(operation, &register)?;
         }
         self.writes.lock().claims.extend_from_slice(keys);
         Ok(())
@@ -192,10 +196,10 @@ impl Transaction {
 
     /// What a change since the transaction began means: the statement is run again at once in a
     /// transaction that sees it, or this is a conflict.
-    fn changed_since(&self, conflict: MongoError) -> MongoError {
-        match self.shared.hooks.waker() {
-            Some(wake) => {
-                wake();
+    fn changed_since(operation: &Operation, conflict: MongoError) -> MongoError {
+        match operation.waits_without_thread() {
+            Some(link) => {
+                link.wake();
                 error::set_aside()
             }
             None => conflict,
@@ -203,9 +207,9 @@ impl Transaction {
     }
 
     /// The name that a write goes to leads elsewhere than the transaction sees.
-    pub(crate) fn catalog_changed(&self, ns: &Namespace) -> MongoError {
+    pub(crate) fn catalog_changed(&self, operation: &Operation, ns: &Namespace) -> MongoError {
         let why = format!("Unable to write to collection '{ns}' due to catalog changes.");
-        self.changed_since(conflict(&why))
+        Transaction::changed_since(operation, conflict(&why))
     }
 
     /// Reads a key that is claimed and will be written.
@@ -216,7 +220,13 @@ impl Transaction {
     /// # Errors
     /// 112 when the key was changed after the transaction began, or
     /// [`model::ErrorKind::SetAside`] for a statement that may be run again; engine failures.
-    pub(crate) fn read_claimed(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+    pub(crate) fn read_claimed(
+        &self,
+        operation: &Operation,
+        table: Table,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
         let own = self.overlay.get(table, key, |value| {
             out.extend_from_slice(value.unwrap_or_default());
             value.is_some()
@@ -235,7 +245,7 @@ impl Transaction {
             .get_with(table, key, &mut |value| same = value == seen)
             .map_err(error::storage)?;
         if exists != found || !same {
-            return Err(self.changed_since(write_conflict()));
+            return Err(Transaction::changed_since(operation, write_conflict()));
         }
         Ok(found)
     }
@@ -293,6 +303,7 @@ impl Transaction {
     /// Engine failures; whether the commit was applied is unknown then.
     pub(crate) fn commit_with(
         &self,
+        operation: &Operation,
         record: &mut SessionRecord,
         catalog: CatalogChange<'_>,
     ) -> Result<CommitPos> {
@@ -309,7 +320,7 @@ impl Transaction {
                 std::mem::take(&mut all.operations),
             )
         };
-        self.shared.admit(batch.byte_len());
+        self.shared.admit(operation, batch.byte_len());
         let rows = self.log_rows(&mut batch, &writes, &operations, record.fields());
         let deltas: SmallVec<[Delta<'_>; 4]> = writes
             .iter()
@@ -317,6 +328,7 @@ impl Transaction {
             .collect();
         let mut end = DocumentsCommit {
             shared: &self.shared,
+            operation,
             batch: &mut batch,
             deltas: &deltas,
             rows,

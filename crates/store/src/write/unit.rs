@@ -3,13 +3,14 @@
 //! whether it commits by itself or with its transaction. Must not know: how the rows of the batch
 //! came about, filters, locks.
 
+use crate::catalog::State;
 use crate::catalog::live::InsertedKeys;
-use crate::catalog::{Collection, State};
 use crate::log::{EntryList, LogRows};
 use crate::write::end::{Changes, Delta, DocumentsCommit};
 use crate::write::logged::{InsertLog, statements_at};
 use crate::write::mode::Mode;
 use crate::write::session::{Effect, Keep, StatementLog};
+use crate::write::writer::Writer;
 use model::{Doc, Result};
 use storage::{CommitPos, Unit, WriteBatch};
 
@@ -94,16 +95,16 @@ pub(super) struct ChangedDocuments<'d> {
 /// What one commit changes of the documents of one collection. Rows of documents and index entries
 /// are in the batch already.
 pub(super) struct DocumentUnit<'u> {
-    coll: &'u Collection,
+    writer: Writer<'u>,
     state: &'u State,
     new: Option<NewDocuments<'u>>,
     changed: Option<ChangedDocuments<'u>>,
 }
 
 impl<'u> DocumentUnit<'u> {
-    pub(super) fn new(coll: &'u Collection, state: &'u State) -> DocumentUnit<'u> {
+    pub(super) fn new(writer: Writer<'u>, state: &'u State) -> DocumentUnit<'u> {
         DocumentUnit {
-            coll,
+            writer,
             state,
             new: None,
             changed: None,
@@ -145,7 +146,7 @@ impl<'u> DocumentUnit<'u> {
         }
         if let Mode::Transaction(transaction, _) = mode {
             return transaction
-                .absorb(self.coll, batch, self.into_changes())
+                .absorb(self.writer.coll, batch, self.into_changes())
                 .map(|()| CommitPos::default());
         }
         let statements = match mode {
@@ -154,7 +155,8 @@ impl<'u> DocumentUnit<'u> {
         };
         let rows = self.log_rows(batch, statements.as_deref());
         let mut end = DocumentsCommit {
-            shared: &self.coll.shared,
+            shared: &self.writer.shared,
+            operation: self.writer.operation,
             batch,
             deltas: &[self.delta()],
             rows,
@@ -173,7 +175,7 @@ impl<'u> DocumentUnit<'u> {
     }
 
     fn delta(&self) -> Delta<'_> {
-        let mut delta = Delta::of(self.coll);
+        let mut delta = Delta::of(self.writer.coll);
         if let Some(changed) = &self.changed {
             (delta.docs, delta.bytes) = (changed.docs, changed.bytes);
             delta.deleted = changed.deleted;
@@ -200,7 +202,7 @@ impl<'u> DocumentUnit<'u> {
         };
         if let Some(new) = self.new {
             new.each(&mut |seq, key| changes.inserted.push((seq, key.into())));
-            changes.operations = self.coll.operations_of(self.state, new.iter());
+            changes.operations = self.writer.operations_of(self.state, new.iter());
         }
         if let Some(changed) = self.changed {
             match changes.operations.count {
@@ -218,7 +220,7 @@ impl<'u> DocumentUnit<'u> {
         batch: &mut WriteBatch,
         statements: Option<&StatementLog<'_>>,
     ) -> Option<LogRows<'u>> {
-        let mut rows = self.coll.log_rows(self.state)?;
+        let mut rows = self.writer.coll.log_rows(self.state)?;
         if let Some(changed) = self.changed.as_ref().filter(|c| c.log.count > 0) {
             rows.documents(batch, changed.log);
         }
@@ -229,7 +231,7 @@ impl<'u> DocumentUnit<'u> {
                 session: statements.and_then(|to| to.record.fields()),
                 statements: ids.as_deref().unwrap_or_default(),
             };
-            self.coll
+            self.writer
                 .log_inserts(self.state, &mut rows, batch, &log, new.iter());
         }
         Some(rows)

@@ -30,9 +30,11 @@ fn server(engine: Arc<Engine>) -> Arc<Server> {
     let store = Store::open(engine, Arc::new(NoHooks)).unwrap();
     let ns = Namespace::new("db", "c").unwrap();
     let c = store
+        .writer(crate::own())
         .create_collection(&ns, DocBuf::new(), [7; 16])
         .unwrap();
-    c.insert(&[doc! { "_id": 1i32, "n": 0i32 }.doc()], true)
+    c.writer(crate::own())
+        .insert(&[doc! { "_id": 1i32, "n": 0i32 }.doc()], true)
         .unwrap();
     Arc::new(Server {
         store,
@@ -66,7 +68,10 @@ impl Server {
                 doc! { "_id": 1i32, "n": n + 1 }.as_bytes().to_vec(),
             ))
         };
-        self.c.modify_logged(&key, decide, log).map(|_| ())
+        self.c
+            .writer(crate::own())
+            .modify_logged(&key, decide, log)
+            .map(|_| ())
     }
 
     /// One attempt of the session's write number 1: `$inc`.

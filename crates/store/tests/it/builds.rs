@@ -17,19 +17,26 @@ fn change_of_a_later_duplicate(change: fn() -> Change) {
             .map(|n| doc! { "_id": n, "k": if n == 99 { 0i32 } else { n } })
             .collect();
         let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
-        assert_eq!(c.insert(&views, true).unwrap().count, 100);
+        assert_eq!(
+            c.writer(crate::own()).insert(&views, true).unwrap().count,
+            100
+        );
         let steps = Cell::new(0);
         let go_on = || {
             steps.set(steps.get() + 1);
             if steps.get() == step {
                 let mut key = vec![];
                 c.record_key(&Value::Int32(99), &mut key);
-                c.modify(&key, &mut |_| Ok(change())).unwrap();
+                c.writer(crate::own())
+                    .modify(&key, &mut |_| Ok(change()))
+                    .unwrap();
             }
             Ok(())
         };
         let same = |_: model::Doc<'_>| Ok(false);
-        let built = c.create_index_unless(index("k", "k", true), &same, &go_on);
+        let built =
+            c.writer(crate::own())
+                .create_index_unless(index("k", "k", true), &same, &go_on);
         if steps.get() < step {
             assert_eq!(built.map_err(|e| e.code()), Err(11000), "step {step}");
             continue;
@@ -37,7 +44,8 @@ fn change_of_a_later_duplicate(change: fn() -> Change) {
         built.unwrap();
         assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
         assert_eq!(
-            c.insert(&[doc! { "_id": 500i32, "k": 0i32 }.doc()], true)
+            c.writer(crate::own())
+                .insert(&[doc! { "_id": 500i32, "k": 0i32 }.doc()], true)
                 .unwrap()
                 .count,
             0
@@ -78,7 +86,7 @@ fn what_changes_between_reading_and_writing_is_not_undone() {
             .map(|n| doc! { "_id": n, "k": [n * 2, n * 2 + 1] })
             .collect();
         let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
-        c.insert(&views, true).unwrap();
+        c.writer(crate::own()).insert(&views, true).unwrap();
         let change = |id: i32, new: Option<DocBuf>| {
             let mut key = vec![];
             c.record_key(&Value::Int32(id), &mut key);
@@ -86,10 +94,12 @@ fn what_changes_between_reading_and_writing_is_not_undone() {
                 Some(new) => Change::Replace(new.as_bytes().to_vec()),
                 None => Change::Delete,
             };
-            c.modify(&key, &mut |old| Ok(change(old))).unwrap();
+            c.writer(crate::own())
+                .modify(&key, &mut |old| Ok(change(old)))
+                .unwrap();
         };
         let insert = |d: DocBuf| {
-            let done = c.insert(&[d.doc()], true).unwrap();
+            let done = c.writer(crate::own()).insert(&[d.doc()], true).unwrap();
             assert_eq!(done.count, 1, "{:?}", done.errors);
         };
         let steps = Cell::new(0);
@@ -106,7 +116,8 @@ fn what_changes_between_reading_and_writing_is_not_undone() {
             Ok(())
         };
         let same = |_: model::Doc<'_>| Ok(false);
-        c.create_index_unless(index("k", "k", unique), &same, &go_on)
+        c.writer(crate::own())
+            .create_index_unless(index("k", "k", unique), &same, &go_on)
             .unwrap();
         if steps.get() >= step {
             assert_eq!(c.validate().unwrap().errors, Vec::<String>::new(), "{step}");

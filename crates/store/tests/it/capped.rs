@@ -14,24 +14,26 @@ use store::{Change, Collection, NoHooks, Store};
 fn capped(store: &Store) -> Arc<Collection> {
     let ns = Namespace::new("db", "c").unwrap();
     store
+        .writer(crate::own())
         .create_collection(&ns, doc! { "capped": true, "size": 100_000i64 }, [7; 16])
         .unwrap()
 }
 
 /// Changes the limits; what is too much goes.
-fn limit(c: &Collection, bytes: u64, docs: Option<u64>) {
+fn limit(c: &Arc<Collection>, bytes: u64, docs: Option<u64>) {
     let size = i64::try_from(bytes).unwrap_or(i64::MAX);
     let mut options = doc! { "capped": true, "size": size };
     if let Some(docs) = docs {
         options.put("max", i64::try_from(docs).unwrap());
     }
-    c.set_options(options, None).unwrap();
-    c.trim().unwrap();
+    c.writer(crate::own()).set_options(options, None).unwrap();
+    c.writer(crate::own()).trim().unwrap();
 }
 
-fn insert(c: &Collection, ids: &[i64]) {
+fn insert(c: &Arc<Collection>, ids: &[i64]) {
     let docs: Vec<_> = ids.iter().map(|i| doc! { "_id": *i }).collect();
-    c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
+    c.writer(crate::own())
+        .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
         .unwrap();
 }
 
@@ -83,14 +85,17 @@ fn order_survives_restarts_and_trimming() {
     // A changed document keeps its place, a deleted one leaves no trace.
     let mut key = Vec::new();
     c.record_key(&model::Value::Int64(3), &mut key);
-    c.modify(&key, &mut |_| {
-        Ok(Change::Replace(
-            doc! { "_id": 3i64, "x": "long" }.into_bytes(),
-        ))
-    })
-    .unwrap();
+    c.writer(crate::own())
+        .modify(&key, &mut |_| {
+            Ok(Change::Replace(
+                doc! { "_id": 3i64, "x": "long" }.into_bytes(),
+            ))
+        })
+        .unwrap();
     c.record_key(&model::Value::Int64(0), &mut key);
-    c.modify(&key, &mut |_| Ok(Change::Delete)).unwrap();
+    c.writer(crate::own())
+        .modify(&key, &mut |_| Ok(Change::Delete))
+        .unwrap();
     assert_eq!(
         (ids(&dump(&c, false)), entries(&engine)),
         (vec![9, 3, 7], 3)
@@ -113,6 +118,7 @@ fn order_survives_restarts_and_trimming() {
         };
         insert(&c, &(100..100 + more).collect::<Vec<_>>());
         store
+            .writer(crate::own())
             .drop_collection(&Namespace::new("db", "c").unwrap())
             .unwrap();
         assert_eq!(entries(&engine), 0);
@@ -126,7 +132,8 @@ fn a_collection_made_capped_gets_its_order() {
     let store = open(&engine);
     let c = crate::collection(&store, "c");
     insert(&c, &[5, 1, 9]);
-    c.set_options(doc! { "capped": true, "size": 1000i64 }, None)
+    c.writer(crate::own())
+        .set_options(doc! { "capped": true, "size": 1000i64 }, None)
         .unwrap();
     insert(&c, &[2]);
     assert_eq!(
@@ -175,10 +182,13 @@ fn drops_under_readers_are_told_as_drops() {
         let engine = Arc::new(MemoryEngine::new());
         let store = open(&engine);
         let c = crate::collection(&store, "c");
-        c.create_index(index("a_1", "a", false)).unwrap();
+        c.writer(crate::own())
+            .create_index(index("a_1", "a", false))
+            .unwrap();
         let count = if round % 2 == 0 { 900 } else { 2000 };
         let docs: Vec<_> = (0..count).map(|i| doc! { "_id": i, "a": i % 10 }).collect();
-        c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
+        c.writer(crate::own())
+            .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
             .unwrap();
         let go = Arc::new(AtomicBool::new(false));
         let readers: Vec<_> = (0..3)
@@ -225,7 +235,7 @@ fn drops_under_readers_are_told_as_drops() {
         while !go.load(Ordering::Acquire) {
             std::hint::spin_loop();
         }
-        store.drop_collection(&ns).unwrap();
+        store.writer(crate::own()).drop_collection(&ns).unwrap();
         for r in readers {
             let end = r.join().unwrap();
             assert!(end == Ok(count) || end == Err(175), "{end:?} of {count}");
@@ -278,7 +288,10 @@ fn room_is_made_by_few_commits_and_no_more_than_is_needed() {
         }
         limit(&c, bytes, docs);
         let before = engine.observer().0.load(Ordering::SeqCst);
-        assert_eq!(c.insert(&views, true).unwrap().count, 200);
+        assert_eq!(
+            c.writer(crate::own()).insert(&views, true).unwrap().count,
+            200
+        );
         let commits = engine.observer().0.load(Ordering::SeqCst) - before;
         assert!(commits <= 3, "{commits} commits in round {round}");
         let left: Vec<i64> = kept.iter().map(|(id, _)| *id).collect();
@@ -303,12 +316,13 @@ fn room_is_made_while_others_write() {
                     insert(&c, &(first..first + 10).collect::<Vec<_>>());
                     let mut key = Vec::new();
                     c.record_key(&model::Value::Int64(first), &mut key);
-                    c.modify(&key, &mut |_| {
-                        Ok(Change::Replace(
-                            doc! { "_id": first, "a": 1i32 }.into_bytes(),
-                        ))
-                    })
-                    .unwrap();
+                    c.writer(crate::own())
+                        .modify(&key, &mut |_| {
+                            Ok(Change::Replace(
+                                doc! { "_id": first, "a": 1i32 }.into_bytes(),
+                            ))
+                        })
+                        .unwrap();
                 }
             });
         }
@@ -365,7 +379,9 @@ fn a_document_that_was_inserted_again_is_among_the_newest() {
     let delete = |id: i64| {
         let mut key = Vec::new();
         c.record_key(&model::Value::Int64(id), &mut key);
-        c.modify(&key, &mut |_| Ok(Change::Delete)).unwrap();
+        c.writer(crate::own())
+            .modify(&key, &mut |_| Ok(Change::Delete))
+            .unwrap();
     };
     // In the middle of those that go next, and behind one that stays.
     for id in [1, 3, 4, 50, 52] {
@@ -393,13 +409,15 @@ fn a_document_that_stays_is_shown_though_the_next_is_gone() {
     let c = capped(&store);
     insert(&c, &[0]);
     let large = doc! { "_id": 1i64, "pad": "x".repeat(300).as_str() };
-    c.insert(&[large.doc()], true).unwrap();
+    c.writer(crate::own()).insert(&[large.doc()], true).unwrap();
     insert(&c, &(2..20).collect::<Vec<_>>());
     // Reads ahead, and deletes one.
     limit(&c, u64::MAX, Some(19));
     let mut key = Vec::new();
     c.record_key(&model::Value::Int64(3), &mut key);
-    c.modify(&key, &mut |_| Ok(Change::Delete)).unwrap();
+    c.writer(crate::own())
+        .modify(&key, &mut |_| Ok(Change::Delete))
+        .unwrap();
     // By the average more would have to go than the large one.
     limit(&c, c.size_bytes() - 150, None);
     let left: Vec<i64> = [2].into_iter().chain(4..20).collect();
@@ -414,7 +432,9 @@ fn a_document_that_stays_is_shown_though_the_next_is_gone() {
 fn readers_see_no_more_than_the_limits() {
     let store = open(&Arc::new(MemoryEngine::new()));
     let c = capped(&store);
-    c.create_index(index("a_1", "a", true)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("a_1", "a", true))
+        .unwrap();
     limit(&c, 100_000, Some(20));
     let done = AtomicBool::new(false);
     std::thread::scope(|s| {
@@ -436,7 +456,8 @@ fn readers_see_no_more_than_the_limits() {
             let docs: Vec<_> = (round * 7..round * 7 + 7)
                 .map(|i| doc! { "_id": i, "a": i })
                 .collect();
-            c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
+            c.writer(crate::own())
+                .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
                 .unwrap();
         }
         done.store(true, Ordering::Release);
@@ -447,7 +468,7 @@ fn readers_see_no_more_than_the_limits() {
         );
     });
     // More at once than fit, by number and by bytes.
-    c.drop_index("a_1").unwrap();
+    c.writer(crate::own()).drop_index("a_1").unwrap();
     insert(&c, &(5000..5100).collect::<Vec<_>>());
     assert_eq!(ids(&dump(&c, false)), (5080..5100).collect::<Vec<_>>());
     limit(&c, 100, None);
@@ -463,14 +484,17 @@ fn a_document_that_has_changed_goes_with_its_new_entries() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = capped(&store);
-    c.create_index(index("a_1", "a", false)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("a_1", "a", false))
+        .unwrap();
     limit(&c, 100_000, Some(10));
     insert(&c, &(0..11).collect::<Vec<_>>());
     for id in 2..6i64 {
         let mut key = Vec::new();
         c.record_key(&model::Value::Int64(id), &mut key);
         let new = doc! { "_id": id, "a": id * 100 };
-        c.modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
+        c.writer(crate::own())
+            .modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
             .unwrap();
     }
     insert(&c, &(11..30).collect::<Vec<_>>());
@@ -511,7 +535,8 @@ fn changes_between_inserts_cost_few_reads() {
         let mut key = Vec::new();
         c.record_key(&model::Value::Int64(id), &mut key);
         let new = doc! { "_id": id, "done": true };
-        c.modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
+        c.writer(crate::own())
+            .modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
             .unwrap();
     }
     let read = engine.observer().0.load(Ordering::SeqCst);

@@ -9,11 +9,11 @@ use store::{Audience, Collection, ConsumerState, Lifetime, LogConsumer, Read, St
 
 const SIZE: u64 = 100_000;
 
-fn insert(c: &Collection, ids: std::ops::Range<i32>) {
+fn insert(c: &Arc<Collection>, ids: std::ops::Range<i32>) {
     let pad = "x".repeat(1000);
     for n in ids {
         let doc = doc! { "_id": n, "pad": pad.as_str() };
-        c.insert(&[doc.doc()], true).unwrap();
+        c.writer(crate::own()).insert(&[doc.doc()], true).unwrap();
     }
 }
 
@@ -255,20 +255,21 @@ fn every_entry_is_seen_in_order_whenever_the_consumer_dies() {
 }
 
 /// Documents of 100,000 bytes.
-fn insert_large(c: &Collection, ids: std::ops::Range<i32>) {
+fn insert_large(c: &Arc<Collection>, ids: std::ops::Range<i32>) {
     let pad = "x".repeat(100_000);
     for n in ids {
         let doc = doc! { "_id": n, "pad": pad.as_str() };
-        c.insert(&[doc.doc()], true).unwrap();
+        c.writer(crate::own()).insert(&[doc.doc()], true).unwrap();
     }
 }
 
-fn with_index(c: &Collection) {
-    c.alter_search_indexes(|list| {
-        list.push(doc! { "id": "x" });
-        Ok(())
-    })
-    .unwrap();
+fn with_index(c: &Arc<Collection>) {
+    c.writer(crate::own())
+        .alter_search_indexes(|list| {
+            list.push(doc! { "id": "x" });
+            Ok(())
+        })
+        .unwrap();
 }
 
 /// A log that is kept for consumers alone has the changes of collections with search indexes, from

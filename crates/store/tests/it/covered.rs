@@ -177,18 +177,18 @@ proptest! {
     ) {
         let store = open(&Arc::new(MemoryEngine::new()));
         let c = collection(&store, "c");
-        let build = || specs().into_iter().try_for_each(|s| c.create_index(s));
+        let build = || specs().into_iter().try_for_each(|s| c.writer(crate::own()).create_index(s));
         if !built_after {
             build().unwrap();
         }
         for d in &docs {
             // Some share their `_id`, some have two arrays.
-            let _ = c.insert(&[document(d).doc()], true);
+            let _ = c.writer(crate::own()).insert(&[document(d).doc()], true);
         }
         for change in &changes {
             let (new, mut key) = (document(change), vec![]);
             c.record_key(&new.doc().field("_id"), &mut key);
-            let _ = c.modify(&key, &mut |old| {
+            let _ = c.writer(crate::own()).modify(&key, &mut |old| {
                 let id = old.field("_id");
                 Ok(Change::Replace(DocBuf::build(|w| {
                     w.put("_id", id);
@@ -214,12 +214,21 @@ fn plain_values_need_no_document() {
     for (n, id) in kinds().map(|n| (n, 1)).chain(kinds().map(|n| (n, 2))) {
         let store = open(&Arc::new(MemoryEngine::new()));
         let c = collection(&store, "c");
-        c.create_index(specs()[0].clone()).unwrap();
+        c.writer(crate::own())
+            .create_index(specs()[0].clone())
+            .unwrap();
         let doc = DocBuf::build(|w| {
             put(w, "_id", id);
             put(w, "a", n);
         });
-        assert_eq!(c.insert(&[doc.doc()], true).unwrap().count, 1, "{n}");
+        assert_eq!(
+            c.writer(crate::own())
+                .insert(&[doc.doc()], true)
+                .unwrap()
+                .count,
+            1,
+            "{n}"
+        );
         if compare(&c, "a", &["_id", "a"]) > 0 {
             read.push(n);
         }
@@ -242,9 +251,11 @@ fn indexes_of_the_layout_before_are_not_covering() {
         .collect();
     {
         let c = collection(&open(&engine), "c");
-        specs().into_iter().for_each(|s| c.create_index(s).unwrap());
+        specs()
+            .into_iter()
+            .for_each(|s| c.writer(crate::own()).create_index(s).unwrap());
         for s in &shapes {
-            let _ = c.insert(&[document(s).doc()], true);
+            let _ = c.writer(crate::own()).insert(&[document(s).doc()], true);
         }
     }
     let mut batch = storage::WriteBatch::new();
@@ -293,15 +304,25 @@ fn indexes_of_the_layout_before_are_not_covering() {
     );
     // The unique one still knows whose its entries are.
     let own = doc! { "_id": "other", "a": 5i64, "b": "text\0more" };
-    assert_eq!(c.insert(&[own.doc()], true).unwrap().count, 1);
+    assert_eq!(
+        c.writer(crate::own())
+            .insert(&[own.doc()], true)
+            .unwrap()
+            .count,
+        1
+    );
     for s in &shapes {
         let mut key = vec![];
         c.record_key(&document(s).doc().field("_id"), &mut key);
-        let _ = c.modify(&key, &mut |_| Ok(Change::Delete));
+        let _ = c
+            .writer(crate::own())
+            .modify(&key, &mut |_| Ok(Change::Delete));
     }
     is_clean();
-    c.drop_index("ab").unwrap();
-    c.create_index(specs()[1].clone()).unwrap();
+    c.writer(crate::own()).drop_index("ab").unwrap();
+    c.writer(crate::own())
+        .create_index(specs()[1].clone())
+        .unwrap();
     assert_eq!(compare(&c, "ab", &["a", "b"]), 0);
     is_clean();
 }

@@ -2,7 +2,7 @@
 //! nothing.
 
 use crate::{collection, dump, index, open};
-use model::{DocBuf, Namespace, Value, doc};
+use model::{Doc, DocBuf, Namespace, Value, doc};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,18 +44,18 @@ proptest! {
         let engine = Arc::new(MemoryEngine::new());
         let store = open(&engine);
         let c = collection(&store, "c");
-        c.create_index(index("a_1", "a", true)).unwrap();
+        c.writer(crate::own()).create_index(index("a_1", "a", true)).unwrap();
         let mut model: BTreeMap<i32, (i32, Vec<i32>)> = BTreeMap::new();
         let mut arrival: Vec<i32> = Vec::new();
         for (n, op) in ops.iter().enumerate() {
             if n == build_at {
-                c.create_index(index("tags_1", "tags", false)).unwrap();
+                c.writer(crate::own()).create_index(index("tags_1", "tags", false)).unwrap();
             }
             match op {
                 Op::Insert(id, a, tags) => {
                     let d = document(*id, *a, tags);
                     let clash = model.contains_key(id) || model.values().any(|(x, _)| x == a);
-                    let r = c.insert(&[d.doc()], true).unwrap();
+                    let r = c.writer(crate::own()).insert(&[d.doc()], true).unwrap();
                     prop_assert_eq!(r.count, usize::from(!clash));
                     if !clash {
                         model.insert(*id, (*a, tags.clone()));
@@ -67,7 +67,8 @@ proptest! {
                     c.record_key(&Value::Int32(*id), &mut key);
                     let d = document(*id, *a, tags);
                     let clash = model.iter().any(|(k, (x, _))| k != id && x == a);
-                    let r = c.modify(&key, &mut |_| Ok(Change::Replace(d.as_bytes().to_vec())));
+                    let replace = &mut |_: Doc<'_>| Ok(Change::Replace(d.as_bytes().to_vec()));
+                    let r = c.writer(crate::own()).modify(&key, replace);
                     match (model.get_mut(id), clash) {
                         (None, _) => prop_assert_eq!(r.unwrap(), Modified::Absent),
                         (Some(_), true) => prop_assert_eq!(r.unwrap_err().code(), 11000),
@@ -80,7 +81,8 @@ proptest! {
                 Op::Delete(id) => {
                     let mut key = vec![];
                     c.record_key(&Value::Int32(*id), &mut key);
-                    let r = c.modify(&key, &mut |_| Ok(Change::Delete)).unwrap();
+                    let delete = &mut |_: Doc<'_>| Ok(Change::Delete);
+                    let r = c.writer(crate::own()).modify(&key, delete).unwrap();
                     prop_assert_eq!(matches!(r, Modified::Deleted(_)), model.remove(id).is_some());
                     arrival.retain(|x| x != id);
                 }
@@ -113,12 +115,17 @@ fn index_walks_resume() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.create_index(index("tags_1", "tags", false)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("tags_1", "tags", false))
+        .unwrap();
     let docs: Vec<DocBuf> = (0..300)
         .map(|i| document(i, i, &[i % 7, (i + 1) % 7]))
         .collect();
     let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
-    assert_eq!(c.insert(&views, true).unwrap().count, 300);
+    assert_eq!(
+        c.writer(crate::own()).insert(&views, true).unwrap().count,
+        300
+    );
     let i = c.indexes()[0].clone();
     for reverse in [false, true] {
         let all = store::KeyInterval {
@@ -159,7 +166,8 @@ fn build_during_writes() {
     let store = open(&engine);
     let c = collection(&store, "c");
     let docs: Vec<DocBuf> = (0..2000).map(|i| document(i, i, &[i % 5])).collect();
-    c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
+    c.writer(crate::own())
+        .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
         .unwrap();
     std::thread::scope(|s| {
         let c2 = c.clone();
@@ -168,20 +176,25 @@ fn build_during_writes() {
                 let mut key = vec![];
                 c2.record_key(&Value::Int32(i), &mut key);
                 let new = document(i, -i - 1, &[i % 3, 9]);
-                c2.modify(&key, &mut |_| {
-                    Ok(if i % 4 == 0 {
-                        Change::Delete
-                    } else {
-                        Change::Replace(new.as_bytes().to_vec())
+                c2.writer(crate::own())
+                    .modify(&key, &mut |_| {
+                        Ok(if i % 4 == 0 {
+                            Change::Delete
+                        } else {
+                            Change::Replace(new.as_bytes().to_vec())
+                        })
                     })
-                })
-                .unwrap();
+                    .unwrap();
                 let d = document(10_000 + i, 10_000 + i, &[1]);
-                c2.insert(&[d.doc()], true).unwrap();
+                c2.writer(crate::own()).insert(&[d.doc()], true).unwrap();
             }
         });
-        c.create_index(index("a_1", "a", true)).unwrap();
-        c.create_index(index("tags_1", "tags", false)).unwrap();
+        c.writer(crate::own())
+            .create_index(index("a_1", "a", true))
+            .unwrap();
+        c.writer(crate::own())
+            .create_index(index("tags_1", "tags", false))
+            .unwrap();
     });
     let v = c.validate().unwrap();
     assert!(
@@ -198,7 +211,9 @@ fn unique_under_races() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.create_index(index("a_1", "a", true)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("a_1", "a", true))
+        .unwrap();
     let won: usize = std::thread::scope(|s| {
         let threads: Vec<_> = (0..4)
             .map(|t| {
@@ -206,7 +221,8 @@ fn unique_under_races() {
                 s.spawn(move || {
                     (0..500)
                         .map(|a| {
-                            c.insert(&[document(t * 1000 + a, a, &[]).doc()], true)
+                            c.writer(crate::own())
+                                .insert(&[document(t * 1000 + a, a, &[]).doc()], true)
                                 .unwrap()
                                 .count
                         })
@@ -238,15 +254,20 @@ fn unique_under_racing_changes() {
     let engine = Observed::new(Arc::new(MemoryEngine::new()), LateCommits);
     let store = Store::open(Arc::new(engine), Arc::new(NoHooks)).unwrap();
     let c = collection(&store, "c");
-    c.create_index(index("a_1", "a", true)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("a_1", "a", true))
+        .unwrap();
     for id in 0..2 {
-        c.insert(&[document(id, -1 - id, &[]).doc()], true).unwrap();
+        c.writer(crate::own())
+            .insert(&[document(id, -1 - id, &[]).doc()], true)
+            .unwrap();
     }
     let start = std::sync::Barrier::new(2);
     let change = |id: i32, a: i32| {
         let (new, mut key) = (document(id, a, &[]), vec![]);
         c.record_key(&Value::Int32(id), &mut key);
-        c.modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
+        c.writer(crate::own())
+            .modify(&key, &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())))
             .is_ok()
     };
     let race = |id: i32| {
@@ -273,12 +294,17 @@ fn duplicate_errors_name_index_and_key() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.create_index(index("a_1", "a", true)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("a_1", "a", true))
+        .unwrap();
     let d = doc! { "_id": 1i32, "a": "x" };
-    c.insert(&[d.doc()], true).unwrap();
+    c.writer(crate::own()).insert(&[d.doc()], true).unwrap();
     let e = doc! { "_id": 2i32, "a": "x" };
     let f = doc! { "_id": 1.0, "a": "y" };
-    let r = c.insert(&[e.doc(), f.doc()], false).unwrap();
+    let r = c
+        .writer(crate::own())
+        .insert(&[e.doc(), f.doc()], false)
+        .unwrap();
     assert_eq!(r.count, 0);
     assert_eq!(
         r.errors[0].1.message(),
@@ -293,7 +319,10 @@ fn duplicate_errors_name_index_and_key() {
         doc! { "_id": 5i32, "a": 5i32 },
         doc! { "_id": 6i32, "a": 5i32 },
     );
-    let r = c.insert(&[g.doc(), h.doc(), g.doc()], false).unwrap();
+    let r = c
+        .writer(crate::own())
+        .insert(&[g.doc(), h.doc(), g.doc()], false)
+        .unwrap();
     assert_eq!((r.count, r.errors.len()), (1, 2));
     assert!(c.validate().unwrap().errors.is_empty());
 }

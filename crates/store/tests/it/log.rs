@@ -93,11 +93,12 @@ fn shown(all: &[DocBuf]) -> Vec<String> {
 pub(crate) fn collection(store: &Store, name: &str) -> Arc<Collection> {
     let ns = Namespace::new("db", name).unwrap();
     store
+        .writer(crate::own())
         .create_collection(&ns, DocBuf::new(), [7; 16])
         .unwrap()
 }
 
-fn key(c: &Collection, id: i32) -> Vec<u8> {
+fn key(c: &Arc<Collection>, id: i32) -> Vec<u8> {
     let mut key = Vec::new();
     c.record_key(&Value::Int32(id), &mut key);
     key
@@ -113,23 +114,29 @@ fn every_change_is_told_once_and_in_order() {
         doc! { "_id": 1i32 },
     ];
     let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
-    let inserted = c.insert(&docs, false).unwrap();
+    let inserted = c.writer(crate::own()).insert(&docs, false).unwrap();
     assert_eq!((inserted.count, inserted.errors.len()), (2, 1));
     let mut paths = Paths::default();
     paths.add("a", Set::Whole);
     let touched = Arc::new(Touched::Paths(paths));
-    c.modify(&key(&c, 1), &mut |_| {
-        let new = doc! { "_id": 1i32, "a": 5i32 };
-        Ok(Change::Update(new.into_bytes(), Arc::clone(&touched)))
-    })
-    .unwrap();
+    c.writer(crate::own())
+        .modify(&key(&c, 1), &mut |_| {
+            let new = doc! { "_id": 1i32, "a": 5i32 };
+            Ok(Change::Update(new.into_bytes(), Arc::clone(&touched)))
+        })
+        .unwrap();
     let replaced = doc! { "_id": 1i32, "b": 6i32 };
-    c.modify(&key(&c, 1), &mut |_| {
-        Ok(Change::Replace(replaced.as_bytes().to_vec()))
-    })
-    .unwrap();
-    c.modify(&key(&c, 2), &mut |_| Ok(Change::Delete)).unwrap();
-    c.modify(&key(&c, 2), &mut |_| Ok(Change::Delete)).unwrap();
+    c.writer(crate::own())
+        .modify(&key(&c, 1), &mut |_| {
+            Ok(Change::Replace(replaced.as_bytes().to_vec()))
+        })
+        .unwrap();
+    c.writer(crate::own())
+        .modify(&key(&c, 2), &mut |_| Ok(Change::Delete))
+        .unwrap();
+    c.writer(crate::own())
+        .modify(&key(&c, 2), &mut |_| Ok(Change::Delete))
+        .unwrap();
     let all = entries(&store, 0);
     assert_eq!(
         shown(&all),
@@ -172,7 +179,9 @@ fn sessions_stand_in_the_entries() {
         ids: &[4, 5],
         keep: Keep::Fact,
     };
-    c.insert_logged(&docs, true, Some(&mut log)).unwrap();
+    c.writer(crate::own())
+        .insert_logged(&docs, true, Some(&mut log))
+        .unwrap();
     let all = entries(&store, 0);
     let last = all.last().unwrap().doc();
     assert!(matches!(last.field("txnNumber"), Value::Int64(9)));
@@ -187,19 +196,25 @@ fn a_transaction_is_one_entry_at_its_commit_or_none() {
     let c = collection(&store, "c");
     let before = entries(&store, 0).len();
     let aborted = store.begin_transaction(None).unwrap();
-    c.insert_in(&[doc! { "_id": 1i32 }.doc()], true, &aborted)
+    c.writer(crate::own())
+        .insert_in(&[doc! { "_id": 1i32 }.doc()], true, &aborted)
         .unwrap();
     drop(aborted);
     let t = store.begin_transaction(None).unwrap();
-    c.insert_in(&[doc! { "_id": 1i32 }.doc()], true, &t)
+    c.writer(crate::own())
+        .insert_in(&[doc! { "_id": 1i32 }.doc()], true, &t)
         .unwrap();
     let keys = [&key(&c, 1)[..]];
-    c.modify_in(&keys, &mut |_, _| Ok(Change::Delete), &mut |_, _| {}, &t)
+    c.writer(crate::own())
+        .modify_in(&keys, &mut |_, _| Ok(Change::Delete), &mut |_, _| {}, &t)
         .unwrap();
     assert_eq!(entries(&store, 0).len(), before);
     let mut record = SessionRecord::new([5; 16]);
     store.begin_retryable(&mut record, 1).unwrap();
-    store.commit(&t, &mut record).unwrap();
+    store
+        .writer(crate::own())
+        .commit_transaction(&t, &mut record)
+        .unwrap();
     let all = entries(&store, 0);
     assert_eq!(all.len(), before + 1);
     let o = all.last().unwrap().doc().field("o").as_doc().unwrap();
@@ -229,11 +244,16 @@ fn a_large_transaction_is_a_chain() {
     let pad = "x".repeat(6 << 20);
     for n in 0..5i32 {
         let doc = doc! { "_id": n, "pad": pad.as_str() };
-        c.insert_in(&[doc.doc()], true, &t).unwrap();
+        c.writer(crate::own())
+            .insert_in(&[doc.doc()], true, &t)
+            .unwrap();
     }
     let mut record = SessionRecord::new([5; 16]);
     store.begin_retryable(&mut record, 1).unwrap();
-    store.commit(&t, &mut record).unwrap();
+    store
+        .writer(crate::own())
+        .commit_transaction(&t, &mut record)
+        .unwrap();
     let all = entries(&store, 0);
     let links: Vec<Doc<'_>> = all
         .iter()
@@ -264,17 +284,22 @@ fn writes_of_a_session_name_the_entry_before() {
             ids: &[0, 1],
             keep: Keep::Fact,
         };
-        c.insert_logged(&docs, true, Some(&mut log)).unwrap();
+        c.writer(crate::own())
+            .insert_logged(&docs, true, Some(&mut log))
+            .unwrap();
         let mut log = StatementLog {
             record: &mut record,
             ids: &[2],
             keep: Keep::Fact,
         };
         let delete = &mut |_: Doc<'_>| Ok(Change::Delete);
-        c.modify_logged(&key(&c, first), delete, Some(&mut log))
+        c.writer(crate::own())
+            .modify_logged(&key(&c, first), delete, Some(&mut log))
             .unwrap();
         // Not of the session.
-        c.insert(&[doc! { "_id": first + 2 }.doc()], true).unwrap();
+        c.writer(crate::own())
+            .insert(&[doc! { "_id": first + 2 }.doc()], true)
+            .unwrap();
     }
     let mut last = 0;
     let mut of_sessions = 0;
@@ -309,21 +334,27 @@ fn changes_of_the_catalog_are_told() {
     let store = fresh();
     let c = collection(&store, "c");
     let spec = doc! { "v": 2i32, "key": { "a": 1i32 }, "name": "a_1" };
-    c.create_index(spec.clone()).unwrap();
-    c.drop_index("a_1").unwrap();
-    c.insert(&[doc! { "_id": 1i32 }.doc()], true).unwrap();
-    c.create_index(spec).unwrap();
-    c.set_options(
-        doc! { "validationLevel": "off" },
-        Some(doc! { "collMod": "c", "validationLevel": "off" }),
-    )
-    .unwrap();
+    c.writer(crate::own()).create_index(spec.clone()).unwrap();
+    c.writer(crate::own()).drop_index("a_1").unwrap();
+    c.writer(crate::own())
+        .insert(&[doc! { "_id": 1i32 }.doc()], true)
+        .unwrap();
+    c.writer(crate::own()).create_index(spec).unwrap();
+    c.writer(crate::own())
+        .set_options(
+            doc! { "validationLevel": "off" },
+            Some(doc! { "collMod": "c", "validationLevel": "off" }),
+        )
+        .unwrap();
     let (from, to) = (
         Namespace::new("db", "c").unwrap(),
         Namespace::new("db", "d").unwrap(),
     );
-    store.rename_collection(&from, &to, false).unwrap();
-    store.drop_database("db").unwrap();
+    store
+        .writer(crate::own())
+        .rename_collection(&from, &to, false)
+        .unwrap();
+    store.writer(crate::own()).drop_database("db").unwrap();
     let told: Vec<String> = shown(&entries(&store, 0))
         .iter()
         .map(|s| s.split_whitespace().nth(2).unwrap_or("").to_owned())
@@ -349,7 +380,7 @@ fn the_log_is_a_collection() {
     for n in 0..10i32 {
         let docs = [doc! { "_id": 2 * n }, doc! { "_id": 2 * n + 1 }];
         let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
-        c.insert(&docs, true).unwrap();
+        c.writer(crate::own()).insert(&docs, true).unwrap();
     }
     let ns = Namespace::new("local", "oplog.rs").unwrap();
     let log = store.collection(&ns).unwrap().unwrap();
@@ -394,7 +425,9 @@ fn the_log_is_a_collection() {
     }
     let mut tail = log.tail(false);
     while tail.visit(100, &mut |_| true).unwrap() {}
-    c.insert(&[doc! { "_id": 100i32 }.doc()], true).unwrap();
+    c.writer(crate::own())
+        .insert(&[doc! { "_id": 100i32 }.doc()], true)
+        .unwrap();
     let mut later = 0;
     tail.visit(100, &mut |_| {
         later += 1;
@@ -412,7 +445,7 @@ fn what_is_too_much_goes_and_readers_are_told() {
     let pad = "x".repeat(1000);
     let insert = |n: i32| {
         let doc = doc! { "_id": n, "pad": pad.as_str() };
-        c.insert(&[doc.doc()], true).unwrap();
+        c.writer(crate::own()).insert(&[doc.doc()], true).unwrap();
     };
     insert(0);
     let mut slow = store.read_log(Timestamp::from_u64(0)).unwrap();
@@ -429,7 +462,9 @@ fn what_is_too_much_goes_and_readers_are_told() {
     assert!(log.count() > 70 && log.count() < 100, "{}", log.count());
     assert_eq!(slow.visit(1, &mut |_, _| true).unwrap(), Read::Lost);
     // Old enough is what was written before the last hour.
-    store.resize_log(Some(50_000), Some(3_600_000)).unwrap();
+    store
+        .resize_log(crate::own(), Some(50_000), Some(3_600_000))
+        .unwrap();
     assert!(log.size_bytes() > 90_000);
     now_ms.fetch_add(2 * 3_600_000, Ordering::Relaxed);
     insert(300);
@@ -466,7 +501,9 @@ fn readers_see_every_entry_while_many_write() {
             std::thread::spawn(move || {
                 for n in 0..500 {
                     let id = n * 4 + w;
-                    c.insert(&[doc! { "_id": id }.doc()], true).unwrap();
+                    c.writer(crate::own())
+                        .insert(&[doc! { "_id": id }.doc()], true)
+                        .unwrap();
                 }
             })
         })
@@ -497,7 +534,9 @@ fn a_snapshot_has_exactly_what_was_told_up_to_its_time() {
             let c = Arc::clone(&c);
             std::thread::spawn(move || {
                 for n in 0..400 {
-                    c.insert(&[doc! { "_id": n * 3 + w }.doc()], true).unwrap();
+                    c.writer(crate::own())
+                        .insert(&[doc! { "_id": n * 3 + w }.doc()], true)
+                        .unwrap();
                 }
             })
         })

@@ -16,10 +16,18 @@ mod several_stores;
 mod uncommitted;
 
 use model::{DocBuf, Namespace, doc};
-use std::sync::Arc;
+use operation::{Operation, SystemClock};
+use std::sync::{Arc, LazyLock};
 use storage::MemoryEngine;
 use store::ReadView;
 use store::{Collection, NoHooks, Store};
+
+/// Who writes: an operation that nothing interrupts.
+fn own() -> &'static Operation {
+    static OPERATION: LazyLock<Operation> =
+        LazyLock::new(|| Operation::detached(Arc::new(SystemClock::default())));
+    &OPERATION
+}
 
 fn open(engine: &Arc<MemoryEngine>) -> Store {
     Store::open(engine.clone(), Arc::new(NoHooks)).unwrap()
@@ -28,6 +36,7 @@ fn open(engine: &Arc<MemoryEngine>) -> Store {
 fn collection(store: &Store, name: &str) -> Arc<Collection> {
     let ns = Namespace::new("db", name).unwrap();
     store
+        .writer(own())
         .create_collection(&ns, DocBuf::new(), [7; 16])
         .unwrap()
 }

@@ -60,7 +60,8 @@ fn documented_session_rows_are_the_stores() {
         keep: store::Keep::Fact,
     };
     assert_eq!(
-        c.insert_logged(&[one.doc(), two.doc()], true, Some(&mut log))
+        c.writer(crate::own())
+            .insert_logged(&[one.doc(), two.doc()], true, Some(&mut log))
             .unwrap()
             .count,
         2
@@ -75,7 +76,8 @@ fn documented_session_rows_are_the_stores() {
     };
     let mut row = vec![];
     c.record_key(&Value::Int32(1), &mut row);
-    c.modify_logged(&row, &mut |_| Ok(store::Change::Delete), Some(&mut log))
+    c.writer(crate::own())
+        .modify_logged(&row, &mut |_| Ok(store::Change::Delete), Some(&mut log))
         .unwrap();
     engine.get(Table::Meta, &key, &mut value).unwrap();
     assert_eq!(value, documented("the same, then statement 5 deleted"));
@@ -101,9 +103,14 @@ fn documented_rows_of_buckets_are_the_stores() {
     let ns = model::Namespace::new("db", "s").unwrap();
     let options = doc! { "timeseries": { "timeField": "t", "metaField": "m",
     "granularity": "seconds", "bucketMaxSpanSeconds": 3600i32 } };
-    let c = store.create_collection(&ns, options, [7; 16]).unwrap();
+    let c = store
+        .writer(crate::own())
+        .create_collection(&ns, options, [7; 16])
+        .unwrap();
     let measured = doc! { "t": Value::Date(0), "m": "x", "_id": 1i32 };
-    c.insert(&[measured.doc()], true).unwrap();
+    c.writer(crate::own())
+        .insert(&[measured.doc()], true)
+        .unwrap();
     let mut key = Vec::new();
     c.record_key(&Value::Null, &mut key);
     key.truncate(4);

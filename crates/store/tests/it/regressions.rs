@@ -16,7 +16,7 @@ fn ns(name: &str) -> Namespace {
     Namespace::new("db", name).unwrap()
 }
 
-fn key(c: &Collection, id: i32) -> Vec<u8> {
+fn key(c: &Arc<Collection>, id: i32) -> Vec<u8> {
     let mut key = vec![];
     c.record_key(&Value::Int32(id), &mut key);
     key
@@ -35,10 +35,13 @@ fn full(after_calls: u64, lasting: bool) -> Option<Fault> {
     })
 }
 
-fn fill(c: &Collection, ids: std::ops::Range<i32>) {
+fn fill(c: &Arc<Collection>, ids: std::ops::Range<i32>) {
     let docs: Vec<DocBuf> = ids.map(|i| doc! { "_id": i, "k": i % 99 }).collect();
     let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
-    assert_eq!(c.insert(&views, true).unwrap().count, docs.len());
+    assert_eq!(
+        c.writer(crate::own()).insert(&views, true).unwrap().count,
+        docs.len()
+    );
 }
 
 /// Keys of an identifier in a table.
@@ -62,7 +65,7 @@ fn keys_of(engine: &dyn Engine, table: Table, ident: u32) -> usize {
     found
 }
 
-fn ident_of(c: &Collection) -> u32 {
+fn ident_of(c: &Arc<Collection>) -> u32 {
     u32::from_be_bytes(*key(c, 0).first_chunk::<4>().unwrap())
 }
 
@@ -83,7 +86,10 @@ fn duplicate_ids_beside_a_change_of_options_never_hang() {
         let (c, done) = (c.clone(), done.clone());
         std::thread::spawn(move || {
             for _ in 0..20_000 {
-                let refused = c.insert(&[doc! { "_id": t }.doc()], true).unwrap();
+                let refused = c
+                    .writer(crate::own())
+                    .insert(&[doc! { "_id": t }.doc()], true)
+                    .unwrap();
                 assert_eq!(refused.errors.len(), 1);
             }
             done.send(()).unwrap();
@@ -93,6 +99,7 @@ fn duplicate_ids_beside_a_change_of_options_never_hang() {
     std::thread::spawn(move || {
         for i in 0..2_000 {
             changer
+                .writer(crate::own())
                 .set_options(
                     doc! { "validationLevel": if i % 2 == 0 { "off" } else { "strict" } },
                     None,
@@ -115,15 +122,21 @@ fn a_refused_change_leaves_no_multikey_mark_that_is_only_in_memory() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.create_index(index("a_1", "a", false)).unwrap();
-    c.create_index(index("b_1", "b", true)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("a_1", "a", false))
+        .unwrap();
+    c.writer(crate::own())
+        .create_index(index("b_1", "b", true))
+        .unwrap();
     let docs = [
         doc! { "_id": 1i32, "a": 1i32, "b": 1i32 },
         doc! { "_id": 2i32, "a": 2i32, "b": 2i32 },
     ];
-    c.insert(&[docs[0].doc(), docs[1].doc()], true).unwrap();
+    c.writer(crate::own())
+        .insert(&[docs[0].doc(), docs[1].doc()], true)
+        .unwrap();
     let change = |new: DocBuf| {
-        c.modify(&key(&c, 2), &mut |_| {
+        c.writer(crate::own()).modify(&key(&c, 2), &mut |_| {
             Ok(Change::Replace(new.as_bytes().to_vec()))
         })
     };
@@ -145,8 +158,11 @@ fn validate_finds_a_lost_multikey_mark() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.create_index(index("a_1", "a", false)).unwrap();
-    c.insert(&[doc! { "_id": 1i32, "a": [1i32, 2i32] }.doc()], true)
+    c.writer(crate::own())
+        .create_index(index("a_1", "a", false))
+        .unwrap();
+    c.writer(crate::own())
+        .insert(&[doc! { "_id": 1i32, "a": [1i32, 2i32] }.doc()], true)
         .unwrap();
     let mark = [&b"m"[..], &c.indexes()[0].ident().to_be_bytes()].concat();
     let mut batch = storage::WriteBatch::new();
@@ -211,9 +227,12 @@ fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
     let (said, heard) = mpsc::channel();
     let (_store, c) = building(move |c, _| {
         let hidden = doc! { "v": 2i32, "key": { "k": 1i32 }, "name": "k_1", "hidden": true };
-        said.send(c.respecify_index("k_1", hidden, None)).unwrap();
+        said.send(c.writer(crate::own()).respecify_index("k_1", hidden, None))
+            .unwrap();
     });
-    c.create_index(index("k_1", "k", false)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("k_1", "k", false))
+        .unwrap();
     let refused = heard.recv_timeout(Duration::from_secs(10)).unwrap();
     assert!(c.indexes()[0].is_ready(), "the index is never ready");
     // Either it came during the build, or after it.
@@ -227,13 +246,18 @@ fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
 /// The build said that all was well and there was no index.
 #[test]
 fn dropping_an_index_that_is_being_built_ends_the_build() {
-    let (_store, c) = building(|c, _| assert!(c.drop_index("k_1").unwrap()));
+    let (_store, c) = building(|c, _| assert!(c.writer(crate::own()).drop_index("k_1").unwrap()));
     assert_eq!(
-        c.create_index(index("k_1", "k", false)).unwrap_err().code(),
+        c.writer(crate::own())
+            .create_index(index("k_1", "k", false))
+            .unwrap_err()
+            .code(),
         INDEX_BUILD_ABORTED
     );
     assert!(c.indexes().is_empty());
-    c.create_index(index("k_1", "k", false)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("k_1", "k", false))
+        .unwrap();
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
 }
 
@@ -250,12 +274,18 @@ fn dropping_the_collection_ends_the_build_and_leaves_no_entries() {
     let its_store = store.clone();
     let (said, heard) = mpsc::channel();
     *engine.observer().job.lock().unwrap() = Some(Box::new(move || {
-        its_store.drop_collection(&ns("c")).unwrap();
+        its_store
+            .writer(crate::own())
+            .drop_collection(&ns("c"))
+            .unwrap();
         said.send(()).unwrap();
     }));
     let ident = ident_of(&c);
     assert_eq!(
-        c.create_index(index("k_1", "k", false)).unwrap_err().code(),
+        c.writer(crate::own())
+            .create_index(index("k_1", "k", false))
+            .unwrap_err()
+            .code(),
         INDEX_BUILD_ABORTED
     );
     heard.recv_timeout(Duration::from_secs(10)).unwrap();
@@ -272,7 +302,9 @@ fn a_crash_at_any_point_of_a_drop_leaks_nothing() {
             let engine = Arc::new(Observed::new(memory.clone(), Faulty::default()));
             let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
             let c = collection(&store, "c");
-            c.create_index(index("k_1", "k", false)).unwrap();
+            c.writer(crate::own())
+                .create_index(index("k_1", "k", false))
+                .unwrap();
             fill(&c, 0..50);
             let idents = [
                 (Table::Doc, ident_of(&c)),
@@ -280,9 +312,12 @@ fn a_crash_at_any_point_of_a_drop_leaks_nothing() {
             ];
             engine.observer().plan(full(after_calls, true));
             let _ = if drop_index_only {
-                c.drop_index("k_1").map(|_| ())
+                c.writer(crate::own()).drop_index("k_1").map(|_| ())
             } else {
-                store.drop_collection(&ns("c")).map(|_| ())
+                store
+                    .writer(crate::own())
+                    .drop_collection(&ns("c"))
+                    .map(|_| ())
             };
             drop((c, store));
             let store = open(&memory);
@@ -321,6 +356,7 @@ fn a_rename_that_fails_leaves_both_collections_usable() {
     engine.observer().plan(full(0, false));
     assert_eq!(
         store
+            .writer(crate::own())
             .rename_collection(&ns("from"), &ns("to"), true)
             .unwrap_err()
             .code(),
@@ -342,8 +378,11 @@ fn a_rename_that_fails_leaves_both_collections_usable() {
 fn a_refused_document_leaves_its_id_to_a_later_one() {
     let store = open(&Arc::new(MemoryEngine::new()));
     let c = collection(&store, "c");
-    c.create_index(index("b_1", "b", true)).unwrap();
-    c.insert(&[doc! { "_id": 1i32, "b": 1i32 }.doc()], true)
+    c.writer(crate::own())
+        .create_index(index("b_1", "b", true))
+        .unwrap();
+    c.writer(crate::own())
+        .insert(&[doc! { "_id": 1i32, "b": 1i32 }.doc()], true)
         .unwrap();
     let docs = [
         doc! { "_id": 5i32, "b": 1i32 },
@@ -351,7 +390,7 @@ fn a_refused_document_leaves_its_id_to_a_later_one() {
         doc! { "_id": 5i32, "b": 3i32 },
     ];
     let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
-    let done = c.insert(&views, false).unwrap();
+    let done = c.writer(crate::own()).insert(&views, false).unwrap();
     assert_eq!(done.count, 1);
     assert_eq!(
         done.errors.iter().map(|(n, _)| *n).collect::<Vec<_>>(),
@@ -395,7 +434,8 @@ fn the_order_of_insertion_is_found_out_once() {
     let scans = engine.observer().0.load(Ordering::SeqCst);
     fill(&c, 5000..5001);
     fill(&c, -5..-4);
-    c.modify(&key(&c, 500), &mut |_| Ok(Change::Delete))
+    c.writer(crate::own())
+        .modify(&key(&c, 500), &mut |_| Ok(Change::Delete))
         .unwrap();
     fill(&c, 500..501);
     expected.retain(|d| d.doc().field("_id").as_i64_exact() != Some(500));
@@ -417,7 +457,9 @@ fn the_order_of_insertion_is_found_out_once() {
 fn validate_during_a_build_is_clean() {
     let (said, heard) = mpsc::channel();
     let (_store, c) = building(move |c, _| said.send(c.validate().unwrap().errors).unwrap());
-    c.create_index(index("k_1", "k", false)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("k_1", "k", false))
+        .unwrap();
     assert_eq!(
         heard.recv_timeout(Duration::from_secs(10)).unwrap(),
         Vec::<String>::new()
@@ -432,7 +474,9 @@ fn a_scan_of_a_dropped_index_says_so() {
         for entries_only in [false, true] {
             let store = open(&Arc::new(MemoryEngine::new()));
             let c = collection(&store, "c");
-            c.create_index(index("k_1", "k", false)).unwrap();
+            c.writer(crate::own())
+                .create_index(index("k_1", "k", false))
+                .unwrap();
             fill(&c, 0..3000);
             let view = if fixed {
                 c.snapshot().unwrap()
@@ -452,7 +496,7 @@ fn a_scan_of_a_dropped_index_says_so() {
                 }
             };
             assert!(step(10).unwrap());
-            c.drop_index("k_1").unwrap();
+            c.writer(crate::own()).drop_index("k_1").unwrap();
             assert_eq!(step(10_000).unwrap_err().code(), 175);
         }
     }
@@ -507,13 +551,18 @@ fn a_drop_ends_every_scan_at_the_next_document() {
     for (name, visit) in scans {
         let store = open(&Arc::new(MemoryEngine::new()));
         let c = collection(&store, "c");
-        c.create_index(index("k_1", "k", false)).unwrap();
+        c.writer(crate::own())
+            .create_index(index("k_1", "k", false))
+            .unwrap();
         fill(&c, 0..100);
         let mut shown = 0;
         let read = visit(&c, &mut || {
             shown += 1;
             if shown == 50 {
-                store.drop_collection(&ns("c")).unwrap();
+                store
+                    .writer(crate::own())
+                    .drop_collection(&ns("c"))
+                    .unwrap();
             }
             true
         });
@@ -530,13 +579,21 @@ fn sweeps_forget_what_is_gone_and_find_what_nobody_owns() {
     let c = collection(&store, "c");
     fill(&c, 0..3000);
     let ident = ident_of(&c);
-    store.drop_collection(&ns("c")).unwrap();
+    store
+        .writer(crate::own())
+        .drop_collection(&ns("c"))
+        .unwrap();
     assert_eq!(store.sweep_dropped().unwrap(), 0);
     assert!(!has_drop_record(engine.as_ref(), ident));
 
     let (kept, leaked) = (collection(&store, "kept"), collection(&store, "leaked"));
-    kept.create_index(index("k_1", "k", false)).unwrap();
-    leaked.create_index(index("k_1", "k", false)).unwrap();
+    kept.writer(crate::own())
+        .create_index(index("k_1", "k", false))
+        .unwrap();
+    leaked
+        .writer(crate::own())
+        .create_index(index("k_1", "k", false))
+        .unwrap();
     fill(&kept, 0..10);
     fill(&leaked, 0..10);
     let idents = [

@@ -10,11 +10,14 @@ use storage::{Caps, Engine, MemoryEngine, Reader, Result, StorageError, Table, W
 use store::ReadView;
 use store::{Begun, Change, Collection, Effect, Keep, NoHooks, SessionRecord, StatementLog, Store};
 
-fn insert(c: &Collection, id: i32) -> usize {
-    c.insert(&[doc! { "_id": id }.doc()], true).unwrap().count
+fn insert(c: &Arc<Collection>, id: i32) -> usize {
+    c.writer(crate::own())
+        .insert(&[doc! { "_id": id }.doc()], true)
+        .unwrap()
+        .count
 }
 
-fn key(c: &Collection, id: i32) -> Vec<u8> {
+fn key(c: &Arc<Collection>, id: i32) -> Vec<u8> {
     let mut key = vec![];
     c.record_key(&Value::Int32(id), &mut key);
     key
@@ -38,7 +41,8 @@ fn disorder_is_marked_again_after_a_failed_write() {
         writes_only: true,
     }));
     assert_eq!(
-        c.insert(&[doc! { "_id": 3i32 }.doc()], true)
+        c.writer(crate::own())
+            .insert(&[doc! { "_id": 3i32 }.doc()], true)
             .unwrap_err()
             .code(),
         14031
@@ -87,7 +91,11 @@ fn a_write_that_failed_is_not_remembered_unless_it_was_done() {
             ids: &[0],
             keep: Keep::Fact,
         };
-        assert!(c.insert_logged(&[d.doc()], true, Some(&mut log)).is_err());
+        assert!(
+            c.writer(crate::own())
+                .insert_logged(&[d.doc()], true, Some(&mut log))
+                .is_err()
+        );
         let begun = store.begin_retryable(&mut record, number).unwrap();
         assert_eq!(
             (begun, record.find(0)),
@@ -115,7 +123,9 @@ fn an_evicted_collection_never_gives_a_sequence_twice() {
         let c = collection(&store, &format!("first{n}"));
         (1..=3).for_each(|i| assert_eq!(insert(&c, i), 1));
         before = last(&c);
-        c.modify(&key(&c, 3), &mut |_| Ok(Change::Delete)).unwrap();
+        c.writer(crate::own())
+            .modify(&key(&c, 3), &mut |_| Ok(Change::Delete))
+            .unwrap();
         handles.push(Arc::downgrade(&c));
     }
     // A tenth of the handles goes when there are too many: some of ours among them.
@@ -140,7 +150,9 @@ fn a_multikey_index_is_dropped_as_a_whole() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.create_index(index("a", "a", false)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("a", "a", false))
+        .unwrap();
     let many = DocBuf::build(|w| {
         w.put("_id", 1i32);
         let mut a = w.array("a");
@@ -148,9 +160,15 @@ fn a_multikey_index_is_dropped_as_a_whole() {
             a.push(i);
         });
     });
-    assert_eq!(c.insert(&[many.doc()], true).unwrap().count, 1);
+    assert_eq!(
+        c.writer(crate::own())
+            .insert(&[many.doc()], true)
+            .unwrap()
+            .count,
+        1
+    );
     let ident = c.indexes()[0].ident();
-    assert!(c.drop_index("a").unwrap());
+    assert!(c.writer(crate::own()).drop_index("a").unwrap());
     let record = [&b"d"[..], &ident.to_be_bytes()].concat();
     assert!(
         engine.get(Table::Meta, &record, &mut Vec::new()).unwrap(),
@@ -181,10 +199,11 @@ fn large_changes_are_admitted_with_the_next_write() {
     let c = collection(&store, "c");
     insert(&c, 1);
     let big = doc! { "_id": 1i32, "x": "x".repeat(1 << 20).as_str() };
-    c.modify(&key(&c, 1), &mut |_| {
-        Ok(Change::Replace(big.as_bytes().to_vec()))
-    })
-    .unwrap();
+    c.writer(crate::own())
+        .modify(&key(&c, 1), &mut |_| {
+            Ok(Change::Replace(big.as_bytes().to_vec()))
+        })
+        .unwrap();
     let before = engine.observer().0.load(Ordering::Relaxed);
     insert(&c, 2);
     assert!(engine.observer().0.load(Ordering::Relaxed) - before > 1_000_000);
@@ -201,8 +220,12 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    c.create_index(index("a", "a", false)).unwrap();
-    c.create_index(index("b", "b", true)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("a", "a", false))
+        .unwrap();
+    c.writer(crate::own())
+        .create_index(index("b", "b", true))
+        .unwrap();
     let max = engine.caps().key_bytes_max;
     let long = "x".repeat(9 << 20);
     // The component alone is below the limit of a document's keys; with what stands around it the
@@ -212,7 +235,7 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
     let named = doc! { "_id": "x".repeat(max).as_str() };
     let docs = [of(1, &long), of(2, &longer), named, of(4, "short")];
     let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
-    let done = c.insert(&views, false).unwrap();
+    let done = c.writer(crate::own()).insert(&views, false).unwrap();
     assert_eq!(done.count, 2);
     assert_eq!(
         done.errors
@@ -222,7 +245,7 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
         [(1, 17280), (2, 17280)]
     );
     let change = of(4, &longer);
-    let refused = c.modify(&key(&c, 4), &mut |_| {
+    let refused = c.writer(crate::own()).modify(&key(&c, 4), &mut |_| {
         Ok(Change::Replace(change.as_bytes().to_vec()))
     });
     assert_eq!(refused.unwrap_err().code(), 17280);
@@ -238,13 +261,15 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
             });
         })
     };
-    c.drop_index("b").unwrap();
-    c.create_index(doc! { "v": 2i32, "key": { "s": 1i32, "t": 1i32 }, "name": "wide" })
+    c.writer(crate::own()).drop_index("b").unwrap();
+    c.writer(crate::own())
+        .create_index(doc! { "v": 2i32, "key": { "s": 1i32, "t": 1i32 }, "name": "wide" })
         .unwrap();
     let docs: Vec<DocBuf> = (10..20)
         .map(|i| wide(i, if i == 12 { 2000 } else { 300 }))
         .collect();
     let done = c
+        .writer(crate::own())
         .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), false)
         .unwrap();
     assert_eq!(

@@ -19,9 +19,11 @@ fn create_list_drop() {
         collection(&store, name);
     }
     store
+        .writer(crate::own())
         .create_collection(&Namespace::new("db2", "x").unwrap(), DocBuf::new(), [1; 16])
         .unwrap();
     store
+        .writer(crate::own())
         .create_collection(&Namespace::new("d", "x").unwrap(), DocBuf::new(), [1; 16])
         .unwrap();
     assert_eq!(store.list_databases().unwrap(), ["d", "db", "db2"]);
@@ -34,15 +36,28 @@ fn create_list_drop() {
     assert_eq!(names, ["a", "b", "c.d"]);
     assert_eq!(
         store
+            .writer(crate::own())
             .create_collection(&ns("a"), DocBuf::new(), [0; 16])
             .err()
             .unwrap()
             .code(),
         48
     );
-    assert_eq!(store.drop_collection(&ns("a")).unwrap(), Some(1));
-    assert_eq!(store.drop_collection(&ns("a")).unwrap(), None);
-    assert_eq!(store.drop_database("db").unwrap(), 2);
+    assert_eq!(
+        store
+            .writer(crate::own())
+            .drop_collection(&ns("a"))
+            .unwrap(),
+        Some(1)
+    );
+    assert_eq!(
+        store
+            .writer(crate::own())
+            .drop_collection(&ns("a"))
+            .unwrap(),
+        None
+    );
+    assert_eq!(store.writer(crate::own()).drop_database("db").unwrap(), 2);
     assert_eq!(store.list_databases().unwrap(), ["d", "db2"]);
 }
 
@@ -53,18 +68,33 @@ fn dropped_collections_come_back_empty_and_their_readers_stop() {
     // Above and below the size at which keys are deleted one by one.
     for count in [10, 3000] {
         let c = collection(&store, "c");
-        c.create_index(index("a_1", "a", false)).unwrap();
+        c.writer(crate::own())
+            .create_index(index("a_1", "a", false))
+            .unwrap();
         let docs: Vec<_> = (0..count).map(|i| doc! { "_id": i, "a": i }).collect();
-        c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
+        c.writer(crate::own())
+            .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
             .unwrap();
         let mut scan = c.scan(&ReadView::LATEST, false);
         scan.visit(1, &mut |_| true).unwrap();
-        store.drop_collection(&ns("c")).unwrap();
+        store
+            .writer(crate::own())
+            .drop_collection(&ns("c"))
+            .unwrap();
         assert_eq!(scan.visit(1, &mut |_| true).unwrap_err().code(), 175);
-        assert_eq!(c.insert(&[docs[0].doc()], true).unwrap_err().code(), 175);
+        assert_eq!(
+            c.writer(crate::own())
+                .insert(&[docs[0].doc()], true)
+                .unwrap_err()
+                .code(),
+            175
+        );
         let again = collection(&store, "c");
         assert_eq!((again.count(), dump(&again, false).len()), (0, 0));
-        store.drop_collection(&ns("c")).unwrap();
+        store
+            .writer(crate::own())
+            .drop_collection(&ns("c"))
+            .unwrap();
         drop(open(&engine));
     }
 }
@@ -74,18 +104,23 @@ fn rename_keeps_everything() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "old");
-    c.create_index(index("a_1", "a", true)).unwrap();
-    c.insert(&[doc! { "_id": 1i32, "a": 1i32 }.doc()], true)
+    c.writer(crate::own())
+        .create_index(index("a_1", "a", true))
+        .unwrap();
+    c.writer(crate::own())
+        .insert(&[doc! { "_id": 1i32, "a": 1i32 }.doc()], true)
         .unwrap();
     collection(&store, "new");
     assert_eq!(
         store
+            .writer(crate::own())
             .rename_collection(&ns("old"), &ns("new"), false)
             .unwrap_err()
             .code(),
         48
     );
     store
+        .writer(crate::own())
         .rename_collection(&ns("old"), &ns("new"), true)
         .unwrap();
     assert!(store.collection(&ns("old")).unwrap().is_none());
@@ -94,6 +129,7 @@ fn rename_keeps_everything() {
     assert!(c.validate().unwrap().errors.is_empty());
     assert_eq!(
         store
+            .writer(crate::own())
             .rename_collection(&ns("nope"), &ns("x"), false)
             .unwrap_err()
             .code(),
@@ -110,15 +146,25 @@ fn a_failed_build_leaves_nothing() {
         doc! { "_id": 1i32, "a": 1i32 },
         doc! { "_id": 2i32, "a": 1i32 },
     );
-    c.insert(&[d.doc(), e.doc()], true).unwrap();
+    c.writer(crate::own())
+        .insert(&[d.doc(), e.doc()], true)
+        .unwrap();
     assert_eq!(
-        c.create_index(index("a_1", "a", true)).unwrap_err().code(),
+        c.writer(crate::own())
+            .create_index(index("a_1", "a", true))
+            .unwrap_err()
+            .code(),
         11000
     );
     assert!(c.indexes().is_empty());
-    c.create_index(index("a_1", "a", false)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("a_1", "a", false))
+        .unwrap();
     assert!(c.validate().unwrap().errors.is_empty());
-    assert!(c.drop_index("a_1").unwrap() && !c.drop_index("a_1").unwrap());
+    assert!(
+        c.writer(crate::own()).drop_index("a_1").unwrap()
+            && !c.writer(crate::own()).drop_index("a_1").unwrap()
+    );
 }
 
 #[test]
@@ -141,7 +187,10 @@ fn idents_are_never_reused() {
                 "{} used twice",
                 entry.row.ident
             );
-            store.drop_collection(&ns(&name)).unwrap();
+            store
+                .writer(crate::own())
+                .drop_collection(&ns(&name))
+                .unwrap();
         }
     }
 }
@@ -151,6 +200,7 @@ fn newer_layout_is_refused_and_left_as_it_is() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     collection(&store, "c")
+        .writer(crate::own())
         .insert(&[doc! { "_id": 1i32 }.doc()], true)
         .unwrap();
     drop(store);

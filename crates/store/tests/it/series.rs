@@ -17,8 +17,12 @@ fn options() -> DocBuf {
 
 fn series(store: &Store) -> Arc<Collection> {
     let ns = Namespace::new("db", "s").unwrap();
-    let c = store.create_collection(&ns, options(), [7; 16]).unwrap();
-    c.create_index(doc! { "v": 2i32, "key": { "m": 1i32, "t": 1i32 }, "name": "m_1_t_1" })
+    let c = store
+        .writer(crate::own())
+        .create_collection(&ns, options(), [7; 16])
+        .unwrap();
+    c.writer(crate::own())
+        .create_index(doc! { "v": 2i32, "key": { "m": 1i32, "t": 1i32 }, "name": "m_1_t_1" })
         .unwrap();
     c
 }
@@ -28,13 +32,13 @@ fn measured(id: i32, time_ms: i64, sensor: i32) -> DocBuf {
     "v": f64::from(id) / 4.0 }
 }
 
-fn insert(c: &Collection, docs: &[DocBuf]) {
+fn insert(c: &Arc<Collection>, docs: &[DocBuf]) {
     let views: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
-    let done = c.insert(&views, true).unwrap();
+    let done = c.writer(crate::own()).insert(&views, true).unwrap();
     assert_eq!((done.count, done.errors.len()), (docs.len(), 0));
 }
 
-fn valid(c: &Collection) {
+fn valid(c: &Arc<Collection>) {
     let v = c.validate().unwrap();
     assert_eq!(v.errors, Vec::<String>::new());
 }
@@ -71,10 +75,11 @@ fn change(
     let found = keys(c, wanted);
     let views: Vec<&[u8]> = found.iter().map(Vec::as_slice).collect();
     let mut changed = 0;
-    c.modify_many(&views, &mut |_, doc| Ok(into(doc)), &mut |_, m| {
-        changed += usize::from(matches!(m, Modified::Replaced(_) | Modified::Deleted(_)));
-    })
-    .unwrap();
+    c.writer(crate::own())
+        .modify_many(&views, &mut |_, doc| Ok(into(doc)), &mut |_, m| {
+            changed += usize::from(matches!(m, Modified::Replaced(_) | Modified::Deleted(_)));
+        })
+        .unwrap();
     changed
 }
 
@@ -103,7 +108,7 @@ fn measurements_lie_in_buckets_and_come_in_their_order() {
     valid(&c);
     let before = all(&c);
     let shown = c.bucket_stats().unwrap();
-    c.pack_buckets(&|| Ok(())).unwrap();
+    c.writer(crate::own()).pack_buckets(&|| Ok(())).unwrap();
     assert_eq!(all(&c), before, "packed, byte for byte the same");
     assert_eq!(c.bucket_stats().unwrap().buckets, shown.buckets);
     assert_eq!(
@@ -136,7 +141,7 @@ fn full_buckets_are_packed_and_one_id_may_come_twice() {
 }
 
 /// Keys of a table that belong to the collection.
-fn rows(engine: &MemoryEngine, table: Table, c: &Collection) -> Vec<Vec<u8>> {
+fn rows(engine: &MemoryEngine, table: Table, c: &Arc<Collection>) -> Vec<Vec<u8>> {
     let mut prefix = Vec::new();
     c.record_key(&Value::Missing, &mut prefix);
     prefix.truncate(4);
@@ -251,13 +256,17 @@ fn measurements_without_buckets_are_read_and_changed() {
     // As they were written before: each under its id, with an entry of its own.
     let plain = crate::collection(&store, "plain");
     plain
+        .writer(crate::own())
         .create_index(doc! { "v": 2i32, "key": { "m": 1i32, "t": 1i32 }, "name": "m_1_t_1" })
         .unwrap();
     let old: Vec<DocBuf> = (0..20)
         .map(|i| measured(i, i64::from(i) * 1000, i % 2))
         .collect();
     insert(&plain, &old);
-    plain.set_options(options(), None).unwrap();
+    plain
+        .writer(crate::own())
+        .set_options(options(), None)
+        .unwrap();
     drop(plain);
     drop(store);
     let store = open(&engine);
@@ -291,7 +300,7 @@ fn only_what_is_asked_for_is_decoded() {
             .collect();
         insert(&c, &docs);
     }
-    c.pack_buckets(&|| Ok(())).unwrap();
+    c.writer(crate::own()).pack_buckets(&|| Ok(())).unwrap();
     let read = |times, fields: Option<&[&str]>, sensor: Option<i32>| {
         let index = c.indexes()[0].clone();
         let by = sensor.map(|s| {
@@ -355,14 +364,20 @@ fn buckets_are_shown_and_restored() {
     let buckets = shown(&c);
     assert_eq!(buckets.len() as i64, c.bucket_stats().unwrap().buckets);
     let ns = Namespace::new("db", "copy").unwrap();
-    let copy = store.create_collection(&ns, options(), [8; 16]).unwrap();
+    let copy = store
+        .writer(crate::own())
+        .create_collection(&ns, options(), [8; 16])
+        .unwrap();
     for b in &buckets {
         assert_eq!(
-            copy.restore_bucket(b, None).unwrap().count,
+            copy.writer(crate::own())
+                .restore_bucket(b, None)
+                .unwrap()
+                .count,
             b.measurements.len()
         );
         // A second time it is there already.
-        let again = copy.restore_bucket(b, None).unwrap();
+        let again = copy.writer(crate::own()).restore_bucket(b, None).unwrap();
         assert_eq!((again.count, again.errors[0].1.code()), (0, 11000));
     }
     assert_eq!(all(&copy), all(&c));
@@ -391,14 +406,15 @@ fn every_commit_leaves_a_sound_collection() {
     let script = |c: &Arc<Collection>, acknowledged: &mut u64| {
         for chunk in docs.chunks(220) {
             let views: Vec<Doc<'_>> = chunk.iter().map(DocBuf::doc).collect();
-            *acknowledged += c.insert(&views, true)?.count as u64;
+            *acknowledged += c.writer(crate::own()).insert(&views, true)?.count as u64;
         }
         let found = keys(c, |d| d.field("_id").as_i64_exact().unwrap() % 300 == 7);
         for key in found {
-            c.modify(&key, &mut |_| Ok(Change::Delete))?;
+            c.writer(crate::own())
+                .modify(&key, &mut |_| Ok(Change::Delete))?;
             *acknowledged -= 1;
         }
-        c.pack_buckets(&|| Ok(()))
+        c.writer(crate::own()).pack_buckets(&|| Ok(()))
     };
     let mut commits = 0;
     loop {
@@ -424,7 +440,7 @@ fn every_commit_leaves_a_sound_collection() {
         assert!(c.count() >= acknowledged, "{} of {acknowledged}", c.count());
         assert_eq!(all(&c).len() as u64, c.count());
         insert(&c, &[measured(5000, 0, 1), measured(5001, HOUR, 2)]);
-        c.pack_buckets(&|| Ok(())).unwrap();
+        c.writer(crate::own()).pack_buckets(&|| Ok(())).unwrap();
         valid(&c);
         assert_eq!(rows(&memory, Table::Cap, &c).len(), 0);
         if done {

@@ -20,17 +20,24 @@ fn collections(indexes: &[DocBuf]) -> Vec<Arc<Collection>> {
     let ns = Namespace::new("db", "c").unwrap();
     let open = || Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let first = open()
+        .writer(crate::own())
         .create_collection(&ns, DocBuf::new(), [7; 16])
         .unwrap();
     for spec in indexes {
-        first.create_index(spec.clone()).unwrap();
+        first
+            .writer(crate::own())
+            .create_index(spec.clone())
+            .unwrap();
     }
     let others = (1..STORES).map(|_| open().collection(&ns).unwrap().unwrap());
     std::iter::once(first.clone()).chain(others).collect()
 }
 
 /// Runs `f` for each store on a thread of its own.
-fn on_all<T: Send>(all: &[Arc<Collection>], f: impl Fn(i32, &Collection) -> T + Sync) -> Vec<T> {
+fn on_all<T: Send>(
+    all: &[Arc<Collection>],
+    f: impl Fn(i32, &Arc<Collection>) -> T + Sync,
+) -> Vec<T> {
     std::thread::scope(|s| {
         let f = &f;
         let threads = all.iter().enumerate();
@@ -55,11 +62,11 @@ fn documents(c: &Arc<Collection>) -> Vec<DocBuf> {
 }
 
 /// Inserts in chunks of different lengths; the positions refused, all as duplicates.
-fn insert_all(c: &Collection, docs: &[DocBuf], chunk: usize) -> usize {
+fn insert_all(c: &Arc<Collection>, docs: &[DocBuf], chunk: usize) -> usize {
     let mut written = 0;
     for docs in docs.chunks(chunk) {
         let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
-        let done = c.insert(&docs, false).unwrap();
+        let done = c.writer(crate::own()).insert(&docs, false).unwrap();
         assert!(
             done.errors.iter().all(|(_, e)| e.code() == 11000),
             "{done:?}"
@@ -113,7 +120,10 @@ fn a_unique_value_is_inserted_by_one_of_them() {
 fn no_change_of_another_store_is_lost() {
     let all = collections(&[index("n", "n", true)]);
     let first = doc! { "_id": 1i32, "n": 0i32 };
-    all[0].insert(&[first.doc()], true).unwrap();
+    all[0]
+        .writer(crate::own())
+        .insert(&[first.doc()], true)
+        .unwrap();
     on_all(&all, |_, c| {
         let mut key = Vec::new();
         c.record_key(&Value::Int32(1), &mut key);
@@ -122,7 +132,7 @@ fn no_change_of_another_store_is_lost() {
                 let n = old.field("n").as_i64_exact().unwrap_or(0) as i32 + 1;
                 Ok(Change::Replace(doc! { "_id": 1i32, "n": n }.into_bytes()))
             };
-            c.modify(&key, add).unwrap();
+            c.writer(crate::own()).modify(&key, add).unwrap();
         }
     });
     let found = documents(&all[0]);
@@ -160,15 +170,19 @@ fn the_unique_entries_of_a_chunk_are_looked_up_in_one_call() {
     ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let c = crate::collection(&store, "c");
-    c.create_index(index("a", "a", true)).unwrap();
-    c.create_index(index("b", "b", true)).unwrap();
+    c.writer(crate::own())
+        .create_index(index("a", "a", true))
+        .unwrap();
+    c.writer(crate::own())
+        .create_index(index("b", "b", true))
+        .unwrap();
     let insert = |from: i32, a: i32| {
         let docs: Vec<DocBuf> = (from..from + 100)
             .map(|i| doc! { "_id": i, "a": if i == from + 50 { a } else { i }, "b": [i, -i - 1] })
             .collect();
         let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::doc).collect();
         let before = engine.observer().0.load(Ordering::Relaxed);
-        let done = c.insert(&docs, false).unwrap();
+        let done = c.writer(crate::own()).insert(&docs, false).unwrap();
         let refused: Vec<usize> = done.errors.iter().map(|(n, _)| *n).collect();
         (
             refused,

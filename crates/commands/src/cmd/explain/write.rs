@@ -106,7 +106,7 @@ pub(super) fn explain_write<'a>(
 ) -> Result<Outcome> {
     let ns = own_namespace(cx, name, own)?;
     let s = statement(cx, name, own, inner)?;
-    let coll = collection(cx.service, &ns, false, None)?;
+    let coll = collection(cx.service, &cx.operation, &ns, false, None)?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(s.collation, options.as_ref().map(|o| o.doc()));
     let env = environment(cx, &collation)?;

@@ -3,8 +3,8 @@
 
 use super::{ANY, each_value};
 use crate::Cx;
-use crate::accumulator::numbers::Mean;
 use crate::expr::{Operator, nary};
+use crate::sums::Mean;
 use model::{Result, Value};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {

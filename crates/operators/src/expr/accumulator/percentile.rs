@@ -2,7 +2,7 @@
 //! Errors: 7436200 / 7436201 no document, else see `quantile_spec`.
 
 use crate::Cx;
-use crate::accumulator::quantile_spec::{QuantileSpec, quantiles};
+use crate::expr::quantile_spec::{QuantileSpec, quantiles};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx};
 use model::{Result, Value};
 

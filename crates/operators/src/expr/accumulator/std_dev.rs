@@ -2,8 +2,8 @@
 //! errors of its own.
 
 use super::{ANY, each_value};
-use crate::accumulator::numbers::Deviation;
 use crate::expr::{Operator, nary};
+use crate::sums::Deviation;
 use model::{Result, Value};
 
 pub(super) static OPERATORS: &[Operator] = &[

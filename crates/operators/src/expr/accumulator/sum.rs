@@ -3,8 +3,8 @@
 
 use super::{ANY, each_value};
 use crate::Cx;
-use crate::accumulator::numbers::Sum;
 use crate::expr::{Operator, nary};
+use crate::sums::Sum;
 use model::{Result, Value};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {

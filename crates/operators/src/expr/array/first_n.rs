@@ -4,7 +4,7 @@
 //! input no array.
 
 use crate::Cx;
-use crate::accumulator::n_spec::{NSpec, count_of};
+use crate::expr::n_spec::{NSpec, count_of};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx};
 use model::{Array, Result, Value, bail, compare_with};
 

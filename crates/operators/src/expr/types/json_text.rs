@@ -3,7 +3,7 @@
 //!
 //! Must not know: expressions.
 
-use model::bson::MAX_DEPTH;
+use model::MAX_DEPTH;
 use model::{ArrayWriter, Doc, DocBuf, DocWriter, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;

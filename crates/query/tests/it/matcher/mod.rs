@@ -10,6 +10,7 @@ mod schema;
 mod tree;
 
 use model::{Bump, Collate, Doc, DocBuf, Namespace, Result, Value, doc};
+use operation::{Operation, SystemClock};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
@@ -144,7 +145,9 @@ fn case(dice: &mut Dice) -> Case {
 
 fn collection(case: &Case) -> (Arc<Collection>, Vec<usize>) {
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(Language)).unwrap();
+    let operation = Operation::detached(Arc::new(SystemClock::default()));
     let c = store
+        .writer(&operation)
         .create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16])
         .unwrap();
     let mut kept = Vec::new();
@@ -152,7 +155,8 @@ fn collection(case: &Case) -> (Arc<Collection>, Vec<usize>) {
         for n in range {
             // Duplicates, parallel arrays and the like are refused; what is kept is what must be
             // found.
-            if c.insert(&[case.docs[n].buf().doc()], true)
+            if c.writer(&operation)
+                .insert(&[case.docs[n].buf().doc()], true)
                 .is_ok_and(|i| i.count == 1)
             {
                 kept.push(n);
@@ -161,7 +165,7 @@ fn collection(case: &Case) -> (Arc<Collection>, Vec<usize>) {
     };
     put(0..case.early.min(case.docs.len()));
     for i in &case.indexes {
-        let _ = c.create_index(i.buf());
+        let _ = c.writer(&operation).create_index(i.buf());
     }
     put(case.early.min(case.docs.len())..case.docs.len());
     (c, kept)

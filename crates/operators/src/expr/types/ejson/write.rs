@@ -4,7 +4,7 @@ use super::super::digits::double_text;
 use crate::expr::date;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::bson::MAX_DEPTH;
+use model::MAX_DEPTH;
 use model::{ArrayWriter, Doc, DocWriter, MongoError, Result, Value, code};
 
 /// The subtype whose stored bytes begin with their own length, which extended JSON leaves out.

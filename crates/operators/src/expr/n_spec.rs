@@ -71,7 +71,7 @@ pub(crate) fn count_of(v: Value<'_>) -> Result<usize> {
 ///
 /// # Errors
 /// 7548606 for what is no positive whole number.
-pub(super) fn count_of_group(v: Value<'_>) -> Result<usize> {
+pub(crate) fn count_of_group(v: Value<'_>) -> Result<usize> {
     count_of(v).or_else(|_| {
         bail!(
             7548606,

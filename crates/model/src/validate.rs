@@ -1,8 +1,7 @@
 //! The door: one walk over untrusted bytes that proves them to be a well-formed BSON document,
 //! after which every reader may trust lengths, terminators, types, UTF-8 and depth.
 
-use super::doc::{Doc, Elements, payload_len};
-use super::scalar::Tag;
+use crate::bson::{Doc, Elements, Tag, payload_len};
 use crate::{MongoError, Result, code};
 
 /// Deepest nesting the parser accepts, the outermost document being level 1 (MongoDB counts it as

@@ -1,0 +1,28 @@
+//! Errors that end a whole operation.
+
+use model::{ErrorKind, MongoError, code};
+
+/// True for errors that end a whole command, also one of many writes.
+pub fn is_interruption(e: &MongoError) -> bool {
+    // What was set aside ends as a whole, too: it is run again as a whole.
+    e.is(ErrorKind::SetAside)
+        || matches!(
+            e.code(),
+            code::MAX_TIME_MS_EXPIRED
+                | code::INTERRUPTED
+                | code::INTERRUPTED_AT_SHUTDOWN
+                | code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE
+                | code::CURSOR_KILLED
+                | code::CLIENT_DISCONNECT
+        )
+}
+
+/// 11601, as `killOp` and the end of a session cause it.
+pub fn interrupted() -> MongoError {
+    MongoError::new(code::INTERRUPTED, "operation was interrupted")
+}
+
+/// True when the command is to be run again.
+pub fn is_set_aside<T>(result: &model::Result<T>) -> bool {
+    result.as_ref().is_err_and(|e| e.is(ErrorKind::SetAside))
+}
