@@ -5,7 +5,8 @@ use crate::analysis::{Analyzer, Analyzers};
 use crate::args::Args;
 use crate::error::invalid;
 use crate::stored::Stored;
-use crate::vector::{Similarity, VectorField};
+use crate::synonyms::SynonymMapping;
+use crate::vector::{Quantization, Similarity, VectorField};
 use model::{Doc, DocBuf, Result, Value};
 use std::collections::BTreeMap;
 
@@ -27,6 +28,7 @@ pub struct Definition {
     pub(crate) dynamic: StringField,
     /// Which fields a search gives back by itself.
     pub(crate) stored: Stored,
+    pub(crate) synonyms: Vec<SynonymMapping>,
 }
 
 /// What is indexed at a path and below it.
@@ -97,6 +99,7 @@ impl Definition {
             "searchAnalyzer",
             "analyzers",
             "storedSource",
+            "synonyms",
         ];
         let args = Args::new("definition", Value::Document(spec), &allowed)?;
         let defaults = Defaults {
@@ -122,6 +125,7 @@ impl Definition {
             is_vector: false,
             dynamic,
             stored: Stored::parse(args.get("storedSource"))?,
+            synonyms: parse_synonyms(&args, &defaults)?,
         })
     }
 
@@ -172,6 +176,7 @@ impl Definition {
                 multi: Vec::new(),
             },
             stored: Stored::Undefined,
+            synonyms: Vec::new(),
         })
     }
 
@@ -274,8 +279,7 @@ fn parse_vector_field(args: &Args<'_>, path: &str) -> Result<VectorField> {
         .integer("numDimensions", 1, DIMENSIONS_MAX)?
         .unwrap_or(1);
     let similarity = args.word("similarity", &["cosine", "euclidean", "dotProduct"])?;
-    // Every vector is kept and compared in full, which is what `none` asks for.
-    args.word("quantization", &["none"])?;
+    let quantization = args.word("quantization", &["none", "scalar", "binary"])?;
     Ok(VectorField {
         path: path.to_owned(),
         dimensions: usize::try_from(dimensions).unwrap_or(1),
@@ -283,6 +287,11 @@ fn parse_vector_field(args: &Args<'_>, path: &str) -> Result<VectorField> {
             Some("euclidean") => Similarity::Euclidean,
             Some("dotProduct") => Similarity::DotProduct,
             _ => Similarity::Cosine,
+        },
+        quantization: match quantization {
+            Some("scalar") => Quantization::Scalar,
+            Some("binary") => Quantization::Binary,
+            _ => Quantization::None,
         },
     })
 }
@@ -399,6 +408,39 @@ fn parse_field(path: &str, v: Value<'_>, defaults: &Defaults, at: &mut Mapping) 
     };
     at.kinds.push(kind);
     Ok(())
+}
+
+/// `synonyms: [{name, analyzer, source: {collection}}]`.
+fn parse_synonyms(args: &Args<'_>, defaults: &Defaults) -> Result<Vec<SynonymMapping>> {
+    let list = match args.get("synonyms") {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list,
+        Some(v) => return Err(args.wrong_type("synonyms", "an array", v)),
+    };
+    let mut all: Vec<SynonymMapping> = Vec::new();
+    for (n, v) in list.iter().enumerate() {
+        let path = format!("synonyms[{n}]");
+        let args = Args::new(&path, v, &["name", "analyzer", "source"])?;
+        let name = args.as_string("name", args.required("name")?)?;
+        let analyzer = args.as_string("analyzer", args.required("analyzer")?)?;
+        let source = Args::new(
+            &args.name("source"),
+            args.required("source")?,
+            &["collection"],
+        )?;
+        let collection = source.as_string("collection", source.required("collection")?)?;
+        if name.is_empty() || collection.is_empty() || all.iter().any(|m| m.name == name) {
+            return Err(invalid(format!(
+                "\"{path}\": name and source.collection cannot be empty, and no two names the same"
+            )));
+        }
+        all.push(SynonymMapping {
+            name: name.to_owned(),
+            collection: collection.to_owned(),
+            analyzer: defaults.analyzers.find(&args.name("analyzer"), analyzer)?,
+        });
+    }
+    Ok(all)
 }
 
 fn parse_string(args: &Args<'_>, defaults: &Defaults) -> Result<StringField> {

@@ -6,6 +6,7 @@
 use crate::definition::Definition;
 use crate::document;
 use crate::error::failed;
+use crate::graphs::Graphs;
 use crate::matching::TextStats;
 use crate::schema::{ColumnKind, Fields};
 use model::{Doc, Result};
@@ -47,6 +48,7 @@ pub struct Index {
     inner: tantivy::Index,
     reader: IndexReader,
     fields: Fields,
+    graphs: Graphs,
     /// Of segments, which never change.
     sums: Mutex<FxHashMap<(SegmentId, String), TextSum>>,
 }
@@ -80,7 +82,11 @@ impl Index {
                 tantivy::Index::create_in_dir(path, schema).map_err(|e| failed("create", &e))?
             }
         };
-        Index::over(inner, definition, fields)
+        let folder = match place {
+            Place::Memory => None,
+            Place::Folder(path) => Some(path),
+        };
+        Index::over(inner, definition, fields, folder)
     }
 
     /// The index in a folder, with the position of its last commit; `None` when there is none that
@@ -93,11 +99,16 @@ impl Index {
         (format == FORMAT.to_string()).then_some(())?;
         let position = position.parse().ok()?;
         (inner.schema() == schema).then_some(())?;
-        let index = Index::over(inner, definition.clone(), fields).ok()?;
+        let index = Index::over(inner, definition.clone(), fields, Some(folder)).ok()?;
         Some((index, position))
     }
 
-    fn over(inner: tantivy::Index, definition: Definition, fields: Fields) -> Result<Index> {
+    fn over(
+        inner: tantivy::Index,
+        definition: Definition,
+        fields: Fields,
+        folder: Option<&Path>,
+    ) -> Result<Index> {
         let reader = inner
             .reader_builder()
             .reload_policy(ReloadPolicy::Manual)
@@ -108,6 +119,7 @@ impl Index {
             inner,
             reader,
             fields,
+            graphs: Graphs::new(folder.map(Path::to_owned)),
             sums: Mutex::default(),
         })
     }
@@ -130,6 +142,34 @@ impl Index {
         View {
             searcher: self.reader.searcher(),
         }
+    }
+
+    pub(crate) fn graphs(&self) -> &Graphs {
+        &self.graphs
+    }
+
+    /// Bytes of memory that approximate searches of vectors use.
+    pub fn graph_bytes(&self) -> usize {
+        self.graphs.bytes()
+    }
+
+    /// Does a piece of what approximate searches of vectors need: so many vectors are put into a
+    /// graph. `room` is asked whether all graphs together may have so many bytes of memory. False
+    /// when there is nothing to do, or no room; then vectors are compared one by one.
+    ///
+    /// # Errors
+    /// 1 InternalError when a file cannot be read or written.
+    pub fn build_graphs(
+        &self,
+        vectors: usize,
+        room: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<bool> {
+        if self.definition.vectors.is_empty() {
+            return Ok(false);
+        }
+        let searcher = self.reader.searcher();
+        let fields = &self.definition.vectors;
+        self.graphs.work(&searcher, fields, vectors, room)
     }
 
     /// Begins to write, with [`WRITER_BYTES`] of memory.

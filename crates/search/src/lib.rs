@@ -11,6 +11,8 @@ mod definition;
 mod document;
 mod error;
 mod facet;
+mod graph;
+mod graphs;
 mod highlight;
 mod hits;
 mod index;
@@ -21,6 +23,7 @@ mod order;
 mod schema;
 mod search;
 mod stored;
+mod synonyms;
 mod vector;
 mod vector_search;
 

@@ -9,6 +9,7 @@ use crate::hits::{Check, Hits, each_match, weight_of};
 use crate::index::{Index, View};
 use crate::operator::{self, Build};
 use crate::order::{Order, Ranked, place_of};
+use crate::synonyms::{self, Sources};
 use model::{Doc, DocBuf, Result, Value};
 use std::cmp::Ordering;
 use tantivy::query::{AllQuery, Query};
@@ -41,6 +42,7 @@ pub struct Search {
     count: Count,
     facets: Vec<Facet>,
     shown: Shown,
+    synonyms: Sources,
 }
 
 /// What is shown of the documents found, and which of them.
@@ -99,6 +101,7 @@ impl Search {
                 true => Shown::default(),
                 false => Shown::parse(&args)?,
             },
+            synonyms: Sources::new(),
         };
         search.check_operator(stage, options)?;
         if let Some(("facet", v)) = search.operator.doc().first() {
@@ -140,6 +143,20 @@ impl Search {
         self.shown.stored
     }
 
+    /// Names of collections whose documents are to be given by [`Search::give_synonyms`].
+    pub fn synonym_collections(&self, index: &Index) -> Vec<String> {
+        let mut names = Vec::new();
+        synonyms::names_in(self.operator.doc(), &mut names);
+        let mappings = index.definition().synonyms.iter();
+        let wanted = mappings.filter(|m| names.contains(&m.name));
+        wanted.map(|m| m.collection.clone()).collect()
+    }
+
+    /// The documents of a collection with synonyms.
+    pub fn give_synonyms(&mut self, collection: String, docs: Vec<DocBuf>) {
+        self.synonyms.insert(collection, docs);
+    }
+
     /// The documents found.
     ///
     /// # Errors
@@ -152,7 +169,7 @@ impl Search {
             )));
         }
         let (view, shown) = (index.view(), &self.shown);
-        let build = operator::begin(index, &view);
+        let build = operator::begin(index, &view).with_synonyms(&self.synonyms);
         let query = self.query(&build)?;
         let mut hits = Hits::new(index, view.clone());
         if let Some(highlight) = &shown.highlight {
@@ -213,7 +230,7 @@ impl Search {
     /// As [`Search::run`].
     pub fn count(&self, index: &Index, check: &mut Check<'_>) -> Result<DocBuf> {
         let view = index.view();
-        let query = self.query(&operator::begin(index, &view))?;
+        let query = self.query(&operator::begin(index, &view).with_synonyms(&self.synonyms))?;
         let weight = weight_of(&view, query.as_ref())?;
         let mut found = facet::nothing_found(&view);
         let (mut n, faceted) = (0i64, !self.facets.is_empty());

@@ -1,6 +1,7 @@
 //! Vectors: what of a document is one, and how like two are. Scores lie between 0 and 1. Must not
 //! know: where vectors are kept.
 
+use crate::graph::{Code, Coding};
 use model::Value;
 
 /// Subtype of a binary value that is a vector.
@@ -16,6 +17,18 @@ pub(crate) struct VectorField {
     pub(crate) path: String,
     pub(crate) dimensions: usize,
     pub(crate) similarity: Similarity,
+    pub(crate) quantization: Quantization,
+}
+
+/// How vectors are kept in memory for approximate searches. What is found is compared in full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Quantization {
+    #[default]
+    None,
+    /// A byte for each number.
+    Scalar,
+    /// A bit for each number.
+    Binary,
 }
 
 /// How likeness is measured.
@@ -24,6 +37,13 @@ pub(crate) enum Similarity {
     Cosine,
     Euclidean,
     DotProduct,
+}
+
+impl Similarity {
+    /// True where the lengths of vectors say nothing.
+    pub(crate) fn compares_directions(self) -> bool {
+        self == Similarity::Cosine
+    }
 }
 
 /// The stored form of a vector: the kind of its numbers, then these. `None` for anything else than
@@ -94,6 +114,14 @@ impl Target {
         }
     }
 
+    /// As a graph compares it.
+    pub(crate) fn code(&self, coding: Coding) -> Code {
+        match self.kind {
+            BITS => coding.code_of_bits(&self.bits),
+            _ => coding.code(&self.numbers),
+        }
+    }
+
     /// True for a vector without direction.
     pub(crate) fn is_zero(&self) -> bool {
         self.kind != BITS && self.length == 0.0
@@ -119,12 +147,13 @@ impl Target {
             let all = self.bits.len() as f32 * 8.0;
             return Some((all - differing as f32) / all);
         }
-        let (mut dot, mut square, mut distance) = (0f32, 0f32, 0f32);
-        for (b, a) in numbers(*kind, data).zip(&self.numbers) {
-            dot += a * b;
-            square += b * b;
-            distance += (a - b) * (a - b);
-        }
+        let [dot, square, distance] = match *kind {
+            INT8 => sums(&self.numbers, data.iter().map(|b| f32::from(*b as i8))),
+            _ => {
+                let words = data.chunks_exact(4).filter_map(|c| c.first_chunk::<4>());
+                sums(&self.numbers, words.map(|c| f32::from_le_bytes(*c)))
+            }
+        };
         match self.similarity {
             Similarity::Cosine if square == 0.0 || self.length == 0.0 => None,
             Similarity::Cosine => Some((1.0 + dot / (self.length * square.sqrt())) / 2.0),
@@ -136,6 +165,17 @@ impl Target {
             Similarity::DotProduct => Some(((1.0 + dot) / 2.0).max(0.0)),
         }
     }
+}
+
+/// The product of two vectors, the second's square and the square of their distance.
+fn sums(a: &[f32], b: impl Iterator<Item = f32>) -> [f32; 3] {
+    let (mut dot, mut square, mut distance) = (0f32, 0f32, 0f32);
+    for (a, b) in a.iter().zip(b) {
+        dot += a * b;
+        square += b * b;
+        distance += (a - b) * (a - b);
+    }
+    [dot, square, distance]
 }
 
 fn numbers(kind: u8, data: &[u8]) -> Box<dyn Iterator<Item = f32> + '_> {

@@ -1,18 +1,18 @@
-//! `$vectorSearch`: the documents whose vectors are most like a given one. Every vector is
-//! compared, so that an approximate search finds what an exact one finds. Must not know: stages,
-//! collections.
+//! `$vectorSearch`: the documents whose vectors are most like a given one. An exact search compares
+//! every vector; an approximate one goes through graphs where there are any, and compares what it
+//! has found in full. Must not know: stages, collections.
 
 use crate::args::Args;
 use crate::error::{failed, invalid};
+use crate::facet;
+use crate::graphs::{SegmentGraph, column_of};
 use crate::hits::{Check, Hits, each_match, weight_of};
 use crate::index::{Index, View, is_alive};
 use crate::operator::{self, build_filter};
 use crate::order::Hit;
-use crate::schema::vector_name;
 use crate::vector::{Similarity, Target, VectorField, encode_any};
 use model::{Doc, DocBuf, MongoError, Number, Result, Value};
-use std::collections::HashSet;
-use tantivy::{DocId, SegmentReader};
+use tantivy::{BitSet, DocId, SegmentReader};
 
 /// Most candidates of an approximate search.
 const CANDIDATES_MAX: i64 = 10_000;
@@ -20,6 +20,8 @@ const CANDIDATES_MAX: i64 = 10_000;
 const LIMIT_MAX: i64 = 2_147_483_630;
 /// Vectors between two looks at whether the search shall go on.
 const CHECK_EVERY: usize = 4096;
+/// Where at most this part of the vectors pass a filter, each of these is compared by its code.
+const SCANNED_PART: usize = 4;
 
 const FIELDS: [&str; 7] = [
     "index",
@@ -40,6 +42,8 @@ pub struct VectorSearch {
     vector: Vec<u8>,
     dimensions: usize,
     limit: usize,
+    /// Vectors that an approximate search compares in full; `None` for all.
+    candidates: Option<usize>,
     filter: Option<DocBuf>,
 }
 
@@ -142,6 +146,7 @@ impl VectorSearch {
             vector,
             dimensions,
             limit: usize::try_from(limit).unwrap_or(1),
+            candidates: candidates.and_then(|n| usize::try_from(n).ok()),
             filter,
         })
     }
@@ -174,11 +179,11 @@ impl VectorSearch {
         let allowed = self.allowed(index, &view, check)?;
         let mut hits = Hits::new(index, view.clone());
         for (segment_n, segment) in (0u32..).zip(view.searcher.segment_readers()) {
-            let mut compare = |doc: DocId, score: f32| {
-                let passes = allowed
-                    .as_ref()
-                    .is_none_or(|a| a.contains(&(segment_n, doc)));
-                if passes && is_alive(segment, doc) {
+            let allowed = allowed.as_ref().and_then(|a| a.get(segment_n as usize));
+            let passes =
+                |doc: DocId| allowed.is_none_or(|a| a.contains(doc)) && is_alive(segment, doc);
+            let mut take = |doc: DocId, score: f32| {
+                if passes(doc) {
                     hits.push(Hit {
                         score,
                         segment: segment_n,
@@ -189,7 +194,19 @@ impl VectorSearch {
                     }
                 }
             };
-            scores(segment, n, &target, check, &mut compare)?;
+            match self.candidates.zip(index.graphs().find(segment, n)) {
+                None => scores(segment, n, &target, check, &mut take)?,
+                Some((most, graph)) => {
+                    let search = Approximate {
+                        graph: &graph,
+                        target: &target,
+                        most,
+                        passing: allowed.map(BitSet::len),
+                    };
+                    let nodes = search.nodes(&passes, check)?;
+                    compare(segment, n, &graph, &target, nodes, &mut take)?;
+                }
+            }
         }
         hits.keep(self.limit);
         Ok(hits)
@@ -222,7 +239,7 @@ impl VectorSearch {
         index: &Index,
         view: &View,
         check: &mut Check<'_>,
-    ) -> Result<Option<HashSet<(u32, DocId)>>> {
+    ) -> Result<Option<Vec<BitSet>>> {
         let Some(filter) = &self.filter else {
             return Ok(None);
         };
@@ -230,14 +247,66 @@ impl VectorSearch {
             let build = operator::begin(index, view);
             build_filter(&build, filter.doc(), 0)?
         };
-        let mut found = HashSet::new();
+        let mut found = facet::nothing_found(view);
         let weight = weight_of(view, query.as_ref())?;
         each_match(view, weight.as_ref(), check, &mut |hit| {
-            found.insert((hit.segment, hit.doc));
+            if let Some(docs) = found.get_mut(hit.segment as usize) {
+                docs.insert(hit.doc);
+            }
             true
         })?;
         Ok(Some(found))
     }
+}
+
+/// An approximate search in one segment.
+struct Approximate<'s> {
+    graph: &'s SegmentGraph,
+    target: &'s Target,
+    most: usize,
+    /// Documents that pass the filter, where there is one.
+    passing: Option<usize>,
+}
+
+impl Approximate<'_> {
+    /// Vectors that are about the nearest of those that have a document that passes.
+    fn nodes(&self, passes: &dyn Fn(DocId) -> bool, check: &mut Check<'_>) -> Result<Vec<u32>> {
+        let SegmentGraph { graph, coding, .. } = self.graph;
+        let code = self.target.code(*coding);
+        let passes = |node: u32| self.graph.docs(node).iter().any(|doc| passes(*doc));
+        let few = self
+            .passing
+            .is_some_and(|n| n <= graph.len() / SCANNED_PART);
+        if few {
+            let nodes = 0..u32::try_from(graph.len()).unwrap_or(u32::MAX);
+            return graph.nearest_of(&code, self.most, &mut nodes.filter(|n| passes(*n)), check);
+        }
+        graph.nearest(&code, self.most, &passes, check)
+    }
+}
+
+/// Compares vectors in full and shows their documents.
+fn compare(
+    segment: &SegmentReader,
+    field: usize,
+    graph: &SegmentGraph,
+    target: &Target,
+    mut nodes: Vec<u32>,
+    f: &mut dyn FnMut(DocId, f32),
+) -> Result<()> {
+    let Some(column) = column_of(segment, field)? else {
+        return Ok(());
+    };
+    nodes.sort_unstable();
+    let ords: Vec<u64> = nodes.iter().map(|n| u64::from(*n)).collect();
+    let mut each = nodes.iter();
+    let mut show = |vector: &[u8]| {
+        if let Some((node, score)) = each.next().zip(target.score(vector)) {
+            graph.docs(*node).iter().for_each(|doc| f(*doc, score));
+        }
+    };
+    let read = column.dictionary().sorted_ords_to_term_cb(&ords, &mut show);
+    read.map(|_| ()).map_err(|e| failed("vectors", &e))
 }
 
 /// The documents of a segment with the likeness of their vectors. Equal vectors are kept once, in
@@ -250,8 +319,7 @@ fn scores(
     f: &mut dyn FnMut(DocId, f32),
 ) -> Result<()> {
     let broken = |e: &dyn std::fmt::Display| failed("vectors", e);
-    let column = segment.fast_fields().bytes(&vector_name(field));
-    let Some(column) = column.map_err(|e| broken(&e))? else {
+    let Some(column) = column_of(segment, field)? else {
         return Ok(());
     };
     let mut by_vector: Vec<Option<f32>> = Vec::with_capacity(column.num_terms());

@@ -25,6 +25,8 @@ const COMMIT_EVERY: Duration = Duration::from_millis(500);
 const POSITION_EVERY: Duration = Duration::from_secs(300);
 /// A writer that has had nothing to do for so long is closed.
 const WRITER_IDLE: Duration = Duration::from_secs(2);
+/// Vectors put into a graph in one turn.
+const GRAPH_VECTORS: usize = 64;
 /// What failed is tried again after so long.
 const AGAIN: Duration = Duration::from_secs(30);
 
@@ -37,6 +39,15 @@ pub(super) struct Follower {
     folder: Option<PathBuf>,
     work: Work,
     writer: Option<OpenWriter>,
+    graphs: GraphRoom,
+}
+
+/// The memory of an index for approximate searches of vectors.
+#[derive(Default)]
+struct GraphRoom {
+    charge: Option<Charge>,
+    /// There was no room: it is asked for again then.
+    again: Option<Instant>,
 }
 
 enum Work {
@@ -113,6 +124,7 @@ impl Follower {
             folder,
             work: Work::Begin,
             writer: None,
+            graphs: GraphRoom::default(),
         };
         follower.resume(service)?;
         Ok(follower)
@@ -239,7 +251,7 @@ impl Follower {
     }
 
     fn begin(&mut self, service: &Arc<Service>) -> Result<()> {
-        self.writer = None;
+        (self.writer, self.graphs) = (None, GraphRoom::default());
         self.live.show(None, Timestamp::from_u64(0));
         self.live.set_status(Status::Building);
         let place = match &self.folder {
@@ -326,7 +338,31 @@ impl Follower {
         }
         let end = read == Read::End;
         self.settle(service, end)?;
-        Ok(!end || !ids.is_empty())
+        if !end || !ids.is_empty() {
+            return Ok(true);
+        }
+        self.build_graphs(service)
+    }
+
+    /// While there is nothing to follow: what makes searches of vectors quick.
+    fn build_graphs(&mut self, service: &Service) -> Result<bool> {
+        let Work::Follow(f) = &mut self.work else {
+            return Ok(false);
+        };
+        let room = &mut self.graphs;
+        if f.uncommitted > 0 || room.again.is_some_and(|again| Instant::now() < again) {
+            return Ok(false);
+        }
+        let charge = room
+            .charge
+            .get_or_insert_with(|| service.config.memory.charge());
+        let mut refused = false;
+        let more = f.index.build_graphs(GRAPH_VECTORS, &mut |bytes| {
+            refused = charge.try_set(bytes).is_err();
+            !refused
+        })?;
+        room.again = refused.then(|| Instant::now() + AGAIN);
+        Ok(more)
     }
 
     /// Commits when it is time, and says how far the index is.

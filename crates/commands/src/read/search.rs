@@ -3,7 +3,7 @@
 
 use crate::state::search::SearchDefinition;
 use crate::state::service::Service;
-use model::{DocBuf, MongoError, Result, code};
+use model::{DocBuf, MongoError, Namespace, Result, code};
 use query::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch};
 use search::{Hits, Search, VectorSearch};
 use std::sync::Arc;
@@ -11,6 +11,8 @@ use store::{Collection, ReadView};
 
 /// Hits looked up at a time.
 const FETCH: usize = 128;
+/// Most documents with synonyms.
+const SYNONYMS_MAX: usize = 10_000;
 
 /// Without a log there are no search indexes.
 pub(crate) fn refused() -> MongoError {
@@ -42,7 +44,7 @@ pub(super) fn open(
             .transpose()?;
         return Ok(stream(coll, view, hits, Shown::Vectors));
     }
-    let wanted = Search::parse(stage, spec)?;
+    let mut wanted = Search::parse(stage, spec)?;
     let found = index_of(service, coll.as_ref(), wanted.index());
     if let Some(index) = &found
         && index.definition().is_vector()
@@ -54,6 +56,12 @@ pub(super) fn open(
                 wanted.index()
             ),
         ));
+    }
+    if let (Some(index), Some(coll)) = (&found, &coll) {
+        for name in wanted.synonym_collections(index) {
+            let docs = synonyms(service, coll, &name, &mut check)?;
+            wanted.give_synonyms(name, docs);
+        }
     }
     if stage == "$searchMeta" {
         let counted = match &found {
@@ -70,6 +78,34 @@ pub(super) fn open(
         .transpose()?;
     let stored = found.filter(|_| wanted.returns_stored());
     Ok(stream(coll, view, hits, Shown::Search { stored }))
+}
+
+/// The documents of a collection with synonyms, which lies in the same database.
+fn synonyms(
+    service: &Service,
+    coll: &Collection,
+    name: &str,
+    check: &mut search::Check<'_>,
+) -> Result<Vec<DocBuf>> {
+    let ns = Namespace::new(coll.ns().db(), name)?;
+    let mut docs = Vec::new();
+    let Some(source) = service.store.collection(&ns)? else {
+        return Ok(docs);
+    };
+    let mut scan = source.scan(&ReadView::LATEST, false);
+    while scan.visit(FETCH, &mut |row| {
+        docs.push(row.doc.to_buf());
+        true
+    })? {
+        check()?;
+        if docs.len() > SYNONYMS_MAX {
+            return Err(MongoError::new(
+                code::UNKNOWN_ERROR,
+                format!("{ns} has more than {SYNONYMS_MAX} documents with synonyms"),
+            ));
+        }
+    }
+    Ok(docs)
 }
 
 fn index_of(

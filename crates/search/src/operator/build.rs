@@ -5,6 +5,7 @@ use crate::index::{Index, View};
 use crate::marked::{Mark, Marked};
 use crate::matching::{Matching, ScoredTerm, Terms, TextStats, TokenTest};
 use crate::schema::{END_OF_PATH, TermKind};
+use crate::synonyms::{Sources, Synonyms, mapping_of};
 use model::{Doc, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -23,6 +24,7 @@ pub(crate) struct Build<'i> {
     pub(crate) view: &'i View,
     /// For operators that hold others.
     pub(super) operator: BuildAny,
+    synonyms: Option<&'i Sources>,
     clauses: Cell<usize>,
     /// What is to be shown in texts that are found.
     marks: RefCell<Vec<Mark>>,
@@ -36,10 +38,26 @@ impl<'i> Build<'i> {
             index,
             view,
             operator,
+            synonyms: None,
             clauses: Cell::new(0),
             marks: RefCell::default(),
             excluded: Cell::new(0),
         }
+    }
+
+    /// With what collections of synonyms hold.
+    pub(crate) fn with_synonyms(self, synonyms: &'i Sources) -> Build<'i> {
+        Build {
+            synonyms: Some(synonyms),
+            ..self
+        }
+    }
+
+    /// The synonyms of that name.
+    pub(crate) fn synonyms(&self, path: &str, name: &str) -> Result<Synonyms> {
+        let mapping = mapping_of(&self.index.definition().synonyms, path, name)?;
+        let docs = self.synonyms.and_then(|s| s.get(&mapping.collection));
+        Synonyms::read(docs.map_or(&[], Vec::as_slice), &mapping.analyzer)
     }
 
     /// Has something shown in the texts at a path.

@@ -5,6 +5,7 @@
 mod build;
 mod compound;
 mod filter;
+mod like;
 mod path;
 mod query_string;
 mod score;
@@ -36,6 +37,9 @@ const OPERATORS: &[(&str, BuildOperator)] = &[
     ("equals", |b, path, v, _| value::equals(b, path, v)),
     ("exists", |b, path, v, _| value::exists(b, path, v)),
     ("in", |b, path, v, _| value::within(b, path, v)),
+    ("moreLikeThis", |b, path, v, _| {
+        like::more_like_this(b, path, v)
+    }),
     ("near", |b, path, v, _| value::near(b, path, v)),
     ("phrase", |b, path, v, _| text::phrase(b, path, v)),
     ("queryString", |b, path, v, _| {

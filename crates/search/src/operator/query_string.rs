@@ -1,5 +1,6 @@
 //! `queryString: {defaultPath, query, score}`: words, phrases and patterns at fields, joined by
-//! AND, OR and NOT. What stands side by side is joined by OR.
+//! AND, OR and NOT, each worth as much as stands behind `^`. What stands side by side is joined by
+//! OR.
 
 use super::build::Build;
 use super::score::scored;
@@ -10,7 +11,7 @@ use crate::matching::TokenTest;
 use crate::schema::TermKind;
 use model::{Result, Value};
 use std::ops::Bound;
-use tantivy::query::{BooleanQuery, EmptyQuery, Occur, Query};
+use tantivy::query::{BooleanQuery, BoostQuery, EmptyQuery, Occur, Query};
 
 /// Deepest parentheses.
 const DEPTH_MAX: usize = 50;
@@ -31,6 +32,10 @@ enum Word {
     Term(String, Option<u32>),
     /// `[a TO b]`, `{a TO b}`: bounds, `*` being none.
     Range(Bound<String>, Bound<String>),
+    /// `/pattern/`
+    Pattern(String),
+    /// `^2`: what stands before is worth so much.
+    Worth(f32),
 }
 
 pub(super) fn query_string(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
@@ -58,8 +63,14 @@ pub(super) fn query_string(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Bo
 fn unreadable(query: &str) -> model::MongoError {
     invalid(format!(
         "\"queryString.query\" cannot be read: {query}. Allowed are words, \"phrases\", a:word, \
-         [a TO b], AND, OR, NOT and parentheses"
+         /patterns/, [a TO b], word^2, AND, OR, NOT and parentheses"
     ))
+}
+
+/// A pattern that whole tokens match.
+fn whole(pattern: &str) -> Result<regex::Regex> {
+    let compiled = regex::Regex::new(&format!("(?s)^(?:{pattern})$"));
+    compiled.map_err(|_| unreadable(pattern))
 }
 
 /// The words of a query; `None` when a quote or a bracket is not closed.
@@ -74,6 +85,17 @@ fn words(query: &str) -> Option<Vec<Word>> {
             '+' => one(Word::Plus),
             '-' => one(Word::Minus),
             '!' => one(Word::Not),
+            '^' => {
+                let number = rest.get(1..)?;
+                let end = number.find(|c: char| !c.is_ascii_digit() && c != '.');
+                let (number, left) = number.split_at(end.unwrap_or(number.len()));
+                let worth = number.parse::<f32>().ok()?;
+                (Word::Worth(worth), left)
+            }
+            '/' => {
+                let (pattern, left) = rest.get(1..)?.split_once('/')?;
+                (Word::Pattern(pattern.to_owned()), left)
+            }
             '"' => {
                 let (text, left) = rest.get(1..)?.split_once('"')?;
                 let (slop, left) = tilde(left);
@@ -114,7 +136,7 @@ fn plain_word(rest: &str) -> (Word, &str) {
                 let (edits, behind) = tilde(rest.get(at..).unwrap_or_default());
                 return (Word::Term(text, edits), behind);
             }
-            c if c.is_whitespace() || "()\"".contains(c) => {
+            c if c.is_whitespace() || "()\"^".contains(c) => {
                 return (known(text), rest.get(at..).unwrap_or_default());
             }
             c => text.push(c),
@@ -217,12 +239,27 @@ impl Parser<'_, '_> {
     }
 
     fn one(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
+        let Some(found) = self.plain(path, depth)? else {
+            return Ok(None);
+        };
+        let Some(Word::Worth(worth)) = self.peek().cloned() else {
+            return Ok(Some(found));
+        };
+        self.at += 1;
+        Ok(Some(Box::new(BoostQuery::new(found, worth))))
+    }
+
+    fn plain(&mut self, path: &str, depth: usize) -> Result<Option<Box<dyn Query>>> {
         let Some(word) = self.peek().cloned() else {
             return Ok(None);
         };
         self.at += 1;
         match word {
-            Word::Field(path) => self.one(&path, depth),
+            Word::Field(path) => self.plain(&path, depth),
+            Word::Pattern(pattern) => {
+                let test = TokenTest::Matching(whole(&pattern)?);
+                Ok(Some(self.b.tokens(TermKind::Text, path, test)))
+            }
             Word::Open => {
                 let found = self.either(path, depth + 1)?;
                 Ok(found.filter(|_| self.take(&Word::Close)))
@@ -253,9 +290,7 @@ impl Parser<'_, '_> {
         let plain = text.replace('\\', "");
         if edits.is_none() && plain.contains(['*', '?']) {
             let pattern = pattern_of_wildcard(&text.to_lowercase());
-            let compiled = regex::Regex::new(&format!("(?s)^(?:{pattern})$"));
-            let compiled = compiled.map_err(|_| unreadable(text))?;
-            let test = TokenTest::Matching(compiled);
+            let test = TokenTest::Matching(whole(&pattern)?);
             return Ok(self.b.tokens(TermKind::Text, path, test));
         }
         let fuzzy = edits.filter(|n| *n > 0).map(|n| Fuzzy {

@@ -10,6 +10,7 @@ use crate::error::{failed, invalid};
 use crate::marked::Marked;
 use crate::matching::{Matching, Phrase, Terms, TextStats, TokenTest};
 use crate::schema::TermKind;
+use crate::synonyms::Synonyms;
 use model::{Result, Value};
 use std::collections::BTreeMap;
 use tantivy::query::{BooleanQuery, Occur, Query};
@@ -54,12 +55,26 @@ pub(super) fn all(queries: Vec<Box<dyn Query>>) -> Box<dyn Query> {
     Box::new(BooleanQuery::new(required.collect()))
 }
 
-/// `text: {query, path, fuzzy, matchCriteria, score}`.
+/// `text: {query, path, fuzzy, matchCriteria, synonyms, score}`.
 pub(super) fn text(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
-    let allowed = ["query", "path", "fuzzy", "matchCriteria", "score"];
+    let allowed = [
+        "query",
+        "path",
+        "fuzzy",
+        "matchCriteria",
+        "synonyms",
+        "score",
+    ];
     let args = Args::new(path, v, &allowed)?;
     let queries = args.strings("query")?;
     let fuzzy = parse_fuzzy(&args)?;
+    let synonyms = args.string("synonyms")?;
+    if synonyms.is_some() && fuzzy.is_some() {
+        return Err(invalid(format!(
+            "\"{path}\" cannot have both fuzzy and synonyms"
+        )));
+    }
+    let synonyms = synonyms.map(|name| b.synonyms(path, name)).transpose()?;
     let every = args.word("matchCriteria", &["any", "all"])? == Some("all");
     let mut found = Vec::new();
     for at in texts(b, &args)? {
@@ -69,14 +84,45 @@ pub(super) fn text(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
             if tokens.is_empty() {
                 continue;
             }
-            let words = tokens
-                .iter()
-                .map(|t| word(b, &at.key, &t.text, fuzzy))
-                .collect::<Result<Vec<_>>>()?;
+            let words = match &synonyms {
+                Some(synonyms) => with_synonyms(b, &at.key, &tokens, synonyms)?,
+                None => tokens
+                    .iter()
+                    .map(|t| word(b, &at.key, &t.text, fuzzy))
+                    .collect::<Result<Vec<_>>>()?,
+            };
             found.push(if every { all(words) } else { any(words) });
         }
     }
     scored(&args, any(found))
+}
+
+/// Texts with words or with what stands for them.
+fn with_synonyms(
+    b: &Build<'_>,
+    path: &str,
+    tokens: &[Token],
+    synonyms: &Synonyms,
+) -> Result<Vec<Box<dyn Query>>> {
+    let (mut found, mut rest) = (Vec::new(), tokens);
+    while let Some((first, behind)) = rest.split_first() {
+        let Some((words, others)) = synonyms.find(rest) else {
+            found.push(b.text_term(path, &first.text, 1.0)?);
+            rest = behind;
+            continue;
+        };
+        let mut each = Vec::new();
+        for other in others {
+            b.count_clauses(other.len())?;
+            each.extend(match other.as_slice() {
+                [one] => Some(b.text_term(path, &one.text, 1.0)?),
+                several => phrase_at(b, TermKind::Text, path, several, 0)?,
+            });
+        }
+        found.push(any(each));
+        rest = rest.get(words..).unwrap_or_default();
+    }
+    Ok(found)
 }
 
 /// Texts with a word, or with one like it.

@@ -2,9 +2,11 @@
 
 mod facets;
 mod files;
+mod graphs;
 mod operators;
 mod scores;
 mod shown;
+mod synonyms;
 mod vectors;
 
 use model::{Doc, DocBuf};

@@ -335,3 +335,55 @@ fn a_search_ends_when_it_is_told_to() {
     });
     assert_eq!(stopped.err().map(|e| e.code()), Some(11601));
 }
+
+#[test]
+fn documents_like_others_share_their_rare_words() {
+    let index = dynamic(&[
+        doc! { "t": "the old cat sat", "n": { "u": "zebra" } },
+        doc! { "t": "the dog ran" },
+        doc! { "t": "an old cat, an old mat" },
+        doc! { "t": "nothing", "n": { "u": "zebra" } },
+    ]);
+    let like = |like: Value<'_>| {
+        let spec = doc! { "moreLikeThis": { "like": like } };
+        let found = search(&index, spec.doc()).expect("hits");
+        found.into_iter().map(|(n, _)| n).collect::<Vec<_>>()
+    };
+    let cat = doc! { "t": "Old CAT", "other": "dog" };
+    assert_eq!(like(Value::Document(cat.doc())), [2, 0]);
+    let inner = doc! { "n": [{ "u": "a zebra" }] };
+    assert_eq!(like(Value::Document(inner.doc())), [0, 3]);
+    let both = doc! { "l": [&cat, &inner] };
+    assert_eq!(like(both.doc().field("l")), [0, 2, 3]);
+    for (spec, part) in [
+        (doc! {}, "like\" is required"),
+        (doc! { "like": 1i32 }, "a document or an array"),
+        (doc! { "like": [] }, "cannot be empty"),
+        (doc! { "like": {}, "x": 1i32 }, "Unrecognized field \"x\""),
+    ] {
+        let spec = doc! { "moreLikeThis": &spec };
+        let e = search(&index, spec.doc()).expect_err("refused");
+        assert!(e.message().contains(part), "{}", e.message());
+    }
+}
+
+#[test]
+fn a_query_string_has_patterns_and_worths() {
+    let index = dynamic(&[
+        doc! { "t": "red fox" },
+        doc! { "t": "red bear" },
+        doc! { "t": "blue" },
+    ]);
+    let run = |query: &str| {
+        let spec = doc! { "queryString": { "defaultPath": "t", "query": query } };
+        search(&index, spec.doc()).map(|f| f.into_iter().map(|h| h.0).collect::<Vec<_>>())
+    };
+    assert_eq!(run("/f.x|blue/").expect("hits"), [0, 2]);
+    assert_eq!(run("t:/be.r/").expect("hits"), [1]);
+    assert_eq!(run("fox bear^3").expect("hits"), [1, 0]);
+    assert_eq!(run("fox^3 bear").expect("hits"), [0, 1]);
+    assert_eq!(run("(fox OR red)^0.1 \"blue\"^4").expect("hits"), [2, 0, 1]);
+    for query in ["/open", "fox^", "fox^x", "/(/", "^2"] {
+        assert_eq!(run(query).expect_err("refused").code(), 8, "{query}");
+    }
+}

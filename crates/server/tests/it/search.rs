@@ -115,7 +115,7 @@ async fn kill_while_indexing(dbpath: &Path, options: &[&str]) {
     client.database("search").run_command(create).await.unwrap();
     for round in 0..ROUNDS {
         let client = server
-            .client("directConnection=true&retryWrites=false&socketTimeoutMS=20000")
+            .client("directConnection=true&retryWrites=false")
             .await;
         let pid = rustix::process::Pid::from_raw(server.pid() as i32).unwrap();
         // The first ones meet the scan, later ones the following of the log.

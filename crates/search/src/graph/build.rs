@@ -1,0 +1,142 @@
+//! Building a graph: nodes are put in one after the other, in an order by chance. Each is tied to
+//! the nodes found near it, but to none that is nearer to a neighbour it has already, so that edges
+//! lead in all directions (Vamana's rule).
+
+use super::codes::{Code, Codes, Coding};
+use super::find::{Best, Near, Seen, Walk};
+use super::{Graph, NEIGHBOURS, NONE};
+use std::collections::BinaryHeap;
+
+/// Nodes looked at for the neighbours of a node.
+const LOOKED_AT: usize = 100;
+/// How much nearer to a neighbour a node must be to be left out: distances are squares.
+const SLACK: f32 = 1.44;
+
+/// A graph that is being built.
+pub(crate) struct Builder {
+    codes: Codes,
+    edges: Vec<u32>,
+    order: Vec<u32>,
+    /// Nodes that are in.
+    done: usize,
+}
+
+impl Builder {
+    pub(crate) fn new(coding: Coding) -> Builder {
+        Builder {
+            codes: Codes::new(coding),
+            edges: Vec::new(),
+            order: Vec::new(),
+            done: 0,
+        }
+    }
+
+    /// Adds a node; before the first step.
+    pub(crate) fn push(&mut self, code: &Code) {
+        self.codes.push(code);
+    }
+
+    /// Puts in so many nodes; false when all are in.
+    pub(crate) fn step(&mut self, nodes: usize) -> bool {
+        if self.order.len() != self.codes.len() {
+            self.order = shuffled(self.codes.len());
+            self.edges = vec![NONE; self.codes.len() * NEIGHBOURS];
+        }
+        let end = self.order.len().min(self.done + nodes);
+        while self.done < end {
+            if let Some(node) = self.order.get(self.done).copied() {
+                self.put(node);
+            }
+            self.done += 1;
+        }
+        self.done < self.order.len()
+    }
+
+    pub(crate) fn finish(self) -> Graph {
+        Graph {
+            codes: self.codes,
+            edges: self.edges,
+        }
+    }
+
+    fn put(&mut self, node: u32) {
+        let Some(first) = self.order.first().copied().filter(|f| *f != node) else {
+            return;
+        };
+        let mut best = Best::new(LOOKED_AT);
+        let all = &|_: u32| true;
+        let mut walk = Walk {
+            codes: &self.codes,
+            target: self.codes.at(node),
+            ahead: BinaryHeap::new(),
+            seen: Seen::new(self.codes.len()),
+        };
+        walk.begin_at(first, &mut best, all);
+        let edges = &self.edges;
+        let each = |node: u32, f: &mut dyn FnMut(u32)| of(edges, node).for_each(f);
+        while walk.step(&each, &mut best, all) {}
+        let neighbours = self.choose(&best.into_sorted());
+        self.tie(node, &neighbours);
+        for other in neighbours {
+            let mut its: Vec<u32> = of(&self.edges, other).collect();
+            its.push(node);
+            if its.len() > NEIGHBOURS {
+                let mut near: Vec<Near> = its
+                    .iter()
+                    .map(|n| Near {
+                        distance: self.codes.distance(self.codes.at(other), self.codes.at(*n)),
+                        node: *n,
+                    })
+                    .collect();
+                near.sort_unstable();
+                its = self.choose(&near);
+            }
+            self.tie(other, &its);
+        }
+    }
+
+    /// Neighbours out of nodes, the nearest first.
+    fn choose(&self, near: &[Near]) -> Vec<u32> {
+        let mut chosen: Vec<u32> = Vec::with_capacity(NEIGHBOURS);
+        for n in near {
+            if chosen.len() == NEIGHBOURS {
+                break;
+            }
+            let at = self.codes.at(n.node);
+            let hidden = |c: &u32| SLACK * self.codes.distance(self.codes.at(*c), at) < n.distance;
+            if !chosen.iter().any(hidden) {
+                chosen.push(n.node);
+            }
+        }
+        chosen
+    }
+
+    fn tie(&mut self, node: u32, to: &[u32]) {
+        let start = node as usize * NEIGHBOURS;
+        if let Some(slots) = self.edges.get_mut(start..start + NEIGHBOURS) {
+            slots.fill(NONE);
+            for (slot, n) in slots.iter_mut().zip(to) {
+                *slot = *n;
+            }
+        }
+    }
+}
+
+fn of(edges: &[u32], node: u32) -> impl Iterator<Item = u32> + '_ {
+    let start = node as usize * NEIGHBOURS;
+    let slots = edges.get(start..start + NEIGHBOURS).unwrap_or_default();
+    slots.iter().copied().take_while(|n| *n != NONE)
+}
+
+/// Numbers below `n` in an order that is always the same.
+fn shuffled(n: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..u32::try_from(n).unwrap_or(u32::MAX)).collect();
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    for i in (1..order.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        order.swap(i, (state % (i as u64 + 1)) as usize);
+    }
+    order
+}

@@ -1,0 +1,205 @@
+//! Walking a graph to the nearest nodes: from several places, always on from the nearest that was
+//! not left yet, until none of those ahead can be among the wanted.
+
+use super::codes::{Code, CodeRef, Codes};
+use super::{ENTRIES, Graph};
+use model::Result;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// Nodes left between two looks at whether the search shall go on.
+const CHECK_EVERY: usize = 512;
+
+/// A node and how far it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Near {
+    pub(super) distance: f32,
+    pub(super) node: u32,
+}
+
+impl Ord for Near {
+    fn cmp(&self, other: &Near) -> Ordering {
+        let by_distance = self.distance.total_cmp(&other.distance);
+        by_distance.then(self.node.cmp(&other.node))
+    }
+}
+
+impl PartialOrd for Near {
+    fn partial_cmp(&self, other: &Near) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Near {
+    fn eq(&self, other: &Near) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Near {}
+
+/// A set of nodes.
+pub(super) struct Seen(Vec<u64>);
+
+impl Seen {
+    pub(super) fn new(nodes: usize) -> Seen {
+        Seen(vec![0; nodes.div_ceil(64)])
+    }
+
+    /// True when it is new.
+    fn add(&mut self, node: u32) -> bool {
+        let Some(word) = self.0.get_mut(node as usize / 64) else {
+            return false;
+        };
+        let bit = 1u64 << (node % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+}
+
+/// The best of what was seen so far, at most so many.
+pub(super) struct Best {
+    most: usize,
+    found: BinaryHeap<Near>,
+}
+
+impl Best {
+    pub(super) fn new(most: usize) -> Best {
+        Best {
+            most: most.max(1),
+            found: BinaryHeap::new(),
+        }
+    }
+
+    /// True while something that far could be among them.
+    fn wants(&self, distance: f32) -> bool {
+        let worst = self.found.peek();
+        self.found.len() < self.most || worst.is_some_and(|w| distance < w.distance)
+    }
+
+    pub(super) fn add(&mut self, near: Near) {
+        if self.wants(near.distance) {
+            self.found.push(near);
+            if self.found.len() > self.most {
+                self.found.pop();
+            }
+        }
+    }
+
+    pub(super) fn into_sorted(self) -> Vec<Near> {
+        self.found.into_sorted_vec()
+    }
+}
+
+/// What a walk goes through.
+pub(super) struct Walk<'g> {
+    pub(super) codes: &'g Codes,
+    pub(super) target: CodeRef<'g>,
+    pub(super) ahead: BinaryHeap<Reverse<Near>>,
+    pub(super) seen: Seen,
+}
+
+impl Walk<'_> {
+    fn near(&self, node: u32) -> Near {
+        Near {
+            distance: self.codes.distance(self.target, self.codes.at(node)),
+            node,
+        }
+    }
+
+    pub(super) fn begin_at(&mut self, node: u32, best: &mut Best, passes: &dyn Fn(u32) -> bool) {
+        if self.seen.add(node) {
+            let near = self.near(node);
+            self.ahead.push(Reverse(near));
+            if passes(node) {
+                best.add(near);
+            }
+        }
+    }
+
+    /// Leaves the nearest node ahead; false when nothing more can be found.
+    pub(super) fn step(
+        &mut self,
+        neighbours: &dyn Fn(u32, &mut dyn FnMut(u32)),
+        best: &mut Best,
+        passes: &dyn Fn(u32) -> bool,
+    ) -> bool {
+        let Some(Reverse(next)) = self.ahead.pop() else {
+            return false;
+        };
+        if !best.wants(next.distance) {
+            return false;
+        }
+        neighbours(next.node, &mut |node| {
+            if !self.seen.add(node) {
+                return;
+            }
+            let near = self.near(node);
+            if best.wants(near.distance) {
+                self.ahead.push(Reverse(near));
+                if passes(node) {
+                    best.add(near);
+                }
+            }
+        });
+        true
+    }
+}
+
+impl Graph {
+    /// About the nearest nodes that pass, the nearest first.
+    ///
+    /// # Errors
+    /// Those of `check`.
+    pub(crate) fn nearest(
+        &self,
+        target: &Code,
+        most: usize,
+        passes: &dyn Fn(u32) -> bool,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<u32>> {
+        let mut best = Best::new(most);
+        let mut walk = Walk {
+            codes: &self.codes,
+            target: target.as_ref(),
+            ahead: BinaryHeap::new(),
+            seen: Seen::new(self.len()),
+        };
+        let step = self.len().div_ceil(ENTRIES).max(1);
+        for node in (0..self.len()).step_by(step) {
+            walk.begin_at(node as u32, &mut best, passes);
+        }
+        let each = |node: u32, f: &mut dyn FnMut(u32)| self.neighbours(node).for_each(f);
+        let mut left = 0usize;
+        while walk.step(&each, &mut best, passes) {
+            left += 1;
+            if left.is_multiple_of(CHECK_EVERY) {
+                check()?;
+            }
+        }
+        Ok(best.into_sorted().into_iter().map(|n| n.node).collect())
+    }
+
+    /// The nearest of some nodes by their codes, each looked at; the nearest first.
+    ///
+    /// # Errors
+    /// Those of `check`.
+    pub(crate) fn nearest_of(
+        &self,
+        target: &Code,
+        most: usize,
+        nodes: &mut dyn Iterator<Item = u32>,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<u32>> {
+        let mut best = Best::new(most);
+        for (looked, node) in nodes.enumerate() {
+            let distance = self.codes.distance(target.as_ref(), self.codes.at(node));
+            best.add(Near { distance, node });
+            if looked.is_multiple_of(CHECK_EVERY * 8) {
+                check()?;
+            }
+        }
+        Ok(best.into_sorted().into_iter().map(|n| n.node).collect())
+    }
+}
