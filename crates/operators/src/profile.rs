@@ -69,6 +69,11 @@ impl Profile {
         self >= Profile::V9_0
     }
 
+    /// The local time of dates in scripts is UTC, whatever zone the host is in.
+    pub fn has_utc_scripts(self) -> bool {
+        self >= Profile::V9_0
+    }
+
     /// The error of a document that a geospatial index cannot take; `number` is that of 8.2.
     pub fn geo_key_error(self, number: i32) -> i32 {
         match number {

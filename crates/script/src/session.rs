@@ -85,6 +85,10 @@ fn prepare<'js>(ctx: &Ctx<'js>, env: &Env, version: &'static str) -> Outcome<Obj
     let prelude: Function<'js> =
         ctx.eval_with_options(include_str!("prelude.js"), options("shell"))?;
     let tools: Object<'js> = prelude.call((native::object(ctx, version)?,))?;
+    if env.profile.has_utc_scripts() {
+        let utc: Function<'js> = ctx.eval_with_options(include_str!("utc.js"), options("shell"))?;
+        utc.call::<_, ()>(())?;
+    }
     let globals = ctx.globals();
     globals.prop(TOOLS, Property::from(tools.clone()))?;
     globals.prop("fullObject", Property::from(true).writable().configurable())?;

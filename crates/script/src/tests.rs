@@ -417,3 +417,79 @@ fn what_is_printed_reaches_the_log() {
     .unwrap_err();
     assert_eq!(*lines.lock().unwrap(), ["a 1 { \"b\" : 2 }", "[ 1 ]"]);
 }
+
+/// Names the release of a run of this program in a zone that is not UTC.
+const RELEASE: &str = "QUARRY_TEST_LOCAL_DATES";
+
+/// Local time is the host's in 8.2, and UTC since 9.0. Zones are a process's, so the test runs
+/// itself in one.
+#[test]
+fn local_dates_are_utc_since_9_0() {
+    let Ok(release) = std::env::var(RELEASE) else {
+        for profile in operators::Profile::ALL {
+            let ran = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "tests::local_dates_are_utc_since_9_0"])
+                .env("TZ", "XST5")
+                .env(RELEASE, profile.name())
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&ran.stdout);
+            assert!(ran.status.success(), "{}: {said}", profile.name());
+        }
+        return;
+    };
+    let engine = engine();
+    let mut env = env(&engine);
+    env.profile = operators::Profile::named(&release).unwrap();
+    let is_utc = env.profile.has_utc_scripts();
+    for (expression, local, utc) in [
+        ("d.getHours()", "8", "13"),
+        ("d.getTimezoneOffset()", "300", "0"),
+        ("d.getUTCHours()", "13", "13"),
+        ("d.getTime()", "1705325400000", "1705325400000"),
+        (
+            "d.toString()",
+            "\"Mon Jan 15 2024 08:30:00 GMT-0500\"",
+            "\"Mon Jan 15 2024 13:30:00 GMT+0000\"",
+        ),
+        (
+            "d.toTimeString()",
+            "\"08:30:00 GMT-0500\"",
+            "\"13:30:00 GMT+0000\"",
+        ),
+        (
+            "d.toLocaleString()",
+            "\"01/15/2024, 08:30:00 AM\"",
+            "\"01/15/2024, 01:30:00 PM\"",
+        ),
+        (
+            "new Date(2024, 0, 15, 13, 30).getTime()",
+            "1705343400000",
+            "1705325400000",
+        ),
+        (
+            "new Date('2024-01-15T13:30:00').getTime()",
+            "1705343400000",
+            "1705325400000",
+        ),
+        (
+            "new Date('2024-01-15T13:30:00+01:00').getTime()",
+            "1705321800000",
+            "1705321800000",
+        ),
+        (
+            "new Date('2024-01-15').getTime()",
+            "1705276800000",
+            "1705276800000",
+        ),
+        ("(d.setHours(1), d.getUTCHours())", "6", "1"),
+        ("new Date(d) instanceof Date", "true", "true"),
+    ] {
+        let source = format!("function (d) {{ return {expression}; }}");
+        let given = [Value::Date(1_705_325_400_000)];
+        let got = call(&env, &source, None, &given).expect(expression);
+        let number = got.get().as_f64().map(|n| n.to_string());
+        let shown = number.unwrap_or_else(|| got.get().to_string());
+        assert_eq!(shown, if is_utc { utc } else { local }, "{expression}");
+    }
+}
