@@ -89,6 +89,7 @@ pub mod id {
     pub const COLL_MOD: u32 = 5_324_200;
     pub const DROP_INDEXES: u32 = 51_806;
     pub const INDEX_STARTS: u32 = 20_384;
+    pub const INDEX_GOES_ON: u32 = 51_773;
     pub const INDEX_DONE: u32 = 20_345;
     pub const INDEX_FAILED: u32 = 20_649;
     pub const SIGNAL: u32 = 23_377;

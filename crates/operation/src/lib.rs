@@ -5,11 +5,13 @@
 mod clock;
 mod interruption;
 mod operation;
+mod progress;
 mod reads;
 mod writes;
 
 pub use clock::{Clock, SystemClock};
 pub use interruption::{interrupted, is_interruption, is_set_aside};
 pub use operation::{Link, Operation, WriteGate};
+pub use progress::Progress;
 pub use reads::{AccessPath, Examined, Paths, Reads};
 pub use writes::{Kept, SetAside, Writes};

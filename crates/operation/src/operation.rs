@@ -6,6 +6,7 @@
 //! sockets.
 
 use crate::clock::Clock;
+use crate::progress::Progress;
 use crate::reads::Reads;
 use crate::writes::Writes;
 use memory::{Account, Attached, Budget};
@@ -60,6 +61,7 @@ pub struct Operation {
     passes_block: AtomicBool,
     reads: Reads,
     writes: Writes,
+    progress: Mutex<Option<Progress>>,
 }
 
 impl std::fmt::Debug for Operation {
@@ -91,6 +93,7 @@ impl Operation {
             passes_block: AtomicBool::new(false),
             reads: Reads::default(),
             writes: Writes::default(),
+            progress: Mutex::new(None),
         }
     }
 
@@ -108,6 +111,7 @@ impl Operation {
                 *i.deadline_us.get_mut() = NO_DEADLINE;
                 *i.ends_with_client.get_mut() = false;
                 *i.passes_block.get_mut() = false;
+                *i.progress.get_mut() = None;
                 if std::mem::take(i.killed.get_mut()) {
                     *i.why.get_mut() = None;
                 }
@@ -126,6 +130,16 @@ impl Operation {
             }
         }
         Arc::clone(last)
+    }
+
+    /// Says how far it has come.
+    pub fn set_progress(&self, progress: Option<Progress>) {
+        *self.progress.lock() = progress;
+    }
+
+    /// How far it has come, of one that says so.
+    pub fn progress(&self) -> Option<Progress> {
+        *self.progress.lock()
     }
 
     /// Ends the operation with 50 after so long.

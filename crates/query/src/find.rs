@@ -146,6 +146,7 @@ impl Find {
     ) -> Box<dyn Operator> {
         if let Some(path) = &self.distinct
             && let Some(loose) = distinct_plan(&coll, &self.plan_request(), &plan, path)
+            && let loose = loose.covering(&coll, None, self.fields.as_deref())
             && let Some(scan) = LooseScan::new(coll.clone(), loose)
         {
             return self.above(Box::new(scan), self.sort.is_none());

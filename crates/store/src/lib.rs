@@ -37,7 +37,7 @@ pub use format::record::Header;
 pub use gate::{Closed, Closing, Entered, Gate};
 pub use hooks::{Hooks, NoHooks, Places, Predicate, Terms};
 pub use index::{
-    Coverage, FieldKind, Index, IndexField, KeyInterval, TextPart, Usage, WantedFields,
+    Coverage, EntryParts, FieldKind, Index, IndexField, KeyInterval, TextPart, Usage, WantedFields,
     WildcardPart, encode_cell,
 };
 pub use log::{

@@ -12,7 +12,8 @@ use crate::read::listing::Listing;
 use crate::read::stats::signed;
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
-use operation::is_set_aside;
+use operation::{Progress, is_set_aside};
+use std::cell::Cell;
 use std::sync::Arc;
 use store::{CatalogWriter, Collection, Index, IndexBuild, ReadView, Transaction};
 
@@ -79,6 +80,8 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 const INDEXES_MAX: usize = 64;
+/// How often the log says how far a build has come, microseconds.
+const PROGRESS_US: u64 = 10_000_000;
 
 /// Indexes with `_id_`, which clustered collections and time series have not.
 fn count(c: &Collection) -> usize {
@@ -317,6 +320,28 @@ fn build(cx: &Ctx<'_, '_>, c: &Arc<Collection>, specs: Vec<DocBuf>, made: &mut M
     Err(e)
 }
 
+/// Says how far the build of an index has come: to who looks at the operation, and now and then in
+/// the log.
+fn tell_progress(cx: &Ctx<'_, '_>, c: &Collection, name: &str, told_us: &Cell<u64>) {
+    let indexes = c.indexes();
+    let Some(index) = indexes.iter().find(|i| i.name() == name) else {
+        return;
+    };
+    let done = index.documents_read();
+    let progress = Progress {
+        message: "Index Build: scanning collection",
+        done,
+        total: c.count().max(done),
+    };
+    cx.operation.set_progress(Some(progress));
+    let now_us = cx.service.clock.monotonic_us();
+    if now_us.saturating_sub(told_us.get()) >= PROGRESS_US {
+        told_us.set(now_us);
+        let service = cx.service;
+        service.index_goes_on(c.ns(), index.spec(), &progress);
+    }
+}
+
 /// Builds one index; false when it was there.
 fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Made) -> Result<bool> {
     let (service, wanted) = (cx.service, spec.clone());
@@ -327,11 +352,17 @@ fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Mad
         service.index_starts(c.ns(), wanted.doc());
         made.began_us = Some(service.clock.monotonic_us());
     }
-    let go_on = || cx.operation.check();
+    let name = wanted.doc().field("name").as_str().unwrap_or_default();
+    let told_us = Cell::new(service.clock.monotonic_us());
+    let go_on = || {
+        tell_progress(cx, c, name, &told_us);
+        cx.operation.check()
+    };
     let on_progress = || cx.operation.writes().checkpoint();
     let writer = c.writer(&cx.operation);
     let building = &mut made.building;
     let result = writer.create_index_with_progress(spec, &same, building, &on_progress, &go_on);
+    cx.operation.set_progress(None);
     if let Some(began_us) = made.began_us
         && !is_set_aside(&result)
         && !matches!(&result, Ok(false))

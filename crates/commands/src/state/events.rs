@@ -6,6 +6,7 @@ use super::service::Service;
 use crate::access::Attempt;
 use logs::{Entry, REDACTED, Severity, component, id, redacted};
 use model::{Binary, Doc, DocWriter, MongoError, Namespace, Result, code, doc};
+use operation::Progress;
 use std::cell::Cell;
 use store::Collection;
 
@@ -408,6 +409,22 @@ impl Service {
                 .put("indexSpec", &self.detail(spec))
                 .put("indexBuildState", state);
         });
+    }
+
+    /// The build of an index goes on.
+    pub(crate) fn index_goes_on(&self, ns: &Namespace, spec: Doc<'_>, progress: &Progress) {
+        let Progress {
+            message,
+            done,
+            total,
+        } = *progress;
+        let entry = Entry::info(id::INDEX_GOES_ON, component::INDEX, &context(), message);
+        self.tell(&entry.attr(|w| {
+            w.put("namespace", ns.to_string().as_str())
+                .put("index", spec.field("name"))
+                .put("done", i64::try_from(done).unwrap_or(i64::MAX))
+                .put("total", i64::try_from(total).unwrap_or(i64::MAX));
+        }));
     }
 
     /// The build of an index has ended.

@@ -7,6 +7,7 @@ use super::service::Service;
 use crate::access::user::NO_USER;
 use crate::dispatch::spec::OpClass;
 use model::{Binary, Doc, DocBuf, DocWriter, Value};
+use operation::Progress;
 
 /// One document per running operation; when asked, one per idle connection, background worker and
 /// idle cursor. `of` limits the list to one user; workers belong to no user and are left out then.
@@ -98,6 +99,20 @@ pub(crate) fn kind(class: OpClass) -> &'static str {
     }
 }
 
+fn describe_progress(progress: &Progress, w: &mut DocWriter<'_>) {
+    let Progress {
+        message,
+        done,
+        total,
+    } = *progress;
+    let percent = done.saturating_mul(100) / total.max(1);
+    let text = format!("{message} {message}: {done}/{total} {percent}%");
+    w.put("msg", text.as_str());
+    w.doc("progress")
+        .put("done", i64::try_from(done).unwrap_or(i64::MAX))
+        .put("total", i64::try_from(total).unwrap_or(i64::MAX));
+}
+
 fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
     let op = conn.op.lock().clone();
     let client = conn.client.lock().clone();
@@ -159,6 +174,9 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
             && let Some((id, info)) = service.cursors.list().iter().find(|(open, _)| *open == id)
         {
             describe_cursor(*id, info, &mut w.doc("cursor"));
+        }
+        if let Some(progress) = op.operation.progress() {
+            describe_progress(&progress, w);
         }
         w.put("numYields", 0i32);
         w.put("waitingForLock", op.waits_for_lock);

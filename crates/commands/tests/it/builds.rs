@@ -76,6 +76,40 @@ fn a_second_build_of_the_same_index_ends_as_the_first() {
     assert_eq!(code(&run(&s, r#"{"validate": "c"}"#)), 0);
 }
 
+/// Who looks at the operations in the middle of a build sees how far it has come.
+#[test]
+fn operations_show_how_far_a_build_has_come() {
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        DuringBuild::default(),
+    ));
+    let language = Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())));
+    let s = serve(
+        Config::default(),
+        Arc::new(store::Store::open(engine.clone(), language).expect("an empty store")),
+    );
+    fill(&s, 500);
+    let (said, heard) = std::sync::mpsc::channel();
+    let other = s.clone();
+    *engine.observer().job.lock().expect("no panic under it") = Some(Box::new(move || {
+        let look = move || {
+            let mut c = other.connect("127.0.0.1:2");
+            let command = json(r#"{"currentOp": 1, "command.createIndexes": "c"}"#);
+            said.send(send(&other, &mut c, "admin", command.doc()))
+        };
+        let sent = std::thread::spawn(look).join().expect("no panic");
+        sent.expect("the test listens");
+    }));
+    let command = r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b"}]}"#;
+    assert_eq!(code(&run(&s, command)), 0);
+    let seen = heard
+        .recv_timeout(Duration::from_secs(20))
+        .expect("it was looked at");
+    let text = seen.to_string();
+    let wanted = "Index Build: scanning collection Index Build: scanning collection: 0/500 0%";
+    assert!(text.contains(wanted), "{text}");
+}
+
 /// collMod to unique dropped the old index before it knew whether the new one could be built.
 #[test]
 fn an_index_that_cannot_become_unique_stays() {

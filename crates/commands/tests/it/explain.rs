@@ -201,17 +201,17 @@ fn reads_show_their_plan_and_what_it_did() {
         ),
         (
             json!({ "distinct": "c", "key": "a" }),
-            "DISTINCT_SCAN",
+            "PROJECTION_COVERED DISTINCT_SCAN",
             5,
             20,
-            5,
+            0,
         ),
         (
             json!({ "distinct": "c", "key": "a", "query": { "a": { "$gt": 2 } } }),
-            "DISTINCT_SCAN",
+            "PROJECTION_COVERED DISTINCT_SCAN",
             2,
             8,
-            2,
+            0,
         ),
         (
             json!({ "aggregate": "c", "pipeline": [{ "$match": { "a": 3 } }, { "$limit": 2 }],

@@ -48,14 +48,15 @@ impl Distinct {
             None => Source::Nothing(Nothing::default()),
             Some(c) => {
                 let plan = plan_read(&c, request)?;
+                let fields = [FieldPath::new(key).first().to_owned()];
                 let loose = distinct_plan(&c, request, &plan, key)
+                    .map(|loose| loose.covering(&c, None, Some(&fields)))
                     .and_then(|loose| LooseScan::new(c.clone(), loose));
                 match loose {
                     Some(scan) => Source::Loose(Box::new(scan)),
                     None => {
                         let read = Read::new(c, plan, Some(filter.clone()), None);
-                        let field = FieldPath::new(key).first().to_owned();
-                        Source::Documents(Box::new(read.covering(&[field])))
+                        Source::Documents(Box::new(read.covering(&fields)))
                     }
                 }
             }
@@ -140,31 +141,23 @@ impl Operator for Distinct {
         }
     }
 
-    /// What it reads: collecting is no stage.
+    /// What it reads: collecting is no stage, but the choice of a field from an index.
     fn show(&self) -> PlanNode {
-        match &self.source {
+        let below = match &self.source {
             Source::Nothing(nothing) => nothing.show(),
             Source::Loose(scan) => scan.show(),
-            Source::Documents(read) => {
-                let below = read.show();
-                if !below.is_covered() {
-                    return below;
-                }
-                let own = DocBuf::build(|w| {
-                    w.doc("transformBy")
-                        .put("_id", 0i32)
-                        .put(self.path.as_str(), 1i32);
-                });
-                let stats = below.stats;
-                PlanNode::over(
-                    below,
-                    "PROJECTION_COVERED",
-                    own,
-                    stats.returned,
-                    stats.ended,
-                )
-            }
+            Source::Documents(read) => read.show(),
+        };
+        if !below.is_covered() {
+            return below;
         }
+        let own = DocBuf::build(|w| {
+            w.doc("transformBy")
+                .put("_id", 0i32)
+                .put(self.path.as_str(), 1i32);
+        });
+        let (returned, ended) = (below.stats.returned, below.stats.ended);
+        PlanNode::over(below, "PROJECTION_COVERED", own, returned, ended)
     }
 
     fn examined(&self) -> Examined {

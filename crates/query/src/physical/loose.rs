@@ -1,5 +1,5 @@
-//! A loose index scan: one document for each value of an index's first field; entries with a value
-//! already seen are skipped by a seek.
+//! A loose index scan: one document for each value of an index's first field, or what its entry
+//! says of it; entries with a value already seen are skipped by a seek.
 
 use super::operator::Operator;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
@@ -11,7 +11,7 @@ use operation::{AccessPath, Examined};
 use operators::Env;
 use std::sync::Arc;
 use store::format::decode;
-use store::{Collection, FieldKind, Index, IndexScan, Row};
+use store::{Collection, EntryParts, FieldKind, Index, IndexScan, Row};
 
 /// Entries with the same value that are read one by one before a seek skips the others: a seek
 /// costs about as much.
@@ -31,6 +31,8 @@ pub(crate) struct LooseScan {
     returned: u64,
     ended: bool,
     meter: Meter,
+    /// What an entry says.
+    bytes: Vec<u8>,
 }
 
 impl LooseScan {
@@ -50,6 +52,7 @@ impl LooseScan {
             returned: 0,
             ended: false,
             meter: Meter::default(),
+            bytes: Vec::new(),
         })
     }
 
@@ -105,7 +108,8 @@ impl LooseScan {
             let (mut found, mut passed) = (None, 0);
             let (seen, taken) = (std::mem::take(&mut self.seen), self.taken);
             let scan = self.open(env);
-            let visited = scan.visit_entries(ENTRIES_PER_SEEK * 4, &mut |entry, id| {
+            let visited = scan.visit_parts(ENTRIES_PER_SEEK * 4, &mut |e| {
+                let entry = e.key;
                 let same = !seen.is_empty()
                     && entry.starts_with(&seen)
                     && entry.get(seen.len()) != Some(&longer);
@@ -113,13 +117,13 @@ impl LooseScan {
                     passed += 1;
                     return passed < ENTRIES_PER_SEEK;
                 }
-                found = Some((entry.to_vec(), id.to_vec()));
+                found = Some([e.key, e.id, e.value].map(<[u8]>::to_vec));
                 false
             });
             let keys = scan.keys_examined();
             self.seen = seen;
             let more = visited?;
-            let Some((entry, id)) = found else {
+            let Some([entry, id, value]) = found else {
                 self.meter.step(env, 0, keys);
                 self.ended = !more;
                 if !more {
@@ -139,20 +143,43 @@ impl LooseScan {
             self.seen.clear();
             self.seen.extend_from_slice(entry.get(..len).unwrap_or(&[]));
             self.taken = false;
-            let mut outcome = Ok(false);
-            let one = &mut |row: Row<'_>| {
-                outcome = take(row.doc);
-                false
+            let entry = EntryParts {
+                key: &entry,
+                id: &id,
+                value: &value,
             };
-            self.coll.get_encoded(&self.plan.view, &[&id], one)?;
-            self.docs += 1;
-            self.meter.step(env, 1, keys);
-            self.taken = outcome?;
+            self.taken = self.take(env, entry, keys, take)?;
             if self.taken {
                 self.returned += 1;
                 return Ok(true);
             }
         }
+    }
+}
+
+impl LooseScan {
+    /// Shows the document of an entry: what the entry says of it, if that is enough.
+    fn take(
+        &mut self,
+        env: &Env,
+        entry: EntryParts<'_>,
+        keys: u64,
+        take: &mut dyn FnMut(Doc<'_>) -> Result<bool>,
+    ) -> Result<bool> {
+        let wanted = self.plan.covered.as_ref();
+        if let Some(doc) = wanted.and_then(|w| self.index.said(w, entry, &mut self.bytes)) {
+            self.meter.step(env, 0, keys);
+            return take(doc);
+        }
+        let mut outcome = Ok(false);
+        let one = &mut |row: Row<'_>| {
+            outcome = take(row.doc);
+            false
+        };
+        self.coll.get_encoded(&self.plan.view, &[entry.id], one)?;
+        self.docs += 1;
+        self.meter.step(env, 1, keys);
+        outcome
     }
 }
 

@@ -63,8 +63,9 @@ pub fn open_read(
         series.fields = columns(read.filter.map(Arc::as_ref), fields);
     }
     if let Some(field) = read.distinct.filter(|_| !read.row_metadata)
-        && let Some(plan) = distinct_plan(&coll, &request, &plan, field)
-        && let Some(mut scan) = LooseScan::new(coll.clone(), plan)
+        && let Some(loose) = distinct_plan(&coll, &request, &plan, field)
+        && let loose = loose.covering(&coll, None, read.fields)
+        && let Some(mut scan) = LooseScan::new(coll.clone(), loose)
     {
         scan.begin(env);
         return Ok(OpenedRead {

@@ -131,7 +131,8 @@ impl Read {
     #[must_use]
     pub fn covering(mut self, fields: &[String]) -> Read {
         if self.metadata.is_none() {
-            self.plan.cover(&self.coll, self.filter.as_deref(), fields);
+            let filter = self.filter.as_deref();
+            self.plan = self.plan.covering(&self.coll, filter, Some(fields));
         }
         self
     }

@@ -8,20 +8,22 @@ use std::sync::Arc;
 use store::Collection;
 
 impl Plan {
-    /// Reads no documents where the entries of its index say these top-level fields, which are all
-    /// that is looked at behind the read, and those that its filter looks at.
-    pub(crate) fn cover(
-        &mut self,
+    /// The same, reading no documents where the entries of its index say these top-level fields,
+    /// which are all that is looked at behind the read, and those that its filter looks at.
+    #[must_use]
+    pub(crate) fn covering(
+        mut self,
         coll: &Collection,
         filter: Option<&MatchFilter>,
-        behind: &[String],
-    ) {
+        behind: Option<&[String]>,
+    ) -> Plan {
         let (Access::Index { .. }, Some(index), None) = (&self.access, &self.index, &self.series)
         else {
-            return;
+            return self;
         };
-        let names = columns(filter.filter(|_| !self.complete), behind);
+        let names = behind.and_then(|b| columns(filter.filter(|_| !self.complete), b));
         let wanted = names.and_then(|names| coll.wanted_fields(index, &names));
         self.covered = wanted.map(Arc::new);
+        self
     }
 }

@@ -407,13 +407,14 @@ fn index_scan(plan: &Plan, keys: u64, m: &ReadCounts) -> PlanNode {
     }
 }
 
-/// A loose index scan: a document is read for each value.
+/// A loose index scan: a document is read for each value, unless its entry says enough.
 pub(crate) fn distinct_scan(plan: &Plan, m: &ReadCounts) -> PlanNode {
     let mut scan = index_scan(plan, m.keys, m);
     scan.stage = "DISTINCT_SCAN";
+    scan.stats = stats(m.docs.max(m.matched), m.keys, m);
     scan.own
         .put("isShardFiltering", false)
-        .put("isFetching", true)
+        .put("isFetching", plan.covered.is_none())
         .put("isShardFilteringDistinctScanEnabled", false);
     scan.counted = model::doc! { "keysExamined": count(m.keys),
     "docsExamined": count(m.docs) };

@@ -80,6 +80,7 @@ impl PlanNode {
     pub fn is_covered(&self) -> bool {
         match (self.stage, self.inputs.as_slice()) {
             ("IXSCAN", []) => true,
+            ("DISTINCT_SCAN", []) => self.own.doc().field("isFetching").as_bool() == Some(false),
             ("LIMIT" | "SKIP" | "SORT", [below]) => below.is_covered(),
             _ => false,
         }

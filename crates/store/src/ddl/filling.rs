@@ -22,7 +22,7 @@ const STEP_DOCS: usize = 1024;
 /// Bytes of documents after which a step ends.
 const STEP_BYTES: usize = 4 << 20;
 /// Bytes of entries that are committed at once.
-const BATCH_BYTES: usize = 512 << 10;
+const BATCH_BYTES: usize = 128 << 10;
 /// Entries of a unique index that are locked and committed at once.
 const UNIQUE_ENTRIES: usize = 256;
 /// The build ended because its index or collection was dropped.
@@ -109,7 +109,10 @@ impl Writer<'_> {
             if let Some(pending) = filling.pending.front() {
                 engine.admit(64, WriteClass::Background);
                 match pending {
-                    Pending::Put { id } => self.index_one(index, id, &mut filling.buffers)?,
+                    Pending::Put { id } => {
+                        self.index_one(index, id, &mut filling.buffers)?;
+                        index.add_documents_read(u64::from(is_shared));
+                    }
                     Pending::Check { id, components } => {
                         self.check_one(index, id, components, &mut filling.buffers)?;
                     }
@@ -148,19 +151,21 @@ impl Writer<'_> {
         else {
             return Ok(());
         };
-        let (mut bytes, mut multikey, mut result) = (0, 0, Ok(()));
+        let (mut number, mut bytes, mut multikey, mut result) = (0, 0, 0, Ok(()));
         let mut after = Vec::new();
         let more = self.visit_documents(next, false, &mut |key, value| {
             result = self
                 .keys_of_row(index, key, value, &mut buffers.set)
                 .map(|()| run.add(&buffers.set, key.get(4..).unwrap_or_default()));
             multikey |= buffers.set.multikey;
+            number += 1;
             bytes += value.len();
             after.clear();
             after.extend_from_slice(key);
             result.is_ok() && bytes < STEP_BYTES && !run.is_full()
         })?;
         result?;
+        index.add_documents_read(number);
         // Before the entries that need the marks.
         self.mark_multikey(index, multikey)?;
         match more {

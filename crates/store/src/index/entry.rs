@@ -11,11 +11,13 @@ const UNMARKED: u8 = u8::MAX;
 
 /// An entry of an index.
 #[derive(Clone, Copy)]
-pub(crate) struct EntryParts<'e> {
+pub struct EntryParts<'e> {
     /// Behind the identifier of the index.
-    pub(crate) key: &'e [u8],
-    pub(crate) id: &'e [u8],
-    pub(crate) value: &'e [u8],
+    pub key: &'e [u8],
+    /// The encoded id of its document.
+    pub id: &'e [u8],
+    /// As it is stored.
+    pub value: &'e [u8],
 }
 
 impl Index {
@@ -37,9 +39,22 @@ impl Index {
         self.marked.then_some(wanted)
     }
 
-    /// Writes what an entry, without the identifier of the index, says of its document, in the
-    /// order of the document; `None` when it does not say all that is wanted.
-    pub(crate) fn write_said(
+    /// What an entry says of its document, in the order of the document, written to `bytes`; `None`
+    /// when it does not say all that is wanted.
+    pub fn said<'b>(
+        &self,
+        wanted: &WantedFields,
+        entry: EntryParts<'_>,
+        bytes: &'b mut Vec<u8>,
+    ) -> Option<Doc<'b>> {
+        bytes.clear();
+        let mut w = DocWriter::new(bytes);
+        let said = self.write_said(wanted, entry, &mut w);
+        w.finish();
+        said.and_then(|()| Doc::new(bytes))
+    }
+
+    fn write_said(
         &self,
         wanted: &WantedFields,
         entry: EntryParts<'_>,

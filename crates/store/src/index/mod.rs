@@ -15,7 +15,7 @@ mod usage;
 mod wildcard;
 
 pub use cells::encode_cell;
-pub(crate) use entry::EntryParts;
+pub use entry::EntryParts;
 pub use field::{FieldKind, IndexField};
 pub use interval::KeyInterval;
 pub use key_set::{Key, KeySet};
@@ -94,6 +94,8 @@ struct IndexState {
     abandoned: AtomicBool,
     /// Documents that were changed since it is built; `None` when it is not.
     changed: ArcSwapOption<Changed>,
+    /// Documents its build has read.
+    read: AtomicU64,
     /// Who waits until its build has ended.
     waiters: Arc<Waiters>,
     usage: Usage,
@@ -279,6 +281,13 @@ impl Index {
         self.state.ready.store(true, Ordering::Release);
         self.state.changed.store(None);
         self.build_ended();
+    }
+    /// Documents its build has read so far.
+    pub fn documents_read(&self) -> u64 {
+        self.state.read.load(Ordering::Relaxed)
+    }
+    pub(crate) fn add_documents_read(&self, number: u64) {
+        self.state.read.fetch_add(number, Ordering::Relaxed);
     }
     /// Has documents that are changed noted from here on, for a build of about so many.
     pub(crate) fn watch_changes(&self, documents: u64) {

@@ -8,7 +8,7 @@ use crate::index::text::score_of;
 use crate::index::{EntryParts, Index, KeyInterval, KeySet, WantedFields};
 use crate::view::ReadView;
 use crate::view::rows::{EachEntry, EachRow, FETCH_MAX, FetchedRows, Row, fetch};
-use model::{Doc, DocWriter, MongoError, Result};
+use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use storage::{Cursor, CursorOpts, KeyRange, RowBatch, Table};
@@ -215,6 +215,22 @@ impl IndexScan {
         self.check_alive().and(visited)
     }
 
+    /// As [`IndexScan::visit_entries`], with the values of the entries; see [`Index::said`].
+    ///
+    /// # Output
+    /// False when there are no more.
+    ///
+    /// # Errors
+    /// As [`Scan::visit`].
+    pub fn visit_parts(
+        &mut self,
+        max: usize,
+        f: &mut dyn FnMut(EntryParts<'_>) -> bool,
+    ) -> Result<bool> {
+        let visited = self.advance_entries(max, &mut |_, e| f(e));
+        self.check_alive().and(visited)
+    }
+
     /// As [`IndexScan::visit`], showing no more of each document than its entry says, which is at
     /// least what is wanted. Where an entry does not say it, the document is read.
     ///
@@ -233,11 +249,7 @@ impl IndexScan {
         let (coll, index) = (self.coll.clone(), self.index.clone());
         let (mut bytes, mut failed) = (Vec::new(), Ok(()));
         let mut show = |view: &ReadView, entry: EntryParts<'_>| -> Result<bool> {
-            bytes.clear();
-            let mut w = DocWriter::new(&mut bytes);
-            let said = index.write_said(wanted, entry, &mut w);
-            w.finish();
-            if let Some(doc) = said.and_then(|()| Doc::new(&bytes)) {
+            if let Some(doc) = index.said(wanted, entry, &mut bytes) {
                 let key = &coll.key_of(entry.id);
                 let header = record::Header {
                     insert_seq: 0,
