@@ -6,7 +6,8 @@ use model::{Doc, FieldPath, MongoError, Namespace, Result, Value, code};
 use operation::{Clock, Operation};
 use operators::Profile;
 use operators::filter::{
-    Surface, check_on_plane, check_on_sphere, failure_on_sphere, is_point_cell, stored_cells,
+    Surface, check_measured_on_sphere, check_on_plane, check_on_sphere, failure_on_sphere,
+    is_point_cell, stored_cells,
 };
 use operators::text::TextSpec;
 use query::collation::collator;
@@ -139,7 +140,8 @@ impl IndexPlaces {
         if number == e.code() {
             return e;
         }
-        let mut reason = failure_on_sphere(v).unwrap_or_default();
+        // What no parser refuses is refused for its kind.
+        let mut reason = failure_on_sphere(v).unwrap_or_else(|| e.message().to_owned());
         let end = reason.char_indices().map(|(at, _)| at);
         if let Some(end) = end.take_while(|at| *at <= REASON_BYTES_MAX).last()
             && reason.len() > REASON_BYTES_MAX
@@ -167,6 +169,17 @@ impl Places for IndexPlaces {
                     check_on_sphere(v, doc).map_err(|e| self.told(e, path.as_str(), v))
                 }
                 Surface::Plane(min, max) => check_on_plane(v, (*min, *max)),
+            })
+        })
+    }
+
+    fn check_measurement(&self, doc: Doc<'_>) -> Result<()> {
+        let mut on_sphere = self.fields.iter().filter(|(_, on)| *on == Surface::Sphere);
+        on_sphere.try_for_each(|(path, _)| {
+            each_value(Value::Document(doc), path.parts(), &mut |v| {
+                // Measurements lie in the field `data` of their bucket.
+                let of_bucket = || format!("data.{}", path.as_str());
+                check_measured_on_sphere(v).map_err(|e| self.told(e, &of_bucket(), v))
             })
         })
     }

@@ -182,6 +182,7 @@ codes! {
     API_VERSION_ERROR = 322 "APIVersionError";
     API_STRICT_ERROR = 323 "APIStrictError";
     API_DEPRECATION_ERROR = 324 "APIDeprecationError";
+    CANNOT_DOWNGRADE = 332 "CannotDowngrade";
     PREPARED_TRANSACTION_IN_PROGRESS = 267 "PreparedTransactionInProgress";
     CLIENT_DISCONNECT = 279 "ClientDisconnect";
     CHANGE_STREAM_FATAL_ERROR = 280 "ChangeStreamFatalError";
@@ -197,6 +198,7 @@ codes! {
     IDL_MISSING_FIELD = 40414 "IDLMissingField";
     INGRESS_REQUEST_RATE_LIMIT_EXCEEDED = 462 "IngressRequestRateLimitExceeded";
     GEO_KEY_EXTRACTION_FAILED = 510 "GeoKeyExtractionFailed";
+    GEO_KEY_EXTRACTION_FAILED_TIMESERIES = 511 "GeoKeyExtractionFailedTimeseries";
     COMMAND_NOT_SUPPORTED_ON_LEGACY_TIMESERIES_BUCKETS = 441
         "CommandNotSupportedOnLegacyTimeseriesBucketsNamespace";
 }

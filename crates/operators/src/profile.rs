@@ -78,6 +78,9 @@ impl Profile {
     pub fn geo_key_error(self, number: i32) -> i32 {
         match number {
             16755 | 16756 if self >= Profile::V9_0 => code::GEO_KEY_EXTRACTION_FAILED,
+            183_934 | 183_493 if self >= Profile::V9_0 => {
+                code::GEO_KEY_EXTRACTION_FAILED_TIMESERIES
+            }
             number => number,
         }
     }
@@ -97,7 +100,7 @@ mod tests {
 
     #[test]
     fn errors_of_geospatial_keys_have_names_since_9_0() {
-        for (number, since_9_0) in [(16755, 510), (16756, 510)] {
+        for (number, since_9_0) in [(16755, 510), (16756, 510), (183_934, 511), (183_493, 511)] {
             assert_eq!(Profile::V8_2.geo_key_error(number), number);
             assert_eq!(Profile::V9_0.geo_key_error(number), since_9_0);
         }

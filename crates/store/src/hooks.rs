@@ -29,6 +29,12 @@ pub trait Places: Send + Sync {
     /// Why the index cannot hold it.
     fn check(&self, doc: Doc<'_>) -> Result<()>;
 
+    /// Checks a measurement of a time-series collection, where places are points.
+    ///
+    /// # Errors
+    /// Why the index cannot hold it.
+    fn check_measurement(&self, doc: Doc<'_>) -> Result<()>;
+
     /// Appends the cells of what a document has at the path of a field with places; none when that
     /// is no place.
     fn cells(&self, path: &str, doc: Doc<'_>, out: &mut Vec<u64>);

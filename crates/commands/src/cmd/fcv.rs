@@ -1,12 +1,13 @@
 //! `setFeatureCompatibilityVersion`: which release's features may be used.
 
+use crate::crud::validator::is_guarded;
 use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
 use crate::release::Release;
-use model::{Result, bail};
+use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "setFeatureCompatibilityVersion",
@@ -39,6 +40,30 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             known.join(", ")
         );
     }
+    if known.first() != Some(&version) {
+        check_downgrade(cx, version)?;
+    }
     cx.service.set_version(version)?;
     Ok(Outcome::Reply)
+}
+
+/// What an older release does not know must be gone first.
+///
+/// # Errors
+/// 332 for a collection whose validation level is, or is about to become, `constraint`.
+fn check_downgrade(cx: &Ctx<'_, '_>, version: &str) -> Result<()> {
+    let store = &cx.service.store;
+    for db in store.list_databases()? {
+        for entry in store.list_collections(&db)? {
+            if is_guarded(entry.row.options.doc()) {
+                bail!(
+                    code::CANNOT_DOWNGRADE,
+                    "{db}.{} has the validation level 'constraint' or is prepared for it, which \
+                        {version} does not know; set the level 'strict' first",
+                    entry.name
+                );
+            }
+        }
+    }
+    Ok(())
 }

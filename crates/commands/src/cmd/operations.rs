@@ -7,7 +7,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::spec::{Privilege, flag};
-use crate::state::operations::list;
+use crate::state::operations::{Idle, list};
 use model::{DocBuf, Result, Tag, Value, bail, code};
 use std::sync::atomic::Ordering;
 
@@ -41,7 +41,12 @@ fn needs_of_current_op(asked: &Asked<'_, '_>) -> Result<()> {
 }
 
 fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let idle = cx.args.bool("$all", false);
+    let all = cx.args.bool("$all", false);
+    let idle = Idle {
+        connections: all,
+        cursors: all,
+        sessions: true,
+    };
     // Every field that is no argument is a condition on the operations.
     let filter = DocBuf::build(|w| {
         for (name, v) in cx.request.body.iter().skip(1) {
@@ -55,7 +60,7 @@ fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let owner = cx.owner();
     let mut out = cx.reply.array("inprog");
     let own = cx.service.access.enabled() && cx.args.bool("$ownOps", false);
-    for op in &list(cx.service, idle, idle, own.then_some(&owner)) {
+    for op in &list(cx.service, idle, own.then_some(&owner)) {
         if filter.matches(op.doc(), now_ms)? {
             out.push(op);
         }

@@ -286,8 +286,8 @@ impl Dispatcher {
             Admission::End(outcome) => return Ok(outcome),
         };
         let numbered = transaction::check(command, &generic, &self.service.config)?;
-        let waits = !conn.progress.begun && numbered != Numbered::Transaction;
-        let _room = room::take(&self.service, request, command, &operation, waits)?;
+        let holds = conn.progress.begun || numbered == Numbered::Transaction;
+        let _room = room::take(&self.service, request, command, &operation, holds)?;
         let _ticket = match turn::take(&self.service, conn, &operation, command, numbered)? {
             Turn::Run(ticket) => ticket,
             Turn::Wait(until_us) => return Ok(turn::wait(conn, failure, until_us)),

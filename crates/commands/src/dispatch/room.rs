@@ -4,7 +4,7 @@
 use super::body::database;
 use super::request::Request;
 use super::spec::{Kinds, Spec};
-use crate::state::room::Part;
+use crate::state::room::{Late, Part};
 use crate::state::service::Service;
 use model::{Namespace, Result, Value};
 use operation::Operation;
@@ -23,11 +23,14 @@ const REPLY_BYTES_MAX: usize = 17 << 20;
 /// Messages below this are small, whatever they write.
 const MESSAGE_BYTES_MIN: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The same for one that others may wait for.
+const PATIENCE_OF_HOLDERS: Duration = Duration::from_secs(1);
 
 /// Waits for room for an operation that may need much; `None` for all others.
 ///
-/// With `waits` false it takes none: neither a statement of a transaction waits, nor an operation
-/// that has begun and was set aside, because others may wait for what they hold.
+/// One that `holds` what others may wait for, a statement of a transaction or an operation that has
+/// begun and was set aside, waits for a second and then begins without: those who have the room may
+/// be the ones that wait for it.
 ///
 /// # Errors
 /// Why the operation was interrupted while it waited; 146 when there was no room in time.
@@ -39,11 +42,8 @@ pub(super) fn take<'s>(
     request: &Request<'_>,
     command: &Spec,
     operation: &Operation,
-    waits: bool,
+    holds: bool,
 ) -> Result<Option<Part<'s>>> {
-    if !waits {
-        return Ok(None);
-    }
     let message = message_bytes(request);
     if message < MESSAGE_BYTES_MIN && !service.store.has_large_documents() {
         return Ok(None);
@@ -57,7 +57,12 @@ pub(super) fn take<'s>(
         return Ok(None);
     }
     let check = || operation.check();
-    service.room.take(bytes, PATIENCE, &check).map(Some)
+    let (patience, late) = match holds {
+        true => (PATIENCE_OF_HOLDERS, Late::Begins),
+        false => (PATIENCE, Late::Refused),
+    };
+    let part = service.room.take(bytes, patience, late, &check);
+    part.map(Some)
 }
 
 fn message_bytes(request: &Request<'_>) -> usize {

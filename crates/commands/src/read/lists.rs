@@ -26,8 +26,11 @@ pub(super) fn list(
     match stage {
         "$currentOp" => Ok(operations::list(
             service,
-            spec.field("idleConnections").truthy(),
-            spec.field("idleCursors").truthy(),
+            operations::Idle {
+                connections: spec.field("idleConnections").truthy(),
+                cursors: spec.field("idleCursors").truthy(),
+                sessions: spec.field("idleSessions").as_bool() != Some(false),
+            },
             (!all_users).then_some(viewer),
         )),
         "$listSessions" | "$listLocalSessions" => {

@@ -1,70 +1,94 @@
-//! Running operations, idle connections and idle cursors as documents, for `currentOp` and
+//! Running operations, idle connections, sessions and cursors as documents, for `currentOp` and
 //! `$currentOp`.
 
 use super::connections::ConnectionInfo;
 use super::cursors::CursorInfo;
 use super::service::Service;
+use super::sessions::Session;
 use crate::access::user::NO_USER;
 use crate::dispatch::spec::OpClass;
 use model::{Binary, Doc, DocBuf, DocWriter, Value};
 use operation::Progress;
 
-/// One document per running operation; when asked, one per idle connection, background worker and
-/// idle cursor. `of` limits the list to one user; workers belong to no user and are left out then.
-pub(crate) fn list(
-    service: &Service,
-    idle: bool,
-    idle_cursors: bool,
-    of: Option<&[u8; 32]>,
-) -> Vec<DocBuf> {
+/// What is listed besides running operations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Idle {
+    /// Idle connections and background workers; workers belong to no user.
+    pub(crate) connections: bool,
+    /// Cursors between two commands.
+    pub(crate) cursors: bool,
+    /// Sessions with an open transaction, between two statements.
+    pub(crate) sessions: bool,
+}
+
+/// One document per running operation, and per idle thing that is asked for. `of` limits the list to
+/// one user; workers are left out then.
+pub(crate) fn list(service: &Service, idle: Idle, of: Option<&[u8; 32]>) -> Vec<DocBuf> {
     let is_of = |owner: &[u8; 32]| of.is_none_or(|o| o == owner);
     let connections = service.connections.list();
     let mut all: Vec<DocBuf> = connections
         .iter()
-        .filter(|c| idle || c.op.lock().is_some())
+        .filter(|c| idle.connections || c.op.lock().is_some())
         .filter(|c| is_of(&c.user.lock().as_ref().map_or(*NO_USER, |u| u.digest)))
         .map(|c| describe(service, c))
         .collect();
-    if idle && of.is_none() {
+    if idle.connections && of.is_none() {
         let (host, clock) = (&service.config.host, service.clock.as_ref());
         let workers = service.state.workers.list();
         all.extend(workers.iter().map(|worker| worker.describe(host, clock)));
     }
-    if idle_cursors {
-        all.extend(
-            service
-                .cursors
-                .list()
-                .iter()
-                .filter(|(_, info)| !info.in_use && is_of(&info.owner))
-                .map(|(id, info)| {
-                    DocBuf::build(|w| {
-                        w.put("type", "idleCursor")
-                            .put("host", &service.config.host)
-                            .put("ns", &info.ns);
-                        if let Some(id) = &info.lsid {
-                            w.doc("lsid")
-                                .put(
-                                    "id",
-                                    Binary {
-                                        subtype: 4,
-                                        bytes: id,
-                                    },
-                                )
-                                .put(
-                                    "uid",
-                                    Binary {
-                                        subtype: 0,
-                                        bytes: &info.owner,
-                                    },
-                                );
-                        }
-                        describe_cursor(*id, info, &mut w.doc("cursor"));
-                    })
-                }),
-        );
+    if idle.sessions {
+        let sessions = service.state.sessions.list();
+        let seen = sessions.iter().filter(|(_, s)| is_of(&s.owner));
+        all.extend(seen.filter_map(|(id, s)| idle_session(service, id, s)));
+    }
+    if idle.cursors {
+        let cursors = service.cursors.list();
+        let seen = cursors
+            .iter()
+            .filter(|(_, info)| !info.in_use && is_of(&info.owner));
+        all.extend(seen.map(|(id, info)| idle_cursor(service, *id, info)));
     }
     all
+}
+
+/// A session whose transaction is open while none of its commands runs.
+fn idle_session(service: &Service, id: &[u8; 16], session: &Session) -> Option<DocBuf> {
+    // Locked while a command of it runs.
+    let open = session.writes.try_lock()?.open_transaction()?;
+    let began_ms = service.clock.now_ms() - open.open_us / 1000;
+    Some(DocBuf::build(|w| {
+        w.put("type", "idleSession")
+            .put("host", &service.config.host)
+            .put("desc", "inactive transaction");
+        describe_session(id, &session.owner, &mut w.doc("lsid"));
+        {
+            let mut transaction = w.doc("transaction");
+            transaction
+                .doc("parameters")
+                .put("txnNumber", open.number)
+                .put("autocommit", false);
+            let began = model::extjson::log_time(began_ms);
+            let expires = model::extjson::log_time(open.expires_ms);
+            transaction
+                .put("startWallClockTime", began.as_str())
+                .put("timeOpenMicros", open.open_us)
+                .put("expiryTime", expires.as_str());
+        }
+        w.put("waitingForLock", false).put("active", false);
+    }))
+}
+
+fn idle_cursor(service: &Service, id: i64, info: &CursorInfo) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("type", "idleCursor")
+            .put("host", &service.config.host)
+            .put("ns", &info.ns);
+        if let Some(session) = &info.lsid {
+            describe_session(session, &info.owner, &mut w.doc("lsid"));
+        }
+        describe_cursor(id, info, &mut w.doc("cursor"));
+    })
 }
 
 fn describe_cursor(id: i64, info: &CursorInfo, w: &mut DocWriter<'_>) {

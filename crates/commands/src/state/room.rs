@@ -6,8 +6,8 @@
 //! What messages and replies hold that are still to be sent counts as well: a client that reads
 //! slowly holds others up for a second each, not for good.
 //!
-//! Promises: one always runs, however much it wants; who waits holds nothing; operations on small
-//! documents never come here. Must not know: what an operation does.
+//! Promises: one always runs, however much it wants; who waits for long holds nothing; operations
+//! on small documents never come here. Must not know: what an operation does.
 
 use memory::Budget;
 use model::{MongoError, Result, code};
@@ -37,6 +37,15 @@ struct Taken {
     waiting: VecDeque<u64>,
     waited: u64,
     refused: u64,
+}
+
+/// What becomes of one for whom there is no room in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Late {
+    /// It is refused.
+    Refused,
+    /// It begins without, for others may wait for what it holds; what it needs counts.
+    Begins,
 }
 
 /// A part of the room, given back when dropped.
@@ -82,11 +91,12 @@ impl Room {
     /// `patience`; `check` says whether it is still wanted.
     ///
     /// # Errors
-    /// What `check` says; 146 when there was no room in time.
+    /// What `check` says; 146 when there was no room in time and it is refused then.
     pub(crate) fn take(
         &self,
         bytes: usize,
         patience: Duration,
+        late: Late,
         check: &dyn Fn() -> Result<()>,
     ) -> Result<Part<'_>> {
         let bytes = bytes.min(self.bytes);
@@ -104,6 +114,9 @@ impl Room {
                     break Ok(());
                 }
                 if begun.elapsed() >= patience {
+                    if late == Late::Begins {
+                        break Ok(());
+                    }
                     state.refused += 1;
                     break Err(self.refusal(bytes, state.bytes, patience));
                 }
@@ -179,7 +192,7 @@ mod tests {
                 let (room, now, most) = (&room, &now, &most);
                 scope.spawn(move || {
                     let bytes = if n % 3 == 0 { 90 } else { 30 };
-                    let part = room.take(bytes, LONG, &ok).unwrap();
+                    let part = room.take(bytes, LONG, Late::Refused, &ok).unwrap();
                     let all = now.fetch_add(bytes, Ordering::SeqCst) + bytes;
                     most.fetch_max(all, Ordering::SeqCst);
                     std::thread::sleep(Duration::from_millis(2));
@@ -192,7 +205,7 @@ mod tests {
         let metrics = room.metrics();
         assert_eq!((metrics.taken_bytes, metrics.waiting), (0, 0));
         // One that wants more than there is runs alone.
-        drop(room.take(1000, LONG, &ok).unwrap());
+        drop(room.take(1000, LONG, Late::Refused, &ok).unwrap());
     }
 
     #[test]
@@ -202,10 +215,13 @@ mod tests {
         let message = memory.charge();
         message.set(150);
         let begun = Instant::now();
-        drop(room.take(80, LONG, &ok).unwrap());
+        drop(room.take(80, LONG, Late::Refused, &ok).unwrap());
         assert!(begun.elapsed() >= ALONE, "there was no memory for it");
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| room.take(80, LONG, &ok).map(|_| begun.elapsed()));
+            let waits = scope.spawn(|| {
+                room.take(80, LONG, Late::Refused, &ok)
+                    .map(|_| begun.elapsed())
+            });
             message.set(0);
             assert!(waits.join().is_ok_and(|took| took.is_ok()));
         });
@@ -214,13 +230,37 @@ mod tests {
     #[test]
     fn who_is_interrupted_or_waits_too_long_leaves_the_queue() {
         let room = of(100);
-        let held = room.take(80, LONG, &ok).unwrap();
-        let killed = room.take(50, LONG, &|| Err(MongoError::new(11_601, "killed")));
+        let held = room.take(80, LONG, Late::Refused, &ok).unwrap();
+        let killed = room.take(50, LONG, Late::Refused, &|| {
+            Err(MongoError::new(11_601, "killed"))
+        });
         assert_eq!(killed.err().map(|e| e.code()), Some(11_601));
-        let late = room.take(50, Duration::ZERO, &ok);
+        let late = room.take(50, Duration::ZERO, Late::Refused, &ok);
         assert_eq!(late.err().map(|e| e.code()), Some(146));
-        drop(room.take(20, LONG, &ok).expect("nobody is before it"));
+        drop(
+            room.take(20, LONG, Late::Refused, &ok)
+                .expect("nobody is before it"),
+        );
         drop(held);
         assert_eq!((room.metrics().waiting, room.metrics().taken_bytes), (0, 0));
+    }
+
+    /// A statement of a transaction that others wait for waits a while, and then does not any more.
+    #[test]
+    fn who_holds_what_others_wait_for_begins_without_room_in_the_end() {
+        let room = of(100);
+        let held = room.take(80, LONG, Late::Refused, &ok).unwrap();
+        let (begun, short) = (Instant::now(), Duration::from_millis(100));
+        let part = room.take(50, short, Late::Begins, &ok).unwrap();
+        assert!(begun.elapsed() >= short);
+        let metrics = room.metrics();
+        assert_eq!((metrics.taken_bytes, metrics.waited), (130, 1));
+        assert_eq!((metrics.waiting, metrics.refused), (0, 0));
+        drop(held);
+        // What it needs counts for others.
+        let other = room.take(60, Duration::ZERO, Late::Refused, &ok);
+        assert_eq!(other.err().map(|e| e.code()), Some(146));
+        drop(part);
+        drop(room.take(60, Duration::ZERO, Late::Refused, &ok).unwrap());
     }
 }

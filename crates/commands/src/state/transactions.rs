@@ -45,6 +45,17 @@ struct Open {
     memory: Charge,
 }
 
+/// What is told of an open transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenTransaction {
+    /// Its number.
+    pub number: i64,
+    /// When it is aborted unless it has ended, milliseconds since the epoch.
+    pub expires_ms: i64,
+    /// How long it has been open.
+    pub open_us: i64,
+}
+
 /// Counts for `serverStatus`.
 #[derive(Debug, Default)]
 pub struct TransactionCounts {
@@ -363,6 +374,19 @@ impl SessionWrites {
         if matches!(&self.transaction, State::Open(n, _) if *n < number) {
             self.abort_open(counts);
         }
+    }
+
+    /// The open transaction, for who looks at it from outside.
+    pub fn open_transaction(&self) -> Option<OpenTransaction> {
+        let State::Open(number, open) = &self.transaction else {
+            return None;
+        };
+        let us = open.began.elapsed().as_micros();
+        Some(OpenTransaction {
+            number: *number,
+            expires_ms: open.expires_ms,
+            open_us: i64::try_from(us).unwrap_or(i64::MAX),
+        })
     }
 
     /// Aborts the open transaction when its time is over; its number then.

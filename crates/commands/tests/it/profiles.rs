@@ -179,6 +179,46 @@ fn errors_of_geospatial_keys_tell_what_failed_since_9_0() {
 }
 
 #[test]
+fn places_of_measurements_are_points() {
+    let insert = |place: &str| {
+        format!(
+            r#"{{"insert": "m", "documents": [{{"t": {{"$date": "2026-01-01T00:00:00Z"}},
+                "loc": {place}}}]}}"#
+        )
+    };
+    let line = r#"{"type": "LineString", "coordinates": [[0, 0], [1, 1]]}"#;
+    let bad = r#"{"type": "Point", "coordinates": ["bad", 0]}"#;
+    for (profile, unreadable, no_point) in
+        [(Profile::V8_2, 183_934, 183_493), (Profile::V9_0, 511, 511)]
+    {
+        let mut s = Followed::new(profile);
+        s.ok(r#"{"create": "m", "timeseries": {"timeField": "t"}}"#);
+        s.ok(r#"{"createIndexes": "m", "indexes": [{"key": {"loc": "2dsphere"}, "name": "p"}]}"#);
+        for taken in [
+            "null",
+            "[]",
+            "[1, 2]",
+            r#"{"type": "Point", "coordinates": [3, 4]}"#,
+        ] {
+            s.ok(&insert(taken));
+        }
+        for (place, number) in [(bad, unreadable), (line, no_point)] {
+            let error = write_error(&s.run("db", &insert(place)));
+            assert_eq!(int(&error, "code"), number, "{place}");
+            let info = error.doc().field("errInfo").as_doc();
+            assert_eq!(info.is_some(), profile == Profile::V9_0);
+            if let Some(info) = info {
+                assert_eq!(info.field("failingPath").as_str(), Some("data.loc"));
+                let reason = info.field("underlyingReason").as_str();
+                assert!(reason.is_some_and(|r| !r.is_empty()));
+            }
+        }
+        let found = s.ok(r#"{"count": "m"}"#);
+        assert_eq!(int(&found, "n"), 4);
+    }
+}
+
+#[test]
 fn lookup_finds_null_in_arrays_since_9_0() {
     let lookup = r#"{"aggregate": "l", "cursor": {}, "pipeline": [
         {"$lookup": {"from": "f", "localField": "a.b", "foreignField": "c.d", "as": "r"}},
@@ -260,6 +300,12 @@ fn a_constraint_holds_for_every_document() {
         "{options}"
     );
     assert!(!options.contains("prepare"), "{options}");
+
+    // No older release knows the level.
+    let downgrade = r#"{"setFeatureCompatibilityVersion": "8.3", "confirm": true}"#;
+    assert_eq!(code(&s.run("admin", downgrade)), 332);
+    s.ok(r#"{"collMod": "c", "validationLevel": "strict"}"#);
+    assert_eq!(code(&s.run("admin", downgrade)), 0);
 
     for level in ["moderate", "off"] {
         let below = format!(r#"{{"collMod": "c", "validationLevel": "{level}"}}"#);

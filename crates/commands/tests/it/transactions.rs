@@ -884,3 +884,53 @@ fn a_collection_made_for_an_aborted_transaction_goes() {
     assert_ne!(code(&r), 0);
     assert_eq!(names(&mut other), ["a", "b"]);
 }
+
+#[test]
+fn open_transactions_are_shown_between_their_statements() {
+    let s = Server::with(1);
+    let (mut t, mut other) = (s.client(1), s.client(2));
+    let list = |client: &mut Client, options: &str| {
+        let stages =
+            format!(r#"[{{"$currentOp": {options}}}, {{"$match": {{"type": "idleSession"}}}}]"#);
+        let r = send(
+            &client.dispatcher,
+            &mut client.conn,
+            "admin",
+            json(&format!(
+                r#"{{"aggregate": 1, "pipeline": {stages}, "cursor": {{}}}}"#
+            ))
+            .doc(),
+        );
+        assert_eq!(code(&r), 0, "{r:?}");
+        let cursor = r.doc().field("cursor").as_doc().unwrap();
+        let batch = cursor.field("firstBatch").as_array().unwrap();
+        batch
+            .iter()
+            .map(|d| d.as_doc().unwrap().to_buf())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(list(&mut other, "{}").len(), 0);
+    t.begin();
+    t.set(0, 7);
+    let shown = list(&mut other, "{}");
+    let [one] = shown.as_slice() else {
+        panic!("{shown:?}")
+    };
+    assert_eq!(one.doc().field("active"), Value::Bool(false));
+    let transaction = one.doc().field("transaction").as_doc().unwrap();
+    let parameters = transaction.field("parameters").as_doc().unwrap();
+    assert_eq!(parameters.field("txnNumber").as_i64_exact(), Some(1));
+    let id = one.doc().field("lsid").as_doc().unwrap().field("id");
+    assert!(matches!(id, Value::Binary(b) if b.bytes == [1; 16]));
+    assert_eq!(list(&mut other, r#"{"idleSessions": false}"#).len(), 0);
+    let running = send(
+        &other.dispatcher,
+        &mut other.conn,
+        "admin",
+        doc! { "currentOp": 1i32, "type": "idleSession" }.doc(),
+    );
+    let running = running.doc().field("inprog").as_array().unwrap();
+    assert_eq!(running.len(), 1);
+    assert_eq!(code(&t.commit()), 0);
+    assert_eq!(list(&mut other, "{}").len(), 0);
+}

@@ -394,6 +394,19 @@ impl Index {
         self.keys_of(doc, set)
     }
 
+    /// Whether the index can hold a measurement of a time-series collection.
+    ///
+    /// # Errors
+    /// Those of [`Places::check_measurement`].
+    pub fn check_measurement(&self, doc: Doc<'_>) -> Result<()> {
+        match &self.places {
+            Some(places) if self.partial.as_ref().is_none_or(|p| p(doc)) => {
+                places.check_measurement(doc)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Fills `set` with the encoded keys of `doc`, sorted and distinct.
     ///
     /// # Errors

@@ -183,6 +183,15 @@ impl Writer<'_> {
         let (mut heads, mut set) = (WriteBatch::new(), KeySet::default());
         let mut known: FxHashSet<BucketKey> = FxHashSet::default();
         for (n, doc) in docs.iter().enumerate() {
+            // What buckets are found by is checked where their heads are put.
+            let mut others = state
+                .indexes
+                .iter()
+                .filter(|i| !indexes_buckets(i, options));
+            if let Err(e) = others.try_for_each(|i| i.check_measurement(*doc)) {
+                places.refused = Some(e);
+                break;
+            }
             let time_ms = options.time_of(*doc);
             let meta = options.meta_of(*doc);
             let meta_bytes = DocBuf::build(|w| _ = w.put("", meta));
