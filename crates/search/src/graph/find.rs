@@ -100,6 +100,9 @@ pub(super) struct Walk<'g> {
     pub(super) seen: Seen,
 }
 
+/// Calls what it is given with each neighbour of a node.
+type Neighbours<'n> = dyn Fn(u32, &mut dyn FnMut(u32)) + 'n;
+
 impl Walk<'_> {
     fn near(&self, node: u32) -> Near {
         Near {
@@ -121,7 +124,7 @@ impl Walk<'_> {
     /// Leaves the nearest node ahead; false when nothing more can be found.
     pub(super) fn step(
         &mut self,
-        neighbours: &dyn Fn(u32, &mut dyn FnMut(u32)),
+        neighbours: &Neighbours<'_>,
         best: &mut Best,
         passes: &dyn Fn(u32) -> bool,
     ) -> bool {
