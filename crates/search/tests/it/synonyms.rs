@@ -121,7 +121,9 @@ fn wrong_synonyms_are_refused() {
             w.put("synonyms", synonyms.doc().field("v"));
         });
         let parsed = search::Definition::parse("search", definition.doc());
-        let e = parsed.err().expect("refused");
+        let Err(e) = parsed else {
+            panic!("{part} is not refused");
+        };
         assert!(e.message().contains(part), "{}", e.message());
     }
 }
