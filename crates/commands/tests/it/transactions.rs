@@ -916,7 +916,7 @@ fn open_transactions_are_shown_between_their_statements() {
     let [one] = shown.as_slice() else {
         panic!("{shown:?}")
     };
-    assert_eq!(one.doc().field("active"), Value::Bool(false));
+    assert!(matches!(one.doc().field("active"), Value::Bool(false)));
     let transaction = one.doc().field("transaction").as_doc().unwrap();
     let parameters = transaction.field("parameters").as_doc().unwrap();
     assert_eq!(parameters.field("txnNumber").as_i64_exact(), Some(1));
