@@ -111,6 +111,10 @@ const STILL: &[(&str, &str)] = &[
     ("currentOp.progress.errors", "no worker fails here"),
     ("profile.ok", "operations that failed alone have it"),
     ("currentOp.numYields", "nothing holds a lock it could yield"),
+    (
+        "currentOp.transaction.parameters.autocommit",
+        "false in every transaction",
+    ),
 ];
 
 /// Figures that the machine or the engine moves when it likes.

@@ -142,7 +142,8 @@ pub(super) fn check_input(name: &str, stages: Array<'_>, table: StageTable) -> R
     if stages.is_empty() {
         bail!(9834300, "{name} input pipelines must not be empty");
     }
-    let mut ranked = false;
+    // Only ranks need an order.
+    let mut ranked = name != "$rankFusion";
     for (i, v) in stages.iter().enumerate() {
         let Some((stage, _)) = v.as_doc().and_then(single_field) else {
             // Shape errors are the parser's.

@@ -7,8 +7,9 @@ use search::{Definition, Index, Place};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-const DIMENSIONS: usize = 32;
-const VECTORS: usize = 1100;
+const DIMENSIONS: usize = 48;
+/// More than a graph needs, of packed bits, too, of which many are equal.
+const VECTORS: usize = 1500;
 const QUERIES: usize = 10;
 
 /// Numbers by chance, always the same.
