@@ -1,6 +1,7 @@
 //! Facts about machine and process, from `/proc`. Zero or empty where a file is not there.
 
-use std::fs::read_to_string;
+use std::fs::{File, read_to_string};
+use std::io::{BufRead, BufReader};
 
 /// Memory and faults of this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -133,9 +134,19 @@ impl Host {
             cpu_model: first("model name"),
             cpu_mhz: first("cpu MHz"),
             cpu_features: first("flags"),
-            page_bytes: kilobytes(&text("/proc/self/smaps"), "KernelPageSize").max(4096),
+            page_bytes: page_bytes(),
         }
     }
+}
+
+/// Bytes of a page of memory, from the first mapping of the process: to read all of them takes the
+/// kernel a walk over all memory that is in use.
+fn page_bytes() -> i64 {
+    let line = File::open("/proc/self/smaps").ok().and_then(|f| {
+        let mut lines = BufReader::with_capacity(512, f).lines();
+        lines.find_map(|l| l.ok().filter(|l| l.starts_with("KernelPageSize")))
+    });
+    kilobytes(&line.unwrap_or_default(), "KernelPageSize").max(4096)
 }
 
 /// The value of a `name : value` line.
