@@ -21,8 +21,8 @@ pub(crate) struct Idle {
     pub(crate) sessions: bool,
 }
 
-/// One document per running operation, and per idle thing that is asked for. `of` limits the list to
-/// one user; workers are left out then.
+/// One document per running operation, and per idle thing that is asked for. `of` limits the list
+/// to one user; workers are left out then.
 pub(crate) fn list(service: &Service, idle: Idle, of: Option<&[u8; 32]>) -> Vec<DocBuf> {
     let is_of = |owner: &[u8; 32]| of.is_none_or(|o| o == owner);
     let connections = service.connections.list();
