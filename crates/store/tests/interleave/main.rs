@@ -8,6 +8,14 @@ mod gate;
 mod locks;
 mod sessions;
 
+use operation::{Operation, SystemClock};
+use std::sync::Arc;
+
+/// Who writes: an operation that nothing interrupts, of one task alone.
+fn own() -> Operation {
+    Operation::detached(Arc::new(SystemClock::default()))
+}
+
 /// Runs `test` under random choices, and under choices that need few changes of task (PCT) but at
 /// the worst moments.
 fn interleave(iterations: usize, test: fn()) {

@@ -30,10 +30,10 @@ fn server(engine: Arc<Engine>) -> Arc<Server> {
     let store = Store::open(engine, Arc::new(NoHooks)).unwrap();
     let ns = Namespace::new("db", "c").unwrap();
     let c = store
-        .writer(crate::own())
+        .writer(&crate::own())
         .create_collection(&ns, DocBuf::new(), [7; 16])
         .unwrap();
-    c.writer(crate::own())
+    c.writer(&crate::own())
         .insert(&[doc! { "_id": 1i32, "n": 0i32 }.doc()], true)
         .unwrap();
     Arc::new(Server {
@@ -69,7 +69,7 @@ impl Server {
             ))
         };
         self.c
-            .writer(crate::own())
+            .writer(&crate::own())
             .modify_logged(&key, decide, log)
             .map(|_| ())
     }
