@@ -17,7 +17,7 @@ use store::{Audience, Hooks, LogSettings, Places, Predicate, Terms};
 /// What the store needs of the query language, answered by `operators`.
 pub struct StoreHooks {
     clock: Arc<dyn Clock>,
-    /// Size of a new log and whom it is for.
+    /// Size and audience of a new log.
     log: Option<(u64, Audience)>,
     profile: Profile,
 }

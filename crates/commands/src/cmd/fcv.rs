@@ -50,7 +50,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 /// What an older release does not know must be gone first.
 ///
 /// # Errors
-/// 332 for a collection whose validation level is, or is about to become, `constraint`.
+/// 332 when a collection has the validation level `constraint` or is prepared for it.
 fn check_downgrade(cx: &Ctx<'_, '_>, version: &str) -> Result<()> {
     let store = &cx.service.store;
     for db in store.list_databases()? {

@@ -152,7 +152,7 @@ fn wait_for_change(cx: &Ctx<'_, '_>) -> Result<Option<Outcome>> {
     }
     if let Some(link) = cx.operation.link() {
         service_pair(cx).wake_later(link);
-        // What changed before it was noted is told now.
+        // A change just before this call woke nobody, so look once more.
         if cx.service.topology_counter() != ours {
             return Ok(None);
         }

@@ -28,9 +28,9 @@ const PATIENCE_OF_HOLDERS: Duration = Duration::from_secs(1);
 
 /// Waits for room for an operation that may need much; `None` for all others.
 ///
-/// One that `holds` what others may wait for, a statement of a transaction or an operation that has
-/// begun and was set aside, waits for a second and then begins without: those who have the room may
-/// be the ones that wait for it.
+/// A statement of a transaction, and an operation that was set aside, `holds` locks that others may
+/// wait for. It waits for a second and then begins without room: the operations that have the room
+/// may be waiting for its locks.
 ///
 /// # Errors
 /// Why the operation was interrupted while it waited; 146 when there was no room in time.

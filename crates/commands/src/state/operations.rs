@@ -52,7 +52,7 @@ pub(crate) fn list(service: &Service, idle: Idle, of: Option<&[u8; 32]>) -> Vec<
     all
 }
 
-/// A session whose transaction is open while none of its commands runs.
+/// A session that has an open transaction and runs no command.
 fn idle_session(service: &Service, id: &[u8; 16], session: &Session) -> Option<DocBuf> {
     // Locked while a command of it runs.
     let open = session.writes.try_lock()?.open_transaction()?;

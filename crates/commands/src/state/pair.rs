@@ -1,5 +1,5 @@
 //! The part a server plays in a pair: a primary that is followed, or the standby that follows it.
-//! Kept in a setting of the store, so that a restart does not change it.
+//! A setting of the store keeps it over restarts.
 //!
 //! Promises: on a server without a partner a request pays one load. Must not know: replies, who
 //! follows, how far it is.

@@ -39,7 +39,7 @@ struct Taken {
     refused: u64,
 }
 
-/// What becomes of one for whom there is no room in time.
+/// What happens to an operation that gets no room in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Late {
     /// It is refused.
