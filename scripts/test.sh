@@ -43,15 +43,14 @@ join() {
 skip() { echo "$1: skipped, $2" | tee -a "$scratch/said"; }
 
 # Steps run under `||`, where bash does not stop at a failing command: each chains its commands itself.
+# The selection of targets is that of the step "build server and tests": any other, `--doc` among them, has cargo choose other features
+# for macros and compile a third of all crates again. Doc tests are switched off in each library's manifest.
 cargo_tests() {
   # What passing tests print is kept for the list of what was skipped, and not shown.
   local log=$1 shown='/^successes:$/,/^failures:$|^test result:/{/^failures:$|^test result:/!d}'
-  # Libraries, binaries and integration tests last, so that the closing lines are of tests and not of empty doc tests.
   # After the log come more arguments of cargo: which workspace.
   shift
-  cargo test --locked --workspace "$@" --doc --quiet 2>&1 | tee -a "$log" \
-    && cargo test --locked --workspace "$@" --lib --bins --examples --tests --no-fail-fast -- --quiet --show-output 2>&1 \
-      | tee -a "$log" | sed -E "$shown"
+  cargo test --locked --workspace "$@" --no-fail-fast -- --quiet --show-output 2>&1 | tee -a "$log" | sed -E "$shown"
 }
 
 # By name: rustfmt does not follow modules that are declared inside of macros.
@@ -70,9 +69,9 @@ step "live page" tests/page/run.sh
 step natives scripts/natives.sh
 if rustfmt --version >/dev/null 2>&1; then step format formatted; else skip format "rustfmt is not installed"; fi
 step tidy cargo run -q --locked -p xtask -- tidy
-step "build server" cargo build --locked -p quarry-server
+# The server is part of it: building it by itself would compile most of what it uses twice, with fewer features.
+step "build server and tests" cargo test --locked --workspace --no-run --quiet
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry" "$scratch/quarry"
-step "build tests" cargo test --locked --workspace --no-run --quiet
 lab=(--manifest-path "$root/lab/Cargo.toml")
 step "build the lab and its tests" cargo test --locked --workspace "${lab[@]}" --no-run --quiet
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry-lab" "$scratch/quarry-lab"
