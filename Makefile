@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak soak-transactions crash-images mutants example lab bench cluster clean
+.PHONY: compat help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions crash-images mutants example lab bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -104,8 +104,14 @@ soak-ddl: build ## DDL beside reads and writes, kill -9, late and failing flushe
 	@cargo build --release --locked -p quarry-server --example idents
 	@QUARRY_IDENTS="$(target)/release/examples/idents" tests/server/run.sh soak-ddl "$$(( $(or $(MINUTES),20) * 60 ))"
 
-standby-tests: build ## a standby follows under load: lag, promotions after kill -9 (PROMOTIONS=50, WRITERS=4)
-	@tests/server/run.sh standby "$(or $(PROMOTIONS),50)" "$(or $(WRITERS),4)"
+standby-tests: build ## a standby follows under load: lag, promotions after kill -9 (PROMOTIONS=50, WRITERS=4, RATE=0)
+	@tests/server/run.sh standby "$(or $(PROMOTIONS),50)" "$(or $(WRITERS),4)" "$(or $(RATE),0)"
+
+backup-figures: build ## what backups cost a steady load, how fast they come back (MB=1000, RATE=400)
+	@tests/server/run.sh backup "$(or $(MB),1000)" "$(or $(RATE),400)"
+
+point-in-time: setup ## moments of a server under writers are restored and compared with a model (POINTS=100, SEED=1)
+	@QUARRY_POINTS="$(or $(POINTS),100)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-server --test it point_in_time -- --nocapture
 
 follow-soak: build ## a source is moved under writes, names that change and kills, by streams and by the log (MB=200, RATE=300, KILLS=10)
 	@tests/server/run.sh follow "$(or $(MB),200)" "$(or $(RATE),300)" "$(or $(KILLS),10)"

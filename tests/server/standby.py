@@ -1,6 +1,6 @@
 """A standby that follows its primary under load: how far behind it is, and what promotions keep when the primary is killed.
 
-Usage: standby.py [PROMOTIONS [WRITERS]]. Each promotion is of a pair of its own: writers that note what was acknowledged and at which time of the
+Usage: standby.py [PROMOTIONS [WRITERS [RATE]]]. With a rate, the writers make so many writes a second in all, some in each command. Each promotion is of a pair of its own: writers that note what was acknowledged and at which time of the
 source's log, kill -9 of the source in the middle, a promotion without force that must be refused, one with force, and then a look: every write that was
 acknowledged up to the time that the promotion names must be there, and writes go on there. The last one is a handover without a kill, which loses nothing."""
 
@@ -14,7 +14,7 @@ import threading
 import time
 
 from bson.timestamp import Timestamp
-from pymongo import MongoClient, ReadPreference
+from pymongo import DeleteOne, MongoClient, ReadPreference, UpdateOne
 from pymongo.errors import PyMongoError
 
 from harness import BINARY, SEED, Server, check, say
@@ -73,14 +73,41 @@ class Pair:
 
 
 class Writer(threading.Thread):
-    """Writes to the primary and notes what was acknowledged, with the time of the log."""
+    """Writes to the primary and notes what was acknowledged, with the time of the log. With a rate, some documents at each of its ticks."""
 
-    def __init__(self, address, number):
+    TICK_S = 0.02
+
+    def __init__(self, address, number, rate=0.0):
         super().__init__(daemon=True)
         self.client = MongoClient(f"mongodb://{address}/", directConnection=True, retryWrites=False, serverSelectionTimeoutMS=1000)
-        self.number, self.acknowledged, self.stopped = number, [], False
+        self.number, self.rate, self.acknowledged, self.stopped = number, rate, [], False
 
     def run(self):
+        return self.run_at_rate() if self.rate else self.run_one_by_one()
+
+    def run_at_rate(self):
+        notes = self.client.d.notes
+        count = max(2, round(self.rate * self.TICK_S))
+        inserted = count * 3 // 4
+        with self.client.start_session() as session:
+            n, due = 0, time.monotonic()
+            while not self.stopped:
+                due += self.TICK_S
+                time.sleep(max(0.0, due - time.monotonic()))
+                keys = [f"{self.number}.{k}" for k in range(n, n + inserted)]
+                # Documents of the tick before.
+                changed = [f"{self.number}.{k}" for k in range(n - count + inserted, n)] if n else []
+                try:
+                    at = time.time()
+                    notes.insert_many([{"_id": key, "n": n, "at": at} for key in keys], session=session)
+                    self.acknowledged += [(session.operation_time, key, n) for key in keys]
+                    notes.bulk_write([UpdateOne({"_id": key}, {"$set": {"n": n, "at": at}}) for key in changed] or [DeleteOne({"_id": 0})], session=session)
+                    self.acknowledged += [(session.operation_time, key, n) for key in changed]
+                except PyMongoError:
+                    return
+                n += inserted
+
+    def run_one_by_one(self):
         notes = self.client.d.notes
         with self.client.start_session() as session:
             n = 0
@@ -130,11 +157,11 @@ def check_kept(there, writers, up_to):
     return lost
 
 
-def one(writers_count, kill, seconds, results):
+def one(writers_count, rate, kill, seconds, results):
     with tempfile.TemporaryDirectory() as folder:
         pair = Pair(folder)
         try:
-            writers = [Writer(pair.source.address, n) for n in range(writers_count)]
+            writers = [Writer(pair.source.address, n, rate / writers_count) for n in range(writers_count)]
             hosts = [pair.source.address, pair.target.address]
             both = MongoClient(hosts, replicaSet="rs0", serverSelectionTimeoutMS=30000)
             both.d.through.insert_one({"_id": "before"})
@@ -188,12 +215,13 @@ def middle(values, part=0.5):
 def main():
     promotions = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     writers = int(sys.argv[2]) if len(sys.argv) > 2 else 4
+    asked = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0
     choose = random.Random(SEED)
     say(f"seed {SEED}")
     results = {"took": [], "promoted_ms": [], "lost": [], "rate": [], "lag": []}
     for number in range(promotions):
         is_last = number == promotions - 1
-        one(writers, kill=not is_last, seconds=choose.uniform(0.5, 3.0), results=results)
+        one(writers, asked, kill=not is_last, seconds=choose.uniform(0.5, 3.0), results=results)
     rate = sum(results["rate"]) / len(results["rate"])
     say(
         f"{promotions} promotions, {promotions - 1} of them after kill -9, at {rate:.0f} writes a second: promoted in "

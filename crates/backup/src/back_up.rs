@@ -23,6 +23,8 @@ pub struct Source<'a> {
     pub quarry: &'a str,
     /// Every change up to this time is in the files.
     pub optime: Option<Optime>,
+    /// No change behind this time is in the files.
+    pub complete: Option<Optime>,
     /// When the backup began, milliseconds since the epoch.
     pub begun_ms: i64,
     /// Whether a file of this name is never written again once it is complete.
@@ -105,6 +107,7 @@ pub fn back_up(
         quarry: source.quarry.to_owned(),
         engine: source.engine.to_owned(),
         optime: source.optime,
+        complete: source.complete,
         files,
     };
     repository.add(&manifest)?;

@@ -1,5 +1,6 @@
 //! A repository of backups in a folder: pieces of files by content, one manifest per backup,
-//! retention, restoring (docs/adr/0071-backup.md).
+//! retention, restoring (docs/adr/0071-backup.md); and the log of changes between them
+//! (docs/adr/0072-point-in-time.md).
 //!
 //! Promises: a backup is there whole or not at all; an end at any moment can be gone on from; what
 //! is restored is what was stored, or it is refused with the file's name.
@@ -11,21 +12,25 @@ mod error;
 mod folder;
 mod known;
 mod manifest;
+mod moment;
 mod objects;
 mod pace;
 mod prune;
 mod repository;
 mod restore;
+mod shipped;
 mod verify;
 
 pub use back_up::{Source, Stored, back_up};
 pub use digest::Digest;
 pub use error::{BackupError, Result};
 pub use manifest::{FileEntry, FileIdentity, Manifest, Optime, Piece};
+pub use moment::Moment;
 pub use pace::Pace;
 pub use prune::{Pruned, Retention, prune};
 pub use repository::{FORMAT, Repository};
 pub use restore::{Restored, link, restore};
+pub use shipped::{Place, Segment, next_segment, reach};
 pub use verify::{Verified, verify};
 
 /// What a long call tells while it works.

@@ -19,12 +19,15 @@ pub struct Manifest {
     /// The backup has every change up to this time of the log; `None`: the source has no log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optime: Option<Optime>,
+    /// The backup has no change behind this time; the log can be played into it from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete: Option<Optime>,
     /// The files, sorted by path.
     pub files: Vec<FileEntry>,
 }
 
 /// A place in the log of changes: a BSON timestamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Optime {
     /// Seconds since the epoch.
     pub time: u32,
@@ -68,6 +71,23 @@ pub struct FileIdentity {
     pub inode: u64,
     /// Last change of its contents, nanoseconds since the epoch.
     pub modified_ns: i64,
+}
+
+impl Optime {
+    /// From its seconds and its counter with a sign between them.
+    pub(crate) fn parse(text: &str, sign: char) -> Option<Optime> {
+        let (time, increment) = text.split_once(sign)?;
+        Some(Optime {
+            time: time.parse().ok()?,
+            increment: increment.parse().ok()?,
+        })
+    }
+}
+
+impl std::fmt::Display for Optime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.time, self.increment)
+    }
 }
 
 impl Manifest {

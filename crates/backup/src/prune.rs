@@ -3,6 +3,7 @@
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::folder;
+use crate::manifest::Optime;
 use crate::repository::Repository;
 use crate::{Step, Watch};
 use std::collections::HashSet;
@@ -24,6 +25,8 @@ pub struct Pruned {
     pub backups: Vec<String>,
     /// Pieces that none of the others has.
     pub pieces: u64,
+    /// Parts of the log that lie before every backup.
+    pub segments: u64,
     /// Bytes of them.
     pub bytes: u64,
 }
@@ -75,9 +78,14 @@ pub fn prune(
     let ids = repository.ids()?;
     let goes = retention.removes(&ids);
     let mut needed: HashSet<Digest> = HashSet::new();
+    let mut oldest: Option<Optime> = None;
     for id in ids.iter().filter(|id| !goes.contains(id)) {
         let manifest = repository.manifest(Some(id))?;
         needed.extend(manifest.pieces().map(|p| p.sha256));
+        oldest = match (oldest, manifest.optime) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
     }
     let mut pruned = Pruned::default();
     for id in goes {
@@ -98,7 +106,29 @@ pub fn prune(
             watch(Step::Removed)?;
         }
     }
+    if let Some(oldest) = oldest {
+        remove_log(repository, oldest, &mut pruned, watch)?;
+    }
     Ok(pruned)
+}
+
+/// Removes the parts of the log that only backups before `oldest` could need.
+fn remove_log(
+    repository: &Repository,
+    oldest: Optime,
+    pruned: &mut Pruned,
+    watch: &mut Watch<'_>,
+) -> Result<()> {
+    for segment in repository.segments()? {
+        if segment.to <= oldest {
+            let path = repository.segment_path(&segment);
+            pruned.bytes += fs::metadata(&path).map_or(0, |m| m.len());
+            pruned.segments += 1;
+            repository.remove_segment(&segment)?;
+            watch(Step::Removed)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub const FORMAT: u32 = 1;
 const MARKER: &str = "QUARRY-BACKUPS";
 /// Held by who adds backups or removes them.
 const WRITE_LOCK: &str = "write.lock";
+/// Held by who ships the log.
+const SHIP_LOCK: &str = "ship.lock";
 /// Held by who removes; shared by who reads.
 const REMOVE_LOCK: &str = "remove.lock";
 const BACKUPS: &str = "backups";
@@ -37,15 +39,7 @@ impl Repository {
     /// # Errors
     /// Another process adds to it; it is not a repository, or one of a newer format.
     pub fn to_write(path: &Path) -> Result<Repository> {
-        folder::make(path)?;
-        if !path.join(MARKER).exists() {
-            create(path)?;
-        }
-        check_format(path)?;
-        for folder in [BACKUPS, OBJECTS, INCOMING] {
-            folder::make(&path.join(folder))?;
-        }
-        open_lock(&path.join(REMOVE_LOCK))?;
+        prepare(path)?;
         let lock = lock(&path.join(WRITE_LOCK), File::try_lock)?
             .ok_or_else(|| busy(path, "another backup is being made"))?;
         // What an interrupted call was writing.
@@ -56,6 +50,23 @@ impl Repository {
             path: path.to_owned(),
             _locks: vec![lock],
         })
+    }
+
+    /// Opens a repository to ship the log into it, beside those who add backups; an empty folder,
+    /// or none, becomes one.
+    ///
+    /// # Errors
+    /// As [`Repository::to_write`]; another process ships.
+    pub fn to_ship(path: &Path) -> Result<Repository> {
+        prepare(path)?;
+        let lock = lock(&path.join(SHIP_LOCK), File::try_lock)?
+            .ok_or_else(|| busy(path, "another process ships the log into it"))?;
+        let repository = Repository {
+            path: path.to_owned(),
+            _locks: vec![lock],
+        };
+        folder::make(&repository.log_folder())?;
+        Ok(repository)
     }
 
     /// Opens a repository to read from it: nothing is removed meanwhile.
@@ -218,6 +229,19 @@ impl ManifestName {
             file: file.to_owned(),
         })
     }
+}
+
+/// Makes what a repository has, unless it is there.
+fn prepare(path: &Path) -> Result<()> {
+    folder::make(path)?;
+    if !path.join(MARKER).exists() {
+        create(path)?;
+    }
+    check_format(path)?;
+    for folder in [BACKUPS, OBJECTS, INCOMING] {
+        folder::make(&path.join(folder))?;
+    }
+    open_lock(&path.join(REMOVE_LOCK)).map(|_| ())
 }
 
 fn create(path: &Path) -> Result<()> {

@@ -13,6 +13,8 @@ pub struct Verified {
     pub backups: u64,
     /// Different pieces of them.
     pub pieces: u64,
+    /// Parts of the log; looked at when all backups are.
+    pub segments: u64,
     /// Bytes read.
     pub bytes: u64,
     /// One line per file that is missing, truncated or altered; empty means sound.
@@ -63,5 +65,30 @@ pub fn verify(
             }
         }
     }
+    if id.is_none() {
+        verify_log(repository, pace, watch, &mut found)?;
+    }
     Ok(found)
+}
+
+fn verify_log(
+    repository: &Repository,
+    pace: &mut Pace,
+    watch: &mut Watch<'_>,
+    found: &mut Verified,
+) -> Result<()> {
+    for segment in repository.segments()? {
+        match repository.read_segment(&segment) {
+            Ok(None) => continue,
+            Ok(Some(bytes)) => {
+                let bytes = bytes.len() as u64;
+                pace.spend(bytes);
+                watch(Step::Moved(bytes))?;
+                found.bytes += bytes;
+            }
+            Err(e) => found.findings.push(e.to_string()),
+        }
+        found.segments += 1;
+    }
+    Ok(())
 }

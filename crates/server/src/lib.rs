@@ -25,6 +25,7 @@ mod links;
 pub mod memory;
 pub mod metrics_http;
 mod metrics_page;
+mod moving;
 pub mod naming;
 pub mod net;
 pub mod otlp;

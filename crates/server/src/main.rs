@@ -46,7 +46,7 @@ enum Command {
     #[command(subcommand)]
     Backup(BackupCommand),
     /// Bring a backup back into an empty directory
-    Restore(RestoreArgs),
+    Restore(Box<RestoreArgs>),
     /// Serve a backup, read-only
     Mount(MountArgs),
     /// Move data in without a stop: copy a running source, follow its changes, cut over

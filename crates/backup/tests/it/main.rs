@@ -48,6 +48,7 @@ impl Place {
             engine: "x",
             quarry: "1.2.3",
             optime: None,
+            complete: None,
             begun_ms: 1_795_000_000_123,
             is_fixed: |path| path.extension().is_some_and(|e| e == "fixed"),
         }

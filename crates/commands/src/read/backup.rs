@@ -39,8 +39,10 @@ pub(super) fn open(service: &Service) -> Result<Box<dyn BatchStream>> {
     let id = new_uuid();
     let name: String = id.iter().map(|b| format!("{b:02x}")).collect();
     let files = service.state.backups.open(&service.store, &name)?;
+    // Whatever the files have was given its time before.
+    let complete = log.map(|log| log.at_rest(|at| at));
     let mut docs = DocBatch::new();
-    docs.push(metadata(id, text(files.directory())?, times).doc());
+    docs.push(metadata(id, text(files.directory())?, times.zip(complete)).doc());
     for (path, bytes) in files.files()? {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         let name = text(&path)?;
@@ -52,7 +54,10 @@ pub(super) fn open(service: &Service) -> Result<Box<dyn BatchStream>> {
     }))
 }
 
-fn metadata(id: [u8; 16], directory: &str, times: Option<(Timestamp, Timestamp)>) -> DocBuf {
+/// The first and the last time of the log before the state was fixed, and the last one then.
+type Times = ((Timestamp, Timestamp), Timestamp);
+
+fn metadata(id: [u8; 16], directory: &str, times: Option<Times>) -> DocBuf {
     let optime = |w: &mut DocWriter<'_>, name: &str, at: Timestamp| {
         w.doc(name).put("ts", at).put("t", 1i64);
     };
@@ -64,10 +69,12 @@ fn metadata(id: [u8; 16], directory: &str, times: Option<(Timestamp, Timestamp)>
         };
         w.put("backupId", Value::Binary(id));
         w.put("dbpath", directory);
-        if let Some((first, last)) = times {
+        if let Some(((first, last), complete)) = times {
             optime(&mut w, "oplogStart", first);
             optime(&mut w, "oplogEnd", last);
             w.put("checkpointTimestamp", last);
+            // Not one of MongoDB's: no change behind it is in the files.
+            w.put("lastTimestamp", complete);
         }
     })
 }

@@ -2,8 +2,9 @@
 //! the engine's checksums, documents with index entries both ways, counters. The directory is not
 //! changed: what an engine writes when it opens goes into a copy of links beside it.
 
+use super::seal::key_source;
 use super::source::Scratch;
-use crate::config::{KeySource, VaultArgs, VaultSection, WiredTigerArgs};
+use crate::config::{KeySource, VaultArgs, WiredTigerArgs};
 use crate::engines::{self, EngineOptions, NAMES};
 use crate::failure::Failure;
 use clap::Args;
@@ -44,6 +45,32 @@ pub struct OpenArgs {
     pub wiredtiger: WiredTigerArgs,
 }
 
+impl OpenArgs {
+    /// For an engine of which name and path are still to be said.
+    pub(super) fn engine_options<'a>(
+        &'a self,
+        key: Option<&'a KeySource>,
+    ) -> Result<EngineOptions<'a>, Failure> {
+        let bytes = match &self.memory {
+            Some(text) => crate::memory::parse(text).map_err(Failure::of_options)?,
+            None => crate::memory::available_bytes() / 2,
+        };
+        Ok(EngineOptions {
+            name: "",
+            path: Path::new(""),
+            bytes: crate::memory::Parts::of(bytes).engine,
+            journal_commit_interval_ms: 100,
+            repair: false,
+            key,
+            wiredtiger_library: self.wiredtiger.wiredtiger_library.as_deref(),
+            wiredtiger_include: self.wiredtiger.wiredtiger_include.as_deref(),
+            tikv: None,
+            awaited: None,
+            linked: false,
+        })
+    }
+}
+
 /// What was read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Checked {
@@ -80,25 +107,11 @@ pub(super) fn check(
             "{shown} is no data directory of an engine of this build, which has {names}"
         ))
     })?;
-    let bytes = match &args.memory {
-        Some(text) => crate::memory::parse(text).map_err(Failure::of_options)?,
-        None => crate::memory::available_bytes() / 2,
-    };
-    let key = args.encryption_key_file.clone();
-    let key = KeySource::of(key, &args.vault, &VaultSection::default());
-    let key = key.map_err(Failure::of_options)?;
+    let key = key_source(args.encryption_key_file.as_ref(), &args.vault)?;
     let options = EngineOptions {
         name: &name,
         path: &data,
-        bytes: crate::memory::Parts::of(bytes).engine,
-        journal_commit_interval_ms: 100,
-        repair: false,
-        key: key.as_ref(),
-        wiredtiger_library: args.wiredtiger.wiredtiger_library.as_deref(),
-        wiredtiger_include: args.wiredtiger.wiredtiger_include.as_deref(),
-        tikv: None,
-        awaited: None,
-        linked: false,
+        ..args.engine_options(key.as_ref())?
     };
     let scratch = Scratch::make(data.join(COPY))?;
     let copy = scratch.path().join("files");

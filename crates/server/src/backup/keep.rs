@@ -1,10 +1,11 @@
-//! `quarry backup list`, `verify` and `prune`.
+//! `quarry backup list`, `verify` and `prune`. Must not know: how backups and the log come about.
 
 use super::progress::{Progress, RateArgs, show_bytes};
 use crate::failure::Failure;
-use ::backup::{Repository, Retention};
+use ::backup::{Optime, Repository, Retention, reach};
 use clap::Args;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Options of `quarry backup list`.
 #[derive(Args, Clone, Debug)]
@@ -82,6 +83,62 @@ pub(super) fn list(args: &ListArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fa
             }
         });
     }
+    list_log(&repository, args.json, tell)
+}
+
+/// How far the log was shipped, and which moments can be restored by it.
+fn list_log(
+    repository: &Repository,
+    json: bool,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
+    let Some(place) = repository.place()? else {
+        return Ok(());
+    };
+    let segments = repository.segments()?;
+    let sizes = segments
+        .iter()
+        .map(|s| repository.segment_path(s).metadata());
+    let bytes = sizes.filter_map(Result::ok).map(|m| m.len()).sum();
+    let mut spans: Vec<(Optime, Optime)> = Vec::new();
+    for id in repository.ids()? {
+        let manifest = repository.manifest(Some(&id))?;
+        let (Some(optime), Some(complete)) = (manifest.optime, manifest.complete) else {
+            continue;
+        };
+        let end = reach(&segments, optime);
+        if complete <= end && spans.last().is_none_or(|(_, last)| *last < end) {
+            spans.push((complete, end));
+        }
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = now.map_or(0, |d| d.as_millis());
+    let behind_ms = i64::try_from(now_ms).unwrap_or(i64::MAX) - place.seen_ms;
+    tell(&match json {
+        true => serde_json::json!({ "log": {
+            "upTo": { "t": place.at.time, "i": place.at.increment }, "behindMs": behind_ms,
+            "segments": segments.len(), "bytes": bytes,
+            "restores": spans.iter().map(|(from, to)| serde_json::json!({
+                "from": { "t": from.time, "i": from.increment },
+                "to": { "t": to.time, "i": to.increment },
+            })).collect::<Vec<_>>(),
+        }})
+        .to_string(),
+        false => {
+            let spans = spans.iter().map(|(from, to)| format!("{from} to {to}"));
+            let spans = match spans.collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => "restores nothing before the next backup".to_owned(),
+                spans => format!("restores any moment from {spans}"),
+            };
+            format!(
+                "log: up to optime {}, {:.1} s behind; {} segments, {}; {spans}",
+                place.at,
+                behind_ms as f64 / 1000.0,
+                segments.len(),
+                show_bytes(bytes)
+            )
+        }
+    });
     Ok(())
 }
 
@@ -93,9 +150,10 @@ pub(super) fn verify(args: &VerifyArgs, tell: &mut dyn FnMut(&str)) -> Result<()
     let found = ::backup::verify(&repository, id, &mut pace, &mut progress.watch())?;
     let Some(first) = found.findings.first() else {
         tell(&format!(
-            "{} backups are sound: {} pieces, {}",
+            "{} backups are sound: {} pieces, {} segments of the log, {}",
             found.backups,
             found.pieces,
+            found.segments,
             show_bytes(found.bytes)
         ));
         return Ok(());
@@ -130,9 +188,10 @@ pub(super) fn remove_old(
     let mut progress = Progress::new("removed", tell);
     let pruned = ::backup::prune(repository, retention, &mut progress.watch())?;
     tell(&format!(
-        "removed {} backups, {} pieces, {}",
+        "removed {} backups, {} pieces, {} segments of the log, {}",
         pruned.backups.len(),
         pruned.pieces,
+        pruned.segments,
         show_bytes(pruned.bytes)
     ));
     Ok(())

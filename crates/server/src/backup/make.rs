@@ -63,7 +63,7 @@ impl SourceArgs {
     }
 }
 
-fn read_password(file: &Path) -> Result<String, Failure> {
+pub(super) fn read_password(file: &Path) -> Result<String, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|e| Failure::of_options(format!("cannot read {}: {e}", file.display())))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
@@ -83,6 +83,7 @@ pub(super) fn run(args: &MakeArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fai
         engine: &held.engine,
         quarry: env!("CARGO_PKG_VERSION"),
         optime: held.optime,
+        complete: held.complete,
         begun_ms: i64::try_from(begun_ms).unwrap_or(i64::MAX),
         is_fixed,
     };

@@ -1,5 +1,6 @@
 //! `quarry backup`, `quarry restore`, `quarry mount`: the commands over a repository of backups
-//! (docs/adr/0071-backup.md), and `quarry validate`, by which a restored one is tried.
+//! (docs/adr/0071-backup.md, docs/adr/0072-point-in-time.md), and `quarry validate`, by which a
+//! restored one is tried.
 //!
 //! Promises: a server that is backed up serves on; its data directory is not changed; what an
 //! interrupted command has left is used or removed by the next one.
@@ -11,7 +12,10 @@ mod keep;
 mod make;
 mod mount;
 mod progress;
+mod replay;
 mod restore;
+mod seal;
+mod ship;
 mod source;
 
 pub use check::{OpenArgs, ValidateArgs};
@@ -21,6 +25,7 @@ pub use make::{MakeArgs, SourceArgs};
 pub use mount::MountArgs;
 pub use progress::RateArgs;
 pub use restore::RestoreArgs;
+pub use ship::ShipArgs;
 
 use crate::failure::Failure;
 use clap::Subcommand;
@@ -30,7 +35,9 @@ use clap::Subcommand;
 pub enum BackupCommand {
     /// Back up a running server, or a data directory that no server runs on
     Make(MakeArgs),
-    /// Show the backups
+    /// Ship the log of a running server into a repository, as it grows
+    Ship(Box<ShipArgs>),
+    /// Show the backups, and the log between them
     List(ListArgs),
     /// Read backups back and compare everything with its digest
     Verify(VerifyArgs),
@@ -47,6 +54,7 @@ pub enum BackupCommand {
 pub fn run(command: &BackupCommand, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     match command {
         BackupCommand::Make(args) => make::run(args, tell),
+        BackupCommand::Ship(args) => ship::run(args, tell),
         BackupCommand::List(args) => keep::list(args, tell),
         BackupCommand::Verify(args) => keep::verify(args, tell),
         BackupCommand::Prune(args) => keep::prune(args, tell),

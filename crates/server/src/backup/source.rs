@@ -30,6 +30,8 @@ pub(super) struct Held {
     pub(super) engine: String,
     /// Every change up to this time is in them.
     pub(super) optime: Option<Optime>,
+    /// No change behind this time is in them.
+    pub(super) complete: Option<Optime>,
     _held: Box<dyn std::any::Any>,
 }
 
@@ -58,13 +60,14 @@ pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<
         )));
     };
     let directory = PathBuf::from(directory);
-    let optime = match metadata.field("checkpointTimestamp") {
+    let time = |name: &str| match metadata.field(name) {
         Value::Timestamp(at) => Some(Optime {
             time: at.time,
             increment: at.increment,
         }),
         _ => None,
     };
+    let (optime, complete) = (time("checkpointTimestamp"), time("lastTimestamp"));
     let held = KeptOpen::start(client, session, id);
     let engine = storage::engine_of(&directory)?.ok_or_else(|| {
         Failure::of_data(format!(
@@ -78,6 +81,7 @@ pub(super) fn hold_online(address: &Address, repository: &Repository) -> Result<
         directory,
         engine,
         optime,
+        complete,
         _held: Box::new(held),
     })
 }
@@ -240,6 +244,7 @@ pub(super) fn hold_offline(data: &Path, wiredtiger: &WiredTigerArgs) -> Result<H
         directory,
         engine,
         optime: None,
+        complete: None,
         _held: Box::new((lent, scratch)),
     })
 }

@@ -6,7 +6,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use storage::{MARKER, Table};
+use storage::Table;
 
 use super::rows::{Position, TABLES};
 
@@ -135,23 +135,7 @@ impl Place {
     /// One line.
     pub(super) fn finish(self) -> Result<(), String> {
         let fail = |e| cannot("move the converted files in", &self.target, e);
-        let data = self.data();
-        let mut names = Vec::new();
-        if data.is_dir() {
-            for entry in fs::read_dir(&data).map_err(fail)? {
-                names.push(entry.map_err(fail)?.file_name());
-            }
-        }
-        // A directory with the marker is whole.
-        names.sort_by_key(|name| name == MARKER);
-        let sync = || File::open(&self.target)?.sync_all();
-        for name in names {
-            if name == MARKER {
-                sync().map_err(fail)?;
-            }
-            fs::rename(data.join(&name), self.target.join(&name)).map_err(fail)?;
-        }
-        sync().map_err(fail)?;
+        crate::moving::move_up(&self.data(), &self.target).map_err(fail)?;
         fs::remove_dir_all(self.target.join(FOLDER)).map_err(fail)
     }
 }
@@ -201,6 +185,7 @@ fn cannot(step: &str, target: &Path, e: std::io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use storage::MARKER;
 
     #[test]
     fn a_conversion_goes_on_where_it_was() {

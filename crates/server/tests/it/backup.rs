@@ -15,7 +15,7 @@ use crate::driver::Process;
 use crate::encryption;
 use crate::engines::present;
 
-fn quarry(arguments: &[&str]) -> Command {
+pub(crate) fn quarry(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
     command
         .args(arguments)
@@ -25,18 +25,18 @@ fn quarry(arguments: &[&str]) -> Command {
     command
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn done(arguments: &[&str]) -> String {
+pub(crate) fn done(arguments: &[&str]) -> String {
     let output = quarry(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// The one line of a command that fails.
-fn refused(arguments: &[&str]) -> String {
+pub(crate) fn refused(arguments: &[&str]) -> String {
     let output: Output = quarry(arguments).output().unwrap();
     assert!(!output.status.success(), "{arguments:?}: {output:?}");
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -110,7 +110,7 @@ fn md5ish(n: i32) -> u128 {
     seed.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
 }
 
-fn connect(address: &str) -> Client {
+pub(crate) fn connect(address: &str) -> Client {
     Client::over(Box::new(std::net::TcpStream::connect(address).unwrap()))
 }
 
@@ -120,17 +120,17 @@ fn ok(client: &mut Client, command: &DocBuf) -> DocBuf {
     Doc::new(&answer.body).unwrap().to_buf()
 }
 
-struct Place {
+pub(crate) struct Place {
     root: tempfile::TempDir,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub(crate) fn new() -> Place {
         let root = tempfile::tempdir().unwrap();
         Place { root }
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 }
@@ -335,7 +335,7 @@ fn the_second_backup_moves_what_has_changed() {
     copy.validate("c");
 }
 
-fn killed_after(mut command: Command, delay: Duration) -> bool {
+pub(crate) fn killed_after(mut command: Command, delay: Duration) -> bool {
     let mut child: Child = command.stdout(Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + delay;
     while Instant::now() < deadline {
@@ -736,6 +736,47 @@ fn encrypted_data_stay_encrypted_in_a_backup_and_open_with_their_key_alone() {
     done(&["restore", text(&repository), "--dbpath", text(&copy)]);
     let line = encryption::refused(&copy, &[]);
     assert!(line.contains("ncrypt"), "{line}");
+    let mut server = encryption::Running::start(&copy, &options);
+    assert_eq!(encryption::count(&mut server), 2_000);
+}
+
+#[test]
+fn the_log_of_encrypted_data_is_encrypted_too() {
+    let place = Place::new();
+    let (key, other) = (place.at("key"), place.at("other"));
+    encryption::key_file(&key, 'k');
+    encryption::key_file(&other, 'o');
+    let options = ["--enableEncryption", "--encryptionKeyFile", text(&key)];
+    let (data, repository, copy) = (place.at("data"), place.at("repository"), place.at("copy"));
+    let mut server = encryption::Running::start(&data, &options);
+    let uri = format!("mongodb://{}", server.address());
+    done(&["backup", "make", text(&repository), "--uri", &uri]);
+    encryption::load(&mut server);
+    let ship = ["backup", "ship", text(&repository), "--uri", &uri, "--once"];
+    let with = |arguments: &[&str], key: &Path| {
+        let all = arguments.iter().map(|a| (*a).to_owned());
+        let key = ["--encryptionKeyFile", text(key)].map(str::to_owned);
+        all.chain(key).collect::<Vec<String>>()
+    };
+    let all = |list: &[String]| done(&list.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(refused(&ship).contains("give --encryptionKeyFile"));
+    all(&with(&ship, &key));
+    let showing = encryption::showing(&repository.join("log"));
+    assert!(showing.is_empty(), "{showing:?}");
+    let restore = [
+        "restore",
+        text(&repository),
+        "--dbpath",
+        text(&copy),
+        "--to",
+        "newest",
+    ];
+    assert!(refused(&restore).contains("encrypt"));
+    let wrong = with(&restore, &other);
+    let wrong: Vec<&str> = wrong.iter().map(String::as_str).collect();
+    assert!(refused(&wrong).contains("does not fit"));
+    all(&with(&restore, &key));
+    server.kill();
     let mut server = encryption::Running::start(&copy, &options);
     assert_eq!(encryption::count(&mut server), 2_000);
 }

@@ -16,6 +16,7 @@ mod logging;
 mod memory;
 mod monitoring;
 mod otlp;
+mod point_in_time;
 mod process;
 mod retry;
 mod schedules;

@@ -1,0 +1,134 @@
+//! The log in a repository as it lies there: plain, or sealed by a key of its own where the data
+//! are encrypted. Promises: a log is sealed as a whole or not at all; a sealed segment is opened
+//! under its own name only. Must not know: what the entries are.
+
+use crate::config::{KeySource, VaultArgs, VaultSection};
+use crate::failure::Failure;
+use ::backup::{Repository, Segment};
+use cipher::{DataKey, FileKey, KEYS_FILE, Kind, PIECE_MAX, PieceReader};
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+/// How the log's contents are written and read.
+pub(super) struct Seal(Option<DataKey>);
+
+/// Where the master key is.
+pub(super) fn key_source(
+    file: Option<&PathBuf>,
+    vault: &VaultArgs,
+) -> Result<Option<KeySource>, Failure> {
+    let key = KeySource::of(file.cloned(), vault, &VaultSection::default());
+    key.map_err(Failure::of_options)
+}
+
+impl Seal {
+    /// For a log that is read.
+    pub(super) fn to_read(
+        repository: &Repository,
+        source: Option<&KeySource>,
+    ) -> Result<Seal, Failure> {
+        let folder = repository.log_folder();
+        if !cipher::is_encrypted(&folder) {
+            return Ok(Seal(None));
+        }
+        let Some(source) = source else {
+            return Err(Failure::of_options(format!(
+                "the log in {} is encrypted: give --encryptionKeyFile",
+                repository.path().display()
+            )));
+        };
+        let master = source.key_of(&folder).map_err(Failure::of_data)?;
+        let opened = cipher::open(&folder, &master);
+        Ok(Seal(Some(
+            opened.map_err(|e| Failure::of_data(e.to_string()))?,
+        )))
+    }
+
+    /// For a log that is added to. A key is taken into use before the first segment; data that are
+    /// encrypted are not followed without one.
+    pub(super) fn to_write(
+        repository: &Repository,
+        source: Option<&KeySource>,
+    ) -> Result<Seal, Failure> {
+        let (folder, shown) = (repository.log_folder(), repository.path().display());
+        let is_begun = !repository.segments()?.is_empty();
+        match source {
+            _ if cipher::is_encrypted(&folder) => Seal::to_read(repository, source),
+            Some(_) if is_begun => Err(Failure::of_options(format!(
+                "the log in {shown} is not encrypted, and stays as it began: leave \
+                 --encryptionKeyFile out, or ship into a new folder"
+            ))),
+            Some(source) => {
+                let master = source.key_of(&folder).map_err(Failure::of_data)?;
+                let made = cipher::create(&folder, &master);
+                let made = made.map_err(|e| Failure::of_data(e.to_string()))?;
+                Ok(Seal(Some(made)))
+            }
+            None => {
+                let newest = match repository.ids()?.is_empty() {
+                    true => None,
+                    false => Some(repository.manifest(None)?),
+                };
+                let is_secret =
+                    |m: &::backup::Manifest| m.files.iter().any(|f| f.path == KEYS_FILE);
+                match newest.filter(is_secret) {
+                    Some(_) if !is_begun => Err(Failure::of_options(format!(
+                        "the backups in {shown} are encrypted, so is their log to be: give \
+                         --encryptionKeyFile"
+                    ))),
+                    _ => Ok(Seal(None)),
+                }
+            }
+        }
+    }
+
+    /// What is written in place of these bytes.
+    pub(super) fn close(&self, name: &str, bytes: Vec<u8>) -> Vec<u8> {
+        let Some(data) = &self.0 else {
+            return bytes;
+        };
+        let (key, header) = FileKey::begin(data, Kind::Pieces, name.as_bytes());
+        let mut sealed = header.to_vec();
+        for (number, piece) in (0..).zip(bytes.chunks(PIECE_MAX)) {
+            let length = u32::try_from(piece.len()).unwrap_or(0);
+            sealed.extend_from_slice(&length.to_le_bytes());
+            let mut text = piece.to_vec();
+            let tag = key.seal(number, 0, &mut text);
+            sealed.extend_from_slice(&text);
+            sealed.extend_from_slice(&tag);
+        }
+        sealed
+    }
+
+    /// The plain bytes of a segment; `None` when it is not there any more.
+    pub(super) fn open(
+        &self,
+        repository: &Repository,
+        segment: &Segment,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let Some(bytes) = repository.read_segment(segment)? else {
+            return Ok(None);
+        };
+        let Some(data) = &self.0 else {
+            return Ok(Some(bytes));
+        };
+        let path = repository.segment_path(segment);
+        let name = Segment::name(segment.after, segment.to);
+        let mut plain = Vec::with_capacity(bytes.len());
+        let read = File::open(&path)
+            .and_then(|file| PieceReader::new(file, data, name.as_bytes()))
+            .and_then(|mut reader| {
+                reader.read_to_end(&mut plain)?;
+                reader.behind()
+            });
+        let shown = path.display();
+        match read {
+            Ok(0) => Ok(Some(plain)),
+            Ok(_) => Err(Failure::of_data(format!(
+                "{shown} is not what was sealed under its name"
+            ))),
+            Err(e) => Err(Failure::of_data(format!("cannot read {shown}: {e}"))),
+        }
+    }
+}

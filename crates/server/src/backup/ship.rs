@@ -1,0 +1,404 @@
+//! `quarry backup ship`: the log of a running server into a repository, as it grows.
+//!
+//! Promises: what is in the repository has no hole between two segments that follow on each other;
+//! an end at any moment can be gone on from; a hole in the source's log is told.
+//! Must not know: what is done with the entries.
+
+use super::progress::show_bytes;
+use super::seal::{Seal, key_source};
+use crate::client::{Address, Client};
+use crate::config::VaultArgs;
+use crate::failure::Failure;
+use ::backup::{Optime, Place, Repository, Segment};
+use clap::Args;
+use model::{Doc, DocBuf, Timestamp, Value, doc};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A segment is written when it has this many bytes, or when there is no more.
+const SEGMENT_BYTES: usize = 8 << 20;
+/// So long what was read may wait to be written.
+const KEPT_MAX: Duration = Duration::from_secs(1);
+/// So many small segments become one.
+const MERGED: usize = 64;
+/// How often the state is told.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Options of `quarry backup ship`.
+#[derive(Args, Clone, Debug)]
+pub struct ShipArgs {
+    /// Folder of the backups; an empty one, or none, is made one
+    #[arg(value_name = "REPOSITORY")]
+    pub repository: PathBuf,
+    /// Server whose log is shipped, as mongodb://USER@HOST:PORT/; its user reads local.oplog.rs
+    /// (role backup)
+    #[arg(long, value_name = "URI")]
+    pub uri: String,
+    /// File that holds the password of the user in --uri
+    #[arg(long = "passwordFile", value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Seconds between two looks at the log
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub every: Duration,
+    /// End when everything there is has been shipped
+    #[arg(long)]
+    pub once: bool,
+    /// Master key that the log is encrypted with, as the data are
+    #[arg(long = "encryptionKeyFile", value_name = "FILE")]
+    pub encryption_key_file: Option<PathBuf>,
+    /// Master key in Vault.
+    #[command(flatten)]
+    pub vault: VaultArgs,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(n) if (0.05..=3600.0).contains(&n) => Ok(Duration::from_secs_f64(n)),
+        _ => Err("from 0.05 to 3600 seconds are allowed".to_owned()),
+    }
+}
+
+pub(super) fn run(args: &ShipArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let password = args
+        .password_file
+        .as_deref()
+        .map(super::make::read_password);
+    let address = Address::parse(&args.uri, password.transpose()?.as_deref());
+    let address = address.map_err(Failure::of_options)?;
+    let repository = Repository::to_ship(&args.repository)?;
+    let key = key_source(args.encryption_key_file.as_ref(), &args.vault)?;
+    let mut shipper = Shipper {
+        seal: Seal::to_write(&repository, key.as_ref())?,
+        repository: &repository,
+        entries: 0,
+        bytes: 0,
+    };
+    let mut client = None;
+    let mut told: Option<Instant> = None;
+    loop {
+        let begun = Instant::now();
+        match shipper.round(&address, &mut client, tell) {
+            Ok(at) => {
+                if told.is_none_or(|t| t.elapsed() >= TELL_EVERY) || args.once {
+                    told = Some(Instant::now());
+                    tell(&format!(
+                        "shipped up to optime {at}: {} entries, {}; {:.1} s behind",
+                        shipper.entries,
+                        show_bytes(shipper.bytes),
+                        begun.elapsed().as_secs_f64()
+                    ));
+                }
+                if args.once {
+                    return Ok(());
+                }
+            }
+            Err(Trouble::Source(why)) if !args.once && told.is_some() => {
+                client = None;
+                tell(&format!("{why}; trying again"));
+            }
+            Err(Trouble::Source(why)) => return Err(Failure::of_network(why)),
+            Err(Trouble::Here(failure)) => return Err(failure),
+        }
+        std::thread::sleep(args.every.saturating_sub(begun.elapsed()));
+    }
+}
+
+/// Why a round ended early.
+enum Trouble {
+    /// The source does not answer: it may do so later.
+    Source(String),
+    /// Trying again would not help.
+    Here(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Trouble {
+        Trouble::Here(failure)
+    }
+}
+
+impl From<::backup::BackupError> for Trouble {
+    fn from(e: ::backup::BackupError) -> Trouble {
+        Trouble::Here(e.into())
+    }
+}
+
+struct Shipper<'r> {
+    seal: Seal,
+    repository: &'r Repository,
+    entries: u64,
+    bytes: u64,
+}
+
+impl Shipper<'_> {
+    /// Ships everything there is now; up to which time.
+    fn round(
+        &mut self,
+        address: &Address,
+        client: &mut Option<Client>,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Optime, Trouble> {
+        if client.is_none() {
+            *client = Some(Client::connect(address).map_err(Trouble::Source)?);
+        }
+        let Some(client) = client else {
+            return Err(Trouble::Source("there is no connection".to_owned()));
+        };
+        let mut source = Log {
+            client,
+            shown: address.shown(),
+        };
+        let now = source.now()?;
+        let mut at = match self.repository.place()? {
+            Some(place) => place.at,
+            None => self.begin(&mut source, now.at, tell)?,
+        };
+        let is_entry = (self.repository.segments()?.iter()).any(|s| s.to == at);
+        match self.read(&mut source, at, is_entry) {
+            Ok(end) => at = end,
+            Err(Ended::Hole) if now.at < at => {
+                return Err(Trouble::Here(Failure::of_data(format!(
+                    "the repository has the log up to {at}, and that of {} ends at {}: it is \
+                     another server's, or went back in time; ship into a new folder",
+                    source.shown, now.at
+                ))));
+            }
+            Err(Ended::Hole) => {
+                tell(&format!(
+                    "the log of {} no longer goes on from {at}: there is a hole up to {}, make a \
+                     new backup",
+                    source.shown, now.at
+                ));
+                at = now.at;
+            }
+            Err(Ended::Trouble(trouble)) => return Err(trouble),
+        }
+        let seen_ms = now.ms;
+        self.repository.set_place(Place { at, seen_ms })?;
+        self.merge()?;
+        Ok(at)
+    }
+
+    /// Where the first segment begins: at the newest backup, if the log still goes on from there.
+    fn begin(
+        &self,
+        source: &mut Log<'_>,
+        now: Optime,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Optime, Trouble> {
+        let newest = match self.repository.ids()?.is_empty() {
+            true => None,
+            false => self.repository.manifest(None)?.optime,
+        };
+        let Some(base) = newest else {
+            tell("shipping begins now: make a backup next");
+            return Ok(now);
+        };
+        match source.oldest()?.is_some_and(|oldest| oldest <= base) {
+            true => Ok(base),
+            false => {
+                tell(&format!(
+                    "the log of {} no longer goes back to the newest backup: make another",
+                    source.shown
+                ));
+                Ok(now)
+            }
+        }
+    }
+
+    /// Reads on from `at` and writes segments; up to which time it is read then.
+    fn read(&mut self, source: &mut Log<'_>, at: Optime, is_entry: bool) -> Result<Optime, Ended> {
+        if !is_entry && source.oldest()?.is_none_or(|oldest| oldest > at) {
+            return Err(Ended::Hole);
+        }
+        let (mut after, mut last, mut run) = (at, at, Vec::new());
+        let (mut is_first, mut begun) = (is_entry, Instant::now());
+        let mut batch = source.find(at)?;
+        loop {
+            for entry in batch.entries() {
+                let time = time_of(entry).ok_or_else(|| source.strange())?;
+                match std::mem::take(&mut is_first) {
+                    true if time != at => return Err(Ended::Hole),
+                    _ if time <= last => {}
+                    _ => {
+                        run.extend_from_slice(entry.as_bytes());
+                        last = time;
+                        self.entries += 1;
+                    }
+                }
+            }
+            let more = batch.cursor != 0;
+            // Also while the log grows as fast as it is read.
+            let is_full = run.len() >= SEGMENT_BYTES || begun.elapsed() >= KEPT_MAX;
+            if last > after && (is_full || !more) {
+                begun = Instant::now();
+                self.write(after, last, std::mem::take(&mut run))?;
+                after = last;
+            }
+            if !more {
+                break;
+            }
+            batch = source.more(batch.cursor)?;
+        }
+        match is_first {
+            true => Err(Ended::Hole),
+            false => Ok(last),
+        }
+    }
+
+    fn write(&mut self, after: Optime, to: Optime, bytes: Vec<u8>) -> Result<(), Trouble> {
+        let bytes = self.seal.close(&Segment::name(after, to), bytes);
+        self.repository.add_segment(after, to, &bytes)?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes one segment of many small ones.
+    fn merge(&self) -> Result<(), Trouble> {
+        let all = self.repository.segments()?;
+        let mut run: Vec<&Segment> = Vec::new();
+        let mut bytes = 0;
+        for segment in all.iter().rev() {
+            let found = std::fs::metadata(self.repository.segment_path(segment));
+            bytes += found.map_or(u64::MAX / 2, |m| m.len());
+            let follows = run.last().is_none_or(|next| next.after == segment.to);
+            if !follows || bytes > SEGMENT_BYTES as u64 {
+                break;
+            }
+            run.push(segment);
+        }
+        run.reverse();
+        let (Some(first), Some(last)) = (run.first(), run.last()) else {
+            return Ok(());
+        };
+        if run.len() < MERGED {
+            return Ok(());
+        }
+        let mut whole = Vec::new();
+        for segment in &run {
+            let Some(part) = self.seal.open(self.repository, segment)? else {
+                // A removal of old backups came between.
+                return Ok(());
+            };
+            whole.extend(part);
+        }
+        let whole = self.seal.close(&Segment::name(first.after, last.to), whole);
+        self.repository.add_segment(first.after, last.to, &whole)?;
+        for segment in run {
+            self.repository.remove_segment(segment)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why reading ended early.
+enum Ended {
+    /// The log does not go on from there.
+    Hole,
+    Trouble(Trouble),
+}
+
+impl<E: Into<Trouble>> From<E> for Ended {
+    fn from(e: E) -> Ended {
+        Ended::Trouble(e.into())
+    }
+}
+
+/// The source's log.
+struct Log<'c> {
+    client: &'c mut Client,
+    shown: String,
+}
+
+struct Now {
+    /// Every entry up to it can be read.
+    at: Optime,
+    ms: i64,
+}
+
+struct Batch {
+    reply: DocBuf,
+    cursor: i64,
+}
+
+impl Batch {
+    fn entries(&self) -> impl Iterator<Item = Doc<'_>> {
+        let cursor = self.reply.doc().field("cursor").as_doc();
+        let cursor = cursor.unwrap_or(Doc::EMPTY);
+        let batch = ["firstBatch", "nextBatch"].map(|name| cursor.field(name).as_array());
+        let batch = batch.into_iter().flatten();
+        batch.flat_map(|list| list.iter().filter_map(|entry| entry.as_doc()))
+    }
+}
+
+fn time_of(entry: Doc<'_>) -> Option<Optime> {
+    match entry.field("ts") {
+        Value::Timestamp(Timestamp { time, increment }) => Some(Optime { time, increment }),
+        _ => None,
+    }
+}
+
+impl Log<'_> {
+    fn strange(&self) -> Trouble {
+        Trouble::Here(Failure::of_network(format!(
+            "the log of {} has an entry without a time",
+            self.shown
+        )))
+    }
+
+    fn now(&mut self) -> Result<Now, Trouble> {
+        let hello = self.client.run("admin", &doc! { "hello": 1i32 });
+        let hello = hello.map_err(Trouble::Source)?;
+        let hello = hello.doc();
+        let ms = match hello.field("localTime") {
+            Value::Date(ms) => ms,
+            _ => 0,
+        };
+        match hello.field("operationTime") {
+            Value::Timestamp(Timestamp { time, increment }) if hello.contains("setName") => {
+                Ok(Now {
+                    at: Optime { time, increment },
+                    ms,
+                })
+            }
+            _ => Err(Trouble::Here(Failure::of_options(format!(
+                "{} keeps no log of changes, as a member of a replica set does: start it with \
+                 --replSet NAME",
+                self.shown
+            )))),
+        }
+    }
+
+    /// The time of the first entry that is left.
+    fn oldest(&mut self) -> Result<Option<Optime>, Trouble> {
+        let find = doc! { "find": "oplog.rs", "sort": { "$natural": 1i32 }, "limit": 1i32,
+        "projection": { "ts": 1i32 } };
+        let reply = self.client.run("local", &find).map_err(Trouble::Source)?;
+        let batch = Batch { reply, cursor: 0 };
+        Ok(batch.entries().next().and_then(time_of))
+    }
+
+    fn find(&mut self, from: Optime) -> Result<Batch, Trouble> {
+        let from = Timestamp {
+            time: from.time,
+            increment: from.increment,
+        };
+        let find = doc! { "find": "oplog.rs", "filter": { "ts": { "$gte": from } },
+        "readConcern": { "level": "majority" } };
+        self.batch(&find)
+    }
+
+    fn more(&mut self, cursor: i64) -> Result<Batch, Trouble> {
+        self.batch(&doc! { "getMore": cursor, "collection": "oplog.rs" })
+    }
+
+    fn batch(&mut self, command: &DocBuf) -> Result<Batch, Trouble> {
+        let reply = self.client.run("local", command).map_err(Trouble::Source)?;
+        let cursor = reply.doc().field("cursor").as_doc();
+        let cursor = cursor.and_then(|c| c.field("id").as_i64_exact());
+        Ok(Batch {
+            cursor: cursor.unwrap_or(0),
+            reply,
+        })
+    }
+}
