@@ -1,7 +1,10 @@
 //! From a document to what the index keeps of it, by the definition. Must not know: queries.
 
 use crate::definition::{Definition, FieldKind, Mapping, StringField};
-use crate::schema::{ColumnKind, Fields, MULTI, TERM_BYTES_MAX, TermKind, whole_value};
+use crate::place;
+use crate::schema::{
+    ColumnKind, Fields, MULTI, TERM_BYTES_MAX, TermKind, key_of, shown_path, whole_value,
+};
 use crate::vector;
 use model::{Doc, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,9 +17,17 @@ const GAP: u32 = 100;
 /// Deepest nesting that is followed.
 const DEPTH_MAX: usize = 100;
 
-struct Builder<'d> {
+/// Takes documents apart, those first that lie in arrays whose elements are indexed apart.
+struct Converter<'d> {
     definition: &'d Definition,
+    fields: &'d Fields,
+    id: &'d [u8],
     dynamic: Vec<FieldKind>,
+    done: Vec<TantivyDocument>,
+}
+
+struct Builder<'c, 'd> {
+    converter: &'c mut Converter<'d>,
     tokens: Vec<Token>,
     /// Where the next text of a path begins.
     ends: BTreeMap<String, u32>,
@@ -26,50 +37,53 @@ struct Builder<'d> {
     paths: BTreeSet<String>,
 }
 
-/// What the index keeps of a document; `id` is its encoded `_id`.
+/// What the index keeps of a document; `id` is its encoded `_id`. What is kept of its elements
+/// comes before it: an element belongs to the first document behind it.
 pub(crate) fn convert(
     definition: &Definition,
     fields: &Fields,
     id: &[u8],
     doc: Doc<'_>,
-) -> TantivyDocument {
-    let mut b = Builder {
+) -> Vec<TantivyDocument> {
+    let mut c = Converter {
         dynamic: definition.dynamic_kinds(),
         definition,
-        tokens: Vec::new(),
-        ends: BTreeMap::new(),
-        lengths: BTreeMap::new(),
-        columns: BTreeMap::new(),
-        vectors: BTreeMap::new(),
-        paths: BTreeSet::new(),
+        fields,
+        id,
+        done: Vec::new(),
     };
-    b.document("", doc, &definition.root, 0);
-    let mut out = TantivyDocument::default();
-    out.add_bytes(fields.id, id);
-    for path in &b.paths {
-        b.tokens.push(token(TermKind::Exists.text(path, ""), 0));
-    }
-    let text = PreTokenizedString {
-        text: String::new(),
-        tokens: b.tokens,
-    };
-    out.add_pre_tokenized_text(fields.terms, text);
-    for (path, length) in b.lengths {
-        b.columns
-            .insert(ColumnKind::Length.key(&path), vec![OwnedValue::I64(length)]);
-    }
-    let object: BTreeMap<String, OwnedValue> = b
-        .columns
-        .into_iter()
-        .map(|(key, values)| (key, OwnedValue::Array(values)))
-        .collect();
-    out.add_object(fields.values, object);
-    for (n, bytes) in b.vectors {
-        if let Some(field) = fields.vectors.get(n) {
-            out.add_bytes(*field, &bytes);
+    let has_elements = definition.has_elements();
+    c.convert("", doc, &definition.root, has_elements.then_some(""), 0);
+    c.done
+}
+
+impl Converter<'_> {
+    /// A document whose fields lie at `path`, or below; `element_of` says of which array it is one.
+    fn convert(
+        &mut self,
+        path: &str,
+        doc: Doc<'_>,
+        mapping: &Mapping,
+        element_of: Option<&str>,
+        depth: usize,
+    ) {
+        let (fields, id) = (self.fields, self.id);
+        let mut b = Builder {
+            converter: self,
+            tokens: Vec::new(),
+            ends: BTreeMap::new(),
+            lengths: BTreeMap::new(),
+            columns: BTreeMap::new(),
+            vectors: BTreeMap::new(),
+            paths: BTreeSet::new(),
+        };
+        b.document(path, doc, mapping, depth);
+        if let Some(array) = element_of {
+            b.tokens.push(token(TermKind::Element.text(array, ""), 0));
         }
+        let done = b.finish(fields, id);
+        self.done.push(done);
     }
-    out
 }
 
 fn token(text: String, position: u32) -> Token {
@@ -80,7 +94,36 @@ fn token(text: String, position: u32) -> Token {
     }
 }
 
-impl Builder<'_> {
+impl Builder<'_, '_> {
+    fn finish(mut self, fields: &Fields, id: &[u8]) -> TantivyDocument {
+        let mut out = TantivyDocument::default();
+        out.add_bytes(fields.id, id);
+        for path in &self.paths {
+            self.tokens.push(token(TermKind::Exists.text(path, ""), 0));
+        }
+        let text = PreTokenizedString {
+            text: String::new(),
+            tokens: self.tokens,
+        };
+        out.add_pre_tokenized_text(fields.terms, text);
+        for (path, length) in self.lengths {
+            self.columns
+                .insert(ColumnKind::Length.key(&path), vec![OwnedValue::I64(length)]);
+        }
+        let object: BTreeMap<String, OwnedValue> = self
+            .columns
+            .into_iter()
+            .map(|(key, values)| (key, OwnedValue::Array(values)))
+            .collect();
+        out.add_object(fields.values, object);
+        for (n, bytes) in self.vectors {
+            if let Some(field) = fields.vectors.get(n) {
+                out.add_bytes(*field, &bytes);
+            }
+        }
+        out
+    }
+
     fn document(&mut self, path: &str, doc: Doc<'_>, mapping: &Mapping, depth: usize) {
         if depth > DEPTH_MAX {
             return;
@@ -95,7 +138,7 @@ impl Builder<'_> {
                 None if mapping.dynamic => {
                     let unnamed = Mapping {
                         dynamic: true,
-                        kinds: self.dynamic.clone(),
+                        kinds: self.converter.dynamic.clone(),
                         ..Mapping::default()
                     };
                     self.value(&path, v, &unnamed, depth + 1);
@@ -108,15 +151,34 @@ impl Builder<'_> {
     fn value(&mut self, path: &str, v: Value<'_>, mapping: &Mapping, depth: usize) {
         for kind in &mapping.kinds {
             if let FieldKind::Vector(n) = kind
-                && let Some(field) = self.definition.vectors.get(*n)
+                && let Some(field) = self.converter.definition.vectors.get(*n)
                 && let Some(bytes) = vector::encode(&v, field.dimensions)
             {
                 self.vectors.insert(*n, bytes);
                 self.paths.insert(path.to_owned());
             }
         }
+        if let (Some(elements), Value::Array(list)) = (&mapping.elements, v)
+            && depth <= DEPTH_MAX
+        {
+            let array = shown_path(path);
+            for element in list.iter().filter_map(|v| v.as_doc()) {
+                let key = key_of(array, array);
+                self.converter
+                    .convert(&key, element, elements, Some(array), depth + 1);
+            }
+            self.paths.insert(path.to_owned());
+        }
         match v {
-            Value::Document(d) => self.document(path, d, mapping, depth),
+            Value::Document(d) => {
+                if let Some(shapes) = mapping.kinds.iter().find_map(|k| match k {
+                    FieldKind::Geo { shapes } => Some(*shapes),
+                    _ => None,
+                }) {
+                    self.place(path, d, shapes);
+                }
+                self.document(path, d, mapping, depth);
+            }
             Value::Array(list) if depth <= DEPTH_MAX => list
                 .iter()
                 .for_each(|v| self.value(path, v, mapping, depth + 1)),
@@ -138,8 +200,17 @@ impl Builder<'_> {
                 self.term(TermKind::Token, path, &lower, 0);
                 self.column(ColumnKind::Token, path, OwnedValue::Str(lower));
             }
-            (FieldKind::Number, v) if v.is_number() => {
+            (FieldKind::Number(field), v) if v.is_number() => {
+                let is_whole = matches!(v, Value::Int32(_) | Value::Int64(_));
+                if !(if is_whole {
+                    field.integers
+                } else {
+                    field.doubles
+                }) {
+                    return;
+                }
                 let n = v.as_f64().unwrap_or(f64::NAN);
+                let n = if field.whole { n.trunc() } else { n };
                 self.column(ColumnKind::Number, path, OwnedValue::F64(n));
             }
             (FieldKind::Date, Value::Date(ms)) => {
@@ -159,7 +230,26 @@ impl Builder<'_> {
         self.paths.insert(path.to_owned());
     }
 
+    /// A GeoJSON object.
+    fn place(&mut self, path: &str, d: Doc<'_>, shapes: bool) {
+        let point = place::point_of(d);
+        if let Some((lng, lat)) = point {
+            self.column(ColumnKind::Longitude, path, OwnedValue::F64(lng));
+            self.column(ColumnKind::Latitude, path, OwnedValue::F64(lat));
+        }
+        let shape = shapes.then(|| place::write_shape(d)).flatten();
+        if point.is_some() || shape.is_some() {
+            self.paths.insert(path.to_owned());
+        }
+        if let Some(text) = shape {
+            self.column(ColumnKind::Shape, path, OwnedValue::Str(text));
+        }
+    }
+
     fn text(&mut self, path: &str, text: &str, field: &StringField) {
+        if text.chars().count() > field.kept.longest {
+            return;
+        }
         let start = self.ends.get(path).copied().unwrap_or(0);
         let tokens = field.index.tokens(text);
         let end = tokens.last().map_or(start, |t| start + t.position + 1);

@@ -124,7 +124,7 @@ impl Facet {
         let kinds = index.definition().kinds_at(&self.path);
         let fits = kinds.iter().any(|k| match (&self.kind, k) {
             (Kind::Strings { .. }, FieldKind::Token { .. }) => true,
-            (Kind::Between { column, .. }, FieldKind::Number) => *column == ColumnKind::Number,
+            (Kind::Between { column, .. }, FieldKind::Number(_)) => *column == ColumnKind::Number,
             (Kind::Between { column, .. }, FieldKind::Date) => *column == ColumnKind::Date,
             _ => false,
         });

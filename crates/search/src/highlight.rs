@@ -86,7 +86,14 @@ impl Highlight {
             let of_key = marks.iter().filter(|m| m.key == key);
             of_key.map(|m| m.what.clone()).collect::<Vec<_>>()
         };
-        let mut fields: Vec<Field> = texts(b, &args)?
+        let shown = texts(b, &args)?;
+        if let Some(hidden) = shown.iter().find(|at| !at.field.kept.shown) {
+            return Err(invalid(format!(
+                "\"highlight.path\": {} is indexed with store: false",
+                hidden.key
+            )));
+        }
+        let mut fields: Vec<Field> = shown
             .into_iter()
             .map(|at| Field {
                 marks: of(&at.key),

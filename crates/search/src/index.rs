@@ -8,7 +8,7 @@ use crate::document;
 use crate::error::failed;
 use crate::graphs::Graphs;
 use crate::matching::TextStats;
-use crate::schema::{ColumnKind, Fields};
+use crate::schema::{ColumnKind, Fields, TermKind};
 use model::{Doc, Result};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -16,8 +16,12 @@ use std::path::Path;
 use std::sync::Arc;
 use tantivy::columnar::DynamicColumn;
 use tantivy::index::SegmentId;
-use tantivy::indexer::IndexWriterOptions;
-use tantivy::{DocId, IndexReader, IndexWriter, ReloadPolicy, Searcher, SegmentReader, Term};
+use tantivy::indexer::{IndexWriterOptions, UserOperation};
+use tantivy::schema::IndexRecordOption;
+use tantivy::{
+    DocId, DocSet, IndexReader, IndexWriter, ReloadPolicy, Searcher, SegmentReader, TERMINATED,
+    Term,
+};
 
 /// Memory of a writer before it makes a segment: the least that tantivy takes.
 pub const WRITER_BYTES: usize = 16 << 20;
@@ -131,7 +135,14 @@ impl Index {
 
     /// Documents of the last commit.
     pub fn documents(&self) -> u64 {
-        self.reader.searcher().num_docs()
+        let searcher = self.reader.searcher();
+        if !self.definition.has_elements() {
+            return searcher.num_docs();
+        }
+        let term = self.fields.term(TermKind::Element, "", "");
+        let segments = searcher.segment_readers().iter();
+        let each = segments.map(|segment| alive_with(segment, &term).unwrap_or(0));
+        each.sum()
     }
 
     pub(crate) fn fields(&self) -> &Fields {
@@ -213,9 +224,13 @@ impl Index {
             all.texts += sum.texts;
             all.tokens += sum.tokens;
         }
+        let kept = self.definition.kept_at(path);
         Ok(TextStats {
             texts: all.texts,
             average: all.tokens as f32 / all.texts.max(1) as f32,
+            norms: kept.norms,
+            frequencies: kept.frequencies,
+            weighed: kept.weighed,
         })
     }
 }
@@ -234,6 +249,20 @@ fn sum_of(segment: &SegmentReader, path: &str) -> tantivy::Result<TextSum> {
         }
     }
     Ok(sum)
+}
+
+/// Documents with a term that were not removed.
+fn alive_with(segment: &SegmentReader, term: &Term) -> tantivy::Result<u64> {
+    let index = segment.inverted_index(term.field())?;
+    let Some(mut postings) = index.read_postings(term, IndexRecordOption::Basic)? else {
+        return Ok(0);
+    };
+    let (mut n, mut doc) = (0, postings.doc());
+    while doc != TERMINATED {
+        n += u64::from(is_alive(segment, doc));
+        doc = postings.advance();
+    }
+    Ok(n)
 }
 
 /// False for a document that was removed.
@@ -258,8 +287,16 @@ impl Writer {
     /// # Errors
     /// 1 InternalError when a file cannot be written.
     pub fn add(&mut self, id: &[u8], doc: Doc<'_>) -> Result<()> {
-        let converted = document::convert(&self.index.definition, &self.index.fields, id, doc);
-        let added = self.inner.add_document(converted);
+        let mut all = document::convert(&self.index.definition, &self.index.fields, id, doc);
+        let added = match all.pop() {
+            // What is written together lies in one segment, one behind the other, for ever.
+            Some(whole) if !all.is_empty() => {
+                all.push(whole);
+                self.inner.run(all.into_iter().map(UserOperation::Add))
+            }
+            Some(whole) => self.inner.add_document(whole),
+            None => return Ok(()),
+        };
         added.map(|_| ()).map_err(|e| failed("add a document", &e))
     }
 

@@ -20,6 +20,7 @@ mod marked;
 mod matching;
 mod operator;
 mod order;
+mod place;
 mod schema;
 mod search;
 mod stored;

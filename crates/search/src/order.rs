@@ -339,12 +339,16 @@ fn find(index: &Index, view: &View, id: &[u8]) -> Result<Option<(u32, DocId)>> {
         let Some(mut postings) = looked.map_err(|e| failed("find a document", &e))? else {
             continue;
         };
-        let mut doc = postings.doc();
+        let (mut doc, mut found) = (postings.doc(), None);
         while doc != TERMINATED {
+            // The whole document comes behind its elements.
             if is_alive(segment, doc) {
-                return Ok(Some((n, doc)));
+                found = Some((n, doc));
             }
             doc = postings.advance();
+        }
+        if found.is_some() {
+            return Ok(found);
         }
     }
     Ok(None)

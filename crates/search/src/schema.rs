@@ -14,6 +14,8 @@ use tantivy::schema::{
 pub(crate) const END_OF_PATH: char = '\0';
 /// Between a path and the name of a further analyser of it.
 pub(crate) const MULTI: char = '\u{1}';
+/// Between the path of an array whose elements are indexed apart and a path below it.
+pub(crate) const ELEMENT: char = '\u{3}';
 /// Longest token that is kept, bytes, with kind and path.
 pub(crate) const TERM_BYTES_MAX: usize = 32_766;
 
@@ -33,6 +35,8 @@ pub(crate) enum TermKind {
     Null,
     /// The path has an indexed value.
     Exists,
+    /// It is an element of the array at the path; the empty path is that of whole documents.
+    Element,
 }
 
 impl TermKind {
@@ -46,6 +50,7 @@ impl TermKind {
             TermKind::Uuid => 'U',
             TermKind::Null => 'Z',
             TermKind::Exists => 'E',
+            TermKind::Element => 'Q',
         }
     }
 
@@ -78,6 +83,11 @@ pub(crate) enum ColumnKind {
     Boolean,
     ObjectId,
     Uuid,
+    /// Degrees of points.
+    Longitude,
+    Latitude,
+    /// Geometries as they are, in text.
+    Shape,
 }
 
 impl ColumnKind {
@@ -91,6 +101,9 @@ impl ColumnKind {
             ColumnKind::Boolean => 'B',
             ColumnKind::ObjectId => 'I',
             ColumnKind::Uuid => 'U',
+            ColumnKind::Longitude => 'X',
+            ColumnKind::Latitude => 'Y',
+            ColumnKind::Shape => 'G',
         };
         format!("{letter}{}", path.replace(['.', MULTI], "\u{2}"))
     }
@@ -99,6 +112,25 @@ impl ColumnKind {
     pub(crate) fn name(self, path: &str) -> String {
         format!("values.{}", self.key(path))
     }
+}
+
+/// The key under which a path lies inside of the elements at `scope`; an empty scope is the whole
+/// document.
+pub(crate) fn key_of(scope: &str, path: &str) -> String {
+    match scope {
+        "" => path.to_owned(),
+        scope => format!("{scope}{ELEMENT}{path}"),
+    }
+}
+
+/// The scope and the path of a key.
+pub(crate) fn split_key(key: &str) -> (&str, &str) {
+    key.split_once(ELEMENT).unwrap_or(("", key))
+}
+
+/// The path of a key, for messages.
+pub(crate) fn shown_path(key: &str) -> &str {
+    split_key(key).1
 }
 
 /// The fields of an index.

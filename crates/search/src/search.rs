@@ -12,7 +12,7 @@ use crate::order::{Order, Ranked, place_of};
 use crate::synonyms::{self, Sources};
 use model::{Doc, DocBuf, Result, Value};
 use std::cmp::Ordering;
-use tantivy::query::{AllQuery, Query};
+use tantivy::query::Query;
 
 /// The index that is meant where none is named.
 const DEFAULT_INDEX: &str = "default";
@@ -219,7 +219,7 @@ impl Search {
 
     fn query(&self, build: &Build<'_>) -> Result<Box<dyn Query>> {
         match self.operator.doc().is_empty() {
-            true => Ok(Box::new(AllQuery)),
+            true => Ok(build.all()),
             false => operator::build(build, "", self.operator.doc(), 0),
         }
     }

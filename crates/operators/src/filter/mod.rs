@@ -30,8 +30,9 @@ pub use eval::Position;
 pub(crate) use eval::element_matches;
 pub use failure::explain_failure;
 pub use geo::{
-    Geo, Near, Region, Shape, Surface, TestCells, check_measured_on_sphere, check_on_plane,
-    check_on_sphere, failure_on_sphere, is_point_cell, stored_cells,
+    EARTH_RADIUS_M, Geo, Near, Region, Shape, SpherePoint, Surface, TestCells,
+    check_measured_on_sphere, check_on_plane, check_on_sphere, failure_on_sphere, is_point_cell,
+    stored_cells,
 };
 pub use json_schema::Schema;
 pub use modulo::Mod;

@@ -81,19 +81,22 @@ impl ContainsValue for (Bound<&i64>, Bound<&i64>) {
     }
 }
 
-impl Columns {
-    fn score(&self, v: f64) -> f32 {
-        match self.scoring {
+impl Scoring {
+    /// The score of a value.
+    pub(super) fn of(self, v: f64) -> f32 {
+        match self {
             Scoring::Constant(score) => score,
             Scoring::Near { origin, pivot } => (pivot / (pivot + (v - origin).abs())) as f32,
         }
     }
+}
 
+impl Columns {
     /// The best score of the document's wanted values.
     fn best<T>(&self, values: impl Iterator<Item = T>, read: impl Fn(T) -> Option<f64>) -> f32 {
         values
             .filter_map(read)
-            .map(|v| self.score(v))
+            .map(|v| self.scoring.of(v))
             .fold(f32::NEG_INFINITY, f32::max)
     }
 }

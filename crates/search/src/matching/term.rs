@@ -16,17 +16,31 @@ const B: f32 = 0.75;
 pub(crate) struct TextStats {
     pub(crate) texts: u64,
     pub(crate) average: f32,
+    /// Short texts count for more.
+    pub(crate) norms: bool,
+    /// A term that a text has more often counts for more.
+    pub(crate) frequencies: bool,
+    /// Rare terms count for more, else all are worth 1.
+    pub(crate) weighed: bool,
 }
 
 impl TextStats {
     /// The weight of a term that so many texts have.
     pub(crate) fn rarity(&self, having: u64) -> f32 {
+        if !self.weighed {
+            return 1.0;
+        }
         let (all, having) = (self.texts.max(having) as f64, having as f64);
         (1.0 + (all - having + 0.5) / (having + 0.5)).ln() as f32
     }
 
     /// What a text of this length makes of a term it has so often.
     pub(crate) fn saturation(&self, often: f32, length: f32) -> f32 {
+        if !self.weighed {
+            return 1.0;
+        }
+        let length = if self.norms { length } else { 1.0 };
+        let often = if self.frequencies { often } else { 1.0 };
         let norm = K1 * (1.0 - B + B * length / self.average.max(1.0));
         often / (often + norm)
     }

@@ -4,12 +4,12 @@ use crate::error::{failed, invalid};
 use crate::index::{Index, View};
 use crate::marked::{Mark, Marked};
 use crate::matching::{Matching, ScoredTerm, Terms, TextStats, TokenTest};
-use crate::schema::{END_OF_PATH, TermKind};
+use crate::schema::{ELEMENT, END_OF_PATH, TermKind, key_of, shown_path};
 use crate::synonyms::{Sources, Synonyms, mapping_of};
 use model::{Doc, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use tantivy::query::{ConstScoreQuery, Query, TermQuery};
+use tantivy::query::{AllQuery, ConstScoreQuery, Query, TermQuery};
 use tantivy::schema::IndexRecordOption;
 
 /// Most terms a query may look for.
@@ -30,6 +30,8 @@ pub(crate) struct Build<'i> {
     marks: RefCell<Vec<Mark>>,
     /// Inside of what must not be there.
     excluded: Cell<usize>,
+    /// The array whose elements are looked for; empty for documents.
+    scope: RefCell<String>,
 }
 
 impl<'i> Build<'i> {
@@ -42,6 +44,7 @@ impl<'i> Build<'i> {
             clauses: Cell::new(0),
             marks: RefCell::default(),
             excluded: Cell::new(0),
+            scope: RefCell::default(),
         }
     }
 
@@ -58,6 +61,53 @@ impl<'i> Build<'i> {
         let mapping = mapping_of(&self.index.definition().synonyms, path, name)?;
         let docs = self.synonyms.and_then(|s| s.get(&mapping.collection));
         Synonyms::read(docs.map_or(&[], Vec::as_slice), &mapping.analyzer)
+    }
+
+    /// The array whose elements are looked for; empty for documents.
+    pub(crate) fn scope(&self) -> String {
+        self.scope.borrow().clone()
+    }
+
+    /// Builds what elements of an array are looked for by.
+    pub(crate) fn within<T>(&self, array: &str, f: impl FnOnce() -> T) -> T {
+        let outer = self.scope.replace(array.to_owned());
+        let made = self.excluding(f);
+        self.scope.replace(outer);
+        made
+    }
+
+    /// The key of a path.
+    ///
+    /// # Errors
+    /// 8 for a path that is not in the elements that are looked for.
+    pub(crate) fn key(&self, path: &str) -> Result<String> {
+        let scope = self.scope.borrow();
+        let below = path.strip_prefix(scope.as_str());
+        if !scope.is_empty() && !below.is_some_and(|rest| rest.starts_with('.')) {
+            return Err(invalid(format!(
+                "the path {path} must begin with {scope}, the path of the embeddedDocument"
+            )));
+        }
+        Ok(key_of(&scope, path))
+    }
+
+    /// All documents, or all elements.
+    pub(crate) fn all(&self) -> Box<dyn Query> {
+        match self.index.definition().has_elements() {
+            true => self.plain_term(TermKind::Element, &self.scope(), ""),
+            false => Box::new(AllQuery),
+        }
+    }
+
+    /// Refuses a text field that does not know where its terms are.
+    pub(crate) fn check_positions(&self, key: &str) -> Result<()> {
+        if self.index.definition().kept_at(key).positions {
+            return Ok(());
+        }
+        let path = shown_path(key);
+        Err(invalid(format!(
+            "{path} is indexed without positions (indexOptions), which phrases and spans need"
+        )))
     }
 
     /// Has something shown in the texts at a path.
@@ -137,7 +187,7 @@ impl<'i> Build<'i> {
     pub(crate) fn paths(&self, prefix: &str) -> Result<Vec<String>> {
         let terms = Terms {
             field: self.index.fields().terms,
-            prefix: TermKind::Exists.open_prefix(""),
+            prefix: TermKind::Exists.open_prefix(&key_of(&self.scope(), "")),
             test: TokenTest::All,
             score: 1.0,
         };
@@ -146,7 +196,7 @@ impl<'i> Build<'i> {
             terms
                 .each(segment, &mut |path, _| {
                     let path = path.trim_end_matches(END_OF_PATH);
-                    if path.starts_with(prefix) {
+                    if path.starts_with(prefix) && !path.contains(ELEMENT) {
                         found.insert(path.to_owned());
                     }
                     Ok(())

@@ -5,7 +5,7 @@ use super::score::scored;
 use crate::args::Args;
 use crate::error::invalid;
 use model::{Result, Value};
-use tantivy::query::{AllQuery, BooleanQuery, ConstScoreQuery, Occur, Query};
+use tantivy::query::{BooleanQuery, ConstScoreQuery, Occur, Query};
 
 pub(super) fn compound(
     b: &Build<'_>,
@@ -58,14 +58,14 @@ pub(super) fn compound(
     let mut all: Vec<(Occur, Box<dyn Query>)> = Vec::new();
     if !selects && least == 0 {
         // What nothing selects begins with all documents, which score nothing.
-        all.push((Occur::Must, without_score(Box::new(AllQuery))));
+        all.push((Occur::Must, without_score(b.all())));
     }
     all.extend(must.into_iter().map(|q| (Occur::Must, q)));
     all.extend(filter.into_iter().map(|q| (Occur::Must, without_score(q))));
     all.extend(must_not.into_iter().map(|q| (Occur::MustNot, q)));
     all.extend(should.into_iter().map(|q| (Occur::Should, q)));
     let query = BooleanQuery::with_minimum_required_clauses(all, least);
-    scored(&args, Box::new(query))
+    scored(b, &args, Box::new(query))
 }
 
 fn without_score(query: Box<dyn Query>) -> Box<dyn Query> {

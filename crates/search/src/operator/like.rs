@@ -21,6 +21,11 @@ type Counts = BTreeMap<(String, String), u32>;
 
 pub(super) fn more_like_this(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
     let args = Args::new(path, v, &["like", "score"])?;
+    if !b.scope().is_empty() {
+        return Err(invalid(format!(
+            "\"{path}\": moreLikeThis cannot be used in embeddedDocument"
+        )));
+    }
     let like = args.required("like")?;
     let each: Vec<Value<'_>> = match like {
         Value::Array(list) => list.iter().collect(),
@@ -52,7 +57,7 @@ pub(super) fn more_like_this(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<
     let each = words
         .iter()
         .map(|(_, path, word)| b.text_term(path, word, 1.0));
-    scored(&args, any(each.collect::<Result<_>>()?))
+    scored(b, &args, any(each.collect::<Result<_>>()?))
 }
 
 fn count_document(

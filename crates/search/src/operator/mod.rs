@@ -4,7 +4,9 @@
 
 mod build;
 mod compound;
+mod embedded;
 mod filter;
+mod geo;
 mod like;
 mod path;
 mod query_string;
@@ -34,8 +36,11 @@ const OPERATORS: &[(&str, BuildOperator)] = &[
         text::autocomplete(b, path, v)
     }),
     ("compound", compound::compound),
+    ("embeddedDocument", embedded::embedded_document),
     ("equals", |b, path, v, _| value::equals(b, path, v)),
     ("exists", |b, path, v, _| value::exists(b, path, v)),
+    ("geoShape", |b, path, v, _| geo::geo_shape(b, path, v)),
+    ("geoWithin", |b, path, v, _| geo::geo_within(b, path, v)),
     ("in", |b, path, v, _| value::within(b, path, v)),
     ("moreLikeThis", |b, path, v, _| {
         like::more_like_this(b, path, v)

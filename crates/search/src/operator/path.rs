@@ -25,11 +25,12 @@ pub(crate) fn texts(b: &Build<'_>, args: &Args<'_>) -> Result<Vec<TextPath>> {
     let mut found = Vec::new();
     let definition = b.index.definition();
     let mut add = |path: &str, multi: Option<&str>| -> Result<()> {
-        let field = definition.string_at(path, multi)?;
+        let key = b.key(path)?;
+        let field = definition.string_at(&key, multi)?;
         found.extend(field.map(|field| TextPath {
             key: match multi {
-                Some(name) => format!("{path}{MULTI}{name}"),
-                None => path.to_owned(),
+                Some(name) => format!("{key}{MULTI}{name}"),
+                None => key,
             },
             field,
         }));
@@ -50,12 +51,12 @@ pub(crate) fn texts(b: &Build<'_>, args: &Args<'_>) -> Result<Vec<TextPath>> {
     Ok(found)
 }
 
-/// The fields an operator names that takes no patterns.
-pub(crate) fn plain<'d>(args: &Args<'d>) -> Result<Vec<&'d str>> {
+/// The keys of the fields an operator names that takes no patterns.
+pub(crate) fn plain(b: &Build<'_>, args: &Args<'_>) -> Result<Vec<String>> {
     let specs = specs(args)?.into_iter();
     specs
         .map(|spec| match spec {
-            PathSpec::Plain(path) => Ok(path),
+            PathSpec::Plain(path) => b.key(path),
             _ => Err(invalid(format!(
                 "\"{}\" must be a string or an array of strings",
                 args.name("path")

@@ -53,9 +53,9 @@ pub(super) fn query_string(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Bo
         words: &words,
         at: 0,
     };
-    let found = parser.either(default, 0)?;
+    let found = parser.either(&b.key(default)?, 0)?;
     match found {
-        Some(found) if parser.at == words.len() => scored(&args, found),
+        Some(found) if parser.at == words.len() => scored(b, &args, found),
         _ => Err(unreadable(query)),
     }
 }
@@ -255,7 +255,7 @@ impl Parser<'_, '_> {
         };
         self.at += 1;
         match word {
-            Word::Field(path) => self.plain(&path, depth),
+            Word::Field(path) => self.plain(&self.b.key(&path)?, depth),
             Word::Pattern(pattern) => {
                 let test = TokenTest::Matching(whole(&pattern)?);
                 Ok(Some(self.b.tokens(TermKind::Text, path, test)))

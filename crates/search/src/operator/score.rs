@@ -1,6 +1,7 @@
 //! The `score` option of operators: `{boost: {value | path, undefined}}`, `{constant: {value}}` or
 //! `{function: expression}`.
 
+use super::build::Build;
 use crate::args::Args;
 use crate::error::invalid;
 use crate::matching::{Curve, Function, WithFunction};
@@ -14,25 +15,39 @@ const FUNCTIONS: [&str; 8] = [
 ];
 
 /// The query with its `score` option.
-pub(super) fn scored(args: &Args<'_>, query: Box<dyn Query>) -> Result<Box<dyn Query>> {
-    let Some(v) = args.get("score") else {
-        return Ok(query);
-    };
+pub(super) fn scored(
+    b: &Build<'_>,
+    args: &Args<'_>,
+    query: Box<dyn Query>,
+) -> Result<Box<dyn Query>> {
+    match args.get("score") {
+        None => Ok(query),
+        Some(v) => scored_by(b, &args.name("score"), v, query),
+    }
+}
+
+/// The query with the score option at `path`.
+pub(super) fn scored_by(
+    b: &Build<'_>,
+    path: &str,
+    v: Value<'_>,
+    query: Box<dyn Query>,
+) -> Result<Box<dyn Query>> {
     let allowed = ["boost", "constant", "function"];
-    let score = Args::new(&args.name("score"), v, &allowed)?;
+    let score = Args::new(path, v, &allowed)?;
     match (
         score.get("boost"),
         score.get("constant"),
         score.get("function"),
     ) {
-        (Some(v), None, None) => boosted(&score, v, query),
+        (Some(v), None, None) => boosted(b, &score, v, query),
         (None, Some(v), None) => {
             let inner = Args::new(&score.name("constant"), v, &["value"])?;
             let to = least(&inner, "value", 0.0)?;
             Ok(Box::new(ConstScoreQuery::new(query, to as f32)))
         }
         (None, None, Some(v)) => {
-            let function = parse(&score.name("function"), v, 0)?;
+            let function = parse(b, &score.name("function"), v, 0)?;
             Ok(WithFunction::boxed(query, function))
         }
         _ => Err(invalid(format!(
@@ -43,7 +58,12 @@ pub(super) fn scored(args: &Args<'_>, query: Box<dyn Query>) -> Result<Box<dyn Q
     }
 }
 
-fn boosted(score: &Args<'_>, v: Value<'_>, query: Box<dyn Query>) -> Result<Box<dyn Query>> {
+fn boosted(
+    b: &Build<'_>,
+    score: &Args<'_>,
+    v: Value<'_>,
+    query: Box<dyn Query>,
+) -> Result<Box<dyn Query>> {
     let inner = Args::new(&score.name("boost"), v, &["value", "path", "undefined"])?;
     match (inner.get("value"), inner.string("path")?) {
         (Some(_), None) if inner.get("undefined").is_none() => {
@@ -58,7 +78,7 @@ fn boosted(score: &Args<'_>, v: Value<'_>, query: Box<dyn Query>) -> Result<Box<
         }
         (None, Some(path)) => {
             let value = Function::Path {
-                path: path.to_owned(),
+                path: b.key(path)?,
                 or: inner.number("undefined")?.unwrap_or(0.0),
             };
             let product = Function::Multiply(vec![Function::Score, value]);
@@ -85,7 +105,7 @@ fn least(args: &Args<'_>, field: &str, min: f64) -> Result<f64> {
 }
 
 /// An expression: `{name: argument}`.
-fn parse(path: &str, v: Value<'_>, depth: usize) -> Result<Function> {
+fn parse(b: &Build<'_>, path: &str, v: Value<'_>, depth: usize) -> Result<Function> {
     if depth > DEPTH_MAX {
         return Err(invalid(format!(
             "\"{path}\": expressions may be {DEPTH_MAX} deep at most"
@@ -109,19 +129,20 @@ fn parse(path: &str, v: Value<'_>, depth: usize) -> Result<Function> {
             args.word(name, &["relevance"])?;
             Function::Score
         }
-        "log" => Function::Log(Box::new(parse(&inner, v, depth + 1)?)),
-        "log1p" => Function::Log1p(Box::new(parse(&inner, v, depth + 1)?)),
+        "log" => Function::Log(Box::new(parse(b, &inner, v, depth + 1)?)),
+        "log1p" => Function::Log1p(Box::new(parse(b, &inner, v, depth + 1)?)),
         "path" => {
-            let (path, or) = parse_path(&args, name, v)?;
+            let (path, or) = parse_path(b, &args, name, v)?;
             Function::Path { path, or }
         }
-        "gauss" => gauss(&inner, v)?,
+        "gauss" => gauss(b, &inner, v)?,
         _ => {
             let Value::Array(list) = v else {
                 return Err(args.wrong_type(name, "an array of expressions", v));
             };
             let each = (0..).zip(list.iter());
-            let each = each.map(|(n, v): (usize, _)| parse(&format!("{inner}[{n}]"), v, depth + 1));
+            let each =
+                each.map(|(n, v): (usize, _)| parse(b, &format!("{inner}[{n}]"), v, depth + 1));
             let each: Vec<Function> = each.collect::<Result<_>>()?;
             if each.len() < 2 {
                 return Err(invalid(format!(
@@ -138,21 +159,21 @@ fn parse(path: &str, v: Value<'_>, depth: usize) -> Result<Function> {
 }
 
 /// `"field"` or `{value: "field", undefined: number}`.
-fn parse_path(args: &Args<'_>, field: &str, v: Value<'_>) -> Result<(String, f64)> {
+fn parse_path(b: &Build<'_>, args: &Args<'_>, field: &str, v: Value<'_>) -> Result<(String, f64)> {
     if let Value::Document(_) = v {
         let inner = Args::new(&args.name(field), v, &["value", "undefined"])?;
         let path = inner.as_string("value", inner.required("value")?)?;
-        return Ok((path.to_owned(), inner.number("undefined")?.unwrap_or(0.0)));
+        return Ok((b.key(path)?, inner.number("undefined")?.unwrap_or(0.0)));
     }
     let path = v.as_str();
     let path = path.ok_or_else(|| args.wrong_type(field, "a string or a document", v))?;
-    Ok((path.to_owned(), 0.0))
+    Ok((b.key(path)?, 0.0))
 }
 
-fn gauss(path: &str, v: Value<'_>) -> Result<Function> {
+fn gauss(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Function> {
     let allowed = ["path", "origin", "scale", "decay", "offset"];
     let args = Args::new(path, v, &allowed)?;
-    let (field, or) = parse_path(&args, "path", args.required("path")?)?;
+    let (field, or) = parse_path(b, &args, "path", args.required("path")?)?;
     args.required("origin")?;
     let origin = args.number("origin")?.unwrap_or(0.0);
     let scale = least(&args, "scale", 0.0)?;

@@ -35,7 +35,7 @@ pub(super) fn span(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
         path,
         weight: parser.weight,
     });
-    scored(&args, query)
+    scored(b, &args, query)
 }
 
 struct Parser<'p, 'i> {
@@ -131,7 +131,7 @@ impl Parser<'_, '_> {
 
     fn term(&mut self, args: &Args<'_>) -> Result<Span> {
         let queries = args.strings("query")?;
-        let paths = plain(args)?;
+        let paths = plain(self.b, args)?;
         let (Some(path), 1) = (paths.first(), paths.len()) else {
             return Err(invalid(format!(
                 "\"{}\" must be one field",
@@ -144,7 +144,8 @@ impl Parser<'_, '_> {
                 args.name("path")
             )));
         }
-        self.path = Some((*path).to_owned());
+        self.path = Some(path.clone());
+        self.b.check_positions(path)?;
         let stats = self.b.stats(path)?;
         let field = self.b.index.definition().string_at(path, None)?;
         let mut terms = Vec::new();

@@ -9,7 +9,7 @@ use crate::definition::FieldKind;
 use crate::error::{failed, invalid};
 use crate::marked::Marked;
 use crate::matching::{Matching, Phrase, Terms, TextStats, TokenTest};
-use crate::schema::TermKind;
+use crate::schema::{TermKind, shown_path};
 use crate::synonyms::Synonyms;
 use model::{Result, Value};
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ pub(super) fn text(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
             found.push(if every { all(words) } else { any(words) });
         }
     }
-    scored(&args, any(found))
+    scored(b, &args, any(found))
 }
 
 /// Texts with words or with what stands for them.
@@ -206,7 +206,7 @@ pub(super) fn phrase(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
             found.extend(phrase_at(b, TermKind::Text, &at.key, &tokens, slop)?);
         }
     }
-    scored(&args, any(found))
+    scored(b, &args, any(found))
 }
 
 /// Texts with tokens at their distances; `None` without tokens.
@@ -222,10 +222,14 @@ pub(super) fn phrase_at(
         _ => TextStats {
             texts: 1,
             average: 1.0,
+            norms: true,
+            frequencies: true,
+            weighed: true,
         },
     };
     let first = tokens.first().map_or(0, |t| t.position);
     if kind == TermKind::Text {
+        b.check_positions(path)?;
         b.mark(path, Marked::Phrase(tokens.to_vec(), slop));
     }
     let (mut terms, mut weight) = (Vec::new(), 0.0);
@@ -252,7 +256,8 @@ pub(super) fn autocomplete(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Bo
     let queries = args.strings("query")?;
     let sequential = args.word("tokenOrder", &["any", "sequential"])? == Some("sequential");
     let mut found = Vec::new();
-    for path in plain(&args)? {
+    for path in plain(b, &args)? {
+        let path = path.as_str();
         for kind in b.index.definition().kinds_at(path) {
             let FieldKind::Autocomplete(analyzer) = kind else {
                 continue;
@@ -278,7 +283,7 @@ pub(super) fn autocomplete(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Bo
             }
         }
     }
-    scored(&args, any(found))
+    scored(b, &args, any(found))
 }
 
 /// `wildcard: {query, path, allowAnalyzedField, score}`: `*` is any characters, `?` any one, a
@@ -325,8 +330,9 @@ fn patterns(
     for TextPath { key, field } in &paths {
         if !analyzed && !field.index.keeps_whole() {
             return Err(invalid(format!(
-                "\"{path}\" looks at whole values, and {key} is analyzed: allow it by \
-                 allowAnalyzedField, or index the field by lucene.keyword"
+                "\"{path}\" looks at whole values, and {} is analyzed: allow it by \
+                 allowAnalyzedField, or index the field by lucene.keyword",
+                shown_path(key)
             )));
         }
         for query in &queries {
@@ -343,7 +349,7 @@ fn patterns(
             found.push(b.tokens(TermKind::Text, key, TokenTest::Matching(compiled)));
         }
     }
-    scored(&args, any(found))
+    scored(b, &args, any(found))
 }
 
 #[cfg(test)]

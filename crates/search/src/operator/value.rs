@@ -1,6 +1,7 @@
 //! Operators over values that are not analysed: equals, in, range, near, exists.
 
 use super::build::Build;
+use super::geo::near_place;
 use super::path::plain;
 use super::score::scored;
 use crate::args::Args;
@@ -65,9 +66,9 @@ pub(super) fn equals(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
     let Some(value) = args.doc.get("value") else {
         return Err(invalid(format!("\"{path}.value\" is required")));
     };
-    let paths = plain(&args)?.into_iter();
-    let found = paths.map(|p| equal(b, &args, p, value));
-    scored(&args, any(found.collect::<Result<_>>()?))
+    let paths = plain(b, &args)?;
+    let found = paths.iter().map(|p| equal(b, &args, p, value));
+    scored(b, &args, any(found.collect::<Result<_>>()?))
 }
 
 /// `in: {path, value, score}`: the value or any of the array's.
@@ -82,12 +83,12 @@ pub(super) fn within(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
         return Err(invalid(format!("\"{path}.value\" cannot be empty")));
     }
     let mut found = Vec::new();
-    for p in plain(&args)? {
+    for p in plain(b, &args)? {
         for v in &values {
-            found.push(equal(b, &args, p, *v)?);
+            found.push(equal(b, &args, &p, *v)?);
         }
     }
-    scored(&args, any(found))
+    scored(b, &args, any(found))
 }
 
 /// `exists: {path, score}`.
@@ -96,7 +97,7 @@ pub(super) fn exists(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn 
     let Some(field) = args.string("path")? else {
         return Err(invalid(format!("\"{path}.path\" is required")));
     };
-    scored(&args, there(b, field)?)
+    scored(b, &args, there(b, field)?)
 }
 
 /// Documents with a value at a path or below it.
@@ -104,8 +105,11 @@ pub(super) fn there(b: &Build<'_>, field: &str) -> Result<Box<dyn Query>> {
     let below = format!("{field}.");
     let mut paths = b.paths(&below)?;
     paths.push(field.to_owned());
-    let each = paths.iter().map(|p| b.plain_term(TermKind::Exists, p, ""));
-    Ok(any(each.collect()))
+    let each = paths.iter().map(|p| {
+        let key = b.key(p)?;
+        Ok(b.plain_term(TermKind::Exists, &key, ""))
+    });
+    Ok(any(each.collect::<Result<_>>()?))
 }
 
 /// The bounds of a range: values of one type, with whether they are within.
@@ -137,9 +141,9 @@ pub(super) fn range(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Q
             "\"{path}\" must have at least one of gt, gte, lt, lte"
         )));
     }
-    let paths = plain(&args)?.into_iter();
-    let found = paths.map(|p| between(b, &args, p, &limits));
-    scored(&args, any(found.collect::<Result<_>>()?))
+    let paths = plain(b, &args)?;
+    let found = paths.iter().map(|p| between(b, &args, p, &limits));
+    scored(b, &args, any(found.collect::<Result<_>>()?))
 }
 
 fn bound<T>(limit: Option<(Value<'_>, bool)>, read: impl Fn(Value<'_>) -> T) -> Bound<T> {
@@ -199,8 +203,9 @@ fn kind_of(v: &Value<'_>) -> Option<TermKind> {
     whole_value(v).map(|(kind, _)| kind)
 }
 
-/// `near: {path, origin, pivot, score}` over numbers and dates (the pivot in milliseconds).
-pub(super) fn near(_: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
+/// `near: {path, origin, pivot, score}` over numbers, dates (the pivot in milliseconds) and points
+/// (in metres).
+pub(super) fn near(b: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Query>> {
     let args = Args::new(path, v, &["path", "origin", "pivot", "score"])?;
     let origin = args.required("origin")?;
     args.required("pivot")?;
@@ -215,10 +220,13 @@ pub(super) fn near(_: &Build<'_>, path: &str, v: Value<'_>) -> Result<Box<dyn Qu
         Value::Int32(_) | Value::Int64(_) | Value::Double(_) => {
             (ColumnKind::Number, origin.as_f64().unwrap_or(0.0))
         }
-        v => return Err(args.wrong_type("origin", "a number or a date", v)),
+        Value::Document(d) => return scored(b, &args, near_place(b, &args, d, pivot)?),
+        v => return Err(args.wrong_type("origin", "a number, a date or a point", v)),
     };
     let scoring = Scoring::Near { origin, pivot };
-    let paths = plain(&args)?.into_iter();
-    let each = paths.map(|p| column(p, ColumnTest::Any(kind), scoring));
-    scored(&args, Box::new(BooleanQuery::union(each.collect())))
+    let paths = plain(b, &args)?;
+    let each = paths
+        .iter()
+        .map(|p| column(p, ColumnTest::Any(kind), scoring));
+    scored(b, &args, Box::new(BooleanQuery::union(each.collect())))
 }

@@ -1,9 +1,12 @@
 //! Search indexes through their public face: documents in, `_id`s and scores out.
 
+mod analyzers;
+mod embedded;
 mod facets;
 mod files;
 mod graphs;
 mod operators;
+mod places;
 mod scores;
 mod shown;
 mod synonyms;

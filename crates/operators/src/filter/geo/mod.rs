@@ -18,6 +18,7 @@ pub(super) use near::LegacyDistances;
 pub use near::Near;
 pub use region::Region;
 pub use shape::Shape;
+pub use sphere::{EARTH_RADIUS_M, Point as SpherePoint};
 
 use model::{Result, Value};
 pub use stored::{check_measured_on_sphere, check_on_plane, check_on_sphere, failure_on_sphere};

@@ -9,7 +9,7 @@ use std::f64::consts::PI;
 pub(super) const STRICT_WINDING: &str = "urn:x-mongodb:crs:strictwinding:EPSG:4326";
 
 /// A shape on the sphere: any number of points, lines and polygons.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Shape {
     points: Vec<Point>,
     lines: Vec<Vec<Point>>,
@@ -18,6 +18,7 @@ pub struct Shape {
 
 /// An outer ring and holes. Each ring has its inside to the left and no more than a hemisphere
 /// there.
+#[derive(Debug)]
 struct Polygon {
     rings: Vec<Vec<Point>>,
     /// The outer ring bounds what is outside: the polygon is larger than a hemisphere.
@@ -273,7 +274,7 @@ impl Shape {
     ///
     /// # Errors
     /// 2.
-    pub(super) fn geojson(d: Doc<'_>) -> Result<Shape> {
+    pub fn geojson(d: Doc<'_>) -> Result<Shape> {
         let strict = is_strict(d)?;
         let mut shape = Shape::default();
         let c = d.field("coordinates");
@@ -363,7 +364,7 @@ impl Shape {
     }
 
     /// The point, when it is exactly one.
-    pub(super) fn as_point(&self) -> Option<Point> {
+    pub fn as_point(&self) -> Option<Point> {
         match (
             self.points.as_slice(),
             self.lines.is_empty() && self.polygons.is_empty(),
@@ -374,7 +375,7 @@ impl Shape {
     }
 
     /// True when there are only polygons.
-    pub(super) fn is_area(&self) -> bool {
+    pub fn is_area(&self) -> bool {
         self.points.is_empty() && self.lines.is_empty() && !self.polygons.is_empty()
     }
 
@@ -393,13 +394,15 @@ impl Shape {
             .chain(self.polygons.iter().flat_map(|p| p.edges()))
     }
 
-    pub(super) fn is_within_cap(&self, center: Point, radius: f64) -> bool {
+    /// True when no point is further from a centre than an angle.
+    pub fn is_within_cap(&self, center: Point, radius: f64) -> bool {
         // Rounding of the radius must not lose points on the rim.
         let limit = radius + 1e-12;
         radius >= PI || self.vertices().all(|p| p.angle(center) <= limit)
     }
 
-    pub(super) fn is_within(&self, outer: &Shape) -> bool {
+    /// True when it lies in the polygons of another.
+    pub fn is_within(&self, outer: &Shape) -> bool {
         let inside = |p: Point| outer.polygons.iter().any(|poly| poly.contains(p));
         self.vertices().all(inside)
             && !self
@@ -409,7 +412,7 @@ impl Shape {
 
     /// True when the shapes have a point in common; areas, when they have an inner one: those that
     /// only touch do not intersect.
-    pub(super) fn intersects(&self, other: &Shape) -> bool {
+    pub fn intersects(&self, other: &Shape) -> bool {
         if self.is_area() && other.is_area() {
             return self.overlaps(other);
         }
@@ -435,15 +438,30 @@ impl Shape {
     }
 
     fn covers_a_vertex_of(&self, other: &Shape) -> bool {
-        other.vertices().any(|p| {
-            self.points.iter().any(|q| q.is_same(p))
-                || self.edges().any(|(a, b)| sphere::on_arc(p, a, b))
-                || self.polygons.iter().any(|poly| poly.contains(p))
-        })
+        other.vertices().any(|p| self.covers(p))
+    }
+
+    /// True when a point lies in one of the polygons.
+    pub fn has_inside(&self, p: Point) -> bool {
+        self.polygons.iter().any(|poly| poly.contains(p))
+    }
+
+    /// True when a point is one of its own, lies on a line or in a polygon.
+    fn covers(&self, p: Point) -> bool {
+        self.points.iter().any(|q| q.is_same(p))
+            || self.edges().any(|(a, b)| sphere::on_arc(p, a, b))
+            || self.polygons.iter().any(|poly| poly.contains(p))
+    }
+
+    /// True when another lies in it: in its polygons, or, where that is points alone, each on one
+    /// of its points, lines or polygons.
+    pub fn holds(&self, other: &Shape) -> bool {
+        let only_points = other.lines.is_empty() && other.polygons.is_empty();
+        other.is_within(self) || only_points && other.points.iter().all(|p| self.covers(*p))
     }
 
     /// A cap around the shape, centre and radius, when it is small enough for one to say something.
-    pub(super) fn cap(&self) -> Option<(Point, f64)> {
+    pub fn cap(&self) -> Option<(Point, f64)> {
         let mut sum = [0.0; 3];
         for p in self.vertices() {
             sum.iter_mut().zip(p.vector()).for_each(|(s, n)| *s += n);

@@ -5,7 +5,7 @@
 use std::f64::consts::PI;
 
 /// Mean radius in metres, as MongoDB has it.
-pub(super) const EARTH_RADIUS_M: f64 = 6_378_100.0;
+pub const EARTH_RADIUS_M: f64 = 6_378_100.0;
 
 /// Angle below which points are the same.
 const SAME: f64 = 1e-15;
@@ -20,7 +20,7 @@ pub struct Point {
 
 impl Point {
     /// From degrees; `None` outside the valid range.
-    pub(super) fn from_degrees(lng: f64, lat: f64) -> Option<Point> {
+    pub fn from_degrees(lng: f64, lat: f64) -> Option<Point> {
         if !(-180.0..=180.0).contains(&lng) || !(-90.0..=90.0).contains(&lat) {
             return None;
         }
@@ -63,7 +63,7 @@ impl Point {
     }
 
     /// Angle between two points, exact for small ones too.
-    pub(super) fn angle(self, o: Point) -> f64 {
+    pub fn angle(self, o: Point) -> f64 {
         libm::atan2(self.cross(o).norm(), self.dot(o))
     }
 

@@ -1,14 +1,21 @@
 //! What an index holds: the mappings of a search index and the fields of a vector index, checked.
 //! Must not know: how either is stored.
 
+mod fields;
+mod mapping;
+
+pub(crate) use mapping::{FieldKind, Kept, Mapping, StringField};
+
 use crate::analysis::{Analyzer, Analyzers};
 use crate::args::Args;
 use crate::error::invalid;
+use crate::schema::{MULTI, shown_path, split_key};
 use crate::stored::Stored;
 use crate::synonyms::SynonymMapping;
 use crate::vector::{Quantization, Similarity, VectorField};
+use fields::{Defaults, parse_document};
+use mapping::NumberField;
 use model::{Doc, DocBuf, Result, Value};
-use std::collections::BTreeMap;
 
 /// Most numbers of a vector.
 const DIMENSIONS_MAX: i64 = 8192;
@@ -29,47 +36,6 @@ pub struct Definition {
     /// Which fields a search gives back by itself.
     pub(crate) stored: Stored,
     pub(crate) synonyms: Vec<SynonymMapping>,
-}
-
-/// What is indexed at a path and below it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Mapping {
-    /// Fields that are not named are indexed by their types.
-    pub(crate) dynamic: bool,
-    pub(crate) kinds: Vec<FieldKind>,
-    pub(crate) fields: BTreeMap<String, Mapping>,
-}
-
-/// How values of a field are indexed.
-#[derive(Clone, Debug)]
-pub(crate) enum FieldKind {
-    String(StringField),
-    Token {
-        lowercase: bool,
-    },
-    Autocomplete(Analyzer),
-    Number,
-    Date,
-    Boolean,
-    ObjectId,
-    Uuid,
-    /// Number of the vector field.
-    Vector(usize),
-}
-
-/// Analysers of a string field.
-#[derive(Clone, Debug)]
-pub(crate) struct StringField {
-    pub(crate) index: Analyzer,
-    pub(crate) search: Analyzer,
-    /// Further analysers of the same text, by name.
-    pub(crate) multi: Vec<(String, StringField)>,
-}
-
-struct Defaults {
-    analyzers: Analyzers,
-    index: String,
-    search: Option<String>,
 }
 
 impl Definition {
@@ -165,16 +131,11 @@ impl Definition {
         if vectors.is_empty() {
             return Err(invalid("\"fields\" must have at least one vector field"));
         }
-        let standard = Analyzer::standard();
         Ok(Definition {
             root,
             vectors,
             is_vector: true,
-            dynamic: StringField {
-                index: standard.clone(),
-                search: standard,
-                multi: Vec::new(),
-            },
+            dynamic: StringField::of(&Analyzer::standard()),
             stored: Stored::Undefined,
             synonyms: Vec::new(),
         })
@@ -187,8 +148,15 @@ impl Definition {
     }
 
     /// What is indexed at a path: of a named field its kinds, of another those of dynamic mappings.
-    pub(crate) fn kinds_at(&self, path: &str) -> Vec<FieldKind> {
-        let mut at = &self.root;
+    pub(crate) fn kinds_at(&self, key: &str) -> Vec<FieldKind> {
+        let (scope, path) = split_key(key);
+        let (mut at, path) = match scope {
+            "" => (&self.root, path),
+            scope => match self.root.elements_at(scope) {
+                Some(at) => (at, path.get(scope.len() + 1..).unwrap_or_default()),
+                None => return Vec::new(),
+            },
+        };
         for part in path.split('.') {
             match at.fields.get(part) {
                 Some(next) => at = next,
@@ -197,6 +165,26 @@ impl Definition {
             }
         }
         at.kinds.clone()
+    }
+
+    /// True when the elements of the array at a path are indexed apart.
+    pub(crate) fn has_elements_at(&self, path: &str) -> bool {
+        self.root.elements_at(path).is_some()
+    }
+
+    /// True when elements of any array are indexed apart.
+    pub(crate) fn has_elements(&self) -> bool {
+        self.root.has_elements()
+    }
+
+    /// What is kept of texts at a path, also under the name of a further analyser.
+    pub(crate) fn kept_at(&self, key: &str) -> Kept {
+        let (path, multi) = match key.split_once(MULTI) {
+            Some((path, multi)) => (path, Some(multi)),
+            None => (key, None),
+        };
+        let field = self.string_at(path, multi).ok().flatten();
+        field.map_or_else(Kept::default, |f| f.kept)
     }
 
     /// True when whole strings at a path are kept in small letters.
@@ -209,7 +197,7 @@ impl Definition {
     pub(crate) fn dynamic_kinds(&self) -> Vec<FieldKind> {
         vec![
             FieldKind::String(self.dynamic.clone()),
-            FieldKind::Number,
+            FieldKind::Number(NumberField::default()),
             FieldKind::Date,
             FieldKind::Boolean,
             FieldKind::ObjectId,
@@ -230,32 +218,9 @@ impl Definition {
         let multi = found.and_then(|s| s.multi.into_iter().find(|(n, _)| n == name));
         multi.map(|(_, s)| Some(s)).ok_or_else(|| {
             invalid(format!(
-                "\"path.multi\": {path} has no multi analyzer \"{name}\""
+                "\"path.multi\": {} has no multi analyzer \"{name}\"",
+                shown_path(path)
             ))
-        })
-    }
-}
-
-impl FieldKind {
-    /// True when documents can be sorted by it.
-    pub(crate) fn is_sorted(&self) -> bool {
-        matches!(
-            self,
-            FieldKind::Token { .. }
-                | FieldKind::Number
-                | FieldKind::Date
-                | FieldKind::Boolean
-                | FieldKind::ObjectId
-                | FieldKind::Uuid
-        )
-    }
-}
-
-impl Mapping {
-    /// The mapping of a path below, made where there is none.
-    fn at(&mut self, path: &str) -> &mut Mapping {
-        path.split('.').fold(self, |at, part| {
-            at.fields.entry(part.to_owned()).or_default()
         })
     }
 }
@@ -264,7 +229,7 @@ impl Mapping {
 fn filter_kinds() -> [FieldKind; 6] {
     [
         FieldKind::Token { lowercase: false },
-        FieldKind::Number,
+        FieldKind::Number(NumberField::default()),
         FieldKind::Date,
         FieldKind::Boolean,
         FieldKind::ObjectId,
@@ -294,120 +259,6 @@ fn parse_vector_field(args: &Args<'_>, path: &str) -> Result<VectorField> {
             _ => Quantization::None,
         },
     })
-}
-
-impl Defaults {
-    fn string_field(
-        &self,
-        path: &str,
-        index: Option<&str>,
-        search: Option<&str>,
-    ) -> Result<StringField> {
-        // A search analyzer of the definition is for fields that name no analyzer of their own.
-        let name = index.unwrap_or(&self.index);
-        let search = search
-            .or(self.search.as_deref().filter(|_| index.is_none()))
-            .unwrap_or(name);
-        Ok(StringField {
-            index: self.analyzers.find(path, name)?,
-            search: self.analyzers.find(path, search)?,
-            multi: Vec::new(),
-        })
-    }
-}
-
-/// The mappings of a document: `{dynamic, fields}`.
-fn parse_document(args: &Args<'_>, defaults: &Defaults) -> Result<Mapping> {
-    let mut mapping = Mapping {
-        dynamic: args.boolean("dynamic")?.unwrap_or(false),
-        ..Mapping::default()
-    };
-    let Some(v) = args.get("fields") else {
-        return Ok(mapping);
-    };
-    let Value::Document(fields) = v else {
-        return Err(args.wrong_type("fields", "a document", v));
-    };
-    for (name, v) in fields.iter() {
-        let path = format!("{}.fields.{name}", args.path);
-        let kinds = match v {
-            Value::Array(list) if !list.is_empty() => list.iter().collect(),
-            Value::Array(_) => {
-                return Err(invalid(format!("\"{path}\" cannot be an empty array")));
-            }
-            v => vec![v],
-        };
-        let at = mapping.at(name);
-        for v in kinds {
-            parse_field(&path, v, defaults, at)?;
-        }
-    }
-    Ok(mapping)
-}
-
-fn parse_field(path: &str, v: Value<'_>, defaults: &Defaults, at: &mut Mapping) -> Result<()> {
-    let kind = match v {
-        Value::Document(d) => d.field("type").as_str(),
-        _ => {
-            return Err(invalid(format!(
-                "\"{path}\" must be a document, not {}",
-                v.type_name()
-            )));
-        }
-    };
-    let kind = kind.ok_or_else(|| invalid(format!("\"{path}.type\" is required, a string")))?;
-    let plain = |kind| Args::new(path, v, &["type"]).map(|_| kind);
-    let kind = match kind {
-        "document" => {
-            let args = Args::new(path, v, &["type", "dynamic", "fields"])?;
-            let inner = parse_document(&args, defaults)?;
-            at.dynamic = inner.dynamic;
-            at.fields = inner.fields;
-            return Ok(());
-        }
-        "string" => {
-            let allowed = ["type", "analyzer", "searchAnalyzer", "multi"];
-            let args = Args::new(path, v, &allowed)?;
-            FieldKind::String(parse_string(&args, defaults)?)
-        }
-        "token" => {
-            let args = Args::new(path, v, &["type", "normalizer"])?;
-            let normalizer = args.word("normalizer", &["none", "lowercase"])?;
-            FieldKind::Token {
-                lowercase: normalizer == Some("lowercase"),
-            }
-        }
-        "autocomplete" => {
-            let allowed = [
-                "type",
-                "tokenization",
-                "minGrams",
-                "maxGrams",
-                "foldDiacritics",
-            ];
-            let args = Args::new(path, v, &allowed)?;
-            let bound = |field: &str, or: usize| -> Result<usize> {
-                let n = args.integer(field, 1, 255)?;
-                Ok(n.and_then(|n| usize::try_from(n).ok()).unwrap_or(or))
-            };
-            let (min, max) = (bound("minGrams", 2)?, bound("maxGrams", 15)?);
-            let cut = args.word("tokenization", &["edgeGram", "nGram"])?;
-            let fold = args.boolean("foldDiacritics")?.unwrap_or(true);
-            FieldKind::Autocomplete(Analyzer::grams(min, max, cut != Some("nGram"), fold))
-        }
-        "number" => plain(FieldKind::Number)?,
-        "date" => plain(FieldKind::Date)?,
-        "boolean" => plain(FieldKind::Boolean)?,
-        "objectId" => plain(FieldKind::ObjectId)?,
-        "uuid" => plain(FieldKind::Uuid)?,
-        other => {
-            return Err(invalid(format!(
-                "\"{path}.type\": fields of type \"{other}\" are not supported"
-            )));
-        }
-    };
-    at.kinds.push(kind);
-    Ok(())
 }
 
 /// `synonyms: [{name, analyzer, source: {collection}}]`.
@@ -441,27 +292,6 @@ fn parse_synonyms(args: &Args<'_>, defaults: &Defaults) -> Result<Vec<SynonymMap
         });
     }
     Ok(all)
-}
-
-fn parse_string(args: &Args<'_>, defaults: &Defaults) -> Result<StringField> {
-    let own = |args: &Args<'_>| {
-        let (index, search) = (args.string("analyzer")?, args.string("searchAnalyzer")?);
-        defaults.string_field(&args.path, index, search)
-    };
-    let mut field = own(args)?;
-    let Some(v) = args.get("multi") else {
-        return Ok(field);
-    };
-    let Value::Document(multi) = v else {
-        return Err(args.wrong_type("multi", "a document", v));
-    };
-    for (name, v) in multi.iter() {
-        let path = format!("{}.{name}", args.name("multi"));
-        let inner = Args::new(&path, v, &["type", "analyzer", "searchAnalyzer"])?;
-        inner.word("type", &["string"])?;
-        field.multi.push((name.to_owned(), own(&inner)?));
-    }
-    Ok(field)
 }
 
 #[cfg(test)]

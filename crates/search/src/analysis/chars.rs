@@ -1,0 +1,262 @@
+//! Character filters: what is made of a text before it is cut. Every character knows where in the
+//! text it comes from, so that highlights show the text itself.
+
+use super::fold::fold_case;
+use super::spec::kind_of;
+use crate::args::Args;
+use crate::error::invalid;
+use model::{Result, Value};
+use std::ops::Range;
+use unicode_normalization::UnicodeNormalization;
+use unicode_segmentation::UnicodeSegmentation;
+
+/// A changed text.
+pub(super) struct Changed {
+    pub(super) text: String,
+    /// For each byte the part of the first text that it was made of.
+    from: Vec<Range<usize>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum CharFilter {
+    /// Without tags but these, and with characters in place of their names.
+    Html { kept: Vec<String> },
+    /// One form for equal characters, in small letters.
+    Normalize,
+    /// Pieces that become others, the longest first.
+    Mapping(Vec<(String, String)>),
+    /// A space for what joins no letters.
+    Persian,
+}
+
+/// Elements inside of a line; other tags end a word.
+const INLINE: &[&str] = &[
+    "a", "abbr", "acronym", "b", "basefont", "bdo", "big", "cite", "code", "dfn", "em", "font",
+    "i", "img", "input", "kbd", "label", "q", "s", "samp", "select", "small", "span", "strike",
+    "strong", "sub", "sup", "textarea", "tt", "u", "var",
+];
+/// Elements whose texts are none.
+const HIDDEN: [&str; 2] = ["script", "style"];
+const NAMES: &[(&str, char)] = &[
+    ("amp", '&'),
+    ("lt", '<'),
+    ("gt", '>'),
+    ("quot", '"'),
+    ("apos", '\''),
+    ("nbsp", ' '),
+    ("copy", '\u{a9}'),
+    ("reg", '\u{ae}'),
+    ("auml", '\u{e4}'),
+    ("ouml", '\u{f6}'),
+    ("uuml", '\u{fc}'),
+    ("Auml", '\u{c4}'),
+    ("Ouml", '\u{d6}'),
+    ("Uuml", '\u{dc}'),
+    ("szlig", '\u{df}'),
+    ("eacute", '\u{e9}'),
+    ("egrave", '\u{e8}'),
+    ("agrave", '\u{e0}'),
+    ("ccedil", '\u{e7}'),
+    ("ntilde", '\u{f1}'),
+    ("ndash", '\u{2013}'),
+    ("mdash", '\u{2014}'),
+    ("hellip", '\u{2026}'),
+    ("lsquo", '\u{2018}'),
+    ("rsquo", '\u{2019}'),
+    ("ldquo", '\u{201c}'),
+    ("rdquo", '\u{201d}'),
+    ("euro", '\u{20ac}'),
+];
+
+impl Changed {
+    /// A text as it is.
+    pub(super) fn unchanged(text: &str) -> Changed {
+        let mut whole = Changed::empty();
+        for (at, c) in text.char_indices() {
+            whole.push(c.encode_utf8(&mut [0; 4]), at..at + c.len_utf8());
+        }
+        whole
+    }
+
+    fn empty() -> Changed {
+        Changed {
+            text: String::new(),
+            from: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, piece: &str, from: Range<usize>) {
+        self.text.push_str(piece);
+        self.from.extend(std::iter::repeat_n(from, piece.len()));
+    }
+
+    /// The part of the first text that a part of this one comes from.
+    pub(super) fn origin(&self, start: usize, end: usize) -> Range<usize> {
+        let first = self.from.get(start).or(self.from.last());
+        let last = self.from.get(end.saturating_sub(1)).or(first);
+        let first = first.map_or(0, |from| from.start);
+        first..last.map_or(0, |from| from.end).max(first)
+    }
+
+    /// What a filter makes of it.
+    pub(super) fn through(self, filter: &CharFilter) -> Changed {
+        let mut out = Changed::empty();
+        filter.change(&self.text, &mut |piece, start, end| {
+            out.push(piece, self.origin(start, end));
+        });
+        out
+    }
+}
+
+impl CharFilter {
+    /// Shows the pieces of the text it makes, each with the part it comes from.
+    fn change(&self, text: &str, out: &mut dyn FnMut(&str, usize, usize)) {
+        match self {
+            CharFilter::Html { kept } => strip(text, kept, out),
+            CharFilter::Normalize => {
+                for (at, cluster) in text.grapheme_indices(true) {
+                    let piece: String = cluster.nfkc().collect();
+                    let piece: String = fold_case(&piece).nfkc().collect();
+                    out(&piece, at, at + cluster.len());
+                }
+            }
+            CharFilter::Mapping(pairs) => {
+                let mut at = 0;
+                while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+                    let found = pairs.iter().find(|(from, _)| rest.starts_with(from));
+                    let len = match found {
+                        Some((from, to)) => {
+                            out(to, at, at + from.len());
+                            from.len()
+                        }
+                        None => one(rest, at, out),
+                    };
+                    at += len;
+                }
+            }
+            CharFilter::Persian => {
+                for (at, c) in text.char_indices() {
+                    let c_or_space = if c == '\u{200c}' { ' ' } else { c };
+                    let piece = c_or_space.to_string();
+                    out(&piece, at, at + c.len_utf8());
+                }
+            }
+        }
+    }
+
+    /// Reads one of `charFilters`.
+    pub(super) fn parse(path: &str, v: Value<'_>) -> Result<CharFilter> {
+        match kind_of(path, v)? {
+            "htmlStrip" => {
+                let args = Args::new(path, v, &["type", "ignoredTags"])?;
+                let kept = match args.get("ignoredTags") {
+                    None => Vec::new(),
+                    Some(Value::Array(list)) if list.is_empty() => Vec::new(),
+                    Some(_) => args.strings("ignoredTags")?,
+                };
+                Ok(CharFilter::Html {
+                    kept: kept.iter().map(|tag| tag.to_lowercase()).collect(),
+                })
+            }
+            "icuNormalize" => Args::new(path, v, &["type"]).map(|_| CharFilter::Normalize),
+            "persian" => Args::new(path, v, &["type"]).map(|_| CharFilter::Persian),
+            "mapping" => {
+                let args = Args::new(path, v, &["type", "mappings"])?;
+                let v = args.required("mappings")?;
+                let Value::Document(mappings) = v else {
+                    return Err(args.wrong_type("mappings", "a document", v));
+                };
+                let mut pairs = Vec::new();
+                for (from, to) in mappings.iter() {
+                    let to = args.as_string(&format!("mappings.{from}"), to)?;
+                    if from.is_empty() {
+                        return Err(invalid(format!(
+                            "\"{}\" cannot have an empty name",
+                            args.name("mappings")
+                        )));
+                    }
+                    pairs.push((from.to_owned(), to.to_owned()));
+                }
+                pairs.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
+                Ok(CharFilter::Mapping(pairs))
+            }
+            other => Err(invalid(format!(
+                "\"{path}.type\": there is no character filter \"{other}\""
+            ))),
+        }
+    }
+}
+
+/// Shows the first character and says how long it is.
+fn one(rest: &str, at: usize, out: &mut dyn FnMut(&str, usize, usize)) -> usize {
+    let len = rest.chars().next().map_or(1, char::len_utf8);
+    out(rest.get(..len).unwrap_or_default(), at, at + len);
+    len
+}
+
+fn strip(text: &str, kept: &[String], out: &mut dyn FnMut(&str, usize, usize)) {
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        if let Some((len, name)) = tag(rest) {
+            if kept.contains(&name) {
+                out(rest.get(..len).unwrap_or_default(), at, at + len);
+            } else if !name.is_empty() && !INLINE.contains(&name.as_str()) {
+                out("\n", at, at + len);
+            }
+            at += len + hidden(rest, len, &name);
+        } else if let Some((len, c)) = named(rest) {
+            out(c.encode_utf8(&mut [0; 4]), at, at + len);
+            at += len;
+        } else {
+            at += one(rest, at, out);
+        }
+    }
+}
+
+/// The length of the tag or comment a text begins with, and the tag's name in small letters.
+fn tag(rest: &str) -> Option<(usize, String)> {
+    if rest.starts_with("<!--") {
+        return Some((
+            rest.find("-->").map_or(rest.len(), |n| n + 3),
+            String::new(),
+        ));
+    }
+    let inner = rest.strip_prefix('<')?;
+    let inner = inner.strip_prefix('/').unwrap_or(inner);
+    let named = inner.starts_with(|c: char| c.is_ascii_alphabetic() || c == '!' || c == '?');
+    let len = rest.find('>').filter(|_| named)? + 1;
+    let name: String = inner
+        .chars()
+        .take_while(|c| c.is_ascii_alphanumeric() || *c == '!' || *c == '?')
+        .collect();
+    Some((len, name.to_lowercase()))
+}
+
+/// How many bytes behind an opening tag are no text.
+fn hidden(rest: &str, len: usize, name: &str) -> usize {
+    if rest.starts_with("</") || !HIDDEN.contains(&name) {
+        return 0;
+    }
+    let behind = rest.get(len..).unwrap_or_default();
+    let end = behind.to_ascii_lowercase().find(&format!("</{name}"));
+    end.unwrap_or(behind.len())
+}
+
+/// The length of the name of a character that a text begins with, and the character.
+fn named(rest: &str) -> Option<(usize, char)> {
+    let inner = rest.strip_prefix('&')?;
+    let end = inner.bytes().take(12).position(|b| b == b';')?;
+    let name = inner.get(..end)?;
+    let c = match name.strip_prefix('#') {
+        Some(code) => {
+            let hex = code.strip_prefix(['x', 'X']);
+            let code = match hex {
+                Some(hex) => u32::from_str_radix(hex, 16),
+                None => code.parse(),
+            };
+            char::from_u32(code.ok()?)?
+        }
+        None => NAMES.iter().find(|(n, _)| *n == name)?.1,
+    };
+    Some((end + 2, c))
+}

@@ -1,0 +1,58 @@
+//! Languages: their stemmers and the words that say nothing.
+
+use rust_stemmers::Algorithm;
+
+/// English words that say nothing, as Lucene leaves them out.
+pub(super) const STOP_WORDS: &[&str] = &[
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it",
+    "no", "not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these",
+    "they", "this", "to", "was", "will", "with",
+];
+
+/// The code of the words of a language that say nothing.
+pub(super) fn stop_code(language: &str) -> Option<&'static str> {
+    const CODES: &[(&str, &str)] = &[
+        ("arabic", "ar"),
+        ("danish", "da"),
+        ("dutch", "nl"),
+        ("finnish", "fi"),
+        ("french", "fr"),
+        ("german", "de"),
+        ("greek", "el"),
+        ("hungarian", "hu"),
+        ("italian", "it"),
+        ("norwegian", "no"),
+        ("portuguese", "pt"),
+        ("romanian", "ro"),
+        ("russian", "ru"),
+        ("spanish", "es"),
+        ("swedish", "sv"),
+        ("turkish", "tr"),
+    ];
+    let found = CODES.iter().find(|(name, _)| *name == language);
+    found.map(|(_, code)| *code)
+}
+
+/// The stemmer of a language.
+pub(super) fn stemmer(language: &str) -> Option<Algorithm> {
+    Some(match language {
+        "arabic" => Algorithm::Arabic,
+        "danish" => Algorithm::Danish,
+        "dutch" => Algorithm::Dutch,
+        "english" => Algorithm::English,
+        "finnish" => Algorithm::Finnish,
+        "french" => Algorithm::French,
+        "german" => Algorithm::German,
+        "greek" => Algorithm::Greek,
+        "hungarian" => Algorithm::Hungarian,
+        "italian" => Algorithm::Italian,
+        "norwegian" => Algorithm::Norwegian,
+        "portuguese" => Algorithm::Portuguese,
+        "romanian" => Algorithm::Romanian,
+        "russian" => Algorithm::Russian,
+        "spanish" => Algorithm::Spanish,
+        "swedish" => Algorithm::Swedish,
+        "turkish" => Algorithm::Turkish,
+        _ => return None,
+    })
+}

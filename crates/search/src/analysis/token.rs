@@ -1,0 +1,86 @@
+//! Tokens and the pieces they come from.
+
+/// A term and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) text: String,
+    /// Tokens before it.
+    pub(crate) position: u32,
+    /// Bytes of the text before it, and before what follows it.
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// Stemmers leave it as it is.
+    pub(crate) fixed: bool,
+}
+
+/// A piece of a text and where it begins, bytes.
+pub(super) type Piece = (usize, String);
+
+/// Which pieces of a text are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    All,
+    Beginnings,
+    Ends,
+}
+
+/// All pieces of so many characters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grams {
+    pub(super) min: usize,
+    pub(super) max: usize,
+    pub(super) cut: Cut,
+    /// Texts that are too short or too long stay as well.
+    pub(super) with_others: bool,
+}
+
+impl Grams {
+    pub(super) fn of(&self, text: &str) -> Vec<Piece> {
+        let chars: Vec<(usize, char)> = text.char_indices().collect();
+        let starts = match self.cut {
+            Cut::Beginnings => 0..chars.len().min(1),
+            _ => 0..chars.len(),
+        };
+        let mut found = Vec::new();
+        for start in starts {
+            let rest = chars.get(start..).unwrap_or_default();
+            for len in self.min..=self.max.min(rest.len()) {
+                if self.cut == Cut::Ends && len != rest.len() {
+                    continue;
+                }
+                let piece = rest.get(..len).unwrap_or_default();
+                let begin = piece.first().map_or(0, |(at, _)| *at);
+                found.push((begin, piece.iter().map(|(_, c)| *c).collect()));
+            }
+        }
+        if self.with_others && (chars.len() < self.min || chars.len() > self.max) {
+            found.push((0, text.to_owned()));
+        }
+        found
+    }
+}
+
+/// Puts what `parts` makes of each token in its place: several that follow each other move those
+/// behind.
+pub(super) fn replace_each(tokens: &mut Vec<Token>, parts: &dyn Fn(&Token) -> Vec<Token>) {
+    let mut shift = 0;
+    let mut last = None;
+    let mut all = Vec::with_capacity(tokens.len());
+    for token in tokens.drain(..) {
+        let own = token.position;
+        let made = parts(&token);
+        // What stands at one place moves the rest once.
+        let wide = made.iter().map(|t| t.position - own).max().unwrap_or(0);
+        if last.is_some_and(|(at, _)| at != own) {
+            shift += last.map_or(0, |(_, wide)| wide);
+            last = None;
+        }
+        let widest: u32 = last.map_or(wide, |(_, before)| wide.max(before));
+        last = Some((own, widest));
+        all.extend(made.into_iter().map(|t| Token {
+            position: t.position + shift,
+            ..t
+        }));
+    }
+    *tokens = all;
+}
