@@ -385,6 +385,7 @@ fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.put("version", env!("CARGO_PKG_VERSION"));
     operations_memory(s, &mut w.doc("operationsMemory"));
     log_consumers(s, w);
+    search(s, &mut w.doc("search"));
     let mut workers = w.doc("workers");
     for worker in s.state.workers.list() {
         let mut one = workers.doc(worker.name());
@@ -397,6 +398,19 @@ fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     s.store.engine().stats(&mut |name, value| {
         e.put(name, value);
     });
+}
+
+/// Search indexes by their status, and what searches have cost; zeros on a server without.
+fn search(s: &Facts<'_>, w: &mut DocWriter<'_>) {
+    let f = s.service.search.figures();
+    let [pending, building, ready, stale, failed] = f.by_status.map(signed);
+    doc_fields!(w;
+        "indexes": { "pending": pending, "building": building, "ready": ready, "stale": stale,
+            "failed": failed },
+        "documents": signed(f.documents), "graphBytes": signed(f.graph_bytes),
+        "searches": signed(f.searches), "searchesFailed": signed(f.failed),
+        "searchMicros": signed(f.search_us)
+    );
 }
 
 /// Who follows the log, and how far behind each is; zeros on a server without a log.

@@ -7,6 +7,7 @@ use model::{DocBuf, MongoError, Namespace, Result, code};
 use query::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch};
 use search::{Hits, Search, VectorSearch};
 use std::sync::Arc;
+use std::time::Instant;
 use store::{Collection, ReadView};
 
 /// Hits looked up at a time.
@@ -23,8 +24,22 @@ pub(crate) fn refused() -> MongoError {
 }
 
 /// The documents of `$search`, `$searchMeta` or `$vectorSearch` over a collection; `None` is one
-/// that does not exist.
+/// that does not exist. Counted.
 pub(super) fn open(
+    service: &Service,
+    coll: Option<Arc<Collection>>,
+    view: ReadView,
+    exec: &ExecContext<'_>,
+    stage: &str,
+    spec: model::Doc<'_>,
+) -> Result<Box<dyn BatchStream>> {
+    let began = Instant::now();
+    let found = find(service, coll, view, exec, stage, spec);
+    service.search.count(began.elapsed(), found.is_err());
+    found
+}
+
+fn find(
     service: &Service,
     coll: Option<Arc<Collection>>,
     view: ReadView,

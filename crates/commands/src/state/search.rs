@@ -6,6 +6,7 @@ use model::{Doc, DocBuf, Namespace, Result, Timestamp, Value, bail, code};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use store::Collection;
 
@@ -174,6 +175,24 @@ pub struct SearchIndexes {
     live: Mutex<BTreeMap<String, Arc<LiveIndex>>>,
     changed: Mutex<BTreeSet<Namespace>>,
     woken: Condvar,
+    searches: AtomicU64,
+    search_us: AtomicU64,
+    searches_failed: AtomicU64,
+}
+
+/// Figures of all indexes and of the searches since the start.
+#[derive(Default)]
+pub(crate) struct SearchFigures {
+    /// By status, in the order of [`Status`].
+    pub(crate) by_status: [u64; 5],
+    pub(crate) documents: u64,
+    /// Memory of graphs.
+    pub(crate) graph_bytes: u64,
+    pub(crate) searches: u64,
+    /// Time until what they find was known.
+    pub(crate) search_us: u64,
+    /// Those that ended with an error, as a killed one does.
+    pub(crate) failed: u64,
 }
 
 impl SearchIndexes {
@@ -222,6 +241,40 @@ impl SearchIndexes {
             .map(SearchDefinition::stored)
             .find(|d| d.name() == name)?;
         self.live(&definition).index()
+    }
+
+    /// Counts a search.
+    pub(crate) fn count(&self, took: Duration, failed: bool) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.searches.fetch_add(1, Ordering::Relaxed);
+        self.search_us.fetch_add(us, Ordering::Relaxed);
+        self.searches_failed
+            .fetch_add(u64::from(failed), Ordering::Relaxed);
+    }
+
+    /// Figures of this moment.
+    pub(crate) fn figures(&self) -> SearchFigures {
+        let mut all = SearchFigures {
+            searches: self.searches.load(Ordering::Relaxed),
+            search_us: self.search_us.load(Ordering::Relaxed),
+            failed: self.searches_failed.load(Ordering::Relaxed),
+            ..SearchFigures::default()
+        };
+        let live: Vec<Arc<LiveIndex>> = self.live.lock().values().cloned().collect();
+        for one in live {
+            let (status, index) = {
+                let now = one.now.lock();
+                (now.status, now.index.clone())
+            };
+            if let Some(n) = all.by_status.get_mut(status as usize) {
+                *n += 1;
+            }
+            if let Some(index) = index {
+                all.documents += index.documents();
+                all.graph_bytes += index.graph_bytes() as u64;
+            }
+        }
+        all
     }
 
     /// What `$listSearchIndexes` says of the indexes of a collection.

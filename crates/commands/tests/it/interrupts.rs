@@ -152,7 +152,7 @@ fn time_limits_hold_while_it_runs() {
 }
 
 /// Starts a command on a thread of its own and waits until it is seen running.
-fn start(
+pub(crate) fn start(
     s: &Arc<Dispatcher>,
     command: DocBuf,
     link: Option<Arc<dyn Link>>,
@@ -195,7 +195,7 @@ fn start(
     );
 }
 
-fn soon(
+pub(crate) fn soon(
     running: std::thread::JoinHandle<(DocBuf, Instant)>,
     signal: Instant,
     what: &str,

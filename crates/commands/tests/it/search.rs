@@ -52,6 +52,10 @@ impl Server {
         self.feeder = Some(std::thread::spawn(work));
     }
 
+    pub(crate) fn dispatcher(&self) -> &Arc<Dispatcher> {
+        &self.dispatcher
+    }
+
     /// Ends the feeder, as the end of a server does.
     pub(crate) fn stop(&mut self) {
         self.stop.store(true, Ordering::Release);

@@ -18,6 +18,7 @@ mod documents;
 mod facet;
 mod fields;
 mod fill;
+mod fusion;
 mod geo_near;
 mod geo_point;
 mod granularity;
@@ -37,6 +38,7 @@ mod listed;
 mod lookup;
 pub(crate) mod matching;
 mod merge;
+mod normalization;
 mod out;
 mod plan_cache_stats;
 mod project;
@@ -46,6 +48,7 @@ mod rank_fusion;
 mod redact;
 mod replace_root;
 mod sample;
+mod score;
 mod score_fusion;
 mod search;
 mod set_window_fields;
@@ -96,6 +99,7 @@ pub static TABLE: StageTable = StageTable(&[
     redact::STAGES,
     replace_root::STAGES,
     sample::STAGES,
+    score::STAGES,
     score_fusion::STAGES,
     search::STAGES,
     set_window_fields::STAGES,

@@ -6,19 +6,20 @@
 
 use super::facet::check_name;
 use super::fields::Fields;
-use super::join::key_of;
-use super::rank_fusion::{check_input, input_pipelines, input_stages, specification, weights_of};
-use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, drain};
+use super::fusion::{
+    Fused, Fusion, check_first, check_input, check_inputs, input_pipelines, input_stages, meta_of,
+    needs_of, provided, specification, weights_of,
+};
+use super::normalization::{Normalization, Range};
+use crate::exec::{BatchStream, ExecContext, drain};
 use crate::pipeline::Pipeline;
 use crate::stage::{
-    ApiClass, Inside, NeedsContext, PipelineSource, Placement, Stage, StageContext, StageNeeds,
-    StageOp, one, single_field,
+    ApiClass, Inside, NeedsContext, Placement, Stage, StageContext, StageNeeds, StageOp, one,
+    single_field,
 };
-use hashbrown::HashMap;
 use model::{Array, Bump, Doc, DocBuf, Result, Value, bail, code};
 use operators::Cx;
 use operators::expr::{self, BoxExpr};
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -30,26 +31,6 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 }];
 
 const INPUT: &[&str] = &["pipelines", "normalization"];
-
-/// What is made of the scores of a pipeline before they are weighted.
-#[derive(Clone, Copy)]
-enum Normalization {
-    None,
-    /// `1 / (1 + e^-score)`
-    Sigmoid,
-    /// The least becomes 0, the greatest 1.
-    MinMax,
-}
-
-impl Normalization {
-    fn name(self) -> &'static str {
-        match self {
-            Normalization::None => "none",
-            Normalization::Sigmoid => "sigmoid",
-            Normalization::MinMax => "minMaxScaler",
-        }
-    }
-}
 
 /// How the scores of a document become one.
 enum Method {
@@ -72,19 +53,15 @@ struct ScoreFusion {
     spec: DocBuf,
 }
 
-/// A document and its scores in each input: as they were, and normalized.
-struct Fused {
-    doc: DocBuf,
-    scores: Vec<Option<(f64, f64)>>,
-    score: f64,
+/// A score as it was, and normalized.
+#[derive(Clone, Copy)]
+struct Score {
+    raw: f64,
+    normalized: f64,
 }
 
 fn needs(cx: &mut NeedsContext<'_>, name: &'static str, arg: Value<'_>) -> Result<()> {
-    for (input, v) in input_pipelines(&specification(name, arg)?, INPUT)?.iter() {
-        let target = cx.options.target.clone();
-        cx.inner(Inside::Top, target, input_stages(name, input, v)?)?;
-    }
-    Ok(())
+    needs_of(cx, name, arg, INPUT)
 }
 
 fn parse(
@@ -92,25 +69,12 @@ fn parse(
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<ScoreFusion> {
-    if !scx.before.is_empty() {
-        bail!(
-            10170100,
-            "{name} is only valid as the first stage in a pipeline"
-        );
-    }
+    check_first(scx, name)?;
     let f = specification(name, arg)?;
     let pipelines = input_pipelines(&f, INPUT)?;
     let normalization = parse_normalization(&f)?;
     let details = f.boolean("scoreDetails")?.unwrap_or(false);
-    if pipelines.is_empty() {
-        bail!(code::BAD_VALUE, "{name} input pipelines must not be empty");
-    }
-    let PipelineSource::Collection(_) = &scx.options.target else {
-        bail!(
-            code::INVALID_NAMESPACE,
-            "{name} is only valid on a collection"
-        );
-    };
+    check_inputs(scx, name, pipelines)?;
     let names: Vec<String> = pipelines.iter().map(|(n, _)| n.to_owned()).collect();
     let combination = f.document("combination")?.unwrap_or(Doc::EMPTY);
     let (weights, method) = parse_combination(scx, &names, combination)?;
@@ -141,16 +105,8 @@ fn parse_normalization(f: &Fields<'_>) -> Result<Normalization> {
     let input = f.document("input")?.unwrap_or(Doc::EMPTY);
     let input = Fields::new("input", input, INPUT)?;
     input.required("normalization")?;
-    Ok(match input.string("normalization")? {
-        Some("none") => Normalization::None,
-        Some("sigmoid") => Normalization::Sigmoid,
-        Some("minMaxScaler") => Normalization::MinMax,
-        other => bail!(
-            code::BAD_VALUE,
-            "input.normalization must be one of none, sigmoid, minMaxScaler, not '{}'",
-            other.unwrap_or_default()
-        ),
-    })
+    let word = input.string("normalization")?;
+    Normalization::parse("input.normalization", word.unwrap_or_default())
 }
 
 fn parse_combination<'d>(
@@ -201,11 +157,16 @@ fn check_scored(name: &str, input: &str, stages: Array<'_>) -> Result<()> {
         Some(("$match", Value::Document(d))) => d.contains("$text"),
         _ => false,
     };
+    let scored = |v: Value<'_>| {
+        let stage = v.as_doc().and_then(single_field);
+        stage.is_some_and(|(name, _)| name == "$score")
+    };
+    let scores = scores || stages.iter().any(scored);
     if !scores {
         bail!(
             9191100,
             "input pipeline '{input}' of {name} must score: it must begin with $search, \
-                $vectorSearch, or a $match with $text"
+                $vectorSearch, or a $match with $text, or have a $score"
         );
     }
     Ok(())
@@ -217,25 +178,22 @@ impl Stage for ScoreFusion {
         _: Box<dyn BatchStream>,
         exec: &ExecContext<'_>,
     ) -> Result<Box<dyn BatchStream>> {
-        let mut by_id: HashMap<Vec<u8>, usize> = HashMap::new();
-        let mut fused: Vec<Fused> = Vec::new();
-        for (i, input) in self.inputs.iter().enumerate() {
-            self.score(i, input, exec, &mut by_id, &mut fused)?;
-            self.normalize(i, &mut fused);
+        let mut fusion = Fusion::new(self.inputs.len());
+        for (n, input) in self.inputs.iter().enumerate() {
+            let mut docs = input.pipeline.open(exec)?;
+            drain(docs.as_mut(), exec, |doc, meta| {
+                let of = |name: &str| meta.and_then(|m| m.field(name).as_f64());
+                let raw = of("score").or_else(|| of("textScore")).unwrap_or(0.0);
+                let normalized = raw;
+                fusion.note(n, doc, exec, Score { raw, normalized }, 0.0);
+                Ok(())
+            })?;
+            self.normalize(n, &mut fusion.documents);
         }
-        for f in &mut fused {
+        for f in &mut fusion.documents {
             f.score = self.combine(f, exec)?;
         }
-        fused.sort_by(|a, b| {
-            let by_score = b.score.partial_cmp(&a.score).unwrap_or(Ordering::Equal);
-            by_score
-                .then_with(|| model::compare(&a.doc.doc().field("_id"), &b.doc.doc().field("_id")))
-        });
-        let mut out = DocBatch::new();
-        for f in &fused {
-            out.push_with_meta(f.doc.doc(), Some(self.meta(f).doc()));
-        }
-        Ok(Box::new(ReadyBatch(out)))
+        Ok(fusion.finish(|f| self.meta(f)))
     }
 
     fn describe(&self) -> DocBuf {
@@ -247,74 +205,29 @@ impl Stage for ScoreFusion {
     }
 
     fn provides_meta(&self) -> &'static [&'static str] {
-        if self.details {
-            &["score", "scoreDetails"]
-        } else {
-            &["score"]
-        }
+        provided(self.details)
     }
 }
 
 impl ScoreFusion {
-    /// Runs one input and notes its scores.
-    fn score(
-        &self,
-        i: usize,
-        input: &Input,
-        exec: &ExecContext<'_>,
-        by_id: &mut HashMap<Vec<u8>, usize>,
-        fused: &mut Vec<Fused>,
-    ) -> Result<()> {
-        let mut id = Vec::new();
-        let mut docs = input.pipeline.open(exec)?;
-        drain(docs.as_mut(), exec, |doc, meta| {
-            let of = |name: &str| meta.and_then(|m| m.field(name).as_f64());
-            let score = of("score").or_else(|| of("textScore")).unwrap_or(0.0);
-            key_of(doc.field("_id"), exec, &mut id);
-            let at = *by_id.entry(id.clone()).or_insert_with(|| {
-                fused.push(Fused {
-                    doc: doc.to_buf(),
-                    scores: vec![None; self.inputs.len()],
-                    score: 0.0,
-                });
-                fused.len() - 1
-            });
-            let slot = fused.get_mut(at).and_then(|f| f.scores.get_mut(i));
-            if let Some(slot) = slot {
-                *slot = Some((score, score));
-            }
-            Ok(())
-        })
-    }
-
-    fn normalize(&self, i: usize, fused: &mut [Fused]) {
-        let of = |f: &Fused| f.scores.get(i).copied().flatten().map(|(raw, _)| raw);
-        let least = fused.iter().filter_map(of).fold(f64::INFINITY, f64::min);
-        let most = fused
-            .iter()
-            .filter_map(of)
-            .fold(f64::NEG_INFINITY, f64::max);
+    fn normalize(&self, n: usize, fused: &mut [Fused<Score>]) {
+        let of = |f: &Fused<Score>| f.by_input.get(n).copied().flatten().map(|s| s.raw);
+        let range = Range::of(fused.iter().filter_map(of));
         for f in fused {
-            let Some(Some((raw, normalized))) = f.scores.get_mut(i) else {
-                continue;
-            };
-            *normalized = match self.normalization {
-                Normalization::None => *raw,
-                Normalization::Sigmoid => 1.0 / (1.0 + (-*raw).exp()),
-                Normalization::MinMax if most > least => (*raw - least) / (most - least),
-                Normalization::MinMax => 0.0,
-            };
+            if let Some(Some(score)) = f.by_input.get_mut(n) {
+                score.normalized = self.normalization.apply(score.raw, range);
+            }
         }
     }
 
     /// The scores of a document in all inputs, weighted.
-    fn weighted(&self, f: &Fused) -> Vec<f64> {
-        let each = self.inputs.iter().zip(&f.scores);
-        each.map(|(input, score)| score.map_or(0.0, |(_, n)| input.weight * n))
+    fn weighted(&self, f: &Fused<Score>) -> Vec<f64> {
+        let each = self.inputs.iter().zip(&f.by_input);
+        each.map(|(input, score)| score.map_or(0.0, |s| input.weight * s.normalized))
             .collect()
     }
 
-    fn combine(&self, f: &Fused, exec: &ExecContext<'_>) -> Result<f64> {
+    fn combine(&self, f: &Fused<Score>, exec: &ExecContext<'_>) -> Result<f64> {
         let scores = self.weighted(f);
         let Method::Expression(expression) = &self.method else {
             return Ok(scores.iter().sum::<f64>() / scores.len().max(1) as f64);
@@ -337,18 +250,9 @@ impl ScoreFusion {
         }
     }
 
-    fn meta(&self, f: &Fused) -> DocBuf {
-        DocBuf::build(|w| {
-            w.put("score", f.score);
-            if !self.details {
-                return;
-            }
-            let mut d = w.doc("scoreDetails");
-            d.put("value", f.score);
-            d.put(
-                "description",
-                "the normalized and weighted scores of the input pipelines, combined:",
-            );
+    fn meta(&self, f: &Fused<Score>) -> DocBuf {
+        let description = "the normalized and weighted scores of the input pipelines, combined:";
+        meta_of(f.score, self.details.then_some(description), |d| {
             d.put("normalization", self.normalization.name());
             let method = match self.method {
                 Method::Average => "average",
@@ -356,12 +260,12 @@ impl ScoreFusion {
             };
             d.doc("combination").put("method", method);
             let mut list = d.array("details");
-            for (input, score) in self.inputs.iter().zip(&f.scores) {
+            for (input, score) in self.inputs.iter().zip(&f.by_input) {
                 let mut one = list.doc();
                 one.put("inputPipelineName", input.name.as_str());
-                one.put("inputPipelineRawScore", score.map_or(0.0, |(raw, _)| raw));
+                one.put("inputPipelineRawScore", score.map_or(0.0, |s| s.raw));
                 one.put("weight", input.weight);
-                one.put("value", score.map_or(0.0, |(_, n)| n));
+                one.put("value", score.map_or(0.0, |s| s.normalized));
                 one.array("details");
             }
         })

@@ -3,6 +3,7 @@
 use super::delimiter::Delimiter;
 use super::fold::{fold_accents, fold_case};
 use super::language;
+use super::porter;
 use super::soundex;
 use super::spec::{kind_of, parse_grams, parse_pattern};
 use super::token::{Grams, Token};
@@ -34,6 +35,8 @@ pub(super) enum Filter {
         ignores_case: bool,
     },
     Stem(Algorithm),
+    /// English stems by Porter's first rules.
+    Porter,
     Length {
         min: usize,
         max: usize,
@@ -112,6 +115,11 @@ impl Filter {
                 let stemmer = Stemmer::create(*algorithm);
                 for t in tokens.iter_mut().filter(|t| !t.fixed) {
                     t.text = stemmer.stem(&t.text).into_owned();
+                }
+            }
+            Filter::Porter => {
+                for t in tokens.iter_mut().filter(|t| !t.fixed) {
+                    t.text = porter::stem(&t.text);
                 }
             }
             Filter::Replace { pattern, with, all } => each(&|t| {
@@ -201,7 +209,7 @@ impl Filter {
             "removeDuplicates" => plain(Filter::Distinct),
             "trim" => plain(Filter::Trim),
             "reverse" => plain(Filter::Reverse),
-            "porterStemming" => plain(Filter::Stem(Algorithm::English)),
+            "porterStemming" => plain(Filter::Porter),
             "wordDelimiterGraph" => Delimiter::parse(path, v).map(Filter::Delimit),
             kind @ ("edgeGram" | "nGram") => {
                 let allowed = ["type", "minGram", "maxGram", "termNotInBounds"];

@@ -6,6 +6,7 @@ mod delimiter;
 mod filter;
 mod fold;
 mod language;
+mod porter;
 mod soundex;
 mod spec;
 mod token;
@@ -18,7 +19,6 @@ use crate::error::invalid;
 use chars::{Changed, CharFilter};
 use filter::{Filter, stop};
 use model::{Result, Value};
-use rust_stemmers::Algorithm;
 use std::collections::HashMap;
 use token::Grams;
 use tokenizer::Tokenizer;
@@ -147,7 +147,7 @@ impl Analyzer {
                     Filter::Possessive,
                     Filter::Lowercase,
                     stop(language::STOP_WORDS, false),
-                    Filter::Stem(Algorithm::English),
+                    Filter::Porter,
                 ],
             ),
             _ => {

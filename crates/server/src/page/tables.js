@@ -84,6 +84,24 @@ function engineRows(engine) {
     .map(({ words, value, show }) => [words, show(value)]);
 }
 
+function searchRows(search) {
+  if (!search) return [];
+  const row = (words, value, show) => ({ words, value, show });
+  const mean = search.searches ? search.searchMicros / search.searches : 0;
+  const { pending, building, ready, stale, failed } = search.indexes;
+  if (!(pending + building + ready + stale + failed + search.searches)) return [];
+  return [
+    row("Search indexes, ready", ready, showCount),
+    row("Search indexes, being built", pending + building, showCount),
+    row("Search indexes, stale or failed", stale + failed, showCount),
+    row("Documents in search indexes", search.documents, showCount),
+    row("Memory of graphs of vectors", search.graphBytes, showBytes),
+    row("Searches", search.searches, showCount),
+    row("Searches, mean time", mean, showTime),
+    row("Searches that failed", search.searchesFailed, showCount),
+  ].map(({ words, value, show }) => [words, show(value)]);
+}
+
 // A command as it was sent, with what drivers add at the end.
 function commandText(command = {}) {
   const isAdded = ([name]) => ADDED.includes(name);
@@ -112,7 +130,8 @@ function fillTables(answer, since) {
   fillTable("commands", commandColumns, commandRows(answer.commands, since));
   const collections = collectionRows(answer.collections, since);
   fillTable("collections", ["collection", "time", ...KINDS], collections);
-  fillTable("engine", [], engineRows(answer.status.quarry.engine));
+  const { engine, search } = answer.status.quarry;
+  fillTable("engine", [], [...engineRows(engine), ...searchRows(search)]);
   const slowColumns = ["when", "took", "collection", "plan", "examined", "command"];
   const slowClasses = ["", "", "text", "text", "", "command"];
   fillTable("slow", slowColumns, answer.slow.map(slowRow), slowClasses);

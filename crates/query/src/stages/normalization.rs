@@ -1,0 +1,71 @@
+//! What is made of scores so that they can be compared: `none`, `sigmoid`, `minMaxScaler`.
+
+use model::{Result, bail, code};
+
+/// What is made of a score.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Normalization {
+    None,
+    /// `1 / (1 + e^-score)`
+    Sigmoid,
+    /// The least becomes 0, the greatest 1.
+    MinMax,
+}
+
+/// The least and the greatest of some scores.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    least: f64,
+    most: f64,
+}
+
+impl Range {
+    pub(super) fn of(scores: impl Iterator<Item = f64>) -> Range {
+        let none = Range {
+            least: f64::INFINITY,
+            most: f64::NEG_INFINITY,
+        };
+        scores.fold(none, |range, score| Range {
+            least: range.least.min(score),
+            most: range.most.max(score),
+        })
+    }
+}
+
+impl Normalization {
+    /// Reads its name, which is at `path`.
+    ///
+    /// # Errors
+    /// 2 for any other name.
+    pub(super) fn parse(path: &str, name: &str) -> Result<Normalization> {
+        Ok(match name {
+            "none" => Normalization::None,
+            "sigmoid" => Normalization::Sigmoid,
+            "minMaxScaler" => Normalization::MinMax,
+            other => bail!(
+                code::BAD_VALUE,
+                "{path} must be one of none, sigmoid, minMaxScaler, not '{other}'"
+            ),
+        })
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Normalization::None => "none",
+            Normalization::Sigmoid => "sigmoid",
+            Normalization::MinMax => "minMaxScaler",
+        }
+    }
+
+    /// A score among others.
+    pub(super) fn apply(self, score: f64, among: Range) -> f64 {
+        match self {
+            Normalization::None => score,
+            Normalization::Sigmoid => 1.0 / (1.0 + (-score).exp()),
+            Normalization::MinMax if among.most > among.least => {
+                (score - among.least) / (among.most - among.least)
+            }
+            Normalization::MinMax => 0.0,
+        }
+    }
+}
