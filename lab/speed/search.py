@@ -37,7 +37,6 @@ LATENT = 24
 QUERIES = 1000
 TRUTH = 10
 SHARES = (1, 10, 50)
-SECONDS = 12
 DATABASE = "search_speed"
 
 
@@ -184,7 +183,7 @@ def client_loop(uri, name, pipelines, seconds, start, queue):
     queue.put(times)
 
 
-def measure(server, name, pipelines, clients, seconds=SECONDS):
+def measure(server, name, pipelines, clients, seconds):
     start, queue = multiprocessing.Barrier(clients), multiprocessing.Queue()
     args = (server.uri, name, pipelines, seconds, start, queue)
     each = [multiprocessing.Process(target=client_loop, args=args) for _ in range(clients)]
@@ -221,7 +220,7 @@ def text_queries(folder):
     }
 
 
-def text(folder, uri):
+def text(folder, uri, seconds):
     server = Server(uri)
     db = server.database()
     result = {"what": "text", "server": db.client.server_info().get("version")}
@@ -243,7 +242,7 @@ def text(folder, uri):
                 [{"$search": {"text": {"path": "t", "query": q}}}, {"$limit": 10}] for q in queries
             ]
             for clients in (1, 16):
-                found = measure(server, "texts", pipelines, clients)
+                found = measure(server, "texts", pipelines, clients, seconds)
                 result[f"{what}, {clients} clients"] = found
         # Writes beside an index that follows, and without.
         more = lines[:100_000]
@@ -281,7 +280,7 @@ def recall(found, truth):
     return round(hits / (len(truth) * TRUTH), 4)
 
 
-def vectors(folder, uri, quantization):
+def vectors(folder, uri, quantization, seconds):
     from bson.binary import Binary, BinaryVectorDtype
 
     server = Server(uri)
@@ -312,7 +311,7 @@ def vectors(folder, uri, quantization):
         result["index_s"] = round(time.perf_counter() - begun, 1)
         begun, before, same = time.perf_counter(), server.disk(), 0
         # Graphs are built behind: until the files stop growing.
-        while same < 6 and server.folder:
+        while same < 6 and server.folder and time.perf_counter() - begun < 300:
             time.sleep(0.5)
             now = server.disk()
             same = same + 1 if now == before else 0
@@ -337,10 +336,10 @@ def vectors(folder, uri, quantization):
                 result[name] = {"recall": recall(found, truth[:300])}
                 if candidates == 100:
                     for clients in (1, 16):
-                        timed = measure(server, "vectors", some, clients, 6)
+                        timed = measure(server, "vectors", some, clients, seconds)
                         result[name][f"{clients} clients"] = timed
         exact = [pipeline(q, 100, 0, True) for q in queries]
-        result["exact, 1 client"] = measure(server, "vectors", exact, 1, 6)
+        result["exact, 1 client"] = measure(server, "vectors", exact, 1, seconds)
         result["rss_end"] = server.memory()
     finally:
         server.stop()
@@ -354,8 +353,8 @@ def rss():
     return 0
 
 
-def timed_calls(calls, threads):
-    times, lock, end = [], threading.Lock(), time.perf_counter() + SECONDS / 2
+def timed_calls(calls, threads, seconds):
+    times, lock, end = [], threading.Lock(), time.perf_counter() + seconds
 
     def run(at):
         own = []
@@ -373,11 +372,11 @@ def timed_calls(calls, threads):
     for t in each:
         t.join()
     found = spread(times)
-    found["per_s"] = round(len(times) / (SECONDS / 2), 1)
+    found["per_s"] = round(len(times) / seconds, 1)
     return found
 
 
-def peer_text(folder):
+def peer_text(folder, seconds):
     import tantivy
 
     schema = tantivy.SchemaBuilder()
@@ -406,7 +405,7 @@ def peer_text(folder):
                 searcher.doc(address)
 
         for threads in (1, 16):
-            result[f"{what}, {threads} threads"] = timed_calls(call, threads)
+            result[f"{what}, {threads} threads"] = timed_calls(call, threads, seconds)
     shutil.rmtree(place, ignore_errors=True)
     return result
 
@@ -500,7 +499,7 @@ class Faiss:
 LIBRARIES = {"usearch": Usearch, "hnswlib": Hnswlib, "faiss": Faiss}
 
 
-def peer_vectors(folder, library):
+def peer_vectors(folder, library, seconds):
     base, queries = np.load(folder / "vectors.npy"), np.load(folder / "vector_queries.npy")
     share = np.load(folder / "share.npy")
     before, begun = rss(), time.perf_counter()
@@ -523,7 +522,7 @@ def peer_vectors(folder, library):
         found = [call(n) for n in range(300)]
         result[f"{percent} %"] = {
             "recall": recall(found, truth[:300]),
-            "1 thread": timed_calls(call, 1),
+            "1 thread": timed_calls(call, 1, seconds),
         }
     if peer.replace:
         ids = np.arange(0, len(base), 10)
@@ -544,6 +543,7 @@ def main():
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--vectors", type=int, default=100_000)
     parser.add_argument("--dimensions", type=int, default=768)
+    parser.add_argument("--seconds", type=float, default=8, help="of each measurement of queries")
     parser.add_argument("--uri")
     parser.add_argument("--quantization", default="scalar")
     parser.add_argument("--library", choices=list(LIBRARIES), default="usearch")
@@ -552,13 +552,13 @@ def main():
         generate(args.folder, args.documents, args.vectors, args.dimensions)
         return
     if args.run == "text":
-        result = text(args.folder, args.uri)
+        result = text(args.folder, args.uri, args.seconds)
     elif args.run == "vectors":
-        result = vectors(args.folder, args.uri, args.quantization)
+        result = vectors(args.folder, args.uri, args.quantization, args.seconds)
     elif args.run == "peer-text":
-        result = peer_text(args.folder)
+        result = peer_text(args.folder, args.seconds)
     else:
-        result = peer_vectors(args.folder, args.library)
+        result = peer_vectors(args.folder, args.library, args.seconds)
     print(json.dumps(result, indent=1))
 
 

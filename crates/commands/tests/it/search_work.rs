@@ -116,4 +116,14 @@ fn a_search_is_explained() {
             .as_doc()
             .and_then(|d| d.field("text").as_doc())
     );
+    assert_eq!(
+        first.doc().field("nReturned").as_i64_exact(),
+        Some(1),
+        "{explained:?}"
+    );
+    // Without statistics nothing is run.
+    let planned = s.ok(&doc! { "explain": &aggregate, "verbosity": "queryPlanner" });
+    let stages = planned.doc().field("stages").as_array().expect("stages");
+    let first = stages.get(0).and_then(|v| Some(v.as_doc()?.to_buf()));
+    assert!(!first.expect("a stage").doc().contains("nReturned"));
 }

@@ -7,6 +7,6 @@ mod planner;
 mod shape;
 
 pub use cached::write_cached;
-pub use pipeline::{Meter, aggregation, plain_prefix, run};
+pub use pipeline::{Meter, aggregation, plain_prefix, run, run_scored};
 pub use planner::{ExplainedQuery, shape_of};
 pub use shape::{Shape, filter_shape};

@@ -1,7 +1,7 @@
 //! Aggregations: as a plan alone when every stage went into it, else as stages over a cursor.
 
 use super::planner::ExplainedQuery;
-use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
+use crate::exec::{BatchStream, DocBatch, EmptyStream, ExecContext, MatchFilter};
 use crate::find::Find;
 use crate::physical::{Nothing, Operator, ProjectionSpec};
 use crate::pipeline::Pipeline;
@@ -12,6 +12,7 @@ use operators::project::Projection;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// What of a pipeline the plan below it does: a find, and how many stages that is.
 ///
@@ -76,7 +77,7 @@ struct Metered {
 
 impl BatchStream for Metered {
     fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         let more = self.inner.next_batch(exec, out);
         let us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.meter.us.fetch_add(us, Ordering::Relaxed);
@@ -220,15 +221,29 @@ pub fn run(
 ) -> Result<Vec<Arc<Meter>>> {
     let lent = std::mem::replace(source, Box::new(Nothing::default()));
     let lent = Arc::new(Mutex::new(lent));
-    let result = run_over(pipeline, taken, Shared(lent.clone()), exec);
+    let result = run_over(pipeline, taken, Box::new(Shared(lent.clone())), exec);
     std::mem::swap(source, &mut lent.lock());
     result
+}
+
+/// Runs a pipeline whose first stage makes the documents, where these are found by a score and so
+/// have an end; a meter for what comes into the first stage, which is nothing, and one behind each
+/// stage. No meters for other pipelines.
+///
+/// # Errors
+/// Those of the stages.
+pub fn run_scored(pipeline: &Pipeline, exec: &ExecContext<'_>) -> Result<Vec<Arc<Meter>>> {
+    let first = pipeline.stages().first();
+    match first.is_some_and(|s| s.makes_documents() && !s.provides_meta().is_empty()) {
+        true => run_over(pipeline, 0, Box::new(EmptyStream), exec),
+        false => Ok(Vec::new()),
+    }
 }
 
 fn run_over(
     pipeline: &Pipeline,
     taken: usize,
-    source: Shared,
+    source: Box<dyn BatchStream>,
     exec: &ExecContext<'_>,
 ) -> Result<Vec<Arc<Meter>>> {
     let mut meters = Vec::new();
@@ -238,10 +253,17 @@ fn run_over(
             meters.push(meter.clone());
             Box::new(Metered { inner: docs, meter })
         };
-    let mut docs = metered(Box::new(source), &mut meters);
+    let mut docs = metered(source, &mut meters);
     let behind = pipeline.stages().iter().skip(taken);
     for stage in behind.filter(|s| !s.is_writer()) {
-        docs = metered(stage.clone().open(docs, exec)?, &mut meters);
+        // Some stages do their work when they are opened.
+        let began = Instant::now();
+        let opened = stage.clone().open(docs, exec)?;
+        let us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        docs = metered(opened, &mut meters);
+        if let Some(meter) = meters.last() {
+            meter.us.fetch_add(us, Ordering::Relaxed);
+        }
     }
     let mut batch = DocBatch::new();
     while {

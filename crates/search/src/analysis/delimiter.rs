@@ -108,7 +108,7 @@ impl Delimiter {
             made.push(t.clone());
         }
         // Where the text of a token is still that of the document, its parts are known there too.
-        let exact = t.end - t.start == t.text.len();
+        let exact = t.end.saturating_sub(t.start) == t.text.len();
         let token = |text: String, at: usize, first: &Part, last: &Part| Token {
             text,
             position: t.position + u32::try_from(at).unwrap_or(0),

@@ -61,7 +61,7 @@ pub(super) enum Filter {
         with_originals: bool,
     },
     Delimit(Delimiter),
-    /// Tokens stand in a line already.
+    /// Changes nothing: tokens stand in a line already.
     Flatten,
     /// Pairs of neighbours in scripts without spaces.
     Bigrams,
@@ -78,8 +78,12 @@ pub(super) enum Form {
 
 /// Leaves out words.
 pub(super) fn stop(words: &[&str], ignores_case: bool) -> Filter {
+    let words = words.iter().map(|w| match ignores_case {
+        true => fold_case(w),
+        false => (*w).to_owned(),
+    });
     Filter::Stop {
-        words: Arc::new(words.iter().map(|w| (*w).to_owned()).collect()),
+        words: Arc::new(words.collect()),
         ignores_case,
     }
 }
@@ -153,12 +157,9 @@ impl Filter {
             Filter::Stop {
                 words,
                 ignores_case,
-            } => tokens.retain(|t| {
-                let same = |w: &String| match ignores_case {
-                    true => fold_case(w) == fold_case(&t.text),
-                    false => *w == t.text,
-                };
-                !words.iter().any(same)
+            } => tokens.retain(|t| match ignores_case {
+                true => !words.contains(&fold_case(&t.text)),
+                false => !words.contains(&t.text),
             }),
             Filter::Length { min, max } => {
                 tokens.retain(|t| (*min..=*max).contains(&t.text.chars().count()));

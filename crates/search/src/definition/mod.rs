@@ -29,6 +29,8 @@ pub struct Definition {
     pub(crate) root: Mapping,
     /// Fields with vectors, in the order in which the index keeps them.
     pub(crate) vectors: Vec<VectorField>,
+    /// Elements of arrays are indexed apart.
+    has_elements: bool,
     /// It is a vector index: `$vectorSearch` reads it, `$search` does not.
     is_vector: bool,
     /// How strings of unnamed fields are analysed.
@@ -86,6 +88,7 @@ impl Definition {
             ));
         }
         Ok(Definition {
+            has_elements: root.has_elements(),
             root,
             vectors: Vec::new(),
             is_vector: false,
@@ -133,6 +136,7 @@ impl Definition {
         }
         Ok(Definition {
             root,
+            has_elements: false,
             vectors,
             is_vector: true,
             dynamic: StringField::of(&Analyzer::standard()),
@@ -174,7 +178,7 @@ impl Definition {
 
     /// True when elements of any array are indexed apart.
     pub(crate) fn has_elements(&self) -> bool {
-        self.root.has_elements()
+        self.has_elements
     }
 
     /// What is kept of texts at a path, also under the name of a further analyser.

@@ -84,7 +84,9 @@ pub(crate) fn aggregation(
     let mut out = DocBuf::new();
     match pipeline.reads() {
         None => {
-            out.append(|w| explain::aggregation(w, &pipeline, None, 0, &[], all, exec));
+            let ran = level.run(cx, || explain::run_scored(&pipeline, exec))?;
+            let meters = ran.map_or_else(Vec::new, |(_, meters)| meters);
+            out.append(|w| explain::aggregation(w, &pipeline, None, 0, &meters, all, exec));
         }
         Some(ns) => {
             let (mut find, taken) = explain::plain_prefix(&pipeline, exec)?;
