@@ -29,7 +29,7 @@ fn films() -> Server {
         "genres": ["Comedy"], "year": 2010i32, "released": day(31), "rating": 5.0 },
         doc! { "_id": 5i32, "title": "Vehicle of Hope", "plot": "One vehicle, many hopes.",
         "genres": ["Drama", "Action"], "year": 1995i32, "rating": 9.0 },
-        doc! { "_id": 6i32, "title": "Running North", "plot": "She runs. He ran. They were running.",
+        doc! { "_id": 6i32, "title": "Running North", "plot": "She runs. He ran. They run.",
         "genres": ["Sport"], "year": 1999i32, "rating": 7.5 },
     ]);
     let source = doc! { "insert": "words", "documents": [

@@ -133,8 +133,8 @@ fn filters_come_before_the_comparison() {
 fn whole_numbers_and_bits() {
     let mut s = points();
     let query = |bytes: &'static [u8]| Value::Binary(Binary { subtype: 9, bytes });
-    // The product of (3, 4) with (3, 4), (4, 3), (-4, 3) is 25, 24, 0; of int8 vectors it is divided
-    // by the dimensions times 2 ^ 15, so that it is between 0 and 1 as (1 + it) / 2.
+    // The product of (3, 4) with (3, 4), (4, 3), (-4, 3) is 25, 24, 0; scores fall
+    // with it.
     let spec = doc! { "path": "w", "queryVector": query(&[0x03, 0, 3, 4]), "exact": true,
     "limit": 3i32 };
     let found = scores(&mut s, &[stage(spec)], "vectorSearchScore");
