@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the chart of the README from recorded runs: rate of inserts by the size of the collection.
 
-    scripts/front-chart.py SWEEP > docs/images/inserts-past-memory.svg     what scripts/front-figure.sh has run
-    scripts/front-chart.py --words SWEEP                                   the figures of the caption
+    scripts/front-chart.py FOLDER > docs/images/inserts-past-memory.svg     what scripts/front-figure.sh has run
+    scripts/front-chart.py --words FOLDER                                   the figures of the caption
 
 A line is the mean of the repeats' rates over each thirtieth of the rows. The average of a server counts the time until
 it had done the work that its inserts left behind (the step `settle`). First and last fifth of the rows are compared
@@ -48,6 +48,7 @@ class Server:
         self.memory_mb = runs[0]["settings"]["memory_mb"]
         steps = [next(step for step in run["steps"] if step["name"] == "grow") for run in runs]
         self.rows = mean([step["ops"] for step in steps])
+        self.times = round(mean([step["sizes"]["live_bytes"] for step in steps]) / self.memory_mb / 2**20)
         by_part = [[step["ops"] / POINTS / seconds for seconds in parts(step, POINTS)] for step in steps]
         self.points = [mean(rates) for rates in zip(*by_part)]
         fifths = [[step["ops"] / 5 / seconds for seconds in parts(step, 5)] for step in steps]
@@ -57,7 +58,7 @@ class Server:
 
 
 def read(sweep):
-    runs = [json.loads(path.read_text()) for path in sorted(sweep.glob("*/result.json"))]
+    runs = [json.loads(path.read_text()) for path in sorted(sweep.rglob("result.json"))]
     servers = {}
     for name, label, _ in SERVERS:
         own = [run for run in runs if run["run"]["labels"].get("own", "").split(" ")[0] == name]
@@ -104,7 +105,7 @@ def main():
         "<title>Documents inserted per second, with three secondary indexes, as the collection outgrows the memory</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
         f'<text x="{LEFT}" y="20" font-weight="600" fill="#1f2328">Documents inserted per second, three secondary indexes</text>',
-        f'<text x="{LEFT}" y="37" fill="#59636e">{next(iter(servers.values())).memory_mb} MiB of memory for the server; the collection grows to eight times as much</text>',
+        f'<text x="{LEFT}" y="37" fill="#59636e">{next(iter(servers.values())).memory_mb} MiB of memory for the server; the collection grows to {next(iter(servers.values())).times} times as much</text>',
     ]
     for rate in range(0, int(top) + 1, 20_000):
         out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(rate):.1f}" y2="{y(rate):.1f}" stroke="#d8dee4"/>')

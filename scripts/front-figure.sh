@@ -1,23 +1,42 @@
 #!/usr/bin/env bash
 # The runs behind the chart of the README, and the chart: Quarry, MyRocks and InnoDB insert past their memory, three
 # repeats each that take turns, on a machine that does nothing else. Usage: front-figure.sh OUT [REPEATS]
-# OUT gets the sweep's folder with its page; the chart goes to docs/images/inserts-past-memory.svg.
-# Needs root for the limit on memory, MariaDB with MyRocks, and about fifteen minutes a repeat. Build before:
-# make build lab.
+# Each run is one of its own, so that a quiet window is needed for a run at a time: what OUT holds already is not run
+# again, and with RUNS=1 the script ends after one run (status 3 while some are missing). MEMORY_MB (256) and TIMES (8)
+# make the runs smaller or larger. The chart goes to docs/images/inserts-past-memory.svg.
+# Needs root for the limit on memory, and MariaDB with MyRocks. Build before: make build lab.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=${1:?usage: front-figure.sh OUT [REPEATS]}
 repeats=${2:-3}
+runs=${RUNS:-1000}
 binaries=${CARGO_TARGET_DIR:-$root/target}/release
+lab=${LAB_BIN:-$binaries/quarry-lab}
+quarry=${QUARRY_BIN:-$binaries/quarry}
 fail() { echo "front-figure: $*" >&2; exit 1; }
-[ -x "$binaries/quarry-lab" ] || fail "no lab in $binaries; run make lab"
-[ -x "$binaries/quarry" ] || fail "no server in $binaries; run make build"
+[ -x "$lab" ] || fail "no lab at $lab; run make lab"
+[ -x "$quarry" ] || fail "no server at $quarry; run make build"
 [ "$repeats" -ge 3 ] || fail "$repeats repeats have no interval worth showing; give 3 or more"
-# A figure of a busy machine is worth nothing: at most a tenth of a processor may be in use.
-read -r load _ </proc/loadavg
-awk -v load="$load" 'BEGIN { exit load > 0.1 }' || fail "the machine is busy: load average $load, at most 0.10 may be"
-"$binaries/quarry-lab" run insert-grow --own quarry,myrocks,innodb --quarry "$binaries/quarry" \
-  --preset laptop --times-memory 8 --memory-mb 256 --repeats "$repeats" --out "$out"
-sweep=$(find "$out" -mindepth 1 -maxdepth 1 -name '*sweep-insert-grow*' | sort | tail -n 1)
-"$root/scripts/front-chart.py" "$sweep" >"$root/docs/images/inserts-past-memory.svg"
-echo "front-figure: $root/docs/images/inserts-past-memory.svg, page $sweep/report.html"
+mkdir -p "$out"
+for ((repeat = 1; repeat <= repeats; repeat++)); do
+  for own in quarry myrocks innodb; do
+    [ ! -e "$out/$repeat-$own/whole" ] || continue
+    [ "$runs" -gt 0 ] || { echo "front-figure: more runs are missing; the same command goes on"; exit 3; }
+    # A figure of a busy machine is worth nothing: at most a tenth of a processor may be in use.
+    busy=$(awk '/^cpu /{print $2+$3+$4+$7+$8+$9, $5+$6}' /proc/stat; sleep 2; awk '/^cpu /{print $2+$3+$4+$7+$8+$9, $5+$6}' /proc/stat)
+    awk -v cpus="$(nproc)" '{ busy[NR] = $1; idle[NR] = $2 } END {
+      share = (busy[2] - busy[1]) / (busy[2] - busy[1] + idle[2] - idle[1]) * cpus
+      if (share > 0.1) { printf "front-figure: the machine is busy: %.2f processors in use, at most 0.10 may be\n", share; exit 1 }
+    }' <<<"$busy" >&2 || exit 1
+    rm -rf "${out:?}/$repeat-$own"
+    "$lab" run insert-grow --own "$own" --quarry "$quarry" --preset laptop --times-memory "${TIMES:-8}" \
+      --memory-mb "${MEMORY_MB:-256}" --out "$out/$repeat-$own"
+    touch "$out/$repeat-$own/whole"
+    runs=$((runs - 1))
+  done
+done
+mapfile -t folders < <(find "$out" -name result.json -printf '%h\n' | sort)
+"$lab" report "${folders[@]}" --out "$out/report.html"
+"$root/scripts/front-chart.py" "$out" >"$root/docs/images/inserts-past-memory.svg"
+"$root/scripts/front-chart.py" --words "$out"
+echo "front-figure: $root/docs/images/inserts-past-memory.svg, page $out/report.html"

@@ -20,7 +20,7 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# start_server DBPATH [OPTION...]: sets ADDRESS and SERVER_PID when the server accepts connections.
+# start_server DBPATH [OPTION...]: sets ADDRESS and SERVER_PID when the server accepts connections; @ADDRESS@ in an option is its own.
 start_server() {
   local dbpath=$1 port waited
   shift
@@ -28,7 +28,7 @@ start_server() {
   [ -x "$binary" ] || fail "no server at $binary; run make build or set QUARRY_BIN"
   mkdir -p "$dbpath"
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-  "$binary" serve --dbpath "$dbpath" --port "$port" --bind_ip 127.0.0.1 --nounixsocket "$@" </dev/null >>"$scratch/server.log" 2>&1 &
+  "$binary" serve --dbpath "$dbpath" --port "$port" --bind_ip 127.0.0.1 --nounixsocket "${@//@ADDRESS@/127.0.0.1:$port}" </dev/null >>"$scratch/server.log" 2>&1 &
   SERVER_PID=$!
   running+=("$SERVER_PID")
   for ((waited = 0; waited < 600; waited++)); do

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Every workload's smoke preset against a real server, in steps of a second: what the lab was
-# acknowledged is what the server holds (the lab exits with 4 where not).
+# acknowledged is what the server holds (the lab exits with 4 where not). Then, without names, at the
+# smallest size: a program beside the work, a server with logins and TLS, a profile, several servers
+# of one database on TiKV's stand-in (scripts/cluster.sh build), where it is there.
 # Usage: run.sh [WORKLOAD...]. QUARRY_BIN and LAB_BIN name the binaries, else the release builds.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -18,13 +20,15 @@ fi
 # try_out PLACE NAME: its smoke preset in small.
 try_out() {
   local name=$2
-  local began=$SECONDS status=0 seconds=(--seconds 1)
+  local began=$SECONDS status=0 seconds=(--seconds 1) rows=5000 settle=20
   # Loads of rows end when the rows are there: a second would cut them short on a slow machine.
   case $name in
+    # A debug build of a server takes its time over search indexes.
+    search | vector) rows=1000 settle=120 ;;
     insert | insert-classic | insert-grow | insert-rounds | db-bench*) seconds=() ;;
   esac
   "$lab" run "$name" "${address[@]}" --out "$scratch/results" \
-    --rows 5000 --warmup-seconds 0 --settle-seconds 20 "${seconds[@]}" \
+    --rows "$rows" --warmup-seconds 0 --settle-seconds "$settle" "${seconds[@]}" \
     >"$scratch/lab.log" 2>&1 || status=$?
   if [ "$status" != 0 ]; then
     tail -n 20 "$scratch/lab.log" >&2
@@ -36,19 +40,89 @@ try_out() {
 }
 
 # Transactions and change streams want a member of a replica set.
-set=" trx tpcc linkbench backup fan-out "
+set=" trx tpcc linkbench backup fan-out follow "
+# Several servers are tried below.
+[ $# -gt 0 ] || names=("${names[@]/#equal-servers/}")
 start_server "$scratch/data" --memory 512M --standalone
 address=(--target "mongodb://$ADDRESS")
 for name in "${names[@]}"; do
-  [[ $set == *" $name "* ]] || try_out "a standalone server" "$name"
+  [[ -z $name || $set == *" $name "* ]] || try_out "a standalone server" "$name"
 done
 stop_server
 start_server "$scratch/set" --memory 512M
 address=(--target "mongodb://$ADDRESS/?directConnection=true")
 for name in "${names[@]}"; do
-  [[ $set != *" $name "* ]] || try_out "a replica set" "$name"
+  [[ -z $name || $set != *" $name "* ]] || try_out "a replica set" "$name"
 done
-stop_server
+if [ $# -gt 0 ]; then
+  stop_server
+else
+  # A migration and backups beside the work; the copy is the same soon after.
+  source=$SERVER_PID from=$ADDRESS quarry=${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry}
+  start_server "$scratch/copy" --memory 512M
+  export QUARRY=$quarry COPY="mongodb://$ADDRESS/?directConnection=true" REPOSITORY=$scratch/backups
+  address=(--target "mongodb://$from/?directConnection=true")
+  address+=(--program '"$QUARRY" follow "$LAB_TARGET" --to "$COPY" --include quarry_lab' --copy "$COPY")
+  try_out "a server that is followed" follow
+  stop_server
+  address=(--target "mongodb://$from/?directConnection=true")
+  address+=(--program '"$QUARRY" backup make --uri "$LAB_TARGET" "$REPOSITORY"')
+  try_out "a server that is backed up" backup
+  # Stacks of a server under load.
+  if command -v perf >/dev/null || command -v gdb >/dev/null; then
+    how=perf
+    perf record -q -o /dev/null -p "$source" -- sleep 0.1 >/dev/null 2>&1 || how=gdb
+    "$lab" run point --target "mongodb://$from/?directConnection=true" --out "$scratch/results" \
+      --rows 1000 --seconds 5 --warmup-seconds 0 >"$scratch/load.log" 2>&1 &
+    load=$!
+    "$lab" profile --pid "$source" --with "$how" --seconds 1 --out "$scratch/profile" >"$scratch/lab.log" 2>&1 ||
+      fail "no profile: $(tail -n 3 "$scratch/lab.log")"
+    wait "$load" || fail "the load beside the profile: $(tail -n 3 "$scratch/load.log")"
+    [ -s "$scratch/profile/stacks.txt" ] && [ -s "$scratch/profile/flamegraph.svg" ] || fail "the profile is empty"
+    echo "lab: profile by $how with $(wc -l <"$scratch/profile/stacks.collapsed") stacks"
+  else
+    echo "lab: neither perf nor gdb here: no profile was tried"
+  fi
+  stop_server "$source"
+
+  # Logins and TLS.
+  python_with_pymongo
+  "$root/tests/clients/logins/certificates.sh" "$scratch/certificates"
+  start_server "$scratch/locked" --memory 512M --auth --tlsMode requireTLS --tlsCAFile "$scratch/certificates/ca.pem" \
+    --tlsCertificateKeyFile "$scratch/certificates/server.pem" --tlsAllowConnectionsWithoutCertificates
+  "$PYTHON" -c 'import pymongo, sys; pymongo.MongoClient(sys.argv[1]).admin.command("createUser", "lab", pwd="a word", roles=["root"])' \
+    "mongodb://$ADDRESS/?directConnection=true&tls=true&tlsCAFile=$scratch/certificates/ca.pem"
+  locked="$ADDRESS/?directConnection=true&authSource=admin&tls=true&tlsCAFile=$scratch/certificates/ca.pem"
+  address=(--target "mongodb://lab:a%20word@$locked")
+  try_out "a server with logins and TLS" point
+  ! grep -rq 'a%20word\|a word' "$scratch/results" || fail "a result holds the password"
+  status=0
+  "$lab" run point --target "mongodb://lab:another@$locked" --out "$scratch/results" --rows 100 \
+    --seconds 1 >"$scratch/lab.log" 2>&1 || status=$?
+  [ "$status" = 1 ] || fail "a wrong password left $status: $(tail -n 3 "$scratch/lab.log")"
+  stop_server
+
+  # Three servers of one database.
+  if ! compgen -G "$cache/tikv-*/unistore-server" >/dev/null; then
+    echo "lab: no stand-in of TiKV in the cache (scripts/cluster.sh build): equal servers were not tried"
+  elif ! "$quarry" serve --help | grep -q tikvPd; then
+    echo "lab: this server was built without TiKV: equal servers were not tried"
+  else
+    coproc HOLD { "$root/scripts/cluster.sh" hold; }
+    hold=${HOLD[1]}
+    read -r word pd _ <&"${HOLD[0]}"
+    [ "$word" = ready ] || fail "no cluster: $word"
+    hosts=() pids=()
+    for number in 1 2 3; do
+      start_server "$scratch/equal$number" --memory 512M --storageEngine tikv --tikvPd "$pd" --tikvPrefix lab --tikvAddress @ADDRESS@
+      hosts+=("$ADDRESS") pids+=("$SERVER_PID")
+    done
+    address=(--target "mongodb://$(IFS=,; echo "${hosts[*]}")/")
+    try_out "three servers" equal-servers
+    for pid in "${pids[2]}" "${pids[1]}" "${pids[0]}"; do stop_server "$pid"; done
+    exec {hold}>&-
+  fi
+fi
 # The same transactions on InnoDB, where it is installed.
 if command -v mariadbd >/dev/null && command -v mariadb-install-db >/dev/null; then
   address=(--own innodb --own-memory-mb 256)

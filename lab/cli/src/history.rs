@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lab_kit::folder::read_result;
-use lab_kit::history::{csv, prometheus, series};
+use lab_kit::history::{csv, prometheus, read, series_of, values};
 use lab_kit::report::history_page;
 use lab_kit::result::RunResult;
 
@@ -28,6 +28,9 @@ pub(crate) struct HistoryArguments {
     /// Folder for history.html, history.csv and history.prom; without it that of the runs
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Values of earlier runs, a history.csv; those of these runs are added to it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) values: Option<PathBuf>,
     /// Status 4 if the last change of a series is for the worse and at most so many runs old
     #[arg(long, value_name = "RUNS")]
     pub(crate) fail_on_worse: Option<usize>,
@@ -40,7 +43,18 @@ pub(crate) fn run(arguments: &HistoryArguments) -> Result<(), LabError> {
     if runs.is_empty() {
         return Err(lab_kit::compare::CompareError::Empty(arguments.folder.clone()).into());
     }
-    let all = series(&runs);
+    let mut found = values(&runs);
+    if let Some(file) = &arguments.values
+        && file.exists()
+    {
+        let text = std::fs::read_to_string(file)?;
+        let wrong = |reason| LabError::Words(format!("{}: {reason}", file.display()));
+        found.extend(read(&text).map_err(wrong)?);
+    }
+    let all = series_of(found);
+    if let Some(file) = &arguments.values {
+        lab_kit::folder::write_whole(file, &csv(&all))?;
+    }
     for line in all.iter().flat_map(lab_kit::history::Series::lines) {
         print_line!("{line}");
     }
@@ -48,7 +62,7 @@ pub(crate) fn run(arguments: &HistoryArguments) -> Result<(), LabError> {
     make_folder(out)?;
     lab_kit::folder::write_whole(&out.join("history.csv"), &csv(&all))?;
     lab_kit::folder::write_whole(&out.join("history.prom"), &prometheus(&all))?;
-    write_page(&out.join("history.html"), &history_page(&all, runs.len()))?;
+    write_page(&out.join("history.html"), &history_page(&all))?;
     let is_recent = |one: &&lab_kit::history::Series| {
         let last = one.changes.last().filter(|change| !change.is_better);
         let age = last.map(|change| one.entries.len() - change.at);

@@ -19,13 +19,13 @@ pub(crate) enum Server {
         #[arg(long, value_name = "DIR")]
         dir: PathBuf,
         /// Storage engine: innodb or rocksdb (MyRocks, Debian's mariadb-plugin-rocksdb)
-        #[arg(long, default_value = "innodb")]
+        #[arg(long, default_value = "innodb", value_parser = ["innodb", "rocksdb"])]
         engine: String,
         /// Memory for the engine's cache, in MiB
         #[arg(long, value_name = "N", default_value_t = 256)]
         cache_mb: u64,
         /// What a commit waits for: none, lazy (flushed each second) or sync
-        #[arg(long, default_value = "lazy")]
+        #[arg(long, default_value = "lazy", value_parser = ["none", "lazy", "sync"])]
         durability: String,
         /// Page size of InnoDB in KiB: 4, 8, 16, 32 or 64
         #[arg(long, default_value_t = 16)]

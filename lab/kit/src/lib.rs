@@ -18,6 +18,7 @@ pub mod history;
 pub mod idle;
 pub mod kv;
 pub mod metric;
+pub mod nearest;
 pub mod overload;
 pub mod pacing;
 pub mod profile;

@@ -134,6 +134,8 @@ pub const ALL: &[Metric] = metrics![
         |step| step.rate.coefficient_of_variation.filter(|_| step.rate.intervals >= 5);
     "slope_percent_per_doubling", "change of the rate per doubling", "%", Higher, false,
         |step| step.rate.slope_percent_per_doubling;
+    "recall_percent", "found of the exact neighbours", "%", Higher, true,
+        |step| step.more.recall.as_ref().map(|recall| recall.percent);
     "stalled_s", "time stalled", "s", Lower, true,
         |step| Some(step.stalls.seconds_below_10_percent);
     "latency_us_p50", "latency, median", "µs", Lower, true, |step| percentile(&step.latency, 50.0);

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
+use crate::nearest::{Recall, Similarity};
 use crate::program::{ProgramCall, Ran};
 use crate::records::{Found, RecordsError};
 use crate::result::{Sizes, TargetFacts};
@@ -381,6 +382,39 @@ pub trait Target: Send + Sync + 'static {
         _: Vec<Tree>,
     ) -> impl Future<Output = Result<String, String>> + Send {
         async { Err("it knows no pipelines".to_owned()) }
+    }
+
+    /// The same on the server that the user's program copies to.
+    ///
+    /// # Errors
+    /// As [`Target::evaluate`]; or there is no such server.
+    fn evaluate_copy(&self, _: Vec<Tree>) -> impl Future<Output = Result<String, String>> + Send {
+        async { Err("it knows no copies".to_owned()) }
+    }
+
+    /// Waits until the search indexes of the workload's collection have all documents.
+    ///
+    /// # Errors
+    /// It refuses, has none, or they are not ready in this time.
+    fn await_search(&self, _: Duration) -> impl Future<Output = Result<(), TargetError>> + Send {
+        async {
+            Err(TargetError::Refused {
+                what: "to wait for search indexes".to_owned(),
+                reason: "it has none".to_owned(),
+            })
+        }
+    }
+
+    /// What searches that begin with `$vectorSearch` find of the exact neighbours.
+    ///
+    /// # Errors
+    /// It refuses, or searches no vectors.
+    fn recall(
+        &self,
+        _: Similarity,
+        _: Vec<Vec<Tree>>,
+    ) -> impl Future<Output = Result<Recall, String>> + Send {
+        async { Err("it searches no vectors".to_owned()) }
     }
 
     /// So many readers of what changes in the workload's collection from now on.

@@ -28,3 +28,32 @@ pub(crate) fn push_noise(out: &mut String, random: &mut Stream, count: usize) {
         left -= left.min(10);
     }
 }
+
+/// Words of the vocabulary.
+pub(crate) const WORDS: u32 = 10_000;
+
+/// A word of the vocabulary by its number: two syllables, all of them different.
+pub(crate) fn word_numbered(number: i64) -> String {
+    const CONSONANTS: &[u8; 20] = b"bcdfghjklmnpqrstvwxz";
+    const VOWELS: &[u8; 5] = b"aeiou";
+    let number = usize::try_from(number).unwrap_or(0);
+    let syllables = [number % 100, number / 100 % 100];
+    let letters = syllables.iter().flat_map(|one| {
+        let consonant = CONSONANTS.get(one / 5).copied().unwrap_or(b'b');
+        [consonant, VOWELS.get(one % 5).copied().unwrap_or(b'a')]
+    });
+    letters.map(char::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_the_vocabulary_are_all_different() {
+        let all: std::collections::BTreeSet<String> =
+            (0..i64::from(WORDS)).map(word_numbered).collect();
+        assert_eq!(all.len(), WORDS as usize);
+        assert_eq!(word_numbered(0), "baba");
+    }
+}

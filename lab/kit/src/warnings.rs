@@ -8,6 +8,8 @@ use crate::result::{StepResult, Warning};
 
 /// The lab's own lateness below this, in microseconds, is that of any timer.
 const LATENESS_US_MIN: f64 = 5_000.0;
+/// Searches that find less of the exact neighbours are hardly searches.
+const RECALL_PERCENT_MIN: f64 = 80.0;
 /// A longer lateness is no timer's.
 const STANDSTILL_US_MIN: f64 = 250_000.0;
 
@@ -61,6 +63,7 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
         );
         out.push(warning("short", at(text)));
     }
+    of_searches(&mut out, step, &at);
     if step.host.steal_percent > 1.0 {
         let text = format!(
             "a hypervisor took {} % of the CPU away.",
@@ -191,6 +194,18 @@ fn of_generators(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) 
             );
             out.push(warning("generator-late", at(text)));
         }
+    }
+}
+
+/// What searches found of the exact neighbours.
+fn of_searches(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
+    let recall = step.more.recall.as_ref().map(|recall| recall.percent);
+    if let Some(percent) = recall.filter(|percent| *percent < RECALL_PERCENT_MIN) {
+        let text = format!(
+            "its searches found {percent:.1} % of the exact neighbours. A rate with so low a \
+                recall says little; raise numCandidates."
+        );
+        out.push(warning("recall-low", at(text)));
     }
 }
 

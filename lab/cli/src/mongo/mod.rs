@@ -5,6 +5,7 @@ mod check;
 mod facts;
 mod records;
 mod reply;
+mod search;
 mod session;
 mod statements;
 mod target;

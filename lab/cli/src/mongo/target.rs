@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lab_kit::idle::until_idle;
+use lab_kit::nearest::{Recall, Similarity};
 use lab_kit::result::Sizes;
 use lab_kit::row::contents::Contents;
 use lab_kit::target::{ChangeReader, EXTRA_TABLE, Settled, Table, Target, TargetError, TargetInfo};
@@ -20,6 +21,7 @@ use mongodb::{Client, Collection, Database, IndexModel};
 use super::changes;
 use super::facts::{Connection, gather};
 use super::reply::{integer, one_line};
+use super::search;
 use super::session::MongoSession;
 use super::statements::Statements;
 use super::transaction::Transaction;
@@ -44,6 +46,8 @@ pub(crate) struct MongoTarget {
     /// How many the tables lie in, in turn.
     databases: u32,
     indexes: Mutex<Vec<Index>>,
+    /// Where the user's program copies to.
+    copy: Option<Database>,
     data_dir: Option<PathBuf>,
 }
 
@@ -55,11 +59,20 @@ impl MongoTarget {
         clients: u32,
     ) -> Result<Self, TargetError> {
         let connected = Self::connect(&arguments.target, &arguments.db, clients).await?;
+        let copy = match &arguments.copy {
+            // A server may become one that writes only when the copy is whole; it can be read.
+            Some(address) => {
+                let to = Box::pin(Self::connect(address, &arguments.db, 1)).await?;
+                Some(to.database)
+            }
+            None => None,
+        };
         Ok(Self {
             write_concern: write_concern(arguments)?,
             may_drop: arguments.drop || arguments.db == DEFAULT_DB,
             tables,
             databases: arguments.databases.unwrap_or(1),
+            copy,
             data_dir: arguments.data_dir.clone(),
             ..connected
         })
@@ -115,6 +128,7 @@ impl MongoTarget {
             tables: Vec::new(),
             databases: 1,
             indexes: Mutex::default(),
+            copy: None,
             data_dir: None,
         })
     }
@@ -361,19 +375,50 @@ impl Target for MongoTarget {
         let names = collection.map_or(own, |name| vec![name]);
         let mut out = Vec::new();
         for name in names {
-            let asked = self
-                .collection(&name, false)
-                .aggregate(stages.clone())
-                .await;
-            let mut cursor = asked.map_err(|error| one_line(&error))?;
-            while cursor.advance().await.map_err(|error| one_line(&error))? {
-                let found: Document = cursor
-                    .deserialize_current()
-                    .map_err(|error| one_line(&error))?;
-                out.push(found.to_string());
-            }
+            out.extend(search::answers(&self.collection(&name, false), &stages).await?);
         }
         Ok(out.join(" "))
+    }
+
+    async fn evaluate_copy(&self, pipeline: Vec<Tree>) -> Result<String, String> {
+        let Some(copy) = &self.copy else {
+            return Err("there is no --copy".to_owned());
+        };
+        let stages: Vec<Document> = pipeline.iter().map(tree_document).collect();
+        let mut out = Vec::new();
+        for name in self.names() {
+            out.extend(search::answers(&copy.collection(name), &stages).await?);
+        }
+        Ok(out.join(" "))
+    }
+
+    async fn await_search(&self, timeout: Duration) -> Result<(), TargetError> {
+        for name in self.names() {
+            let ready = search::ready(&self.collection(name, false), timeout).await;
+            ready.map_err(|reason| TargetError::Refused {
+                what: format!("search indexes of {name}"),
+                reason,
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn recall(
+        &self,
+        similarity: Similarity,
+        searches: Vec<Vec<Tree>>,
+    ) -> Result<Recall, String> {
+        let Some(name) = self.names().next() else {
+            return Ok(Recall::default());
+        };
+        let searches = searches.iter();
+        let searches = searches.map(|stages| stages.iter().map(tree_document).collect());
+        search::recall(
+            &self.collection(name, false),
+            similarity,
+            searches.collect(),
+        )
+        .await
     }
 
     async fn readers(&self, count: u32) -> Result<Vec<Box<dyn ChangeReader>>, TargetError> {

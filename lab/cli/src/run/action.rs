@@ -93,6 +93,12 @@ impl<T: Target> Run<'_, T> {
         Ok((end, folder, instruments))
     }
 
+    /// Rows that the tables hold.
+    fn rows(&self) -> u64 {
+        let marks = self.dataset.table_checkpoints();
+        marks.iter().map(|mark| mark.visible - mark.deleted).sum()
+    }
+
     async fn act(
         &self,
         step: &Step,
@@ -107,18 +113,12 @@ impl<T: Target> Run<'_, T> {
                     .create_indexes(&indexes)
                     .await
                     .map_err(|error| error.to_string())?;
-                let rows: u64 = self
-                    .dataset
-                    .table_checkpoints()
-                    .iter()
-                    .map(|mark| mark.visible - mark.deleted)
-                    .sum();
                 self.dataset
                     .indexes
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .extend(indexes);
-                (rows, String::new())
+                (self.rows(), String::new())
             }
             Operation::CreateTables => {
                 for number in 1..=self.settings.extra_tables {
@@ -137,6 +137,12 @@ impl<T: Target> Run<'_, T> {
                     .await
                     .map_err(|error| error.to_string())?;
                 (1, String::new())
+            }
+            Operation::AwaitSearch => {
+                let timeout = self.arguments.settle_time();
+                let ready = self.target.await_search(timeout).await;
+                ready.map_err(|error| error.to_string())?;
+                (self.rows(), String::new())
             }
             Operation::Restart => {
                 let seconds = self.restart(pid).await?;

@@ -208,6 +208,21 @@ pub(crate) struct RunArguments {
     /// Shell command that stops the target and starts it again, for the workload collections
     #[arg(long, value_name = "COMMAND", help_heading = "Target")]
     pub(crate) restart_command: Option<String>,
+    /// Shell command that runs beside the steps that have a place for it (follow, backup), again
+    /// and again: LAB_TARGET is the address, LAB_NUMBER the number of its run; what still runs when
+    /// the step ends is told to end
+    #[arg(long, value_name = "COMMAND", help_heading = "Target")]
+    #[serde(default)]
+    pub(crate) program: Option<String>,
+    /// Address of the server that the program copies to, which must have the same soon after
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        requires = "program",
+        help_heading = "Target"
+    )]
+    #[serde(default)]
+    pub(crate) copy: Option<String>,
     /// Write concern: a number or majority
     #[arg(
         long,

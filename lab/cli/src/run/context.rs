@@ -78,6 +78,12 @@ impl<T: Target> Run<'_, T> {
         if let Some(need) = missing {
             return Some(format!("the target has no {}", need.name()));
         }
+        if step.program && self.arguments.program.is_none() {
+            return Some("it needs --program".to_owned());
+        }
+        if self.arguments.copy.is_none() && step.agree.iter().any(|one| one.copy) {
+            return Some("it needs --copy".to_owned());
+        }
         if step.work.operation == Operation::Restart {
             let because = match (&self.arguments.restart_command, self.target.can_restart()) {
                 (_, false) => "the target runs in the lab's process",

@@ -248,6 +248,16 @@ impl<T: Target> Run<'_, T> {
             let lacks = "a second database".to_owned();
             return Err(LabError::Nothing { lacks });
         }
+        let named = super::shared::hosts(&self.arguments.target).count();
+        if let Some(wanted) = self
+            .workload
+            .data
+            .servers
+            .filter(|all| named < *all as usize)
+        {
+            let lacks = format!("an address of {wanted} servers (--target names {named})");
+            return Err(LabError::Nothing { lacks });
+        }
         let measured = || self.workload.steps.iter().filter(|step| step.measured);
         match measured().find_map(|step| self.why_skipped(step)) {
             Some(lacks) if measured().all(|step| self.why_skipped(step).is_some()) => {

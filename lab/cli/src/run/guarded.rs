@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lab_kit::nearest::{Recall, Similarity};
 use lab_kit::result::{Sizes, TargetFacts};
 use lab_kit::target::{ChangeReader, Settled, Target, TargetError, TargetInfo};
 use lab_kit::template::Tree;
@@ -171,6 +172,26 @@ impl<T: Target> Target for Guarded<T> {
         pipeline: Vec<Tree>,
     ) -> Result<String, String> {
         self.long(|target| async move { target.evaluate(collection, pipeline).await })
+            .await?
+    }
+
+    async fn evaluate_copy(&self, pipeline: Vec<Tree>) -> Result<String, String> {
+        self.long(|target| async move { target.evaluate_copy(pipeline).await })
+            .await?
+    }
+
+    async fn await_search(&self, timeout: Duration) -> Result<(), TargetError> {
+        let asked = self.ask(move |target| async move { target.await_search(timeout).await });
+        let asked = Self::within(timeout + SETTLE_SLACK, asked).await;
+        asked.map_err(gone("to wait for search indexes"))?
+    }
+
+    async fn recall(
+        &self,
+        similarity: Similarity,
+        searches: Vec<Vec<Tree>>,
+    ) -> Result<Recall, String> {
+        self.long(move |target| async move { target.recall(similarity, searches).await })
             .await?
     }
 

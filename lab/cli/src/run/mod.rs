@@ -1,6 +1,7 @@
 //! The command `run`: a workload against a target, step by step, checked and reported.
 
 mod action;
+mod afterwards;
 mod arguments;
 mod checkpoint;
 mod context;
@@ -15,6 +16,7 @@ mod interventions;
 mod merge;
 mod overload;
 mod own_cost;
+mod program;
 mod restart;
 mod role_plan;
 mod shared;

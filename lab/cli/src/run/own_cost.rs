@@ -25,22 +25,7 @@ impl<T: Target> Run<'_, T> {
         step: &Step,
         plan: &RolePlan<'_>,
     ) -> Result<Option<f64>, LabError> {
-        let dataset = Dataset::new(self.dataset.kind, self.dataset.ids, self.settings.clone())
-            .with_program(self.seed);
-        dataset.restore(&self.dataset.table_checkpoints());
-        dataset
-            .indexes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(self.indexes());
-        let random = seed::stream(self.seed, &step.name, "own-cost", 0);
-        let mut work = Work::new(
-            (plan.role.clone(), plan.quota),
-            Arc::new(dataset),
-            random,
-            (0, plan.clients),
-            true,
-        );
+        let mut work = self.copied_work(step, plan, "own-cost");
         let mut session = self.target.session(false).await?;
         let mut latency = LatencyHistogram::default();
         let (begun, mut ops) = (Instant::now(), 0);
@@ -60,5 +45,25 @@ impl<T: Target> Run<'_, T> {
             }
         }
         Ok((ops > 0).then(|| begun.elapsed().as_secs_f64() * 1e6 / ops as f64))
+    }
+
+    /// The work of a client on copies of everything, with a stream of its own for this purpose.
+    pub(super) fn copied_work(&self, step: &Step, plan: &RolePlan<'_>, purpose: &str) -> Work {
+        let dataset = Dataset::new(self.dataset.kind, self.dataset.ids, self.settings.clone())
+            .with_program(self.seed);
+        dataset.restore(&self.dataset.table_checkpoints());
+        dataset
+            .indexes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(self.indexes());
+        let random = seed::stream(self.seed, &step.name, purpose, 0);
+        Work::new(
+            (plan.role.clone(), plan.quota),
+            Arc::new(dataset),
+            random,
+            (0, plan.clients),
+            true,
+        )
     }
 }

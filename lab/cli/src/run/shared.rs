@@ -107,6 +107,12 @@ fn why_not_shared(step: &Step, generators: usize) -> Option<String> {
     if step.readers.is_some() {
         return Some("readers of changes".to_owned());
     }
+    if step.recall.is_some() || !step.agree.is_empty() {
+        return Some("questions after the work".to_owned());
+    }
+    if step.program {
+        return Some("the user's program".to_owned());
+    }
     if step.expiry.is_some() {
         return Some("documents that expire".to_owned());
     }
@@ -130,7 +136,7 @@ pub(super) fn operations(role: &Role) -> Vec<Operation> {
 }
 
 /// The hosts of a target's address.
-fn hosts(target: &str) -> impl Iterator<Item = &str> {
+pub(super) fn hosts(target: &str) -> impl Iterator<Item = &str> {
     let rest = target.split_once("://").map_or("", |(_, rest)| rest);
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let hosts = authority

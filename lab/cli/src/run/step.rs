@@ -17,6 +17,7 @@ use lab_kit::work::{Quota, Work};
 use lab_kit::workload::{Operation, Role, Step, Stop};
 use tokio::task::JoinSet;
 
+use super::afterwards::Afterwards;
 use super::context::Run;
 use super::role_plan::RolePlan;
 use super::state::StepEnd;
@@ -59,11 +60,12 @@ impl<T: Target> Run<'_, T> {
             )
             .await?;
         let counters: Vec<_> = plans.iter().map(|plan| plan.counters.clone()).collect();
-        let Some(main) = counters.first() else {
+        let (Some(main), Some(plan)) = (counters.first(), plans.first()) else {
             return Err(without_work());
         };
         let watchers = self.begin_watchers(step, &control, main, limits).await?;
         let device = instruments.device().map(str::to_owned);
+        let place = folder.path().to_owned();
         let inside = <T::Session as Session>::INSIDE;
         let sampled_roles = plans.iter();
         let sampled_roles =
@@ -79,6 +81,7 @@ impl<T: Target> Run<'_, T> {
         control.start_together().await;
         announce(step);
         let interventions = self.begin_interventions(step, &control);
+        let program = self.begin_program(step, &place);
         let sampler = std::thread::spawn({
             let control = control.clone();
             move || sampling.run(&control, limits.warmup, &is_done)
@@ -94,14 +97,12 @@ impl<T: Target> Run<'_, T> {
         control.measured_work_is_over();
         let _ = done.send(());
         wait_for_clients(&mut background, &control, &counters, limits.call_timeout).await;
-        // The thread ends within moments of the signal; a panic in it is a bug that must show.
-        let sampling = sampler
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let sampled = sampling.into_parts();
+        let sampled = joined(sampler).into_parts();
         let watched = self.end_watchers(watchers, main, &control, limits).await;
+        let afterwards = self.ask_afterwards(step, plan, &control, program);
         let more = End {
             watched,
+            afterwards: afterwards.await,
             plans: &plans,
             totals: plans.iter().map(|plan| plan.counters.totals()).collect(),
             generators: Vec::new(),
@@ -338,7 +339,7 @@ impl<T: Target> Run<'_, T> {
         let measured = result.ops as f64 / (result.ops + result.warmup_ops).max(1) as f64;
         amplification(&mut result, (effect.bytes as f64 * measured) as u64);
         details.fill_step(&mut result);
-        let checks = end.watched.add_to(&mut result, &mut effect);
+        let checks = end.watched.add_to(end.afterwards, &mut result, &mut effect);
         let stopped_because = stopped_because.or_else(|| ended_in_warmup(&result));
         let end = StepEnd {
             result,
@@ -348,6 +349,12 @@ impl<T: Target> Run<'_, T> {
         };
         Ok((end, folder, instruments))
     }
+}
+
+/// A thread ends within moments of its signal; a panic in it is a bug that must show.
+fn joined<R>(thread: std::thread::JoinHandle<R>) -> R {
+    let joined = thread.join();
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// A rate of nothing is no rate.
@@ -372,6 +379,7 @@ pub(super) fn window_of(share: [f64; 2], limits: Limits) -> Option<(Duration, Du
 /// What the end of a step needs beside its samples.
 pub(super) struct End<'a, 'b> {
     pub(super) watched: Watched,
+    pub(super) afterwards: Afterwards,
     pub(super) plans: &'a [RolePlan<'b>],
     /// Of each plan.
     pub(super) totals: Vec<Totals>,

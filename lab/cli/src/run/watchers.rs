@@ -17,6 +17,7 @@ use lab_kit::workload::{ExpiryRule, Step};
 use metrics::LatencyHistogram;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::afterwards::Afterwards;
 use super::context::Run;
 use super::expected_state::compare;
 use crate::clients::Control;
@@ -387,7 +388,12 @@ impl Shared {
 
 impl Watched {
     /// Adds what was seen to the step's result; the checks of it.
-    pub(super) fn add_to(self, result: &mut StepResult, effect: &mut Effect) -> Vec<Check> {
+    pub(super) fn add_to(
+        self,
+        afterwards: Afterwards,
+        result: &mut StepResult,
+        effect: &mut Effect,
+    ) -> Vec<Check> {
         effect.deleted += self.expired;
         result.more.fan_out = self.fan_out.map(|mut found| {
             let cores = result.server.as_ref().map(|server| server.cpu_cores);
@@ -397,7 +403,9 @@ impl Watched {
             found
         });
         result.more.expiry = self.expiry;
-        self.checks
+        let mut checks = self.checks;
+        checks.extend(afterwards.add_to(result));
+        checks
     }
 }
 

@@ -177,6 +177,13 @@ fn wrong_words_say_what_is_allowed() {
             ended.complaint()
         );
     }
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("data");
+    let words = ["target", "mariadb", "--engine", "lunch", "--dir"];
+    let output = crate::lab(&[&words[..], &[place.to_str().unwrap()]].concat());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("innodb, rocksdb"), "{told}");
 }
 
 #[test]

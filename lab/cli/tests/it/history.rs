@@ -10,6 +10,8 @@ fn plant(folder: &std::path::Path, at: usize, slowdown: f64) {
         run.run.complete = true;
         run.checks.clear();
         run.run.id = format!("run-{number:02}");
+        let build = if number >= at { "b" } else { "a" };
+        run.target.build = Some(format!("revision {}, program 1", build.repeat(40)));
         run.run.started_at = format!("2026-11-{:02}T10:00:00Z", number + 1);
         let level = if number >= at { 1.0 - slowdown } else { 1.0 };
         // An uneven but fixed noise of up to 2 %.
@@ -49,6 +51,29 @@ fn a_slowdown_of_five_percent_is_found_and_none_where_there_is_none() {
         metrics.contains("# TYPE quarry_lab_rate gauge"),
         "{metrics}"
     );
+    // Values are kept in a file, whose runs stand beside new ones: each counts once.
+    let kept = dir.path().join("kept.csv");
+    let words = ["history", folder, "--values", kept.to_str().unwrap()];
+    assert_eq!(crate::lab(&words).status.code(), Some(0));
+    std::fs::remove_dir_all(dir.path().join("day-0")).unwrap();
+    let again = crate::lab(&words);
+    let told = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert_eq!(told.matches("WORSE").count(), 1, "{told}");
+    let page = std::fs::read_to_string(dir.path().join("history.html")).unwrap();
+    assert!(
+        page.contains("<span>30 runs</span>"),
+        "ten of them from the file"
+    );
+    let page = page.split("Rate and CPU by build").nth(1).unwrap();
+    assert!(
+        page.contains("<td>aaaaaaaa</td>") && page.contains("class=\"worse\">0.95"),
+        "{page}"
+    );
+    std::fs::write(&kept, "no values\n").unwrap();
+    let output = crate::lab(&words);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("line 1: allowed is series,"), "{told}");
     // For programs: the change is five runs old.
     let fails = |runs: &str| {
         let words = ["history", folder, "--fail-on-worse", runs];

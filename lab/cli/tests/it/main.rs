@@ -24,6 +24,7 @@ mod proxy;
 mod reading;
 mod replay;
 mod runs;
+mod searches;
 mod smoke;
 mod stopped;
 mod sweeps;

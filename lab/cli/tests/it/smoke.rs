@@ -74,6 +74,7 @@ fn look(name: &str, engine: &str) -> RunResult {
         assert!(
             skipped.because.contains(Capability::Merge.name())
                 || skipped.because.ends_with("saturate the target")
+                || skipped.because == "it needs --program"
                 || skipped.step == "restart" && skipped.because.contains("in the lab's process"),
             "{name}: {skipped:?}"
         );
@@ -91,6 +92,7 @@ fn look_at_others(half: usize) {
         "capped",
         "insert-rounds",
         "sysbench-transaction",
+        "equal-servers",
     ];
     let all = Workload::all().unwrap();
     let others = all
@@ -123,6 +125,14 @@ fn refuses(name: &str, need: Capability) {
     assert_eq!(ended.status(), Some(1), "{name}: {}", ended.complaint());
     let told = ended.complaint();
     assert!(told.contains(need.name()), "{name}: {told}");
+}
+
+#[test]
+fn several_servers_are_asked_for() {
+    let ended = smoke("equal-servers", "redb");
+    assert_eq!(ended.status(), Some(1), "{}", ended.complaint());
+    let told = ended.complaint();
+    assert!(told.contains("an address of 2 servers"), "{told}");
 }
 
 #[test]

@@ -5,24 +5,41 @@ use std::fmt::Write;
 
 use super::series::Series;
 
+/// What a file of values has.
+pub(super) const COLUMNS: [&str; 13] = [
+    "series",
+    "workload",
+    "target",
+    "step",
+    "metric",
+    "unit",
+    "run",
+    "started_at",
+    "version",
+    "build",
+    "conditions",
+    "value",
+    "segment",
+];
+
 /// A row for each value, with a header.
 pub fn csv(all: &[Series]) -> String {
-    let mut out =
-        "series,workload,target,step,metric,unit,run,started_at,version,value,segment\n".to_owned();
+    let mut out = format!("{}\n", COLUMNS.join(","));
     for one in all {
         for (at, entry) in one.entries.iter().enumerate() {
             let segment = one.changes.iter().filter(|change| change.at <= at).count();
-            let unit = one.metric.unit_for(&one.unit);
             let cells = [
                 &one.name,
                 &one.workload,
                 &one.target,
                 &one.step,
                 one.metric.id,
-                &unit,
+                &one.unit,
                 &entry.run,
                 &entry.at,
                 &entry.version,
+                &entry.build,
+                &one.conditions,
             ];
             let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
             let _ = writeln!(out, "{},{},{segment}", cells.join(","), entry.value);
@@ -98,12 +115,14 @@ mod tests {
     #[test]
     fn both_forms_have_every_series() {
         let entry = |value: f64| Entry {
+            build: "abc".to_owned(),
             run: "r".to_owned(),
             at: "2026".to_owned(),
             version: "Db 1, \"x\"".to_owned(),
             value,
         };
         let one = Series {
+            conditions: "1".to_owned(),
             name: "point on Db".to_owned(),
             workload: "point".to_owned(),
             target: "Db".to_owned(),
@@ -122,7 +141,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(
-            lines[1].ends_with("\"Db 1, \"\"x\"\"\",10,0"),
+            lines[1].ends_with("\"Db 1, \"\"x\"\"\",abc,1,10,0"),
             "{}",
             lines[1]
         );

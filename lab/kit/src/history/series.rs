@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::change_points::change_points;
 use crate::metric::{self, Better, Metric};
-use crate::result::RunResult;
+use crate::result::{RunResult, StepResult};
 use crate::statistics::{Estimate, ratio_of_groups};
 
 /// What is followed.
@@ -26,6 +26,8 @@ pub struct Entry {
     pub at: String,
     /// What was measured, with its version.
     pub version: String,
+    /// Its build: the revision, where that is known.
+    pub build: String,
     /// The metric.
     pub value: f64,
 }
@@ -41,11 +43,34 @@ pub struct Change {
     pub is_better: bool,
 }
 
+/// A metric of a step of one run, and under which conditions.
+#[derive(Clone)]
+pub struct Value {
+    /// Workload, target and labels.
+    pub name: String,
+    /// What else must agree: settings, machine and build of the lab, as a code.
+    pub conditions: String,
+    /// The workload.
+    pub workload: String,
+    /// The kind of target.
+    pub target: String,
+    /// The step.
+    pub step: String,
+    /// What it counts.
+    pub unit: String,
+    /// The metric.
+    pub metric: &'static Metric,
+    /// The run, and what it showed.
+    pub entry: Entry,
+}
+
 /// A metric of one step over time, under the same conditions.
 #[derive(Clone)]
 pub struct Series {
-    /// Workload, target and conditions.
+    /// Workload, target and labels.
     pub name: String,
+    /// What else agrees, as a code.
+    pub conditions: String,
     /// The workload.
     pub workload: String,
     /// The kind of target.
@@ -101,53 +126,73 @@ impl Conditions {
     }
 }
 
+impl Conditions {
+    /// Short, and another for other conditions.
+    fn code(&self) -> String {
+        let text = format!("{self:?}");
+        // FNV-1a: the same in each build of the lab, as files keep it.
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("{:08x}", hash >> 32)
+    }
+}
+
 /// The series of complete and right runs, those with most changes for the worse first.
 pub fn series(runs: &[RunResult]) -> Vec<Series> {
+    series_of(values(runs))
+}
+
+/// The metrics of complete and right runs.
+pub fn values(runs: &[RunResult]) -> Vec<Value> {
     let is_usable = |run: &&RunResult| {
         run.run.complete && run.checks.iter().all(|check| check.passed != Some(false))
     };
-    let mut sorted: Vec<&RunResult> = runs.iter().filter(is_usable).collect();
-    sorted.sort_by(|one, other| {
-        (&one.run.started_at, &one.run.id).cmp(&(&other.run.started_at, &other.run.id))
-    });
-    let mut groups: BTreeMap<Conditions, Vec<&RunResult>> = BTreeMap::new();
-    for run in sorted {
-        groups.entry(Conditions::of(run)).or_default().push(run);
-    }
     let mut out = Vec::new();
-    for (conditions, runs) in &groups {
-        let Some(first) = runs.first() else { continue };
-        for step in first.steps.iter().filter(|step| step.measured) {
-            for metric in METRICS.iter().filter_map(|id| metric::named(id)) {
-                out.extend(one(conditions, runs, (&step.name, &step.unit), metric));
-            }
+    for run in runs.iter().filter(is_usable) {
+        let conditions = Conditions::of(run);
+        for step in run.steps.iter().filter(|step| step.measured) {
+            let metrics = METRICS.iter().filter_map(|id| metric::named(id));
+            out.extend(metrics.filter_map(|metric| {
+                let value = metric.value(step)?;
+                Some(Value::new(run, step, &conditions, metric, value))
+            }));
         }
     }
-    out.sort_by_key(|one| std::cmp::Reverse(one.changes.iter().filter(|c| !c.is_better).count()));
     out
 }
 
-fn one(
-    conditions: &Conditions,
-    runs: &[&RunResult],
-    (step, unit): (&str, &str),
-    metric: &'static Metric,
-) -> Option<Series> {
-    let entries: Vec<Entry> = runs
-        .iter()
-        .filter_map(|run| {
-            let found = run.steps.iter().find(|other| other.name == step)?;
-            Some(Entry {
-                run: run.run.id.clone(),
-                at: run.run.started_at.clone(),
-                version: run.target.name(),
-                value: metric.value(found)?,
-            })
-        })
-        .collect();
-    if entries.is_empty() {
-        return None;
+/// The series of values, in whatever order these are.
+pub fn series_of(all: Vec<Value>) -> Vec<Series> {
+    let mut groups: BTreeMap<Key, Vec<Value>> = BTreeMap::new();
+    for value in all {
+        groups.entry(value.key()).or_default().push(value);
     }
+    let mut out: Vec<Series> = groups.into_values().filter_map(one).collect();
+    out.sort_by_key(|one| {
+        let worse = one.changes.iter().filter(|change| !change.is_better);
+        let place = METRICS.iter().position(|id| *id == one.metric.id);
+        (
+            std::cmp::Reverse(worse.count()),
+            one.name.clone(),
+            one.conditions.clone(),
+            place,
+        )
+    });
+    out
+}
+
+/// What values of one series agree in.
+type Key = (String, String, String, &'static str);
+
+fn one(mut all: Vec<Value>) -> Option<Series> {
+    all.sort_by(|one, other| {
+        (&one.entry.at, &one.entry.run).cmp(&(&other.entry.at, &other.entry.run))
+    });
+    // A run may stand in a file and in a folder.
+    all.dedup_by(|one, other| one.entry.run == other.entry.run);
+    let first = all.first()?.clone();
+    let entries: Vec<Entry> = all.into_iter().map(|value| value.entry).collect();
     let values: Vec<f64> = entries.iter().map(|entry| entry.value).collect();
     let points = change_points(&values);
     let changes = points.iter().enumerate().map(|(number, at)| {
@@ -161,23 +206,70 @@ fn one(
         Change {
             at: *at,
             ratio: ratio_of_groups(before, after),
-            is_better: (mean(after) > mean(before)) == (metric.better == Better::Higher),
+            is_better: (mean(after) > mean(before)) == (first.metric.better == Better::Higher),
         }
     });
-    let mut name = format!("{} on {}", conditions.workload, conditions.target);
-    if !conditions.labels.is_empty() {
-        name += &format!(" ({})", conditions.labels);
-    }
     Some(Series {
         changes: changes.collect(),
-        name,
-        workload: conditions.workload.clone(),
-        target: conditions.target.clone(),
-        step: step.to_owned(),
-        unit: unit.to_owned(),
-        metric,
+        name: first.name,
+        conditions: first.conditions,
+        workload: first.workload,
+        target: first.target,
+        step: first.step,
+        unit: first.unit,
+        metric: first.metric,
         entries,
     })
+}
+
+impl Value {
+    fn new(
+        run: &RunResult,
+        step: &StepResult,
+        conditions: &Conditions,
+        metric: &'static Metric,
+        value: f64,
+    ) -> Self {
+        let mut name = format!("{} on {}", conditions.workload, conditions.target);
+        if !conditions.labels.is_empty() {
+            name += &format!(" ({})", conditions.labels);
+        }
+        Self {
+            name,
+            conditions: conditions.code(),
+            workload: conditions.workload.clone(),
+            target: conditions.target.clone(),
+            step: step.name.clone(),
+            unit: step.unit.clone(),
+            metric,
+            entry: Entry {
+                run: run.run.id.clone(),
+                at: run.run.started_at.clone(),
+                version: run.target.name(),
+                build: build_of(run),
+                value,
+            },
+        }
+    }
+
+    fn key(&self) -> Key {
+        let own = (self.name.clone(), self.conditions.clone());
+        (own.0, own.1, self.step.clone(), self.metric.id)
+    }
+}
+
+/// The shortest name of a build that tells it from others: its revision, else its program's
+/// checksum, else its version.
+fn build_of(run: &RunResult) -> String {
+    let told = run.target.build.as_deref().unwrap_or_default();
+    let part = |word: &str| {
+        let mut parts = told.split(", ");
+        parts.find_map(|part| part.strip_prefix(word))
+    };
+    let revision = part("revision ").map(|revision| revision.chars().take(8).collect());
+    let program = part("program ").map(|program| format!("program {program}"));
+    let known = revision.or(program);
+    known.unwrap_or_else(|| run.target.name())
 }
 
 impl Series {

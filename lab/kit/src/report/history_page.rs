@@ -1,12 +1,13 @@
 //! The page of a history: what changed, and each series over time with the means between changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::axis::Quantity;
 use super::chart::{Chart, Line};
 use super::html::{capital, escape, foot, head};
-use crate::history::Series;
+use crate::format;
+use crate::history::{Build, Series, builds};
 
 /// A series of fewer runs has no trend to be drawn.
 const RUNS_MIN: usize = 2;
@@ -14,7 +15,10 @@ const RUNS_MIN: usize = 2;
 const CHARTS_MAX: usize = 120;
 
 /// The page.
-pub fn history_page(all: &[Series], runs: usize) -> String {
+pub fn history_page(all: &[Series]) -> String {
+    let entries = all.iter().flat_map(|one| &one.entries);
+    let runs: BTreeSet<&str> = entries.map(|entry| entry.run.as_str()).collect();
+    let runs = runs.len();
     let mut out = head("History of runs");
     let worse = changes(all, false);
     let better = changes(all, true);
@@ -41,6 +45,7 @@ pub fn history_page(all: &[Series], runs: usize) -> String {
         }
         out.push_str("</ul>\n");
     }
+    write_builds(&mut out, all);
     let mut groups: BTreeMap<(&str, &str), Vec<&Series>> = BTreeMap::new();
     let shown = all.iter().filter(|one| one.entries.len() >= RUNS_MIN);
     for one in shown.take(CHARTS_MAX) {
@@ -62,6 +67,66 @@ pub fn history_page(all: &[Series], runs: usize) -> String {
         "All values are in history.csv, the last in history.prom.",
     ));
     out
+}
+
+/// Rate and CPU by build: a row for each build of a workload's step, with what it is by the build
+/// before.
+fn write_builds(out: &mut String, all: &[Series]) {
+    let of = |id: &'static str| all.iter().filter(move |one| one.metric.id == id);
+    let several: Vec<&Series> = of("rate").filter(|one| builds(one).len() > 1).collect();
+    if several.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<h2>Rate and CPU by build</h2>\n<p class=\"muted\">Builds in the order in which they were \
+            measured first; in brackets what a build is by the one above it, with an interval of \
+            95 %, bold where that excludes no change and the change is 1 % or more.</p>\n<div \
+            class=\"card scroll\"><table class=\"right\"><thead><tr><th scope=\"col\">workload, \
+            step</th><th scope=\"col\">build</th><th scope=\"col\">measured</th><th \
+            scope=\"col\">runs</th><th scope=\"col\">operations/s</th><th scope=\"col\">server CPU \
+            by operation</th></tr></thead><tbody>\n",
+    );
+    for rate in several {
+        let same = |other: &&Series| {
+            (&other.name, &other.conditions, &other.step)
+                == (&rate.name, &rate.conditions, &rate.step)
+        };
+        let cpu = of("server_cpu_us_per_op").find(same);
+        let cpu: Vec<Build> = cpu.map(builds).unwrap_or_default();
+        for (at, build) in builds(rate).iter().enumerate() {
+            let name = match at {
+                0 => format!("{}, {}", rate.name, rate.step),
+                _ => String::new(),
+            };
+            let cost = cpu.iter().find(|one| one.name == build.name);
+            let _ = writeln!(
+                out,
+                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td>{}{}</tr>",
+                escape(&name),
+                escape(&build.name),
+                escape(build.at.get(..10).unwrap_or(&build.at)),
+                build.runs,
+                cell(Some(build), format::number),
+                cell(cost, format::latency_us)
+            );
+        }
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+fn cell(build: Option<&Build>, shown: impl Fn(f64) -> String) -> String {
+    let Some(build) = build else {
+        return "<td>–</td>".to_owned();
+    };
+    let ratio = build.ratio.map_or_else(String::new, |ratio| {
+        let text = format!("{:.3} ({:.3} to {:.3})", ratio.mean, ratio.low, ratio.high);
+        match build.verdict {
+            Some(true) => format!(" <b class=\"better\">{text}</b>"),
+            Some(false) => format!(" <b class=\"worse\">{text}</b>"),
+            None => format!(" {text}"),
+        }
+    });
+    format!("<td>{}{ratio}</td>", escape(&shown(build.mean)))
 }
 
 fn count(changes: usize) -> String {

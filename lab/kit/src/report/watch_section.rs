@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::html::escape;
 use crate::format;
-use crate::result::{Expiry, FanOut, RunResult, StepResult};
+use crate::nearest::Recall;
+use crate::result::{Agreed, Expiry, FanOut, ProgramRuns, RunResult, StepResult};
 
 /// A table of all steps with readers and one of all in which documents expired.
 pub(super) fn write(out: &mut String, result: &RunResult) {
@@ -12,9 +13,61 @@ pub(super) fn write(out: &mut String, result: &RunResult) {
     write_table(out, "Readers of changes", result, readers);
     let expiry = |step: &StepResult| step.more.expiry.as_ref().map(expiry);
     write_table(out, "Documents that expire", result, expiry);
+    let recall = |step: &StepResult| {
+        let mut figures = recall(step.more.recall.as_ref()?);
+        figures.push(("searches/s", format::number(step.rate.average)));
+        Some(figures)
+    };
+    write_table(out, "Neighbours found", result, recall);
+    let agreed = |step: &StepResult| agreed(&step.more.agreed);
+    write_table(out, "What had to agree after the work", result, agreed);
+    let program = |step: &StepResult| step.more.program.as_ref().map(program);
+    write_table(out, "The user's program beside the work", result, program);
 }
 
 type Figures = Vec<(&'static str, String)>;
+
+fn recall(found: &Recall) -> Figures {
+    vec![
+        (
+            "found of the exact neighbours",
+            format!("{:.1} %", found.percent),
+        ),
+        ("of the worst search", format!("{:.1} %", found.percent_min)),
+        ("neighbours asked for", found.neighbours.to_string()),
+        ("searches compared", found.searches.to_string()),
+        ("vectors", format::count(found.vectors)),
+    ]
+}
+
+/// Names of questions are a workload's: they stand in one column.
+fn agreed(found: &[Agreed]) -> Option<Figures> {
+    let line = |one: &Agreed| {
+        let after = one.after_s.map(format::seconds);
+        let after = after.map_or_else(|| "never".to_owned(), |after| format!("after {after}"));
+        format!("{} {after}", one.name)
+    };
+    let lines: Vec<String> = found.iter().map(line).collect();
+    (!lines.is_empty()).then(|| vec![("alike", lines.join("; "))])
+}
+
+fn program(found: &ProgramRuns) -> Figures {
+    let last = if found.was_ended {
+        "ended with the step"
+    } else {
+        "–"
+    };
+    vec![
+        ("whole runs", found.whole.to_string()),
+        ("failed runs", found.failed.to_string()),
+        (
+            "mean time",
+            or_unknown(found.seconds_mean.map(format::seconds)),
+        ),
+        ("last run", last.to_owned()),
+        ("CPU of all", format::seconds(found.cpu_seconds)),
+    ]
+}
 
 fn write_table(
     out: &mut String,
@@ -119,5 +172,9 @@ pub fn watch_lines(step: &StepResult) -> Vec<String> {
             .map(|(name, value)| format!("{name}: {value}"));
         words.collect::<Vec<_>>().join("; ")
     };
-    readers.into_iter().chain(expired).map(line).collect()
+    let recall = step.more.recall.as_ref().map(recall);
+    let agreed = agreed(&step.more.agreed);
+    let program = step.more.program.as_ref().map(program);
+    let all = [readers, expired, recall, agreed, program];
+    all.into_iter().flatten().map(line).collect()
 }

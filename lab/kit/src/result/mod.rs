@@ -30,4 +30,4 @@ pub use step::{
     CallCounts, FinishSummary, RateSummary, RoleResult, Stalls, StepMore, StepResult, Stretch,
 };
 pub use verdict::{ERRORS_PERCENT_MAX, judge_calls};
-pub use watch::{Expiry, FanOut};
+pub use watch::{Agreed, Expiry, FanOut, ProgramRuns};

@@ -9,7 +9,8 @@ use super::latency::LatencySummary;
 use super::overload::Overload;
 use super::replay::ReplayResult;
 use super::resources::{CostSummary, DeviceSummary, HostSummary, Sizes, ThreadGroup};
-use super::watch::{Expiry, FanOut};
+use super::watch::{Agreed, Expiry, FanOut, ProgramRuns};
+use crate::nearest::Recall;
 use crate::series::Point;
 use crate::workload::Operation;
 
@@ -148,6 +149,15 @@ pub struct StepMore {
     /// What the target removed by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry: Option<Expiry>,
+    /// What was found of the exact neighbours of vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recall: Option<Recall>,
+    /// Questions that were to have the same answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agreed: Vec<Agreed>,
+    /// Runs of the user's program beside the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramRuns>,
     /// The machines that made the load, if it was not the lab's own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub generators: Vec<GeneratorResult>,

@@ -53,3 +53,27 @@ pub struct Expiry {
     /// The rate of this step by that, in percent.
     pub rate_percent: Option<f64>,
 }
+
+/// Two questions that were to have the same answer.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Agreed {
+    /// In words.
+    pub name: String,
+    /// From the end of the work until they had; none if they never had.
+    pub after_s: Option<f64>,
+}
+
+/// Runs of the user's program beside the work of a step, one after the other.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ProgramRuns {
+    /// Those that ended by themselves with status 0.
+    pub whole: u64,
+    /// Those that ended with another status.
+    pub failed: u64,
+    /// The mean time of a whole one.
+    pub seconds_mean: Option<f64>,
+    /// Whether the last one was told to end with the step.
+    pub was_ended: bool,
+    /// CPU seconds of all of them.
+    pub cpu_seconds: f64,
+}

@@ -4,7 +4,7 @@ use rand::Rng;
 
 use super::tree::{Tree, Variables};
 use crate::seed::Stream;
-use crate::text::random_text;
+use crate::text::{WORDS, random_text, word_numbered};
 use crate::work::{Zipf, scatter};
 use crate::workload::Draw;
 
@@ -75,6 +75,9 @@ pub enum Generator {
     Choice(Vec<(Tree, f64)>),
     /// Letters, so many, and so many percent of them drawn.
     Text(u32, u32, u32),
+    /// Words of a vocabulary, so many, common ones far more often.
+    #[allow(private_interfaces)]
+    Words(u32, u32, Distribution),
     /// Digits.
     Digits(u32),
     /// Letters whose number grows from the first document to the last.
@@ -185,6 +188,13 @@ impl Generator {
                 let length = random.random_range(*low..=*high);
                 Tree::Text(random_text(random, length, *percent))
             }
+            Self::Words(low, high, distribution) => {
+                let last = i64::from(WORDS) - 1;
+                let count = random.random_range(*low..=*high);
+                let words = (0..count).map(|_| distribution.integer(random, 0, last));
+                let words: Vec<String> = words.map(word_numbered).collect();
+                Tree::Text(words.join(" "))
+            }
             Self::Digits(count) => Tree::Text(
                 (0..*count)
                     .map(|_| char::from(b'0' + random.random_range(0..10_u8)))
@@ -220,7 +230,7 @@ impl Generator {
 }
 
 /// A value outside of clients: its draws, if it has any, are the same each time.
-pub fn drawn_once(template: &Template) -> Tree {
+pub(super) fn drawn_once(template: &Template) -> Tree {
     template.draw(&mut Draws {
         random: &mut crate::seed::from(0),
         number: 1,
@@ -231,6 +241,12 @@ pub fn drawn_once(template: &Template) -> Tree {
         variables: &Variables::new(),
         existing: &mut |_, _| Tree::Int(1),
     })
+}
+
+/// A template without draws, as commands and pipelines outside of clients are.
+pub fn constant(table: &toml::Table) -> Tree {
+    let template = Template::table(table).unwrap_or(Template::Constant(Tree::Null));
+    drawn_once(&template)
 }
 
 /// Constants of a Zipf distribution over so many numbers.

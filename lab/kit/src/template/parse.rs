@@ -4,6 +4,7 @@ use toml::Value;
 
 use super::generator::{Distribution, Generator, Template, zipf};
 use super::tree::Tree;
+use crate::text::WORDS;
 use crate::workload::Draw;
 
 /// What is wrong, and the words of the file that are.
@@ -17,8 +18,8 @@ pub struct TemplateError {
 
 const GENERATORS: &str = "@int(LOW, HIGH[, uniform|zipf|normal|exponential]), @double(LOW, HIGH[, \
     …]), @choice(VALUE[:WEIGHT], …), @text(LENGTH or LOW..HIGH[, PERCENT random]), @digits(COUNT), \
-    @growing(LOW, HIGH), @bool(PERCENT), @now(), @ago(SECONDS), @number(), \
-    @client(), @sequence(), @existing([uniform|zipf|latest]), @var(NAME), \
+    @words(COUNT or LOW..HIGH), @growing(LOW, HIGH), @bool(PERCENT), @now(), @ago(SECONDS), \
+    @number(), @client(), @sequence(), @existing([uniform|zipf|latest]), @var(NAME), \
     @repeat(COUNT or LOW..HIGH, GENERATOR or VALUE), \
     @maybe(PERCENT, GENERATOR or VALUE)";
 /// Text of one value.
@@ -217,6 +218,10 @@ fn generator(whole: &str, rest: &str) -> Result<Generator, TemplateError> {
             let percent = percent.ok_or_else(|| usage("@text(LENGTH, 0 to 100 percent)"))?;
             Ok(Generator::Text(low, high, percent))
         }
+        ("words", [count]) => {
+            let (low, high) = range(count, REPEAT_MAX).map_err(|reason| wrong(whole, reason))?;
+            Ok(Generator::Words(low, high, zipf(u64::from(WORDS))))
+        }
         ("digits", [count]) => {
             let (count, _) = range(count, LENGTH_MAX).map_err(|reason| wrong(whole, reason))?;
             Ok(Generator::Digits(count))
@@ -265,8 +270,8 @@ fn other_generator(whole: &str, name: &str, given: &[&str]) -> Result<Generator,
             Ok(Generator::Maybe(percent, Template::of_argument(value)?))
         }
         (
-            "int" | "double" | "choice" | "text" | "digits" | "growing" | "bool" | "now" | "ago"
-            | "number" | "client" | "sequence" | "existing" | "var" | "repeat" | "maybe",
+            "int" | "double" | "choice" | "text" | "words" | "digits" | "growing" | "bool" | "now"
+            | "ago" | "number" | "client" | "sequence" | "existing" | "var" | "repeat" | "maybe",
             _,
         ) => {
             let form = GENERATORS
@@ -350,6 +355,7 @@ mod tests {
             d = "@double(1, 2, normal)"
             c = "@choice(new:3, paid, 4)"
             t = "@text(10..20)"
+            w = "@words(3..5)"
             at = "@@home"
             when = "@ago(100)"
             items = { "@repeat" = "1..3", "@of" = { sku = "@digits(4)", count = 1 } }
@@ -367,6 +373,8 @@ mod tests {
             assert!(matches!(found["d"], Tree::Double(d) if (1.0..2.0).contains(&d)));
             assert!(matches!(&found["t"], Tree::Text(text) if (10..=20).contains(&text.len())));
             assert_eq!(found["at"], Tree::Text("@home".to_owned()));
+            let words = |text: &str| text.split(' ').filter(|word| word.len() == 4).count();
+            assert!(matches!(&found["w"], Tree::Text(text) if (3..=5).contains(&words(text))));
             assert!(matches!(found["when"], Tree::Date(900_000..=1_000_000)));
             let Tree::Array(items) = &found["items"] else {
                 panic!()

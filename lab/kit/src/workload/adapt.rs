@@ -4,8 +4,8 @@
 //! Promises: the adapted workload says everything; code that runs it need not read these settings
 //! again. A setting that a workload has no use for is refused instead of ignored.
 
-use super::choices::{Draw, Ids};
-use super::definition::{Operation, Role, Step, Stop, Workload, WorkloadError};
+use super::choices::{Draw, Ids, Stop};
+use super::definition::{Operation, Role, Step, Workload, WorkloadError};
 use super::overrides::Overrides;
 use super::settings::Settings;
 use crate::pacing::Arrivals;
@@ -97,6 +97,9 @@ impl Workload {
                 saturate: false,
                 readers: None,
                 expiry: None,
+                recall: None,
+                agree: Vec::new(),
+                program: false,
             };
             self.steps.insert(at + 1, step);
         }

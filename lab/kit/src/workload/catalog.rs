@@ -51,6 +51,10 @@ const FILES: &[&str] = files![
     "jsonbench",
     "ttl",
     "fan-out",
+    "vector",
+    "search",
+    "follow",
+    "equal-servers",
 ];
 
 impl Workload {

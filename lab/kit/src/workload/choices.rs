@@ -59,3 +59,18 @@ pub struct ExpiryRule {
     /// The age at which they may go, as the index says.
     pub after_seconds: u32,
 }
+
+/// What ends a step.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// The rows of the setting are stored (or, if `seconds` is set, that time is over).
+    Rows,
+    /// As many calls as the setting has rows, by all clients together.
+    Calls,
+    /// The time of the setting is over.
+    Seconds,
+    /// It is done: for actions.
+    #[default]
+    Done,
+}

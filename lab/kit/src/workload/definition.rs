@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::choices::{Draw, ExpiryRule, Ids};
+use super::beside::Agreement;
+use super::choices::{Draw, ExpiryRule, Ids, Stop};
 use super::overrides::Overrides;
+use crate::nearest::Similarity;
 use crate::pacing::Arrivals;
 use crate::program::Program;
 pub use crate::row::DocumentKind;
-use crate::template::{Statement, StatementFile, Template, Tree};
+use crate::template::{Statement, StatementFile, Tree, constant};
 
 /// What a user asked for that does not exist or does not fit.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +105,9 @@ pub struct Data {
     /// Who makes the ids.
     #[serde(default)]
     pub ids: Ids,
+    /// Addresses that a target has at least, for a workload on several servers.
+    #[serde(default)]
+    pub servers: Option<u32>,
     /// Bound of each table in bytes, for a workload that wants capped collections.
     #[serde(default)]
     pub capped_bytes: Option<u64>,
@@ -167,6 +172,15 @@ pub struct Step {
     /// Documents that its statements insert and that the target removes by itself.
     #[serde(default)]
     pub expiry: Option<ExpiryRule>,
+    /// After it: what its `$vectorSearch` finds of the exact neighbours, by this measure.
+    #[serde(default)]
+    pub recall: Option<Similarity>,
+    /// Questions that must have the same answer after it.
+    #[serde(default)]
+    pub agree: Vec<Agreement>,
+    /// Whether the user's program runs beside it.
+    #[serde(default)]
+    pub program: bool,
 }
 
 /// A command in the middle of a step, such as one that makes an index.
@@ -302,6 +316,8 @@ pub enum Operation {
     ReadWriteField,
     /// Delete all documents.
     Empty,
+    /// Wait until the search indexes of the collection have all documents.
+    AwaitSearch,
     /// Stop the target and start it again by the user's command; measured until it answers.
     Restart,
 }
@@ -328,7 +344,7 @@ impl Operation {
             | Self::Settle
             | Self::Empty
             | Self::Restart => "operations",
-            Self::CreateIndexes => "indexed rows",
+            Self::CreateIndexes | Self::AwaitSearch => "indexed rows",
             Self::CreateTables => "tables",
         }
     }
@@ -337,7 +353,7 @@ impl Operation {
     pub fn unit_one(self) -> &'static str {
         match self {
             Self::Insert | Self::Load => "document",
-            Self::CreateIndexes => "indexed row",
+            Self::CreateIndexes | Self::AwaitSearch => "indexed row",
             Self::Point | Self::Points | Self::Range | Self::IndexRange | Self::Scan => "query",
             other => other.unit().trim_end_matches('s'),
         }
@@ -350,7 +366,7 @@ impl Operation {
             Self::Range => &[Capability::Ranges],
             Self::Commutative => &[Capability::Merge],
             Self::Scan => &[Capability::Filter],
-            Self::Statement(_) | Self::Command => &[Capability::Documents],
+            Self::Statement(_) | Self::Command | Self::AwaitSearch => &[Capability::Documents],
             Self::Load | Self::Procedure(_) => &[Capability::Programs],
             _ => &[],
         }
@@ -366,6 +382,7 @@ impl Operation {
                 | Self::Empty
                 | Self::Restart
                 | Self::Command
+                | Self::AwaitSearch
         )
     }
 
@@ -437,27 +454,13 @@ impl Role {
     }
 }
 
-/// What ends a step.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stop {
-    /// The rows of the setting are stored (or, if `seconds` is set, that time is over).
-    Rows,
-    /// As many calls as the setting has rows, by all clients together.
-    Calls,
-    /// The time of the setting is over.
-    Seconds,
-    /// It is done: for actions.
-    #[default]
-    Done,
-}
-
 /// More clients than this are not tried to find those that saturate.
 pub const SATURATE_MAX: u32 = 256;
 
 /// Commands that leave the number of documents as it is.
-const KEEPS_COUNT: [&str; 7] = [
+const KEEPS_COUNT: [&str; 8] = [
     "createIndexes",
+    "createSearchIndexes",
     "dropIndexes",
     "collMod",
     "compact",
@@ -465,12 +468,6 @@ const KEEPS_COUNT: [&str; 7] = [
     "analyze",
     "setParameter",
 ];
-
-/// A template without draws, as commands and pipelines outside of clients are.
-fn constant(table: &toml::Table) -> Tree {
-    let template = Template::table(table).unwrap_or(Template::Constant(Tree::Null));
-    crate::template::drawn_once(&template)
-}
 
 impl Step {
     /// The step with more and more clients.

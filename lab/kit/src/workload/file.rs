@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::definition::{DocumentKind, Operation, Role, Step, Stop, Workload, WorkloadError};
+use super::beside::Agreement;
+use super::choices::Stop;
+use super::definition::{DocumentKind, Operation, Role, Step, Workload, WorkloadError};
 use super::settings::Settings;
 use crate::template::{Shape, Statement, Template, TemplateError};
 
@@ -208,6 +210,15 @@ impl Step {
                 );
                 return Err(wrong("readers", reason));
             }
+        }
+        self.agree.iter().try_for_each(Agreement::check)?;
+        if self.recall.is_some() && !(is_timed && self.work.mix.len() == 1) {
+            let reason = "only of a measured step that time ends and that does one statement";
+            return Err(wrong("recall", reason.to_owned()));
+        }
+        if self.program && !is_timed {
+            let reason = "only beside a measured step that time ends";
+            return Err(wrong("program", reason.to_owned()));
         }
         if let Some(rule) = &self.expiry
             && !(is_timed && (1..=3_600).contains(&rule.after_seconds))

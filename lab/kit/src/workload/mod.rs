@@ -4,6 +4,7 @@
 //! Promises: a setting that a workload has no use for is refused. Must not know: targets.
 
 mod adapt;
+mod beside;
 mod catalog;
 mod choices;
 mod definition;
@@ -13,10 +14,11 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use choices::{Assign, Draw, ExpiryRule, Ids, Placement};
+pub use beside::Agreement;
+pub use choices::{Assign, Draw, ExpiryRule, Ids, Placement, Stop};
 pub use definition::{
     Capability, Data, DocumentKind, During, Index, Invariant, Operation, Role, SATURATE_MAX, Step,
-    Stop, Workload, WorkloadError,
+    Workload, WorkloadError,
 };
 pub use overrides::Overrides;
 pub use settings::Settings;

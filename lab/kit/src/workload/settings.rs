@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::choices::{Assign, Ids, Placement};
-use super::definition::{DocumentKind, Operation, Step, Stop, Workload, WorkloadError};
+use super::choices::{Assign, Ids, Placement, Stop};
+use super::definition::{DocumentKind, Operation, Step, Workload, WorkloadError};
 use super::overrides::Overrides;
 use crate::pacing::Arrivals;
 use crate::seed::SeedMode;

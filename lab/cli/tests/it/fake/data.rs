@@ -177,17 +177,54 @@ pub(super) fn expire(collection: &str, state: &mut State, faults: Faults) {
     });
 }
 
-pub(super) fn aggregate(command: &Document, collection: &str, state: &State) -> Document {
+/// What searches answer: the exact neighbours in `v`, or a count of all documents.
+fn search(stages: &[Document], stored: &[Document], faults: Faults) -> Option<Document> {
+    let first = stages.first()?;
+    if first.contains_key("$listSearchIndexes") {
+        return Some(cursor(vec![doc! { "name": "v", "status": "READY" }]));
+    }
+    if first.contains_key("$search") {
+        let count = stored.len() as i64 - i64::from(faults.searches_badly);
+        return Some(cursor(vec![doc! { "_id": 1, "n": count }]));
+    }
+    let sought = first.get_document("$vectorSearch").ok()?;
+    let vector = |values: &Document, name: &str| -> Vec<f64> {
+        let values = values.get_array(name).unwrap().iter();
+        values.map(|one| one.as_f64().unwrap()).collect()
+    };
+    let centre = vector(sought, "queryVector");
+    let distance = |document: &Document| -> f64 {
+        let pairs = vector(document, "v").into_iter().zip(&centre);
+        pairs.map(|(one, other)| (one - other).powi(2)).sum()
+    };
+    let mut found = stored.to_vec();
+    if !faults.searches_badly {
+        found.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
+    }
+    found.truncate(sought.get_i32("limit").unwrap() as usize);
+    Some(cursor(found))
+}
+
+pub(super) fn aggregate(
+    command: &Document,
+    collection: &str,
+    state: &State,
+    faults: Faults,
+) -> Document {
     let stored = state
         .collections
         .get(collection)
         .cloned()
         .unwrap_or_default();
+    let stages = documents(command, "pipeline");
+    if let Some(found) = search(&stages, &stored, faults) {
+        return found;
+    }
     let total: i64 = stored
         .iter()
         .map(|document| i64::from(document.get_i32("k").unwrap_or(0)))
         .sum();
-    let group = documents(command, "pipeline")
+    let group = stages
         .iter()
         .find_map(|stage| stage.get_document("$group").ok().cloned())
         .unwrap();

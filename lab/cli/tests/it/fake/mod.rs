@@ -41,6 +41,8 @@ pub(crate) struct Faults {
     pub(crate) connections_max: Option<usize>,
     /// What becomes of every tenth event of a change stream.
     pub(crate) events: Option<EventFault>,
+    /// Searches answer with the first documents there are, and count one too few.
+    pub(crate) searches_badly: bool,
     /// Remove documents of this age, by their field `expires_from`, when they are counted.
     pub(crate) expire_after: Option<Duration>,
 }
@@ -252,7 +254,8 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
             doc! { "cursor": { "id": state.last_cursor, "ns": "quarry_lab.c", "firstBatch": [] },
             "ok": 1.0 }
         }
-        "aggregate" => aggregate(command, &collection, state),
+        "createsearchindexes" => doc! { "ok": 1.0 },
+        "aggregate" => aggregate(command, &collection, state, faults),
         "getmore"
             if state
                 .streams
