@@ -161,7 +161,7 @@ impl Graphs {
                     self.ready.lock().insert(key, None);
                     continue;
                 };
-                if !room(self.bytes() + Graph::bytes_for(coding, column.num_terms())) {
+                if !room(self.bytes() + Graph::bytes_to_build(coding, column.num_terms())) {
                     return Ok(false);
                 }
                 let path = self.path(key);

@@ -5,6 +5,7 @@
 use crate::args::Args;
 use crate::error::{failed, invalid};
 use crate::facet;
+use crate::graph::Near;
 use crate::graphs::{SegmentGraph, column_of};
 use crate::hits::{Check, Hits, each_match, weight_of};
 use crate::index::{Index, View, is_alive};
@@ -12,6 +13,7 @@ use crate::operator::{self, build_filter};
 use crate::order::Hit;
 use crate::vector::{Similarity, Target, VectorField, encode_any};
 use model::{Doc, DocBuf, MongoError, Number, Result, Value};
+use std::sync::Arc;
 use tantivy::{BitSet, DocId, SegmentReader};
 
 /// Most candidates of an approximate search.
@@ -178,38 +180,68 @@ impl VectorSearch {
         let view = index.view();
         let allowed = self.allowed(index, &view, check)?;
         let mut hits = Hits::new(index, view.clone());
-        for (segment_n, segment) in (0u32..).zip(view.searcher.segment_readers()) {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        let segments = view.searcher.segment_readers();
+        let graphs: Vec<Option<Arc<SegmentGraph>>> = match self.candidates {
+            Some(_) => segments.iter().map(|s| index.graphs().find(s, n)).collect(),
+            None => Vec::new(),
+        };
+        for (segment_n, segment) in (0u32..).zip(segments) {
             let allowed = allowed.as_ref().and_then(|a| a.get(segment_n as usize));
             let passes =
                 |doc: DocId| allowed.is_none_or(|a| a.contains(doc)) && is_alive(segment, doc);
-            let mut take = |doc: DocId, score: f32| {
-                if passes(doc) {
-                    hits.push(Hit {
-                        score,
-                        segment: segment_n,
-                        doc,
-                    });
-                    if hits.len() >= self.limit.saturating_mul(2).max(1024) {
-                        hits.keep(self.limit);
+            let graph = graphs.get(segment_n as usize).and_then(Option::as_ref);
+            match self.candidates.zip(graph) {
+                None => scores(segment, n, &target, check, &mut |doc, score| {
+                    if passes(doc) {
+                        self.take(&mut hits, segment_n, doc, score);
                     }
-                }
-            };
-            match self.candidates.zip(index.graphs().find(segment, n)) {
-                None => scores(segment, n, &target, check, &mut take)?,
+                })?,
                 Some((most, graph)) => {
                     let search = Approximate {
-                        graph: &graph,
+                        graph,
                         target: &target,
                         most,
                         passing: allowed.map(BitSet::len),
                     };
-                    let nodes = search.nodes(&passes, check)?;
-                    compare(segment, n, &graph, &target, nodes, &mut take)?;
+                    let found = search.nodes(&passes, check)?.into_iter();
+                    candidates.extend(found.map(|near| Candidate {
+                        near,
+                        segment: segment_n,
+                    }));
                 }
             }
         }
+        // Of all segments together, so that no more are compared than the search says.
+        candidates.sort_unstable_by(|a, b| a.near.cmp(&b.near));
+        candidates.truncate(self.candidates.unwrap_or(0));
+        for ((segment_n, segment), graph) in (0u32..).zip(segments).zip(&graphs) {
+            let own = candidates.iter().filter(|c| c.segment == segment_n);
+            let nodes: Vec<u32> = own.map(|c| c.near.node).collect();
+            let Some(graph) = graph.as_ref().filter(|_| !nodes.is_empty()) else {
+                continue;
+            };
+            let allowed = allowed.as_ref().and_then(|a| a.get(segment_n as usize));
+            compare(segment, n, graph, &target, nodes, &mut |doc, score| {
+                if allowed.is_none_or(|a| a.contains(doc)) && is_alive(segment, doc) {
+                    self.take(&mut hits, segment_n, doc, score);
+                }
+            })?;
+        }
         hits.keep(self.limit);
         Ok(hits)
+    }
+
+    /// Keeps a document, and of many only the best.
+    fn take(&self, hits: &mut Hits, segment: u32, doc: DocId, score: f32) {
+        hits.push(Hit {
+            score,
+            segment,
+            doc,
+        });
+        if hits.len() >= self.limit.saturating_mul(2).max(1024) {
+            hits.keep(self.limit);
+        }
     }
 
     fn target(&self, field: &VectorField) -> Result<Target> {
@@ -259,6 +291,12 @@ impl VectorSearch {
     }
 }
 
+/// A vector that is to be compared in full.
+struct Candidate {
+    near: Near,
+    segment: u32,
+}
+
 /// An approximate search in one segment.
 struct Approximate<'s> {
     graph: &'s SegmentGraph,
@@ -270,7 +308,7 @@ struct Approximate<'s> {
 
 impl Approximate<'_> {
     /// Vectors that are about the nearest of those that have a document that passes.
-    fn nodes(&self, passes: &dyn Fn(DocId) -> bool, check: &mut Check<'_>) -> Result<Vec<u32>> {
+    fn nodes(&self, passes: &dyn Fn(DocId) -> bool, check: &mut Check<'_>) -> Result<Vec<Near>> {
         let SegmentGraph { graph, coding, .. } = self.graph;
         let code = self.target.code(*coding);
         let passes = |node: u32| self.graph.docs(node).iter().any(|doc| passes(*doc));

@@ -13,6 +13,8 @@ pub(crate) struct Limit<I> {
     amount: u64,
     left: u64,
     ended: bool,
+    /// The input is told how many documents are wanted.
+    asks: bool,
 }
 
 impl<I: BatchStream> Limit<I> {
@@ -22,7 +24,13 @@ impl<I: BatchStream> Limit<I> {
             amount,
             left: amount,
             ended: false,
+            asks: false,
         }
+    }
+
+    /// Asks its input for no more documents than it gives on: for one that has to fetch each.
+    pub(crate) fn asking(self) -> Limit<I> {
+        Limit { asks: true, ..self }
     }
 }
 
@@ -30,8 +38,15 @@ impl<I: BatchStream> BatchStream for Limit<I> {
     fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let mut more = false;
         if self.left > 0 {
-            more = self.input.next_batch(exec, out)?;
-            out.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+            let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+            let most = out.max_docs();
+            if self.asks {
+                out.set_max_docs(most.min(left));
+            }
+            let found = self.input.next_batch(exec, out);
+            out.set_max_docs(most);
+            more = found?;
+            out.truncate(left);
             self.left -= out.len() as u64;
         }
         self.ended = !more || self.left == 0;

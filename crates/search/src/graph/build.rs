@@ -4,7 +4,7 @@
 
 use super::codes::{Code, Codes, Coding};
 use super::find::{Best, Near, Seen, Walk};
-use super::{Graph, NEIGHBOURS, NONE};
+use super::{EDGES_MAX, Graph, NEIGHBOURS, NONE};
 use std::collections::BinaryHeap;
 
 /// Nodes looked at for the neighbours of a node.
@@ -19,6 +19,8 @@ pub(crate) struct Builder {
     order: Vec<u32>,
     /// Nodes that are in.
     done: usize,
+    /// Nodes that have no more edges than they may have in the end.
+    trimmed: usize,
 }
 
 impl Builder {
@@ -28,6 +30,7 @@ impl Builder {
             edges: Vec::new(),
             order: Vec::new(),
             done: 0,
+            trimmed: 0,
         }
     }
 
@@ -36,11 +39,14 @@ impl Builder {
         self.codes.push(code);
     }
 
-    /// Puts in so many nodes; false when all are in.
+    /// Puts in so many nodes, or trims so many when all are in; false when that is done too.
     pub(crate) fn step(&mut self, nodes: usize) -> bool {
         if self.order.len() != self.codes.len() {
             self.order = shuffled(self.codes.len());
-            self.edges = vec![NONE; self.codes.len() * NEIGHBOURS];
+            self.edges = vec![NONE; self.codes.len() * EDGES_MAX];
+        }
+        if self.done == self.order.len() {
+            return self.trim(nodes);
         }
         let end = self.order.len().min(self.done + nodes);
         while self.done < end {
@@ -49,13 +55,31 @@ impl Builder {
             }
             self.done += 1;
         }
-        self.done < self.order.len()
+        true
     }
 
+    /// Chooses among the edges of nodes that have too many.
+    fn trim(&mut self, nodes: usize) -> bool {
+        let end = self.order.len().min(self.trimmed + nodes);
+        for node in self.trimmed..end {
+            let node = u32::try_from(node).unwrap_or(NONE);
+            let its: Vec<u32> = of(&self.edges, node).collect();
+            if its.len() > NEIGHBOURS {
+                let chosen = self.choose_among(node, &its);
+                self.tie(node, &chosen);
+            }
+        }
+        self.trimmed = end;
+        self.trimmed < self.order.len()
+    }
+
+    /// After the last step.
     pub(crate) fn finish(self) -> Graph {
+        let each = self.edges.chunks(EDGES_MAX);
+        let kept = each.flat_map(|edges| edges.iter().take(NEIGHBOURS));
         Graph {
+            edges: kept.copied().collect(),
             codes: self.codes,
-            edges: self.edges,
         }
     }
 
@@ -80,19 +104,23 @@ impl Builder {
         for other in neighbours {
             let mut its: Vec<u32> = of(&self.edges, other).collect();
             its.push(node);
-            if its.len() > NEIGHBOURS {
-                let mut near: Vec<Near> = its
-                    .iter()
-                    .map(|n| Near {
-                        distance: self.codes.distance(self.codes.at(other), self.codes.at(*n)),
-                        node: *n,
-                    })
-                    .collect();
-                near.sort_unstable();
-                its = self.choose(&near);
+            if its.len() > EDGES_MAX {
+                its = self.choose_among(other, &its);
             }
             self.tie(other, &its);
         }
+    }
+
+    /// Neighbours of a node out of some.
+    fn choose_among(&self, node: u32, some: &[u32]) -> Vec<u32> {
+        let own = self.codes.at(node);
+        let near = some.iter().map(|n| Near {
+            distance: self.codes.distance(own, self.codes.at(*n)),
+            node: *n,
+        });
+        let mut near: Vec<Near> = near.collect();
+        near.sort_unstable();
+        self.choose(&near)
     }
 
     /// Neighbours out of nodes, the nearest first.
@@ -112,8 +140,8 @@ impl Builder {
     }
 
     fn tie(&mut self, node: u32, to: &[u32]) {
-        let start = node as usize * NEIGHBOURS;
-        if let Some(slots) = self.edges.get_mut(start..start + NEIGHBOURS) {
+        let start = node as usize * EDGES_MAX;
+        if let Some(slots) = self.edges.get_mut(start..start + EDGES_MAX) {
             slots.fill(NONE);
             for (slot, n) in slots.iter_mut().zip(to) {
                 *slot = *n;
@@ -123,8 +151,8 @@ impl Builder {
 }
 
 fn of(edges: &[u32], node: u32) -> impl Iterator<Item = u32> + '_ {
-    let start = node as usize * NEIGHBOURS;
-    let slots = edges.get(start..start + NEIGHBOURS).unwrap_or_default();
+    let start = node as usize * EDGES_MAX;
+    let slots = edges.get(start..start + EDGES_MAX).unwrap_or_default();
     slots.iter().copied().take_while(|n| *n != NONE)
 }
 

@@ -12,9 +12,10 @@ const CHECK_EVERY: usize = 512;
 
 /// A node and how far it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Near {
-    pub(super) distance: f32,
-    pub(super) node: u32,
+pub(crate) struct Near {
+    /// By the codes.
+    pub(crate) distance: f32,
+    pub(crate) node: u32,
 }
 
 impl Ord for Near {
@@ -161,7 +162,7 @@ impl Graph {
         most: usize,
         passes: &dyn Fn(u32) -> bool,
         check: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Vec<u32>> {
+    ) -> Result<Vec<Near>> {
         let mut best = Best::new(most);
         let mut walk = Walk {
             codes: &self.codes,
@@ -181,7 +182,7 @@ impl Graph {
                 check()?;
             }
         }
-        Ok(best.into_sorted().into_iter().map(|n| n.node).collect())
+        Ok(best.into_sorted())
     }
 
     /// The nearest of some nodes by their codes, each looked at; the nearest first.
@@ -194,7 +195,7 @@ impl Graph {
         most: usize,
         nodes: &mut dyn Iterator<Item = u32>,
         check: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Vec<u32>> {
+    ) -> Result<Vec<Near>> {
         let mut best = Best::new(most);
         for (looked, node) in nodes.enumerate() {
             let distance = self.codes.distance(target.as_ref(), self.codes.at(node));
@@ -203,6 +204,6 @@ impl Graph {
                 check()?;
             }
         }
-        Ok(best.into_sorted().into_iter().map(|n| n.node).collect())
+        Ok(best.into_sorted())
     }
 }

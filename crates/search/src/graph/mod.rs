@@ -10,11 +10,14 @@ mod find;
 
 pub(crate) use build::Builder;
 pub(crate) use codes::{Code, CodeKind, Coding};
+pub(crate) use find::Near;
 
 use codes::Codes;
 
 /// Most neighbours of a node.
 const NEIGHBOURS: usize = 32;
+/// Edges a node may have while the graph is built: choosing is dear, and so done for many at once.
+const EDGES_MAX: usize = NEIGHBOURS + NEIGHBOURS / 2;
 /// Where a node has fewer.
 const NONE: u32 = u32::MAX;
 /// Nodes from which a search may begin.
@@ -41,6 +44,11 @@ impl Graph {
     /// Bytes of memory of a graph over so many vectors.
     pub(crate) fn bytes_for(coding: Coding, nodes: usize) -> usize {
         nodes * (coding.bytes() + 8 + NEIGHBOURS * 4)
+    }
+
+    /// The same while it is built.
+    pub(crate) fn bytes_to_build(coding: Coding, nodes: usize) -> usize {
+        nodes * (coding.bytes() + 8 + EDGES_MAX * 4)
     }
 
     fn neighbours(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
