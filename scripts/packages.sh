@@ -27,8 +27,9 @@ fi
 chmod 755 "$binary"
 version=$("$binary" --version | awk '/^quarry / { print $NF }')
 [ -n "$version" ] || fail "the binary does not tell its version"
-mongodb=$(sed -n 's/^pub const VERSION: &str = "\(.*\)";/\1/p' crates/commands/src/release.rs)
-[ -n "$mongodb" ] || fail "crates/commands/src/release.rs names no VERSION"
+# That of the profile without --compat.
+mongodb=$(sed -n '/^static V8_2: /,/^}/s/^ *version: "\(.*\)",$/\1/p' crates/commands/src/release.rs)
+[ -n "$mongodb" ] || fail "crates/commands/src/release.rs has no version in V8_2"
 sed "s/@MONGODB@/$mongodb/" packaging/mongod.sh >"$work/mongod"
 chmod 755 "$work/mongod"
 # Times in archives are those of the commit, so that the same commit makes the same bytes.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks the files that other programs read, by these programs. Usage: files.sh [unit|monitoring|manifests]...
+# Checks the files that other programs read, by these programs. Usage: files.sh [packing|unit|monitoring|manifests]...
+#   packing     scripts/packages.sh packs a small program in place of the server, which takes seconds; what is in the packages
 #   unit        the systemd unit, by systemd-analyze
 #   monitoring  each metric that alert rules and the dashboard name must be one that the server has; their syntax, by promtool
 #   manifests   deploy/kubernetes*.yaml, against the schemas of Kubernetes (kubernetes-validate in PYTHON)
@@ -57,8 +58,30 @@ check_manifests() {
   "$python" "$here/manifests.py" "$root"/deploy/kubernetes*.yaml
 }
 
-[ $# -gt 0 ] || set -- unit monitoring manifests
+check_packing() {
+  local out=$work/dist tool archive
+  for tool in cc dpkg-deb npm readelf; do command -v "$tool" >/dev/null || { echo "packages: packing: skipped, no $tool"; return; }; done
+  printf '#include <stdio.h>\nint main(void) { return puts("quarry 9.9.9") < 0; }\n' >"$work/small.c"
+  cc -O2 "$work/small.c" -o "$work/small"
+  QUARRY_BINARY=$work/small "$root/scripts/packages.sh" "$out" >"$work/packed" 2>&1 || { cat "$work/packed"; fail "scripts/packages.sh"; }
+  dpkg-deb --contents "$out/quarry_9.9.9_amd64.deb" >"$work/contents"
+  grep -q ' \./usr/bin/quarry$' "$work/contents" || fail "no /usr/bin/quarry in the Debian package"
+  mkdir -p "$work/npm" "$work/wheel"
+  tar -C "$work/npm" -xzf "$out/quarry-server-9.9.9.tgz"
+  python3 -m zipfile -e "$out"/quarry_server-9.9.9-*.whl "$work/wheel"
+  chmod -R u+x "$work/wheel"
+  for archive in npm wheel; do
+    tool=$(find "$work/$archive" -name mongod -type f | head -n 1)
+    [ -n "$tool" ] || fail "no mongod in the $archive package"
+    # It says the version of MongoDB that the server presents, whatever is asked for besides.
+    sh "$tool" --version >"$work/version"
+    grep -qE '^db version v[0-9]+\.[0-9]+\.[0-9]+$' "$work/version" || { cat "$work/version"; fail "mongod of the $archive package tells no version"; }
+  done
+  echo "packages: packing: $(find "$out" -type f | wc -l) files"
+}
+
+[ $# -gt 0 ] || set -- packing unit monitoring manifests
 mkdir "$work/data"
 for what in "$@"; do
-  case $what in unit | monitoring | manifests) "check_$what" ;; *) fail "'$what' is not known; there are: unit monitoring manifests" ;; esac
+  case $what in packing | unit | monitoring | manifests) "check_$what" ;; *) fail "'$what' is not known; there are: packing unit monitoring manifests" ;; esac
 done
