@@ -89,6 +89,8 @@ impl Find {
         PlanRequest {
             filter: Some(&self.filter),
             sort: self.sort.as_deref(),
+            limit: self.enough(),
+            fields: self.fields.as_deref(),
             hint: self.hint.as_ref(),
             min: given(&self.min),
             max: given(&self.max),
@@ -108,7 +110,7 @@ impl Find {
         if self.tail {
             return self.open_tail(coll, env);
         }
-        let plan = plan_read(&coll, &self.plan_request())?;
+        let plan = self.plan(&coll)?;
         let mut root = self.operators_over(coll, plan, false);
         root.begin(env);
         Ok(Box::new(root))
@@ -125,7 +127,7 @@ impl Find {
                 plan: None,
             });
         };
-        let plan = plan_read(&coll, &self.plan_request())?;
+        let plan = self.plan(&coll)?;
         Ok(Planned {
             root: self.operators(coll, plan.clone()),
             plan: Some(plan),
@@ -164,7 +166,10 @@ impl Find {
     /// # Errors
     /// Those of the planner.
     pub fn count(&self, coll: Option<Arc<Collection>>) -> Result<Count> {
-        let request = self.plan_request();
+        let request = PlanRequest {
+            fields: Some(&[]),
+            ..self.plan_request()
+        };
         Count::new(coll, &request, &self.filter, self.skip, self.limit)
     }
 
@@ -197,6 +202,15 @@ impl Find {
             root: Box::new(Write::new(found, change)),
             plan: Some(plan),
         })
+    }
+
+    fn plan(&self, coll: &Arc<Collection>) -> Result<Plan> {
+        let needed = self.fields.clone().or_else(|| self.needed_fields());
+        let request = PlanRequest {
+            fields: needed.as_deref().filter(|_| !self.shows_row_metadata()),
+            ..self.plan_request()
+        };
+        plan_read(coll, &request)
     }
 
     /// Documents that are enough; `None` is all.

@@ -37,8 +37,8 @@ pub use format::record::Header;
 pub use gate::{Closed, Closing, Entered, Gate};
 pub use hooks::{Hooks, NoHooks, Places, Predicate, Terms};
 pub use index::{
-    Coverage, EntryParts, FieldKind, Index, IndexField, KeyInterval, TextPart, Usage, WantedFields,
-    WildcardPart, encode_cell,
+    Coverage, EntryParts, FieldKind, Index, IndexField, KeyInterval, KeySet, TextPart, Usage,
+    WantedFields, WildcardPart, encode_cell,
 };
 pub use log::{
     Audience, Concerned, ConsumerState, EachEntryOfLog, Lifetime, Log, LogConsumer, LogReader,
@@ -51,6 +51,7 @@ pub use validate::Validation;
 pub use view::ReadView;
 pub use view::bucket_facts::BucketStats;
 pub use view::buckets::{BucketsRead, SeriesRead, SeriesScan, ShownBucket};
+pub use view::estimate::CountedEntries;
 pub use view::index_scan::IndexScan;
 pub use view::parts::{Part, Parts};
 pub use view::rows::{EachEntry, EachRow, Row};

@@ -3,11 +3,8 @@
 //! The same group with an accumulator whose states cannot be made one goes document by document.
 //! `QUARRY_COLUMNS=n` runs n rounds instead of a few; `QUARRY_SEED=n` begins with another seed.
 
-use crate::behaviour::{send, serve, store};
-use commands::{Config, Connection, Dispatcher};
-use model::extjson;
+use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
-use std::sync::Arc;
 
 const QUICK_ROUNDS: u64 = 40;
 const GROUPS_A_ROUND: usize = 25;
@@ -178,20 +175,11 @@ fn group(g: &mut Dice) -> Json {
     o
 }
 
-struct Server {
-    service: Arc<Dispatcher>,
-    conn: Connection,
-}
+struct Server(Standalone);
 
 impl Server {
     fn new() -> Server {
-        let config = Config {
-            replica_set: None,
-            ..Config::default()
-        };
-        let service = serve(config, store());
-        let conn = service.connect("127.0.0.1:50000");
-        Server { service, conn }
+        Server(Standalone::new())
     }
 
     fn send(&mut self, command: &Json) -> Json {
@@ -199,9 +187,7 @@ impl Server {
     }
 
     fn send_to(&mut self, db: &str, command: &Json) -> Json {
-        let command = extjson::document(command).expect("a document");
-        let reply = send(&self.service, &mut self.conn, db, command.doc());
-        extjson::from_document(reply.doc(), extjson::Mode::Canonical)
+        self.0.send_to(db, command)
     }
 
     /// The documents, or the error's code and text.

@@ -1,25 +1,13 @@
 //! `explain` says which plan runs and what it does.
 
-use crate::behaviour::{send, serve, store};
-use commands::{Config, Connection, Dispatcher};
-use model::extjson;
+use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
-use std::sync::Arc;
 
-struct Server {
-    service: Arc<Dispatcher>,
-    conn: Connection,
-}
+struct Server(Standalone);
 
 impl Server {
     fn new() -> Server {
-        let config = Config {
-            replica_set: None,
-            ..Config::default()
-        };
-        let service = serve(config, store());
-        let conn = service.connect("127.0.0.1:50000");
-        let mut s = Server { service, conn };
+        let mut s = Server(Standalone::new());
         let docs: Vec<Json> = (0..20)
             .map(|i| {
                 json!({ "_id": i, "a": i % 5, "b": i,
@@ -38,11 +26,7 @@ impl Server {
     }
 
     fn ok(&mut self, command: Json) -> Json {
-        let command = extjson::document(&command).expect("a document");
-        let reply = send(&self.service, &mut self.conn, "db", command.doc());
-        let reply = extjson::from_document(reply.doc(), extjson::Mode::Relaxed);
-        assert_eq!(reply["ok"], json!(1.0), "{reply}");
-        reply
+        self.0.ok(&command)
     }
 
     fn explain(&mut self, command: Json) -> Json {

@@ -1,32 +1,18 @@
 //! `$lookup` into a small collection with an index: after some lookups it is read as a whole, once,
 //! and the arrays stay as they were, order included.
 
-use crate::behaviour::{send, serve, store};
-use commands::{Config, Connection, Dispatcher};
-use model::extjson;
+use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
-use std::sync::Arc;
 
-struct Server {
-    service: Arc<Dispatcher>,
-    conn: Connection,
-}
+struct Server(Standalone);
 
 impl Server {
     fn new() -> Server {
-        let config = Config {
-            replica_set: None,
-            ..Config::default()
-        };
-        let service = serve(config, store());
-        let conn = service.connect("127.0.0.1:50000");
-        Server { service, conn }
+        Server(Standalone::new())
     }
 
     fn send(&mut self, command: &Json) -> Json {
-        let command = extjson::document(command).expect("a document");
-        let reply = send(&self.service, &mut self.conn, "db", command.doc());
-        extjson::from_document(reply.doc(), extjson::Mode::Canonical)
+        self.0.send(command)
     }
 
     fn joined(&mut self, foreign: &str) -> Json {

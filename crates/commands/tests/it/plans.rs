@@ -3,12 +3,10 @@
 //! a change of the planner or the executor left plans as they were, not that they are good ones.
 //! `PLANS=write` writes it anew; a line without a plan is a new case.
 
-use crate::behaviour::{send, serve, store};
-use commands::{Config, Connection, Dispatcher};
+use crate::standalone::Standalone;
 use model::{DocBuf, extjson};
 use serde_json::Value as Json;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 const FILE: &str = "tests/plans/plans.txt";
 const SETUP: &str = "setup ";
@@ -43,24 +41,15 @@ const LEFT_OUT: &[&str] = &[
     "collation",
 ];
 
-struct Server {
-    service: Arc<Dispatcher>,
-    conn: Connection,
-}
+struct Server(Standalone);
 
 impl Server {
     fn new() -> Server {
-        let config = Config {
-            replica_set: None,
-            ..Config::default()
-        };
-        let service = serve(config, store());
-        let conn = service.connect("127.0.0.1:50000");
-        Server { service, conn }
+        Server(Standalone::new())
     }
 
     fn run(&mut self, command: &DocBuf) -> Json {
-        let reply = send(&self.service, &mut self.conn, "db", command.doc());
+        let reply = self.0.run("db", command);
         extjson::from_document(reply.doc(), extjson::Mode::Relaxed)
     }
 }
@@ -238,7 +227,7 @@ fn explain_counts_what_the_command_counts() {
             continue;
         }
         server.run(&command);
-        let counted = server.conn.examined();
+        let counted = server.0.examined();
         let told = (
             shown["totalKeysExamined"].as_u64(),
             shown["totalDocsExamined"].as_u64(),

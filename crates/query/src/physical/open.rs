@@ -34,6 +34,8 @@ impl<'r> PlanRequest<'r> {
         PlanRequest {
             filter: read.filter.map(Arc::as_ref),
             sort: read.sort,
+            limit: read.limit,
+            fields: read.fields.filter(|_| !read.row_metadata),
             hint: options.hint,
             min: None,
             max: None,

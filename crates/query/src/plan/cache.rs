@@ -8,7 +8,8 @@
 
 use super::access::{CachedPlan, Plan};
 use super::request::PlanRequest;
-use model::{Doc, DocBuf, Value};
+use super::sample::{KeptSample, Sample};
+use model::{Doc, DocBuf, Result, Value};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +22,10 @@ const ENTRIES_MAX: usize = 1000;
 /// Longer filters are planned each time.
 const FILTER_BYTES_MAX: usize = 4096;
 
+/// Queries of a shape that are not estimated after one that was found to be cheap: counting entries
+/// would be a good part of what such a query takes.
+const UNESTIMATED: u8 = 31;
+
 type Indexes = Arc<Vec<Arc<Index>>>;
 
 /// The plans of one collection.
@@ -28,6 +33,7 @@ type Indexes = Arc<Vec<Arc<Index>>>;
 pub struct PlanCache {
     entries: Mutex<Entries>,
     clock: AtomicU64,
+    sample: KeptSample,
 }
 
 #[derive(Default)]
@@ -35,12 +41,22 @@ struct Entries {
     /// The list of indexes the entries were made for.
     of: Option<Indexes>,
     by_text: HashMap<Vec<u8>, Arc<CachedPlan>>,
+    /// Shapes whose preferred plan was cheap: so many queries of them are not estimated.
+    cheap: HashMap<Vec<u8>, u8>,
 }
 
 impl PlanCache {
     /// That of a collection.
     pub fn of(coll: &Collection) -> &PlanCache {
         coll.attached()
+    }
+
+    /// Documents to try filters on.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(super) fn sample(&self, coll: &Collection) -> Result<Arc<Sample>> {
+        self.sample.get(coll)
     }
 
     /// Its entries.
@@ -97,6 +113,7 @@ impl<'r> Lookup<'r> {
             .is_some_and(|of| Arc::ptr_eq(of, &indexes))
         {
             entries.by_text.clear();
+            entries.cheap.clear();
             entries.of = Some(Arc::clone(&indexes));
         }
         let found = entries.by_text.get(&text).cloned();
@@ -117,6 +134,32 @@ impl<'r> Lookup<'r> {
     pub(super) fn active(&self) -> Option<&str> {
         let entry = self.found.as_ref().filter(|e| e.is_active())?;
         Some(&entry.index)
+    }
+
+    /// Whether this query's plan need not be estimated, because one of its shape was cheap not long
+    /// ago.
+    pub(super) fn passes_as_cheap(&self) -> bool {
+        let mut entries = self.cache.entries.lock();
+        match entries.cheap.get_mut(&self.text) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The preferred plan of this query is cheap, or is not.
+    pub(super) fn note_cheap(&self, cheap: bool) {
+        let mut entries = self.cache.entries.lock();
+        if !cheap {
+            entries.cheap.remove(&self.text);
+            return;
+        }
+        if entries.cheap.len() >= ENTRIES_MAX && !entries.cheap.contains_key(&self.text) {
+            entries.cheap.clear();
+        }
+        entries.cheap.insert(self.text.clone(), UNESTIMATED);
     }
 
     /// The plan by the active entry.

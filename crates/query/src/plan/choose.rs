@@ -1,10 +1,12 @@
 //! The planner's entry: which access path answers a read. `min` and `max`, `$text` and a hint leave
-//! no choice; otherwise the path with the most points is taken (see `score`).
+//! no choice; otherwise the path with the most points is taken (see `score`), unless another costs
+//! clearly less (see `cost`).
 
 use super::access::{Access, Plan};
 use super::best::{best, compared, usable};
 use super::bounds;
 use super::cache::Lookup;
+use super::cost::Costs;
 use super::disjunction::by_disjunction;
 use super::id_path::by_id;
 use super::index_path::by_index;
@@ -136,7 +138,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
             .is_none_or(|points| points < score::EQUALITY_FIELD)
             .then(|| by_disjunction(coll, request, root, &indexes))?
     };
-    Ok(among.choose(by_id, union).unwrap_or_else(|| {
+    Ok(among.choose(by_id, union)?.unwrap_or_else(|| {
         Plan::of(
             Access::Collection { reverse: false },
             request.sort.is_none(),
@@ -156,30 +158,89 @@ struct Among<'r> {
 
 impl Among<'_> {
     /// The best plan: that of the cache, or the one with the most points, which the cache keeps
-    /// when it had rivals. `instead` may give a better one, knowing the points.
+    /// when it had rivals, unless another costs clearly less. `instead` may give a better one,
+    /// knowing the points.
+    ///
+    /// # Errors
+    /// Engine failures while entries are counted.
     fn choose(
         &self,
         by_id: Option<Plan>,
         instead: impl FnOnce(Option<u32>) -> Option<Plan>,
-    ) -> Option<Plan> {
+    ) -> Result<Option<Plan>> {
         let lookup = Lookup::new(self.coll, self.request, self.filtered);
         if let Some((lookup, name)) = lookup.as_ref().and_then(|l| Some((l, l.active()?)))
             && let Some(plan) = self.by_name(name, by_id.as_ref())
         {
-            return Some(lookup.taken(plan));
+            return Ok(Some(lookup.taken(plan)));
         }
-        let ids = by_id.clone().filter(|_| lookup.is_some());
+        let ids = by_id.clone();
         let best = best(by_id, self.request, self.root, self.indexes, |_| true);
-        if let Some(other) = instead(best.as_ref().map(|b| b.points)) {
-            return Some(other);
+        let other = instead(best.as_ref().map(|b| b.points));
+        let preferred = other.as_ref().or(best.as_ref().map(|b| &b.plan));
+        if let Some(costs) = Costs::of(self.coll, self.request)
+            && let Some(preferred) = preferred
+            && !lookup.as_ref().is_some_and(Lookup::passes_as_cheap)
+            && let Some(cheaper) = self.cheaper(&costs, lookup.as_ref(), preferred, ids.as_ref())?
+        {
+            return Ok(Some(match (lookup, &cheaper.access) {
+                (Some(lookup), Access::Index { .. } | Access::IdRange { .. }) => {
+                    self.keep(lookup, cheaper, ids.as_ref())
+                }
+                _ => cheaper,
+            }));
         }
-        let best = best?;
-        Some(match lookup {
-            Some(lookup) if best.compared > 1 => lookup.chosen(best.plan, self.request, || {
-                compared(ids.as_ref(), self.request, self.root, self.indexes)
-            }),
+        if let Some(other) = other {
+            return Ok(Some(other));
+        }
+        Ok(best.map(|best| match lookup {
+            Some(lookup) if best.compared > 1 => self.keep(lookup, best.plan, ids.as_ref()),
             _ => best.plan,
+        }))
+    }
+
+    fn keep(&self, lookup: Lookup<'_>, plan: Plan, by_id: Option<&Plan>) -> Plan {
+        lookup.chosen(plan, self.request, || {
+            compared(by_id, self.request, self.root, self.indexes)
         })
+    }
+
+    /// The plan that costs clearly less than the preferred one, where there is one.
+    fn cheaper(
+        &self,
+        costs: &Costs<'_>,
+        lookup: Option<&Lookup<'_>>,
+        preferred: &Plan,
+        by_id: Option<&Plan>,
+    ) -> Result<Option<Plan>> {
+        let cheap = costs.is_cheap(preferred)?;
+        if let Some(lookup) = lookup {
+            lookup.note_cheap(cheap);
+        }
+        if cheap {
+            return Ok(None);
+        }
+        let mut plans = vec![preferred.clone()];
+        plans.extend(by_id.cloned());
+        let indexes = self.indexes.iter().filter(usable);
+        let by_index = |i| by_index(i, self.request, self.root, false).map(|(_, plan)| plan);
+        plans.extend(indexes.filter_map(by_index));
+        if !matches!(preferred.access, Access::Union { .. }) {
+            plans.extend(by_disjunction(
+                self.coll,
+                self.request,
+                self.root,
+                self.indexes,
+            ));
+        }
+        // Where only some indexes are allowed, or a scan is refused, a scan is no alternative.
+        let refuses_scan = self.request.filter.is_some_and(|f| f.refuses_scan);
+        if !self.filtered && !refuses_scan && self.request.allowed.is_none() {
+            let scan = Access::Collection { reverse: false };
+            plans.push(Plan::of(scan, self.request.sort.is_none()));
+        }
+        let at = costs.cheapest(&plans)?;
+        Ok((at > 0).then(|| plans.swap_remove(at)))
     }
 
     fn by_name(&self, name: &str, by_id: Option<&Plan>) -> Option<Plan> {
@@ -227,7 +288,7 @@ fn among_allowed(
         indexes: &usable,
         filtered: allowed.filter,
     };
-    match among.choose(by_id, |_| None) {
+    match among.choose(by_id, |_| None)? {
         Some(plan) => Ok(plan),
         None if allowed.filter => {
             let scan = Access::Collection { reverse: false };
@@ -245,7 +306,14 @@ fn is_one(plan: &Plan) -> bool {
 /// The bounded index plans that were considered and rejected, for explain.
 pub fn alternatives(coll: &Collection, request: &PlanRequest<'_>, taken: &Plan) -> Vec<Plan> {
     let root = request.filter.map_or(&ALL, |f| f.filter.root());
-    let others = matches!(taken.access, Access::Index { .. }) && taken.series.is_none();
+    let could = match taken.access {
+        Access::Index { .. } => true,
+        // Where only some indexes are allowed, a scan is no choice.
+        Access::Collection { .. } => request.allowed.is_none(),
+        _ => false,
+    };
+    let natural = natural_sort(request.sort, coll.is_log()).is_some();
+    let others = could && !natural && taken.series.is_none();
     if request.hint.is_some() || !others {
         return Vec::new();
     }

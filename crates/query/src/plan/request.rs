@@ -91,6 +91,10 @@ pub struct PlanRequest<'r> {
     pub filter: Option<&'r MatchFilter>,
     /// The order they are wanted in.
     pub sort: Option<&'r SortPattern>,
+    /// So many of the documents will be read, if there are as many; `None` is all.
+    pub limit: Option<u64>,
+    /// The only top-level fields that are looked at behind the filter; `None` is all.
+    pub fields: Option<&'r [String]>,
     /// The access path the client asks for.
     pub hint: Option<&'r Hint>,
     /// Lower bound of the hinted index, whole keys, inclusive.

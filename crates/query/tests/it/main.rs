@@ -1,6 +1,7 @@
 //! Pipelines from outside: over a host in memory, and over recorded behaviour when it is there.
 
 mod cases;
+mod costs;
 mod matcher;
 mod memory_host;
 mod optimizer;

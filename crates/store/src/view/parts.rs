@@ -56,7 +56,7 @@ impl Collection {
         let (low, up) = self.key_bounds();
         let first = after.get(low.len()..).unwrap_or_default();
         let upper_key = upper.map_or_else(|| up.to_vec(), |b| [&low[..], b].concat());
-        let Some(last) = self.last_id(&view, after, &upper_key)? else {
+        let Some(last) = self.end_id(&view, after, &upper_key, true)? else {
             return Ok(None);
         };
         let mut list = Vec::new();
@@ -74,12 +74,18 @@ impl Collection {
         Ok((list.len() > 1).then_some(Parts { view, list }))
     }
 
-    /// The encoded id of the last document between two keys.
-    fn last_id(&self, view: &ReadView, lower: &[u8], upper: &[u8]) -> Result<Option<Vec<u8>>> {
+    /// The encoded id of the first document between two keys; of the last one in reverse.
+    pub(crate) fn end_id(
+        &self,
+        view: &ReadView,
+        lower: &[u8],
+        upper: &[u8],
+        reverse: bool,
+    ) -> Result<Option<Vec<u8>>> {
         let ident_len = self.key_bounds().0.len();
         let range = KeyRange { lower, upper };
         let opts = CursorOpts {
-            reverse: true,
+            reverse,
             keys_only: true,
             ..CursorOpts::default()
         };
@@ -97,7 +103,7 @@ impl Collection {
 
 /// Up to `parts - 1` keys behind `first`, evenly spread up to `last` as numbers of eight bytes
 /// behind the beginning they share.
-fn between(first: &[u8], last: &[u8], parts: usize) -> Vec<Vec<u8>> {
+pub(crate) fn between(first: &[u8], last: &[u8], parts: usize) -> Vec<Vec<u8>> {
     let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
     let number = |key: &[u8]| {
         let mut eight = [0; 8];

@@ -1,0 +1,63 @@
+//! A standalone server with an empty database in memory that one client sends commands to as JSON;
+//! what most tests need.
+
+use crate::behaviour::{send, serve, store};
+use commands::{Config, Connection, Dispatcher};
+use model::{DocBuf, extjson};
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+
+/// The server and its client.
+pub(crate) struct Standalone {
+    service: Arc<Dispatcher>,
+    conn: Connection,
+}
+
+impl Standalone {
+    pub(crate) fn new() -> Standalone {
+        let config = Config {
+            replica_set: None,
+            ..Config::default()
+        };
+        let service = serve(config, store());
+        let conn = service.connect("127.0.0.1:50000");
+        Standalone { service, conn }
+    }
+
+    /// The reply to a command on database `db`.
+    pub(crate) fn run(&mut self, db: &str, command: &DocBuf) -> DocBuf {
+        send(&self.service, &mut self.conn, db, command.doc())
+    }
+
+    /// Index entries and documents that the last command has looked at.
+    pub(crate) fn examined(&self) -> operation::Examined {
+        self.conn.examined()
+    }
+
+    /// The reply in JSON that keeps every type apart.
+    pub(crate) fn send(&mut self, command: &Json) -> Json {
+        self.send_to("db", command)
+    }
+
+    /// The same on another database.
+    pub(crate) fn send_to(&mut self, db: &str, command: &Json) -> Json {
+        let command = extjson::document(command).expect("a document");
+        let reply = self.run(db, &command);
+        extjson::from_document(reply.doc(), extjson::Mode::Canonical)
+    }
+
+    /// The reply with plain numbers, whether it is an error or not.
+    pub(crate) fn answer(&mut self, command: &Json) -> Json {
+        let command = extjson::document(command).expect("a document");
+        let reply = self.run("db", &command);
+        extjson::from_document(reply.doc(), extjson::Mode::Relaxed)
+    }
+
+    /// The same; the command has to succeed.
+    pub(crate) fn ok(&mut self, command: &Json) -> Json {
+        let reply = self.answer(command);
+        assert_eq!(reply["ok"], json!(1.0), "{command}: {reply}");
+        assert!(reply.get("writeErrors").is_none(), "{command}: {reply}");
+        reply
+    }
+}

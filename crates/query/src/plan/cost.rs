@@ -1,0 +1,366 @@
+//! What an access path is expected to cost, for the choice among several: entries that lie in its
+//! bounds are counted as far as they are few, and beyond that estimated from a sample of documents
+//! and the engine's sizes of ranges. Promises: no plan is wrong for a wrong estimate, only slower;
+//! the same state gives the same costs. Must not know: which plans there are.
+
+use super::access::{Access, Plan};
+use super::cache::PlanCache;
+use super::request::PlanRequest;
+use super::sample::Sample;
+use model::{Bump, Result};
+use operators::Env;
+use operators::filter::{Filter, Node};
+use std::cell::{OnceCell, RefCell};
+use std::sync::Arc;
+use store::{Collection, Index, KeyInterval, KeySet, ReadView};
+
+/// Collections with fewer documents are not worth an estimate.
+const DOCUMENTS_MIN: u64 = 1000;
+/// Entries that are counted one by one.
+const COUNTED_MAX: u64 = 128;
+/// Documents of a sample that have to pass for its share to be believed.
+const HITS_MIN: usize = 8;
+/// A plan that costs no more is taken without asking what others cost.
+const CHEAP: f64 = 100.0;
+
+/// The cost of reading one document in the order of the collection; the unit of all costs.
+const SCANNED: f64 = 1.0;
+/// Reading one entry of an index.
+const ENTRY: f64 = 0.5;
+/// Reading the document behind an entry.
+const FETCHED: f64 = 2.0;
+/// Sorting one document that was found.
+const SORTED: f64 = 0.5;
+
+/// Bytes of documents that are sorted in place of an order of an index: well below what a sort may
+/// take without disk.
+const SORTED_BYTES_MAX: f64 = 32e6;
+
+/// A plan is given up for another only when that costs this much less: the points know better what
+/// estimates cannot tell.
+const CLEARLY: f64 = 1.25;
+
+/// What is known of a read before its plans are compared.
+pub(super) struct Costs<'r> {
+    coll: &'r Collection,
+    request: &'r PlanRequest<'r>,
+    docs: f64,
+    /// Drawn when it is first needed.
+    sample: OnceCell<Arc<Sample>>,
+    /// Whether each document of the sample matches; nothing where that cannot be tried.
+    matches: OnceCell<Vec<bool>>,
+    keys: RefCell<KeySet>,
+}
+
+/// Entries in the bounds of a plan.
+struct Entries {
+    number: f64,
+    /// That is exact.
+    counted: bool,
+    /// Of those that documents of the sample have, in the order they are read in: whether the
+    /// document matches. Empty where that cannot be told.
+    matches: Vec<bool>,
+}
+
+impl Entries {
+    fn counted(number: f64) -> Entries {
+        Entries {
+            number,
+            counted: true,
+            matches: Vec::new(),
+        }
+    }
+
+    fn estimated(number: f64, matches: Vec<bool>) -> Entries {
+        Entries {
+            number,
+            counted: false,
+            matches,
+        }
+    }
+
+    /// How many are read until so many documents have matched; `of_sample` is the number of
+    /// documents in terms of the sample.
+    fn read_until(&self, of_sample: f64) -> Option<f64> {
+        let nth = of_sample.ceil().max(1.0) as usize;
+        let all = self.matches.iter().enumerate();
+        let (at, _) = all.filter(|(_, m)| **m).nth(nth - 1)?;
+        let share = (at as f64 + of_sample.min(1.0)) / self.matches.len() as f64;
+        Some(self.number * share.min(1.0))
+    }
+}
+
+impl<'r> Costs<'r> {
+    /// `None` for a collection that is too small or whose order is not that of its keys, and for a
+    /// reader of a fixed state, whose plans are not kept.
+    pub(super) fn of(coll: &'r Collection, request: &'r PlanRequest<'r>) -> Option<Costs<'r>> {
+        let fixed = request.view.is_some_and(ReadView::is_fixed);
+        if fixed || coll.count() < DOCUMENTS_MIN || coll.is_series() || coll.is_log() {
+            return None;
+        }
+        Some(Costs {
+            coll,
+            request,
+            docs: coll.count() as f64,
+            sample: OnceCell::new(),
+            matches: OnceCell::new(),
+            keys: RefCell::default(),
+        })
+    }
+
+    /// Whether a plan is so cheap that nothing is gained by asking what others cost.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(super) fn is_cheap(&self, plan: &Plan) -> Result<bool> {
+        let entries = self.entries(plan)?;
+        Ok(entries.is_some_and(|e| e.counted && e.number * (ENTRY + FETCHED) <= CHEAP))
+    }
+
+    /// The place of the plan to take: 0, which is the one that is preferred by points, unless
+    /// another costs clearly less.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(super) fn cheapest(&self, plans: &[Plan]) -> Result<usize> {
+        let mut entries = Vec::with_capacity(plans.len());
+        for plan in plans {
+            entries.push(self.entries(plan)?);
+        }
+        let matched = self.matched(&entries)?;
+        let costs: Vec<Option<f64>> = plans
+            .iter()
+            .zip(&entries)
+            .map(|(plan, entries)| Some(self.cost(plan, entries.as_ref()?, matched)))
+            .collect();
+        let Some(Some(of_first)) = costs.first() else {
+            return Ok(0);
+        };
+        let sorts_much = self.sorts_much(matched) && plans.first().is_some_and(|p| p.sorted);
+        let others = costs.iter().zip(plans).enumerate().skip(1);
+        let others = others.filter(|(_, (_, plan))| plan.sorted || !sorts_much);
+        let least = others
+            .filter_map(|(at, (cost, _))| Some((at, (*cost)?)))
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        Ok(match least {
+            Some((at, cost)) if cost * CLEARLY < *of_first => at,
+            _ => 0,
+        })
+    }
+
+    /// Sorting what matches would take so much memory that an order of an index is kept, which
+    /// needs none.
+    fn sorts_much(&self, matched: f64) -> bool {
+        let average = self.coll.size_bytes() as f64 / self.docs.max(1.0);
+        let sorted = self
+            .request
+            .limit
+            .map_or(matched, |l| matched.min(l as f64));
+        sorted * average > SORTED_BYTES_MAX
+    }
+
+    /// Entries or documents in the bounds; `None` where that cannot be told.
+    fn entries(&self, plan: &Plan) -> Result<Option<Entries>> {
+        let counted = |number: f64| Some(Entries::counted(number));
+        Ok(match &plan.access {
+            Access::Nothing => counted(0.0),
+            Access::Collection { .. } => counted(self.docs),
+            Access::Ids { ids, .. } => counted(ids.len() as f64),
+            Access::IdRange {
+                lower,
+                upper,
+                reverse,
+            } => Some(self.in_id_range(lower.as_deref(), upper.as_deref(), *reverse)?),
+            Access::Index {
+                intervals, reverse, ..
+            } => match &plan.index {
+                Some(index) if index.wildcard().is_none() => {
+                    Some(self.in_intervals(index, intervals, *reverse)?)
+                }
+                _ => None,
+            },
+            Access::Union { branches, .. } => {
+                let mut all = Entries::counted(0.0);
+                for branch in branches {
+                    let Some(one) = self.entries(branch)? else {
+                        return Ok(None);
+                    };
+                    all.number += one.number;
+                    all.counted &= one.counted;
+                }
+                Some(all)
+            }
+            Access::Near(_) | Access::Text { .. } => None,
+        })
+    }
+
+    fn in_intervals(
+        &self,
+        index: &Index,
+        intervals: &[KeyInterval],
+        reverse: bool,
+    ) -> Result<Entries> {
+        let found = self
+            .coll
+            .count_entries_in(&ReadView::LATEST, index, intervals, COUNTED_MAX)?;
+        let least = found.entries as f64;
+        if found.all {
+            return Ok(Entries::counted(least));
+        }
+        let (sample, matches) = (self.sample()?, self.matches()?);
+        let mut keys = self.keys.borrow_mut();
+        let mut inside: Vec<(Vec<u8>, bool)> = Vec::new();
+        let mut documents = 0usize;
+        for (at, doc) in sample.docs().iter().enumerate() {
+            let entries = index.entries_inside(doc.doc(), intervals, &mut keys);
+            documents += usize::from(!entries.is_empty());
+            let matches = matches.get(at).copied().unwrap_or(false);
+            inside.extend(entries.into_iter().map(|entry| (entry, matches)));
+        }
+        inside.sort_unstable();
+        if reverse {
+            inside.reverse();
+        }
+        let number = match documents >= HITS_MIN {
+            true => inside.len() as f64 / sample.docs().len() as f64 * self.docs,
+            false => self.coll.share_of_index(index, intervals)? * self.docs,
+        };
+        let in_order = match matches.is_empty() {
+            true => Vec::new(),
+            false => inside.into_iter().map(|(_, matches)| matches).collect(),
+        };
+        Ok(Entries::estimated(number.max(least), in_order))
+    }
+
+    fn in_id_range(
+        &self,
+        lower: Option<&[u8]>,
+        upper: Option<&[u8]>,
+        reverse: bool,
+    ) -> Result<Entries> {
+        let (sample, matches) = (self.sample()?, self.matches()?);
+        let mut key = Vec::new();
+        let (mut hits, mut in_order) = (0usize, Vec::new());
+        for (at, doc) in sample.docs().iter().enumerate() {
+            key.clear();
+            self.coll.record_key(&doc.doc().field("_id"), &mut key);
+            let id = key.get(4..).unwrap_or_default();
+            if lower.is_none_or(|l| l <= id) && upper.is_none_or(|u| id < u) {
+                hits += 1;
+                in_order.extend(matches.get(at).copied());
+            }
+        }
+        if reverse {
+            in_order.reverse();
+        }
+        let share = (hits as f64).max(0.5) / (sample.docs().len() as f64).max(1.0);
+        Ok(Entries::estimated(
+            (share * self.docs).min(self.docs),
+            in_order,
+        ))
+    }
+
+    /// Whether each document of the sample matches; empty where a document by itself does not say.
+    fn matches(&self) -> Result<&[bool]> {
+        if let Some(matches) = self.matches.get() {
+            return Ok(matches);
+        }
+        let tried = self.request.filter.map(|f| &f.filter);
+        let matches = match tried {
+            Some(filter) if can_be_tried(filter) => {
+                let (env, mut arena) = (Env::new(0, 1), Bump::new());
+                let mut matches = Vec::new();
+                for doc in self.sample()?.docs() {
+                    arena.reset();
+                    matches.push(filter.matches(doc.doc(), &arena, &env).unwrap_or(false));
+                }
+                matches
+            }
+            _ => Vec::new(),
+        };
+        Ok(self.matches.get_or_init(|| matches))
+    }
+
+    /// Documents that are expected to match: the sample's share, and no more than lie in the bounds
+    /// of any plan.
+    fn matched(&self, entries: &[Option<Entries>]) -> Result<f64> {
+        let bounds = entries.iter().flatten().map(|e| e.number);
+        let least = bounds.fold(self.docs, f64::min);
+        if self.request.filter.is_none() {
+            return Ok(self.docs);
+        }
+        let matches = self.matches()?;
+        if matches.is_empty() {
+            return Ok(least);
+        }
+        let hits = matches.iter().filter(|m| **m).count();
+        let share = (hits as f64).max(0.5) / matches.len() as f64;
+        Ok((share * self.docs).min(least))
+    }
+
+    /// The cost of a plan with so many entries, when so many documents match.
+    fn cost(&self, plan: &Plan, entries: &Entries, matched: f64) -> f64 {
+        let wanted = self
+            .request
+            .limit
+            .map_or(matched, |l| (l as f64).min(matched));
+        let orders = self.request.sort.is_some() && !plan.sorted;
+        let of_sample = wanted / self.docs * self.sample.get().map_or(0, |s| s.docs().len()) as f64;
+        let read = match (orders, self.request.limit) {
+            (false, Some(_)) => entries.read_until(of_sample).unwrap_or_else(|| {
+                // What matches is taken to be spread evenly over what is read.
+                entries.number * (wanted / matched.max(1.0)).min(1.0)
+            }),
+            _ => entries.number,
+        };
+        let sorting = if orders { matched * SORTED } else { 0.0 };
+        read * self.each(plan) + sorting
+    }
+
+    /// The cost of one entry or document of a plan.
+    fn each(&self, plan: &Plan) -> f64 {
+        match &plan.access {
+            Access::Collection { .. } | Access::IdRange { .. } => SCANNED,
+            Access::Index { .. } if self.reads_no_documents(plan) => ENTRY,
+            Access::Union { branches, .. } => {
+                let all: f64 = branches.iter().map(|b| self.each(b)).sum();
+                all / (branches.len().max(1) as f64)
+            }
+            Access::Index { .. } => ENTRY + FETCHED,
+            Access::Nothing | Access::Ids { .. } | Access::Near(_) | Access::Text { .. } => FETCHED,
+        }
+    }
+
+    fn reads_no_documents(&self, plan: &Plan) -> bool {
+        let Some(fields) = self.request.fields else {
+            return false;
+        };
+        plan.complete && fields.is_empty()
+            || plan
+                .clone()
+                .covering(self.coll, self.request.filter, Some(fields))
+                .covered
+                .is_some()
+    }
+
+    fn sample(&self) -> Result<&Sample> {
+        if let Some(sample) = self.sample.get() {
+            return Ok(sample);
+        }
+        let sample = PlanCache::of(self.coll).sample(self.coll)?;
+        Ok(self.sample.get_or_init(|| sample))
+    }
+}
+
+/// Whether a filter says of any document by itself whether it matches.
+fn can_be_tried(filter: &Filter) -> bool {
+    fn says(n: &Node) -> bool {
+        match n {
+            Node::And(v) | Node::Or(v) | Node::Nor(v) => v.iter().all(says),
+            Node::Not(n) => says(n),
+            Node::Field { .. } | Node::AlwaysTrue | Node::AlwaysFalse | Node::JsonSchema(_) => true,
+            Node::Expr(_) | Node::SampleRate(_) | Node::Where(_) | Node::Text(_) => false,
+        }
+    }
+    says(filter.root()) && filter.near().is_none()
+}

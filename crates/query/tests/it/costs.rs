@@ -1,0 +1,89 @@
+//! What the planner chooses where points and costs disagree.
+
+use model::{DocBuf, Namespace, doc};
+use operation::{Operation, SystemClock};
+use operators::Env;
+use operators::expr::ParseCx;
+use query::exec::{MatchFilter, SortPattern};
+use query::plan::{Access, Plan, PlanRequest, plan_read};
+use std::sync::Arc;
+use storage::MemoryEngine;
+use store::{Collection, NoHooks, Store};
+
+/// 4,000 documents: `a` is 0 for all but 40, `b` has 40 values, `c` follows from `b`.
+fn collection(indexes: &[DocBuf]) -> Arc<Collection> {
+    let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
+    let operation = Operation::detached(Arc::new(SystemClock::default()));
+    let writer = store.writer(&operation);
+    let ns = Namespace::new("db", "c").unwrap();
+    let c = writer
+        .create_collection(&ns, DocBuf::new(), [0; 16])
+        .unwrap();
+    for (n, key) in indexes.iter().enumerate() {
+        let spec = doc! { "v": 2i32, "name": format!("i{n}").as_str(), "key": key.doc() };
+        c.writer(&operation).create_index(spec).unwrap();
+    }
+    for n in 0..4000i32 {
+        let (a, b) = (if n % 100 == 0 { n / 100 } else { 0 }, n % 40);
+        let d = doc! { "_id": n, "a": a, "b": b, "c": b / 10 };
+        c.writer(&operation).insert(&[d.doc()], true).unwrap();
+    }
+    c
+}
+
+fn planned(c: &Arc<Collection>, filter: DocBuf, sort: Option<DocBuf>, limit: Option<u64>) -> Plan {
+    let env = Env::new(0, 1);
+    let filter = MatchFilter::parse(&mut ParseCx::new(&env), filter.doc()).unwrap();
+    let sort = sort.map(|s| SortPattern::parse(s.doc()).unwrap());
+    let request = PlanRequest {
+        filter: Some(&filter),
+        sort: sort.as_ref(),
+        limit,
+        ..PlanRequest::default()
+    };
+    plan_read(c, &request).unwrap()
+}
+
+fn index_of(plan: &Plan) -> &str {
+    match (&plan.access, &plan.index) {
+        (Access::Collection { .. }, _) => "scan",
+        (_, Some(index)) => index.name(),
+        _ => "_id_",
+    }
+}
+
+#[test]
+fn a_value_that_most_documents_have_is_not_looked_for_in_an_index() {
+    let c = collection(&[doc! { "a": 1i32 }, doc! { "b": 1i32 }]);
+    assert_eq!(
+        index_of(&planned(&c, doc! { "a": 0i32 }, None, None)),
+        "scan"
+    );
+    assert_eq!(index_of(&planned(&c, doc! { "a": 7i32 }, None, None)), "i0");
+    let both = doc! { "a": 0i32, "b": 3i32 };
+    assert_eq!(index_of(&planned(&c, both, None, None)), "i1");
+}
+
+#[test]
+fn the_order_of_an_index_counts_where_few_are_wanted() {
+    let c = collection(&[doc! { "a": 1i32 }, doc! { "b": 1i32 }]);
+    let order = || Some(doc! { "b": 1i32 });
+    let frequent = planned(&c, doc! { "a": 0i32 }, order(), Some(5));
+    assert_eq!(index_of(&frequent), "i1");
+    // No document that matches is near either end of the order.
+    let rare = planned(&c, doc! { "a": 0i32, "c": 2i32 }, order(), Some(5));
+    assert_ne!(index_of(&rare), "i1");
+}
+
+#[test]
+fn what_matches_late_in_an_index_is_looked_for_elsewhere() {
+    let c = collection(&[doc! { "c": 1i32 }, doc! { "b": 1i32 }]);
+    // All of `c` below 3 comes first and does not match.
+    let late = doc! { "c": { "$gte": 0i32 }, "b": { "$in": [35i32, 36i32, 37i32, 38i32] } };
+    let plan = planned(&c, late, None, Some(1));
+    assert_eq!(index_of(&plan), "i1");
+    let late = doc! { "b": { "$in": [0i32, 1i32, 2i32, 3i32, 4i32, 5i32, 39i32] },
+    "c": { "$gt": 2i32 } };
+    let plan = planned(&c, late, None, Some(1));
+    assert_ne!(index_of(&plan), "i1", "{:?}", plan.bounds.len());
+}

@@ -1,0 +1,223 @@
+//! What a planner asks about data it does not want to read: how many entries some intervals of an
+//! index have, what share of the index they take, some documents spread over a collection. Must not
+//! know: filters, plans.
+
+use crate::catalog::Collection;
+use crate::error;
+use crate::format::{keys, record};
+use crate::index::{Index, KeyInterval, KeySet};
+use crate::view::ReadView;
+use crate::view::parts::between;
+use model::{Doc, Result};
+use storage::{CursorOpts, KeyRange, Table, prefix_end};
+
+/// Halvings after which a stretch of keys is not divided any more: ids may be long and differ late.
+const DEPTH_MAX: u32 = 96;
+
+/// The entries of some intervals, as far as they were counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedEntries {
+    /// So many were met.
+    pub entries: u64,
+    /// There are no others.
+    pub all: bool,
+}
+
+impl Collection {
+    /// Counts the entries of an index in some intervals, up to `most`; it is no use of the index.
+    ///
+    /// # Errors
+    /// Engine failures.
+    ///
+    /// # Cost
+    /// A seek for each interval, `most` of them at most; no document is read.
+    pub fn count_entries_in(
+        &self,
+        view: &ReadView,
+        index: &Index,
+        intervals: &[KeyInterval],
+        most: u64,
+    ) -> Result<CountedEntries> {
+        let engine = self.shared.engine.as_ref();
+        let opts = CursorOpts {
+            keys_only: true,
+            limit_hint: usize::try_from(most).unwrap_or(usize::MAX),
+            ..CursorOpts::default()
+        };
+        let (mut entries, mut seeks) = (0u64, 0u64);
+        for interval in intervals {
+            let left = most.saturating_sub(entries);
+            if left == 0 || seeks == most {
+                return Ok(CountedEntries {
+                    entries,
+                    all: false,
+                });
+            }
+            seeks += 1;
+            let (lower, upper) = entry_bounds(index, interval);
+            let range = KeyRange::new(&lower, &upper);
+            let mut cursor = view.cursor(engine, Table::Idx, range, opts)?;
+            let mut met = 0;
+            let more = cursor
+                .visit(usize::try_from(left).unwrap_or(usize::MAX), &mut |_, _| {
+                    met += 1;
+                    true
+                })
+                .map_err(error::storage)?;
+            entries += met;
+            if more && entries >= most {
+                return Ok(CountedEntries {
+                    entries,
+                    all: false,
+                });
+            }
+        }
+        Ok(CountedEntries { entries, all: true })
+    }
+
+    /// The share of an index's bytes that some intervals take, from 0 to 1, as the engine estimates
+    /// them; of many intervals the first ones stand for all.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn share_of_index(&self, index: &Index, intervals: &[KeyInterval]) -> Result<f64> {
+        const LOOKED_AT: usize = 16;
+        let engine = self.shared.engine.as_ref();
+        let lower = index.ident().to_be_bytes();
+        let mut upper = Vec::new();
+        prefix_end(&lower, &mut upper);
+        let size = |lower: &[u8], upper: &[u8]| {
+            engine
+                .approx_size(Table::Idx, KeyRange::new(lower, upper))
+                .map_err(error::storage)
+        };
+        let all = size(&lower, &upper)?.max(1);
+        let mut some = 0;
+        for interval in intervals.iter().take(LOOKED_AT) {
+            let (lower, upper) = entry_bounds(index, interval);
+            some += size(&lower, &upper)?;
+        }
+        let looked_at = intervals.len().clamp(1, LOOKED_AT) as f64;
+        let share = some as f64 / all as f64 * intervals.len() as f64 / looked_at;
+        Ok(share.min(1.0))
+    }
+
+    /// Adds keys of documents between two, so that about as many bytes lie between any neighbours;
+    /// keys that look evenly spread seldom are.
+    fn split_by_size(
+        &self,
+        lower: &[u8],
+        upper: &[u8],
+        places: usize,
+        depth: u32,
+        out: &mut Vec<Vec<u8>>,
+    ) -> Result<()> {
+        let middle = between(lower, upper, 2).pop();
+        let Some(middle) =
+            middle.filter(|m| places > 1 && depth < DEPTH_MAX && lower < m.as_slice())
+        else {
+            return Ok(());
+        };
+        let engine = self.shared.engine.as_ref();
+        let size = |lower: &[u8], upper: &[u8]| {
+            engine
+                .approx_size(Table::Doc, KeyRange::new(lower, upper))
+                .map_err(error::storage)
+        };
+        let (left, right) = (size(lower, &middle)?, size(&middle, upper)?);
+        let share = left as f64 / (left + right).max(1) as f64;
+        let before = ((places as f64) * share).round() as usize;
+        self.split_by_size(lower, &middle, before, depth + 1, out)?;
+        if before > 0 && before < places {
+            out.push(middle.clone());
+        }
+        self.split_by_size(&middle, upper, places - before, depth + 1, out)
+    }
+
+    /// Shows documents of the latest state: the first ones behind so many places that are evenly
+    /// spread over the data. None of a time series or of the log, which have other keys.
+    ///
+    /// # Errors
+    /// 1 for a damaged record; engine failures.
+    ///
+    /// # Cost
+    /// A seek and about four estimates of sizes for each place.
+    pub fn visit_spread(
+        &self,
+        places: usize,
+        each: usize,
+        f: &mut dyn FnMut(Doc<'_>),
+    ) -> Result<()> {
+        if self.is_series() || self.as_log().is_some() {
+            return Ok(());
+        }
+        let engine = self.shared.engine.as_ref();
+        let view = ReadView::now(engine)?;
+        let (low, up) = self.key_bounds();
+        let opts = CursorOpts {
+            limit_hint: each,
+            ..CursorOpts::default()
+        };
+        let (first, last) = (
+            self.end_id(&view, &low, &up, false)?,
+            self.end_id(&view, &low, &up, true)?,
+        );
+        let (Some(first), Some(last)) = (first, last) else {
+            return Ok(());
+        };
+        let mut spread = vec![[&low[..], &first].concat()];
+        let last = [&low[..], &last].concat();
+        self.split_by_size(&spread[0].clone(), &last, places, 0, &mut spread)?;
+        spread.sort_unstable();
+        let mut damaged = None;
+        let mut shown_up_to = Vec::new();
+        for place in spread {
+            let lower = place.max(std::mem::take(&mut shown_up_to));
+            let range = KeyRange::new(&lower, &up);
+            let mut cursor = view.cursor(engine, Table::Doc, range, opts)?;
+            let show = &mut |key: &[u8], value: &[u8]| {
+                shown_up_to = [key, &[0]].concat();
+                match record::read(value) {
+                    Some((_, doc)) => f(doc),
+                    None => damaged = Some(key.to_vec()),
+                }
+                damaged.is_none()
+            };
+            cursor.visit(each, show).map_err(error::storage)?;
+            if damaged.is_some() {
+                return Err(error::corrupt("a document"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Index {
+    /// The entries that a document would have in some intervals, which ascend, without their ids;
+    /// none for a document that the index cannot hold.
+    pub fn entries_inside(
+        &self,
+        doc: Doc<'_>,
+        intervals: &[KeyInterval],
+        set: &mut KeySet,
+    ) -> Vec<Vec<u8>> {
+        if self.keys_of(doc, set).is_err() {
+            return Vec::new();
+        }
+        let is_inside = |key: &Vec<u8>| {
+            let at = intervals.partition_point(|i| i.upper.as_slice() <= key.as_slice());
+            intervals.get(at).is_some_and(|i| i.lower <= *key)
+        };
+        let entries = set
+            .iter()
+            .map(|components| [components, &[keys::END]].concat());
+        entries.filter(is_inside).collect()
+    }
+}
+
+/// The keys of the entries in an interval: lower included, upper excluded.
+fn entry_bounds(index: &Index, interval: &KeyInterval) -> (Vec<u8>, Vec<u8>) {
+    let prefix = index.ident().to_be_bytes();
+    let bound = |components: &[u8]| [&prefix[..], components].concat();
+    (bound(&interval.lower), bound(&interval.upper))
+}
