@@ -164,7 +164,10 @@ impl<'r> Costs<'r> {
         let counted = |number: f64| Some(Entries::counted(number));
         Ok(match &plan.access {
             Access::Nothing => counted(0.0),
-            Access::Collection { .. } => counted(self.docs),
+            Access::Collection { .. } => Some(Entries {
+                matches: self.matches()?.to_vec(),
+                ..Entries::counted(self.docs)
+            }),
             Access::Ids { ids, .. } => counted(ids.len() as f64),
             Access::IdRange {
                 lower,
@@ -300,18 +303,17 @@ impl<'r> Costs<'r> {
 
     /// The cost of a plan with so many entries, when so many documents match.
     fn cost(&self, plan: &Plan, entries: &Entries, matched: f64) -> f64 {
-        let wanted = self
-            .request
-            .limit
-            .map_or(matched, |l| (l as f64).min(matched));
         let orders = self.request.sort.is_some() && !plan.sorted;
-        let of_sample = wanted / self.docs * self.sample.get().map_or(0, |s| s.docs().len()) as f64;
-        let read = match (orders, self.request.limit) {
-            (false, Some(_)) => entries.read_until(of_sample).unwrap_or_else(|| {
-                // What matches is taken to be spread evenly over what is read.
-                entries.number * (wanted / matched.max(1.0)).min(1.0)
-            }),
-            _ => entries.number,
+        let limit = self.request.limit.map(|limit| limit as f64);
+        let read = match limit.filter(|limit| !orders && *limit < matched) {
+            None => entries.number,
+            Some(limit) => {
+                let sample = self.sample.get().map_or(0, |s| s.docs().len()) as f64;
+                // Without the sample's word, what matches lies evenly in what is read.
+                let evenly = || entries.number * limit / matched;
+                let until = entries.read_until(limit / self.docs * sample);
+                until.unwrap_or_else(evenly)
+            }
         };
         let sorting = if orders { matched * SORTED } else { 0.0 };
         read * self.each(plan) + sorting

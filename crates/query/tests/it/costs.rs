@@ -87,3 +87,11 @@ fn what_matches_late_in_an_index_is_looked_for_elsewhere() {
     let plan = planned(&c, late, None, Some(1));
     assert_ne!(index_of(&plan), "i1", "{:?}", plan.bounds.len());
 }
+
+#[test]
+fn a_limit_that_is_never_reached_saves_nothing() {
+    let c = collection(&[doc! { "c": 1i32 }, doc! { "a": 1i32 }]);
+    // By points both are equalities, and the first is taken.
+    let none = doc! { "c": { "$in": [0i32, 1i32, 2i32] }, "a": 999i32 };
+    assert_eq!(index_of(&planned(&c, none, None, Some(73))), "i1");
+}
