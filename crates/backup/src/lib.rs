@@ -1,4 +1,4 @@
-//! A repository of backups in a folder: pieces of files by content, one manifest per backup,
+//! A repository of backups: pieces of files by content, one manifest per backup,
 //! retention, restoring (docs/adr/0071-backup.md); and the log of changes between them
 //! (docs/adr/0072-point-in-time.md).
 //!
@@ -16,8 +16,10 @@ mod moment;
 mod objects;
 mod pace;
 mod prune;
+mod reading;
 mod repository;
 mod restore;
+mod shelf;
 mod shipped;
 mod verify;
 
@@ -28,8 +30,9 @@ pub use manifest::{FileEntry, FileIdentity, Manifest, Optime, Piece};
 pub use moment::Moment;
 pub use pace::Pace;
 pub use prune::{Pruned, Retention, prune};
-pub use repository::{FORMAT, Repository};
+pub use repository::{FORMAT, Location, Repository};
 pub use restore::{Restored, link, restore};
+pub use shelf::{Item, Moved, Shelf, digest_of};
 pub use shipped::{Place, Segment, next_segment, reach};
 pub use verify::{Verified, verify};
 

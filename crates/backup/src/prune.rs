@@ -2,12 +2,10 @@
 
 use crate::digest::Digest;
 use crate::error::Result;
-use crate::folder;
 use crate::manifest::Optime;
-use crate::repository::Repository;
+use crate::repository::{OBJECTS, Repository};
 use crate::{Step, Watch};
 use std::collections::HashSet;
-use std::fs;
 
 /// Which backups stay. Those of both rules do; without a rule all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,8 +61,9 @@ impl Retention {
     }
 }
 
-/// Removes backups by the rules, then the pieces that no backup has. What an
-/// interrupted call has left is removed by the next one.
+/// Removes backups by the rules, then the pieces that no backup has, but for those of a bucket that
+/// are so young that somebody may be making a backup of them. What an interrupted call has left is
+/// removed by the next one.
 ///
 /// # Errors
 /// A backup is being read, or its manifest is altered: then nothing is removed, because its pieces
@@ -93,18 +92,16 @@ pub fn prune(
         watch(Step::Removed)?;
         pruned.backups.push(id);
     }
-    for name in folder::names(&repository.objects())? {
-        let shelf = repository.objects().join(name);
-        for name in folder::names(&shelf)? {
-            if Digest::parse(&name).is_none_or(|sha256| needed.contains(&sha256)) {
-                continue;
-            }
-            let path = shelf.join(name);
-            pruned.bytes += fs::metadata(&path).map_or(0, |m| m.len());
-            pruned.pieces += 1;
-            folder::remove(&path)?;
-            watch(Step::Removed)?;
+    for item in repository.shelf().all(OBJECTS)? {
+        let name = item.name.rsplit('/').next().unwrap_or_default();
+        let is_needed = Digest::parse(name).is_none_or(|sha256| needed.contains(&sha256));
+        if is_needed || item.is_fresh {
+            continue;
         }
+        pruned.bytes += item.bytes;
+        pruned.pieces += 1;
+        repository.shelf().remove(&item.name)?;
+        watch(Step::Removed)?;
     }
     if let Some(oldest) = oldest {
         remove_log(repository, oldest, &mut pruned, watch)?;
@@ -121,8 +118,7 @@ fn remove_log(
 ) -> Result<()> {
     for segment in repository.segments()? {
         if segment.to <= oldest {
-            let path = repository.segment_path(&segment);
-            pruned.bytes += fs::metadata(&path).map_or(0, |m| m.len());
+            pruned.bytes += segment.bytes;
             pruned.segments += 1;
             repository.remove_segment(&segment)?;
             watch(Step::Removed)?;

@@ -1,12 +1,15 @@
-//! The folder of a repository: its format, who may write to it, its backups.
+//! A repository: its format, who may write to it, its backups.
 
 use crate::digest::Digest;
 use crate::error::{BackupError, Result};
 use crate::folder;
 use crate::manifest::Manifest;
+use crate::shelf::{Folder, Shelf};
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Version of the format that this code writes; it reads this one.
 pub const FORMAT: u32 = 1;
@@ -20,17 +23,48 @@ const SHIP_LOCK: &str = "ship.lock";
 /// Held by who removes; shared by who reads.
 const REMOVE_LOCK: &str = "remove.lock";
 const BACKUPS: &str = "backups";
-const OBJECTS: &str = "objects";
+pub(crate) const OBJECTS: &str = "objects";
 const INCOMING: &str = "incoming";
-pub(crate) const UNFINISHED_PIECE: &str = "piece";
-const UNFINISHED_MANIFEST: &str = "manifest";
+const UNFINISHED_PIECE: &str = "piece";
+const UNFINISHED_SEGMENT: &str = "log-segment";
+const UNFINISHED_NOTE: &str = "manifest";
 const HELD: &str = "held";
 
 /// An open repository.
 #[derive(Debug)]
 pub struct Repository {
-    path: PathBuf,
+    shelf: Box<dyn Shelf>,
+    /// The folder that it is, when it is one.
+    folder: Option<PathBuf>,
+    /// A local folder for what is under way.
+    incoming: PathBuf,
+    /// Pieces of the newest backup of a bucket, where asking for each is a call; no other call
+    /// removes them.
+    needed: OnceLock<HashSet<Digest>>,
     _locks: Vec<File>,
+}
+
+/// Where a repository is.
+#[derive(Debug)]
+pub enum Location {
+    /// A folder.
+    Folder(PathBuf),
+    /// Another place, and a local folder for what is under way.
+    Elsewhere(Box<dyn Shelf>, PathBuf),
+}
+
+impl<P: AsRef<Path> + ?Sized> From<&P> for Location {
+    fn from(path: &P) -> Location {
+        Location::Folder(path.as_ref().to_owned())
+    }
+}
+
+/// Who is kept out by whom.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Write,
+    Ship,
+    Read,
 }
 
 impl Repository {
@@ -38,18 +72,13 @@ impl Repository {
     ///
     /// # Errors
     /// Another process adds to it; it is not a repository, or one of a newer format.
-    pub fn to_write(path: &Path) -> Result<Repository> {
-        prepare(path)?;
-        let lock = lock(&path.join(WRITE_LOCK), File::try_lock)?
-            .ok_or_else(|| busy(path, "another backup is being made"))?;
+    pub fn to_write(location: impl Into<Location>) -> Result<Repository> {
+        let repository = Repository::open(location.into(), Role::Write)?;
         // What an interrupted call was writing.
-        for name in [UNFINISHED_PIECE, UNFINISHED_MANIFEST] {
-            folder::remove(&path.join(INCOMING).join(name))?;
+        for name in [UNFINISHED_PIECE, UNFINISHED_NOTE] {
+            folder::remove(&repository.incoming.join(name))?;
         }
-        Ok(Repository {
-            path: path.to_owned(),
-            _locks: vec![lock],
-        })
+        Ok(repository)
     }
 
     /// Opens a repository to ship the log into it, beside those who add backups; an empty folder,
@@ -57,30 +86,83 @@ impl Repository {
     ///
     /// # Errors
     /// As [`Repository::to_write`]; another process ships.
-    pub fn to_ship(path: &Path) -> Result<Repository> {
-        prepare(path)?;
-        let lock = lock(&path.join(SHIP_LOCK), File::try_lock)?
-            .ok_or_else(|| busy(path, "another process ships the log into it"))?;
-        let repository = Repository {
-            path: path.to_owned(),
-            _locks: vec![lock],
-        };
-        folder::make(&repository.log_folder())?;
-        Ok(repository)
+    pub fn to_ship(location: impl Into<Location>) -> Result<Repository> {
+        Repository::open(location.into(), Role::Ship)
     }
 
     /// Opens a repository to read from it: nothing is removed meanwhile.
     ///
     /// # Errors
     /// It is not a repository, one of a newer format, or backups are being removed.
-    pub fn to_read(path: &Path) -> Result<Repository> {
-        check_format(path)?;
-        let lock = lock(&path.join(REMOVE_LOCK), File::try_lock_shared)?
-            .ok_or_else(|| busy(path, "old backups are being removed"))?;
-        Ok(Repository {
-            path: path.to_owned(),
-            _locks: vec![lock],
-        })
+    pub fn to_read(location: impl Into<Location>) -> Result<Repository> {
+        Repository::open(location.into(), Role::Read)
+    }
+
+    /// Processes on other machines are not kept out of a bucket: see [`crate::prune`].
+    fn open(location: Location, role: Role) -> Result<Repository> {
+        let unfinished = match role {
+            Role::Ship => UNFINISHED_SEGMENT,
+            Role::Write | Role::Read => UNFINISHED_PIECE,
+        };
+        let (shelf, folder, work): (Box<dyn Shelf>, _, _) = match location {
+            Location::Folder(path) => {
+                if role != Role::Read {
+                    folder::make(&path)?;
+                }
+                let unfinished = path.join(INCOMING).join(unfinished);
+                let shelf = Folder {
+                    path: path.clone(),
+                    unfinished,
+                };
+                (Box::new(shelf), Some(path.clone()), path)
+            }
+            Location::Elsewhere(shelf, work) => {
+                folder::make(&work)?;
+                (shelf, None, work)
+            }
+        };
+        let mut repository = Repository {
+            shelf,
+            folder,
+            incoming: work.join(INCOMING),
+            needed: OnceLock::new(),
+            _locks: Vec::new(),
+        };
+        let is_there = repository.shelf.bytes(MARKER)?.is_some();
+        if role != Role::Read {
+            if !is_there {
+                refuse_content(&repository)?;
+            }
+            folder::make(&repository.incoming)?;
+            if !is_there {
+                create(&repository)?;
+            }
+        }
+        check_format(&repository)?;
+        if let (Role::Write | Role::Ship, Some(path)) = (role, &repository.folder) {
+            for folder in [BACKUPS, OBJECTS] {
+                folder::make(&path.join(folder))?;
+            }
+        }
+        let (name, take, why): (_, fn(&File) -> _, _) = match role {
+            Role::Write => (WRITE_LOCK, File::try_lock, "another backup is being made"),
+            Role::Ship => (
+                SHIP_LOCK,
+                File::try_lock,
+                "another process ships the log into it",
+            ),
+            Role::Read => (
+                REMOVE_LOCK,
+                File::try_lock_shared,
+                "old backups are being removed",
+            ),
+        };
+        if role != Role::Read {
+            open_lock(&work.join(REMOVE_LOCK))?;
+        }
+        let held = lock(&work.join(name), take)?.ok_or_else(|| busy(&repository, why))?;
+        repository._locks.push(held);
+        Ok(repository)
     }
 
     /// Keeps readers out as well, so that something may be removed.
@@ -88,21 +170,40 @@ impl Repository {
     /// # Errors
     /// Somebody reads.
     pub(crate) fn lock_readers_out(&self) -> Result<File> {
-        let held = lock(&self.path.join(REMOVE_LOCK), File::try_lock)?;
-        held.ok_or_else(|| busy(&self.path, "a backup in it is being read"))
+        let work = self.incoming.parent().unwrap_or(&self.incoming);
+        let held = lock(&work.join(REMOVE_LOCK), File::try_lock)?;
+        held.ok_or_else(|| busy(self, "a backup in it is being read"))
     }
 
-    /// Its folder.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Where it is, for people.
+    pub fn shown(&self) -> String {
+        self.shelf.shown("").trim_end_matches('/').to_owned()
     }
 
-    pub(crate) fn objects(&self) -> PathBuf {
-        self.path.join(OBJECTS)
+    /// Its folder, when it is one.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
-    pub(crate) fn incoming(&self) -> PathBuf {
-        self.path.join(INCOMING)
+    /// Its contents.
+    pub fn shelf(&self) -> &dyn Shelf {
+        &*self.shelf
+    }
+
+    /// A local folder for what is under way.
+    pub fn incoming(&self) -> &Path {
+        &self.incoming
+    }
+
+    /// Whether the newest backup of a bucket has a piece, which is there then.
+    pub(crate) fn is_needed(&self, sha256: &Digest) -> bool {
+        let load = || {
+            let is_bucket = self.folder.is_none();
+            let newest = is_bucket.then(|| self.manifest(None).ok()).flatten();
+            let pieces = newest.iter().flat_map(|m| m.pieces().map(|p| p.sha256));
+            pieces.collect()
+        };
+        self.needed.get_or_init(load).contains(sha256)
     }
 
     /// The names of the backups, the oldest first.
@@ -120,7 +221,7 @@ impl Repository {
     /// There is none, or its manifest is altered; the line names the file.
     pub fn manifest(&self, id: Option<&str>) -> Result<Manifest> {
         let mut names = self.manifests()?;
-        let shown = self.path.display();
+        let shown = self.shown();
         let found = match id {
             None => names.pop(),
             Some(id) => names.into_iter().find(|name| name.id == id),
@@ -135,9 +236,10 @@ impl Repository {
     }
 
     fn read(&self, name: &ManifestName) -> Result<Manifest> {
-        let path = self.path.join(BACKUPS).join(&name.file);
-        let bytes = fs::read(&path).map_err(|e| BackupError::io("read", &path, &e))?;
-        let shown = path.display();
+        let path = format!("{BACKUPS}/{}", name.file);
+        let shown = self.shelf.shown(&path);
+        let missing = || BackupError::new(format!("{shown} is missing"));
+        let bytes = self.get(&path)?.ok_or_else(missing)?;
         if Digest::of(&bytes) != name.sha256 {
             return Err(BackupError::new(format!(
                 "{shown} is altered: its contents do not have the digest in its name"
@@ -171,11 +273,11 @@ impl Repository {
     /// # Errors
     /// It cannot be written.
     pub fn note_held(&self, held: Option<&str>) -> Result<()> {
-        let path = self.incoming().join(HELD);
+        let path = self.incoming.join(HELD);
         match held {
             None => folder::remove(&path),
             Some(held) => {
-                let unfinished = self.incoming().join(UNFINISHED_MANIFEST);
+                let unfinished = self.incoming.join(UNFINISHED_NOTE);
                 folder::write(&unfinished, &path, held.as_bytes())
             }
         }
@@ -183,33 +285,50 @@ impl Repository {
 
     /// What an interrupted backup had noted.
     pub fn held(&self) -> Option<String> {
-        fs::read_to_string(self.incoming().join(HELD)).ok()
+        fs::read_to_string(self.incoming.join(HELD)).ok()
     }
 
     fn manifests(&self) -> Result<Vec<ManifestName>> {
-        let names = folder::names(&self.path.join(BACKUPS))?;
-        Ok(names
-            .iter()
-            .filter_map(|n| ManifestName::parse(n))
-            .collect())
+        let mut names: Vec<_> = (self.shelf.all(BACKUPS)?.iter())
+            .filter_map(|item| ManifestName::parse(item.name.strip_prefix(BACKUPS)?.get(1..)?))
+            .collect();
+        names.sort_unstable_by(|a, b| a.file.cmp(&b.file));
+        Ok(names)
+    }
+
+    /// The whole of something that is not large.
+    pub(crate) fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let Some((_, mut contents)) = self.shelf.read(name)? else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        match contents.read_to_end(&mut bytes) {
+            Ok(_) => Ok(Some(bytes)),
+            Err(e) => {
+                let shown = self.shelf.shown(name);
+                Err(BackupError::new(format!("cannot read {shown}: {e}")))
+            }
+        }
     }
 
     /// Adds a backup: from here on it is there.
     pub(crate) fn add(&self, manifest: &Manifest) -> Result<()> {
         let fail = |e: serde_json::Error| BackupError::new(format!("no manifest: {e}"));
         let bytes = serde_json::to_vec_pretty(manifest).map_err(fail)?;
-        let name = format!("{}.{}.json", manifest.id, Digest::of(&bytes));
-        let unfinished = self.incoming().join(UNFINISHED_MANIFEST);
-        folder::write(&unfinished, &self.path.join(BACKUPS).join(name), &bytes)
+        let name = format!("{BACKUPS}/{}.{}.json", manifest.id, Digest::of(&bytes));
+        self.shelf.write(&name, &bytes)
     }
 
     /// Removes a backup; its pieces stay.
     pub(crate) fn forget(&self, id: &str) -> Result<()> {
-        let backups = self.path.join(BACKUPS);
         for name in self.manifests()?.iter().filter(|name| name.id == id) {
-            folder::remove(&backups.join(&name.file))?;
+            self.shelf.remove(&format!("{BACKUPS}/{}", name.file))?;
         }
-        folder::sync(&backups)
+        let synced = self
+            .folder
+            .as_ref()
+            .map(|path| folder::sync(&path.join(BACKUPS)));
+        synced.unwrap_or(Ok(()))
     }
 }
 
@@ -231,43 +350,36 @@ impl ManifestName {
     }
 }
 
-/// Makes what a repository has, unless it is there.
-fn prepare(path: &Path) -> Result<()> {
-    folder::make(path)?;
-    if !path.join(MARKER).exists() {
-        create(path)?;
-    }
-    check_format(path)?;
-    for folder in [BACKUPS, OBJECTS, INCOMING] {
-        folder::make(&path.join(folder))?;
-    }
-    open_lock(&path.join(REMOVE_LOCK)).map(|_| ())
-}
-
-fn create(path: &Path) -> Result<()> {
-    let shown = path.display();
-    if let Some(name) = folder::names(path)?.iter().find(|n| !n.starts_with('.')) {
-        return Err(BackupError::new(format!(
-            "{shown} holds {name:?} and is not a repository of backups; choose an empty folder"
-        )));
-    }
-    let text = format!("quarry backups\nformat {FORMAT}\n");
-    folder::write(&path.join(".marker"), &path.join(MARKER), text.as_bytes())
-}
-
-fn check_format(path: &Path) -> Result<()> {
-    let marker = path.join(MARKER);
-    let text = match fs::read_to_string(&marker) {
-        Ok(text) => text,
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            let shown = path.display();
-            let line = format!("{shown} is not a repository of backups: it holds no {MARKER}");
-            return Err(BackupError::new(line));
-        }
-        Err(e) => return Err(BackupError::io("read", &marker, &e)),
+fn refuse_content(repository: &Repository) -> Result<()> {
+    let held = match &repository.folder {
+        Some(path) => folder::names(path)?
+            .into_iter()
+            .find(|n| !n.starts_with('.')),
+        None => repository.shelf.all("")?.pop().map(|item| item.name),
     };
+    match held {
+        None => Ok(()),
+        Some(name) => Err(BackupError::new(format!(
+            "{} holds {name:?} and is not a repository of backups; choose an empty folder",
+            repository.shown()
+        ))),
+    }
+}
+
+fn create(repository: &Repository) -> Result<()> {
+    let text = format!("quarry backups\nformat {FORMAT}\n");
+    repository.shelf.write(MARKER, text.as_bytes())
+}
+
+fn check_format(repository: &Repository) -> Result<()> {
+    let Some(bytes) = repository.get(MARKER)? else {
+        let shown = repository.shown();
+        let line = format!("{shown} is not a repository of backups: it holds no {MARKER}");
+        return Err(BackupError::new(line));
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let shown = repository.shelf.shown(MARKER);
     let number = text.lines().find_map(|line| line.strip_prefix("format "));
-    let shown = marker.display();
     match number.and_then(|number| number.trim().parse::<u32>().ok()) {
         Some(FORMAT) => Ok(()),
         Some(found) => Err(BackupError::new(format!(
@@ -308,9 +420,7 @@ fn open_lock(path: &Path) -> Result<File> {
     opened.map_err(|e| BackupError::io("open", path, &e))
 }
 
-fn busy(path: &Path, why: &str) -> BackupError {
-    BackupError::new(format!(
-        "{} is in use: {why}; try again later",
-        path.display()
-    ))
+fn busy(repository: &Repository, why: &str) -> BackupError {
+    let shown = repository.shown();
+    BackupError::new(format!("{shown} is in use: {why}; try again later"))
 }

@@ -3,8 +3,9 @@
 use crate::error::{BackupError, Result};
 use crate::folder;
 use crate::manifest::{FileEntry, Manifest};
-use crate::objects::CHUNK_BYTES;
+use crate::objects::object;
 use crate::pace::Pace;
+use crate::reading::CHUNK_BYTES;
 use crate::repository::Repository;
 use crate::{Digest, Step, Watch};
 use std::fs::{self, File, Permissions};
@@ -74,6 +75,12 @@ pub fn link(
     target: &Path,
     last: &str,
 ) -> Result<Restored> {
+    let Some(folder) = repository.folder() else {
+        return Err(BackupError::new(format!(
+            "{} is no folder, so nothing in it can be linked; restore the backup",
+            repository.shown()
+        )));
+    };
     prepare(target, manifest)?;
     let mut done = Restored::default();
     let mut pace = Pace::new(None);
@@ -84,7 +91,7 @@ pub fn link(
         folder::remove(&to)?;
         match (file.fixed, file.pieces.as_slice()) {
             (true, [piece]) if repository.has(piece) => {
-                let object = repository.object(&piece.sha256);
+                let object = folder.join(object(&piece.sha256));
                 let object = object.canonicalize();
                 let object = object.map_err(|e| BackupError::io("read", &to, &e))?;
                 let linked = fs::hard_link(&object, &to)
@@ -162,7 +169,7 @@ fn read_digest(file: &mut File, bytes: u64) -> std::io::Result<Digest> {
             .unwrap_or(CHUNK_BYTES)
             .min(CHUNK_BYTES);
         let part = chunk.get_mut(..wanted).unwrap_or_default();
-        let read = crate::objects::fill(file, part)?;
+        let read = crate::reading::fill(file, part)?;
         if read == 0 {
             break;
         }

@@ -7,19 +7,14 @@
 
 use crate::digest::Digest;
 use crate::error::{BackupError, Result};
-use crate::folder;
 use crate::manifest::Optime;
 use crate::repository::Repository;
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io::ErrorKind;
-use std::path::PathBuf;
 
 /// In the repository's folder.
 const FOLDER: &str = "log";
-const PLACE: &str = "place.json";
-/// In the folder of what is being written.
-const UNFINISHED: &str = "log-segment";
+const PLACE: &str = "log/place.json";
+const KEY: &str = "log/ENCRYPTION-KEYS";
 const END: &str = ".log";
 
 /// A run of the log without a hole.
@@ -30,6 +25,8 @@ pub struct Segment {
     /// up to and with this one, which is that of an entry.
     pub to: Optime,
     sha256: Digest,
+    /// Length of its file.
+    pub bytes: u64,
 }
 
 /// How far shipping has come, and when that was seen.
@@ -42,13 +39,14 @@ pub struct Place {
 }
 
 impl Segment {
-    fn parse(file: &str) -> Option<Segment> {
+    fn parse(file: &str, bytes: u64) -> Option<Segment> {
         let (span, digest) = file.strip_suffix(END)?.rsplit_once('.')?;
         let (after, to) = span.split_once('_')?;
         Some(Segment {
             after: Optime::parse(after, '-')?,
             to: Optime::parse(to, '-')?,
             sha256: Digest::parse(digest)?,
+            bytes,
         })
     }
 
@@ -58,35 +56,27 @@ impl Segment {
         format!("{}-{from}_{}-{until}", after.time, to.time)
     }
 
-    fn file(&self) -> String {
-        format!(
-            "{}.{}{END}",
-            Segment::name(self.after, self.to),
-            self.sha256
-        )
+    /// Its name in the repository.
+    pub fn path(&self) -> String {
+        let name = Segment::name(self.after, self.to);
+        format!("{FOLDER}/{name}.{}{END}", self.sha256)
     }
 }
 
 impl Repository {
-    /// The folder of the log.
-    pub fn log_folder(&self) -> PathBuf {
-        self.path().join(FOLDER)
-    }
-
     /// Every segment, by the time it begins at.
     ///
     /// # Errors
-    /// A folder that cannot be read.
+    /// They cannot be listed.
     pub fn segments(&self) -> Result<Vec<Segment>> {
-        let names = folder::names(&self.log_folder())?;
-        let mut found: Vec<_> = names.iter().filter_map(|n| Segment::parse(n)).collect();
+        let mut found: Vec<_> = (self.shelf().all(FOLDER)?.iter())
+            .filter_map(|item| {
+                let file = item.name.strip_prefix(FOLDER)?.get(1..)?;
+                Segment::parse(file, item.bytes)
+            })
+            .collect();
         found.sort_unstable();
         Ok(found)
-    }
-
-    /// The file of a segment.
-    pub fn segment_path(&self, segment: &Segment) -> PathBuf {
-        self.log_folder().join(segment.file())
     }
 
     /// Adds what a run of the log has: from here on it is there.
@@ -94,10 +84,13 @@ impl Repository {
     /// # Errors
     /// It cannot be written.
     pub fn add_segment(&self, after: Optime, to: Optime, bytes: &[u8]) -> Result<Segment> {
-        let sha256 = Digest::of(bytes);
-        let segment = Segment { after, to, sha256 };
-        let unfinished = self.incoming().join(UNFINISHED);
-        folder::write(&unfinished, &self.segment_path(&segment), bytes)?;
+        let segment = Segment {
+            after,
+            to,
+            sha256: Digest::of(bytes),
+            bytes: bytes.len() as u64,
+        };
+        self.shelf().write(&segment.path(), bytes)?;
         Ok(segment)
     }
 
@@ -106,7 +99,7 @@ impl Repository {
     /// # Errors
     /// It cannot be removed.
     pub fn remove_segment(&self, segment: &Segment) -> Result<()> {
-        folder::remove(&self.segment_path(segment))
+        self.shelf().remove(&segment.path())
     }
 
     /// The contents of a segment, compared with its digest; `None` when it is not there (any more).
@@ -114,16 +107,14 @@ impl Repository {
     /// # Errors
     /// It cannot be read, or is altered or truncated.
     pub fn read_segment(&self, segment: &Segment) -> Result<Option<Vec<u8>>> {
-        let path = self.segment_path(segment);
-        let bytes = match fs::read(&path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(|e| BackupError::io("read", &path, &e))?,
+        let Some(bytes) = self.get(&segment.path())? else {
+            return Ok(None);
         };
         if Digest::of(&bytes) != segment.sha256 {
             return Err(BackupError::new(format!(
                 "{}, a part of the log, is altered or truncated: its contents do not have the \
                  digest in its name",
-                path.display()
+                self.shelf().shown(&segment.path())
             )));
         }
         Ok(Some(bytes))
@@ -134,14 +125,12 @@ impl Repository {
     /// # Errors
     /// The note of it is damaged.
     pub fn place(&self) -> Result<Option<Place>> {
-        let path = self.log_folder().join(PLACE);
-        let text = match fs::read(&path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(|e| BackupError::io("read", &path, &e))?,
+        let Some(text) = self.get(PLACE)? else {
+            return Ok(None);
         };
         let place = serde_json::from_slice::<Place>(&text);
         let mut place = place.map_err(|e| {
-            let shown = path.display();
+            let shown = self.shelf().shown(PLACE);
             BackupError::new(format!("{shown} is damaged ({e}); remove it to go on"))
         })?;
         // The last segment may have come before an end.
@@ -158,8 +147,23 @@ impl Repository {
     pub fn set_place(&self, place: Place) -> Result<()> {
         let bytes = serde_json::to_vec(&place);
         let bytes = bytes.map_err(|e| BackupError::new(format!("no place: {e}")))?;
-        let unfinished = self.incoming().join(UNFINISHED);
-        folder::write(&unfinished, &self.log_folder().join(PLACE), &bytes)
+        self.shelf().write(PLACE, &bytes)
+    }
+
+    /// The key that the log is sealed with, as it lies there.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn log_key(&self) -> Result<Option<Vec<u8>>> {
+        self.get(KEY)
+    }
+
+    /// Keeps the key that the log is sealed with.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn set_log_key(&self, sealed: &[u8]) -> Result<()> {
+        self.shelf().write(KEY, sealed)
     }
 }
 
@@ -192,15 +196,18 @@ mod tests {
             after: at(after),
             to: at(to),
             sha256: Digest::of(b""),
+            bytes: 0,
         }
     }
 
     #[test]
     fn a_name_is_read_as_it_is_written() {
         let one = segment(17, 20);
-        assert_eq!(Segment::parse(&one.file()), Some(one.clone()));
-        for wrong in ["place.json", "17-1_20.x.log", &one.file().replace('_', "")] {
-            assert_eq!(Segment::parse(wrong), None, "{wrong}");
+        let path = one.path();
+        let file = path.strip_prefix("log/").unwrap();
+        assert_eq!(Segment::parse(file, 0), Some(one.clone()));
+        for wrong in ["place.json", "17-1_20.x.log", &file.replace('_', "")] {
+            assert_eq!(Segment::parse(wrong, 0), None, "{wrong}");
         }
     }
 

@@ -2,6 +2,7 @@
 //! in it, and removes it again. Meant for a timer: status 0 says that the backup can be relied on.
 
 use super::check::{OpenArgs, check};
+use super::location::location;
 use super::progress::{Progress, RateArgs, show_bytes};
 use super::source::Scratch;
 use crate::failure::Failure;
@@ -14,7 +15,7 @@ use storage::MARKER;
 /// Options of `quarry backup drill`.
 #[derive(Args, Clone, Debug)]
 pub struct DrillArgs {
-    /// Folder of the backups
+    /// Folder of the backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
     /// Folder to restore into; made, and removed again
@@ -34,7 +35,7 @@ pub struct DrillArgs {
 pub(super) fn run(args: &DrillArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut pace = args.rate.pace()?;
-    let repository = Repository::to_read(&args.repository)?;
+    let repository = Repository::to_read(location(&args.repository)?)?;
     let manifest = repository.manifest(args.backup.as_deref())?;
     if args.scratch.exists() {
         return Err(Failure::of_options(format!(

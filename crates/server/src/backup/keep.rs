@@ -1,7 +1,9 @@
 //! `quarry backup list`, `verify` and `prune`. Must not know: how backups and the log come about.
 
+use super::location::location;
 use super::progress::{Progress, RateArgs, show_bytes};
 use crate::failure::Failure;
+use crate::output::print_line;
 use ::backup::{Optime, Repository, Retention, reach};
 use clap::Args;
 use std::path::PathBuf;
@@ -10,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Options of `quarry backup list`.
 #[derive(Args, Clone, Debug)]
 pub struct ListArgs {
-    /// Folder of the backups
+    /// Folder of the backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
     /// One JSON document per line
@@ -21,7 +23,7 @@ pub struct ListArgs {
 /// Options of `quarry backup verify`.
 #[derive(Args, Clone, Debug)]
 pub struct VerifyArgs {
-    /// Folder of the backups
+    /// Folder of the backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
     /// One backup [default: all]
@@ -35,7 +37,7 @@ pub struct VerifyArgs {
 /// Options of `quarry backup prune`.
 #[derive(Args, Clone, Debug)]
 pub struct PruneArgs {
-    /// Folder of the backups
+    /// Folder of the backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
     /// Which backups stay.
@@ -64,24 +66,23 @@ impl RetentionArgs {
 }
 
 pub(super) fn list(args: &ListArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    let repository = Repository::to_read(&args.repository)?;
+    let repository = Repository::to_read(location(&args.repository)?)?;
     for id in repository.ids()? {
         let manifest = repository.manifest(Some(&id))?;
         let (files, bytes, engine) = (manifest.files.len(), manifest.bytes(), &manifest.engine);
         let optime = manifest.optime.map(|at| (at.time, at.increment));
-        tell(&match args.json {
-            true => serde_json::json!({
+        match args.json {
+            true => print_json(&serde_json::json!({
                 "id": id, "begunMs": manifest.begun_ms, "engine": engine, "files": files,
                 "bytes": bytes, "quarry": manifest.quarry,
                 "optime": optime.map(|(t, i)| serde_json::json!({ "t": t, "i": i })),
-            })
-            .to_string(),
+            })),
             false => {
                 let optime = optime.map(|(t, i)| format!(", up to optime {t}:{i}"));
                 let (size, optime) = (show_bytes(bytes), optime.unwrap_or_default());
-                format!("{id}: {engine}, {files} files, {size}{optime}")
+                tell(&format!("{id}: {engine}, {files} files, {size}{optime}"));
             }
-        });
+        }
     }
     list_log(&repository, args.json, tell)
 }
@@ -96,10 +97,7 @@ fn list_log(
         return Ok(());
     };
     let segments = repository.segments()?;
-    let sizes = segments
-        .iter()
-        .map(|s| repository.segment_path(s).metadata());
-    let bytes = sizes.filter_map(Result::ok).map(|m| m.len()).sum();
+    let bytes = segments.iter().map(|s| s.bytes).sum::<u64>();
     let mut spans: Vec<(Optime, Optime)> = Vec::new();
     for id in repository.ids()? {
         let manifest = repository.manifest(Some(&id))?;
@@ -114,36 +112,40 @@ fn list_log(
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = now.map_or(0, |d| d.as_millis());
     let behind_ms = i64::try_from(now_ms).unwrap_or(i64::MAX) - place.seen_ms;
-    tell(&match json {
-        true => serde_json::json!({ "log": {
-            "upTo": { "t": place.at.time, "i": place.at.increment }, "behindMs": behind_ms,
-            "segments": segments.len(), "bytes": bytes,
-            "restores": spans.iter().map(|(from, to)| serde_json::json!({
-                "from": { "t": from.time, "i": from.increment },
-                "to": { "t": to.time, "i": to.increment },
-            })).collect::<Vec<_>>(),
-        }})
-        .to_string(),
-        false => {
-            let spans = spans.iter().map(|(from, to)| format!("{from} to {to}"));
-            let spans = match spans.collect::<Vec<_>>().join(", ") {
-                none if none.is_empty() => "restores nothing before the next backup".to_owned(),
-                spans => format!("restores any moment from {spans}"),
-            };
-            format!(
-                "log: up to optime {}, {:.1} s behind; {} segments, {}; {spans}",
-                place.at,
-                behind_ms as f64 / 1000.0,
-                segments.len(),
-                show_bytes(bytes)
-            )
-        }
-    });
+    if json {
+        let time = |at: &Optime| serde_json::json!({ "t": at.time, "i": at.increment });
+        let span = |(from, to): &(Optime, Optime)| {
+            let (from, to) = (time(from), time(to));
+            serde_json::json!({ "from": from, "to": to })
+        };
+        print_json(&serde_json::json!({ "log": {
+            "upTo": time(&place.at), "behindMs": behind_ms, "segments": segments.len(),
+            "bytes": bytes, "restores": spans.iter().map(span).collect::<Vec<_>>(),
+        }}));
+        return Ok(());
+    }
+    let spans = spans.iter().map(|(from, to)| format!("{from} to {to}"));
+    let spans = match spans.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "restores nothing before the next backup".to_owned(),
+        spans => format!("restores any moment from {spans}"),
+    };
+    tell(&format!(
+        "log: up to optime {}, {:.1} s behind; {} segments, {}; {spans}",
+        place.at,
+        behind_ms as f64 / 1000.0,
+        segments.len(),
+        show_bytes(bytes)
+    ));
     Ok(())
 }
 
+/// Lines for programs have nothing before them.
+fn print_json(line: &serde_json::Value) {
+    print_line(format_args!("{line}"));
+}
+
 pub(super) fn verify(args: &VerifyArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    let repository = Repository::to_read(&args.repository)?;
+    let repository = Repository::to_read(location(&args.repository)?)?;
     let mut pace = args.rate.pace()?;
     let mut progress = Progress::new("read back", tell);
     let id = args.backup.as_deref();
@@ -172,7 +174,7 @@ pub(super) fn prune(args: &PruneArgs, tell: &mut dyn FnMut(&str)) -> Result<(), 
             "say which backups stay: --keepLast N, --keepDaily N, or both",
         ));
     }
-    let repository = Repository::to_write(&args.repository)?;
+    let repository = Repository::to_write(location(&args.repository)?)?;
     remove_old(&repository, retention, tell)
 }
 

@@ -1,6 +1,7 @@
 //! `quarry backup make`: from a source into a repository.
 
 use super::keep::RetentionArgs;
+use super::location::location;
 use super::progress::{Progress, RateArgs, show_bytes};
 use super::source::{Held, hold_offline, hold_online};
 use crate::client::Address;
@@ -15,7 +16,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Options of `quarry backup make`.
 #[derive(Args, Clone, Debug)]
 pub struct MakeArgs {
-    /// Folder of the backups; an empty one, or none, is made one
+    /// Folder of the backups, or s3://BUCKET/PREFIX; an empty one, or none, is made one
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
     /// What is backed up.
@@ -75,7 +76,7 @@ pub(super) fn run(args: &MakeArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fai
     let begun = Instant::now();
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let begun_ms = now.map_or(0, |d| d.as_millis());
-    let repository = Repository::to_write(&args.repository)?;
+    let repository = Repository::to_write(location(&args.repository)?)?;
     let held = args.source.hold(&repository)?;
     tell(&format!("copying from {}", held.directory.display()));
     let source = Source {

@@ -6,9 +6,11 @@
 //! interrupted command has left is used or removed by the next one.
 //! Must not know: how a repository keeps its files.
 
+mod bucket;
 mod check;
 mod drill;
 mod keep;
+mod location;
 mod make;
 mod mount;
 mod progress;
@@ -16,6 +18,7 @@ mod replay;
 mod restore;
 mod seal;
 mod ship;
+mod sign;
 mod source;
 
 pub use check::{OpenArgs, ValidateArgs};

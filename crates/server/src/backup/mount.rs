@@ -1,6 +1,7 @@
 //! `quarry mount`: serves a backup read-only. Its fixed files are links to the repository's, so a
 //! server on them begins at once, and reads what it is asked for.
 
+use super::location::location;
 use super::source::Scratch;
 use crate::config::{ServeArgs, Settings};
 use crate::failure::Failure;
@@ -26,7 +27,7 @@ pub struct MountArgs {
 
 pub(super) fn run(args: &MountArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     // Held as long as the server runs: nothing is removed from under it.
-    let repository = Repository::to_read(&args.repository)?;
+    let repository = Repository::to_read(location(&args.repository)?)?;
     let manifest = repository.manifest(args.backup.as_deref())?;
     let Some(folder) = args.serve.dbpath.clone() else {
         return Err(Failure::of_options(

@@ -59,7 +59,7 @@ pub(super) fn plan(
             spans.push(format!("{complete} to {end}"));
         }
     }
-    let shown = repository.path().display();
+    let shown = repository.shown();
     spans.reverse();
     spans.dedup();
     let has = match (spans.as_slice(), newest) {
@@ -171,8 +171,8 @@ fn read_all(
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
             let wrong = || {
-                let path = repository.segment_path(segment);
-                Failure::of_data(format!("{} holds what is no entry", path.display()))
+                let shown = repository.shelf().shown(&segment.path());
+                Failure::of_data(format!("{shown} holds what is no entry"))
             };
             let (entry, behind) = split(rest).ok_or_else(wrong)?;
             rest = behind;

@@ -2,6 +2,7 @@
 //! played up to a moment.
 
 use super::check::OpenArgs;
+use super::location::location;
 use super::progress::{Progress, RateArgs, show_bytes};
 use super::replay::{self, Plan};
 use super::seal::{Seal, key_source};
@@ -20,7 +21,7 @@ const FOLDER: &str = "QUARRY-REPLAY";
 /// Options of `quarry restore`.
 #[derive(Args, Clone, Debug)]
 pub struct RestoreArgs {
-    /// Folder of the backups
+    /// Folder of the backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
     /// Data directory to make: empty, not there, or left by the same restore that was interrupted
@@ -44,7 +45,7 @@ pub struct RestoreArgs {
 pub(super) fn run(args: &RestoreArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut pace = args.rate.pace()?;
-    let repository = Repository::to_read(&args.repository)?;
+    let repository = Repository::to_read(location(&args.repository)?)?;
     if let Some(text) = &args.to {
         let moment = Moment::parse(text).map_err(|e| Failure::of_options(e.to_string()))?;
         let plan = replay::plan(&repository, moment, args.backup.as_deref())?;

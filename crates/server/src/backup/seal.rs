@@ -6,7 +6,7 @@ use crate::config::{KeySource, VaultArgs, VaultSection};
 use crate::failure::Failure;
 use ::backup::{Repository, Segment};
 use cipher::{DataKey, FileKey, KEYS_FILE, Kind, PIECE_MAX, PieceReader};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -22,20 +22,43 @@ pub(super) fn key_source(
     key.map_err(Failure::of_options)
 }
 
+/// A local folder with the sealed key of the log, as far as there is one.
+fn key_folder(repository: &Repository) -> Result<PathBuf, Failure> {
+    let Some(folder) = repository.folder() else {
+        let folder = repository.incoming().to_owned();
+        let (file, sealed) = (folder.join(KEYS_FILE), repository.log_key()?);
+        let written = match sealed {
+            Some(sealed) => fs::create_dir_all(&folder).and_then(|()| fs::write(&file, sealed)),
+            None => match fs::remove_file(&file) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+                _ => Ok(()),
+            },
+        };
+        return match written {
+            Ok(()) => Ok(folder),
+            Err(e) => Err(Failure::of_data(format!(
+                "cannot write {}: {e}",
+                file.display()
+            ))),
+        };
+    };
+    Ok(folder.join("log"))
+}
+
 impl Seal {
     /// For a log that is read.
     pub(super) fn to_read(
         repository: &Repository,
         source: Option<&KeySource>,
     ) -> Result<Seal, Failure> {
-        let folder = repository.log_folder();
+        let folder = key_folder(repository)?;
         if !cipher::is_encrypted(&folder) {
             return Ok(Seal(None));
         }
         let Some(source) = source else {
             return Err(Failure::of_options(format!(
                 "the log in {} is encrypted: give --encryptionKeyFile",
-                repository.path().display()
+                repository.shown()
             )));
         };
         let master = source.key_of(&folder).map_err(Failure::of_data)?;
@@ -51,7 +74,7 @@ impl Seal {
         repository: &Repository,
         source: Option<&KeySource>,
     ) -> Result<Seal, Failure> {
-        let (folder, shown) = (repository.log_folder(), repository.path().display());
+        let (folder, shown) = (key_folder(repository)?, repository.shown());
         let is_begun = !repository.segments()?.is_empty();
         match source {
             _ if cipher::is_encrypted(&folder) => Seal::to_read(repository, source),
@@ -61,8 +84,13 @@ impl Seal {
             ))),
             Some(source) => {
                 let master = source.key_of(&folder).map_err(Failure::of_data)?;
-                let made = cipher::create(&folder, &master);
-                let made = made.map_err(|e| Failure::of_data(e.to_string()))?;
+                let fail = |e: &dyn std::fmt::Display| Failure::of_data(e.to_string());
+                fs::create_dir_all(&folder).map_err(|e| fail(&e))?;
+                let made = cipher::create(&folder, &master).map_err(|e| fail(&e))?;
+                if repository.folder().is_none() {
+                    let sealed = fs::read(folder.join(KEYS_FILE)).map_err(|e| fail(&e))?;
+                    repository.set_log_key(&sealed)?;
+                }
                 Ok(Seal(Some(made)))
             }
             None => {
@@ -113,7 +141,17 @@ impl Seal {
         let Some(data) = &self.0 else {
             return Ok(Some(bytes));
         };
-        let path = repository.segment_path(segment);
+        let shown = repository.shelf().shown(&segment.path());
+        let path = match repository.folder() {
+            Some(folder) => folder.join(segment.path()),
+            None => {
+                let path = repository.incoming().join("segment");
+                let fail = |e| Failure::of_data(format!("cannot write {}: {e}", path.display()));
+                fs::create_dir_all(repository.incoming()).map_err(fail)?;
+                fs::write(&path, &bytes).map_err(fail)?;
+                path
+            }
+        };
         let name = Segment::name(segment.after, segment.to);
         let mut plain = Vec::with_capacity(bytes.len());
         let read = File::open(&path)
@@ -122,7 +160,6 @@ impl Seal {
                 reader.read_to_end(&mut plain)?;
                 reader.behind()
             });
-        let shown = path.display();
         match read {
             Ok(0) => Ok(Some(plain)),
             Ok(_) => Err(Failure::of_data(format!(

@@ -4,6 +4,7 @@
 //! an end at any moment can be gone on from; a hole in the source's log is told.
 //! Must not know: what is done with the entries.
 
+use super::location::location;
 use super::progress::show_bytes;
 use super::seal::{Seal, key_source};
 use crate::client::{Address, Client};
@@ -27,7 +28,7 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Options of `quarry backup ship`.
 #[derive(Args, Clone, Debug)]
 pub struct ShipArgs {
-    /// Folder of the backups; an empty one, or none, is made one
+    /// Folder of the backups, or s3://BUCKET/PREFIX; an empty one, or none, is made one
     #[arg(value_name = "REPOSITORY")]
     pub repository: PathBuf,
     /// Server whose log is shipped, as mongodb://USER@HOST:PORT/; its user reads local.oplog.rs
@@ -65,7 +66,7 @@ pub(super) fn run(args: &ShipArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fai
         .map(super::make::read_password);
     let address = Address::parse(&args.uri, password.transpose()?.as_deref());
     let address = address.map_err(Failure::of_options)?;
-    let repository = Repository::to_ship(&args.repository)?;
+    let repository = Repository::to_ship(location(&args.repository)?)?;
     let key = key_source(args.encryption_key_file.as_ref(), &args.vault)?;
     let mut shipper = Shipper {
         seal: Seal::to_write(&repository, key.as_ref())?,
@@ -259,8 +260,7 @@ impl Shipper<'_> {
         let mut run: Vec<&Segment> = Vec::new();
         let mut bytes = 0;
         for segment in all.iter().rev() {
-            let found = std::fs::metadata(self.repository.segment_path(segment));
-            bytes += found.map_or(u64::MAX / 2, |m| m.len());
+            bytes += segment.bytes;
             let follows = run.last().is_none_or(|next| next.after == segment.to);
             if !follows || bytes > SEGMENT_BYTES as u64 {
                 break;

@@ -277,6 +277,7 @@ fn a_backup_under_writers_is_of_one_moment() {
         writers.into_iter().for_each(Writer::end);
         let listed = done(&["backup", "list", text(&repository), "--json"]);
         assert_eq!(listed.lines().count(), 3, "{listed}");
+        assert!(listed.lines().all(|l| l.starts_with('{')), "{listed}");
         done(&["backup", "verify", text(&repository)]);
         let left = std::fs::read_dir(place.at("data/.backup-cursor"));
         assert_eq!(

@@ -1,0 +1,204 @@
+//! Where a repository keeps its contents: by name, `/` between the parts, each there whole or not
+//! at all. A folder, or a bucket that somebody else knows how to reach (docs/adr/0087-buckets.md).
+//!
+//! Must not know: what the contents are.
+
+use crate::digest::{Digest, Hasher};
+use crate::error::{BackupError, Result};
+use crate::folder;
+use crate::manifest::Piece;
+use crate::reading::{CHUNK_BYTES, fill};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Something that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// From the root of the repository on.
+    pub name: String,
+    /// Length.
+    pub bytes: u64,
+    /// It may have been put there by a call that is still at work.
+    pub is_fresh: bool,
+}
+
+/// Told how many bytes were moved; its error ends the call.
+pub type Moved<'m> = dyn FnMut(u64) -> Result<()> + 'm;
+
+/// A place for contents. Errors are one line with the name.
+pub trait Shelf: std::fmt::Debug + Send + Sync {
+    /// A name, for people.
+    fn shown(&self, name: &str) -> String;
+
+    /// What is there below a folder, in any depth.
+    ///
+    /// # Errors
+    /// It cannot be listed.
+    fn all(&self, folder: &str) -> Result<Vec<Item>>;
+
+    /// The length of something, if it is there to stay.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    fn bytes(&self, name: &str) -> Result<Option<u64>>;
+
+    /// Its length and contents.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn read(&self, name: &str) -> Result<Option<(u64, Box<dyn Read>)>>;
+
+    /// Puts it there, durably; what has the name is replaced.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()>;
+
+    /// Puts the contents of a file there, under a name that follows from their digest. Whether they
+    /// were new.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    fn take(
+        &self,
+        from: &Path,
+        name_of: &dyn Fn(&Digest) -> String,
+        moved: &mut Moved<'_>,
+    ) -> Result<(Piece, bool)>;
+
+    /// Removes something that may be gone already.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    fn remove(&self, name: &str) -> Result<()>;
+}
+
+/// The digest and the length of a file.
+///
+/// # Errors
+/// It cannot be read, or `moved` ends it.
+pub fn digest_of(from: &Path, moved: &mut Moved<'_>) -> Result<Piece> {
+    let fail = |e: std::io::Error| BackupError::io("read", from, &e);
+    let mut file = File::open(from).map_err(fail)?;
+    let (mut hasher, mut bytes) = (Hasher::default(), 0);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let read = fill(&mut file, &mut chunk).map_err(fail)?;
+        let part = chunk.get(..read).unwrap_or_default();
+        if part.is_empty() {
+            let sha256 = hasher.finish();
+            return Ok(Piece { sha256, bytes });
+        }
+        hasher.add(part);
+        bytes += read as u64;
+        moved(read as u64)?;
+    }
+}
+
+/// A folder.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    /// Where something is written until it is whole; nobody else writes there.
+    pub(crate) unfinished: PathBuf,
+}
+
+impl Folder {
+    fn at(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The folder that a name lies in is there afterwards.
+    fn place(&self, name: &str) -> Result<PathBuf> {
+        let at = self.at(name);
+        at.parent().map_or(Ok(()), folder::make)?;
+        Ok(at)
+    }
+}
+
+impl Shelf for Folder {
+    fn shown(&self, name: &str) -> String {
+        self.at(name).display().to_string()
+    }
+
+    fn all(&self, folder: &str) -> Result<Vec<Item>> {
+        let mut items = Vec::new();
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for name in folder::names(&self.at(&folder))? {
+                let name = format!("{folder}/{name}");
+                match fs::metadata(self.at(&name)) {
+                    Ok(found) if found.is_dir() => folders.push(name),
+                    Ok(found) => items.push(Item {
+                        name,
+                        bytes: found.len(),
+                        is_fresh: false,
+                    }),
+                    Err(e) if e.kind() == ErrorKind::NotFound => {}
+                    Err(e) => return Err(BackupError::io("read", &self.at(&name), &e)),
+                }
+            }
+        }
+        Ok(items)
+    }
+
+    fn bytes(&self, name: &str) -> Result<Option<u64>> {
+        Ok(fs::metadata(self.at(name)).ok().map(|found| found.len()))
+    }
+
+    fn read(&self, name: &str) -> Result<Option<(u64, Box<dyn Read>)>> {
+        let path = self.at(name);
+        let fail = |e: std::io::Error| BackupError::io("read", &path, &e);
+        let file = match File::open(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(fail)?,
+        };
+        let bytes = file.metadata().map_err(fail)?.len();
+        Ok(Some((bytes, Box::new(file))))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        folder::write(&self.unfinished, &self.place(name)?, bytes)
+    }
+
+    fn take(
+        &self,
+        from: &Path,
+        name_of: &dyn Fn(&Digest) -> String,
+        moved: &mut Moved<'_>,
+    ) -> Result<(Piece, bool)> {
+        let unfinished = &self.unfinished;
+        let mut source = File::open(from).map_err(|e| BackupError::io("read", from, &e))?;
+        let fail = |e: &std::io::Error| BackupError::io("write", unfinished, e);
+        let mut copy = File::create(unfinished).map_err(|e| fail(&e))?;
+        let (mut hasher, mut bytes) = (Hasher::default(), 0);
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            let read = fill(&mut source, &mut chunk);
+            let read = read.map_err(|e| BackupError::io("read", from, &e))?;
+            let part = chunk.get(..read).unwrap_or_default();
+            if part.is_empty() {
+                break;
+            }
+            hasher.add(part);
+            copy.write_all(part).map_err(|e| fail(&e))?;
+            bytes += read as u64;
+            moved(read as u64)?;
+        }
+        let sha256 = hasher.finish();
+        let piece = Piece { sha256, bytes };
+        let name = name_of(&sha256);
+        if self.bytes(&name)? == Some(bytes) {
+            folder::remove(unfinished)?;
+            return Ok((piece, false));
+        }
+        copy.sync_all().map_err(|e| fail(&e))?;
+        folder::publish(unfinished, &self.place(&name)?)?;
+        Ok((piece, true))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        folder::remove(&self.at(name))
+    }
+}
