@@ -83,6 +83,7 @@ else
 fi
 QUARRY_BIN=$scratch/quarry step "client smokes" tests/clients/run.sh python node mongosh
 QUARRY_BIN=$scratch/quarry step "files of packages" packaging/tests/files.sh
+QUARRY_BIN=$scratch/quarry step "commands of the pages" tests/docs/run.sh
 QUARRY_BIN=$scratch/quarry step "called as mongod" tests/clients/memory-server/run.sh
 QUARRY_BIN=$scratch/quarry step "clients from another machine" tests/clients/elsewhere/run.sh python node
 start "pymongo suite" env QUARRY_BIN="$scratch/quarry" tests/clients/pymongo-suite/run.sh
