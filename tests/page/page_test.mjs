@@ -7,7 +7,7 @@ import test from "node:test";
 import vm from "node:vm";
 
 const folder = new URL("../../crates/server/src/page/", import.meta.url);
-const names = ["showCount", "showBytes", "showTime", "addHistograms", "subtractHistogram", "quantile", "axisTicks", "History", "commandRows", "collectionRows", "engineRows", "commandText"];
+const names = ["showCount", "showBytes", "showTime", "addHistograms", "subtractHistogram", "quantile", "axisTicks", "History", "commandRows", "collectionRows", "engineRows", "followRows", "commandText"];
 const scripts = ["numbers.js", "history.js", "tables.js"].map((name) => fs.readFileSync(new URL(name, folder), "utf8"));
 const page = vm.runInNewContext(`"use strict";${scripts.join("\n")};({ ${names.join(", ")} })`);
 // Values of another context have prototypes of their own.
@@ -111,4 +111,12 @@ test("figures of all families of columns count, and a figure that an engine lack
 
 test("a command shows what was asked before what the driver added", () => {
   assert.equal(page.commandText({ lsid: 1, update: "c", $db: "d", updates: [] }), '{"update":"c","updates":[],"lsid":1,"$db":"d"}');
+});
+
+test("a migration or a standby is shown while there is one", () => {
+  const follow = { phase: "following", running: true, standby: true, lagSeconds: 0.012, lagOperations: 3, applied: 5000, appliedPerSecond: 120, documents: 40, bytesPerSecond: 2048, findings: 0 };
+  same(page.followRows(undefined), []);
+  same(page.followRows({ phase: "none" }), []);
+  same(page.followRows(follow), [["Standby", "following"], ["Behind", "12.0 ms, 3 operations"], ["Applied", "5.0k, 120 a second"], ["Copied", "40 documents, 2.0 KiB a second"], ["Findings", "0"]]);
+  assert.equal(page.followRows({ ...follow, running: false })[0][1], "following, nobody follows");
 });

@@ -23,6 +23,7 @@ pub(crate) mod fail_point;
 pub(crate) mod fcv;
 pub(crate) mod file_md5;
 pub(crate) mod find;
+pub(crate) mod followed;
 pub(crate) mod get_more;
 pub(crate) mod hello;
 pub(crate) mod indexes;

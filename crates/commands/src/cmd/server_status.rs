@@ -2,6 +2,7 @@
 //! (`mirroredReads: 1`). Monitoring tools decode this into fixed structures, so names and number
 //! types are exact; `uptime` is a whole double.
 
+use crate::cmd::followed;
 use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
@@ -386,6 +387,7 @@ fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     operations_memory(s, &mut w.doc("operationsMemory"));
     log_consumers(s, w);
     search(s, &mut w.doc("search"));
+    followed::add(s.service, w);
     let mut workers = w.doc("workers");
     for worker in s.state.workers.list() {
         let mut one = workers.doc(worker.name());

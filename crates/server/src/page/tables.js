@@ -102,6 +102,24 @@ function searchRows(search) {
   ].map(({ words, value, show }) => [words, show(value)]);
 }
 
+// How far a migration into this server is, or the server that it is the standby of.
+function followRows(follow) {
+  if (!follow || follow.phase === "none") return [];
+  const isOver = follow.phase === "done";
+  const state = isOver || follow.running ? follow.phase : `${follow.phase}, nobody follows`;
+  const seconds = (n) => showTime(n * 1_000_000);
+  return [
+    [follow.standby ? "Standby" : "Migration", state],
+    ["Behind", `${seconds(follow.lagSeconds)}, ${showCount(follow.lagOperations)} operations`],
+    ["Applied", `${showCount(follow.applied)}, ${showCount(follow.appliedPerSecond)} a second`],
+    [
+      "Copied",
+      `${showCount(follow.documents)} documents, ${showBytes(follow.bytesPerSecond)} a second`,
+    ],
+    ["Findings", showCount(follow.findings)],
+  ];
+}
+
 // A command as it was sent, with what drivers add at the end.
 function commandText(command = {}) {
   const isAdded = ([name]) => ADDED.includes(name);
@@ -130,8 +148,11 @@ function fillTables(answer, since) {
   fillTable("commands", commandColumns, commandRows(answer.commands, since));
   const collections = collectionRows(answer.collections, since);
   fillTable("collections", ["collection", "time", ...KINDS], collections);
-  const { engine, search } = answer.status.quarry;
+  const { engine, search, follow } = answer.status.quarry;
   fillTable("engine", [], [...engineRows(engine), ...searchRows(search)]);
+  const followed = followRows(follow);
+  document.getElementById("of-follow").hidden = followed.length === 0;
+  fillTable("follow", [], followed);
   const slowColumns = ["when", "took", "collection", "plan", "examined", "command"];
   const slowClasses = ["", "", "text", "text", "", "command"];
   fillTable("slow", slowColumns, answer.slow.map(slowRow), slowClasses);

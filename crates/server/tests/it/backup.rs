@@ -114,7 +114,7 @@ pub(crate) fn connect(address: &str) -> Client {
     Client::over(Box::new(std::net::TcpStream::connect(address).unwrap()))
 }
 
-fn ok(client: &mut Client, command: &DocBuf) -> DocBuf {
+pub(crate) fn ok(client: &mut Client, command: &DocBuf) -> DocBuf {
     let answer = client.call(command.as_bytes());
     assert!(answer.is_ok(), "{:?}", Doc::new(&answer.body));
     Doc::new(&answer.body).unwrap().to_buf()

@@ -9,6 +9,7 @@ mod encryption;
 mod engines;
 #[cfg(feature = "follow")]
 mod follow;
+mod followed;
 mod hostile;
 mod journal_wait;
 mod lifecycle;

@@ -1,0 +1,70 @@
+//! What `serverStatus` tells of a migration into this server, or of the one it is the standby of:
+//! what `quarry follow` keeps of it here. Promises: a look at one document; zeros where nothing is
+//! followed. Must not know: how it is followed.
+
+use crate::dispatch::args::to_i64;
+use crate::state::service::Service;
+use model::{Doc, DocBuf, DocWriter, Namespace, Value};
+use store::ReadView;
+
+/// The database in which a follower keeps where it is.
+const DB: &str = "quarry_follow";
+/// A follower beats twice a second at least.
+const SILENT_MS: i64 = 5_000;
+
+/// Adds the section.
+pub(crate) fn add(service: &Service, w: &mut DocWriter<'_>) {
+    let kept = kept(service).unwrap_or_default();
+    let kept = kept.doc();
+    let progress = kept.field("progress").as_doc().unwrap_or(Doc::EMPTY);
+    let number = |name: &str| to_i64(&progress.field(name)).unwrap_or(0);
+    let now_ms = service.clock.now_ms();
+    let silent_ms = match kept.field("heartbeat") {
+        Value::Date(at) => (now_ms - at).max(0),
+        _ => 0,
+    };
+    let is_running = kept.field("running").truthy() && silent_ms < SILENT_MS;
+    // What nobody applies grows older.
+    let silence_ms = if is_running { 0 } else { silent_ms };
+    let is_over = kept.field("phase").as_str() == Some("done");
+    let lag_ms = if is_over {
+        0
+    } else {
+        number("lagMillis") + silence_ms
+    };
+    let mut section = w.doc("follow");
+    section
+        .put("phase", kept.field("phase").as_str().unwrap_or("none"))
+        .put("running", is_running)
+        .put("standby", kept.field("standby").truthy())
+        .put("lagSeconds", lag_ms as f64 / 1000.0)
+        .put("lagOperations", number("waiting"))
+        .put("applied", number("applied"))
+        .put("appliedPerSecond", number("appliedPerSecond"))
+        .put("bytesPerSecond", number("bytesPerSecond"))
+        .put("documents", number("documents"))
+        .put("findings", findings(service))
+        .put("silentSeconds", silent_ms as f64 / 1000.0);
+}
+
+/// The document of the migration.
+fn kept(service: &Service) -> Option<DocBuf> {
+    let ns = Namespace::new(DB, "state").ok()?;
+    let coll = service.store.collection(&ns).ok().flatten()?;
+    let mut found = None;
+    let mut scan = coll.scan(&ReadView::LATEST, false);
+    let visited = scan.visit(1, &mut |row| {
+        found = Some(row.doc.to_buf());
+        false
+    });
+    // A store that cannot be read is told of by those who read it.
+    visited.ok().and(found)
+}
+
+fn findings(service: &Service) -> i64 {
+    let ns = Namespace::new(DB, "findings");
+    let coll = ns
+        .ok()
+        .and_then(|ns| service.store.collection(&ns).ok().flatten());
+    coll.map_or(0, |coll| i64::try_from(coll.count()).unwrap_or(i64::MAX))
+}
