@@ -9,7 +9,7 @@ root=$(cd "$here/../../.." && pwd)
 . "$root/tests/clients/lib.sh"
 
 results=${RESULTS:-$here/results.jsonl}
-all=(langchain llama-index celery airflow typeorm c php ruby golang-migrate kafka morphia spring-reactive spark liquibase)
+all=(langchain llama-index celery airflow typeorm c php ruby golang-migrate kafka morphia spring-reactive spark liquibase parse-server payload agenda reactive)
 if [ "${1:-}" = --list ]; then printf '%s\n' "${all[@]}"; exit 0; fi
 names=("$@")
 [ ${#names[@]} -gt 0 ] || names=("${all[@]}")
@@ -36,6 +36,18 @@ node_program() {
   NODE_PATH="$INSTALLED/node_modules" bounded "$NODE" "$here/node/$1/check.cjs" "$2"
 }
 more_typeorm() { node_program typeorm "$1"; }
+
+# module_program NAME ADDRESS: the same for programs that are modules, which find what they import beside themselves: check.mjs.
+module_program() {
+  node_modules
+  install_once "more-$1" "$here/node/$1/package-lock.json" -- install_locked "$here/node/$1"
+  mkdir -p "$scratch/$1" && ln -s "$INSTALLED/node_modules" "$scratch/$1/" && cp "$here/node/versions.mjs" "$here/node/$1/check.mjs" "$scratch/$1/"
+  (cd "$scratch/$1" && bounded "$NODE" check.mjs "$2")
+}
+more_parse-server() { module_program parse-server "$1"; }
+more_payload() { module_program payload "$1"; }
+more_agenda() { module_program agenda "$1"; }
+more_reactive() { module_program reactive "$1"; }
 
 # java_program NAME ADDRESS: NAME/pom.xml names the libraries, NAME/Check.java is the program, which is told the address and its own folder.
 copy_libraries() { mvn -q -B -f "$1" dependency:copy-dependencies -DoutputDirectory="$PWD/lib"; }
