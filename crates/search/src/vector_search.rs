@@ -213,7 +213,7 @@ impl VectorSearch {
             }
         }
         // Of all segments together, so that no more are compared than the search says.
-        candidates.sort_unstable_by(|a, b| a.near.cmp(&b.near));
+        candidates.sort_unstable_by_key(|a| a.near);
         candidates.truncate(self.candidates.unwrap_or(0));
         for ((segment_n, segment), graph) in (0u32..).zip(segments).zip(&graphs) {
             let own = candidates.iter().filter(|c| c.segment == segment_n);

@@ -44,7 +44,7 @@ pub(super) struct Program {
 enum Ended {
     Whole,
     Failed,
-    WasEnded,
+    Killed,
 }
 
 impl Program {
@@ -99,7 +99,7 @@ fn repeat(task: &Task, is_over: &AtomicBool) -> Result<ProgramRuns, String> {
                 seconds += begun.elapsed().as_secs_f64();
             }
             Ended::Failed => out.failed += 1,
-            Ended::WasEnded => out.was_ended = true,
+            Ended::Killed => out.was_ended = true,
         }
         if is_over.load(Ordering::Relaxed) || out.failed >= FAILED_MAX {
             break;
@@ -136,7 +136,7 @@ fn wait(mut child: Child, is_over: &AtomicBool) -> std::io::Result<Ended> {
             let is_whole = status.success();
             return Ok(match told {
                 // However it ends, it was told to.
-                Some(_) => Ended::WasEnded,
+                Some(_) => Ended::Killed,
                 None if is_whole => Ended::Whole,
                 None => Ended::Failed,
             });
