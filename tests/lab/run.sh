@@ -68,17 +68,18 @@ else
   address=(--target "mongodb://$from/?directConnection=true")
   address+=(--program '"$QUARRY" backup make --uri "$LAB_TARGET" "$REPOSITORY"')
   try_out "a server that is backed up" backup
-  # Stacks of a server under load.
+  # Stacks of a server under load: by perf, or where it sees none by gdb, which also shows threads that wait.
   if command -v perf >/dev/null || command -v gdb >/dev/null; then
-    how=perf
-    perf record -q -o /dev/null -p "$source" -- sleep 0.1 >/dev/null 2>&1 || how=gdb
     "$lab" run point --target "mongodb://$from/?directConnection=true" --out "$scratch/results" \
-      --rows 1000 --seconds 5 --warmup-seconds 0 >"$scratch/load.log" 2>&1 &
+      --rows 1000 --clients 8 --seconds 10 --warmup-seconds 0 >"$scratch/load.log" 2>&1 &
     load=$!
-    "$lab" profile --pid "$source" --with "$how" --seconds 1 --out "$scratch/profile" >"$scratch/lab.log" 2>&1 ||
-      fail "no profile: $(tail -n 3 "$scratch/lab.log")"
+    sleep 3
+    for how in perf gdb; do
+      "$lab" profile --pid "$source" --with "$how" --seconds 2 --out "$scratch/profile" >"$scratch/lab.log" 2>&1 && break
+    done
     wait "$load" || fail "the load beside the profile: $(tail -n 3 "$scratch/load.log")"
-    [ -s "$scratch/profile/stacks.txt" ] && [ -s "$scratch/profile/flamegraph.svg" ] || fail "the profile is empty"
+    [ -s "$scratch/profile/stacks.txt" ] && [ -s "$scratch/profile/flamegraph.svg" ] ||
+      fail "no profile: $(tail -n 3 "$scratch/lab.log")"
     echo "lab: profile by $how with $(wc -l <"$scratch/profile/stacks.collapsed") stacks"
   else
     echo "lab: neither perf nor gdb here: no profile was tried"

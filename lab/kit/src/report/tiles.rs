@@ -42,7 +42,7 @@ pub(super) fn write_steps(out: &mut String, result: &RunResult, steps: &[&StepRe
     } else {
         ("server CPU, µs/op", Some("lab CPU, µs/op"))
     };
-    out.push_str("<div class=\"card scroll\"><table class=\"right\"><thead><tr>");
+    out.push_str("<div class=\"card scroll\"><table class=\"right steps\"><thead><tr>");
     let heads = [
         "step",
         "per second",

@@ -85,7 +85,7 @@ fn write_table(
     };
     let _ = write!(
         out,
-        "<h2>{title}</h2>\n<div class=\"card scroll\"><table class=\"right\"><thead><tr><th \
+        "<h2>{title}</h2>\n<div class=\"card scroll\"><table class=\"right steps\"><thead><tr><th \
             scope=\"col\">Step</th>"
     );
     for (name, _) in first {
