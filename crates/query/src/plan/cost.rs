@@ -80,13 +80,19 @@ impl Entries {
     }
 
     /// How many are read until so many documents have matched; `of_sample` is the number of
-    /// documents in terms of the sample.
-    fn read_until(&self, of_sample: f64) -> Option<f64> {
+    /// documents in terms of the sample, `evenly` what it is where what matches lies evenly in what
+    /// is read.
+    fn read_until(&self, of_sample: f64, evenly: f64) -> f64 {
         let nth = of_sample.ceil().max(1.0) as usize;
-        let all = self.matches.iter().enumerate();
-        let (at, _) = all.filter(|(_, m)| **m).nth(nth - 1)?;
+        let mut hits = self.matches.iter().enumerate().filter(|(_, m)| **m);
+        let few = hits.clone().count() < HITS_MIN;
+        let Some((at, _)) = hits.nth(nth - 1) else {
+            return evenly;
+        };
         let share = (at as f64 + of_sample.min(1.0)) / self.matches.len() as f64;
-        Some(self.number * share.min(1.0))
+        let read = self.number * share.min(1.0);
+        // The place of one document among few says little.
+        if few { read.max(evenly) } else { read }
     }
 }
 
@@ -309,10 +315,7 @@ impl<'r> Costs<'r> {
             None => entries.number,
             Some(limit) => {
                 let sample = self.sample.get().map_or(0, |s| s.docs().len()) as f64;
-                // Without the sample's word, what matches lies evenly in what is read.
-                let evenly = || entries.number * limit / matched;
-                let until = entries.read_until(limit / self.docs * sample);
-                until.unwrap_or_else(evenly)
+                entries.read_until(limit / self.docs * sample, entries.number * limit / matched)
             }
         };
         let sorting = if orders { matched * SORTED } else { 0.0 };
