@@ -53,7 +53,7 @@ chmod +x "$scratch/bin/quarry-lab"
 export PATH=$scratch/bin:$PATH
 
 serve() {
-  "$quarry" serve --dbpath "$scratch/data-$1" --port "$1" --bind_ip 127.0.0.1,10.0.0.5 --nounixsocket --memory 256M >>"$scratch/server.log" 2>&1 &
+  "$quarry" serve --dbpath "$scratch/data-$1" --port "$1" --bind_ip 127.0.0.1,10.0.0.5 --allowOpenAccess --nounixsocket --memory 256M >>"$scratch/server.log" 2>&1 &
   running+=($!)
   for ((waited = 0; waited < 300; waited++)); do
     ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null || return 0

@@ -91,12 +91,12 @@ else
   "$root/tests/clients/logins/certificates.sh" "$scratch/certificates"
   start_server "$scratch/locked" --memory 512M --auth --tlsMode requireTLS --tlsCAFile "$scratch/certificates/ca.pem" \
     --tlsCertificateKeyFile "$scratch/certificates/server.pem" --tlsAllowConnectionsWithoutCertificates
-  "$PYTHON" -c 'import pymongo, sys; pymongo.MongoClient(sys.argv[1]).admin.command("createUser", "lab", pwd="a word", roles=["root"])' \
+  "$PYTHON" -c 'import pymongo, sys; pymongo.MongoClient(sys.argv[1]).admin.command("createUser", "lab", pwd="k7 quarrel", roles=["root"])' \
     "mongodb://$ADDRESS/?directConnection=true&tls=true&tlsCAFile=$scratch/certificates/ca.pem"
   locked="$ADDRESS/?directConnection=true&authSource=admin&tls=true&tlsCAFile=$scratch/certificates/ca.pem"
-  address=(--target "mongodb://lab:a%20word@$locked")
+  address=(--target "mongodb://lab:k7%20quarrel@$locked")
   try_out "a server with logins and TLS" point
-  ! grep -rq 'a%20word\|a word' "$scratch/results" || fail "a result holds the password"
+  ! grep -rq 'k7%20quarrel\|k7 quarrel' "$scratch/results" || fail "a result holds the password"
   status=0
   "$lab" run point --target "mongodb://lab:another@$locked" --out "$scratch/results" --rows 100 \
     --seconds 1 >"$scratch/lab.log" 2>&1 || status=$?
