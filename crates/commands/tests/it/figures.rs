@@ -49,6 +49,10 @@ const STILL: &[(&str, &str)] = &[
         "this server has no log; tested with search indexes",
     ),
     (
+        "serverStatus.quarry.search",
+        "no collection here has a search index; tested with search indexes",
+    ),
+    (
         "serverStatus.quarry.follow",
         "nothing is followed here; tested with a state that is kept",
     ),
