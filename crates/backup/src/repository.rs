@@ -352,9 +352,12 @@ impl ManifestName {
 
 fn refuse_content(repository: &Repository) -> Result<()> {
     let held = match &repository.folder {
-        Some(path) => folder::names(path)?
-            .into_iter()
-            .find(|n| !n.starts_with('.')),
+        Some(path) => {
+            let begun = is_only_begun(&repository.incoming)?;
+            folder::names(path)?
+                .into_iter()
+                .find(|n| !(n.starts_with('.') || begun && n == INCOMING))
+        }
         None => repository.shelf.all("")?.pop().map(|item| item.name),
     };
     match held {
@@ -364,6 +367,15 @@ fn refuse_content(repository: &Repository) -> Result<()> {
             repository.shown()
         ))),
     }
+}
+
+/// Whether there is nothing but what an interrupted call has left that had no marker yet.
+fn is_only_begun(incoming: &Path) -> Result<bool> {
+    let left = [UNFINISHED_PIECE, UNFINISHED_SEGMENT, UNFINISHED_NOTE];
+    Ok(incoming.is_dir()
+        && folder::names(incoming)?
+            .iter()
+            .all(|n| left.contains(&n.as_str())))
 }
 
 fn create(repository: &Repository) -> Result<()> {

@@ -113,6 +113,19 @@ fn a_repository_of_a_newer_format_and_a_folder_that_is_none() {
 }
 
 #[test]
+fn a_call_that_was_killed_before_the_marker_was_there() {
+    let place = place();
+    let begun = place.repository.with_extension("begun");
+    fs::create_dir_all(begun.join("incoming")).unwrap();
+    fs::write(begun.join("incoming/piece"), "quarry ba").unwrap();
+    drop(Repository::to_write(&begun).unwrap());
+    fs::remove_file(begun.join("QUARRY-BACKUPS")).unwrap();
+    fs::write(begun.join("incoming/mine"), "x").unwrap();
+    let line = Repository::to_write(&begun).unwrap_err().to_string();
+    assert!(line.contains("choose an empty folder"), "{line}");
+}
+
+#[test]
 fn a_target_that_holds_something_else() {
     let place = place();
     fs::create_dir(&place.target).unwrap();

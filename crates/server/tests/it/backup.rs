@@ -337,7 +337,9 @@ fn the_second_backup_moves_what_has_changed() {
 }
 
 pub(crate) fn killed_after(mut command: Command, delay: Duration) -> bool {
-    let mut child: Child = command.stdout(Stdio::null()).spawn().unwrap();
+    // What it says when it ends by itself stands beside the test's.
+    command.stdout(Stdio::null()).stderr(Stdio::inherit());
+    let mut child: Child = command.spawn().unwrap();
     let deadline = Instant::now() + delay;
     while Instant::now() < deadline {
         if child.try_wait().unwrap().is_some() {
