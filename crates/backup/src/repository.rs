@@ -59,7 +59,7 @@ impl<P: AsRef<Path> + ?Sized> From<&P> for Location {
     }
 }
 
-/// Who is kept out by whom.
+/// What a process opens a repository for; it decides which other processes have to wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Write,

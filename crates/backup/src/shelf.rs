@@ -49,7 +49,7 @@ pub trait Shelf: std::fmt::Debug + Send + Sync {
     /// It cannot be read.
     fn read(&self, name: &str) -> Result<Option<(u64, Box<dyn Read>)>>;
 
-    /// Puts it there, durably; what has the name is replaced.
+    /// Stores a file durably; an older file of this name is replaced.
     ///
     /// # Errors
     /// It cannot be written.

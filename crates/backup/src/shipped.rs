@@ -94,7 +94,7 @@ impl Repository {
         Ok(segment)
     }
 
-    /// Removes a segment whose entries another one has.
+    /// Removes a segment; another segment holds its entries.
     ///
     /// # Errors
     /// It cannot be removed.

@@ -57,7 +57,7 @@ fn kept(service: &Service) -> Option<DocBuf> {
         found = Some(row.doc.to_buf());
         false
     });
-    // A store that cannot be read is told of by those who read it.
+    // An error of the store is left out here: reads of users report it.
     visited.ok().and(found)
 }
 
