@@ -131,6 +131,7 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
         root,
         indexes: &indexes,
         filtered: false,
+        all: true,
     };
     // An equality prefix beats a union; a range or a mere order does not.
     let union = |points: Option<u32>| {
@@ -154,6 +155,8 @@ struct Among<'r> {
     indexes: &'r [Arc<Index>],
     /// They are those that an index filter allows.
     filtered: bool,
+    /// They are all there are, so that a scan is an alternative.
+    all: bool,
 }
 
 impl Among<'_> {
@@ -235,7 +238,7 @@ impl Among<'_> {
         }
         // Where only some indexes are allowed, or a scan is refused, a scan is no alternative.
         let refuses_scan = self.request.filter.is_some_and(|f| f.refuses_scan);
-        if !self.filtered && !refuses_scan && self.request.allowed.is_none() {
+        if self.all && !refuses_scan {
             let scan = Access::Collection { reverse: false };
             plans.push(Plan::of(scan, self.request.sort.is_none()));
         }
@@ -287,6 +290,7 @@ fn among_allowed(
         root,
         indexes: &usable,
         filtered: allowed.filter,
+        all: false,
     };
     match among.choose(by_id, |_| None)? {
         Some(plan) => Ok(plan),

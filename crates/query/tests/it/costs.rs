@@ -1,10 +1,10 @@
 //! What the planner chooses where points and costs disagree.
 
-use model::{DocBuf, Namespace, doc};
+use model::{DocBuf, Namespace, Value, doc};
 use operation::{Operation, SystemClock};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::exec::{MatchFilter, SortPattern};
+use query::exec::{AllowedIndexes, MatchFilter, SortPattern};
 use query::plan::{Access, Plan, PlanRequest, plan_read};
 use std::sync::Arc;
 use storage::MemoryEngine;
@@ -94,4 +94,22 @@ fn a_limit_that_is_never_reached_saves_nothing() {
     // By points both are equalities, and the first is taken.
     let none = doc! { "c": { "$in": [0i32, 1i32, 2i32] }, "a": 999i32 };
     assert_eq!(index_of(&planned(&c, none, None, Some(73))), "i1");
+}
+
+#[test]
+fn a_scan_is_no_alternative_to_the_indexes_that_settings_allow() {
+    let c = collection(&[doc! { "a": 1i32 }, doc! { "b": 1i32 }]);
+    let env = Env::new(0, 1);
+    let filter = doc! { "a": 0i32 };
+    let filter = MatchFilter::parse(&mut ParseCx::new(&env), filter.doc()).unwrap();
+    let allowed = AllowedIndexes {
+        list: vec![Value::String("i0").to_owned_value()],
+        filter: false,
+    };
+    let request = PlanRequest {
+        filter: Some(&filter),
+        allowed: Some(&allowed),
+        ..PlanRequest::default()
+    };
+    assert_eq!(index_of(&plan_read(&c, &request).unwrap()), "i0");
 }
