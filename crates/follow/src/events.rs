@@ -18,6 +18,9 @@ use tokio::sync::mpsc;
 pub(crate) const WAITING: usize = 1000;
 /// Documents above this are not in events.
 pub(crate) const DOCUMENT_MAX: i32 = 128 << 10;
+/// What follows the time in a token of Quarry that is of no event. MongoDB's tokens have another
+/// byte there; such a token of theirs has the time of the last entry that was looked at.
+const BETWEEN_EVENTS: &str = "00";
 /// How long the source waits for an event before it says that there is none.
 const AWAIT: Duration = Duration::from_millis(500);
 
@@ -81,18 +84,34 @@ pub(crate) struct Step {
     pub(crate) token: Option<RawDocumentBuf>,
 }
 
-/// The time of a place in a stream: every server that has streams begins its tokens with it. A
-/// place in the log is its time.
+/// Every event up to this time comes before a place in a stream. Tokens begin with a time: that of
+/// an event has come, that of a place between events is still to come. A place in the log is its
+/// time.
 pub(crate) fn time_of(token: &RawDocument) -> Option<Timestamp> {
     if let Ok(time) = token.get_timestamp("ts") {
         return Some(time);
     }
     let hex = token.get_str("_data").ok()?.strip_prefix("82")?;
     let number = |at: usize| u32::from_str_radix(hex.get(at..at + 8)?, 16).ok();
-    Some(Timestamp {
+    let time = Timestamp {
         time: number(0)?,
         increment: number(8)?,
+    };
+    Some(match hex.get(16..18) {
+        Some(BETWEEN_EVENTS) => time_before(time),
+        _ => time,
     })
+}
+
+/// The last time before another.
+pub(crate) fn time_before(time: Timestamp) -> Timestamp {
+    match time.increment.checked_sub(1) {
+        Some(increment) => Timestamp { increment, ..time },
+        None => Timestamp {
+            time: time.time.saturating_sub(1),
+            increment: u32::MAX,
+        },
+    }
 }
 
 fn pipeline(source: &Server) -> Vec<Document> {
@@ -205,6 +224,28 @@ fn parse(event: &RawDocument) -> Result<Event> {
 mod tests {
     use super::*;
     use mongodb::bson::rawdoc;
+
+    #[test]
+    fn an_event_of_the_time_of_a_place_is_still_to_come() {
+        let place = rawdoc! { "_data": "8265F1A2B30000000700000000000000000000" };
+        let before = Timestamp {
+            time: 0x65F1_A2B3,
+            increment: 6,
+        };
+        assert_eq!(time_of(&place), Some(before));
+        let first = rawdoc! { "_data": "8265F1A2B30000000000000000000000000000" };
+        let before = Timestamp {
+            time: 0x65F1_A2B2,
+            increment: u32::MAX,
+        };
+        assert_eq!(time_of(&first), Some(before));
+        let event = rawdoc! { "_data": "8265F1A2B30000000780000000000000000000" };
+        let time = Timestamp {
+            time: 0x65F1_A2B3,
+            increment: 7,
+        };
+        assert_eq!(time_of(&event), Some(time));
+    }
 
     #[test]
     fn a_token_tells_its_time() {

@@ -111,7 +111,11 @@ impl Stream {
         let time = token.as_deref().and_then(events::time_of);
         let time = time.or(events.last().map(|e| e.time));
         // The rest of a transaction has the same time.
-        let time = if is_within { time.map(before) } else { time };
+        let time = if is_within {
+            time.map(events::time_before)
+        } else {
+            time
+        };
         let is_due = !events.is_empty() || self.kept.elapsed() >= KEEP_EVERY;
         if let (true, Some(token)) = (is_due, &token) {
             let kept = Document::try_from(token)?;
@@ -137,17 +141,6 @@ impl Stream {
 
     pub(crate) fn position(&self) -> Timestamp {
         self.counts.position()
-    }
-}
-
-/// The last time before another.
-fn before(time: Timestamp) -> Timestamp {
-    match time.increment.checked_sub(1) {
-        Some(increment) => Timestamp { increment, ..time },
-        None => Timestamp {
-            time: time.time.saturating_sub(1),
-            increment: u32::MAX,
-        },
     }
 }
 
