@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions crash-images mutants example lab bench cluster clean
+.PHONY: compat lab-documents help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions crash-images mutants example lab bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -134,6 +134,10 @@ example: build ## load this machine's Debian package index and check every answe
 
 lab: setup ## build the laboratory in release with the drivers of every engine, target/release/quarry-lab
 	@$(natives) && cargo build $(lab) --release --locked -p quarry-lab --features drivers
+
+lab-documents: build ## every command of the lab's documents as written (root; release builds of server and lab)
+	@cargo build $(lab) --release --locked -p quarry-lab
+	@tests/lab/documents.sh
 
 bench: build ## a short run of the lab against the release build (WORKLOAD=insert)
 	@cargo build $(lab) --release --locked -p quarry-lab

@@ -93,6 +93,7 @@ join "pymongo suite"
 step "workloads of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/run.sh
 step "map of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/map.sh
 step "examples of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/examples.sh
+step "documents of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/documents.sh --short
 step "replays of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/replays.sh
 QUARRY_BIN=$scratch/quarry step "Debian example" examples/debian-packages/run.sh
 # With --workspace, other crates keep their features: only the store and the scheduler are compiled again.

@@ -2,7 +2,8 @@
 # Every command of the lab's documents, run word by word by the shell as a reader would, on servers that listen where the
 # documents say: in namespaces of their own for network and processes, so that 127.0.0.1:27017, 10.0.0.5 and process 4711 are
 # there to be used. Only sizes are added: a second, few rows (the program `quarry-lab` on the path adds them where a line gives
-# none). docs/lab/map.md has map.sh. Takes some minutes. Needs root. Usage: documents.sh [WORDS...]: only lines with these words.
+# none). docs/lab/map.md has map.sh. Takes about ten minutes, with --short (without lines that make several runs or take ten seconds) about one. Needs root.
+# Usage: documents.sh [--short] [WORDS...]: only lines with these words.
 # QUARRY_BIN and LAB_BIN name the binaries, else the release builds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,6 +12,8 @@ if [ -z "${INSIDE:-}" ]; then
   unshare --net --pid --fork --mount-proc true 2>/dev/null || { echo "lab: no namespaces here: documented commands were not tried"; exit 0; }
   INSIDE=1 exec unshare --net --pid --fork --mount-proc "$0" "$@"
 fi
+short=
+[ "${1:-}" != --short ] || { short=1; shift; }
 . "$root/tests/clients/lib.sh"
 lab=$(realpath "${LAB_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry-lab}")
 quarry=$(realpath "${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry}")
@@ -52,16 +55,30 @@ END
 chmod +x "$scratch/bin/quarry-lab"
 export PATH=$scratch/bin:$PATH
 
+declare -A server
+# serve PORT [OPTION...]: a server there, with the data that the one before it left.
 serve() {
-  "$quarry" serve --dbpath "$scratch/data-$1" --port "$1" --bind_ip 127.0.0.1,10.0.0.5 --allowOpenAccess --nounixsocket --memory 256M >>"$scratch/server.log" 2>&1 &
-  running+=($!)
+  local port=$1
+  shift
+  "$quarry" serve --dbpath "$scratch/data-$port" --port "$port" --bind_ip 127.0.0.1,10.0.0.5 --allowOpenAccess --nounixsocket --memory 256M "$@" \
+    >>"$scratch/server.log" 2>&1 &
+  server[$port]=$!
+  running+=("$!")
   for ((waited = 0; waited < 300; waited++)); do
-    ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null || return 0
+    ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || return 0
     sleep 0.1
   done
-  fail "no server on $1: $(tail -n 3 "$scratch/server.log")"
+  fail "no server on $port: $(tail -n 3 "$scratch/server.log")"
+}
+# stop PORT...: ends the servers there.
+stop() {
+  local port
+  for port in "$@"; do
+    stop_server "${server[$port]}"
+  done
 }
 serve 27017
+serve 27018
 serve 27019
 has_mariadb=
 if command -v mariadbd >/dev/null && command -v mariadb-install-db >/dev/null; then
@@ -106,13 +123,58 @@ print("\n".join(out))
 END
 }
 
-tried=0 left_out=0 failed=()
+# Runs that the documents name: two of two groups, and one that was interrupted.
+short=(--target mongodb://127.0.0.1:27017 --rows 200 --seconds 1 --warmup-seconds 0)
+for name in old new; do
+  "$lab" run point "${short[@]}" --out "results/$name" >"$scratch/lab.log" 2>&1 || fail "a run: $(tail -n 2 "$scratch/lab.log")"
+done
+cp -r results/old/*-point-* results/A
+cp -r results/new/*-point-* results/B
+"$lab" run point --target mongodb://127.0.0.1:27017 --rows 200 --seconds 5 --warmup-seconds 0 --out interrupted >"$scratch/lab.log" 2>&1 &
+begun=$!
+for ((waited = 0; waited < 100; waited++)); do
+  ! compgen -G 'interrupted/*/checkpoint.json' >/dev/null || break
+  sleep 0.1
+done
+sleep 1
+kill -INT "$begun"
+wait "$begun" || true
+compgen -G 'interrupted/*/checkpoint.json' >/dev/null || fail "the interrupted run left no checkpoint: $(tail -n 2 "$scratch/lab.log")"
+mv interrupted/* results/RUN
+
+tried=0 left_out=0 later=0 failed=()
+# measure_equals LINE: three servers of one database on TiKV's stand-in where those of their own were.
+measure_equals() {
+  local pd word port hold
+  stop 27017 27018 27019
+  coproc HOLD { "$root/scripts/cluster.sh" hold; }
+  hold=${HOLD[1]}
+  read -r word pd _ <&"${HOLD[0]}"
+  [ "$word" = ready ] || fail "no cluster: $word"
+  for port in 27017 27018 27019; do
+    serve "$port" --storageEngine tikv --tikvPd "$pd" --tikvPrefix lab --tikvAddress "127.0.0.1:$port"
+  done
+  timeout 300 sh -c "$1" >"$scratch/lab.log" 2>&1 || status=$?
+  stop 27019 27018 27017
+  exec {hold}>&-
+  rm -rf "$scratch"/data-*
+  for port in 27017 27018 27019; do serve "$port"; done
+}
 # run_line LINE: as written, and what it left.
 run_line() {
   local line=$1 began=$SECONDS status=0 wanted=" 0 "
+  if [ -n "$short" ]; then
+    case $line in *--repeats* | *--own* | *"--clients "*,* | *"run ycsb"* | *" claims "* | *" profile "* | *vector,search*)
+      later=$((later + 1))
+      return ;;
+    esac
+  fi
   case $line in
     *mysql:* | *innodb* | *"target mariadb"*)
       [ -n "$has_mariadb" ] || { echo "lab: left out, no MariaDB here: $line"; left_out=$((left_out + 1)); return; } ;;
+    *equal-servers*)
+      { compgen -G "$cache/tikv-*/unistore-server" >/dev/null && "$quarry" serve --help | grep -q tikvPd; } ||
+        { echo "lab: left out, no stand-in of TiKV here (scripts/cluster.sh build): $line"; left_out=$((left_out + 1)); return; } ;;
     *rocksdb:*)
       "$lab" run --help | grep -q . && "$lab" run point --target rocksdb:none --plan >/dev/null 2>&1 ||
         { echo "lab: left out, this lab has no RocksDB: $line"; left_out=$((left_out + 1)); return; } ;;
@@ -120,19 +182,34 @@ run_line() {
   case $line in
     # They go on until they are told to end.
     *"quarry-lab agent"* | *"quarry-lab record"* | *"target mariadb"*)
+      # The upstream is recorded from its beginning, and the recorder listens where a server was.
+      case $line in *record*)
+        stop 27017 27018
+        rm -rf "$scratch"/data-27017
+        serve 27017 ;;
+      esac
+      : >"$scratch/background.log"
       sh -c "exec ${line%&}" >"$scratch/background.log" 2>&1 &
       running+=($!)
       local pid=$!
-      sleep 3
-      kill -0 "$pid" 2>/dev/null || { failed+=("$line: $(tail -n 1 "$scratch/background.log")"); return; }
+      for ((waited = 0; waited < 600; waited++)); do
+        # Each says where it listens.
+        ! grep -q ':[0-9]' "$scratch/background.log" || break
+        kill -0 "$pid" 2>/dev/null || { failed+=("$line: $(tail -n 1 "$scratch/background.log")"); return; }
+        sleep 0.1
+      done
       case $line in
-        *mariadb*) PORT=$(grep -o 'mysql://[^ ]*' "$scratch/background.log" | grep -o ':[0-9]*' | tail -n 1) ;;
+        *mariadb*)
+          mariadb_target=$pid
+          PORT=$(grep -o 'mysql://[^ ]*' "$scratch/background.log" | grep -o ':[0-9]*' | tail -n 1) ;;
         *record*)
-          "$lab" run point --target 'mongodb://127.0.0.1:27018/?directConnection=true' --rows 200 --seconds 1 --out results >/dev/null 2>&1 || true
+          "$lab" run point --target 'mongodb://127.0.0.1:27018/?directConnection=true' --rows 200 --seconds 1 --out results \
+            >"$scratch/lab.log" 2>&1 || status=$?
           kill -INT "$pid" && { wait "$pid" || status=$?; }
           ended "$pid"
           serve 27018 ;;
       esac ;;
+    *equal-servers*) measure_equals "$line" ;;
     *"quarry-lab profile"*)
       kill -CONT 4711
       sh -c "$line" >"$scratch/lab.log" 2>&1 || status=$?
@@ -145,23 +222,6 @@ run_line() {
   [[ $wanted == *" $status "* ]] || failed+=("$line: status $status: $(tail -n 2 "$scratch/lab.log" | tr '\n' ' ')")
   tried=$((tried + 1))
   echo "lab: in $((SECONDS - began)) s, status $status: $line"
-  # Later lines name runs by other names than their folders have.
-  local made
-  made=$(find results -mindepth 1 -maxdepth 1 -name '*-point-*' | sort | tail -n 1)
-  if [ -n "$made" ] && [ ! -e results/old ]; then
-    for name in A B; do cp -r "$made" "results/$name"; done
-    mkdir -p results/old results/new
-    for side in old new; do
-      "$lab" run point --target mongodb://127.0.0.1:27017 --rows 200 --seconds 1 --warmup-seconds 0 --out "results/$side" >/dev/null 2>&1
-    done
-    "$lab" run point --target mongodb://127.0.0.1:27017 --rows 200 --seconds 60 --warmup-seconds 0 --out interrupted >/dev/null 2>&1 &
-    local begun=$!
-    sleep 3
-    kill -INT "$begun"
-    wait "$begun" || true
-    sed -i 's/"seconds": *60/"seconds": 1/' interrupted/*/checkpoint.json
-    mv interrupted/* results/RUN
-  fi
 }
 
 for page in docs/lab.md docs/lab/{files,how-to,judging,method,recordings,results,targets,workloads}.md README.md; do
@@ -172,7 +232,8 @@ for page in docs/lab.md docs/lab/{files,how-to,judging,method,recordings,results
     run_line "$line" </dev/null
   done < <(lines "$root/$page")
 done
-echo "lab: $tried documented commands as written, $left_out left out"
+[ -z "${mariadb_target:-}" ] || { kill -INT "$mariadb_target"; wait "$mariadb_target" || true; ended "$mariadb_target"; }
+echo "lab: $tried documented commands as written, $left_out left out$([ -z "$short" ] || echo ", $later left to the whole run (make lab-documents)")"
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'lab: FAILED: %s\n' "${failed[@]}" >&2
   exit 1
