@@ -7,8 +7,8 @@ use lab_kit::target::TargetError;
 use crate::credentials::without_password;
 use crate::errors::LabError;
 use crate::load::{Job, Link};
-use crate::mongo::MongoTarget;
-use crate::run::RunPlan;
+use crate::mongo::{MongoSettings, MongoTarget};
+use crate::run::{DEFAULT_DB, RunPlan, arguments_of};
 
 pub(crate) const DRIVER_MONGO: &str = "mongodb 3.9 (Rust)";
 const FORMS: &str = "mongodb://HOST:PORT, mysql://USER@HOST:PORT/DB, or ENGINE:DIRECTORY with \
@@ -20,12 +20,7 @@ pub(crate) async fn run(plan: RunPlan<'_>) -> Result<(), LabError> {
     let scheme = given.split(':').next().unwrap_or_default();
     match scheme {
         "mongodb" | "mongodb+srv" => {
-            let open = async |plan: &RunPlan<'_>| {
-                let target =
-                    MongoTarget::open(plan.arguments, plan.tables(true), plan.clients_max())
-                        .await?;
-                Ok(target)
-            };
+            let open = async |plan: &RunPlan<'_>| open_mongo(plan).await;
             plan.run(DRIVER_MONGO, open).await
         }
         "mysql" | "mariadb" => run_mysql(plan).await,
@@ -38,23 +33,39 @@ pub(crate) async fn run(plan: RunPlan<'_>) -> Result<(), LabError> {
     }
 }
 
-/// Makes the load of a run that a lab elsewhere has sent.
-pub(crate) async fn make_load(
-    plan: RunPlan<'_>,
-    job: &Job,
-    link: &mut Link,
-) -> Result<(), LabError> {
-    let given = plan.arguments.target.clone();
+/// Makes the load of a run that a lab elsewhere has sent, until the lab ends it.
+///
+/// # Errors
+/// The run is wrong, the target does not answer, or the lab is gone.
+pub(crate) async fn make_load(job: Job, link: &mut Link) -> Result<(), LabError> {
+    let arguments = arguments_of(&job)?;
+    let plan = RunPlan::of_job(&arguments, &job)?;
+    let given = arguments.target.clone();
     match given.split(':').next().unwrap_or_default() {
         "mongodb" | "mongodb+srv" => {
-            let clients = plan.clients_max();
-            let tables = plan.tables(true);
-            let target = MongoTarget::open(plan.arguments, tables, clients).await?;
-            plan.make_load(target, job, link).await
+            let target = open_mongo(&plan).await?;
+            plan.make_load(target, &job, link).await
         }
-        "mysql" | "mariadb" => make_load_mysql(plan, job, link).await,
+        "mysql" | "mariadb" => make_load_mysql(plan, &job, link).await,
         _ => Err(wrong(&given, "agents make load against servers")),
     }
+}
+
+async fn open_mongo(plan: &RunPlan<'_>) -> Result<MongoTarget, LabError> {
+    let arguments = plan.arguments;
+    let settings = MongoSettings {
+        target: &arguments.target,
+        database: &arguments.db,
+        databases: arguments.databases.unwrap_or(1),
+        tables: plan.tables(true),
+        clients: plan.clients_max(),
+        may_drop: arguments.drop || arguments.db == DEFAULT_DB,
+        write_concern: arguments.write_concern.as_deref(),
+        journal: arguments.journal,
+        copy: arguments.copy.as_deref(),
+        data_dir: arguments.data_dir.clone(),
+    };
+    Ok(MongoTarget::open(settings).await?)
 }
 
 fn wrong(given: &str, reason: &str) -> LabError {
@@ -71,7 +82,7 @@ async fn open_mysql(plan: &RunPlan<'_>) -> Result<lab_sql::SqlTarget, LabError> 
     let options = lab_sql::Options {
         address: arguments.target.clone(),
         shown: without_password(&arguments.target),
-        may_drop: arguments.drop || arguments.db == crate::run::DEFAULT_DB,
+        may_drop: arguments.drop || arguments.db == DEFAULT_DB,
         database: arguments.db.clone(),
         data_dir: arguments.data_dir.clone(),
     };
@@ -133,7 +144,8 @@ fn open_engine(plan: &RunPlan<'_>, scheme: &str) -> Result<KvTarget, LabError> {
         engine,
         plan.tables(false),
         directory,
-        (given.clone(), durability),
+        given.clone(),
+        durability,
     ))
 }
 

@@ -174,15 +174,13 @@ impl<S: Session> Client<S> {
             let size = first.ops();
             number = number.wrapping_add(1);
             let session = self.session_for(number);
-            let calls = (
-                session.encode(first),
-                second.map(|call| session.encode(call)),
-            );
+            let first = session.encode(first);
+            let second = second.map(|call| session.encode(call));
             let Some(timing) = self.wait_for_turn(begun, progress).await else {
                 return End::Stopped;
             };
             self.begin_call(timing);
-            let outcome = self.call(number, calls, size).await;
+            let outcome = self.call(number, first, second, size).await;
             let (outcome, effect) = self.work.account(outcome);
             let done = Instant::now();
             progress.free_since = Some(done);
@@ -196,13 +194,13 @@ impl<S: Session> Client<S> {
                 self.wait_to_retry(begun, progress).await;
                 continue;
             }
-            progress.take(
-                self,
-                operation,
-                (outcome, effect),
-                (served, done),
-                is_measured,
-            );
+            let call = EndedCall {
+                outcome,
+                effect,
+                served,
+                ended: done,
+            };
+            progress.take(self, operation, call, is_measured);
         }
         End::Stopped
     }
@@ -370,7 +368,8 @@ impl<S: Session> Client<S> {
     async fn call(
         &mut self,
         number: u32,
-        (first, second): (S::Encoded, Option<S::Encoded>),
+        first: S::Encoded,
+        second: Option<S::Encoded>,
         size: u64,
     ) -> CallOutcome {
         let timeout = self.limits.call_timeout;
@@ -410,6 +409,15 @@ struct ServedCall {
     is_disturbed: bool,
 }
 
+/// A call that has ended: how, when, and what it did to the tables.
+struct EndedCall {
+    outcome: CallOutcome,
+    effect: Effect,
+    /// None of a call whose time is not known.
+    served: Option<ServedCall>,
+    ended: Instant,
+}
+
 #[derive(Debug, Default)]
 struct Progress {
     failures_in_a_row: u32,
@@ -445,10 +453,15 @@ impl Progress {
         &mut self,
         client: &Client<S>,
         operation: Operation,
-        (outcome, effect): (CallOutcome, Effect),
-        (served, ended): (Option<ServedCall>, Instant),
+        call: EndedCall,
         is_measured: bool,
     ) {
+        let EndedCall {
+            outcome,
+            effect,
+            served,
+            ended,
+        } = call;
         let (counters, control) = (&client.counters, &client.control);
         self.refusals = 0;
         let mut is_lost = false;

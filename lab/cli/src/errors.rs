@@ -76,8 +76,8 @@ pub(crate) enum LabError {
     #[error("recording ended early: {0}")]
     Recording(String),
     /// A recording that cannot be read or written.
-    #[error(transparent)]
-    RecordingFile(#[from] crate::record::file::RecordingError),
+    #[error("{0}")]
+    RecordingFile(String),
     /// Options of a replay that do not fit.
     #[error("{0}")]
     Replay(String),

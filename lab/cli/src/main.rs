@@ -33,6 +33,7 @@ mod sampler;
 mod serve;
 mod slow_sampler;
 mod sweep;
+mod wire;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -79,7 +80,9 @@ fn execute(command: Command) -> Result<(), LabError> {
         Command::Resume { folder, target } => resume(&folder, target),
         Command::Target { server } => serve::serve(&server),
         Command::Balloon { bytes } => limit::balloon(bytes),
-        Command::Agent(arguments) => agent::run(&arguments),
+        Command::Agent(arguments) => agent::run(&arguments, |job, link| {
+            Box::pin(address::make_load(job, link))
+        }),
         Command::List(arguments) => list::run(&arguments),
         Command::Report(arguments) => compare::report(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),

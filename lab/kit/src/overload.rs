@@ -4,6 +4,8 @@
 //! Promises: everything follows from the points of a step's series, that of the clients that stay
 //! and that of those who come and go. Must not know: targets, how clients wait.
 
+use std::ops::Range;
+
 use metrics::LatencyHistogram;
 
 use crate::result::{Overload, StepResult};
@@ -31,9 +33,9 @@ pub fn saturation(tried: &[(u32, f64)]) -> Option<u32> {
 }
 
 /// The figures of a step whose second role came and went.
-pub fn of_step(step: &StepResult, tried: &[(u32, f64)], window: (f64, f64)) -> Option<Overload> {
+pub fn of_step(step: &StepResult, tried: &[(u32, f64)], window: Range<f64>) -> Option<Overload> {
     let surge = step.more.background.first()?;
-    let (from, until) = window;
+    let (from, until) = (window.start, window.end);
     let (stay, go) = (&step.series, &surge.series);
     let within = |low: f64, high: f64| {
         move |point: &&Point| point.start_s >= low && point.start_s + point.seconds <= high

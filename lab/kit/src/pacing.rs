@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::seed::mix;
+use crate::share::Share;
 
 /// How calls of an open loop arrive.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -147,8 +148,11 @@ impl Schedule {
     }
 
     /// A schedule of that kind; `seed` is the client's own.
-    pub fn of(arrivals: &Arrivals, calls_per_second: f64, place: (u32, u32), seed: u64) -> Self {
-        let (client, clients) = place;
+    pub fn of(arrivals: &Arrivals, calls_per_second: f64, share: Share, seed: u64) -> Self {
+        let Share {
+            number: client,
+            of: clients,
+        } = share;
         let even = Self::even(calls_per_second, client, clients);
         let kind = match arrivals {
             Arrivals::Even => return even,
@@ -252,7 +256,7 @@ mod tests {
         let mut out: Vec<f64> = (0..2)
             .flat_map(|client| {
                 let seed = 7 + u64::from(client);
-                let mut schedule = Schedule::of(arrivals, 100.0, (client, 2), seed);
+                let mut schedule = Schedule::of(arrivals, 100.0, Share::new(client, 2), seed);
                 (0..calls / 2)
                     .map(|_| schedule.next_start().as_secs_f64())
                     .collect::<Vec<_>>()

@@ -13,7 +13,8 @@ use crate::nearest::{Recall, Similarity};
 use crate::program::{ProgramCall, Ran};
 use crate::records::{Found, RecordsError};
 use crate::result::{Sizes, TargetFacts};
-use crate::row::{DocumentKind, Key, Row, Value};
+pub use crate::row::Table;
+use crate::row::{Key, Row, Value};
 use crate::template::{StatementCall, Tree};
 use crate::watch::Event;
 use crate::workload::{Capability, Index};
@@ -25,23 +26,6 @@ pub const EXTRA_TABLE: &str = "quarry_lab_extra";
 /// The kind of a failure by which a target asks to come back later. Such calls are no errors: they
 /// are counted apart, and their client waits before its next one.
 pub const OVERLOADED: &str = "refused: overloaded";
-
-/// A table as the workload wants it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
-    /// Its name.
-    pub name: String,
-    /// What its rows look like.
-    pub kind: DocumentKind,
-    /// Whether the target makes the ids.
-    pub target_makes_ids: bool,
-    /// Whether ids come in no order: then a target must look before it can say that one is new.
-    pub ids_in_no_order: bool,
-    /// Bytes of the pad or value of its rows.
-    pub payload: u32,
-    /// Its bound, if it is capped.
-    pub capped_bytes: Option<u64>,
-}
 
 /// One call of a client.
 #[derive(Clone, Debug, PartialEq)]
@@ -357,6 +341,11 @@ pub trait Target: Send + Sync + 'static {
     /// Whether it runs programs: transactions of several statements on tables of their own.
     fn takes_programs(&self) -> bool {
         false
+    }
+
+    /// To how many servers calls went, where there can be more than one.
+    fn servers_reached(&self) -> usize {
+        1
     }
 
     /// Does a command of a workload file.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use metrics::ProcessSample;
 
 use super::token;
-use super::wire::{self, GREETING, PROCESS, REFUSED, SAMPLE, Wanted};
 use crate::errors::LabError;
+use crate::wire::{self, GREETING, PROCESS, REFUSED, SAMPLE, Wanted};
 
 /// An agent that does not answer within this is lost: the lab's samples must not wait for it.
 const ANSWER_MAX: Duration = Duration::from_secs(2);

@@ -8,7 +8,6 @@
 
 mod client;
 mod server;
-pub(crate) mod wire;
 
 use std::path::{Path, PathBuf};
 

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use metrics::{ProcessSampler, listening_process};
 
-use super::wire::{self, GREETING, LOAD, PROCESS, REFUSED, SAMPLE, Wanted};
 use super::{AgentArguments, token};
 use crate::errors::LabError;
 use crate::load::{LoadService, MakeLoad};
-use crate::run::make_load;
+use crate::wire::{self, GREETING, LOAD, PROCESS, REFUSED, SAMPLE, Wanted};
 
 /// At once; more are parted with.
 const CONNECTIONS_MAX: usize = 16;
@@ -21,13 +20,15 @@ const PROVE_MAX: Duration = Duration::from_secs(5);
 /// Between two questions: a step without samples may be long.
 const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Listens until it is ended.
-pub(crate) fn run(arguments: &AgentArguments) -> std::result::Result<(), LabError> {
+/// Listens until it is ended; who is to make load does it by `make_load`.
+pub(crate) fn run(
+    arguments: &AgentArguments,
+    make_load: MakeLoad,
+) -> std::result::Result<(), LabError> {
     let token: Arc<[u8]> = token(&arguments.token_file)?.into();
     let failed = |error| LabError::Agent(format!("{}: {error}", arguments.listen));
     let listener = TcpListener::bind(&arguments.listen).map_err(failed)?;
     print_line!("agent at {}", listener.local_addr().map_err(failed)?);
-    let make_load: MakeLoad = |job, link| Box::pin(make_load(job, link));
     let load = LoadService::new(arguments.load.then_some(make_load));
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming().flatten() {

@@ -12,7 +12,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::agent::wire;
+use crate::wire;
 
 /// Bytes of a frame: tables, workload files and recorded arrivals are in one.
 pub(super) const FRAME_MAX: usize = 16 << 20;
@@ -44,15 +44,16 @@ pub(super) struct Receiver {
     number: u64,
 }
 
-/// Both directions of a connection; `numbers` are the fresh ones of agent and lab.
+/// Both directions of a connection, whose agent and lab have said these fresh numbers.
 pub(super) fn sealed(
     stream: &TcpStream,
     token: &[u8],
-    numbers: (&str, &str),
+    agent_number: &str,
+    lab_number: &str,
     side: Side,
 ) -> Result<(Sender, Receiver)> {
     let key = |label: &str| {
-        let bytes = wire::derived(token, numbers.0, &format!("{label}{}", numbers.1))?;
+        let bytes = wire::derived(token, agent_number, &format!("{label}{lab_number}"))?;
         let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes);
         key.map(LessSafeKey::new)
             .map_err(|_| Error::other("no key can be made"))
@@ -187,8 +188,8 @@ mod tests {
     #[test]
     fn frames_come_as_they_were_sent_and_in_both_directions() {
         let (lab, agent) = pair();
-        let (mut to_agent, mut from_agent) = sealed(&lab, TOKEN, ("1", "2"), Side::Lab).unwrap();
-        let (mut to_lab, mut from_lab) = sealed(&agent, TOKEN, ("1", "2"), Side::Agent).unwrap();
+        let (mut to_agent, mut from_agent) = sealed(&lab, TOKEN, "1", "2", Side::Lab).unwrap();
+        let (mut to_lab, mut from_lab) = sealed(&agent, TOKEN, "1", "2", Side::Agent).unwrap();
         for number in 0..3_u64 {
             to_agent.send(&number).unwrap();
             to_lab.send(&vec![number; 5]).unwrap();
@@ -205,16 +206,16 @@ mod tests {
     fn what_was_not_sealed_here_and_now_is_refused() {
         let refused = |bytes: &[u8]| {
             let (mut lab, agent) = pair();
-            let (_, mut from_lab) = sealed(&agent, TOKEN, ("1", "2"), Side::Agent).unwrap();
+            let (_, mut from_lab) = sealed(&agent, TOKEN, "1", "2", Side::Agent).unwrap();
             lab.write_all(bytes).unwrap();
             lab.shutdown(std::net::Shutdown::Write).unwrap();
             let first = from_lab.receive::<u64>(SHORT);
             let second = first.and_then(|_| from_lab.receive::<u64>(SHORT));
             second.unwrap_err().to_string()
         };
-        let frame = |numbers: (&str, &str), side: Side, token: &[u8]| {
+        let frame = |agent: &str, lab: &str, side: Side, token: &[u8]| {
             let (one, mut other) = pair();
-            sealed(&one, token, numbers, side)
+            sealed(&one, token, agent, lab, side)
                 .unwrap()
                 .0
                 .send(&7_u64)
@@ -223,13 +224,13 @@ mod tests {
             other.read_exact(&mut out).unwrap();
             out
         };
-        let good = frame(("1", "2"), Side::Lab, TOKEN);
+        let good = frame("1", "2", Side::Lab, TOKEN);
         let mut changed = good.clone();
         changed[5] ^= 1;
         let twice = [&good[..], &good[..]].concat();
-        let other_run = frame(("1", "3"), Side::Lab, TOKEN);
-        let sent_back = frame(("1", "2"), Side::Agent, TOKEN);
-        let other_token = frame(("1", "2"), Side::Lab, b"another token of a length");
+        let other_run = frame("1", "3", Side::Lab, TOKEN);
+        let sent_back = frame("1", "2", Side::Agent, TOKEN);
+        let other_token = frame("1", "2", Side::Lab, b"another token of a length");
         for bytes in [
             changed,
             twice,
@@ -244,7 +245,7 @@ mod tests {
         assert!(refused(&good[..9]).contains("end of file"));
         // A whole number more than is taken is not sent either.
         let (lab, _agent) = pair();
-        let (mut sender, _) = sealed(&lab, TOKEN, ("1", "2"), Side::Lab).unwrap();
+        let (mut sender, _) = sealed(&lab, TOKEN, "1", "2", Side::Lab).unwrap();
         let error = sender.send(&"x".repeat(FRAME_MAX)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }

@@ -14,9 +14,9 @@ use super::channel::{Receiver, Sender, Side, sealed};
 use super::clock::{Answer, Clock};
 use super::message::{FromAgent, Job, StepOrder, ToAgent};
 use super::server::{ALIVE_EVERY, wall_us};
-use crate::agent::wire::{self, GREETING, LOAD, REFUSED};
 use crate::counters::lock;
 use crate::errors::LabError;
+use crate::wire::{self, GREETING, LOAD, REFUSED};
 
 /// A generator that says nothing for so long is lost.
 pub(crate) const SILENT_MAX: Duration = Duration::from_secs(5);
@@ -335,5 +335,5 @@ fn greet(address: &str, token: &[u8]) -> Result<(Sender, Receiver)> {
     if told != LOAD.trim_end() {
         return Err(Error::other("its answer is not understood"));
     }
-    sealed(&stream, token, (number, &own), Side::Lab)
+    sealed(&stream, token, number, &own, Side::Lab)
 }

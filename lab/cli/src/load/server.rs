@@ -17,10 +17,10 @@ use tokio::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel as inbox};
 use super::VERSION;
 use super::channel::{Receiver, Sender, Side, sealed};
 use super::message::{FromAgent, Job, ToAgent};
-use crate::agent::wire::REFUSED;
 use crate::counters::lock;
 use crate::errors::LabError;
 use crate::interrupt::interrupted;
+use crate::wire::REFUSED;
 
 /// A lab that says nothing for so long is gone.
 const LAB_SILENT_MAX: Duration = Duration::from_secs(15);
@@ -151,7 +151,7 @@ impl LoadService {
         }
         let done = stream
             .write_all(b"load\n")
-            .and_then(|()| sealed(stream, token, (number, lab_number), Side::Agent))
+            .and_then(|()| sealed(stream, token, number, lab_number, Side::Agent))
             .and_then(|(sender, receiver)| converse(sender, receiver, make_load));
         self.is_busy.store(false, Ordering::Release);
         done

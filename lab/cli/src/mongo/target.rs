@@ -1,7 +1,8 @@
 //! The connection: preparing collections, counting, sizes, statistics.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lab_kit::idle::until_idle;
@@ -13,9 +14,9 @@ use lab_kit::template::Tree;
 use lab_kit::workload::{Capability, DocumentKind, Index};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::{Error, ErrorKind};
-use mongodb::options::{
-    Acknowledgment, ClientOptions, CollectionOptions, ServerAddress, WriteConcern,
-};
+use mongodb::event::EventHandler;
+use mongodb::event::cmap::CmapEvent;
+use mongodb::options::{ClientOptions, CollectionOptions, ServerAddress, WriteConcern};
 use mongodb::{Client, Collection, Database, IndexModel};
 
 use super::changes;
@@ -23,11 +24,11 @@ use super::facts::{Connection, gather};
 use super::reply::{integer, one_line};
 use super::search;
 use super::session::MongoSession;
+use super::settings::MongoSettings;
 use super::statements::Statements;
 use super::transaction::Transaction;
 use super::tree::tree_document;
 use crate::credentials::without_password;
-use crate::run::{DEFAULT_DB, RunArguments};
 
 /// An open connection and what belongs to it.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub(crate) struct MongoTarget {
     uri: String,
     /// Where it listens.
     address: ServerAddress,
+    /// Servers that the driver has opened a connection for calls to.
+    reached: Arc<Mutex<HashSet<ServerAddress>>>,
     /// For a connection of its own after a restart.
     fresh: ClientOptions,
     /// Write concern of every write.
@@ -53,27 +56,24 @@ pub(crate) struct MongoTarget {
 
 impl MongoTarget {
     /// Connects for a run.
-    pub(crate) async fn open(
-        arguments: &RunArguments,
-        tables: Vec<Table>,
-        clients: u32,
-    ) -> Result<Self, TargetError> {
-        let connected = Self::connect(&arguments.target, &arguments.db, clients).await?;
-        let copy = match &arguments.copy {
+    pub(crate) async fn open(settings: MongoSettings<'_>) -> Result<Self, TargetError> {
+        let database = settings.database;
+        let connected = Self::connect(settings.target, database, settings.clients).await?;
+        let copy = match settings.copy {
             // A server may become one that writes only when the copy is whole; it can be read.
             Some(address) => {
-                let to = Box::pin(Self::connect(address, &arguments.db, 1)).await?;
+                let to = Box::pin(Self::connect(address, database, 1)).await?;
                 Some(to.database)
             }
             None => None,
         };
         Ok(Self {
-            write_concern: write_concern(arguments)?,
-            may_drop: arguments.drop || arguments.db == DEFAULT_DB,
-            tables,
-            databases: arguments.databases.unwrap_or(1),
+            write_concern: settings.write_concern()?,
+            may_drop: settings.may_drop,
+            tables: settings.tables,
+            databases: settings.databases,
             copy,
-            data_dir: arguments.data_dir.clone(),
+            data_dir: settings.data_dir,
             ..connected
         })
     }
@@ -103,6 +103,14 @@ impl MongoTarget {
         options.retry_writes.get_or_insert(false);
         options.retry_reads.get_or_insert(false);
         options.max_pool_size = Some(clients.saturating_add(4));
+        let reached = Arc::<Mutex<HashSet<ServerAddress>>>::default();
+        let seen = reached.clone();
+        options.cmap_event_handler = Some(EventHandler::callback(move |event| {
+            if let CmapEvent::ConnectionReady(ready) = event {
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.insert(ready.address);
+            }
+        }));
         let address = options.hosts.first().cloned().unwrap_or_default();
         let mut fresh = options.clone();
         fresh.server_selection_timeout = Some(Duration::from_millis(100));
@@ -121,6 +129,7 @@ impl MongoTarget {
         Ok(Self {
             uri,
             address,
+            reached,
             fresh,
             write_concern: None,
             database,
@@ -348,6 +357,11 @@ impl Target for MongoTarget {
         true
     }
 
+    fn servers_reached(&self) -> usize {
+        let reached = self.reached.lock();
+        reached.unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     fn takes_documents(&self) -> bool {
         true
     }
@@ -538,29 +552,4 @@ impl Target for MongoTarget {
         }
         Ok(())
     }
-}
-
-/// The write concern asked for, in the driver's form.
-fn write_concern(arguments: &RunArguments) -> Result<Option<WriteConcern>, TargetError> {
-    if arguments.write_concern.is_none() && arguments.journal.is_none() {
-        return Ok(None);
-    }
-    let mut out = WriteConcern::default();
-    out.journal = arguments.journal;
-    out.w = arguments
-        .write_concern
-        .as_deref()
-        .map(|text| match text.parse::<u32>() {
-            Ok(nodes) => Acknowledgment::Nodes(nodes),
-            Err(_) if text == "majority" => Acknowledgment::Majority,
-            Err(_) => Acknowledgment::Custom(text.to_owned()),
-        });
-    if out.w == Some(Acknowledgment::Nodes(0)) {
-        let reason = "write concern 0 is not acknowledged, so nothing could be counted".to_owned();
-        return Err(TargetError::Refused {
-            what: "--write-concern 0".to_owned(),
-            reason,
-        });
-    }
-    Ok(Some(out))
 }

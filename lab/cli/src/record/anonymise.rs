@@ -138,7 +138,7 @@ impl Anonymiser {
             };
             let is_shape = name == "type";
             is_first = false;
-            place = self.value(bytes, kind, name_end + 1, (inside, is_shape), depth)?;
+            place = self.value(bytes, kind, name_end + 1, inside, is_shape, depth)?;
             if place >= end {
                 return None;
             }
@@ -151,7 +151,8 @@ impl Anonymiser {
         bytes: &mut [u8],
         kind: u8,
         at: usize,
-        (meaning, is_shape): (Meaning, bool),
+        meaning: Meaning,
+        is_shape: bool,
         depth: u32,
     ) -> Option<usize> {
         let text = |bytes: &[u8]| at.checked_add(4)?.checked_add(length(bytes, at)?);

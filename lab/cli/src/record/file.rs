@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use mongodb::bson::{self, RawDocument, RawDocumentBuf};
 use serde::{Deserialize, Serialize};
 
+use crate::errors::LabError;
+
 /// First bytes of each file.
 const MAGIC: [u8; 8] = *b"QLABREC\0";
 /// Grows whenever a record changes its meaning.
@@ -40,6 +42,12 @@ pub(crate) enum RecordingError {
         /// Why.
         reason: String,
     },
+}
+
+impl From<RecordingError> for LabError {
+    fn from(error: RecordingError) -> Self {
+        Self::RecordingFile(error.to_string())
+    }
 }
 
 /// The first record.

@@ -98,13 +98,9 @@ async fn replay(
     );
     let sender = new_sender(arguments, &target, &path)?;
     let device = facts.device.clone();
-    let sampling = new_sampling(arguments, summary, (folder, instruments), &sender, device);
+    let sampling = new_sampling(arguments, summary, folder, instruments, &sender, device);
     let (sampling, active) = sample_while_playing(arguments, &sender, sampling).await?;
-    let directory_bytes = info
-        .data
-        .as_deref()
-        .and_then(|path| metrics::directory_size(path).ok())
-        .map(|size| size.allocated_bytes);
+    let sizes = sizes_of(info.data.as_deref());
     let Sampling {
         mut sampled_roles,
         folder,
@@ -114,14 +110,10 @@ async fn replay(
     let Some(sampled_role) = sampled_roles.pop() else {
         return Err(LabError::Replay("a replay without work".to_owned()));
     };
-    let sizes = Sizes {
-        directory_bytes,
-        ..Sizes::default()
-    };
     let step = {
         let counts = lock(&sender.counts);
-        let seen = (&*counts, &summary.facts);
-        step(arguments, sampled_role, &folder, sizes, active, seen)?
+        let (role, recording) = (sampled_role, &summary.facts);
+        step(arguments, role, &folder, sizes, active, &counts, recording)?
     };
     let mut warnings = of_environment(&environment);
     warnings.extend(of_recording(&summary.facts));
@@ -133,7 +125,8 @@ async fn replay(
         run: run_facts(
             arguments,
             summary,
-            (id, started),
+            id,
+            started,
             &clock,
             sender.control.reason(),
         ),
@@ -180,10 +173,19 @@ fn new_sender(
     }))
 }
 
+fn sizes_of(directory: Option<&Path>) -> Sizes {
+    let size = directory.and_then(|path| metrics::directory_size(path).ok());
+    Sizes {
+        directory_bytes: size.map(|size| size.allocated_bytes),
+        ..Sizes::default()
+    }
+}
+
 fn new_sampling(
     arguments: &ReplayArguments,
     summary: &RecordingSummary,
-    (folder, instruments): (RunFolder, Instruments),
+    folder: RunFolder,
+    instruments: Instruments,
     sender: &ReplaySender,
     device: Option<String>,
 ) -> Sampling {
@@ -260,7 +262,8 @@ fn of_sender(sender: &ReplaySender, instruments: &Instruments) -> Vec<Warning> {
 fn run_facts(
     arguments: &ReplayArguments,
     summary: &RecordingSummary,
-    (id, started_at): (String, String),
+    id: String,
+    started_at: String,
     clock: &RunClock,
     stopped_because: Option<String>,
 ) -> RunFacts {

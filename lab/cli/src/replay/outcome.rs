@@ -24,7 +24,8 @@ pub(super) fn step(
     folder: &RunFolder,
     sizes: Sizes,
     active: Duration,
-    (counts, recording): (&ReplayCounts, &RecordingFacts),
+    counts: &ReplayCounts,
+    recording: &RecordingFacts,
 ) -> Result<StepResult, LabError> {
     let (by_operation, replay) = counts.result();
     let summary = ClientSummary {

@@ -238,7 +238,8 @@ impl ReplaySender {
                 self.count(
                     op,
                     &op_id,
-                    (latency, service),
+                    latency,
+                    service,
                     intended.map_or(Duration::ZERO, |due| sent - due),
                     &facts,
                 );
@@ -279,7 +280,8 @@ impl ReplaySender {
         &self,
         op: &Op,
         op_id: &OpId,
-        (latency, service): (Duration, Duration),
+        latency: Duration,
+        service: Duration,
         behind: Duration,
         facts: &ReplyFacts,
     ) {

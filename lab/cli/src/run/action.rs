@@ -42,7 +42,8 @@ impl<T: Target> Run<'_, T> {
         let mut start_seconds = None;
         let act = self.act(
             step,
-            (&mut interval.latency, &mut start_seconds),
+            &mut interval.latency,
+            &mut start_seconds,
             instruments.server_pid(),
         );
         let acted = tokio::select! {
@@ -102,7 +103,8 @@ impl<T: Target> Run<'_, T> {
     async fn act(
         &self,
         step: &Step,
-        (latency, start_seconds): (&mut LatencyHistogram, &mut Option<f64>),
+        latency: &mut LatencyHistogram,
+        start_seconds: &mut Option<f64>,
         pid: Option<u32>,
     ) -> Result<(u64, String), String> {
         let begun = Instant::now();

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use lab_kit::environment::RunClock;
+use lab_kit::share::Share;
 use lab_kit::target::Target;
 use lab_kit::work::Dataset;
 use lab_kit::workload::{Capability, DocumentKind, Index, Operation, Settings, Step, Workload};
@@ -26,30 +27,6 @@ pub(crate) struct Run<'a, T> {
     pub(crate) fleet: Mutex<Option<Fleet>>,
     /// Since it began here.
     pub(crate) clock: RunClock,
-}
-
-/// The clients of one generator of several: every so many-th of the run's.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
-    /// Which generator.
-    pub(crate) number: u32,
-    /// Of how many.
-    pub(crate) of: u32,
-}
-
-impl Share {
-    /// All of them.
-    pub(crate) const ALL: Self = Self { number: 0, of: 1 };
-
-    /// The numbers of its clients, of so many.
-    pub(crate) fn clients(self, all: u32) -> impl Iterator<Item = u32> {
-        (self.number..all).step_by(self.of.max(1) as usize)
-    }
-
-    /// How many these are.
-    pub(crate) fn count(self, all: u32) -> u32 {
-        all.saturating_sub(self.number).div_ceil(self.of.max(1))
-    }
 }
 
 impl<T: Target> Run<'_, T> {
@@ -114,24 +91,5 @@ impl<T: Target> Run<'_, T> {
 
     pub(crate) fn quota(&self, step: &Step) -> u64 {
         (self.settings.rows as f64 * step.rows.unwrap_or(1.0)).round() as u64
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_are_even_and_make_the_whole() {
-        for (all, of) in [(1, 1), (1, 3), (7, 2), (8, 3), (64, 5)] {
-            let shares = (0..of).map(|number| Share { number, of });
-            let counts: Vec<u32> = shares.clone().map(|share| share.count(all)).collect();
-            let most = counts.iter().max().unwrap();
-            assert!(most - counts.iter().min().unwrap() <= 1, "{counts:?}");
-            let mut seen: Vec<u32> = shares.flat_map(|share| share.clients(all)).collect();
-            assert_eq!(seen.len() as u32, counts.iter().sum::<u32>());
-            seen.sort_unstable();
-            assert_eq!(seen, (0..all).collect::<Vec<_>>(), "{all} by {of}");
-        }
     }
 }

@@ -11,6 +11,7 @@ use lab_kit::report;
 use lab_kit::result::{
     RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION, Warning, judge_calls,
 };
+use lab_kit::share::Share;
 use lab_kit::target::{Table, Target, TargetError, TargetInfo};
 use lab_kit::usage::{settled, space};
 use lab_kit::warnings::{of_environment, of_step};
@@ -21,7 +22,7 @@ use lab_kit::workload::{
 
 use super::arguments::RunArguments;
 use super::checkpoint::{Checkpoint, Resumed};
-use super::context::{Run, Share};
+use super::context::Run;
 use super::exclusive;
 use super::guarded::{Guarded, TimeLimits};
 use super::state::{RunState, StepEnd};
@@ -220,7 +221,7 @@ impl RunPlan<'_> {
             }
         };
         run.announce(&info);
-        run.measure(folder, (info, limit, agent), about, progress)
+        run.measure(folder, info, limit, agent, about, progress)
             .await
     }
 }
@@ -294,7 +295,9 @@ impl<T: Target> Run<'_, T> {
     async fn measure(
         &self,
         folder: RunFolder,
-        (info, limit, agent): (TargetInfo, Option<Limit>, Option<AgentProcess>),
+        info: TargetInfo,
+        limit: Option<Limit>,
+        agent: Option<AgentProcess>,
         about: RunFacts,
         done: RunState,
     ) -> Result<(), LabError> {

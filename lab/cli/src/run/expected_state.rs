@@ -1,5 +1,6 @@
 //! What the target must hold, from what it acknowledged, and the checks of it.
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use lab_kit::workload::{Operation, Step};
 use serde::{Deserialize, Serialize};
 
 use super::context::Run;
+use super::shared::hosts;
 use crate::clients::GRACE;
+use crate::counters::lock;
 use crate::interrupt::interrupted;
 
 const COUNT: &str = "documents counted equal documents acknowledged";
@@ -116,6 +119,11 @@ impl ExpectedState {
             self.checks.extend(of_program(run, state, timeout).await);
             return self.checks;
         }
+        if run.workload.data.servers.is_some() && lock(&run.fleet).is_none() {
+            let named = hosts(&run.arguments.target).count();
+            self.checks
+                .push(check_servers(named, run.target.servers_reached()));
+        }
         note_line!("checking: counting documents");
         let counted = ask(timeout, run.target.count()).await;
         self.compare_count(counted);
@@ -187,7 +195,7 @@ impl ExpectedState {
         let [inserts, deletes] = self.rows_unknown.map(i128::from);
         self.checks.push(compare(
             COUNT,
-            (self.rows - deletes, self.rows + inserts),
+            self.rows - deletes..=self.rows + inserts,
             found,
         ));
     }
@@ -198,7 +206,7 @@ impl ExpectedState {
         };
         self.checks.push(compare(
             SUM,
-            (sum, sum + i128::from(self.sum_unknown)),
+            sum..=sum + i128::from(self.sum_unknown),
             found,
         ));
     }
@@ -220,13 +228,13 @@ impl ExpectedState {
 }
 
 /// How many documents a capped collection of so many bytes holds in the end.
-fn kept(rows: i128, rows_unknown: u64, bytes: u64, row_bytes: u64) -> (i128, i128) {
+fn kept(rows: i128, rows_unknown: u64, bytes: u64, row_bytes: u64) -> RangeInclusive<i128> {
     /// What names of fields and the like add to a document at most.
     const ADDED_BYTES: i128 = 256;
     let (bytes, row_bytes) = (i128::from(bytes), i128::from(row_bytes));
     let most = (rows + i128::from(rows_unknown)).min((bytes / row_bytes).max(1));
     let all_fit = most * (row_bytes + ADDED_BYTES) <= bytes;
-    (if all_fit { rows } else { rows.min(1) }, most)
+    (if all_fit { rows } else { rows.min(1) })..=most
 }
 
 /// What a program finds in the end.
@@ -255,8 +263,8 @@ async fn of_program<T: Target>(
     }
     let findings = findings.lock().unwrap_or_else(PoisonError::into_inner);
     let checks = findings.iter().map(|finding| {
-        let (low, high) = finding.expected;
-        let expected = (low.into(), high.into());
+        let (low, high) = finding.expected.clone().into_inner();
+        let expected = low.into()..=high.into();
         let mut check = compare(&finding.name, expected, Ok(finding.found.into()));
         if !finding.remark.is_empty() {
             check.remark = finding.remark.clone();
@@ -371,8 +379,20 @@ async fn ask<N: Into<i128>>(
     }
 }
 
+/// A server that does not answer, or that a driver leaves out, is not measured.
+fn check_servers(named: usize, reached: usize) -> Check {
+    Check {
+        name: "calls went to each server that was named".to_owned(),
+        expected: named.to_string(),
+        found: reached.to_string(),
+        passed: Some(reached >= named),
+        ..Check::default()
+    }
+}
+
 /// A number within two others.
-pub(super) fn compare(name: &str, (low, high): (i128, i128), found: Asked) -> Check {
+pub(super) fn compare(name: &str, expected: RangeInclusive<i128>, found: Asked) -> Check {
+    let (low, high) = expected.into_inner();
     let mut out = Check {
         name: name.to_owned(),
         expected: low.to_string(),
@@ -402,10 +422,10 @@ mod tests {
     #[test]
     fn a_capped_collection_that_is_not_full_holds_all_and_a_full_one_what_fits() {
         let bytes = 1 << 20;
-        assert_eq!(kept(1_200, 0, bytes, 424), (1_200, 1_200));
-        assert_eq!(kept(1_200, 10, bytes, 424), (1_200, 1_210));
-        assert_eq!(kept(2_000, 0, bytes, 424), (1, 2_000));
-        assert_eq!(kept(20_000, 10, bytes, 424), (1, 2_473));
-        assert_eq!(kept(0, 0, bytes, 424), (0, 0));
+        assert_eq!(kept(1_200, 0, bytes, 424), 1_200..=1_200);
+        assert_eq!(kept(1_200, 10, bytes, 424), 1_200..=1_210);
+        assert_eq!(kept(2_000, 0, bytes, 424), 1..=2_000);
+        assert_eq!(kept(20_000, 10, bytes, 424), 1..=2_473);
+        assert_eq!(kept(0, 0, bytes, 424), 0..=0);
     }
 }

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use lab_kit::folder::{FolderError, RunFolder};
 use lab_kit::result::GeneratorResult;
+use lab_kit::share::Share;
 use lab_kit::workload::Step;
 use metrics::Interval;
 
-use super::context::Share;
 use super::merge::{COLUMNS, GeneratorState, Merge, Stage, Sum, completed, lines};
 use super::role_plan::RolePlan;
 use super::shared::operations;
@@ -182,7 +182,7 @@ impl Merging {
         let of = u32::try_from(self.states.len()).unwrap_or(1);
         let all = self.states.iter().zip(&self.fleet.generators).zip(0..);
         all.map(|((state, generator), number)| {
-            let clients = Share { number, of }.count(clients);
+            let clients = Share::new(number, of).count(clients);
             let mut out = state.result(clients, seconds);
             out.cpus = generator.cpus;
             out.clock_ahead_ms = generator.clock.ahead_us as f64 / 1e3;

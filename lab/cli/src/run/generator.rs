@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use lab_kit::environment::RunClock;
 use lab_kit::pacing::Arrivals;
+use lab_kit::share::Share;
 use lab_kit::target::Target;
 use lab_kit::work::Dataset;
 use lab_kit::workload::{Settings, Step, Workload};
@@ -17,13 +18,12 @@ use metrics::{HostCpu, LatencyHistogram, ProcessSampler};
 use tokio::task::JoinSet;
 
 use super::arguments::RunArguments;
-use super::context::{Run, Share};
+use super::context::Run;
 use super::execute::RunPlan;
 use super::guarded::{Guarded, TimeLimits};
 use super::role_plan::RolePlan;
 use super::shared::operations;
 use super::step::{is_paired, wait_for_clients};
-use crate::agent::wire;
 use crate::clients::Control;
 use crate::counters::{RoleCounters, lock};
 use crate::errors::LabError;
@@ -32,31 +32,18 @@ use crate::load::{
     TICKS_PER_INTERVAL, Tick, ToAgent, ToLab,
 };
 use crate::sampler::Gaps;
+use crate::wire;
 
 /// The last of the wait for the start is spent awake: timers are late.
 const AWAKE: Duration = Duration::from_millis(2);
 /// Words of an address by which drivers read files.
 const FILE_OPTIONS: &str = "file";
 
-/// Makes the load of a run that a lab sent, until the lab ends it.
+/// The options of a run that belong to its target. All others have no use here.
 ///
 /// # Errors
-/// The run is wrong, the target does not answer, or the lab is gone.
-pub(crate) async fn make_load(job: Job, link: &mut Link) -> Result<(), LabError> {
-    let arguments = arguments_of(&job)?;
-    let workload = Workload::sent(&job.workload, &job.name, &job.settings)?;
-    let plan = RunPlan {
-        arguments: &arguments,
-        workload,
-        settings: job.settings.clone(),
-        resumed: None,
-        loaded: None,
-    };
-    crate::address::make_load(plan, &job, link).await
-}
-
-/// The options of a run that belong to its target. All others have no use here.
-fn arguments_of(job: &Job) -> Result<RunArguments, LabError> {
+/// The target's address names files.
+pub(crate) fn arguments_of(job: &Job) -> Result<RunArguments, LabError> {
     let refused = |reason: &str| LabError::Agent(reason.to_owned());
     let options = job
         .target
@@ -88,7 +75,21 @@ fn arguments_of(job: &Job) -> Result<RunArguments, LabError> {
     RunArguments::parse_words(&words).map_err(|_| refused("the run's options are not understood"))
 }
 
-impl RunPlan<'_> {
+impl<'a> RunPlan<'a> {
+    /// The plan of a run that a lab sent.
+    ///
+    /// # Errors
+    /// The workload is not understood.
+    pub(crate) fn of_job(arguments: &'a RunArguments, job: &Job) -> Result<Self, LabError> {
+        Ok(Self {
+            arguments,
+            workload: Workload::sent(&job.workload, &job.name, &job.settings)?,
+            settings: job.settings.clone(),
+            resumed: None,
+            loaded: None,
+        })
+    }
+
     /// Makes load against an open target, step by step as the lab says.
     pub(crate) async fn make_load<T: Target>(
         self,
@@ -111,10 +112,7 @@ impl RunPlan<'_> {
             target: Arc::new(Guarded::new(target, limits)),
             dataset: Arc::new(Dataset::new(kind, ids, Settings::clone(&job.settings))),
             driver: "",
-            share: Share {
-                number: job.generator,
-                of: job.generators.max(1),
-            },
+            share: Share::new(job.generator, job.generators.max(1)),
             fleet: None.into(),
             clock: RunClock::start(None),
         };
@@ -145,7 +143,7 @@ impl<T: Target> Run<'_, T> {
         let data = &self.workload.data;
         let out = Dataset::new(data.documents, data.ids, self.settings.clone())
             .with_program(self.seed)
-            .in_lane((self.share.number, self.share.of), &order.marks);
+            .in_lane(self.share, &order.marks);
         let relaxed = std::sync::atomic::Ordering::Relaxed;
         out.sparse.store(order.is_sparse, relaxed);
         if order.has_indexes {
@@ -199,7 +197,8 @@ impl<T: Target> Run<'_, T> {
         self.spawn_all(
             &step,
             &plans,
-            (&control, limits),
+            &control,
+            limits,
             &mut measured,
             &mut background,
         )

@@ -161,6 +161,10 @@ impl<T: Target> Target for Guarded<T> {
         self.inner.takes_documents()
     }
 
+    fn servers_reached(&self) -> usize {
+        self.inner.servers_reached()
+    }
+
     async fn run_command(&self, command: Tree) -> Result<(), TargetError> {
         let asked = self.long(|target| async move { target.run_command(command).await });
         asked.await.map_err(gone("to do a command"))?

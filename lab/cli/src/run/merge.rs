@@ -14,12 +14,12 @@ use lab_kit::work::{Effect, TableCheckpoint};
 use lab_kit::workload::Operation;
 use metrics::{LatencyHistogram, ProcessSample, ProcessUse};
 
-use crate::agent::wire;
 use crate::counters::Totals;
 use crate::load::{
     Buckets, ClientReport, Ended, RoleEnd, RoleTick, TICK, TICKS_PER_INTERVAL, Tick,
 };
 use crate::sampler::common;
+use crate::wire;
 
 /// Kinds of errors of all generators that are told apart.
 const ERROR_KINDS_MAX: usize = 50;

@@ -56,7 +56,7 @@ impl<T: Target> Run<'_, T> {
         let Some((from, until)) = share.and_then(|share| window_of(share, limits)) else {
             return;
         };
-        let window = (from.as_secs_f64(), until.as_secs_f64());
+        let window = from.as_secs_f64()..until.as_secs_f64();
         let found = overload::of_step(result, &self.tried(done), window);
         result.more.overload = found;
     }

@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use lab_kit::seed;
+use lab_kit::share::Share;
 use lab_kit::target::{CallOutcome, Session, Target};
 use lab_kit::work::{Dataset, Next, Work};
 use lab_kit::workload::Step;
@@ -59,10 +60,11 @@ impl<T: Target> Run<'_, T> {
             .extend(self.indexes());
         let random = seed::stream(self.seed, &step.name, purpose, 0);
         Work::new(
-            (plan.role.clone(), plan.quota),
+            plan.role.clone(),
+            plan.quota,
             Arc::new(dataset),
             random,
-            (0, plan.clients),
+            Share::new(0, plan.clients),
             true,
         )
     }

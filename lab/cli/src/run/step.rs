@@ -11,6 +11,7 @@ use lab_kit::pacing::Schedule;
 use lab_kit::recorder::latency_summary;
 use lab_kit::result::{CallCounts, GeneratorResult, LatencySummary, Sizes, StepResult};
 use lab_kit::seed::{self, SeedMode};
+use lab_kit::share::Share;
 use lab_kit::target::{Session, Target};
 use lab_kit::usage::{CLIENT_THREAD, amplification};
 use lab_kit::work::{Quota, Work};
@@ -31,6 +32,12 @@ use crate::sampler::{Instruments, Sampled, Sampling};
 
 /// A client that can give up a call does so itself; this much later the step is stopped for it.
 const WATCH_SLACK: Duration = Duration::from_millis(500);
+
+/// Which client of which role.
+struct Seat<'a> {
+    role: &'a str,
+    client: u32,
+}
 
 impl<T: Target> Run<'_, T> {
     /// Runs a step whose work clients do.
@@ -54,7 +61,8 @@ impl<T: Target> Run<'_, T> {
             .spawn_all(
                 step,
                 &plans,
-                (&control, limits),
+                &control,
+                limits,
                 &mut measured,
                 &mut background,
             )
@@ -166,7 +174,8 @@ impl<T: Target> Run<'_, T> {
         &self,
         step: &Step,
         plans: &[RolePlan<'_>],
-        (control, limits): (&Arc<Control>, Limits),
+        control: &Arc<Control>,
+        limits: Limits,
         measured: &mut JoinSet<()>,
         background: &mut JoinSet<()>,
     ) -> Result<Vec<u64>, LabError> {
@@ -185,8 +194,11 @@ impl<T: Target> Run<'_, T> {
                 if number == 0 {
                     seeds.push(self.seed_of(step, plan, &role, client));
                 }
-                self.spawn(step, plan, (&role, client), control, limits, tasks)
-                    .await?;
+                let seat = Seat {
+                    role: &role,
+                    client,
+                };
+                self.spawn(step, plan, seat, control, limits, tasks).await?;
             }
         }
         Ok(seeds)
@@ -196,7 +208,7 @@ impl<T: Target> Run<'_, T> {
         &self,
         step: &Step,
         plan: &RolePlan<'_>,
-        (role, client): (&str, u32),
+        Seat { role, client }: Seat<'_>,
         control: &Arc<Control>,
         limits: Limits,
         tasks: &mut JoinSet<()>,
@@ -208,9 +220,10 @@ impl<T: Target> Run<'_, T> {
         };
         let arrivals = plan.role.arrivals.clone().unwrap_or_default();
         let seed = seed::of(self.seed, &step.name, &format!("{role}-arrivals"), client);
+        let share = Share::new(client, plan.clients);
         let schedule = plan.rate.map(|rate| {
             let calls = rate / f64::from(plan.batch);
-            Schedule::of(&arrivals, calls, (client, plan.clients), seed)
+            Schedule::of(&arrivals, calls, share, seed)
         });
         let client = Client {
             control: control.clone(),
@@ -219,10 +232,11 @@ impl<T: Target> Run<'_, T> {
             session: self.target.session(plan.role.sync).await?,
             synced,
             work: Work::new(
-                (plan.role.clone(), plan.quota),
+                plan.role.clone(),
+                plan.quota,
                 self.dataset.clone(),
                 random,
-                (client, plan.clients),
+                share,
                 plan.misses_allowed,
             ),
             limits,

@@ -152,7 +152,7 @@ impl<T: Target> Run<'_, T> {
         let effect = counters.totals().effect;
         if let Some(readers) = watchers.readers {
             readers
-                .end(&mut out, (&effect, seconds), limits, control)
+                .end(&mut out, &effect, seconds, limits, control)
                 .await;
         }
         if let Some(expiring) = watchers.expiry {
@@ -202,12 +202,12 @@ impl<T: Target> Run<'_, T> {
         out.checks.extend([
             compare(
                 "documents left when all that expire are gone",
-                (all, all),
+                all..=all,
                 left,
             ),
             compare(
                 "documents that were gone before their time",
-                (0, 0),
+                0..=0,
                 Ok(log.early.into()),
             ),
         ]);
@@ -311,7 +311,8 @@ impl Readers {
     async fn end(
         mut self,
         out: &mut Watched,
-        (effect, seconds): (&Effect, f64),
+        effect: &Effect,
+        seconds: f64,
         limits: Limits,
         control: &Control,
     ) {
@@ -341,7 +342,7 @@ impl Readers {
         }
         found.events_per_second = found.events as f64 / seconds;
         found.lag = latency_summary(&lag);
-        let expected = (wanted.into(), (wanted + effect.inserts_unknown).into());
+        let expected = i128::from(wanted)..=i128::from(wanted + effect.inserts_unknown);
         for (name, given) in [
             (
                 "events in order of the reader that was given the fewest",
@@ -352,10 +353,11 @@ impl Readers {
                 most,
             ),
         ] {
-            out.checks.push(compare(name, expected, Ok(given.into())));
+            out.checks
+                .push(compare(name, expected.clone(), Ok(given.into())));
         }
         let name = "events given twice, out of order or of nothing written";
-        out.checks.push(compare(name, (0, 0), Ok(wrong.into())));
+        out.checks.push(compare(name, 0..=0, Ok(wrong.into())));
         out.fan_out = Some(found);
     }
 }

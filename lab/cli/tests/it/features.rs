@@ -25,7 +25,8 @@ fn redb(dir: &std::path::Path, ids_in_no_order: bool) -> KvTarget {
         lab_redb::open(options).unwrap(),
         vec![table],
         own,
-        ("redb:data".to_owned(), "lazy".to_owned()),
+        "redb:data".to_owned(),
+        "lazy".to_owned(),
     )
 }
 

@@ -208,3 +208,30 @@ fn a_limit_on_connections_does_not_make_a_load_lose_rows() {
     );
     assert_eq!(result.checks[0].found, "1600");
 }
+
+/// Of three servers that are to share a database one does not listen: a driver leaves it out and
+/// says nothing.
+#[test]
+fn a_server_that_was_named_and_not_reached_is_found_out() {
+    let faults = Faults {
+        is_router: true,
+        ..Faults::default()
+    };
+    let fake = Fake::start(faults);
+    let other = fake.add_server(faults);
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = nobody.local_addr().unwrap().port();
+    drop(nobody);
+    let more = ["--rows", "200", "--clients", "8", "--seconds", "1"];
+    let both = format!("mongodb://127.0.0.1:{},127.0.0.1:{other}/", fake.port);
+    let ended = run("equal-servers", &both, &more);
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let three = format!("{},127.0.0.1:{closed}/", both.trim_end_matches('/'));
+    let ended = run("equal-servers", &three, &more);
+    let complaint = ended.complaint();
+    assert_eq!(ended.status(), Some(4), "{complaint}");
+    assert!(
+        complaint.contains("each server that was named"),
+        "{complaint}"
+    );
+}

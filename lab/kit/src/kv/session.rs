@@ -162,7 +162,8 @@ impl KvSession {
     /// otherwise.
     fn insert_new(
         &mut self,
-        (batch, ops): (&[KeyChange], u64),
+        batch: &[KeyChange],
+        ops: u64,
         ids: &[Vec<u8>],
         values: &[Vec<u8>],
     ) -> Result<CallOutcome, EngineError> {
@@ -327,7 +328,7 @@ impl KvSession {
                 ops,
                 ids,
                 values,
-            } => self.insert_new((&batch, ops), &ids, &values),
+            } => self.insert_new(&batch, ops, &ids, &values),
             KvCall::Get {
                 table,
                 keys,

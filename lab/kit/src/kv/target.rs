@@ -28,7 +28,8 @@ impl KvTarget {
         engine: Box<dyn LabEngine>,
         tables: Vec<Table>,
         directory: OwnDirectory,
-        (address, durability): (String, String),
+        address: String,
+        durability: String,
     ) -> Self {
         Self(Arc::new(KvTables {
             engine,

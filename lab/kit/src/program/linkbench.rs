@@ -161,11 +161,15 @@ pub(super) async fn load<R: Records>(
         for kind in 1..=KINDS {
             let count = link_count(id, kind);
             for at in 0..count {
-                let ends = (number(id), kind, other_end(id, kind, at));
+                let ends = Ends {
+                    id1: number(id),
+                    kind,
+                    id2: other_end(id, kind, at),
+                };
                 links.push(link(ends, at, random_text(&mut random, 32, 50)));
             }
             if count > 0 {
-                counts.push(count_record((number(id), kind), count));
+                counts.push(count_record(number(id), kind, count));
             }
         }
     }
@@ -189,11 +193,18 @@ fn node(id: i64, data: String) -> Record {
     ])
 }
 
-fn link((id1, kind, id2): (i64, i64, i64), time: i64, data: String) -> Record {
+/// What tells a link from others.
+struct Ends {
+    id1: i64,
+    kind: i64,
+    id2: i64,
+}
+
+fn link(ends: Ends, time: i64, data: String) -> Record {
     Record(vec![
-        ("id1", id1.into()),
-        ("link_type", kind.into()),
-        ("id2", id2.into()),
+        ("id1", ends.id1.into()),
+        ("link_type", ends.kind.into()),
+        ("id2", ends.id2.into()),
         ("visibility", 1.into()),
         ("data", data.into()),
         ("version", 0.into()),
@@ -201,7 +212,7 @@ fn link((id1, kind, id2): (i64, i64, i64), time: i64, data: String) -> Record {
     ])
 }
 
-fn count_record((id, kind): (i64, i64), links: i64) -> Record {
+fn count_record(id: i64, kind: i64, links: i64) -> Record {
     Record(vec![
         ("id", id.into()),
         ("link_type", kind.into()),
@@ -288,7 +299,11 @@ impl Procedure {
         if !there.is_empty() {
             return self.show_link(records, true).await;
         }
-        let ends = (self.id1, self.kind, self.id2);
+        let ends = Ends {
+            id1: self.id1,
+            kind: self.kind,
+            id2: self.id2,
+        };
         let added = link(ends, now(), self.link_data.clone());
         again_if_there(records.insert(&LINK, &[added]).await)?;
         self.add_to_count(records, 1).await
@@ -323,7 +338,7 @@ impl Procedure {
             ("time", Set::To(now().into())),
         ];
         if records.update(&COUNT, &key, &changes).await? == 0 {
-            let first = count_record((self.id1, self.kind), by);
+            let first = count_record(self.id1, self.kind, by);
             again_if_there(records.insert(&COUNT, &[first]).await)?;
         }
         Ok(by)
@@ -353,7 +368,7 @@ pub(super) async fn check<R: Records>(
         .sum();
     let unknown = state.unknown();
     let about = |name: &str, expected: i64, found: i64| {
-        Finding::within(name, (expected - unknown, expected + unknown), found)
+        Finding::within(name, expected - unknown..=expected + unknown, found)
     };
     let (nodes, _) = records.count_and_sum(&NODE, &[], "version").await?;
     let visible = [("visibility", Field::Int(1))];

@@ -1,6 +1,7 @@
 //! What the clients of a program share: what was committed, what is under way, what is left to
 //! load.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use super::kind::Program;
@@ -39,7 +40,7 @@ pub struct Finding {
     /// In words.
     pub name: String,
     /// The lowest and the highest that it may be.
-    pub expected: (i64, i64),
+    pub expected: RangeInclusive<i64>,
     /// What it is.
     pub found: i64,
     /// More about it.
@@ -49,11 +50,11 @@ pub struct Finding {
 impl Finding {
     /// Something that must be equal.
     pub(super) fn equal(name: &str, expected: i64, found: i64) -> Self {
-        Self::within(name, (expected, expected), found)
+        Self::within(name, expected..=expected, found)
     }
 
     /// Something that must lie between two numbers, both included.
-    pub(super) fn within(name: &str, expected: (i64, i64), found: i64) -> Self {
+    pub(super) fn within(name: &str, expected: RangeInclusive<i64>, found: i64) -> Self {
         Self {
             name: name.to_owned(),
             expected,

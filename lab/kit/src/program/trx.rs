@@ -188,11 +188,11 @@ pub(super) async fn check<R: Records>(
     let mut writes = Finding::within(
         "writes in accounts equal writes of acknowledged transactions",
         // A transaction without a reply was done as a whole or not at all.
-        (written, written.saturating_add(state.unknown() * accounts)),
+        written..=written.saturating_add(state.unknown() * accounts),
         moves,
     );
     if state.unknown() == 0 {
-        writes.expected.1 = written;
+        writes.expected = written..=written;
     }
     writes.remark = format!("{} were begun again after a conflict", state.again());
     Ok(vec![

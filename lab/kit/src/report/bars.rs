@@ -4,6 +4,7 @@
 //! rise, and its height would depend on where the axis happens to begin. Repeats have an interval.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use super::axis::{Quantity, round_ticks};
 use super::html::{axes, escape, tick_class};
@@ -59,11 +60,11 @@ struct BarFrame {
     top: f64,
     bottom: f64,
     is_log: bool,
-    range: (f64, f64),
+    range: Range<f64>,
 }
 
 impl BarFrame {
-    fn of(half: bool, is_log: bool, range: (f64, f64)) -> Self {
+    fn of(half: bool, is_log: bool, range: Range<f64>) -> Self {
         let (width, height) = if half {
             (520.0, 280.0)
         } else {
@@ -83,7 +84,7 @@ impl BarFrame {
     }
 
     fn y(&self, value: f64) -> f64 {
-        let (low, high) = self.range;
+        let (low, high) = (self.range.start, self.range.end);
         let share = if self.is_log {
             (value.max(low).log10() - low.log10()) / (high.log10() - low.log10()).max(1e-12)
         } else {
@@ -141,14 +142,10 @@ impl Bars {
             out.push_str("</div>\n");
         }
         out.push_str("<div class=\"plot\" tabindex=\"0\">\n");
-        self.write_svg(&mut out, "linear", is_wide, (0.0, top * 1.08));
+        self.write_svg(&mut out, "linear", is_wide, 0.0..top * 1.08);
         // The lowest bar must be seen, so the scale begins below it.
-        let decades = (
-            10_f64
-                .powf((lowest * 0.8).log10().floor())
-                .max(highest / 1e8),
-            10_f64.powf((top * 1.02).log10().ceil()),
-        );
+        let lowest_decade = 10_f64.powf((lowest * 0.8).log10().floor());
+        let decades = lowest_decade.max(highest / 1e8)..10_f64.powf((top * 1.02).log10().ceil());
         self.write_svg(&mut out, "log", !is_wide, decades);
         let _ = writeln!(
             out,
@@ -161,7 +158,7 @@ impl Bars {
         out
     }
 
-    fn write_svg(&self, out: &mut String, scale: &str, is_hidden: bool, range: (f64, f64)) {
+    fn write_svg(&self, out: &mut String, scale: &str, is_hidden: bool, range: Range<f64>) {
         let frame = BarFrame::of(self.half, scale == "log", range);
         let hidden = if is_hidden { " hidden" } else { "" };
         let _ = writeln!(
@@ -179,7 +176,7 @@ impl Bars {
         let slot = (frame.right - frame.left) / self.groups.len().max(1) as f64;
         for (at, group) in self.groups.iter().enumerate() {
             let middle = frame.left + slot * (at as f64 + 0.5);
-            self.write_group(out, &frame, at, (middle, slot));
+            self.write_group(out, &frame, at, middle, slot);
             // Names that do not fit stand on two levels in turn.
             let crowded = group.chars().count() as f64 * 7.2 > slot && at % 2 == 1;
             let _ = writeln!(
@@ -206,7 +203,7 @@ impl Bars {
     }
 
     fn write_grid(&self, out: &mut String, frame: &BarFrame) {
-        let (low, high) = frame.range;
+        let (low, high) = (frame.range.start, frame.range.end);
         let ticks = if frame.is_log {
             let (first, last) = (low.log10().round() as i32, high.log10().round() as i32);
             (first..=last).map(|power| 10_f64.powi(power)).collect()
@@ -229,8 +226,7 @@ impl Bars {
         }
     }
 
-    fn write_group(&self, out: &mut String, frame: &BarFrame, at: usize, place: (f64, f64)) {
-        let (middle, slot) = place;
+    fn write_group(&self, out: &mut String, frame: &BarFrame, at: usize, middle: f64, slot: f64) {
         let bar = (slot * 0.82 / self.series.len().max(1) as f64).min(64.0);
         let start = middle - bar * self.series.len() as f64 / 2.0;
         for (number, series) in self.series.iter().enumerate() {
@@ -257,7 +253,7 @@ impl Bars {
                 (bar - 1.0).max(1.0),
             );
             if let Some(interval) = series.interval(at) {
-                write_interval(out, frame, (x + (bar - 1.0) / 2.0, bar), interval);
+                write_interval(out, frame, x + (bar - 1.0) / 2.0, bar, interval);
             }
             // A number over a bar only where it cannot touch its neighbour's.
             let label = self.quantity.tick(value);
@@ -313,7 +309,7 @@ impl Bars {
 const MARK_HEIGHT: f64 = 5.0;
 
 /// A line from the lower to the upper end, with feet; cut where the axis ends.
-fn write_interval(out: &mut String, frame: &BarFrame, (x, bar): (f64, f64), one: &Estimate) {
+fn write_interval(out: &mut String, frame: &BarFrame, x: f64, bar: f64, one: &Estimate) {
     let foot = (bar * 0.2).clamp(1.5, 7.0);
     let (low, high) = (frame.y(one.low.max(0.0)), frame.y(one.high));
     let _ = writeln!(

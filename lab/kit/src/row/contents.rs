@@ -9,9 +9,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::row::{DocumentKind, FieldType, Key, Value};
+use crate::row::{DocumentKind, FieldType, Key, Table, Value};
 use crate::seed::mix;
-use crate::target::Table;
 
 /// Characters of a checksum at most. A quarter of the text at most, as half of it may be one
 /// letter over and over.

@@ -4,6 +4,7 @@
 //! stores it.
 
 pub mod contents;
+mod table;
 
 use std::fmt;
 
@@ -16,6 +17,8 @@ use crate::records::RecordTable;
 use crate::seed::{Stream, mix};
 use crate::template::{Shape, Tree};
 use crate::text::{push_noise, random_text};
+
+pub use table::Table;
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
@@ -229,7 +232,7 @@ impl DocumentKind {
             }
             Self::Custom(shape) => {
                 let field = random.random_range(0..shape.fields().len().max(1));
-                let drawn = shape.draw(random, (1, 1), 0).into_iter().nth(field);
+                let drawn = shape.draw(random, 1, 1, 0).into_iter().nth(field);
                 drawn.map_or(("field", Value::Int(0)), |(name, value)| {
                     (name, Value::Tree(value))
                 })
@@ -296,7 +299,7 @@ impl DocumentKind {
                 ("pad", text(random, payload, 50)),
             ],
             Self::Custom(shape) => shape
-                .draw(random, (number, rows), now_ms)
+                .draw(random, number, rows, now_ms)
                 .into_iter()
                 .map(|(name, value)| (name, Value::Tree(value)))
                 .collect(),

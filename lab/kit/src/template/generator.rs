@@ -3,10 +3,9 @@
 use rand::Rng;
 
 use super::tree::{Tree, Variables};
+use crate::draw::{Draw, Zipf, scatter};
 use crate::seed::Stream;
 use crate::text::{WORDS, random_text, word_numbered};
-use crate::work::{Zipf, scatter};
-use crate::workload::Draw;
 
 /// How numbers of a range are drawn.
 #[derive(Clone, Debug)]
@@ -262,7 +261,8 @@ pub fn draw_existing(
     random: &mut Stream,
     draw: Draw,
     zipf: &mut Zipf,
-    (first, count): (u64, u64),
+    first: u64,
+    count: u64,
 ) -> u64 {
     first
         + match draw {

@@ -4,8 +4,8 @@ use toml::Value;
 
 use super::generator::{Distribution, Generator, Template, zipf};
 use super::tree::Tree;
+use crate::draw::Draw;
 use crate::text::WORDS;
-use crate::workload::Draw;
 
 /// What is wrong, and the words of the file that are.
 #[derive(Clone, Debug, PartialEq, Eq)]

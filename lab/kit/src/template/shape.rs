@@ -62,7 +62,8 @@ impl Shape {
     pub(crate) fn draw(
         self,
         random: &mut Stream,
-        (number, rows): (u64, u64),
+        number: u64,
+        rows: u64,
         now_ms: i64,
     ) -> Vec<(&'static str, Tree)> {
         let mut draws = Draws {

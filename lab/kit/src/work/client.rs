@@ -5,14 +5,15 @@ use std::sync::{Arc, PoisonError};
 
 use rand::Rng;
 
-use super::draw;
 use super::tables::{Dataset, TableState};
 use super::versions::Written;
+use crate::draw::{Draw, Zipf, scatter};
 use crate::program::ProgramCall;
 use crate::row::{Key, Value};
 use crate::seed::Stream;
+use crate::share::Share;
 use crate::target::{Call, Change};
-use crate::workload::{Assign, DocumentKind, Draw, Ids, Operation, Placement, Role};
+use crate::workload::{Assign, DocumentKind, Ids, Operation, Placement, Role};
 
 /// What a client should do next.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ pub struct Work {
     pub(super) rows: u64,
     pub(super) starts: Vec<u64>,
     pub(super) calls_left: Option<u64>,
-    pub(super) zipf: draw::Zipf,
+    pub(super) zipf: Zipf,
     pub(super) to_reinsert: Option<(usize, u64)>,
     /// Table, number and reads left of a batch of neighbours.
     pub(super) neighbours: Option<(usize, u64, u32)>,
@@ -97,15 +98,20 @@ pub struct Work {
 }
 
 impl Work {
-    /// Client `client` of `clients` in its role. `misses_allowed`: rows may be deleted meanwhile,
+    /// A client in its role. `misses_allowed`: rows may be deleted meanwhile,
     /// so a read may find nothing.
     pub fn new(
-        (role, quota): (Role, Quota),
+        role: Role,
+        quota: Quota,
         dataset: Arc<Dataset>,
         random: Stream,
-        (client, clients): (u32, u32),
+        place: Share,
         misses_allowed: bool,
     ) -> Self {
+        let Share {
+            number: client,
+            of: clients,
+        } = place;
         let share = |rows: u64, number: u32| {
             (u128::from(rows) * u128::from(number) / u128::from(clients.max(1))) as u64
         };
@@ -136,7 +142,7 @@ impl Work {
             client,
             clients,
             calls_left,
-            zipf: draw::Zipf::default(),
+            zipf: Zipf::default(),
             to_reinsert: None,
             neighbours: None,
             pending: Pending::default(),
@@ -378,7 +384,7 @@ impl Work {
         let row = first
             + match self.role.draw {
                 Draw::Uniform => self.random.random_range(0..count),
-                Draw::Zipf => draw::scatter(self.zipf.draw(&mut self.random, count), count),
+                Draw::Zipf => scatter(self.zipf.draw(&mut self.random, count), count),
                 Draw::Latest => count - 1 - self.zipf.draw(&mut self.random, count),
             };
         self.dataset.number(table, row)

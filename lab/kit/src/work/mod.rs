@@ -6,7 +6,6 @@
 
 mod account;
 mod client;
-mod draw;
 mod effect;
 mod inserts;
 mod statements;
@@ -15,8 +14,6 @@ mod tables;
 mod tests;
 mod updates;
 mod versions;
-
-pub(crate) use draw::{Zipf, scatter};
 
 pub use client::{Next, Quota, Work, number_of};
 pub use effect::Effect;

@@ -3,11 +3,12 @@
 use rand::Rng;
 
 use super::client::{Next, Work};
+use crate::draw::Draw;
 use crate::row::Key;
 use crate::seed::Stream;
 use crate::target::Call;
 use crate::template::{Draws, Tree, Variables, draw_existing};
-use crate::workload::{Draw, Operation};
+use crate::workload::Operation;
 
 impl Work {
     pub(super) fn statement(&mut self, operation: Operation, number: u16) -> Next {
@@ -16,12 +17,12 @@ impl Work {
             return Next::End;
         };
         let table = self.draw_table();
-        let place = self.existing(table);
+        let (first, count) = self.existing(table);
         let table_number = u32::try_from(table).unwrap_or(u32::MAX);
         let rows = self.dataset.settings.rows_of(table_number);
         let (dataset, zipf) = (self.dataset.clone(), &mut self.zipf);
         let mut existing = |random: &mut Stream, draw: Draw| {
-            let row = draw_existing(random, draw, zipf, place);
+            let row = draw_existing(random, draw, zipf, first, count);
             match dataset.key(dataset.number(table, row)) {
                 Key::Number(number) => Tree::Long(number),
                 Key::Text(text) => Tree::Text(text),

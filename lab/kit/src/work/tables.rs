@@ -13,6 +13,7 @@ use super::versions::Versions;
 use crate::program::{ProgramState, Scale};
 use crate::row::Key;
 use crate::seed::mix;
+use crate::share::Share;
 use crate::workload::{DocumentKind, Ids, Index, Settings};
 
 /// More rows than this are not told apart when they are stored at random.
@@ -154,23 +155,19 @@ impl Dataset {
         }
     }
 
-    /// The tables as generator `generator` of `generators` has them: the numbers above those that
+    /// The tables as one generator of several has them: the numbers above those that
     /// `marks` say were given away are dealt in turn, so that no two generators insert the same.
     /// Within the lane rows count on from those that were there; [`Self::number`] tells which they
     /// are.
     #[must_use]
-    pub fn in_lane(
-        mut self,
-        (generator, generators): (u32, u32),
-        marks: &[TableCheckpoint],
-    ) -> Self {
+    pub fn in_lane(mut self, generators: Share, marks: &[TableCheckpoint]) -> Self {
         self.restore(marks);
         for (table, mark) in self.tables.iter().zip(marks) {
             table.given.store(mark.visible, Ordering::Release);
         }
         self.lane = Some(Lane {
-            generator: generator.into(),
-            generators: generators.max(1).into(),
+            generator: generators.number.into(),
+            generators: generators.of.max(1).into(),
             before: marks
                 .iter()
                 .map(|mark| (mark.visible, mark.given.max(mark.visible)))
@@ -368,7 +365,7 @@ mod tests {
         let mut seen: BTreeSet<u64> = (1..=12).collect();
         let mut ends = Vec::new();
         for (generator, rows) in [(0, 5), (1, 0), (2, 3)] {
-            let own = new().in_lane((generator, 3), &before);
+            let own = new().in_lane(Share::new(generator, 3), &before);
             for _ in 0..rows {
                 let row = own.tables[0].give(1);
                 own.tables[0].acknowledge(row, 1);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::*;
 use crate::row::Key;
 use crate::seed::stream;
+use crate::share::Share;
 use crate::target::{Call, CallOutcome};
 use crate::workload::{DocumentKind, Ids, Operation, Overrides, Role, Workload};
 
@@ -24,11 +25,12 @@ fn role(operation: Operation) -> Role {
     .unwrap()
 }
 
-fn work(dataset: &Arc<Dataset>, role: Role, quota: Quota, client: (u32, u32)) -> Work {
+fn work(dataset: &Arc<Dataset>, role: Role, quota: Quota, client: Share) -> Work {
     Work::new(
-        (role, quota),
+        role,
+        quota,
         dataset.clone(),
-        stream(1, "step", "test", client.0),
+        stream(1, "step", "test", client.number),
         client,
         false,
     )
@@ -51,7 +53,7 @@ fn clients_share_the_rows_of_all_tables_without_gap_or_overlap() {
                 &dataset,
                 role(Operation::Insert),
                 Quota::Rows(1_003),
-                (client, 4),
+                Share::new(client, 4),
             );
             while let Next::Call(_, Call::Insert { table, rows }) = work.draw() {
                 for row in &rows {
@@ -94,7 +96,7 @@ fn own_rows_of_clients_never_meet_and_cover_all() {
             &dataset,
             role(Operation::ReadModifyWrite),
             Quota::Endless,
-            (client, 4),
+            Share::new(client, 4),
         );
         let mut own = BTreeSet::new();
         for _ in 0..500 {
@@ -114,10 +116,11 @@ fn a_read_that_finds_nothing_fails_unless_rows_may_be_missing() {
     dataset.stored(100);
     for (misses, is_failure) in [(false, true), (true, false)] {
         let mut work = Work::new(
-            (role(Operation::Point), Quota::Endless),
+            role(Operation::Point),
+            Quota::Endless,
             dataset.clone(),
             stream(1, "a", "b", 0),
-            (0, 1),
+            Share::ALL,
             misses,
         );
         assert!(matches!(work.draw(), Next::Call(..)));
@@ -144,7 +147,7 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
             ..role(Operation::Insert)
         },
         Quota::Rows(500),
-        (0, 1),
+        Share::ALL,
     );
     let mut delete = work(
         &dataset,
@@ -153,7 +156,7 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
             ..role(Operation::DeleteOldest)
         },
         Quota::Endless,
-        (0, 1),
+        Share::ALL,
     );
     assert!(
         matches!(delete.draw(), Next::Wait),
@@ -192,7 +195,7 @@ fn a_deleted_row_is_put_back_by_who_deleted_it() {
         &dataset,
         role(Operation::DeleteInsert),
         Quota::Endless,
-        (0, 1),
+        Share::ALL,
     );
     let Next::Call(_, Call::Delete { ids, .. }) = work.draw() else {
         panic!()
@@ -221,7 +224,7 @@ fn rows_stored_at_random_leave_a_share_of_one_by_e_missing() {
         &dataset,
         role(Operation::FillRandom),
         Quota::Calls(10_000),
-        (0, 1),
+        Share::ALL,
     );
     let mut distinct = 0;
     while let Next::Call(..) = work.draw() {
@@ -245,7 +248,7 @@ fn mixes_keep_their_weights_and_latest_prefers_the_newest() {
         .iter()
         .find(|step| step.name == "run")
         .unwrap();
-    let mut work = work(&dataset, run.work.clone(), Quota::Endless, (0, 1));
+    let mut work = work(&dataset, run.work.clone(), Quota::Endless, Share::ALL);
     let (mut inserts, mut newest) = (0, 0);
     for _ in 0..20_000 {
         match work.draw() {
@@ -281,7 +284,7 @@ fn batches_of_neighbours_go_on_where_the_read_before_was() {
             ..role(Operation::Point)
         },
         Quota::Endless,
-        (0, 1),
+        Share::ALL,
     );
     let numbers: Vec<u64> = (0..400)
         .map(|_| match reader.draw() {
@@ -319,7 +322,7 @@ fn an_update_may_be_preceded_by_a_read_of_its_row() {
             ..role(Operation::UpdateInc)
         },
         Quota::Endless,
-        (0, 1),
+        Share::ALL,
     );
     let Next::Pair(
         Operation::UpdateInc,

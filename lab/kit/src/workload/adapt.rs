@@ -4,10 +4,11 @@
 //! Promises: the adapted workload says everything; code that runs it need not read these settings
 //! again. A setting that a workload has no use for is refused instead of ignored.
 
-use super::choices::{Draw, Ids, Stop};
+use super::choices::{Ids, Stop};
 use super::definition::{Operation, Role, Step, Workload, WorkloadError};
 use super::overrides::Overrides;
 use super::settings::Settings;
+use crate::draw::Draw;
 use crate::pacing::Arrivals;
 
 impl Role {

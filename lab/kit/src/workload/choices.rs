@@ -37,19 +37,6 @@ pub enum Assign {
     Any,
 }
 
-/// How ids are drawn.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Draw {
-    /// Each as often as the other.
-    #[default]
-    Uniform,
-    /// Zipf with 0.99, the favourites scattered over all ids.
-    Zipf,
-    /// Zipf with 0.99, the newest the favourites.
-    Latest,
-}
-
 /// Which documents the target removes by itself, and when.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]

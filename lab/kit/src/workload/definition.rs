@@ -8,8 +8,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::beside::Agreement;
-use super::choices::{Draw, ExpiryRule, Ids, Stop};
+use super::choices::{ExpiryRule, Ids, Stop};
 use super::overrides::Overrides;
+use crate::draw::Draw;
 use crate::nearest::Similarity;
 use crate::pacing::Arrivals;
 use crate::program::Program;

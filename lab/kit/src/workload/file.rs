@@ -152,7 +152,7 @@ impl Step {
             reason: reason.to_owned(),
         };
         for role in self.background.iter_mut().chain([&mut self.work]) {
-            role.complete((statements, procedures), &self.name)?;
+            role.complete(statements, procedures, &self.name)?;
         }
         let is_action = self.work.operation.is_action();
         if is_action && self.stop != Stop::Done {
@@ -233,7 +233,8 @@ impl Step {
 impl Role {
     fn complete(
         &mut self,
-        (statements, procedures): (&Arc<Vec<Statement>>, &[&str]),
+        statements: &Arc<Vec<Statement>>,
+        procedures: &[&str],
         step: &str,
     ) -> Result<(), TemplateError> {
         let wrong = |words: &str, reason: String| TemplateError {

@@ -14,8 +14,9 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use crate::draw::Draw;
 pub use beside::Agreement;
-pub use choices::{Assign, Draw, ExpiryRule, Ids, Placement, Stop};
+pub use choices::{Assign, ExpiryRule, Ids, Placement, Stop};
 pub use definition::{
     Capability, Data, DocumentKind, During, Index, Invariant, Operation, Role, SATURATE_MAX, Step,
     Workload, WorkloadError,

@@ -43,6 +43,8 @@ pub(crate) struct Faults {
     pub(crate) events: Option<EventFault>,
     /// Searches answer with the first documents there are, and count one too few.
     pub(crate) searches_badly: bool,
+    /// Call itself a router, as servers do that share one database.
+    pub(crate) is_router: bool,
     /// Remove documents of this age, by their field `expires_from`, when they are counted.
     pub(crate) expire_after: Option<Duration>,
 }
@@ -113,29 +115,16 @@ impl Fake {
             ..State::default()
         };
         let state = Arc::new(Mutex::new(state));
-        let shared = state.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let mut state = shared.lock().unwrap();
-                if state.dead {
-                    return;
-                }
-                if faults
-                    .connections_max
-                    .is_some_and(|most| state.open >= most)
-                {
-                    continue;
-                }
-                state.open += 1;
-                state.connections.push(stream.try_clone().unwrap());
-                let shared = shared.clone();
-                std::thread::spawn(move || {
-                    wire::serve(stream, &shared, faults);
-                    shared.lock().unwrap().open -= 1;
-                });
-            }
-        });
+        listen(listener, state.clone(), faults);
         Self { port, state }
+    }
+
+    /// The port of another server with the same data.
+    pub(crate) fn add_server(&self, faults: Faults) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        listen(listener, self.state.clone(), faults);
+        port
     }
 
     pub(crate) fn uri(&self) -> String {
@@ -207,6 +196,30 @@ impl Fake {
     }
 }
 
+fn listen(listener: TcpListener, shared: Arc<Mutex<State>>, faults: Faults) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut state = shared.lock().unwrap();
+            if state.dead {
+                return;
+            }
+            if faults
+                .connections_max
+                .is_some_and(|most| state.open >= most)
+            {
+                continue;
+            }
+            state.open += 1;
+            state.connections.push(stream.try_clone().unwrap());
+            let shared = shared.clone();
+            std::thread::spawn(move || {
+                wire::serve(stream, &shared, faults);
+                shared.lock().unwrap().open -= 1;
+            });
+        }
+    });
+}
+
 /// None: the server dies.
 fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Document> {
     let name = command.keys().next().unwrap().to_lowercase();
@@ -225,6 +238,7 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
     Some(match name.as_str() {
         "hello" | "ismaster" => doc! {
             "isWritablePrimary": true, "ismaster": true, "maxBsonObjectSize": 16_777_216,
+            "msg": if faults.is_router { "isdbgrid" } else { "" },
             "maxMessageSizeBytes": 48_000_000,
             "maxWriteBatchSize": 100_000, "minWireVersion": 0, "maxWireVersion": 21,
             "readOnly": false, "logicalSessionTimeoutMinutes": 30, "ok": 1.0

@@ -1,6 +1,7 @@
 //! The conditions of consistency, and that nothing committed is missing.
 
 use super::sizes::{DELIVERED, DISTRICTS, LINES, ORDERS, PAID, PAYMENTS, Sizes};
+use super::transactions::District;
 use super::{load, tables};
 use crate::program::state::{Finding, ProgramState};
 use crate::records::{Field, Found, Query, Records};
@@ -8,24 +9,27 @@ use crate::records::{Field, Found, Query, Records};
 /// Numbers that hold of a district.
 async fn check_district<R: Records>(
     records: &mut R,
-    (warehouse, district): (i64, i64),
+    district: District,
     out: &mut [i64; 4],
 ) -> Found<()> {
-    let key = [("d_w_id", warehouse.into()), ("d_id", district.into())];
+    let key = [
+        ("d_w_id", district.warehouse.into()),
+        ("d_id", district.number.into()),
+    ];
     let next = records
         .one(Query::of(&tables::DISTRICT, &key))
         .await?
         .int("d_next_o_id");
     let orders = [
-        ("o_w_id", Field::Int(warehouse)),
-        ("o_d_id", district.into()),
+        ("o_w_id", Field::Int(district.warehouse)),
+        ("o_d_id", district.number.into()),
     ];
     let last = Query::of(&tables::ORDERS, &orders).ordered("o_id", true, 1);
     let last = records.one(last).await?.int("o_id");
     out[0] += i64::from(next != last + 1);
     let new = [
-        ("no_w_id", Field::Int(warehouse)),
-        ("no_d_id", district.into()),
+        ("no_w_id", Field::Int(district.warehouse)),
+        ("no_d_id", district.number.into()),
     ];
     let ends = |down| Query::of(&tables::NEW_ORDER, &new).ordered("no_o_id", down, 1);
     let (high, low) = (
@@ -52,8 +56,8 @@ async fn check_district<R: Records>(
         found
     } else {
         let key = [
-            ("ol_w_id", Field::Int(warehouse)),
-            ("ol_d_id", district.into()),
+            ("ol_w_id", Field::Int(district.warehouse)),
+            ("ol_d_id", district.number.into()),
         ];
         records
             .count_and_sum(&tables::ORDER_LINE, &key, "ol_number")
@@ -83,15 +87,16 @@ pub(in crate::program) async fn check<R: Records>(
             .count_and_sum(&tables::DISTRICT, &of_districts, "d_ytd")
             .await?;
         wrong_money += i64::from(own != paid);
-        for district in 1..=DISTRICTS {
-            check_district(records, (warehouse, district), &mut wrong).await?;
+        for number in 1..=DISTRICTS {
+            let district = District { warehouse, number };
+            check_district(records, district, &mut wrong).await?;
         }
     }
     let initial = sizes.warehouses * DISTRICTS * sizes.customers;
     let unknown = state.unknown();
     let grown = |name: &str, initial: i64, counter: usize, each: i64, found: i64| {
         let low = initial + state.counted(counter);
-        Finding::within(name, (low, low.saturating_add(unknown * each)), found)
+        Finding::within(name, low..=low.saturating_add(unknown * each), found)
     };
     let (orders, _) = records.count_and_sum(&tables::ORDERS, &[], "o_id").await?;
     let (payments, money) = records
@@ -119,12 +124,12 @@ pub(in crate::program) async fn check<R: Records>(
         grown("money of warehouses", initial_paid, PAID, 500_000, paid),
         Finding::within(
             "orders that wait for delivery",
-            (left - unknown * DISTRICTS, left + unknown),
+            left - unknown * DISTRICTS..=left + unknown,
             waiting,
         ),
         Finding::within(
             "lines of orders since the load",
-            (lines, lines + unknown * 15),
+            lines..=lines + unknown * 15,
             wrong[3] - load::lines(state.scale),
         ),
         Finding::equal(

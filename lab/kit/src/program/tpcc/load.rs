@@ -6,6 +6,7 @@ use rand::seq::SliceRandom;
 
 use super::sizes::{DISTRICTS, Sizes, last_name, skewed};
 use super::tables;
+use super::transactions::{District, flat_line};
 use crate::program::state::{ProgramState, Scale};
 use crate::records::{Field, Found, Record, Records};
 use crate::seed::{self, Stream};
@@ -96,7 +97,11 @@ pub(in crate::program) async fn load<R: Records>(
             stored(records, &tables::WAREHOUSE, &[warehouse]).await
         }
         Piece::District(warehouse, district) => {
-            store_district(records, random, sizes, (warehouse, district)).await
+            let district = District {
+                warehouse,
+                number: district,
+            };
+            store_district(records, random, sizes, district).await
         }
     }
 }
@@ -139,11 +144,12 @@ async fn store_district<R: Records>(
     records: &mut R,
     random: &mut Stream,
     sizes: Sizes,
-    (warehouse, district): (i64, i64),
+    district: District,
 ) -> Found<u64> {
+    let District { warehouse, number } = district;
     let own = Record(vec![
         ("d_w_id", warehouse.into()),
-        ("d_id", district.into()),
+        ("d_id", number.into()),
         ("d_name", random_text(random, 10, 100).into()),
         ("d_address", random_text(random, 71, 100).into()),
         ("d_tax", random.random_range(0..=20).into()),
@@ -153,17 +159,14 @@ async fn store_district<R: Records>(
     let mut total = stored(records, &tables::DISTRICT, &[own]).await?;
     let (mut customers, mut history) = (Vec::new(), Vec::new());
     for id in 1..=sizes.customers {
-        customers.push(customer(random, (warehouse, district, id)));
+        customers.push(customer(random, district, id));
         history.push(Record(vec![
-            (
-                "h_id",
-                first_payment_id(sizes, (warehouse, district, id)).into(),
-            ),
+            ("h_id", first_payment_id(sizes, district, id).into()),
             ("h_c_w_id", warehouse.into()),
-            ("h_c_d_id", district.into()),
+            ("h_c_d_id", number.into()),
             ("h_c_id", id.into()),
             ("h_w_id", warehouse.into()),
-            ("h_d_id", district.into()),
+            ("h_d_id", number.into()),
             ("h_date", 0.into()),
             ("h_amount", FIRST_PAYMENT.into()),
             ("h_data", random_text(random, 24, 100).into()),
@@ -171,16 +174,16 @@ async fn store_district<R: Records>(
     }
     total += stored(records, &tables::CUSTOMER, &customers).await?;
     total += stored(records, &tables::HISTORY, &history).await?;
-    total += store_orders(records, random, sizes, (warehouse, district)).await?;
+    total += store_orders(records, random, sizes, district).await?;
     Ok(total)
 }
 
 /// Ids of the load are below zero, so that those of payments are others.
-fn first_payment_id(sizes: Sizes, (warehouse, district, customer): (i64, i64, i64)) -> i64 {
-    -((warehouse * DISTRICTS + district) * sizes.customers + customer)
+fn first_payment_id(sizes: Sizes, district: District, customer: i64) -> i64 {
+    -((district.warehouse * DISTRICTS + district.number) * sizes.customers + customer)
 }
 
-fn customer(random: &mut Stream, (warehouse, district, id): (i64, i64, i64)) -> Record {
+fn customer(random: &mut Stream, district: District, id: i64) -> Record {
     let name = if id <= 1_000 {
         id - 1
     } else {
@@ -192,8 +195,8 @@ fn customer(random: &mut Stream, (warehouse, district, id): (i64, i64, i64)) -> 
         "GC"
     };
     Record(vec![
-        ("c_w_id", warehouse.into()),
-        ("c_d_id", district.into()),
+        ("c_w_id", district.warehouse.into()),
+        ("c_d_id", district.number.into()),
         ("c_id", id.into()),
         ("c_first", random_text(random, 12, 100).into()),
         ("c_last", last_name(name).into()),
@@ -212,8 +215,9 @@ async fn store_orders<R: Records>(
     records: &mut R,
     random: &mut Stream,
     sizes: Sizes,
-    (warehouse, district): (i64, i64),
+    district: District,
 ) -> Found<u64> {
+    let District { warehouse, number } = district;
     let mut buyers: Vec<i64> = (1..=sizes.customers).collect();
     buyers.shuffle(random);
     let (mut orders, mut new, mut lines) = (Vec::new(), Vec::new(), Vec::new());
@@ -247,7 +251,7 @@ async fn store_orders<R: Records>(
         };
         let mut order = vec![
             ("o_w_id", warehouse.into()),
-            ("o_d_id", district.into()),
+            ("o_d_id", number.into()),
             ("o_id", id.into()),
             ("o_c_id", buyer.into()),
             ("o_entry_d", 0.into()),
@@ -259,19 +263,17 @@ async fn store_orders<R: Records>(
         if records.embeds() {
             order.push(("lines", Field::List(own)));
         } else {
-            lines.extend((1..).zip(own).map(|(number, line)| {
-                super::transactions::flat_line(
-                    (warehouse, district, id, number),
-                    when.clone(),
-                    line,
-                )
-            }));
+            lines.extend(
+                (1..)
+                    .zip(own)
+                    .map(|(number, line)| flat_line(district, id, number, when.clone(), line)),
+            );
         }
         orders.push(Record(order));
         if !is_delivered {
             new.push(Record(vec![
                 ("no_w_id", warehouse.into()),
-                ("no_d_id", district.into()),
+                ("no_d_id", number.into()),
                 ("no_o_id", id.into()),
             ]));
         }

@@ -12,8 +12,32 @@ use crate::program::state::{Done, Scale};
 use crate::records::{Field, Found, Query, Record, Records, RecordsError, Set};
 use crate::seed::Stream;
 
-/// A line of an order: item, warehouse that supplies it, quantity.
-type Line = (i64, i64, i64);
+/// A district of a warehouse.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::program) struct District {
+    pub(super) warehouse: i64,
+    pub(super) number: i64,
+}
+
+/// A line of an order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::program) struct Line {
+    item: i64,
+    /// The warehouse that supplies it.
+    supplier: i64,
+    quantity: i64,
+}
+
+/// What a customer pays.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::program) struct Payment {
+    district: District,
+    /// Where the customer belongs to.
+    of: District,
+    who: Who,
+    amount: i64,
+    id: i64,
+}
 
 /// A customer by number or by last name.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,22 +50,15 @@ pub(in crate::program) enum Who {
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::program) enum Procedure {
     NewOrder {
-        district: (i64, i64),
+        district: District,
         customer: i64,
         lines: Vec<Line>,
         /// The last item does not exist: the order is turned back.
         is_wrong: bool,
     },
-    Payment {
-        district: (i64, i64),
-        /// Where the customer belongs to.
-        of: (i64, i64),
-        who: Who,
-        amount: i64,
-        id: i64,
-    },
+    Payment(Payment),
     OrderStatus {
-        district: (i64, i64),
+        district: District,
         who: Who,
     },
     Delivery {
@@ -49,7 +66,7 @@ pub(in crate::program) enum Procedure {
         carrier: i64,
     },
     StockLevel {
-        district: (i64, i64),
+        district: District,
         threshold: i64,
     },
 }
@@ -57,26 +74,29 @@ pub(in crate::program) enum Procedure {
 pub(in crate::program) fn draw(scale: Scale, name: &str, random: &mut Stream) -> Procedure {
     let sizes = Sizes::of(scale);
     let warehouse = random.random_range(1..=sizes.warehouses);
-    let district = (warehouse, random.random_range(1..=DISTRICTS));
+    let district = District {
+        warehouse,
+        number: random.random_range(1..=DISTRICTS),
+    };
     match name {
         "new-order" => new_order(sizes, random, district),
         "payment" => {
             let is_remote = sizes.warehouses > 1 && random.random_range(0..100) < 15;
             let of = if is_remote {
-                (
-                    other(sizes, random, warehouse),
-                    random.random_range(1..=DISTRICTS),
-                )
+                District {
+                    warehouse: other(sizes, random, warehouse),
+                    number: random.random_range(1..=DISTRICTS),
+                }
             } else {
                 district
             };
-            Procedure::Payment {
+            Procedure::Payment(Payment {
                 district,
                 of,
                 who: who(sizes, random),
                 amount: random.random_range(100..=500_000),
                 id: random.random_range(1..=i64::MAX),
-            }
+            })
         }
         "order-status" => Procedure::OrderStatus {
             district,
@@ -93,23 +113,27 @@ pub(in crate::program) fn draw(scale: Scale, name: &str, random: &mut Stream) ->
     }
 }
 
-fn new_order(sizes: Sizes, random: &mut Stream, district: (i64, i64)) -> Procedure {
+fn new_order(sizes: Sizes, random: &mut Stream, district: District) -> Procedure {
     let mut lines: Vec<Line> = (0..random.random_range(5..=15))
         .map(|_| {
             let is_remote = sizes.warehouses > 1 && random.random_range(0..100) == 0;
             let supplier = if is_remote {
-                other(sizes, random, district.0)
+                other(sizes, random, district.warehouse)
             } else {
-                district.0
+                district.warehouse
             };
             let item = skewed(random, 8_191, 1, sizes.items);
-            (item, supplier, random.random_range(1..=10))
+            Line {
+                item,
+                supplier,
+                quantity: random.random_range(1..=10),
+            }
         })
         .collect();
     // In one order, so that two orders cannot wait for each other; an item once, so that each line
     // changes a stock record of its own.
     lines.sort_unstable();
-    lines.dedup_by_key(|line| (line.0, line.1));
+    lines.dedup_by_key(|line| (line.item, line.supplier));
     Procedure::NewOrder {
         district,
         customer: skewed(random, 1_023, 1, sizes.customers),
@@ -142,13 +166,7 @@ impl Procedure {
                 lines,
                 is_wrong,
             } => order(records, *district, *customer, lines, *is_wrong).await,
-            Self::Payment {
-                district,
-                of,
-                who,
-                amount,
-                id,
-            } => pay(records, *district, (*of, who), (*amount, *id)).await,
+            Self::Payment(payment) => pay(records, payment).await,
             Self::OrderStatus { district, who } => status(records, *district, who).await,
             Self::Delivery { warehouse, carrier } => deliver(records, *warehouse, *carrier).await,
             Self::StockLevel {
@@ -163,43 +181,48 @@ fn of_warehouse(id: i64) -> [(&'static str, Field); 1] {
     [("w_id", id.into())]
 }
 
-fn of_district((warehouse, district): (i64, i64)) -> [(&'static str, Field); 2] {
-    [("d_w_id", warehouse.into()), ("d_id", district.into())]
+fn of_district(district: District) -> [(&'static str, Field); 2] {
+    [
+        ("d_w_id", district.warehouse.into()),
+        ("d_id", district.number.into()),
+    ]
 }
 
-fn of_customer((warehouse, district): (i64, i64), id: i64) -> [(&'static str, Field); 3] {
+fn of_customer(district: District, id: i64) -> [(&'static str, Field); 3] {
     [
-        ("c_w_id", warehouse.into()),
-        ("c_d_id", district.into()),
+        ("c_w_id", district.warehouse.into()),
+        ("c_d_id", district.number.into()),
         ("c_id", id.into()),
     ]
 }
 
-fn of_order((warehouse, district): (i64, i64), id: i64) -> [(&'static str, Field); 3] {
+fn of_order(district: District, id: i64) -> [(&'static str, Field); 3] {
     [
-        ("o_w_id", warehouse.into()),
-        ("o_d_id", district.into()),
+        ("o_w_id", district.warehouse.into()),
+        ("o_d_id", district.number.into()),
         ("o_id", id.into()),
     ]
 }
 
-fn of_new_order((warehouse, district): (i64, i64), id: i64) -> [(&'static str, Field); 3] {
+fn of_new_order(district: District, id: i64) -> [(&'static str, Field); 3] {
     [
-        ("no_w_id", warehouse.into()),
-        ("no_d_id", district.into()),
+        ("no_w_id", district.warehouse.into()),
+        ("no_d_id", district.number.into()),
         ("no_o_id", id.into()),
     ]
 }
 
 /// A line as a record of its own table.
 pub(super) fn flat_line(
-    (warehouse, district, order, number): (i64, i64, i64, i64),
+    district: District,
+    order: i64,
+    number: i64,
     delivered: Field,
     line: Record,
 ) -> Record {
     let mut out = vec![
-        ("ol_w_id", warehouse.into()),
-        ("ol_d_id", district.into()),
+        ("ol_w_id", district.warehouse.into()),
+        ("ol_d_id", district.number.into()),
         ("ol_o_id", order.into()),
         ("ol_number", number.into()),
         ("ol_delivery_d", delivered),
@@ -214,7 +237,7 @@ fn now() -> Field {
 
 async fn order<R: Records>(
     records: &mut R,
-    district: (i64, i64),
+    district: District,
     customer: i64,
     lines: &[Line],
     is_wrong: bool,
@@ -230,13 +253,18 @@ async fn order<R: Records>(
         .int("d_next_o_id")
         - 1;
     records
-        .one(Query::of(&WAREHOUSE, &of_warehouse(district.0)))
+        .one(Query::of(&WAREHOUSE, &of_warehouse(district.warehouse)))
         .await?;
     records
         .one(Query::of(&CUSTOMER, &of_customer(district, customer)))
         .await?;
     let mut drawn = Vec::new();
-    for (at, (item, supplier, quantity)) in lines.iter().enumerate() {
+    for (at, line) in lines.iter().enumerate() {
+        let Line {
+            item,
+            supplier,
+            quantity,
+        } = line;
         let found = records
             .many(Query::of(&ITEM, &[("i_id", Field::Int(*item))]))
             .await?;
@@ -251,9 +279,9 @@ async fn order<R: Records>(
                 ..Done::default()
             });
         }
-        let is_local = *supplier == district.0;
-        let text = take_stock(records, (*supplier, *item), *quantity, is_local).await?;
-        let from = usize::try_from((district.1 - 1) * 24).unwrap_or(0);
+        let is_local = *supplier == district.warehouse;
+        let text = take_stock(records, *supplier, *item, *quantity, is_local).await?;
+        let from = usize::try_from((district.number - 1) * 24).unwrap_or(0);
         drawn.push(Record(vec![
             ("ol_i_id", (*item).into()),
             ("ol_supply_w_id", (*supplier).into()),
@@ -265,9 +293,9 @@ async fn order<R: Records>(
             ),
         ]));
     }
-    let is_local = lines.iter().all(|(_, supplier, _)| *supplier == district.0);
+    let is_local = lines.iter().all(|line| line.supplier == district.warehouse);
     let count = i64::try_from(drawn.len()).unwrap_or(0);
-    store_order(records, (district, id, customer), is_local, drawn).await?;
+    store_order(records, district, id, customer, is_local, drawn).await?;
     Ok(Done {
         rows: lines.len() as u64,
         counts: vec![(ORDERS_DONE, 1), (LINES, count)],
@@ -278,7 +306,9 @@ async fn order<R: Records>(
 /// Stores a new order with its lines.
 async fn store_order<R: Records>(
     records: &mut R,
-    (district, id, customer): ((i64, i64), i64, i64),
+    district: District,
+    id: i64,
+    customer: i64,
     is_local: bool,
     drawn: Vec<Record>,
 ) -> Found<()> {
@@ -296,8 +326,7 @@ async fn store_order<R: Records>(
     if embeds {
         order.push(("lines", Field::List(drawn)));
     } else {
-        let line =
-            |(number, line)| flat_line((district.0, district.1, id, number), Field::Null, line);
+        let line = |(number, line)| flat_line(district, id, number, Field::Null, line);
         flat.extend((1..).zip(drawn).map(line));
     }
     records.insert(&ORDERS, &[Record(order)]).await?;
@@ -312,7 +341,8 @@ async fn store_order<R: Records>(
 /// Takes so much of a stock, which is filled up when it runs low; its texts of the districts.
 async fn take_stock<R: Records>(
     records: &mut R,
-    (warehouse, item): (i64, i64),
+    warehouse: i64,
+    item: i64,
     quantity: i64,
     is_local: bool,
 ) -> Found<String> {
@@ -331,7 +361,7 @@ async fn take_stock<R: Records>(
 }
 
 /// The customer; of several with one name the one in the middle by first name.
-async fn find<R: Records>(records: &mut R, of: (i64, i64), who: &Who) -> Found<Record> {
+async fn find<R: Records>(records: &mut R, of: District, who: &Who) -> Found<Record> {
     match who {
         Who::Id(id) => {
             records
@@ -340,8 +370,8 @@ async fn find<R: Records>(records: &mut R, of: (i64, i64), who: &Who) -> Found<R
         }
         Who::Name(name) => {
             let key = [
-                ("c_w_id", Field::Int(of.0)),
-                ("c_d_id", of.1.into()),
+                ("c_w_id", Field::Int(of.warehouse)),
+                ("c_d_id", of.number.into()),
                 ("c_last", name.clone().into()),
             ];
             let all = Query::of(&CUSTOMER, &key).ordered("c_first", false, 0);
@@ -354,13 +384,15 @@ async fn find<R: Records>(records: &mut R, of: (i64, i64), who: &Who) -> Found<R
     }
 }
 
-async fn pay<R: Records>(
-    records: &mut R,
-    district: (i64, i64),
-    (of, who): ((i64, i64), &Who),
-    (amount, id): (i64, i64),
-) -> Found<Done> {
-    let warehouse = of_warehouse(district.0);
+async fn pay<R: Records>(records: &mut R, payment: &Payment) -> Found<Done> {
+    let Payment {
+        district,
+        of,
+        ref who,
+        amount,
+        id,
+    } = *payment;
+    let warehouse = of_warehouse(district.warehouse);
     records
         .change(&WAREHOUSE, &warehouse, &[("w_ytd", Set::Add(amount))])
         .await?;
@@ -378,7 +410,10 @@ async fn pay<R: Records>(
         ("c_payment_cnt", Set::Add(1)),
     ];
     if customer.text("c_credit") == "BC" {
-        let mut data = format!("{number} {of:?} {district:?} {amount} ");
+        let mut data = format!(
+            "{number} {} {} {} {} {amount} ",
+            of.warehouse, of.number, district.warehouse, district.number
+        );
         data.push_str(customer.text("c_data"));
         data.truncate(500);
         changes.push(("c_data", Set::To(data.into())));
@@ -389,11 +424,11 @@ async fn pay<R: Records>(
     let words = format!("{}    {}", place.text("w_name"), part.text("d_name"));
     let history = Record(vec![
         ("h_id", id.into()),
-        ("h_c_w_id", of.0.into()),
-        ("h_c_d_id", of.1.into()),
+        ("h_c_w_id", of.warehouse.into()),
+        ("h_c_d_id", of.number.into()),
         ("h_c_id", number.into()),
-        ("h_w_id", district.0.into()),
-        ("h_d_id", district.1.into()),
+        ("h_w_id", district.warehouse.into()),
+        ("h_d_id", district.number.into()),
         ("h_date", now()),
         ("h_amount", amount.into()),
         ("h_data", words.into()),
@@ -406,11 +441,11 @@ async fn pay<R: Records>(
     })
 }
 
-async fn status<R: Records>(records: &mut R, district: (i64, i64), who: &Who) -> Found<Done> {
+async fn status<R: Records>(records: &mut R, district: District, who: &Who) -> Found<Done> {
     let customer = find(records, district, who).await?;
     let key = [
-        ("o_w_id", Field::Int(district.0)),
-        ("o_d_id", district.1.into()),
+        ("o_w_id", Field::Int(district.warehouse)),
+        ("o_d_id", district.number.into()),
         ("o_c_id", customer.int("c_id").into()),
     ];
     let last = Query::of(&ORDERS, &key).ordered("o_id", true, 1);
@@ -428,15 +463,15 @@ async fn status<R: Records>(records: &mut R, district: (i64, i64), who: &Who) ->
 
 async fn lines_of<R: Records>(
     records: &mut R,
-    (warehouse, district): (i64, i64),
+    district: District,
     order: &Record,
 ) -> Found<Vec<Record>> {
     if records.embeds() {
         return Ok(order.list("lines").to_vec());
     }
     let key = [
-        ("ol_w_id", Field::Int(warehouse)),
-        ("ol_d_id", district.into()),
+        ("ol_w_id", Field::Int(district.warehouse)),
+        ("ol_d_id", district.number.into()),
         ("ol_o_id", order.int("o_id").into()),
     ];
     records.many(Query::of(&ORDER_LINE, &key)).await
@@ -445,10 +480,11 @@ async fn lines_of<R: Records>(
 /// The oldest order of each district that waits.
 async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> Found<Done> {
     let mut delivered: i64 = 0;
-    for district in (1..=DISTRICTS).map(|district| (warehouse, district)) {
+    for number in 1..=DISTRICTS {
+        let district = District { warehouse, number };
         let waiting = [
             ("no_w_id", Field::Int(warehouse)),
-            ("no_d_id", district.1.into()),
+            ("no_d_id", district.number.into()),
         ];
         let oldest = Query::of(&NEW_ORDER, &waiting)
             .ordered("no_o_id", false, 1)
@@ -480,7 +516,7 @@ async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> F
             for line in &lines {
                 let mut key = vec![
                     ("ol_w_id", Field::Int(warehouse)),
-                    ("ol_d_id", district.1.into()),
+                    ("ol_d_id", district.number.into()),
                 ];
                 key.extend([
                     ("ol_o_id", id.into()),
@@ -506,19 +542,15 @@ async fn deliver<R: Records>(records: &mut R, warehouse: i64, carrier: i64) -> F
 }
 
 /// How many items of the last twenty orders are low.
-async fn level<R: Records>(
-    records: &mut R,
-    (warehouse, district): (i64, i64),
-    threshold: i64,
-) -> Found<Done> {
-    let key = of_district((warehouse, district));
+async fn level<R: Records>(records: &mut R, district: District, threshold: i64) -> Found<Done> {
+    let key = of_district(district);
     let next = records
         .one(Query::of(&DISTRICT, &key))
         .await?
         .int("d_next_o_id");
     let orders = [
-        ("o_w_id", Field::Int(warehouse)),
-        ("o_d_id", district.into()),
+        ("o_w_id", Field::Int(district.warehouse)),
+        ("o_d_id", district.number.into()),
     ];
     let lines: Vec<Record> = if records.embeds() {
         let last = Query::of(&ORDERS, &orders).between("o_id", next - 20, next - 1);
@@ -529,8 +561,8 @@ async fn level<R: Records>(
             .collect()
     } else {
         let key = [
-            ("ol_w_id", Field::Int(warehouse)),
-            ("ol_d_id", district.into()),
+            ("ol_w_id", Field::Int(district.warehouse)),
+            ("ol_d_id", district.number.into()),
         ];
         let last = Query::of(&ORDER_LINE, &key).between("ol_o_id", next - 20, next - 1);
         records.many(last).await?
@@ -540,7 +572,10 @@ async fn level<R: Records>(
     items.dedup();
     let mut low = 0;
     for item in items {
-        let key = [("s_w_id", Field::Int(warehouse)), ("s_i_id", item.into())];
+        let key = [
+            ("s_w_id", Field::Int(district.warehouse)),
+            ("s_i_id", item.into()),
+        ];
         let stock = records.one(Query::of(&STOCK, &key)).await?;
         low += u64::from(stock.int("s_quantity") < threshold);
     }

@@ -1,6 +1,7 @@
 //! Which row an operation takes.
 
 use rand::Rng;
+use serde::Deserialize;
 
 use crate::seed::{Stream, mix};
 
@@ -8,6 +9,19 @@ use crate::seed::{Stream, mix};
 const THETA: f64 = 0.99;
 /// Terms of the sum that are added one by one; the rest is an integral.
 const TERMS: u64 = 10_000;
+
+/// How ids are drawn.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draw {
+    /// Each as often as the other.
+    #[default]
+    Uniform,
+    /// Zipf with 0.99, the favourites scattered over all ids.
+    Zipf,
+    /// Zipf with 0.99, the newest the favourites.
+    Latest,
+}
 
 /// Draws ranks by a Zipf distribution over a number of items that may grow (Gray and others, 1994).
 #[derive(Clone, Debug, Default)]

@@ -13,13 +13,13 @@ use metrics::ProcessSample;
 use sha2::Sha256;
 
 /// Bytes of a line, its end not counted.
-pub(super) const LINE_MAX: usize = 512;
+pub(crate) const LINE_MAX: usize = 512;
 /// What the agent says first; a number follows that is never used twice.
 pub(crate) const GREETING: &str = "quarry-lab agent 1 ";
 /// What the process is told as, before its number.
-pub(super) const PROCESS: &str = "process ";
+pub(crate) const PROCESS: &str = "process ";
 /// What asks for the counters.
-pub(super) const SAMPLE: &str = "sample";
+pub(crate) const SAMPLE: &str = "sample";
 /// What begins the request for load: a fresh number and the version follow.
 pub(crate) const LOAD: &str = "load ";
 /// What is answered instead, before the reason.
@@ -44,7 +44,7 @@ impl fmt::Display for Wanted {
 }
 
 impl Wanted {
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.split_once(' ')? {
             ("port", port) => port.parse().ok().map(Self::Port),
             ("process", pid) => pid.parse().ok().map(Self::Process),
@@ -73,7 +73,7 @@ pub(crate) fn proof(token: &[u8], number: &str, wanted: &str) -> Result<String> 
 }
 
 /// Compares in constant time.
-pub(super) fn is_proven(token: &[u8], number: &str, wanted: &str, proof: &str) -> bool {
+pub(crate) fn is_proven(token: &[u8], number: &str, wanted: &str, proof: &str) -> bool {
     let is_hex = proof.len() == 64 && proof.bytes().all(|byte| byte.is_ascii_hexdigit());
     let pairs = (0..proof.len())
         .step_by(2)
