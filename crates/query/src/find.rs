@@ -196,7 +196,8 @@ impl Find {
         };
         let plan = plan_read(&coll, &self.plan_request())?;
         let sorted = plan.sorted || self.sort.is_none();
-        let read = Box::new(self.read(coll, plan.clone(), sorted));
+        let read = self.read(coll, plan.clone(), sorted).reading_documents();
+        let read = Box::new(read);
         let found = self.ordered(read, sorted, false);
         Ok(Planned {
             root: Box::new(Write::new(found, change)),
@@ -232,10 +233,7 @@ impl Find {
         }
         match fields {
             Some(fields) => read.with_fields(fields),
-            None => match self.needed_fields() {
-                Some(needed) => read.covering(&needed),
-                None => read,
-            },
+            None => read.covering(self.needed_fields().as_deref()),
         }
     }
 

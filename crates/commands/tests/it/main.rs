@@ -9,6 +9,7 @@ mod audit;
 mod behaviour;
 mod builds;
 mod changes;
+mod clustering;
 mod codes;
 mod coll_mod;
 mod columns;

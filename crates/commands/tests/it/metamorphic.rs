@@ -130,6 +130,8 @@ fn index(g: &mut Dice) -> Json {
     match g.roll(8) {
         0 => spec["sparse"] = json!(true),
         1 => spec["partialFilterExpression"] = json!({ "e": { "$gte": 1 } }),
+        2 => spec["clustering"] = json!(true),
+        3 => spec["clustering"] = json!(["c", "d"]),
         _ => {}
     }
     spec

@@ -57,6 +57,8 @@ fn specs() -> Vec<DocBuf> {
         doc! { "name": "part", "key": { "a": 1i32 },
         "partialFilterExpression": { "a": { "$gt": 20i32 } } },
         doc! { "name": "hashed", "key": { "a": "hashed" } },
+        doc! { "name": "whole", "key": { "a": 1i32, "u": -1i32 }, "clustering": true },
+        doc! { "name": "some", "key": { "tags": 1i32 }, "clustering": ["a"] },
         doc! { "name": "wild", "key": &all },
         doc! { "name": "place", "key": { "at": "2dsphere" }, "2dsphereIndexVersion": 3i32 },
     ]

@@ -207,6 +207,7 @@ impl Client {
             "{'key': {'$**': 1}, 'name': 'all'}",
             "{'key': {'s': 1}, 'name': 'half', 'partialFilterExpression': {'a': {'$gt': 9}}}",
             "{'key': {'w.x': 1}, 'name': 'w', 'sparse': true}",
+            "{'key': {'b': -1}, 'name': 'whole', 'clustering': true}",
         ];
         let index = indexes[self.random.below(indexes.len())];
         match self.random.below(3) {

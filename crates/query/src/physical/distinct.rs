@@ -56,7 +56,7 @@ impl Distinct {
                     Some(scan) => Source::Loose(Box::new(scan)),
                     None => {
                         let read = Read::new(c, plan, Some(filter.clone()), None);
-                        Source::Documents(Box::new(read.covering(&fields)))
+                        Source::Documents(Box::new(read.covering(Some(&fields))))
                     }
                 }
             }

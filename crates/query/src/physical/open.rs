@@ -106,9 +106,10 @@ pub fn open_read(
     if read.row_metadata {
         docs = docs.with_row_metadata();
     }
-    if let Some(fields) = read.fields {
-        docs = docs.with_fields(fields.to_vec());
-    }
+    docs = match read.fields {
+        Some(fields) => docs.with_fields(fields.to_vec()),
+        None => docs.covering(None),
+    };
     docs.begin(env);
     Ok(OpenedRead {
         docs: Box::new(docs),

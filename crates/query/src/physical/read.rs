@@ -117,7 +117,7 @@ impl Read {
             && self.metadata.is_none()
             && self.plan.series.is_none()
             && matches!(self.plan.access, Access::Index { .. });
-        self = self.covering(&fields);
+        self = self.covering(Some(&fields));
         self.output = if entries {
             RowOutput::Entries
         } else {
@@ -126,14 +126,21 @@ impl Read {
         self
     }
 
-    /// Nothing but these top-level fields is looked at behind the read: no document is read where
-    /// entries of an index say them.
+    /// Nothing but these top-level fields, or whole documents without names, is looked at behind
+    /// the read: no document is read where entries of an index say them.
     #[must_use]
-    pub fn covering(mut self, fields: &[String]) -> Read {
+    pub fn covering(mut self, fields: Option<&[String]>) -> Read {
         if self.metadata.is_none() {
             let filter = self.filter.as_deref();
-            self.plan = self.plan.covering(&self.coll, filter, Some(fields));
+            self.plan = self.plan.covering(&self.coll, filter, fields);
         }
+        self
+    }
+
+    /// The same, reading each document, as writers do.
+    #[must_use]
+    pub(crate) fn reading_documents(mut self) -> Read {
+        self.plan.covered = None;
         self
     }
 

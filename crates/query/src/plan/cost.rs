@@ -337,13 +337,11 @@ impl<'r> Costs<'r> {
     }
 
     fn reads_no_documents(&self, plan: &Plan) -> bool {
-        let Some(fields) = self.request.fields else {
-            return false;
-        };
-        plan.complete && fields.is_empty()
+        let fields = self.request.fields;
+        plan.complete && fields.is_some_and(<[String]>::is_empty)
             || plan
                 .clone()
-                .covering(self.coll, self.request.filter, Some(fields))
+                .covering(self.coll, self.request.filter, fields)
                 .covered
                 .is_some()
     }

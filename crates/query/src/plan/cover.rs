@@ -9,7 +9,8 @@ use store::Collection;
 
 impl Plan {
     /// The same, reading no documents where the entries of its index say these top-level fields,
-    /// which are all that is looked at behind the read, and those that its filter looks at.
+    /// which are all that is looked at behind the read, and those that its filter looks at. Without
+    /// names whole documents are looked at.
     #[must_use]
     pub(crate) fn covering(
         mut self,
@@ -22,7 +23,7 @@ impl Plan {
             return self;
         };
         let names = behind.and_then(|b| columns(filter.filter(|_| !self.complete), b));
-        let wanted = names.and_then(|names| coll.wanted_fields(index, &names));
+        let wanted = coll.wanted_fields(index, names.as_deref());
         self.covered = wanted.map(Arc::new);
         self
     }

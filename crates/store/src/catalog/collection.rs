@@ -432,9 +432,9 @@ impl Collection {
         keys::encode(id, self.id_collate(), out);
     }
 
-    /// What of its entries an index has to say the top-level fields of these names; `None` when
-    /// entries do not say them all.
-    pub fn wanted_fields(&self, index: &Index, names: &[String]) -> Option<WantedFields> {
+    /// What of its entries an index has to say the top-level fields of these names, or whole
+    /// documents without names; `None` when entries do not say them all.
+    pub fn wanted_fields(&self, index: &Index, names: Option<&[String]>) -> Option<WantedFields> {
         let wanted = index.wanted_fields(names);
         // Ids by a collation do not come back.
         wanted.filter(|w| !w.id || self.id_collate.is_none())

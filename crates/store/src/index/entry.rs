@@ -20,10 +20,23 @@ pub struct EntryParts<'e> {
     pub value: &'e [u8],
 }
 
+/// The value of an entry of a unique index, taken apart.
+struct ValueParts<'e> {
+    id: &'e [u8],
+    /// Marks, or what is carried of the document.
+    carried: &'e [u8],
+    /// There were more marks than are kept.
+    is_cut: bool,
+}
+
 impl Index {
-    /// Which fields of its entries have the top-level fields of these names; `None` when some of
-    /// them may not be there.
-    pub fn wanted_fields(&self, names: &[String]) -> Option<WantedFields> {
+    /// What of its entries has the top-level fields of these names, or whole documents without
+    /// names; `None` when they may not have it.
+    pub fn wanted_fields(&self, names: Option<&[String]>) -> Option<WantedFields> {
+        if let Some(carried) = &self.carried {
+            return carried.wanted(names);
+        }
+        let names = names?;
         let mut wanted = WantedFields::default();
         let arrays = self.multikey_bits();
         for name in names {
@@ -44,9 +57,15 @@ impl Index {
     pub fn said<'b>(
         &self,
         wanted: &WantedFields,
-        entry: EntryParts<'_>,
+        entry: EntryParts<'b>,
         bytes: &'b mut Vec<u8>,
     ) -> Option<Doc<'b>> {
+        if self.carried.is_some() {
+            return match self.unique {
+                false => Doc::new(entry.value),
+                true => Doc::new(self.split_value(entry.value)?.carried),
+            };
+        }
         bytes.clear();
         let mut w = DocWriter::new(bytes);
         let said = self.write_said(wanted, entry, &mut w);
@@ -64,9 +83,9 @@ impl Index {
         let marks = match (self.unique, value) {
             (false, [0]) => &[],
             (false, marks) => marks,
-            (true, value) => match value.split_last()? {
-                (&UNMARKED, _) => return None,
-                (n, rest) => rest.get(rest.len().checked_sub(usize::from(*n))?..)?,
+            (true, value) => match self.split_value(value)? {
+                ValueParts { is_cut: true, .. } => return None,
+                parts => parts.carried,
             },
         };
         let components = key;
@@ -88,11 +107,35 @@ impl Index {
         match (self.unique, self.marked) {
             (false, _) => keys::id_of_tail(entry),
             (true, false) => Some(value),
-            (true, true) => match value.split_last()? {
-                (&UNMARKED, id) => Some(id),
-                (n, rest) => rest.get(..rest.len().checked_sub(usize::from(*n))?),
-            },
+            (true, true) => self.split_value(value).map(|parts| parts.id),
         }
+    }
+
+    /// The parts of the value of an entry of this unique index with marks; `None` for bytes that
+    /// are none.
+    fn split_value<'e>(&self, value: &'e [u8]) -> Option<ValueParts<'e>> {
+        let (bytes, carried_len) = match &self.carried {
+            Some(_) => {
+                let (bytes, len) = value.split_last_chunk::<4>()?;
+                (bytes, usize::try_from(u32::from_le_bytes(*len)).ok()?)
+            }
+            None => match value.split_last()? {
+                (&UNMARKED, id) => {
+                    return Some(ValueParts {
+                        id,
+                        carried: &[],
+                        is_cut: true,
+                    });
+                }
+                (len, bytes) => (bytes, usize::from(*len)),
+            },
+        };
+        let (id, carried) = bytes.split_at_checked(bytes.len().checked_sub(carried_len)?)?;
+        Some(ValueParts {
+            id,
+            carried,
+            is_cut: false,
+        })
     }
 
     /// Whether the value of an entry of this unique index says that it is of the document with this
@@ -101,10 +144,16 @@ impl Index {
         self.id_of(&[], value) == Some(id)
     }
 
-    /// Appends the value of an entry: in a unique index the id, in others something, and the marks.
+    /// Appends the value of an entry: in a unique index the id, in others something, and the marks or
+    /// what is carried of the document.
     pub(crate) fn append_value(&self, marks: &[u8], id: &[u8], out: &mut Vec<u8>) {
         match (self.unique, self.marked) {
             (true, false) => out.extend_from_slice(id),
+            (true, true) if self.carried.is_some() => {
+                out.extend_from_slice(id);
+                out.extend_from_slice(marks);
+                out.extend_from_slice(&(marks.len() as u32).to_le_bytes());
+            }
             (true, true) => {
                 out.extend_from_slice(id);
                 match u8::try_from(marks.len()) {

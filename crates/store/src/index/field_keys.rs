@@ -26,9 +26,12 @@ impl Index {
         Ok(())
     }
 
-    /// Appends the marks of the key with these values, of a document of which `arrays` says which
-    /// fields went through one.
+    /// Appends what entries carry of the document, or the marks of the key with these values;
+    /// `arrays` says which fields went through an array.
     fn put_marks(&self, states: &[Reach<'_>], arrays: u32, doc: Doc<'_>, out: &mut Vec<u8>) {
+        if let Some(carried) = &self.carried {
+            return carried.put(doc, out);
+        }
         let start = out.len();
         for (i, (s, f)) in states.iter().zip(&self.fields).enumerate() {
             let known = f.path.parts().len() == 1 && arrays & 1 << i.min(31) == 0;

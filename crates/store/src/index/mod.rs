@@ -1,6 +1,7 @@
 //! One secondary index: its specification, and the keys a document has in it. Must not know:
 //! collections, the engine.
 
+mod carried;
 mod cells;
 mod changed;
 mod entry;
@@ -29,6 +30,7 @@ use crate::hooks::{Hooks, Places, Predicate};
 use crate::log::Waker;
 use crate::released::{Registered, Waiters};
 use arc_swap::ArcSwapOption;
+use carried::Carried;
 use changed::Changed;
 use field::encode_component;
 use model::{Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, bail, code};
@@ -56,8 +58,10 @@ pub struct Index {
     partial: Option<Predicate>,
     places: Option<Arc<dyn Places>>,
     collate: Option<Arc<dyn Collate>>,
-    /// Its entries have marks.
+    /// Its entries have marks, or carry documents.
     marked: bool,
+    /// What its entries carry in place of marks.
+    carried: Option<Carried>,
     state: Arc<IndexState>,
 }
 
@@ -136,6 +140,7 @@ impl Index {
             Some(c) => hooks.collator(c)?,
             None => None,
         };
+        let carried = Carried::parse(d, &fields);
         Ok(Index {
             ident,
             name,
@@ -144,7 +149,8 @@ impl Index {
             sparse: d.field("sparse").truthy(),
             partial,
             places,
-            marked: matches!(form, Form::Fields) && collate.is_none(),
+            marked: matches!(form, Form::Fields) && (collate.is_none() || carried.is_some()),
+            carried: carried.filter(|_| matches!(form, Form::Fields)),
             form,
             collate,
             state: Arc::new(IndexState {
@@ -443,6 +449,11 @@ impl Index {
 
     /// Whether two versions of a document certainly have the same keys, with the same marks.
     pub(crate) fn sees_same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
+        if let Some(carried) = &self.carried
+            && !carried.is_same(old, new)
+        {
+            return false;
+        }
         let same = |name: &str| match (old.get_element(name), new.get_element(name)) {
             (None, None) => true,
             (Some(a), Some(b)) => a.tag == b.tag && a.payload == b.payload,

@@ -51,7 +51,7 @@ pub(crate) fn conflicts(new: Doc<'_>, old: Doc<'_>) -> Result<bool> {
         ),
         (true, true) => {
             let differs = |name: &&str| !same(&new.field(name), &old.field(name));
-            if ["expireAfterSeconds"]
+            if ["expireAfterSeconds", "clustering"]
                 .iter()
                 .chain(text_index::FIELDS)
                 .any(differs)

@@ -1,5 +1,6 @@
 //! Index specifications: what they may contain, how they are completed, when two conflict.
 
+mod clustering;
 mod conflicts;
 mod key;
 mod options;
@@ -162,6 +163,7 @@ pub(crate) fn check(
     partial(spec)?;
     special(spec, kind, options)?;
     on_timeseries(spec, options, kind)?;
+    clustering::check(spec, options, kind)?;
     let text = match kind {
         Special::Text => Some(TextIndex::parse(spec, key)?),
         _ => None,

@@ -36,6 +36,7 @@ pub(super) const OPTIONS: &[&str] = &[
     "coarsestIndexedLevel",
     "finestIndexedLevel",
     "columnstoreProjection",
+    "clustering",
 ];
 /// Fields of the stored specification that are written by name.
 const NORMALIZED: &[&str] = &[

@@ -1,0 +1,58 @@
+//! The option `clustering` of an index, which is Quarry's own: its entries carry documents
+//! (docs/adr/0096-clustering-indexes.md). Must not know: entries.
+
+use super::key::{Special, cannot};
+use crate::dispatch::args::{show, wrong_type};
+use model::{Doc, Result, Tag, Value, bail, code};
+
+/// Checks the option.
+///
+/// # Errors
+/// 14 for another type, 67 for names that are none of top-level fields and for kinds of indexes
+/// without the option, 72 on time series.
+pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
+    let asked = spec.field("clustering");
+    match &asked {
+        Value::Missing | Value::Bool(false) => return Ok(()),
+        Value::Bool(true) => {}
+        Value::Array(names) if names.is_empty() => {
+            return Err(cannot(
+                "'clustering' must be true or name at least one top-level field",
+            ));
+        }
+        Value::Array(names) => names.iter().try_for_each(|v| check_name(&v))?,
+        v => {
+            return Err(wrong_type(
+                "indexes.clustering",
+                v,
+                &[Tag::BOOL, Tag::ARRAY],
+            ));
+        }
+    }
+    if !matches!(kind, Special::None | Special::Hashed) {
+        return Err(cannot(format!(
+            "'clustering' is for ascending, descending and hashed indexes, not for {kind}"
+        )));
+    }
+    if options.contains("timeseries") {
+        bail!(
+            code::INVALID_OPTIONS,
+            "clustering indexes are not supported on time-series collections"
+        );
+    }
+    Ok(())
+}
+
+fn check_name(v: &Value<'_>) -> Result<()> {
+    match v {
+        Value::String(name)
+            if !name.is_empty() && !name.contains(['.', '\0']) && !name.starts_with('$') =>
+        {
+            Ok(())
+        }
+        v => Err(cannot(format!(
+            "'clustering' must be true or name top-level fields, but has {}",
+            show(v)
+        ))),
+    }
+}

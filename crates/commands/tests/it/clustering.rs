@@ -1,0 +1,151 @@
+//! Indexes whose entries carry documents, as clients see them: the same answers as without, no
+//! document is read, and what cannot be carried is refused.
+
+use crate::standalone::Standalone;
+use serde_json::{Value as Json, json};
+
+/// 300 documents, every tenth with an array in the key.
+fn filled() -> Standalone {
+    let mut server = Standalone::new();
+    let documents: Vec<Json> = (0..300)
+        .map(|i| {
+            let tags = if i % 10 == 0 {
+                json!([i, -i])
+            } else {
+                json!(i)
+            };
+            json!({ "_id": i, "a": i % 20, "tags": tags, "pad": "x".repeat(50), "in": { "n": i } })
+        })
+        .collect();
+    server.ok(&json!({ "insert": "c", "documents": documents }));
+    server.ok(&json!({ "createIndexes": "c", "indexes": [
+        { "key": { "a": 1, "_id": -1 }, "name": "whole", "clustering": true },
+        { "key": { "tags": 1 }, "name": "some", "clustering": ["a", "in"] },
+    ] }));
+    server
+}
+
+fn found(server: &mut Standalone, find: &Json) -> Json {
+    server.ok(find)["cursor"]["firstBatch"].take()
+}
+
+fn find(filter: &Json, more: &Json) -> Json {
+    let mut find = json!({ "find": "c", "filter": filter, "batchSize": 1000 });
+    for (name, value) in more.as_object().into_iter().flatten() {
+        find[name] = value.clone();
+    }
+    find
+}
+
+#[test]
+fn ranges_are_answered_without_reading_documents() {
+    let mut server = filled();
+    let filter = json!({ "a": { "$gte": 3, "$lt": 5 } });
+    let order = json!({ "a": 1, "_id": -1 });
+    let by_index = found(
+        &mut server,
+        &find(&filter, &json!({ "sort": order, "hint": "whole" })),
+    );
+    let looked = server.examined();
+    assert_eq!((looked.keys, looked.docs), (30, 0));
+    let by_scan = json!({ "sort": order, "hint": { "$natural": 1 } });
+    assert_eq!(by_index, found(&mut server, &find(&filter, &by_scan)));
+    // Fields that are in no key, and paths within.
+    let deep = json!({ "a": 3, "in.n": { "$gt": 100 } });
+    let by_index = found(&mut server, &find(&deep, &json!({ "sort": { "_id": 1 } })));
+    assert_eq!(server.examined().docs, 0);
+    let by_scan = json!({ "sort": { "_id": 1 }, "hint": { "$natural": 1 } });
+    assert_eq!(by_index, found(&mut server, &find(&deep, &by_scan)));
+    let explained = server.ok(&json!({ "explain": find(&deep, &json!({})),
+        "verbosity": "executionStats" }));
+    assert_eq!(explained["queryPlanner"]["winningPlan"]["stage"], "IXSCAN");
+    assert_eq!(explained["executionStats"]["totalDocsExamined"], 0);
+}
+
+#[test]
+fn named_fields_cover_what_asks_for_no_others() {
+    let mut server = filled();
+    let (filter, projection) = (json!({ "tags": { "$lt": 25 } }), json!({ "a": 1, "in": 1 }));
+    let natural = json!({ "$natural": 1 });
+    for (projection, docs) in [(projection, 0), (json!({ "pad": 1 }), 28)] {
+        let more = |hint: &Json| {
+            json!({ "projection": projection, "sort": { "_id": 1 },
+            "hint": hint })
+        };
+        let by_index = found(&mut server, &find(&filter, &more(&json!("some"))));
+        // Every tenth document has two entries, and is read once.
+        assert_eq!(server.examined().docs, docs, "{projection}");
+        assert_eq!(
+            by_index,
+            found(&mut server, &find(&filter, &more(&natural)))
+        );
+    }
+    let pipeline = json!([{ "$match": { "tags": { "$gte": 0 } } },
+        { "$group": { "_id": "$a", "n": { "$sum": "$in.n" } } }, { "$sort": { "_id": 1 } }]);
+    let grouped = |hint: &Json| {
+        json!({ "aggregate": "c", "pipeline": pipeline, "cursor": {},
+        "hint": hint })
+    };
+    let by_index = found(&mut server, &grouped(&json!("some")));
+    assert_eq!(server.examined().docs, 0);
+    assert_eq!(by_index, found(&mut server, &grouped(&natural)));
+}
+
+#[test]
+fn every_change_of_a_document_is_in_its_entries() {
+    let mut server = filled();
+    server.ok(&json!({ "update": "c", "updates": [
+        { "q": { "a": 7 }, "u": { "$set": { "in.n": -1, "new": "y" } }, "multi": true },
+        { "q": { "_id": 20 }, "u": { "$set": { "tags": [1, 2, 3] } } },
+    ] }));
+    server.ok(&json!({ "delete": "c", "deletes": [{ "q": { "_id": 47 }, "limit": 1 }] }));
+    for filter in [json!({ "a": 7 }), json!({ "a": 0 })] {
+        let more = |hint: Json| json!({ "sort": { "_id": 1 }, "hint": hint });
+        let by_index = found(&mut server, &find(&filter, &more(json!("whole"))));
+        assert_eq!(server.examined().docs, 0);
+        let by_scan = found(&mut server, &find(&filter, &more(json!({ "$natural": 1 }))));
+        assert_eq!(by_index, by_scan);
+    }
+    let valid = server.ok(&json!({ "validate": "c", "full": true }));
+    assert_eq!(valid["valid"], true, "{valid}");
+    // A write reads the document that it changes.
+    let explained = server.ok(&json!({ "explain": { "update": "c", "updates": [
+        { "q": { "a": 7 }, "u": { "$set": { "b": 1 } } }] }, "verbosity": "executionStats" }));
+    assert_eq!(explained["executionStats"]["totalDocsExamined"], 1);
+}
+
+#[test]
+fn what_cannot_be_carried_is_refused() {
+    let mut server = filled();
+    let sphere = json!({ "at": "2dsphere" });
+    let cases = [
+        (json!({ "b": 1 }), json!(1), 14),
+        (json!({ "b": 1 }), json!("a"), 14),
+        (json!({ "b": 1 }), json!([]), 67),
+        (json!({ "b": 1 }), json!(["a.b"]), 67),
+        (json!({ "b": 1 }), json!(["$a"]), 67),
+        (json!({ "b": 1 }), json!([1]), 67),
+        (sphere, json!(true), 67),
+        (json!({ "b": "text" }), json!(true), 67),
+        (json!({ "$**": 1 }), json!(["a"]), 67),
+        (json!({ "_id": 1 }), json!(true), 197),
+    ];
+    for (key, clustering, code) in cases {
+        let reply = server.answer(&json!({ "createIndexes": "c", "indexes": [
+            { "key": key, "name": "n", "clustering": clustering }] }));
+        assert_eq!(reply["code"], code, "{key} {clustering}: {reply}");
+    }
+    // The same index with another content is another index.
+    let again = |clustering: Json| {
+        json!({ "createIndexes": "c", "indexes": [
+        { "key": { "a": 1, "_id": -1 }, "name": "whole", "clustering": clustering }] })
+    };
+    assert_eq!(server.answer(&again(json!(true)))["ok"], 1.0);
+    assert_eq!(server.answer(&again(json!(["pad"])))["code"], 85);
+    server.ok(&json!({ "create": "series", "timeseries": { "timeField": "t" } }));
+    let reply = server.answer(&json!({ "createIndexes": "series", "indexes": [
+        { "key": { "t": 1 }, "name": "t", "clustering": true }] }));
+    assert_eq!(reply["code"], 72, "{reply}");
+    let listed = server.ok(&json!({ "listIndexes": "c" }));
+    assert_eq!(listed["cursor"]["firstBatch"][1]["clustering"], true);
+}

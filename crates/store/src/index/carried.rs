@@ -1,0 +1,76 @@
+//! What the entries of a clustering index carry of their documents, in place of marks
+//! (docs/adr/0096-clustering-indexes.md). Promises: what is carried is a document with its fields in
+//! the order of the whole one. Must not know: keys, the engine.
+
+use super::{IndexField, WantedFields};
+use model::{Doc, DocWriter, Value};
+
+/// What is carried.
+pub(super) enum Carried {
+    /// The whole document.
+    Document,
+    /// The top-level fields of these names: `_id`, those of the key and those asked for.
+    Fields(Box<[String]>),
+}
+
+impl Carried {
+    /// As a specification asks for it: `clustering` is true, or names top-level fields.
+    pub(super) fn parse(spec: Doc<'_>, fields: &[IndexField]) -> Option<Carried> {
+        match spec.field("clustering") {
+            Value::Array(names) => {
+                let own = std::iter::once("_id").chain(fields.iter().map(|f| f.path.first()));
+                let named = names.iter().filter_map(|v| v.as_str());
+                let mut all: Vec<String> = own.chain(named).map(str::to_owned).collect();
+                all.sort_unstable();
+                all.dedup();
+                Some(Carried::Fields(all.into()))
+            }
+            v => v.truthy().then_some(Carried::Document),
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Carried::Document => true,
+            Carried::Fields(names) => names.binary_search_by(|n| n.as_str().cmp(name)).is_ok(),
+        }
+    }
+
+    /// Appends what is carried of a document.
+    pub(super) fn put(&self, doc: Doc<'_>, out: &mut Vec<u8>) {
+        let Carried::Fields(_) = self else {
+            out.extend_from_slice(doc.as_bytes());
+            return;
+        };
+        let mut w = DocWriter::new(out);
+        let is_carried = |name: &[u8]| str::from_utf8(name).is_ok_and(|name| self.has(name));
+        for e in doc.elements().filter(|e| is_carried(e.name)) {
+            w.put_element(&e);
+        }
+        w.finish();
+    }
+
+    /// What is wanted of entries for these top-level fields, or whole documents without names;
+    /// `None` when it is not carried.
+    pub(super) fn wanted(&self, names: Option<&[String]>) -> Option<WantedFields> {
+        let is_carried = match (self, names) {
+            (Carried::Document, _) => true,
+            (Carried::Fields(_), None) => false,
+            (Carried::Fields(_), Some(names)) => names.iter().all(|n| self.has(n)),
+        };
+        is_carried.then(WantedFields::default)
+    }
+
+    /// Whether two versions of a document are carried alike.
+    pub(super) fn is_same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
+        match self {
+            Carried::Document => old.as_bytes() == new.as_bytes(),
+            Carried::Fields(_) => {
+                let [mut a, mut b] = [Vec::new(), Vec::new()];
+                self.put(old, &mut a);
+                self.put(new, &mut b);
+                a == b
+            }
+        }
+    }
+}
