@@ -474,7 +474,7 @@ impl Settings {
 
     /// Whether the data lies in a directory of this machine.
     pub fn has_directory(&self) -> bool {
-        !matches!(self.storage_engine.as_str(), "memory" | "tikv")
+        crate::engines::has_directory(&self.storage_engine)
     }
 
     /// Where search indexes lie; they are not encrypted, and stay in memory where data is.

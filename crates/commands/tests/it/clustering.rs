@@ -67,13 +67,13 @@ fn named_fields_cover_what_asks_for_no_others() {
     let mut server = filled();
     let (filter, projection) = (json!({ "tags": { "$lt": 25 } }), json!({ "a": 1, "in": 1 }));
     let natural = json!({ "$natural": 1 });
-    for (projection, docs) in [(projection, 0), (json!({ "pad": 1 }), 28)] {
+    for (projection, docs) in [(projection, 0), (json!({ "pad": 1 }), 52)] {
         let more = |hint: &Json| {
             json!({ "projection": projection, "sort": { "_id": 1 },
             "hint": hint })
         };
         let by_index = found(&mut server, &find(&filter, &more(&json!("some"))));
-        // Every tenth document has two entries, and is read once.
+        // 25 documents, and 27 more by the second of their entries; each is read once.
         assert_eq!(server.examined().docs, docs, "{projection}");
         assert_eq!(
             by_index,
@@ -112,6 +112,32 @@ fn every_change_of_a_document_is_in_its_entries() {
     let explained = server.ok(&json!({ "explain": { "update": "c", "updates": [
         { "q": { "a": 7 }, "u": { "$set": { "b": 1 } } }] }, "verbosity": "executionStats" }));
     assert_eq!(explained["executionStats"]["totalDocsExamined"], 1);
+}
+
+#[test]
+fn collations_and_hashes_carry_documents_too() {
+    let mut server = Standalone::new();
+    let words = ["a", "A", "b", "B", "c"];
+    let documents: Vec<Json> = { words.iter().enumerate() }
+        .map(|(i, word)| json!({ "_id": i, "w": word, "n": i }))
+        .collect();
+    server.ok(&json!({ "insert": "c", "documents": documents }));
+    let collation = json!({ "locale": "en", "strength": 1 });
+    server.ok(&json!({ "createIndexes": "c", "indexes": [
+        { "key": { "w": 1 }, "name": "w", "collation": collation, "clustering": true },
+        { "key": { "n": "hashed" }, "name": "h", "clustering": ["w"] },
+    ] }));
+    let more = json!({ "collation": collation, "sort": { "_id": 1 }, "hint": "w" });
+    let by_index = found(&mut server, &find(&json!({ "w": "A" }), &more));
+    assert_eq!(server.examined().docs, 0);
+    assert_eq!(
+        by_index,
+        json!([{ "_id": 0, "w": "a", "n": 0 }, { "_id": 1, "w": "A", "n": 1 }])
+    );
+    let more = json!({ "projection": { "w": 1 }, "hint": "h" });
+    let by_hash = found(&mut server, &find(&json!({ "n": 3 }), &more));
+    assert_eq!(server.examined().docs, 0);
+    assert_eq!(by_hash, json!([{ "_id": 3, "w": "B" }]));
 }
 
 #[test]

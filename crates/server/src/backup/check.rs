@@ -5,7 +5,7 @@
 use super::seal::key_source;
 use super::source::Scratch;
 use crate::config::{KeySource, VaultArgs, WiredTigerArgs};
-use crate::engines::{self, EngineOptions, NAMES};
+use crate::engines::{self, EngineOptions};
 use crate::failure::Failure;
 use clap::Args;
 use commands::{StoreHooks, SystemClock};
@@ -100,9 +100,9 @@ pub(super) fn check(
     let data = data
         .canonicalize()
         .map_err(|e| Failure::of_data(format!("cannot read {}: {e}", data.display())))?;
-    let name = storage::engine_of(&data)?.filter(|name| NAMES.contains(&name.as_str()));
+    let name = storage::engine_of(&data)?.filter(|name| engines::is_known(name));
     let name = name.ok_or_else(|| {
-        let (shown, names) = (data.display(), NAMES.join(" and "));
+        let (shown, names) = (data.display(), engines::list());
         Failure::of_data(format!(
             "{shown} is no data directory of an engine of this build, which has {names}"
         ))

@@ -3,7 +3,7 @@
 
 use crate::client::{Address, Client};
 use crate::config::WiredTigerArgs;
-use crate::engines::{self, EngineOptions, NAMES};
+use crate::engines::{self, EngineOptions};
 use crate::failure::Failure;
 use ::backup::{Optime, Repository};
 use model::{Binary, Doc, DocBuf, DocWriter, Value, doc};
@@ -211,11 +211,11 @@ pub(super) fn hold_offline(data: &Path, wiredtiger: &WiredTigerArgs) -> Result<H
         .map_err(|e| Failure::of_data(format!("cannot read {}: {e}", data.display())))?;
     let shown = data.display();
     let engine = match storage::engine_of(&data)? {
-        Some(name) if NAMES.contains(&name.as_str()) => name,
+        Some(name) if engines::is_known(&name) => name,
         Some(name) => {
             return Err(Failure::of_data(format!(
                 "{shown} belongs to storage engine {name}; this build has {}",
-                NAMES.join(" and ")
+                engines::list()
             )));
         }
         None => {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::engines::{NAMES, is_missing};
+use crate::engines::{is_known, is_missing, list};
 
 /// The engine of new data.
 const DEFAULT: &str = "rocksdb";
@@ -40,14 +40,14 @@ pub(super) fn choose_engine(
         }
         Some(name) => name,
     };
-    if !NAMES.contains(&engine.as_str()) {
+    if !is_known(&engine) {
         let advice = match engine.as_str() {
             "tikv" => "; build it with --features tikv",
             _ => "",
         };
         return Err(format!(
             "unknown storage engine {engine}; this build has {}{advice}",
-            NAMES.join(" and ")
+            list()
         ));
     }
     Ok(engine)

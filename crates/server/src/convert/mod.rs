@@ -13,7 +13,7 @@ use clap::Args;
 use storage::{Engine, StorageError, Table};
 
 use crate::config::{KeySource, VaultArgs, VaultSection, WiredTigerArgs};
-use crate::engines::{self, EngineOptions, NAMES};
+use crate::engines::{self, EngineOptions};
 use place::{Phase, Place};
 use rows::{Position, Progress};
 
@@ -78,11 +78,11 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// One line and an exit code.
 pub fn run(args: &ConvertArgs, tell: &mut dyn FnMut(&str)) -> Result<(), ConvertError> {
     let name = args.storage_engine.as_str();
-    if matches!(name, "memory" | "tikv") || !NAMES.contains(&name) {
+    if !engines::has_directory(name) {
         return Err(ConvertError::options(format!(
             "storageEngine must be one that keeps data in a directory, given {name}; this build \
              has {}",
-            NAMES.join(" and ")
+            engines::list()
         )));
     }
     let bytes = match &args.memory {
@@ -259,11 +259,11 @@ impl Progress for Copying<'_, '_> {
 fn source_of(from: &Path) -> Result<(PathBuf, String), ConvertError> {
     let path = absolute(from)?;
     match storage::engine_of(&path)? {
-        Some(name) if NAMES.contains(&name.as_str()) => Ok((path, name)),
+        Some(name) if engines::is_known(&name) => Ok((path, name)),
         Some(name) => Err(ConvertError::data(format!(
             "{} belongs to storage engine {name}; this build has {}",
             from.display(),
-            NAMES.join(" and ")
+            engines::list()
         ))),
         None => Err(ConvertError::data(format!(
             "{} is not a data directory of Quarry",

@@ -1,0 +1,79 @@
+//! RocksDB, the default.
+
+use super::advice::advise;
+use super::{EngineKind, EngineOptions, Lent, Opened, Source};
+use crate::output::print_line;
+use engine_rocksdb::{Borrowed, Config, RocksEngine};
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) static KIND: EngineKind = EngineKind {
+    takes_key: true,
+    repairs_journal: true,
+    open_files: |options| {
+        let bytes = usize::try_from(options.bytes).unwrap_or(usize::MAX);
+        u64::from(engine_rocksdb::open_files_max(bytes))
+    },
+    open_source: Some(open_source),
+    // Its files are read where they are.
+    open_copy: open_source,
+    lend,
+    is_fixed: engine_rocksdb::is_final,
+    ..EngineKind::new("rocksdb", open)
+};
+
+fn borrow(options: &EngineOptions<'_>, to: &Path) -> Result<Borrowed, String> {
+    let borrowed = Borrowed::make(options.path, to);
+    borrowed.map_err(|e| advise(&e, &options.path.display().to_string()))
+}
+
+fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source, String> {
+    let config = config(options)?;
+    let borrowed = borrow(options, scratch)?;
+    let opened = borrowed.open(config);
+    let engine = opened.map_err(|e| advise(&e, &options.path.display().to_string()))?;
+    Ok(Source {
+        engine: Arc::new(engine),
+        _lent: Some(Lent::of(borrowed)),
+    })
+}
+
+/// The files are not opened, so no key is needed for encrypted ones.
+fn lend(options: &EngineOptions<'_>, to: &Path) -> Result<Lent, String> {
+    borrow(options, to).map(Lent::of)
+}
+
+fn config(options: &EngineOptions<'_>) -> Result<Config, String> {
+    engine_rocksdb::raise_open_files_limit();
+    let bytes = usize::try_from(options.bytes).unwrap_or(usize::MAX);
+    let mut config = Config::with_budget(options.path, bytes);
+    config.journal_commit_interval_ms = options.journal_commit_interval_ms;
+    config.repair = options.repair;
+    if options.linked {
+        // Obsolete files are otherwise shortened before they go.
+        config.delete_bytes_per_s = 0;
+    }
+    if let Some(source) = options.key {
+        config.master_key = Some(Arc::new(source.key_of(options.path)?));
+    }
+    Ok(config)
+}
+
+fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
+    let path = options.path;
+    match RocksEngine::open(config(options)?) {
+        Ok(engine) => {
+            if let Some(report) = engine.repaired() {
+                print_line(format_args!(
+                    "quarry: repaired {}: {report}",
+                    path.display()
+                ));
+            }
+            Ok(Opened {
+                data_key: engine.data_key(),
+                ..Opened::plain(engine)
+            })
+        }
+        Err(e) => Err(advise(&e, &path.display().to_string())),
+    }
+}

@@ -1,0 +1,99 @@
+//! A database in a TiKV cluster.
+
+use super::{Cluster, EngineKind, EngineOptions, Opened};
+use logs::{Entry, Severity, component, id};
+use std::sync::Arc;
+use storage::StorageError;
+
+pub(super) static KIND: EngineKind = EngineKind::new("tikv", open);
+
+/// How long a standby waits before it tries again to reach a cluster that does not answer.
+const OUTAGE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Tells the log that the cluster does not answer.
+fn report_outage(tikv: &Cluster<'_>, error: &StorageError) {
+    let Some(log) = tikv.log else {
+        return;
+    };
+    let message = format!(
+        "the cluster at {} does not answer: {}; trying again",
+        tikv.pd.join(","),
+        crate::failure::with_cause(error)
+    );
+    let entry = Entry::info(id::MESSAGE, component::STORAGE, "engine", &message);
+    log.write(&entry.severity(Severity::Warning));
+}
+
+/// Opens a database in a cluster; while another server holds it a standby waits, until this process
+/// is told to end.
+fn open(options: &EngineOptions<'_>) -> Result<Opened, String> {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let tikv = options.tikv.ok_or("storage engine tikv needs --tikvPd")?;
+    let mut config = engine_tikv::Config::at(tikv.pd.to_vec(), tikv.prefix);
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    config.name = format!("process {} of {host}", std::process::id());
+    let seconds = Some(tikv.keep_seconds).filter(|s| *s > 0);
+    config.address = tikv.address.unwrap_or_default().to_owned();
+    config.awaited = options.awaited.cloned();
+    config.keep_versions = seconds.map(std::time::Duration::from_secs);
+    if tikv.standby {
+        let told = Arc::new(AtomicBool::new(false));
+        for signal in [
+            signal_hook::consts::SIGTERM,
+            signal_hook::consts::SIGINT,
+            signal_hook::consts::SIGHUP,
+        ] {
+            signal_hook::flag::register(signal, Arc::clone(&told))
+                .map_err(|e| format!("cannot wait for signals: {e}"))?;
+        }
+        config.standby = Some(told);
+    }
+    // Others have waited for the lease; who is alone can still renew it.
+    if tikv.standby {
+        config.patience = std::time::Duration::ZERO;
+    }
+    let ended = config.standby.clone();
+    let ended = || {
+        ended
+            .as_ref()
+            .is_some_and(|told| told.load(Ordering::Relaxed))
+    };
+    let opened = loop {
+        match engine_tikv::TikvEngine::open(&config) {
+            // A standby outlives an outage of the cluster, however long it is.
+            Err(e @ StorageError::Io { .. }) if tikv.standby && !ended() => {
+                report_outage(&tikv, &e);
+                std::thread::sleep(OUTAGE_PAUSE);
+            }
+            opened => break opened,
+        }
+    };
+    match opened {
+        Ok(engine) => Ok(Opened {
+            remark: Some(format!(
+                "tikv is {} of the cluster at {}; this server {}, and every commit is durable, \
+                 whatever write concern asks for",
+                tikv.prefix,
+                tikv.pd.join(","),
+                match tikv.address {
+                    Some(_) => "holds it, and others hand it their connections",
+                    None => "is the only one on it",
+                }
+            )),
+            ..Opened::plain(engine)
+        }),
+        Err(StorageError::Locked { .. }) if ended() => {
+            Err("ended while another server held the database".to_owned())
+        }
+        Err(e @ StorageError::Locked { .. }) => Err(format!(
+            "{e}; stop that server, start this one with --tikvStandby to take over when it is \
+             gone, or choose another --tikvPrefix"
+        )),
+        Err(e) => {
+            let cause = std::error::Error::source(&e).map(|c| format!(" ({c})"));
+            let (pd, cause) = (tikv.pd.join(","), cause.unwrap_or_default());
+            Err(format!("cannot open {} at {pd}: {e}{cause}", tikv.prefix))
+        }
+    }
+}
