@@ -1,7 +1,7 @@
 //! LMDB, which is part of the binary.
 
 use super::advice::advise;
-use super::{EngineKind, EngineOptions, Opened, Source};
+use super::kind::{EngineKind, EngineOptions, Opened, Source};
 use engine_lmdb::{Config, LmdbEngine};
 
 pub(super) static KIND: EngineKind = EngineKind {

@@ -1,6 +1,6 @@
 //! Data in memory only, without a directory.
 
-use super::{EngineKind, Opened};
+use super::kind::{EngineKind, Opened};
 use storage::MemoryEngine;
 
 pub(super) static KIND: EngineKind = EngineKind {

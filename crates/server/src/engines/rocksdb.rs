@@ -1,7 +1,7 @@
 //! RocksDB, the default.
 
 use super::advice::advise;
-use super::{EngineKind, EngineOptions, Lent, Opened, Source};
+use super::kind::{EngineKind, EngineOptions, Lent, Opened, Source};
 use crate::output::print_line;
 use engine_rocksdb::{Borrowed, Config, RocksEngine};
 use std::path::Path;
@@ -15,9 +15,7 @@ pub(super) static KIND: EngineKind = EngineKind {
         u64::from(engine_rocksdb::open_files_max(bytes))
     },
     open_source: Some(open_source),
-    // Its files are read where they are.
-    open_copy: open_source,
-    lend,
+    lend: Some(lend),
     is_fixed: engine_rocksdb::is_final,
     ..EngineKind::new("rocksdb", open)
 };

@@ -1,6 +1,6 @@
 //! A database in a TiKV cluster.
 
-use super::{Cluster, EngineKind, EngineOptions, Opened};
+use super::kind::{Cluster, EngineKind, EngineOptions, Opened};
 use logs::{Entry, Severity, component, id};
 use std::sync::Arc;
 use storage::StorageError;

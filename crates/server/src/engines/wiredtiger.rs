@@ -1,7 +1,7 @@
 //! WiredTiger, whose library is the user's own.
 
 use super::advice::advise;
-use super::{EngineKind, EngineOptions, Opened, Source};
+use super::kind::{EngineKind, EngineOptions, Opened, Source};
 use engine_wiredtiger::{Config, LIBRARY_NAME, Library, WiredTigerEngine};
 
 pub(super) static KIND: EngineKind = EngineKind {

@@ -1,6 +1,6 @@
-//! What the entries of a clustering index carry of their documents, in place of marks
-//! (docs/adr/0096-clustering-indexes.md). Promises: what is carried is a document with its fields in
-//! the order of the whole one. Must not know: keys, the engine.
+//! What the entries of a clustering index carry of their documents, in place of marks (ADR 0096).
+//! Promises: what is carried is a document with its fields in the order of the whole one. Must not
+//! know: keys, the engine.
 
 use super::{IndexField, WantedFields};
 use model::{Doc, DocWriter, Value};

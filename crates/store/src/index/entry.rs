@@ -144,8 +144,8 @@ impl Index {
         self.id_of(&[], value) == Some(id)
     }
 
-    /// Appends the value of an entry: in a unique index the id, in others something, and the marks or
-    /// what is carried of the document.
+    /// Appends the value of an entry: in a unique index the id, in others something, and the marks
+    /// or what is carried of the document.
     pub(crate) fn append_value(&self, marks: &[u8], id: &[u8], out: &mut Vec<u8>) {
         match (self.unique, self.marked) {
             (true, false) => out.extend_from_slice(id),

@@ -1,0 +1,207 @@
+//! What an engine is to the server: how it is opened, and what it can do. Must not know: which
+//! engines there are.
+
+use crate::forward::Holder;
+use crate::key_source::KeySource;
+use cipher::DataKey;
+use logs::Log;
+use std::any::Any;
+use std::path::Path;
+use std::sync::Arc;
+use storage::Engine;
+
+/// An engine.
+pub(super) struct EngineKind {
+    /// What options call it.
+    pub(super) name: &'static str,
+    /// Its data can be encrypted.
+    pub(super) takes_key: bool,
+    /// It has a journal that can be opened with the commits before a damage.
+    pub(super) repairs_journal: bool,
+    /// Files it keeps open, under the present limit of the process.
+    pub(super) open_files: fn(&EngineOptions<'_>) -> u64,
+    /// Whether it needs a library that is not on this machine.
+    pub(super) is_missing: fn() -> bool,
+    /// Whether its own options go together.
+    pub(super) check: fn(&EngineOptions<'_>) -> Result<(), String>,
+    pub(super) open: fn(&EngineOptions<'_>) -> Result<Opened, String>,
+    /// Opens its directory for reading, with a scratch directory; `None` without a directory.
+    pub(super) open_source: Option<fn(&EngineOptions<'_>, &Path) -> Result<Source, String>>,
+    /// Copies the files of its directory without opening them; `None` where that takes the engine.
+    pub(super) lend: Option<fn(&EngineOptions<'_>, &Path) -> Result<Lent, String>>,
+    /// Whether a file of its directory is never written again once it is complete.
+    pub(super) is_fixed: fn(&Path) -> bool,
+}
+
+/// Files that most engines keep open, at most.
+const FILES_OPEN: u64 = 128;
+
+impl EngineKind {
+    /// An engine that can be opened, and does everything else as most do.
+    pub(super) const fn new(
+        name: &'static str,
+        open: fn(&EngineOptions<'_>) -> Result<Opened, String>,
+    ) -> EngineKind {
+        EngineKind {
+            name,
+            takes_key: false,
+            repairs_journal: false,
+            open_files: |_| FILES_OPEN,
+            is_missing: || false,
+            check: |_| Ok(()),
+            open,
+            open_source: None,
+            lend: None,
+            is_fixed: |_| false,
+        }
+    }
+
+    /// See [`super::check`].
+    pub(super) fn check(&self, options: &EngineOptions<'_>) -> Result<(), String> {
+        if options.key.is_some() && !self.takes_key {
+            return Err(format!(
+                "data is encrypted by --storageEngine rocksdb only, given {}",
+                options.name
+            ));
+        }
+        if options.repair && !self.repairs_journal {
+            return Err(format!(
+                "--repair is for the journal of rocksdb, given --storageEngine {}",
+                options.name
+            ));
+        }
+        (self.check)(options)
+    }
+
+    /// See [`super::open`].
+    pub(super) fn open(&self, options: &EngineOptions<'_>) -> Result<Opened, String> {
+        self.check(options)?;
+        (self.open)(options)
+    }
+
+    /// See [`super::open_copy`].
+    pub(super) fn open_copy(
+        &self,
+        options: &EngineOptions<'_>,
+        copy: &Path,
+    ) -> Result<Source, String> {
+        if let (Some(open), Some(_)) = (self.open_source, self.lend) {
+            return open(options, copy);
+        }
+        let lent = self.lend(options, copy)?;
+        let opened = self.open(&EngineOptions {
+            path: copy,
+            ..*options
+        })?;
+        Ok(Source {
+            engine: opened.engine,
+            _lent: Some(lent),
+        })
+    }
+
+    /// See [`super::lend`].
+    pub(super) fn lend(&self, options: &EngineOptions<'_>, to: &Path) -> Result<Lent, String> {
+        if let Some(lend) = self.lend {
+            return lend(options, to);
+        }
+        let engine = self.open(options)?.engine;
+        let copied = engine.checkpoint(to);
+        copied.map_err(|e| format!("cannot copy {}: {e}", options.path.display()))?;
+        Ok(Lent::of(engine))
+    }
+}
+
+/// What an engine is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Directory of the data.
+    pub path: &'a Path,
+    /// Bytes of memory it may use.
+    pub bytes: u64,
+    /// Longest time a commit stays out of the durable journal.
+    pub journal_commit_interval_ms: u64,
+    /// Open a damaged journal with the commits before the damage.
+    pub repair: bool,
+    /// Where the master key is; the data is encrypted.
+    pub key: Option<&'a KeySource>,
+    /// WiredTiger's shared library; the system's when it is not named.
+    pub wiredtiger_library: Option<&'a str>,
+    /// Directory of its header; the compiler's own places when it is not named.
+    pub wiredtiger_include: Option<&'a str>,
+    /// The cluster, for the engine that lies in one.
+    pub tikv: Option<Cluster<'a>>,
+    /// Gets the address of the server that is waited for.
+    pub awaited: Option<&'a Holder>,
+    /// Files of the directory are links to somebody else's.
+    pub linked: bool,
+}
+
+/// A database in a cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Cluster<'a> {
+    /// Addresses of its placement drivers.
+    pub pd: &'a [String],
+    /// Name of the database.
+    pub prefix: &'a str,
+    /// Wait while another server holds it.
+    pub standby: bool,
+    /// Where other servers reach this one.
+    pub address: Option<&'a str>,
+    /// Seconds that old versions are kept; 0 leaves them to somebody else.
+    pub keep_seconds: u64,
+    /// Gets the reason why a standby cannot reach the cluster, again and again.
+    pub log: Option<&'a Log>,
+}
+
+/// An engine that is open.
+pub struct Opened {
+    /// The engine.
+    pub engine: Arc<dyn Engine>,
+    /// What its files are sealed with.
+    pub data_key: Option<Arc<DataKey>>,
+    /// What it cannot do well, for whoever serves data with it.
+    pub remark: Option<String>,
+}
+
+impl Opened {
+    pub(super) fn plain(engine: impl Engine + 'static) -> Opened {
+        Opened {
+            engine: Arc::new(engine),
+            data_key: None,
+            remark: None,
+        }
+    }
+}
+
+/// A database that is only read.
+pub struct Source {
+    /// The engine; what is written through it does not reach the directory.
+    pub engine: Arc<dyn Engine>,
+    // Behind the engine, which is to be dropped before.
+    pub(super) _lent: Option<Lent>,
+}
+
+impl Source {
+    #[cfg(any(feature = "lmdb", feature = "wiredtiger"))]
+    pub(super) fn plain(engine: impl Engine + 'static) -> Source {
+        Source {
+            engine: Arc::new(engine),
+            _lent: None,
+        }
+    }
+}
+
+/// A data directory whose lock is held until this is dropped, so that no server opens it.
+pub struct Lent {
+    _holds: Box<dyn Any + Send>,
+}
+
+impl Lent {
+    pub(super) fn of(holds: impl Any + Send) -> Lent {
+        Lent {
+            _holds: Box::new(holds),
+        }
+    }
+}
