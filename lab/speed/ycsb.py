@@ -62,6 +62,8 @@ def by_lab(arguments, server, workload, clients):
     command = [arguments.lab, "run", workload, "--target", server.uri("")]
     command += ["--rows", str(arguments.rows), "--clients", str(clients), "--out", str(out)]
     command += ["--warmup-seconds", "2", "--seconds", str(arguments.seconds)]
+    # As the others ask for.
+    command += ["--write-concern", "1"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     step = json.loads(next(out.glob("*/result.json")).read_text())["steps"][-1]
     percentiles = {float(name): value for name, value in step["latency"]["percentiles_us"]}

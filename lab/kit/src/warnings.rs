@@ -109,7 +109,7 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
         let ratio = first.rate() / step.rate.median.max(f64::MIN_POSITIVE);
         if step.rate.intervals >= 5 && !(0.5..=2.0).contains(&ratio) {
             let text = format!(
-                "the first interval ran at {} of the median. Use a warm-up.",
+                "the first interval ran at {} times the median. Use a warm-up.",
                 format::number(ratio)
             );
             out.push(warning("first-interval-outlier", at(text)));

@@ -34,6 +34,16 @@ impl Quantity {
         }
     }
 
+    /// What an axis is called that counts in `unit`: where each tick has a unit of its own, the
+    /// unit would be another than the ticks'.
+    pub(super) fn title(self, unit: &str) -> &str {
+        match self {
+            Self::Number => unit,
+            Self::LatencyUs => "time",
+            Self::Bytes => "size",
+        }
+    }
+
     /// Distance of round numbers in this unit: bytes are round in powers of two.
     pub(super) fn round_step(self, rough: f64) -> f64 {
         let base: f64 = if self == Self::Bytes { 2.0 } else { 10.0 };

@@ -63,6 +63,20 @@ struct BarFrame {
     range: Range<f64>,
 }
 
+/// Where a group of bars stands, and how wide each is.
+#[derive(Clone, Copy)]
+struct Place {
+    middle: f64,
+    bar: f64,
+}
+
+impl Place {
+    /// The left edge of bar `number` of `count`.
+    fn x(self, number: usize, count: usize) -> f64 {
+        self.middle - self.bar * count as f64 / 2.0 + self.bar * number as f64
+    }
+}
+
 impl BarFrame {
     fn of(half: bool, is_log: bool, range: Range<f64>) -> Self {
         let (width, height) = if half {
@@ -150,7 +164,7 @@ impl Bars {
         let _ = writeln!(
             out,
             "</div>\n<figcaption>{}{}</figcaption>",
-            axes(&self.y_title, &self.x_title),
+            axes(self.quantity.title(&self.y_title), &self.x_title),
             escape(&self.caption)
         );
         self.write_numbers(&mut out);
@@ -169,14 +183,24 @@ impl Bars {
             frame.width,
             frame.height,
             escape(&self.title),
-            escape(&self.y_title),
+            escape(self.quantity.title(&self.y_title)),
             escape(&self.x_title)
         );
         self.write_grid(out, &frame);
         let slot = (frame.right - frame.left) / self.groups.len().max(1) as f64;
+        let bar = (slot * 0.82 / self.series.len().max(1) as f64).min(64.0);
+        let values = self.series.iter().flat_map(|series| series.values.iter());
+        // Numbers over all bars or over none: a few would seem to matter more.
+        let has_labels = values.flatten().all(|value| {
+            let label = self.quantity.tick(*value);
+            label.chars().count() as f64 * 7.6 <= bar
+        });
         for (at, group) in self.groups.iter().enumerate() {
             let middle = frame.left + slot * (at as f64 + 0.5);
-            self.write_group(out, &frame, at, middle, slot);
+            self.write_group(out, &frame, at, Place { middle, bar });
+            if has_labels {
+                self.write_labels(out, &frame, at, Place { middle, bar });
+            }
             // Names that do not fit stand on two levels in turn.
             let crowded = group.chars().count() as f64 * 7.2 > slot && at % 2 == 1;
             let _ = writeln!(
@@ -198,7 +222,7 @@ impl Bars {
             frame.height - 3.0,
             escape(&self.x_title),
             (frame.top + bottom) / 2.0,
-            escape(&self.y_title)
+            escape(self.quantity.title(&self.y_title))
         );
     }
 
@@ -226,14 +250,12 @@ impl Bars {
         }
     }
 
-    fn write_group(&self, out: &mut String, frame: &BarFrame, at: usize, middle: f64, slot: f64) {
-        let bar = (slot * 0.82 / self.series.len().max(1) as f64).min(64.0);
-        let start = middle - bar * self.series.len() as f64 / 2.0;
+    fn write_group(&self, out: &mut String, frame: &BarFrame, at: usize, place: Place) {
         for (number, series) in self.series.iter().enumerate() {
             let Some(value) = series.values.get(at).copied().flatten() else {
                 continue;
             };
-            let (x, edge) = (start + bar * number as f64, frame.y(value));
+            let (x, edge) = (place.x(number, self.series.len()), frame.y(value));
             // A mark on a logarithmic axis is as high as it must be to be seen.
             let height = if frame.is_log {
                 MARK_HEIGHT
@@ -245,30 +267,37 @@ impl Bars {
             } else {
                 edge
             };
+            let width = (place.bar - 1.0).max(1.0);
             let _ = writeln!(
                 out,
-                "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" \
+                "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" \
                     height=\"{height:.1}\"/>",
                 series.colour,
-                (bar - 1.0).max(1.0),
             );
             if let Some(interval) = series.interval(at) {
-                write_interval(out, frame, x + (bar - 1.0) / 2.0, bar, interval);
+                let middle = x + (place.bar - 1.0) / 2.0;
+                write_interval(out, frame, middle, place.bar, interval);
             }
-            // A number over a bar only where it cannot touch its neighbour's.
-            let label = self.quantity.tick(value);
+        }
+    }
+
+    /// The numbers over the bars of a group, above their intervals.
+    fn write_labels(&self, out: &mut String, frame: &BarFrame, at: usize, place: Place) {
+        for (number, series) in self.series.iter().enumerate() {
+            let Some(value) = series.values.get(at).copied().flatten() else {
+                continue;
+            };
+            let edge = frame.y(value);
             let above = series
                 .interval(at)
                 .map_or(edge, |one| frame.y(one.high).min(edge));
-            if label.chars().count() as f64 * 7.6 <= bar {
-                let _ = writeln!(
-                    out,
-                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                    x + bar / 2.0,
-                    above - 5.0,
-                    escape(&label)
-                );
-            }
+            let _ = writeln!(
+                out,
+                "<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                place.x(number, self.series.len()) + place.bar / 2.0,
+                above - 5.0,
+                escape(&self.quantity.tick(value))
+            );
         }
     }
 

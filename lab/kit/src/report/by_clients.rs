@@ -203,7 +203,7 @@ fn write_table(out: &mut String, title: &str, clients: &[u32], rows: &[Row]) {
 fn write_text(out: &mut String, title: &str, clients: &[u32], rows: &[Row]) {
     let _ = write!(
         out,
-        "<div class=\"card scroll\"><h3>{} as text</h3><pre>",
+        "<div class=\"card scroll\"><h3>{} as text</h3><pre class=\"table\">",
         escape(title)
     );
     for clients in clients {

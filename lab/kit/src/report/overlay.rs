@@ -94,6 +94,13 @@ impl Grid {
 
     fn chart(&self, title: &str, y_title: &str) -> Chart {
         let slots = self.rates.iter().map(Vec::len).max().unwrap_or(0);
+        // A stretch at the end in which nobody has a rate is no time that was measured.
+        let used = self
+            .rates
+            .iter()
+            .filter_map(|rates| rates.iter().rposition(Option::is_some))
+            .max()
+            .map_or(0, |last| last + 1);
         Chart {
             title: title.to_owned(),
             caption: String::new(),
@@ -111,7 +118,7 @@ impl Grid {
                     )
                 })
                 .collect(),
-            x_range: (0.0, (slots as f64 * self.width).max(1.0)),
+            x_range: (0.0, (used as f64 * self.width).max(1.0)),
             x_ticks: None,
             y_title: y_title.to_owned(),
             quantity: Quantity::Number,
