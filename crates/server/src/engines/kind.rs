@@ -10,6 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use storage::Engine;
 
+/// Opens or copies a directory, with one that may be made.
+type WithFolder<T> = fn(&EngineOptions<'_>, &Path) -> Result<T, String>;
+
 /// An engine.
 pub(super) struct EngineKind {
     /// What options call it.
@@ -26,9 +29,9 @@ pub(super) struct EngineKind {
     pub(super) check: fn(&EngineOptions<'_>) -> Result<(), String>,
     pub(super) open: fn(&EngineOptions<'_>) -> Result<Opened, String>,
     /// Opens its directory for reading, with a scratch directory; `None` without a directory.
-    pub(super) open_source: Option<fn(&EngineOptions<'_>, &Path) -> Result<Source, String>>,
+    pub(super) open_source: Option<WithFolder<Source>>,
     /// Copies the files of its directory without opening them; `None` where that takes the engine.
-    pub(super) lend: Option<fn(&EngineOptions<'_>, &Path) -> Result<Lent, String>>,
+    pub(super) lend: Option<WithFolder<Lent>>,
     /// Whether a file of its directory is never written again once it is complete.
     pub(super) is_fixed: fn(&Path) -> bool,
 }
