@@ -183,6 +183,8 @@ impl Shelf for Folder {
             }
             hasher.add(part);
             copy.write_all(part).map_err(|e| fail(&e))?;
+            // A large file that is flushed at once holds up every flush of others on the device.
+            copy.sync_data().map_err(|e| fail(&e))?;
             bytes += read as u64;
             moved(read as u64)?;
         }
