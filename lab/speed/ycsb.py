@@ -29,6 +29,7 @@ import time
 
 from processes import cpu_seconds
 
+HERE = pathlib.Path(__file__).resolve().parent
 WORKLOADS = {"ycsb-c": ("1", "0"), "ycsb-a": ("0.5", "0.5")}
 
 
@@ -58,6 +59,10 @@ class Server:
 
 
 def by_lab(arguments, server, workload, clients):
+    # With the statements that the other program sends: its find names ten fields, which costs the
+    # server as much again.
+    if arguments.go_ycsb:
+        workload = str(HERE / f"go-{workload}.toml")
     out = pathlib.Path(arguments.dir) / f"results-{time.monotonic_ns()}"
     command = [arguments.lab, "run", workload, "--target", server.uri("")]
     command += ["--rows", str(arguments.rows), "--clients", str(clients), "--out", str(out)]
