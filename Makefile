@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat lab-documents help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions crash-images mutants example lab bench cluster clean
+.PHONY: compat lab-documents lab-history help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions crash-images mutants example lab bench cluster clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -138,6 +138,10 @@ lab: setup ## build the laboratory in release with the drivers of every engine, 
 lab-documents: build ## every command of the lab's documents as written (root; release builds of server and lab)
 	@cargo build $(lab) --release --locked -p quarry-lab
 	@tests/lab/documents.sh
+
+lab-history: ## the project's own history as a page in target/history: rate and CPU by build, what became worse (RESULTS=DIR adds runs)
+	@cargo build $(lab) --release --locked -p quarry-lab
+	@"$(target)/release/quarry-lab" history "$(or $(RESULTS),lab/runs)" --values lab/runs/history.csv --out "$(target)/history" --fail-on-worse 5
 
 bench: build ## a short run of the lab against the release build (WORKLOAD=insert)
 	@cargo build $(lab) --release --locked -p quarry-lab
