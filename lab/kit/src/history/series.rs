@@ -97,6 +97,14 @@ struct Conditions {
     machine: String,
 }
 
+/// A label without the program that it names: builds of one server are one series, and each value
+/// has its build.
+fn without_program(label: &str) -> &str {
+    label
+        .split_once(" and program ")
+        .map_or(label, |(before, _)| before)
+}
+
 impl Conditions {
     fn of(run: &RunResult) -> Self {
         // A version of its own may follow the name of a product.
@@ -106,7 +114,7 @@ impl Conditions {
             .run
             .labels
             .iter()
-            .map(|(name, value)| format!("{name} {value}"))
+            .map(|(name, value)| format!("{name} {}", without_program(value)))
             .collect();
         Self {
             workload: run.run.workload.clone(),
