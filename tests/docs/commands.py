@@ -19,7 +19,7 @@ from pymongo import MongoClient
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("QUARRY_BIN", "")
 LISTENING = re.compile(r"listening on mongodb://(\S+:\d+)")
-PAGES = ("README.md", "docs/tutorial.md", "docs/operations.md", "docs/migration.md", "docs/configuration.md", "docs/tikv.md")
+PAGES = ("README.md", "docs/tutorial.md", "docs/quickstarts.md", "docs/operations.md", "docs/migration.md", "docs/configuration.md", "docs/tikv.md")
 WAIT_S = 60
 
 # Commands that are not run here: how they begin, and why.
@@ -180,7 +180,8 @@ def operations(world, blocks):
         ("--dbpath /var/lib/restored", lambda: f"--memory 256M --dbpath {world.new()}"), ("--dbpath /tmp/yesterday", lambda: f"--memory 256M --dbpath {world.new()}"),
         ("--port 27018", "--port 0"), ("20261124T230000.000Z", newest), ("/var/tmp/drill", world.new), ("2026-11-26T14:05:00Z", second),
         ("--from DIR", lambda: f"--from {stopped(world)}"), ("NEWDIR --storageEngine lmdb", f"{converted} --storageEngine lmdb"),
-        ("quarry serve ", "quarry serve --port 0 --memory 256M "), ("/etc/quarry.key", world.place("key")), ("--dbpath DIR", lambda: f"--dbpath {world.new()}"),
+        ("quarry serve ", "quarry serve --port 0 --memory 256M "), ("/etc/quarry.key", world.place("key")),
+        ("--dbpath /var/lib/quarry", lambda: f"--memory 256M --dbpath {stopped(world)}"), ("--dbpath DIR", lambda: f"--dbpath {world.new()}"),
     ]
     for block in blocks:
         run_block(world, *block)
@@ -261,6 +262,57 @@ def tutorial(world, blocks):
             world.ran += 1
 
 
+def cached(pattern):
+    """The newest folder or file of the tests of clients that matches; None where they did not run."""
+    roots = [Path(os.environ.get("QUARRY_CACHE", Path.home() / ".cache/quarry")), Path.home() / ".m2/repository/org/mongodb"]
+    found = [path for root in roots for path in root.glob(pattern)]
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def programs(world):
+    """How a program of a language is run; a language whose driver is not there is missing."""
+    how = {"python": ("quick.py", [sys.executable, "quick.py"], {})}
+    modules = cached("clients/node-*/node_modules/mongodb")
+    if modules and shutil.which("node"):
+        how["javascript"] = ("quick.cjs", ["node", "quick.cjs"], {"NODE_PATH": str(modules.parent)})
+    if shutil.which("go") and (Path.home() / "go/pkg/mod/cache/download/go.mongodb.org/mongo-driver/v2").is_dir():
+        for name in ("go.mod", "go.sum"):
+            shutil.copy(ROOT / "tests/clients/go" / name, world.folder)
+        # Below the scratch folder's HOME the modules would be fetched again.
+        how["go"] = ("quick.go", ["go", "run", "quick.go"], {"HOME": str(Path.home()), "GOFLAGS": "-mod=mod", "GOPROXY": "off"})
+    driver = cached("mongodb-driver-sync/*/mongodb-driver-sync-*.jar")
+    if driver and shutil.which("java"):
+        version = driver.parent.name
+        jars = [cached(f"{part}/{version}/{part}-{version}.jar") for part in ("mongodb-driver-core", "bson", "bson-record-codec")]
+        if all(jars[:2]):
+            classes = ":".join(str(jar) for jar in (driver, *jars) if jar)
+            how["java"] = ("Quick.java", ["java", "-cp", classes, "Quick.java"], {})
+    return how
+
+
+def quickstarts(world, blocks):
+    """Each program is run, and what it prints compared with the block behind it."""
+    address = world.serve()
+    how, printed = programs(world), None
+    for line, language, code in blocks:
+        if language == "sh":
+            run_block(world, line, language, code.replace("127.0.0.1:27017", address))
+        elif language == "text":
+            if printed is not None and printed.strip() != code.strip():
+                fail(f"docs/quickstarts.md:{line}: the page shows\n{code}\nprinted was\n{printed}")
+        elif language in how:
+            file, command, more = how[language]
+            (world.folder / file).write_text(code.replace("127.0.0.1:27017", address))
+            done = subprocess.run(command, capture_output=True, text=True, env={**world.environment, **more}, cwd=world.folder, timeout=300)
+            if done.returncode != 0:
+                fail(f"docs/quickstarts.md:{line}: {done.stdout}{done.stderr}")
+            printed = done.stdout
+            world.ran += 1
+        else:
+            printed = None
+            world.skipped += 1
+
+
 def plain(world, blocks):
     world.names += [("quarry serve --dbpath ./data", "quarry serve --port 0 --memory 256M --dbpath ./data")]
     for block in blocks:
@@ -277,7 +329,7 @@ def run_block(world, line, language, code):
             world.skipped += 1
 
 
-HOW = {"docs/operations.md": operations, "docs/migration.md": migration, "docs/tutorial.md": tutorial}
+HOW = {"docs/quickstarts.md": quickstarts, "docs/operations.md": operations, "docs/migration.md": migration, "docs/tutorial.md": tutorial}
 
 
 def main():

@@ -1,7 +1,7 @@
 //! The binary `quarry`: parses the command line and starts what it asks for.
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use server::backup::{self, BackupCommand, MountArgs, RestoreArgs, ValidateArgs};
+use server::backup::{self, BackupCommand, MountArgs, RepairArgs, RestoreArgs, ValidateArgs};
 use server::command_line::{CommandLine, version_of_mongod};
 use server::config::{Given, ServeArgs};
 use server::convert::{self, ConvertArgs};
@@ -54,6 +54,8 @@ enum Command {
     Follow(Box<FollowArgs>),
     /// Read and compare everything in a data directory that no server runs on
     Validate(Box<ValidateArgs>),
+    /// Put a damaged data directory right; what cannot stay is set apart beside it
+    Repair(Box<RepairArgs>),
 }
 
 /// Lines for people go to standard output.
@@ -127,5 +129,6 @@ fn main() -> ExitCode {
         #[cfg(feature = "follow")]
         Command::Follow(args) => end(follow::run(&args, &mut tell)),
         Command::Validate(args) => end(backup::run_validate(&args, &mut tell)),
+        Command::Repair(args) => end(backup::run_repair(&args, &mut tell)),
     }
 }

@@ -390,6 +390,25 @@ pub trait Engine: Reader {
     /// Writes a consistent copy that can be opened by itself into `path`, which must not exist.
     fn checkpoint(&self, path: &Path) -> Result<()>;
 
+    /// Where behind the beginning of a range the next part of the files begins that is read and
+    /// checked by itself, so that whoever meets damage can go on there. `None` when there is no
+    /// further part in the range, and where the engine cannot tell.
+    ///
+    /// # Cost
+    /// Some hundred estimates of a size; no data are read.
+    fn next_part(&self, table: Table, range: KeyRange<'_>) -> Result<Option<Vec<u8>>> {
+        let _ = (table, range);
+        Ok(None)
+    }
+
+    /// An engine over those files of this one that are whole, in `path`, which is made: it shows
+    /// what a damaged file hides of others, which may be older than what was lost. `None` where
+    /// files are not read by themselves. To be called on a copy that nobody writes to.
+    fn undamaged(&self, path: &Path) -> Result<Option<Arc<dyn Engine>>> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// Reads everything and checks checksums.
     fn verify(&self) -> Result<Verified>;
 

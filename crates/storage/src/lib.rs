@@ -22,6 +22,7 @@ mod mirror;
 pub mod observe;
 mod place;
 mod rows;
+mod salvage;
 mod unit;
 mod unread;
 
@@ -41,5 +42,6 @@ pub use mirror::Mirror;
 pub use observe::{Contract, Fault, Faulty, HeldJournal, Observed, Recorded, Recorder};
 pub use place::Place;
 pub use rows::RowBatch;
+pub use salvage::{Gap, Salvage, is_damage, salvage};
 pub use unit::Unit;
 pub use unread::Unread;

@@ -8,7 +8,7 @@
 //! Layers, each importing only from those before it: the leaves `error`, `hooks`, `format` (bytes),
 //! `commit` (the one way to change data), `log`, `sync`, `locks`, `gate`; `index` (specification,
 //! and the keys of a document); `catalog` (what exists); `view` (reading); `write` (documents);
-//! `store` (the public interface); `ddl` (collections and indexes), `validate`.
+//! `store` (the public interface); `ddl` (collections and indexes), `validate`, `repair`.
 
 pub mod catalog;
 mod commit;
@@ -23,6 +23,7 @@ pub mod locks;
 mod log;
 mod names;
 mod released;
+mod repair;
 mod store;
 mod sync;
 mod validate;
@@ -46,6 +47,7 @@ pub use log::{
 };
 pub use names::CollectionEntry;
 pub use released::Registered;
+pub use repair::{Aside, DamagedRow, Repaired, check_catalog, repair};
 pub use store::Store;
 pub use validate::Validation;
 pub use view::ReadView;

@@ -10,7 +10,17 @@ use storage::{Result, StorageError};
 use crate::config::Config;
 use crate::engine::RocksEngine;
 use crate::mark;
+use crate::open;
+use crate::salvage;
 use crate::space;
+
+/// What is left of a damaged directory.
+pub struct Rest {
+    /// The engine over it.
+    pub engine: RocksEngine,
+    /// Tables that cannot be read to their end.
+    pub left_out: Vec<String>,
+}
 
 /// A directory that is read.
 pub struct Borrowed {
@@ -48,6 +58,25 @@ impl Borrowed {
         })
     }
 
+    /// Opens what is left of the copy in `to`, which is made: without the tables that cannot be
+    /// read, whose names are returned, and whatever the catalog of files says.
+    ///
+    /// # Errors
+    /// Those of [`RocksEngine::open`].
+    pub fn open_rest(&self, config: &Config, to: &Path) -> Result<Rest> {
+        let config = Config {
+            path: self.directory.clone(),
+            ..config.clone()
+        };
+        open::claim(&config.path, false)?;
+        let data_key = open::unlock(&config)?;
+        let engine = salvage::open_rest(&config, to, None, data_key.as_ref())?;
+        Ok(Rest {
+            engine,
+            left_out: salvage::left_out(to),
+        })
+    }
+
     /// Opens the copy; `config` says how, its path aside.
     ///
     /// # Errors
@@ -75,7 +104,7 @@ pub fn is_final(file: &Path) -> bool {
     file.extension().is_some_and(|e| e == "sst" || e == "blob")
 }
 
-fn lend(from: &Path, to: &Path) -> std::io::Result<()> {
+pub(crate) fn lend(from: &Path, to: &Path) -> std::io::Result<()> {
     if is_final(from) && fs::hard_link(from, to).is_ok() {
         return Ok(());
     }

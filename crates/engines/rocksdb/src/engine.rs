@@ -28,6 +28,7 @@ use crate::listener::{Events, Listener};
 use crate::mark::Mark;
 use crate::monitor::{Inputs, Monitor, MonitorStats};
 use crate::open;
+use crate::salvage;
 use crate::sizes;
 use crate::snapshot::RocksSnapshot;
 use crate::space::Guard;
@@ -494,6 +495,21 @@ impl Engine for RocksEngine {
             .map_err(said)?;
         open::copy_keys(&self.config, path)?;
         open::mark(path)
+    }
+
+    fn next_part(&self, table: Table, range: KeyRange<'_>) -> Result<Option<Vec<u8>>> {
+        self.check_open()?;
+        salvage::next_block(&self.db, table, range)
+    }
+
+    fn undamaged(&self, path: &Path) -> Result<Option<Arc<dyn Engine>>> {
+        self.flush()?;
+        let files = self.db.admin().live_files();
+        let files = files.map_err(|e| error::sort("a list of files", e.into_string()))?;
+        let live: Vec<String> = files.into_iter().map(|f| f.name).collect();
+        let data_key = self.data_key.as_ref();
+        let rest = salvage::open_rest(&self.config, path, Some(&live), data_key)?;
+        Ok(Some(Arc::new(rest)))
     }
 
     fn verify(&self) -> Result<Verified> {

@@ -56,6 +56,7 @@ mod load;
 mod mark;
 mod monitor;
 mod open;
+mod salvage;
 mod sizes;
 mod snapshot;
 mod space;
@@ -63,7 +64,7 @@ mod stats;
 mod sync;
 mod wal;
 
-pub use borrow::{Borrowed, is_final};
+pub use borrow::{Borrowed, Rest, is_final};
 pub use config::{CacheKind, Config};
 pub use engine::RocksEngine;
 pub use limits::{open_files_max, raise_open_files_limit};

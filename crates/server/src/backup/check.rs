@@ -123,13 +123,41 @@ pub(super) fn check(
     result
 }
 
+/// What is wrong outside of collections.
+#[derive(Default)]
+struct Findings(Vec<String>);
+
+/// Only told: nothing is taken by a check.
+impl store::Aside for Findings {
+    fn document(&mut self, _: &Namespace, _: model::Doc<'_>, _: &str) -> model::Result<()> {
+        Ok(())
+    }
+    fn row(&mut self, _: &store::DamagedRow<'_>) -> model::Result<()> {
+        Ok(())
+    }
+    fn keep(&mut self) -> model::Result<()> {
+        Ok(())
+    }
+    fn found(&mut self, line: &str) {
+        self.0.push(line.to_owned());
+    }
+    fn new_uuid(&mut self) -> [u8; 16] {
+        [0; 16]
+    }
+}
+
 fn check_engine(source: &engines::Source, tell: &mut dyn FnMut(&str)) -> Result<Checked, Failure> {
     let verified = source.engine.verify()?;
     let mut findings = verified.findings;
     findings.iter().for_each(|line| tell(line));
-    let hooks = StoreHooks::new(Arc::new(SystemClock::default()));
+    let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
     let fail = |e: model::MongoError| Failure::of_data(e.to_string());
-    let store = Store::open(Arc::clone(&source.engine), Arc::new(hooks)).map_err(fail)?;
+    let mut catalog = Findings::default();
+    let checked = store::check_catalog(source.engine.as_ref(), hooks.as_ref(), &mut catalog);
+    checked.map_err(fail)?;
+    catalog.0.iter().for_each(|line| tell(line));
+    findings.append(&mut catalog.0);
+    let store = Store::open(Arc::clone(&source.engine), hooks).map_err(fail)?;
     let mut checked = Checked::default();
     for db in store.list_databases().map_err(fail)? {
         for entry in store.list_collections(&db).map_err(fail)? {

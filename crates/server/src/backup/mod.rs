@@ -1,11 +1,12 @@
 //! `quarry backup`, `quarry restore`, `quarry mount`: the commands over a repository of backups
-//! (docs/adr/0071-backup.md, docs/adr/0072-point-in-time.md), and `quarry validate`, by which a
-//! restored one is tried.
+//! (docs/adr/0071-backup.md, docs/adr/0072-point-in-time.md), `quarry validate`, by which a restored
+//! one is tried, and `quarry repair` (docs/adr/0091-repair.md) for where there is none.
 //!
 //! Promises: a server that is backed up serves on; its data directory is not changed; what an
 //! interrupted command has left is used or removed by the next one.
 //! Must not know: how a repository keeps its files.
 
+mod aside;
 mod bucket;
 mod check;
 mod drill;
@@ -14,8 +15,10 @@ mod location;
 mod make;
 mod mount;
 mod progress;
+mod repair;
 mod replay;
 mod restore;
+mod salvaged;
 mod seal;
 mod ship;
 mod sign;
@@ -27,6 +30,7 @@ pub use keep::{ListArgs, PruneArgs, RetentionArgs, VerifyArgs};
 pub use make::{MakeArgs, SourceArgs};
 pub use mount::MountArgs;
 pub use progress::RateArgs;
+pub use repair::RepairArgs;
 pub use restore::RestoreArgs;
 pub use ship::ShipArgs;
 
@@ -87,4 +91,12 @@ pub fn run_mount(args: &MountArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Fai
 /// One line and an exit code.
 pub fn run_validate(args: &ValidateArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     check::run(args, tell)
+}
+
+/// Repairs a data directory; `tell` is given lines for people.
+///
+/// # Errors
+/// One line and an exit code.
+pub fn run_repair(args: &RepairArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    repair::run(args, tell)
 }

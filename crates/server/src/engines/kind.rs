@@ -13,6 +13,9 @@ use storage::Engine;
 /// Opens or copies a directory, with one that may be made.
 type WithFolder<T> = fn(&EngineOptions<'_>, &Path) -> Result<T, String>;
 
+/// Opens what is left of a directory, with two that may be made.
+type OfRest = fn(&EngineOptions<'_>, &Path, &Path) -> Result<Rest, String>;
+
 /// An engine.
 pub(super) struct EngineKind {
     /// What options call it.
@@ -30,6 +33,9 @@ pub(super) struct EngineKind {
     pub(super) open: fn(&EngineOptions<'_>) -> Result<Opened, String>,
     /// Opens its directory for reading, with a scratch directory; `None` without a directory.
     pub(super) open_source: Option<WithFolder<Source>>,
+    /// Opens what is left of a directory whose catalog of files cannot be read; `None` where all
+    /// data lie in one file.
+    pub(super) open_rest: Option<OfRest>,
     /// Copies the files of its directory without opening them; `None` where that takes the engine.
     pub(super) lend: Option<WithFolder<Lent>>,
     /// Whether a file of its directory is never written again once it is complete.
@@ -54,6 +60,7 @@ impl EngineKind {
             check: |_| Ok(()),
             open,
             open_source: None,
+            open_rest: None,
             lend: None,
             is_fixed: |_| false,
         }
@@ -194,6 +201,14 @@ impl Source {
             _lent: None,
         }
     }
+}
+
+/// What is left of a directory whose catalog of files cannot be read.
+pub struct Rest {
+    /// What can be read.
+    pub source: Source,
+    /// Files that cannot be read to their end.
+    pub left_out: Vec<String>,
 }
 
 /// A data directory whose lock is held until this is dropped, so that no server opens it.

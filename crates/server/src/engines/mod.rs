@@ -14,7 +14,7 @@ mod tikv;
 mod wiredtiger;
 
 use kind::EngineKind;
-pub use kind::{Cluster, EngineOptions, Lent, Opened, Source};
+pub use kind::{Cluster, EngineOptions, Lent, Opened, Rest, Source};
 use std::path::Path;
 
 /// Engines of this build, the default one first.
@@ -89,6 +89,18 @@ pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source
             "storage engine {} has no directory to read",
             options.name
         )),
+    }
+}
+
+/// Opens what is left of a directory that [`open_source`] cannot open: `copy` and `rest` may be made
+/// and are removed by the caller.
+///
+/// # Errors
+/// One line; for engines whose data lie in one file.
+pub fn open_rest(options: &EngineOptions<'_>, copy: &Path, rest: &Path) -> Result<Rest, String> {
+    match find(options.name)?.open_rest {
+        Some(open) => open(options, copy, rest),
+        None => Err(format!("storage engine {} has one file", options.name)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! RocksDB, the default.
 
 use super::advice::advise;
-use super::kind::{EngineKind, EngineOptions, Lent, Opened, Source};
+use super::kind::{EngineKind, EngineOptions, Lent, Opened, Rest, Source};
 use crate::output::print_line;
 use engine_rocksdb::{Borrowed, Config, RocksEngine};
 use std::path::Path;
@@ -15,6 +15,7 @@ pub(super) static KIND: EngineKind = EngineKind {
         u64::from(engine_rocksdb::open_files_max(bytes))
     },
     open_source: Some(open_source),
+    open_rest: Some(open_rest),
     lend: Some(lend),
     is_fixed: engine_rocksdb::is_final,
     ..EngineKind::new("rocksdb", open)
@@ -33,6 +34,20 @@ fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source, St
     Ok(Source {
         engine: Arc::new(engine),
         _lent: Some(Lent::of(borrowed)),
+    })
+}
+
+fn open_rest(options: &EngineOptions<'_>, copy: &Path, rest: &Path) -> Result<Rest, String> {
+    let config = config(options)?;
+    let borrowed = borrow(options, copy)?;
+    let opened = borrowed.open_rest(&config, rest);
+    let opened = opened.map_err(|e| advise(&e, &options.path.display().to_string()))?;
+    Ok(Rest {
+        source: Source {
+            engine: Arc::new(opened.engine),
+            _lent: Some(Lent::of(borrowed)),
+        },
+        left_out: opened.left_out,
     })
 }
 

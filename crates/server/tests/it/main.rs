@@ -19,6 +19,7 @@ mod monitoring;
 mod otlp;
 mod point_in_time;
 mod process;
+mod repair;
 mod retry;
 mod schedules;
 mod scripting;

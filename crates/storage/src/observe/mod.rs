@@ -445,6 +445,14 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         })
     }
 
+    fn next_part(&self, table: Table, range: KeyRange<'_>) -> Result<Option<Vec<u8>>> {
+        self.inner.next_part(table, range)
+    }
+
+    fn undamaged(&self, path: &Path) -> Result<Option<Arc<dyn Engine>>> {
+        self.inner.undamaged(path)
+    }
+
     fn unused_size(&self, table: Table, range: KeyRange<'_>, rows: Option<u64>) -> Result<u64> {
         self.inner.unused_size(table, range, rows)
     }

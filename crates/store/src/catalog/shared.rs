@@ -107,7 +107,27 @@ impl Shared {
     /// Engine failures.
     pub(crate) fn open(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>) -> Result<Shared> {
         let settings = hooks.log();
-        let mut shared = Shared {
+        let mut shared = Shared::beside_log(engine, hooks)?;
+        let engine = shared.engine.as_ref();
+        match settings {
+            None => Log::abandon(engine)?,
+            Some(settings) => {
+                let log = Log::open(engine, &mut || shared.new_ident(), &settings)?;
+                let log = Arc::new(log);
+                shared.log = log.has_everything().then(|| Arc::clone(&log));
+                shared.feed = Some(log);
+            }
+        }
+        Ok(shared)
+    }
+
+    /// As [`Shared::open`], leaving the log as it is: for whoever changes nothing that it would
+    /// tell.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn beside_log(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>) -> Result<Shared> {
+        Ok(Shared {
             hooks,
             locks: LockTable::new(),
             dropped: Dropped::load(engine.as_ref())?,
@@ -122,18 +142,7 @@ impl Shared {
             given_up: Mutex::default(),
             large: Largest::default(),
             engine,
-        };
-        let engine = shared.engine.as_ref();
-        match settings {
-            None => Log::abandon(engine)?,
-            Some(settings) => {
-                let log = Log::open(engine, &mut || shared.new_ident(), &settings)?;
-                let log = Arc::new(log);
-                shared.log = log.has_everything().then(|| Arc::clone(&log));
-                shared.feed = Some(log);
-            }
-        }
-        Ok(shared)
+        })
     }
 
     pub(crate) fn commit(&self, unit: WriteUnit<'_>) -> Result<CommitPos> {

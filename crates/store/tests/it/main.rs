@@ -7,6 +7,7 @@ mod consumers;
 mod covered;
 mod history;
 mod log;
+mod mended;
 mod on_disk;
 mod regressions;
 mod repairs;

@@ -12,11 +12,11 @@ use storage::{Durability, Engine, KeyRange, Reader, StorageError, Table, WriteBa
 use crate::faults::{Call, Standing};
 use crate::journal::{config_of, key};
 
-const SMALL: u32 = 2000;
-const LARGE: u32 = 20;
+pub(crate) const SMALL: u32 = 2000;
+pub(crate) const LARGE: u32 = 20;
 
 /// Random enough not to be compressed away.
-fn value(number: u32) -> Vec<u8> {
+pub(crate) fn value(number: u32) -> Vec<u8> {
     let bytes = if number < SMALL { 200 } else { 40_000 };
     let mut state = u64::from(number) + 1;
     let next = |_| {
@@ -38,7 +38,7 @@ fn put(engine: &RocksEngine, numbers: std::ops::Range<u32>) -> storage::Result<(
 }
 
 /// A closed directory whose documents all lie in a table, the large ones in a blob file.
-fn filled(path: &Path, sealed: bool) {
+pub(crate) fn filled(path: &Path, sealed: bool) {
     let engine = RocksEngine::open(config_of(path, sealed)).unwrap();
     put(&engine, 0..SMALL + LARGE).unwrap();
     engine.flush().unwrap();
@@ -46,7 +46,7 @@ fn filled(path: &Path, sealed: bool) {
 }
 
 /// The largest file of a kind.
-fn largest(path: &Path, extension: &str) -> PathBuf {
+pub(crate) fn largest(path: &Path, extension: &str) -> PathBuf {
     let files = fs::read_dir(path).unwrap().map(|e| e.unwrap().path());
     let of_kind = files.filter(|p| p.extension().is_some_and(|e| e == extension));
     of_kind

@@ -12,4 +12,5 @@ mod full_disk;
 mod journal;
 mod journal_ends;
 mod kept_small;
+mod salvaged;
 mod schedules;

@@ -1,0 +1,121 @@
+//! What is left of a directory with damaged files. Promises: the files it is given are not changed,
+//! only linked; where it says that a table goes on, another block of it begins. Must not know: what
+//! is done with what can be read.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use cipher::{DataKey, KEYS_FILE};
+use rust_rocksdb::DB;
+use storage::{KeyRange, Result, StorageError, Table};
+
+use crate::borrow::lend;
+use crate::config::{self, Config};
+use crate::engine::RocksEngine;
+use crate::error;
+use crate::ffi::{Db, encrypt};
+use crate::filter::Dropped;
+use crate::listener::{Events, Listener};
+use crate::open;
+use crate::sizes;
+
+/// Where RocksDB puts the files that it cannot read.
+const LOST: &str = "lost";
+/// Bytes of the beginning of a block that are looked for; what differs behind them is left out.
+const KEY_BYTES_MAX: usize = 16 << 10;
+
+/// Where behind the beginning of a range the next block of its files begins; `None` when there is
+/// none. The end of a block is where the estimated size of what lies before grows: RocksDB reads
+/// that from the index of each file and not from the blocks.
+pub(crate) fn next_block(db: &Db, table: Table, range: KeyRange<'_>) -> Result<Option<Vec<u8>>> {
+    let lies_behind = |key: &[u8]| -> Result<bool> {
+        if key >= range.upper {
+            return Ok(true);
+        }
+        Ok(sizes::in_files(db, table, KeyRange::new(range.lower, key))? > 0)
+    };
+    if sizes::in_files(db, table, range)? == 0 {
+        return Ok(None);
+    }
+    // The last key of the block, or one between it and the next: the longest string that does not
+    // lie behind it, found byte by byte.
+    let mut last = Vec::new();
+    while last.len() < KEY_BYTES_MAX {
+        // Bytes below `low` do not lead behind it, those from `high` on do.
+        let (mut low, mut high) = (0u16, 256u16);
+        while low < high {
+            let middle = low.midpoint(high);
+            last.push(u8::try_from(middle).unwrap_or(u8::MAX));
+            let behind = lies_behind(&last)?;
+            last.pop();
+            match behind {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        match low.checked_sub(1).and_then(|byte| u8::try_from(byte).ok()) {
+            Some(byte) => last.push(byte),
+            None => break,
+        }
+    }
+    last.push(0);
+    Ok(Some(last).filter(|next| next.as_slice() < range.upper))
+}
+
+/// Opens what is left of the directory `from` without its tables that cannot be read to their end,
+/// in `to`, which is made. The catalog of files is written anew, so it may be damaged or missing as
+/// well. With `live`, other tables than these are left out. Large documents, which lie beside the
+/// tables, are not in it.
+///
+/// # Errors
+/// [`StorageError::Io`], [`StorageError::Corrupt`], those of opening.
+pub(crate) fn open_rest(
+    config: &Config,
+    to: &Path,
+    live: Option<&[String]>,
+    data_key: Option<&Arc<DataKey>>,
+) -> Result<RocksEngine> {
+    let fail = |error| StorageError::io(format!("cannot link files into {}", to.display()), error);
+    fs::create_dir_all(to).map_err(fail)?;
+    for entry in fs::read_dir(&config.path).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name();
+        let shown = name.to_string_lossy();
+        let is_table = shown.ends_with(".sst");
+        let is_wanted = match live {
+            Some(live) if is_table => live.iter().any(|l| l.trim_start_matches('/') == shown),
+            // Their content is in tables already.
+            Some(_) => name == KEYS_FILE,
+            None => is_table || shown.ends_with(".log") || name == KEYS_FILE,
+        };
+        if is_wanted {
+            lend(&entry.path(), &to.join(&name)).map_err(fail)?;
+        }
+    }
+    let events = Arc::new(Events::default());
+    let dropped = Dropped::default();
+    let mut built = config::build(config, &dropped, Listener(events));
+    if let Some(data) = data_key {
+        encrypt(&mut built.db, data);
+    }
+    let repaired = DB::repair(&built.db, to);
+    repaired.map_err(|e| error::sort_open(to, e.into_string()))?;
+    drop(built);
+    open::mark(to)?;
+    RocksEngine::open(Config {
+        path: to.to_owned(),
+        create: false,
+        delete_bytes_per_s: 0,
+        ..config.clone()
+    })
+}
+
+/// The tables that [`open_rest`] has left out.
+pub(crate) fn left_out(of: &Path) -> Vec<String> {
+    let entries = fs::read_dir(of.join(LOST)).into_iter().flatten().flatten();
+    let names = entries.map(|e| e.file_name().to_string_lossy().into_owned());
+    let mut tables: Vec<String> = names.filter(|name| name.ends_with(".sst")).collect();
+    tables.sort();
+    tables
+}

@@ -1,0 +1,239 @@
+//! `quarry repair`: puts a data directory right on which no server runs (ADR 0091). What cannot stay
+//! is set apart in a folder beside it.
+
+use super::aside::{Apart, REPORT};
+use super::check::{self, OpenArgs};
+use super::salvaged;
+use super::seal::key_source;
+use super::source::Scratch;
+use crate::engines::{self, EngineOptions, Source};
+use crate::failure::{Failure, with_cause};
+use clap::Args;
+use commands::{StoreHooks, SystemClock};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use storage::Engine;
+use store::Repaired;
+
+/// In a data directory: the copy of links that is read.
+const COPY: &str = ".repair";
+/// In the folder: the new data while they are made.
+const REBUILT: &str = "rebuilt";
+/// In the folder: the damaged files as they were.
+const FILES: &str = "files";
+
+/// Options of `quarry repair`.
+#[derive(Args, Clone, Debug)]
+pub struct RepairArgs {
+    /// Data directory that no server runs on
+    #[arg(long, value_name = "DIR")]
+    pub dbpath: PathBuf,
+    /// Folder for what is set apart, made when it is needed [default: the data directory's name with
+    /// ".set-aside-1" behind it, or the next number]
+    #[arg(long = "setAside", value_name = "DIR")]
+    pub set_aside: Option<PathBuf>,
+    /// What opening it takes.
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+pub(super) fn run(args: &RepairArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let data = args.dbpath.canonicalize();
+    let data =
+        data.map_err(|e| Failure::of_data(format!("cannot read {}: {e}", args.dbpath.display())))?;
+    let name = storage::engine_of(&data)?.filter(|name| engines::is_known(name));
+    let name = name.ok_or_else(|| {
+        let (shown, names) = (data.display(), engines::list());
+        Failure::of_data(format!(
+            "{shown} is no data directory of an engine of this build, which has {names}"
+        ))
+    })?;
+    let folder = folder_for(args.set_aside.as_deref(), &data)?;
+    let key = key_source(args.open.encryption_key_file.as_ref(), &args.open.vault)?;
+    let options = EngineOptions {
+        name: &name,
+        path: &data,
+        repair: name == "rocksdb",
+        ..args.open.engine_options(key.as_ref())?
+    };
+    let head = format!("quarry repair of {}", data.display());
+    let mut apart = Apart::new(folder, head, tell)?;
+    let scratch = Scratch::make(data.join(COPY))?;
+    let done = match examine(&options, scratch.path(), &mut apart)? {
+        Examined::Sound => in_place(&options, &mut apart)?,
+        Examined::Damaged(source) => rebuild(&options, source, scratch.path(), &mut apart)?,
+    };
+    drop(scratch);
+    finish(apart, &done)?;
+    let checked = check::check(&data, &args.open, &mut |_| {})?;
+    tell(&format!(
+        "{} is valid: {} collections, {} documents, {} index entries",
+        data.display(),
+        checked.collections,
+        checked.documents,
+        checked.index_entries
+    ));
+    Ok(())
+}
+
+/// The folder that was asked for, or the first that is not there.
+fn folder_for(asked: Option<&Path>, data: &Path) -> Result<PathBuf, Failure> {
+    if let Some(asked) = asked {
+        let absolute = std::path::absolute(asked)
+            .map_err(|e| Failure::of_data(format!("cannot name {}: {e}", asked.display())))?;
+        if absolute.starts_with(data) {
+            return Err(Failure::of_options(format!(
+                "--setAside {} lies in the data directory; name a folder outside of it",
+                asked.display()
+            )));
+        }
+        return Ok(absolute);
+    }
+    let named = |number: u32| {
+        let mut name = data.as_os_str().to_owned();
+        name.push(format!(".set-aside-{number}"));
+        PathBuf::from(name)
+    };
+    let free = (1..).map(named).find(|folder| !folder.exists());
+    free.ok_or_else(|| Failure::of_data("there are too many folders of earlier repairs"))
+}
+
+/// A data directory as it was found.
+enum Examined {
+    /// All of its files can be read.
+    Sound,
+    /// What can be read of them.
+    Damaged(Source),
+}
+
+/// Reads all files of a directory, which is not changed.
+fn examine(
+    options: &EngineOptions<'_>,
+    copy: &Path,
+    apart: &mut Apart<'_>,
+) -> Result<Examined, Failure> {
+    let source = match engines::open_source(options, &copy.join("files")) {
+        Ok(source) => source,
+        Err(why) => {
+            // Whatever is refused for another reason than damage is refused again.
+            let (files, rest) = (copy.join("files"), copy.join("rest"));
+            let opened = engines::open_rest(options, &files, &rest);
+            let opened = opened.map_err(|_| Failure::of_data(why.clone()))?;
+            apart.say(&why);
+            for file in &opened.left_out {
+                apart.say(&format!("file {file} cannot be read and is left out"));
+            }
+            return Ok(Examined::Damaged(opened.source));
+        }
+    };
+    let findings = match source.engine.verify() {
+        Ok(verified) => verified.findings,
+        Err(e) if storage::is_damage(&e) => vec![with_cause(&e)],
+        Err(e) => return Err(e.into()),
+    };
+    findings.iter().for_each(|line| apart.say(line));
+    Ok(match findings.is_empty() {
+        true => Examined::Sound,
+        false => Examined::Damaged(source),
+    })
+}
+
+/// Repairs a directory with damaged files: a new one is made of what can be read and takes its
+/// place; the damaged one is set apart.
+fn rebuild(
+    options: &EngineOptions<'_>,
+    source: Source,
+    scratch: &Path,
+    apart: &mut Apart<'_>,
+) -> Result<Repaired, Failure> {
+    let folder = apart.make().map(Path::to_owned);
+    let folder = folder.map_err(|e| Failure::of_data(format!("cannot set apart: {e}")))?;
+    let rebuilt = folder.join(REBUILT);
+    let target = engines::open(&EngineOptions {
+        path: &rebuilt,
+        repair: false,
+        ..*options
+    });
+    let target = target.map_err(Failure::of_data)?.engine;
+    let rest = scratch.join("rest");
+    salvaged::copy(source.engine.as_ref(), target.as_ref(), &rest, apart)?;
+    let done = repair(&target, apart)?;
+    drop(target);
+    // The lock on the damaged directory is held until the other is in its place.
+    exchange(options.path, &rebuilt)?;
+    let files = folder.join(FILES);
+    let name_it = || {
+        std::fs::rename(&rebuilt, &files)?;
+        std::fs::File::open(&folder)?.sync_all()
+    };
+    name_it().map_err(|e| Failure::of_data(format!("cannot make {}: {e}", files.display())))?;
+    drop(source);
+    let _ = std::fs::remove_dir_all(files.join(COPY));
+    apart.say(&format!(
+        "the data were rebuilt from what can be read; the damaged files as they were: {}",
+        files.display()
+    ));
+    Ok(done)
+}
+
+/// Two directories change places at once.
+fn exchange(data: &Path, rebuilt: &Path) -> Result<(), Failure> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    let swapped = renameat_with(CWD, data, CWD, rebuilt, RenameFlags::EXCHANGE);
+    let synced = swapped.map_err(std::io::Error::from).and_then(|()| {
+        let parents = [data.parent(), rebuilt.parent()];
+        let mut parents = parents.into_iter().flatten();
+        parents.try_for_each(|parent| std::fs::File::open(parent)?.sync_all())
+    });
+    synced.map_err(|e| {
+        Failure::of_data(format!(
+            "what can be read is in {}, which cannot take the place of {} ({e}): serve it with \
+             --dbpath, or move it there",
+            rebuilt.display(),
+            data.display()
+        ))
+    })
+}
+
+/// Repairs a directory whose files can be read.
+fn in_place(options: &EngineOptions<'_>, apart: &mut Apart<'_>) -> Result<Repaired, Failure> {
+    let engine = engines::open(options).map_err(Failure::of_data)?.engine;
+    repair(&engine, apart)
+}
+
+/// Repairs an open engine, and closes it.
+fn repair(engine: &Arc<dyn Engine>, apart: &mut Apart<'_>) -> Result<Repaired, Failure> {
+    let hooks = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
+    let done = store::repair(engine, hooks, apart);
+    let done = done.map_err(|e| Failure::of_data(e.to_string()))?;
+    engine.close()?;
+    Ok(done)
+}
+
+/// Says what was done.
+fn finish(mut apart: Apart<'_>, done: &Repaired) -> Result<(), Failure> {
+    let Repaired {
+        documents_apart,
+        rows_apart,
+        entries_put,
+        entries_removed,
+        mended,
+        ..
+    } = done;
+    if done.is_clean() {
+        apart.say("nothing was wrong in the rows");
+    } else {
+        apart.say(&format!(
+            "{documents_apart} documents and {rows_apart} damaged rows set apart, {entries_put} \
+             index entries written, {entries_removed} removed, {mended} other things put right"
+        ));
+    }
+    if let Some(folder) = apart.folder() {
+        let line = format!(
+            "what was set apart and why: {}",
+            folder.join(REPORT).display()
+        );
+        apart.say(&line);
+    }
+    apart.end()
+}

@@ -1,0 +1,141 @@
+//! What can be read of a data directory with damaged files, as a directory of its own. Promises: the
+//! damaged files are not changed. Must not know: what the rows mean.
+
+use super::aside::Apart;
+use crate::failure::Failure;
+use std::path::Path;
+use storage::{Durability, Engine, Gap, KeyRange, Salvage, Table, WriteBatch};
+
+/// What is copied; scratch data mean nothing to another process.
+const TABLES: [Table; 5] = [Table::Doc, Table::Idx, Table::Log, Table::Cap, Table::Meta];
+/// Bytes applied at once.
+const BATCH_BYTES: usize = 4 << 20;
+/// Bytes of a key that a line shows.
+const SHOWN_BYTES: usize = 24;
+
+/// A part of a table that could not be read.
+struct Lost {
+    table: Table,
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+}
+
+/// Copies rows, and notes what is between them.
+struct Copier<'c, 'a, 't> {
+    target: &'c dyn Engine,
+    apart: &'c mut Apart<'a>,
+    table: Table,
+    batch: WriteBatch,
+    rows: u64,
+    lost: &'t mut Vec<Lost>,
+    /// It is said what cannot be read.
+    tells: bool,
+}
+
+impl Copier<'_, '_, '_> {
+    fn write(&mut self) -> storage::Result<()> {
+        self.target.apply(&self.batch, Durability::Buffered)?;
+        self.batch.clear();
+        Ok(())
+    }
+}
+
+impl Salvage for Copier<'_, '_, '_> {
+    fn row(&mut self, key: &[u8], value: &[u8]) -> storage::Result<()> {
+        self.rows += 1;
+        self.batch.put(self.table, key, value);
+        match self.batch.byte_len() >= BATCH_BYTES {
+            true => self.write(),
+            false => Ok(()),
+        }
+    }
+
+    fn gap(&mut self, gap: &Gap<'_>) -> storage::Result<()> {
+        if self.tells {
+            let (table, error) = (self.table.name(), crate::failure::with_cause(gap.error));
+            let [from, to] = [gap.lower, gap.upper].map(shown);
+            self.apart.say(&format!(
+                "table {table}: what lies from key {from} up to {to} cannot be read: {error}"
+            ));
+        }
+        self.lost.push(Lost {
+            table: self.table,
+            lower: gap.lower.to_vec(),
+            upper: gap.upper.to_vec(),
+        });
+        Ok(())
+    }
+}
+
+fn shown(key: &[u8]) -> String {
+    let digits = key.iter().take(SHOWN_BYTES);
+    let text: String = digits.map(|byte| format!("{byte:02x}")).collect();
+    match key.len() > SHOWN_BYTES {
+        true => format!("{text}.."),
+        false => text,
+    }
+}
+
+/// Copies everything that can be read of `source` into `target`, which is empty. `scratch` is made
+/// where files have to be read by themselves.
+pub(super) fn copy(
+    source: &dyn Engine,
+    target: &dyn Engine,
+    scratch: &Path,
+    apart: &mut Apart<'_>,
+) -> Result<(), Failure> {
+    let mut lost = Vec::new();
+    for table in TABLES {
+        let mut copier = Copier {
+            target,
+            apart,
+            table,
+            batch: WriteBatch::new(),
+            rows: 0,
+            lost: &mut lost,
+            tells: true,
+        };
+        storage::salvage(source, table, KeyRange::ALL, &mut copier)?;
+        copier.write()?;
+        let (name, rows) = (table.name(), copier.rows);
+        apart.say(&format!("table {name}: {rows} rows are read"));
+    }
+    if lost.is_empty() {
+        return Ok(());
+    }
+    // Of an engine that is open to be read nothing more comes than this.
+    let rest = match source.undamaged(scratch) {
+        Ok(Some(rest)) => rest,
+        Ok(None) => return Ok(()),
+        Err(e) => {
+            let cause = crate::failure::with_cause(&e);
+            apart.say(&format!("other files are not read by themselves: {cause}"));
+            return Ok(());
+        }
+    };
+    for part in &lost {
+        let mut again = Vec::new();
+        let mut copier = Copier {
+            target,
+            apart,
+            table: part.table,
+            batch: WriteBatch::new(),
+            rows: 0,
+            lost: &mut again,
+            tells: false,
+        };
+        let range = KeyRange::new(&part.lower, &part.upper);
+        storage::salvage(rest.as_ref(), part.table, range, &mut copier)?;
+        copier.write()?;
+        let rows = copier.rows;
+        if rows > 0 {
+            let (name, from) = (part.table.name(), shown(&part.lower));
+            apart.say(&format!(
+                "table {name}: {rows} rows from key {from} on come from other files and may be \
+                 older than what was lost"
+            ));
+        }
+    }
+    rest.close()?;
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! The documents of one collection. Promises: afterwards each lies under the key of its `_id`, can
+//! be read whole, and has exactly its entries; the counters say how many there are. Must not know:
+//! the catalog, the log.
+
+use super::entries::{self, IndexWork};
+use super::{Mender, Row, salvage};
+use crate::catalog::live::NATURAL_ORDER_DOCS;
+use crate::catalog::{Collection, State};
+use crate::error;
+use crate::format::record::{self, Header};
+use crate::format::{bucket, meta};
+use crate::view::capped::order_key;
+use model::{Doc, Namespace, Result, Value};
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
+use storage::{KeyRange, Table, WriteBatch, counter_decode, counter_encode};
+
+/// No collection has counted so far; a damaged number is above it.
+const SEQ_MAX: u64 = 1 << 56;
+
+/// What is known of a collection while it is read.
+pub(super) struct Work<'c> {
+    pub(super) coll: &'c Collection,
+    pub(super) state: Arc<State>,
+    pub(super) indexes: Vec<IndexWork>,
+    pub(super) documents: u64,
+    pub(super) bytes: u64,
+    /// Buckets, and bytes of their heads.
+    pub(super) buckets: u64,
+    pub(super) head_bytes: u64,
+    /// The last head that was read, and whether its bucket is open.
+    pub(super) head: Option<(bucket::BucketKey, bool)>,
+    /// The highest number of insertion.
+    highest: u64,
+    /// Numbers of insertion ascend with the keys.
+    in_order: bool,
+    /// The numbers of insertion, while there are so few documents that they are read in the order of
+    /// these.
+    numbers: Option<FxHashSet<u64>>,
+    /// Records that get another key or header once all others were read.
+    later: Vec<Vec<u8>>,
+    pub(super) batch: WriteBatch,
+    key: Vec<u8>,
+}
+
+impl<'c> Work<'c> {
+    pub(super) fn ns(&self) -> &'c Namespace {
+        self.coll.ns()
+    }
+
+    /// Counts a document that stays.
+    pub(super) fn count(&mut self, doc: Doc<'_>) {
+        self.documents += 1;
+        self.bytes += doc.len_bytes() as u64;
+    }
+
+    /// False when another document has this number of insertion.
+    fn is_new(&mut self, header: Header) -> bool {
+        let Some(numbers) = &mut self.numbers else {
+            return true;
+        };
+        let is_new = numbers.insert(header.insert_seq);
+        if numbers.len() as u64 > NATURAL_ORDER_DOCS {
+            self.numbers = None;
+        }
+        is_new
+    }
+
+    fn is_under_its_key(&mut self, key: &[u8], doc: Doc<'_>) -> bool {
+        let id = doc.field("_id");
+        self.coll.record_key(&id, &mut self.key);
+        self.key == key || (self.coll.lacks_ids() && matches!(id, Value::Missing))
+    }
+}
+
+/// Puts one collection right.
+pub(super) fn mend(m: &mut Mender<'_>, coll: &Collection) -> Result<()> {
+    let state = Arc::clone(&coll.state());
+    let ready = state.indexes.iter().filter(|i| i.is_ready());
+    let mut work = Work {
+        coll,
+        indexes: ready.map(IndexWork::new).collect(),
+        state: Arc::clone(&state),
+        documents: 0,
+        bytes: 0,
+        buckets: 0,
+        head_bytes: 0,
+        head: None,
+        highest: 0,
+        in_order: true,
+        numbers: Some(FxHashSet::default()),
+        later: Vec::new(),
+        batch: WriteBatch::new(),
+        key: Vec::new(),
+    };
+    let (lower, upper) = coll.key_bounds();
+    m.each_row(
+        Table::Doc,
+        KeyRange::new(&lower, &upper),
+        &mut |m, key, value| match bucket::of(key) {
+            Some(of) => work.mend_bucket_row(m, &of, key, value),
+            None => mend_record(m, &mut work, key, value),
+        },
+    )?;
+    for key in std::mem::take(&mut work.later) {
+        if let Some(value) = m.get(Table::Doc, &key)? {
+            move_record(m, &mut work, &key, &value)?;
+        }
+    }
+    entries::mend(m, &mut work)?;
+    mend_counters(m, &mut work)?;
+    m.done.collections += 1;
+    m.done.documents += work.documents;
+    Ok(())
+}
+
+/// A record without damage.
+#[derive(Clone, Copy)]
+struct Whole<'r> {
+    header: Header,
+    doc: Doc<'r>,
+}
+
+fn read_whole(value: &[u8]) -> Option<Whole<'_>> {
+    let (header, doc) = record::read(value)?;
+    model::validate(doc.as_bytes()).ok()?;
+    (header.insert_seq < SEQ_MAX).then_some(Whole { header, doc })
+}
+
+fn mend_record(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+    match read_whole(value) {
+        Some(Whole { header, doc }) if work.is_under_its_key(key, doc) && work.is_new(header) => {
+            work.in_order &= header.insert_seq > work.highest || work.highest == 0;
+            work.highest = work.highest.max(header.insert_seq);
+            keep(m, work, key, Whole { header, doc })
+        }
+        None if salvage::whole_at_end(value).is_none() => take_row(m, work, key, value),
+        read => {
+            if let Some(Whole { header, .. }) = read {
+                work.highest = work.highest.max(header.insert_seq);
+            }
+            work.later.push(key.to_vec());
+            Ok(())
+        }
+    }
+}
+
+fn take_row(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+    let row = Row::of_documents(key, value);
+    m.take_row(Some(work.ns()), row, "its document is damaged")?;
+    work.batch.delete(Table::Doc, key);
+    m.apply(&mut work.batch)
+}
+
+/// A record with a damaged header, or under a wrong key: it gets a right one, unless another
+/// document has it.
+fn move_record(m: &mut Mender<'_>, work: &mut Work<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+    let mut read = read_whole(value);
+    let Some(doc) = read
+        .map(|whole| whole.doc)
+        .or_else(|| salvage::whole_at_end(value))
+    else {
+        return take_row(m, work, key, value);
+    };
+    let id = doc.field("_id");
+    let is_in_place = work.is_under_its_key(key, doc);
+    if is_in_place || read.is_some_and(|whole| !work.is_new(whole.header)) {
+        // Its number is another's, or cannot be read.
+        read = None;
+    }
+    let header = read.map_or_else(
+        || Header {
+            insert_seq: work.highest + 1,
+            version: 0,
+        },
+        |whole| whole.header,
+    );
+    let right = if is_in_place {
+        key.to_vec()
+    } else {
+        work.key.clone()
+    };
+    if !is_in_place && (matches!(id, Value::Missing) || m.get(Table::Doc, &right)?.is_some()) {
+        let why = "it lies under a wrong key, and another document has its _id";
+        m.take_document(work.ns(), doc, why)?;
+        work.batch.delete(Table::Doc, key);
+        return m.apply(&mut work.batch);
+    }
+    let ns = work.ns();
+    m.mended(&match is_in_place {
+        true => format!("{ns}: the header of the document with _id {id} was damaged"),
+        false => format!("{ns}: the document with _id {id} lay under a wrong key"),
+    });
+    let mut record = Vec::with_capacity(value.len() + 8);
+    record::write(&mut record, header, doc.as_bytes());
+    work.batch.delete(Table::Doc, key);
+    work.batch.put(Table::Doc, &right, &record);
+    m.apply(&mut work.batch)?;
+    // It came later by its number, or earlier by its key, than its neighbours.
+    work.in_order = false;
+    work.highest = work.highest.max(header.insert_seq);
+    keep(m, work, &right, Whole { header, doc })
+}
+
+/// A sound document under its key: its entries and its place are put.
+fn keep(
+    m: &mut Mender<'_>,
+    work: &mut Work<'_>,
+    key: &[u8],
+    Whole { header, doc }: Whole<'_>,
+) -> Result<()> {
+    entries::look_at(m, work, key, doc)?;
+    entries::put_missing(m, work, key)?;
+    if work.state.capped.is_some() && !work.coll.has_place(key, header.insert_seq)? {
+        let (ns, id) = (work.ns(), doc.field("_id"));
+        m.mended(&format!(
+            "{ns}: the order lacked the document with _id {id}"
+        ));
+        let place = order_key(work.coll.ident, header.insert_seq);
+        work.batch
+            .put(Table::Cap, &place, key.get(4..).unwrap_or_default());
+    }
+    work.count(doc);
+    m.apply(&mut work.batch)
+}
+
+fn mend_counters(m: &mut Mender<'_>, work: &mut Work<'_>) -> Result<()> {
+    let ident = work.coll.ident;
+    let mut counters = vec![(
+        meta::counter(ident),
+        [work.documents as i64, work.bytes as i64],
+        "documents",
+    )];
+    if work.coll.is_series() {
+        let pair = [work.buckets as i64, work.head_bytes as i64];
+        counters.push((meta::buckets(ident), pair, "buckets"));
+    }
+    for (key, there, what) in counters {
+        let stored = m.get(Table::Meta, &key)?;
+        let told = stored.as_deref().map_or([0, 0], counter_decode);
+        if told != there {
+            let (ns, [told, bytes], [n, of]) = (work.ns(), told, there);
+            m.mended(&format!(
+                "{ns}: the counter said {told} {what} of {bytes} bytes, there are {n} of {of}"
+            ));
+            work.batch.put(Table::Meta, &key, &counter_encode(there));
+        }
+    }
+    let stored = m.get(Table::Meta, &meta::unordered(ident))?;
+    let reserved = stored.as_deref().and_then(|b| b.try_into().ok());
+    let reserved = reserved.map(u64::from_be_bytes);
+    let is_right = match (&stored, reserved) {
+        (None, _) => work.in_order,
+        (Some(_), Some(reserved)) => reserved > work.highest || work.documents == 0,
+        (Some(_), None) => false,
+    };
+    if !is_right && !work.coll.is_series() {
+        let ns = work.ns();
+        m.mended(&format!(
+            "{ns}: the mark of the order of insertion was wrong"
+        ));
+        let next = (work.highest + 1).to_be_bytes();
+        work.batch.put(Table::Meta, &meta::unordered(ident), &next);
+    }
+    m.apply(&mut work.batch)
+}
+
+/// A stored value of an engine.
+pub(super) fn stored(
+    coll: &Collection,
+    table: Table,
+    key: &[u8],
+    see: &mut dyn FnMut(&[u8]),
+) -> Result<bool> {
+    let engine = &coll.shared.engine;
+    engine.get_with(table, key, see).map_err(error::storage)
+}

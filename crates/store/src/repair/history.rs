@@ -1,0 +1,77 @@
+//! The log of changes. A log with a hole would tell its readers wrong, so it begins behind the last
+//! row that cannot be read, as if what is before had been given up; what of it can be read is set
+//! apart. Must not know: collections.
+
+use super::{Mender, Row};
+use crate::format::log as row;
+use crate::format::meta;
+use model::{DocBuf, Namespace, Result};
+use storage::{KeyRange, Table, WriteBatch};
+
+/// Puts the log right.
+pub(super) fn mend(m: &mut Mender<'_>) -> Result<()> {
+    let Some(stored) = m.get(Table::Meta, meta::LOG)? else {
+        return Ok(());
+    };
+    let (Some(ident), Some(oldest)) = (stored.first_chunk::<4>(), stored.get(4..12)) else {
+        // It was set apart with the other rows of settings; without changes it is still there.
+        return Ok(());
+    };
+    let ident = u32::from_be_bytes(*ident);
+    let oldest = oldest.try_into().map_or(0, u64::from_be_bytes);
+    let (lower, upper) = (row::key(ident, oldest), (ident + 1).to_be_bytes());
+    let mut last_damaged = None;
+    m.each_row(
+        Table::Log,
+        KeyRange::new(&lower, &upper),
+        &mut |_, key, value| {
+            if entries(key, value).is_none() {
+                last_damaged = Some(row::time_of(key).unwrap_or(u64::MAX));
+            }
+            Ok(())
+        },
+    )?;
+    let Some(last) = last_damaged else {
+        return Ok(());
+    };
+    let next = last.saturating_add(1);
+    m.mended("a row of the log is damaged: the log begins behind it");
+    take_before(m, KeyRange::new(&lower, &row::key(ident, next)))?;
+    let mut value = stored.clone();
+    if let Some(at) = value.get_mut(4..12) {
+        at.copy_from_slice(&next.to_be_bytes());
+    }
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Meta, meta::LOG, &value);
+    batch.delete(Table::Log, &row::key(ident, last));
+    m.apply(&mut batch)
+}
+
+/// Sets apart what can be read of rows of the log. They go when the log begins behind them.
+fn take_before(m: &mut Mender<'_>, range: KeyRange<'_>) -> Result<()> {
+    let ns = Namespace::new("local", "oplog.rs")?;
+    m.each_row(Table::Log, range, &mut |m, key, value| {
+        let Some(entries) = entries(key, value) else {
+            let table = Table::Log;
+            return m.take_row(Some(&ns), Row { table, key, value }, "it cannot be read");
+        };
+        for entry in entries {
+            m.take_document(&ns, entry.doc(), "a later entry of the log is damaged")?;
+        }
+        Ok(())
+    })
+}
+
+/// The entries of a row; `None` when any of them is damaged.
+fn entries(key: &[u8], value: &[u8]) -> Option<Vec<DocBuf>> {
+    let time = row::time_of(key)?;
+    let (head, _) = row::read(value)?;
+    let mut entries = row::Entries::of(time, value)?;
+    let mut all = Vec::new();
+    while let Some((_, entry)) = entries.next() {
+        let doc = DocBuf::build(|w| entry.write(w, false));
+        model::validate(doc.as_bytes()).ok()?;
+        all.push(doc);
+    }
+    (all.len() as u64 == u64::from(head.entries)).then_some(all)
+}
