@@ -67,6 +67,14 @@ impl Counter {
     }
 }
 
+/// Arguments that restore a moment.
+fn restore<'a>(repository: &'a Path, copy: &'a Path, to: &'a str) -> [&'a str; 8] {
+    let (from, into) = (text(repository), text(copy));
+    [
+        "restore", from, "--dbpath", into, "--to", to, "--memory", "256M",
+    ]
+}
+
 /// Ships until it is killed.
 struct Shipping(Child);
 
@@ -149,15 +157,7 @@ impl Run {
     /// Restores a moment and compares everything; `to` is what stands for it.
     fn compare(&self, at: Time, to: &str) {
         let (repository, copy) = (self.place.at("repository"), self.place.at("copy"));
-        let restore = [
-            "restore",
-            text(&repository),
-            "--dbpath",
-            text(&copy),
-            "--to",
-            to,
-        ];
-        let said = done(&[&restore[..], &["--memory", "256M"]].concat());
+        let said = done(&restore(&repository, &copy, to));
         let server = Process::with(&copy, &[]);
         let mut client = connect(server.address());
         let found = read(&mut client);
@@ -215,28 +215,13 @@ fn moments_are_restored_as_a_model_has_them() {
     }
     run.compare((u32::MAX, 0), "newest");
     let repository = run.place.at("repository");
-    let early = [
-        "restore",
-        text(&repository),
-        "--dbpath",
-        "/nowhere",
-        "--to",
-        "1:1",
-    ];
-    let line = refused(&early);
+    let nowhere = Path::new("/nowhere");
+    let line = refused(&restore(&repository, nowhere, "1:1"));
     assert!(
         line.contains("cannot restore optime 1:1: it can restore "),
         "{line}"
     );
-    let late = [
-        "restore",
-        text(&repository),
-        "--dbpath",
-        "/nowhere",
-        "--to",
-        "4000000000",
-    ];
-    let line = refused(&late);
+    let line = refused(&restore(&repository, nowhere, "4000000000"));
     assert!(line.contains("cannot restore second 4000000000"), "{line}");
     let listed = done(&["backup", "list", text(&repository)]);
     assert!(listed.contains("log: up to optime"), "{listed}");
@@ -248,17 +233,9 @@ fn killed_restores_begin_anew_and_damage_is_refused() {
     let (repository, copy) = (run.place.at("repository"), run.place.at("copy"));
     let (time, increment) = run.history.last().unwrap().0;
     let to = format!("{time}:{increment}");
-    let restore = [
-        "restore",
-        text(&repository),
-        "--dbpath",
-        text(&copy),
-        "--to",
-        &to,
-    ];
-    let restore = [&restore[..], &["--memory", "256M"]].concat();
     for delay in [5, 40, 120, 250, 400, 600] {
-        killed_after(quarry(&restore), Duration::from_millis(delay));
+        let restoring = quarry(&restore(&repository, &copy, &to));
+        killed_after(restoring, Duration::from_millis(delay));
         if copy.join("QUARRY-REPLAY").exists() {
             let serve = ["serve", "--port", "0", "--dbpath", text(&copy)];
             assert!(refused(&serve).contains("is not a data directory"));
@@ -282,14 +259,7 @@ fn killed_restores_begin_anew_and_damage_is_refused() {
     altered[whole.len() / 2] ^= 1;
     for damaged in [&altered, &whole[..whole.len() - 3].to_vec()] {
         std::fs::write(&segment, damaged).unwrap();
-        let newest = [
-            "restore",
-            text(&repository),
-            "--dbpath",
-            text(&copy),
-            "--to",
-            "newest",
-        ];
+        let newest = restore(&repository, &copy, "newest");
         for arguments in [&newest[..], &["backup", "verify", text(&repository)]] {
             let line = refused(arguments);
             let named = line.contains(text(&segment)) && line.contains("altered or truncated");

@@ -16,9 +16,16 @@ const NAMES: [&str; 5] = ["a", "b", "c", "e", "f"];
 /// A time of the log.
 pub(crate) type Time = (u32, u32);
 
+/// A document beside its `_id`.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Row {
+    n: i32,
+    tags: Vec<i32>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Coll {
-    docs: BTreeMap<i32, (i32, Vec<i32>)>,
+    docs: BTreeMap<i32, Row>,
     indexes: BTreeSet<String>,
     level: Option<String>,
 }
@@ -59,12 +66,14 @@ pub(crate) fn time_of(reply: &DocBuf) -> Time {
     }
 }
 
-fn row(id: i32, (n, tags): &(i32, Vec<i32>)) -> DocBuf {
-    DocBuf::build(|w| {
-        w.put("_id", id).put("n", *n);
-        let mut list = w.array("tags");
-        tags.iter().for_each(|t| _ = list.push(*t));
-    })
+impl Row {
+    fn document(&self, id: i32) -> DocBuf {
+        DocBuf::build(|w| {
+            w.put("_id", id).put("n", self.n);
+            let mut list = w.array("tags");
+            self.tags.iter().for_each(|t| _ = list.push(*t));
+        })
+    }
 }
 
 fn insert_of(name: &str, docs: &[DocBuf]) -> DocBuf {
@@ -119,18 +128,22 @@ impl Writer {
         Some(call(&mut self.client, &command))
     }
 
-    fn fresh(&mut self, count: usize) -> Vec<(i32, (i32, Vec<i32>))> {
+    fn fresh(&mut self, count: usize) -> BTreeMap<i32, Row> {
         let first = self.next;
         self.next += i32::try_from(count).unwrap();
         (first..self.next)
-            .map(|id| (id, (self.random.random_range(0..50), vec![id])))
+            .map(|id| {
+                let n = self.random.random_range(0..50);
+                let tags = vec![id];
+                (id, Row { n, tags })
+            })
             .collect()
     }
 
     fn insert(&mut self, name: &str) -> Option<DocBuf> {
         let count = self.random.random_range(1..12);
         let rows = self.fresh(count);
-        let docs: Vec<DocBuf> = rows.iter().map(|(id, r)| row(*id, r)).collect();
+        let docs: Vec<DocBuf> = rows.iter().map(|(id, row)| row.document(*id)).collect();
         self.coll(name).docs.extend(rows);
         self.run("d", insert_of(name, &docs))
     }
@@ -151,16 +164,20 @@ impl Writer {
         let change = match self.random.random_range(0..3) {
             0 => {
                 let docs = self.coll(name).docs.range_mut(..=id);
-                docs.for_each(|(_, (n, _))| *n += 3);
+                docs.for_each(|(_, row)| row.n += 3);
                 doc! { "q": { "_id": { "$lte": id } }, "u": { "$inc": { "n": 3i32 } },
                 "multi": true }
             }
             1 => {
-                self.coll(name).docs.get_mut(&id)?.1.push(tag);
+                self.coll(name).docs.get_mut(&id)?.tags.push(tag);
                 doc! { "q": { "_id": id }, "u": { "$push": { "tags": tag } } }
             }
             _ => {
-                self.coll(name).docs.get_mut(&id)?.1.retain(|t| *t != tag);
+                self.coll(name)
+                    .docs
+                    .get_mut(&id)?
+                    .tags
+                    .retain(|t| *t != tag);
                 doc! { "q": { "_id": id }, "u": { "$pull": { "tags": tag } } }
             }
         };
@@ -169,8 +186,11 @@ impl Writer {
 
     fn replace(&mut self, name: &str) -> Option<DocBuf> {
         let id = self.some_id(name)?;
-        let new = (self.random.random_range(0..50), Vec::new());
-        let body = row(id, &new);
+        let new = Row {
+            n: self.random.random_range(0..50),
+            tags: Vec::new(),
+        };
+        let body = new.document(id);
         self.coll(name).docs.insert(id, new);
         let change = doc! { "q": { "_id": id }, "u": body.doc() };
         self.run("d", one("update", name, "updates", &change))
@@ -197,7 +217,7 @@ impl Writer {
         self.state.colls.get(to)?;
         let id = self.some_id(from).filter(|_| to != from)?;
         let moved = self.coll(from).docs.remove(&id)?;
-        let body = row(id, &moved);
+        let body = moved.document(id);
         self.coll(to).docs.insert(id, moved);
         self.sessions += 1;
         let session = u128::MAX.to_be_bytes();
@@ -353,7 +373,8 @@ pub(crate) fn read(client: &mut Client) -> State {
             let tags = tags.iter().map(|t| t.as_i64_exact().unwrap());
             let tags = tags.map(|t| i32::try_from(t).unwrap()).collect();
             let d = d.doc();
-            coll.docs.insert(int(d, "_id"), (int(d, "n"), tags));
+            let n = int(d, "n");
+            coll.docs.insert(int(d, "_id"), Row { n, tags });
         }
         let indexes = batch(
             client,
