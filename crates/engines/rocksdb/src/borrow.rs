@@ -4,11 +4,13 @@
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use storage::{Result, StorageError};
+use storage::{Engine, Result, StorageError};
 
 use crate::config::Config;
 use crate::engine::RocksEngine;
+use crate::files::lend;
 use crate::mark;
 use crate::open;
 use crate::salvage;
@@ -70,9 +72,9 @@ impl Borrowed {
         };
         open::claim(&config.path, false)?;
         let data_key = open::unlock(&config)?;
-        let engine = salvage::open_rest(&config, to, None, data_key.as_ref())?;
+        let config = salvage::make_rest(&config, to, None, data_key.as_ref())?;
         Ok(Rest {
-            engine,
+            engine: RocksEngine::open(config)?,
             left_out: salvage::left_out(to),
         })
     }
@@ -92,24 +94,21 @@ impl Borrowed {
     }
 }
 
+impl RocksEngine {
+    /// Opens what is left without the tables that cannot be read; see [`Engine::undamaged`].
+    pub(crate) fn open_undamaged(&self, path: &Path) -> Result<Option<Arc<dyn Engine>>> {
+        self.flush()?;
+        let live = salvage::live_tables(&self.db)?;
+        let data_key = self.data_key.as_ref();
+        let config = salvage::make_rest(&self.config, path, Some(&live), data_key)?;
+        Ok(Some(Arc::new(RocksEngine::open(config)?)))
+    }
+}
+
 impl Drop for Borrowed {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
-}
-
-/// Tables and blob files are complete once they have their name; everything else is appended to or
-/// overwritten.
-pub fn is_final(file: &Path) -> bool {
-    file.extension().is_some_and(|e| e == "sst" || e == "blob")
-}
-
-pub(crate) fn lend(from: &Path, to: &Path) -> std::io::Result<()> {
-    if is_final(from) && fs::hard_link(from, to).is_ok() {
-        return Ok(());
-    }
-    // Not linked: the file may lie on another device.
-    fs::copy(from, to).map(|_| ())
 }
 
 /// The lock a server holds, shared among readers.

@@ -28,7 +28,6 @@ use crate::listener::{Events, Listener};
 use crate::mark::Mark;
 use crate::monitor::{Inputs, Monitor, MonitorStats};
 use crate::open;
-use crate::salvage;
 use crate::sizes;
 use crate::snapshot::RocksSnapshot;
 use crate::space::Guard;
@@ -39,9 +38,9 @@ use crate::wal;
 pub struct RocksEngine {
     journal: Journal,
     monitor: Monitor,
-    db: Arc<Db>,
+    pub(crate) db: Arc<Db>,
     built: Built,
-    config: Config,
+    pub(crate) config: Config,
     caps: Caps,
     dropped: Dropped,
     expected: Expected,
@@ -52,7 +51,7 @@ pub struct RocksEngine {
     closing: Arc<AtomicBool>,
     closed: AtomicBool,
     repaired: Option<String>,
-    data_key: Option<Arc<DataKey>>,
+    pub(crate) data_key: Option<Arc<DataKey>>,
 }
 
 impl RocksEngine {
@@ -498,18 +497,11 @@ impl Engine for RocksEngine {
     }
 
     fn next_part(&self, table: Table, range: KeyRange<'_>) -> Result<Option<Vec<u8>>> {
-        self.check_open()?;
-        salvage::next_block(&self.db, table, range)
+        crate::salvage::next_block(&self.db, table, range)
     }
 
     fn undamaged(&self, path: &Path) -> Result<Option<Arc<dyn Engine>>> {
-        self.flush()?;
-        let files = self.db.admin().live_files();
-        let files = files.map_err(|e| error::sort("a list of files", e.into_string()))?;
-        let live: Vec<String> = files.into_iter().map(|f| f.name).collect();
-        let data_key = self.data_key.as_ref();
-        let rest = salvage::open_rest(&self.config, path, Some(&live), data_key)?;
-        Ok(Some(Arc::new(rest)))
+        self.open_undamaged(path)
     }
 
     fn verify(&self) -> Result<Verified> {

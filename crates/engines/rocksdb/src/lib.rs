@@ -48,6 +48,7 @@ mod engine;
 mod error;
 mod expected;
 mod ffi;
+mod files;
 mod filter;
 mod journal;
 mod limits;
@@ -64,8 +65,9 @@ mod stats;
 mod sync;
 mod wal;
 
-pub use borrow::{Borrowed, Rest, is_final};
+pub use borrow::{Borrowed, Rest};
 pub use config::{CacheKind, Config};
 pub use engine::RocksEngine;
+pub use files::is_final;
 pub use limits::{open_files_max, raise_open_files_limit};
 pub use open::DISK_FORMAT;

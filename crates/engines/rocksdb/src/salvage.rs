@@ -10,11 +10,10 @@ use cipher::{DataKey, KEYS_FILE};
 use rust_rocksdb::DB;
 use storage::{KeyRange, Result, StorageError, Table};
 
-use crate::borrow::lend;
 use crate::config::{self, Config};
-use crate::engine::RocksEngine;
 use crate::error;
 use crate::ffi::{Db, encrypt};
+use crate::files::lend;
 use crate::filter::Dropped;
 use crate::listener::{Events, Listener};
 use crate::open;
@@ -63,19 +62,19 @@ pub(crate) fn next_block(db: &Db, table: Table, range: KeyRange<'_>) -> Result<O
     Ok(Some(last).filter(|next| next.as_slice() < range.upper))
 }
 
-/// Opens what is left of the directory `from` without its tables that cannot be read to their end,
-/// in `to`, which is made. The catalog of files is written anew, so it may be damaged or missing as
-/// well. With `live`, other tables than these are left out. Large documents, which lie beside the
+/// Makes of what is left of a directory, without its tables that cannot be read to their end,
+/// the directory `to`, and says how to open it. The catalog of files is written anew, so it may be
+/// damaged or missing as well. With `live`, other tables than these are left out. Large documents, which lie beside the
 /// tables, are not in it.
 ///
 /// # Errors
-/// [`StorageError::Io`], [`StorageError::Corrupt`], those of opening.
-pub(crate) fn open_rest(
+/// [`StorageError::Io`], [`StorageError::Corrupt`]
+pub(crate) fn make_rest(
     config: &Config,
     to: &Path,
     live: Option<&[String]>,
     data_key: Option<&Arc<DataKey>>,
-) -> Result<RocksEngine> {
+) -> Result<Config> {
     let fail = |error| StorageError::io(format!("cannot link files into {}", to.display()), error);
     fs::create_dir_all(to).map_err(fail)?;
     for entry in fs::read_dir(&config.path).map_err(fail)? {
@@ -103,7 +102,7 @@ pub(crate) fn open_rest(
     repaired.map_err(|e| error::sort_open(to, e.into_string()))?;
     drop(built);
     open::mark(to)?;
-    RocksEngine::open(Config {
+    Ok(Config {
         path: to.to_owned(),
         create: false,
         delete_bytes_per_s: 0,
@@ -111,7 +110,14 @@ pub(crate) fn open_rest(
     })
 }
 
-/// The tables that [`open_rest`] has left out.
+/// The tables that are in use.
+pub(crate) fn live_tables(db: &Db) -> Result<Vec<String>> {
+    let files = db.admin().live_files();
+    let files = files.map_err(|e| error::sort("a list of files", e.into_string()))?;
+    Ok(files.into_iter().map(|f| f.name).collect())
+}
+
+/// The tables that [`make_rest`] has left out.
 pub(crate) fn left_out(of: &Path) -> Vec<String> {
     let entries = fs::read_dir(of.join(LOST)).into_iter().flatten().flatten();
     let names = entries.map(|e| e.file_name().to_string_lossy().into_owned());

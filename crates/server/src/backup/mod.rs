@@ -1,6 +1,6 @@
 //! `quarry backup`, `quarry restore`, `quarry mount`: the commands over a repository of backups
-//! (docs/adr/0071-backup.md, docs/adr/0072-point-in-time.md), `quarry validate`, by which a restored
-//! one is tried, and `quarry repair` (docs/adr/0091-repair.md) for where there is none.
+//! (docs/adr/0071-backup.md, docs/adr/0072-point-in-time.md), `quarry validate`, by which a
+//! restored one is tried, and `quarry repair` (docs/adr/0091-repair.md) for where there is none.
 //!
 //! Promises: a server that is backed up serves on; its data directory is not changed; what an
 //! interrupted command has left is used or removed by the next one.

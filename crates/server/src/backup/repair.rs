@@ -1,5 +1,5 @@
-//! `quarry repair`: puts a data directory right on which no server runs (ADR 0091). What cannot stay
-//! is set apart in a folder beside it.
+//! `quarry repair`: puts a data directory right on which no server runs (ADR 0091). What cannot
+//! stay is set apart in a folder beside it.
 
 use super::aside::{Apart, REPORT};
 use super::check::{self, OpenArgs};
@@ -28,8 +28,8 @@ pub struct RepairArgs {
     /// Data directory that no server runs on
     #[arg(long, value_name = "DIR")]
     pub dbpath: PathBuf,
-    /// Folder for what is set apart, made when it is needed [default: the data directory's name with
-    /// ".set-aside-1" behind it, or the next number]
+    /// Folder for what is set apart, made when it is needed [default: the data directory's name
+    /// with ".set-aside-1" behind it, or the next number]
     #[arg(long = "setAside", value_name = "DIR")]
     pub set_aside: Option<PathBuf>,
     /// What opening it takes.

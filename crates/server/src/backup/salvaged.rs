@@ -1,5 +1,5 @@
-//! What can be read of a data directory with damaged files, as a directory of its own. Promises: the
-//! damaged files are not changed. Must not know: what the rows mean.
+//! What can be read of a data directory with damaged files, as a directory of its own. Promises:
+//! the damaged files are not changed. Must not know: what the rows mean.
 
 use super::aside::Apart;
 use crate::failure::Failure;

@@ -92,8 +92,8 @@ pub fn open_source(options: &EngineOptions<'_>, scratch: &Path) -> Result<Source
     }
 }
 
-/// Opens what is left of a directory that [`open_source`] cannot open: `copy` and `rest` may be made
-/// and are removed by the caller.
+/// Opens what is left of a directory that [`open_source`] cannot open: `copy` and `rest` may be
+/// made and are removed by the caller.
 ///
 /// # Errors
 /// One line; for engines whose data lie in one file.

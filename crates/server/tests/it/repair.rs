@@ -1,6 +1,6 @@
-//! `quarry repair` by the real binary: damaged files and damaged rows, a server on the folder, kills
-//! in the middle. Afterwards `quarry validate` finds nothing, and every document that could be read
-//! is there.
+//! `quarry repair` by the real binary: damaged files and damaged rows, a server on the folder,
+//! kills in the middle. Afterwards `quarry validate` finds nothing, and every document that could
+//! be read is there.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
 //! What several steps take out of the data. Must not know: why.
 
-use super::Mender;
+use super::mender::Mender;
 use model::{Doc, Namespace, Result, doc};
 use storage::{KeyRange, Table, WriteBatch};
 

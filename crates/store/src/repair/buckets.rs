@@ -1,9 +1,9 @@
 //! The rows of buckets of a time-series collection. Promises: afterwards every measurement that can
 //! be read lies in a bucket with a head. Must not know: other documents.
 
-use super::documents::Work;
 use super::entries;
-use super::{Mender, Row};
+use super::mender::{Mender, Row};
+use super::work::Work;
 use crate::format::bucket::{self, BucketKey, Measurement};
 use crate::format::record;
 use model::{Doc, Result};

@@ -2,76 +2,20 @@
 //! be read whole, and has exactly its entries; the counters say how many there are. Must not know:
 //! the catalog, the log.
 
-use super::entries::{self, IndexWork};
-use super::{Mender, Row, salvage};
-use crate::catalog::live::NATURAL_ORDER_DOCS;
-use crate::catalog::{Collection, State};
-use crate::error;
+use super::entries;
+use super::mender::{Mender, Row};
+use super::salvage;
+use super::work::{IndexWork, Work};
+use crate::catalog::Collection;
 use crate::format::record::{self, Header};
 use crate::format::{bucket, meta};
 use crate::view::capped::order_key;
-use model::{Doc, Namespace, Result, Value};
-use rustc_hash::FxHashSet;
+use model::{Doc, Result, Value};
 use std::sync::Arc;
 use storage::{KeyRange, Table, WriteBatch, counter_decode, counter_encode};
 
 /// No collection has counted so far; a damaged number is above it.
 const SEQ_MAX: u64 = 1 << 56;
-
-/// What is known of a collection while it is read.
-pub(super) struct Work<'c> {
-    pub(super) coll: &'c Collection,
-    pub(super) state: Arc<State>,
-    pub(super) indexes: Vec<IndexWork>,
-    pub(super) documents: u64,
-    pub(super) bytes: u64,
-    /// Buckets, and bytes of their heads.
-    pub(super) buckets: u64,
-    pub(super) head_bytes: u64,
-    /// The last head that was read, and whether its bucket is open.
-    pub(super) head: Option<(bucket::BucketKey, bool)>,
-    /// The highest number of insertion.
-    highest: u64,
-    /// Numbers of insertion ascend with the keys.
-    in_order: bool,
-    /// The numbers of insertion, while there are so few documents that they are read in the order of
-    /// these.
-    numbers: Option<FxHashSet<u64>>,
-    /// Records that get another key or header once all others were read.
-    later: Vec<Vec<u8>>,
-    pub(super) batch: WriteBatch,
-    key: Vec<u8>,
-}
-
-impl<'c> Work<'c> {
-    pub(super) fn ns(&self) -> &'c Namespace {
-        self.coll.ns()
-    }
-
-    /// Counts a document that stays.
-    pub(super) fn count(&mut self, doc: Doc<'_>) {
-        self.documents += 1;
-        self.bytes += doc.len_bytes() as u64;
-    }
-
-    /// False when another document has this number of insertion.
-    fn is_new(&mut self, header: Header) -> bool {
-        let Some(numbers) = &mut self.numbers else {
-            return true;
-        };
-        let is_new = numbers.insert(header.insert_seq);
-        if numbers.len() as u64 > NATURAL_ORDER_DOCS {
-            self.numbers = None;
-        }
-        is_new
-    }
-
-    fn is_under_its_key(&mut self, key: &[u8], doc: Doc<'_>) -> bool {
-        let id = doc.field("_id");
-        self.coll.record_key(&id, &mut self.key);
-        self.key == key || (self.coll.lacks_ids() && matches!(id, Value::Missing))
-    }
-}
 
 /// Puts one collection right.
 pub(super) fn mend(m: &mut Mender<'_>, coll: &Collection) -> Result<()> {
@@ -88,7 +32,7 @@ pub(super) fn mend(m: &mut Mender<'_>, coll: &Collection) -> Result<()> {
         head: None,
         highest: 0,
         in_order: true,
-        numbers: Some(FxHashSet::default()),
+        numbers: Some(rustc_hash::FxHashSet::default()),
         later: Vec::new(),
         batch: WriteBatch::new(),
         key: Vec::new(),
@@ -263,15 +207,4 @@ fn mend_counters(m: &mut Mender<'_>, work: &mut Work<'_>) -> Result<()> {
         work.batch.put(Table::Meta, &meta::unordered(ident), &next);
     }
     m.apply(&mut work.batch)
-}
-
-/// A stored value of an engine.
-pub(super) fn stored(
-    coll: &Collection,
-    table: Table,
-    key: &[u8],
-    see: &mut dyn FnMut(&[u8]),
-) -> Result<bool> {
-    let engine = &coll.shared.engine;
-    engine.get_with(table, key, see).map_err(error::storage)
 }

@@ -1,10 +1,12 @@
-//! What leads to documents: entries of indexes, places in the order of a capped collection, marks of
-//! open buckets. Promises: what a document needs is there, and nothing leads to what is not there.
+//! What leads to documents: entries of indexes, places in the order of a capped collection, marks
+//! of open buckets. Promises: what a document needs is there, and nothing leads to what is not
+//! there.
 //! An index that cannot hold the documents that are there is given up. Must not know: how a row
 //! that cannot be read is dealt with.
 
-use super::documents::{Work, stored};
-use super::{Mender, apart};
+use super::apart;
+use super::mender::Mender;
+use super::work::{IndexWork, Work, stored};
 use crate::catalog::{Collection, Shared};
 use crate::error;
 use crate::format::{bucket, keys, meta, record};
@@ -12,36 +14,7 @@ use crate::index::{Index, KeySet};
 use crate::view::capped::seq_of;
 use crate::write::entries::{check_length, put_entry};
 use model::{Doc, Result};
-use std::sync::Arc;
 use storage::{KeyRange, Table, WriteBatch};
-
-/// One index while its collection is read.
-pub(super) struct IndexWork {
-    index: Arc<Index>,
-    /// The keys of the document at hand.
-    set: KeySet,
-    /// Entries that documents need.
-    needed: u64,
-    put: u64,
-    removed: u64,
-    multikey: u32,
-    /// Why it cannot stay.
-    refused: Option<String>,
-}
-
-impl IndexWork {
-    pub(super) fn new(index: &Arc<Index>) -> IndexWork {
-        IndexWork {
-            index: Arc::clone(index),
-            set: KeySet::default(),
-            needed: 0,
-            put: 0,
-            removed: 0,
-            multikey: 0,
-            refused: None,
-        }
-    }
-}
 
 /// Fills the sets of keys of a document. An index that cannot have it among the others is given up,
 /// never the document.

@@ -2,7 +2,7 @@
 //! row that cannot be read, as if what is before had been given up; what of it can be read is set
 //! apart. Must not know: collections.
 
-use super::{Mender, Row};
+use super::mender::{Mender, Row};
 use crate::format::log as row;
 use crate::format::meta;
 use model::{DocBuf, Namespace, Result};

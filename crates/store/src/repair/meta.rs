@@ -2,7 +2,8 @@
 //! can be opened, every document has an owner, and no identifier that is in use will be given
 //! again. Must not know: documents, entries.
 
-use super::{Mender, Row, apart, salvage};
+use super::mender::{Mender, Row};
+use super::{apart, salvage};
 use crate::catalog::{CatalogRow, IndexRow, Kind};
 use crate::error;
 use crate::format::{LAYOUT_VERSION, bucket, meta, record};
@@ -35,7 +36,8 @@ impl Owners {
             || self.log == Some(ident)
     }
 
-    /// Whether a collection of this name cannot have the identifier. The log has a row that shows it.
+    /// Whether a collection of this name cannot have the identifier. The log has a row that shows
+    /// it.
     fn is_taken(&self, ident: u32, ns: &Namespace) -> bool {
         let shows_log = self.log == Some(ident) && ns.db() == "local" && ns.coll() == "oplog.rs";
         self.owns(ident) && !(shows_log && !self.collections.contains(&ident))

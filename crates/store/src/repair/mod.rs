@@ -12,91 +12,20 @@ mod buckets;
 mod documents;
 mod entries;
 mod history;
+mod mender;
 mod meta;
 mod salvage;
+mod work;
+
+pub use mender::{Aside, DamagedRow, Repaired};
 
 use crate::catalog::{Collection, Kind, Shared};
-use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::hooks::Hooks;
-use model::{Doc, Namespace, Result};
+use mender::Mender;
+use model::Result;
 use std::sync::Arc;
-use storage::{CursorOpts, Engine, KeyRange, RowBatch, Table, WriteBatch};
-
-/// Who takes what is set apart, and is told what is done.
-pub trait Aside {
-    /// Takes a whole document.
-    ///
-    /// # Errors
-    /// It cannot be kept; the repair ends then.
-    fn document(&mut self, ns: &Namespace, doc: Doc<'_>, why: &str) -> Result<()>;
-
-    /// Takes a row that cannot be read whole.
-    ///
-    /// # Errors
-    /// As [`Aside::document`].
-    fn row(&mut self, row: &DamagedRow<'_>) -> Result<()>;
-
-    /// Called before anything that was taken is removed: what was taken outlives a crash.
-    ///
-    /// # Errors
-    /// As [`Aside::document`].
-    fn keep(&mut self) -> Result<()>;
-
-    /// One line for each thing that was wrong.
-    fn found(&mut self, line: &str);
-
-    /// A new identity for a collection whose own cannot be read.
-    fn new_uuid(&mut self) -> [u8; 16];
-}
-
-/// A row as it was found.
-#[derive(Clone, Copy, Debug)]
-pub struct DamagedRow<'r> {
-    /// The collection it is of, where that is known.
-    pub ns: Option<&'r Namespace>,
-    /// The table it lies in.
-    pub table: Table,
-    /// Its key.
-    pub key: &'r [u8],
-    /// Its value.
-    pub value: &'r [u8],
-    /// What of it can be read.
-    pub readable: Doc<'r>,
-    /// What is wrong with it.
-    pub why: &'r str,
-}
-
-/// What a repair did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repaired {
-    /// Collections read.
-    pub collections: u64,
-    /// Documents that are there now.
-    pub documents: u64,
-    /// Whole documents set apart.
-    pub documents_apart: u64,
-    /// Rows set apart that cannot be read whole.
-    pub rows_apart: u64,
-    /// Index entries put.
-    pub entries_put: u64,
-    /// Index entries removed.
-    pub entries_removed: u64,
-    /// Counters, marks, places and rows of the catalog put right.
-    pub mended: u64,
-}
-
-impl Repaired {
-    /// True when nothing was wrong.
-    pub fn is_clean(&self) -> bool {
-        let nothing = Repaired {
-            collections: self.collections,
-            documents: self.documents,
-            ..Repaired::default()
-        };
-        *self == nothing
-    }
-}
+use storage::Engine;
 
 /// Puts right what is wrong.
 ///
@@ -137,159 +66,4 @@ pub fn check_catalog(
     meta::mend(&mut mender, hooks)?;
     history::mend(&mut mender)?;
     Ok(mender.done)
-}
-
-/// A row as it is stored.
-#[derive(Clone, Copy)]
-struct Row<'r> {
-    table: Table,
-    key: &'r [u8],
-    value: &'r [u8],
-}
-
-impl<'r> Row<'r> {
-    fn of_meta(key: &'r [u8], value: &'r [u8]) -> Row<'r> {
-        let table = Table::Meta;
-        Row { table, key, value }
-    }
-
-    fn of_documents(key: &'r [u8], value: &'r [u8]) -> Row<'r> {
-        let table = Table::Doc;
-        Row { table, key, value }
-    }
-}
-
-/// What all steps use to change data.
-struct Mender<'m> {
-    engine: &'m dyn Engine,
-    aside: &'m mut dyn Aside,
-    /// Nothing is changed without it.
-    changes: bool,
-    /// Something was taken and is to be kept before the next commit.
-    taken: bool,
-    done: Repaired,
-}
-
-impl<'m> Mender<'m> {
-    fn new(engine: &'m dyn Engine, aside: &'m mut dyn Aside, changes: bool) -> Mender<'m> {
-        Mender {
-            engine,
-            aside,
-            changes,
-            taken: false,
-            done: Repaired::default(),
-        }
-    }
-
-    /// Something was wrong and is put right by the next commit.
-    fn mended(&mut self, line: &str) {
-        self.done.mended += 1;
-        self.aside.found(line);
-    }
-
-    /// Sets a whole document apart.
-    fn take_document(&mut self, ns: &Namespace, doc: Doc<'_>, why: &str) -> Result<()> {
-        self.done.documents_apart += 1;
-        let id = doc.field("_id");
-        self.aside.found(&format!(
-            "{ns}: the document with _id {id} is set apart: {why}"
-        ));
-        self.keep_document(ns, doc, why)
-    }
-
-    /// Hands something over that was told of.
-    fn keep_document(&mut self, ns: &Namespace, doc: Doc<'_>, why: &str) -> Result<()> {
-        self.taken = true;
-        match self.changes {
-            true => self.aside.document(ns, doc, why),
-            false => Ok(()),
-        }
-    }
-
-    /// Sets a row apart that cannot be read whole.
-    fn take_row(&mut self, ns: Option<&Namespace>, row: Row<'_>, why: &str) -> Result<()> {
-        let Row { table, key, value } = row;
-        self.done.rows_apart += 1;
-        self.taken = true;
-        let place = ns.map_or_else(|| table.name().to_owned(), ToString::to_string);
-        self.aside.found(&format!(
-            "{place}: the row at {} is set apart: {why}",
-            hex(key)
-        ));
-        if self.changes {
-            let document = match table {
-                Table::Doc => salvage::last_document(value),
-                _ => value,
-            };
-            let readable = salvage::readable(document);
-            self.aside.row(&DamagedRow {
-                ns,
-                table,
-                key,
-                value,
-                readable: readable.doc(),
-                why,
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Applies a batch, and clears it.
-    fn apply(&mut self, batch: &mut WriteBatch) -> Result<()> {
-        if self.changes && !batch.is_empty() {
-            if std::mem::take(&mut self.taken) {
-                self.aside.keep()?;
-            }
-            commit(self.engine, WriteUnit::new(batch))?;
-        }
-        batch.clear();
-        Ok(())
-    }
-
-    /// The value of a key.
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut value = Vec::new();
-        let found = self.engine.get(table, key, &mut value);
-        Ok(found.map_err(error::storage)?.then_some(value))
-    }
-
-    /// Shows all rows of a range, in parts between which the engine is not held.
-    fn each_row(
-        &mut self,
-        table: Table,
-        range: KeyRange<'_>,
-        f: &mut dyn FnMut(&mut Mender<'m>, &[u8], &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let (mut after, mut rows) = (range.lower.to_vec(), RowBatch::new());
-        let opts = CursorOpts {
-            fill_cache: false,
-            ..CursorOpts::default()
-        };
-        loop {
-            let left = KeyRange::new(&after, range.upper);
-            let mut cursor = self
-                .engine
-                .cursor(table, left, opts)
-                .map_err(error::storage)?;
-            let more = cursor.next_batch(&mut rows, 1024, 4 << 20);
-            let more = more.map_err(error::storage)?;
-            drop(cursor);
-            for (key, value) in rows.iter() {
-                f(self, key, value)?;
-            }
-            if let Some((key, _)) = rows.last() {
-                after.clear();
-                after.extend_from_slice(key);
-                after.push(0);
-            }
-            if !more || rows.is_empty() {
-                return Ok(());
-            }
-        }
-    }
-}
-
-/// A key as a message shows it: its bytes, two digits each.
-fn hex(key: &[u8]) -> String {
-    key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
