@@ -64,8 +64,8 @@ pub(crate) fn next_block(db: &Db, table: Table, range: KeyRange<'_>) -> Result<O
 
 /// Makes of what is left of a directory, without its tables that cannot be read to their end,
 /// the directory `to`, and says how to open it. The catalog of files is written anew, so it may be
-/// damaged or missing as well. With `live`, other tables than these are left out. Large documents, which lie beside the
-/// tables, are not in it.
+/// damaged or missing as well. With `live`, other tables than these are left out. Large documents,
+/// which lie beside the tables, are not in it.
 ///
 /// # Errors
 /// [`StorageError::Io`], [`StorageError::Corrupt`]
