@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat lab-documents lab-history help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions crash-images mutants example lab bench cluster clean
+.PHONY: compat lab-documents lab-history help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions crash-images mutants example lab bench cluster clean fuzz differential bit-rot
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -122,6 +122,15 @@ soak-transactions: build ## concurrent transactions, kill -9 every 30 s, a check
 
 crash-images: setup ## cut a recorded workload at every place, lose what no sync covered, open what is left (IMAGES=1000000, SEED=1)
 	@QUARRY_IMAGES="$(or $(IMAGES),1000000)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test crash -- --nocapture --test-threads 1
+
+fuzz: setup ## every parser and decoder by mutated corpora, each so many minutes (MINUTES=60, SEED=1, TARGETS="messages bson")
+	@QUARRY_FUZZ_SECONDS="$$(( $(or $(MINUTES),60) * 60 ))" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test fuzz -- --nocapture $(TARGETS)
+
+differential: setup ## the same random commands on every engine, with and without indexes and rewriting (ROUNDS=20000, SEED=1)
+	@QUARRY_ROUNDS="$(or $(ROUNDS),20000)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test differential -- --nocapture
+
+bit-rot: setup ## one flipped bit in any file of a data directory is told or changes nothing (BITS=100000, SEED=1)
+	@QUARRY_ROT="$(or $(BITS),100000)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test rot -- --nocapture
 
 mutants: setup ## apply each deliberate defect of crates/proof/mutants, say which test catches it and how soon (NAMES=...)
 	@scripts/mutants.sh $(NAMES)

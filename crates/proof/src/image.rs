@@ -23,11 +23,19 @@ pub enum Loss {
     /// Each sector or page that no sync covered is as it was at some time since: a later write may
     /// be there without an earlier one elsewhere.
     Pages,
+    /// Files are as long again as they were before they were cut; what was written is there.
+    Cuts,
 }
 
 impl Loss {
     /// All kinds.
-    pub const ALL: [Loss; 4] = [Loss::Nothing, Loss::Unsynced, Loss::Tails, Loss::Pages];
+    pub const ALL: [Loss; 5] = [
+        Loss::Nothing,
+        Loss::Unsynced,
+        Loss::Tails,
+        Loss::Pages,
+        Loss::Cuts,
+    ];
 }
 
 /// Content of a file: its first bytes, and zeros behind them up to its length.
@@ -52,7 +60,7 @@ impl Image {
     /// What is left of the first `at` events.
     pub fn left_of(events: &[Event], at: usize, loss: Loss, random: &mut Random) -> Image {
         let events = events.get(..at).unwrap_or(events);
-        let names_synced = last(events, |e| matches!(e, Event::SyncNames)).unwrap_or(0);
+        let names_synced = last(events, |e| matches!(e, Event::SyncNames { .. })).unwrap_or(0);
         let names_kept = match loss {
             Loss::Nothing => events.len(),
             Loss::Unsynced => names_synced,
@@ -149,7 +157,7 @@ fn content(events: &[Event], file: u32, loss: Loss, random: &mut Random) -> Cont
     let open: Vec<&Event> = open.iter().filter(of_file).collect();
     // Of the open ones, so many are there as they are.
     let whole = match loss {
-        Loss::Nothing => open.len(),
+        Loss::Nothing | Loss::Cuts => open.len(),
         Loss::Unsynced => 0,
         Loss::Tails | Loss::Pages => random.below(open.len() + 1),
     };
@@ -157,6 +165,7 @@ fn content(events: &[Event], file: u32, loss: Loss, random: &mut Random) -> Cont
     for (i, event) in open.into_iter().enumerate() {
         match event {
             Event::Write { durable: true, .. } => content.apply(event),
+            Event::Resize { len, .. } if loss == Loss::Cuts && *len < content.len => {}
             _ if loss != Loss::Pages && i < whole => content.apply(event),
             Event::Write { at, bytes, .. } => match loss {
                 Loss::Tails if i == whole => {
@@ -282,13 +291,19 @@ mod tests {
         }
     }
 
+    fn sync_names() -> Event {
+        Event::SyncNames {
+            directory: String::new(),
+        }
+    }
+
     #[test]
     fn a_sync_keeps_what_is_before_it_and_a_name_needs_its_own() {
         let events = [
             create(),
             write(0, b"one"),
             Event::Sync { file: 0 },
-            Event::SyncNames,
+            sync_names(),
             write(3, b"two"),
         ];
         let random = &mut Random::new(1);
@@ -308,12 +323,7 @@ mod tests {
 
     #[test]
     fn a_sector_that_has_a_write_has_those_before_it() {
-        let events = [
-            create(),
-            Event::SyncNames,
-            write(0, b"one"),
-            write(3, b"two"),
-        ];
+        let events = [create(), sync_names(), write(0, b"one"), write(3, b"two")];
         let random = &mut Random::new(3);
         for _ in 0..100 {
             let image = Image::left_of(&events, 4, Loss::Pages, random);
@@ -322,8 +332,22 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_that_no_sync_covered_may_be_undone() {
+        let cut = Event::Resize { file: 0, len: 3 };
+        let extended = Event::Extend { file: 0, len: 9 };
+        let events = [create(), sync_names(), extended, write(0, b"one"), cut];
+        let random = &mut Random::new(4);
+        let len_after = |loss, random: &mut Random| {
+            let image = Image::left_of(&events, 5, loss, random);
+            image.files["f"].len
+        };
+        assert_eq!(len_after(Loss::Nothing, random), 3);
+        assert_eq!(len_after(Loss::Cuts, random), 9);
+    }
+
+    #[test]
     fn pages_are_lost_in_no_order() {
-        let events = [create(), Event::SyncNames, write(0, &[7; 8192])];
+        let events = [create(), sync_names(), write(0, &[7; 8192])];
         let random = &mut Random::new(2);
         let later_alone = (0..100).any(|_| {
             let image = Image::left_of(&events, 3, Loss::Pages, random);

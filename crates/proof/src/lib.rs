@@ -4,6 +4,7 @@
 //! Promises: the same recording, place and seed give the same image. Must not know: which engine
 //! wrote the files, how calls are recorded (`tests/crash/recorder.rs`). Only tests use it.
 
+pub mod fuzz;
 pub mod image;
 pub mod random;
 pub mod trace;

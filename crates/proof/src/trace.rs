@@ -43,8 +43,12 @@ pub enum Event {
         /// Which.
         file: u32,
     },
-    /// All names are on the device.
-    SyncNames,
+    /// The names in a directory are on the device; with a journaling file system all that were
+    /// changed before.
+    SyncNames {
+        /// Its name; empty for the directory that is recorded.
+        directory: String,
+    },
     /// A name was changed.
     Rename {
         /// From this.

@@ -14,7 +14,7 @@ pub(crate) fn prepare_directory(path: &Path) -> Result<(), String> {
     if std::fs::metadata(path.join(storage::MARKER)).is_ok_and(|marker| is_open(&marker)) {
         close_to_others(path);
     }
-    std::fs::create_dir_all(path).map_err(|e| {
+    storage::make_directory(path).map_err(|e| {
         format!("cannot make the data directory {shown}: {e}; choose another --dbpath")
     })?;
     let probe = path.join(".quarry-probe");

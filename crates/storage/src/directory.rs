@@ -32,7 +32,7 @@ impl Marker<'_> {
             StorageError::io(format!("cannot {step} {}", path.display()), error)
         };
         if create {
-            fs::create_dir_all(path).map_err(|error| fail("create", error))?;
+            make_directory(path).map_err(|error| fail("create", error))?;
         }
         match fs::read_to_string(path.join(MARKER)) {
             Ok(text) => return self.check(path, &text),
@@ -53,7 +53,9 @@ impl Marker<'_> {
         if !create {
             return Err(foreign(path, "it is empty"));
         }
-        self.write(path)
+        self.write(path)?;
+        // Whoever made the directory may not have made its name durable.
+        sync_name(path).map_err(|error| fail("sync the name of", error))
     }
 
     /// Writes the marker into a directory that is this engine's, e.g. a checkpoint.
@@ -102,6 +104,28 @@ impl Marker<'_> {
             None => Err(foreign(path, &format!("its {MARKER} file names no format"))),
         }
     }
+}
+
+/// Makes a directory and those above it that are missing, and their names durable: a loss of power
+/// takes none of them away with what was written below.
+///
+/// # Errors
+/// Those of the file system.
+pub fn make_directory(path: &Path) -> std::io::Result<()> {
+    let above = path.ancestors().filter(|p| !p.as_os_str().is_empty());
+    let missing: Vec<&Path> = above.take_while(|p| !p.exists()).collect();
+    fs::create_dir_all(path)?;
+    missing.into_iter().rev().try_for_each(sync_name)
+}
+
+/// Syncs the directory that a path's last name stands in.
+fn sync_name(path: &Path) -> std::io::Result<()> {
+    let above = match path.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        Some(_) => Path::new("."),
+        None => return Ok(()),
+    };
+    File::open(above)?.sync_all()
 }
 
 /// The engine a directory belongs to, by its marker; `None` without one.

@@ -30,7 +30,7 @@ pub use batch::{
     BatchIter, BatchOp, COUNTER_BYTES, PutAt, Savepoint, WriteBatch, counter_add, counter_decode,
     counter_encode,
 };
-pub use directory::{MARKER, Marker, engine_of};
+pub use directory::{MARKER, Marker, engine_of, make_directory};
 pub use engine::{
     Caps, CheckedUnit, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn,
     Flushed, Reader, Snapshot, StatSink, Verified, WriteClass,

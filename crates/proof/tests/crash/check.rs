@@ -26,7 +26,7 @@ const CHECKERS: usize = 6;
 /// Where `mark.rs` of RocksDB's engine writes which run of the system it is of.
 const MARK: (&str, std::ops::Range<usize>) = ("JOURNAL-MARK", 8..48);
 
-fn number(name: &str) -> Option<u64> {
+pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn search(engine: &str, open: Open) {
 }
 
 /// In memory, where the system has such a place.
-fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = match memory.is_dir() {
         true => tempfile::tempdir_in(memory),
@@ -76,7 +76,7 @@ fn folder() -> tempfile::TempDir {
     made.expect("a folder")
 }
 
-fn open_store(engine: Arc<dyn Engine>) -> model::Result<Store> {
+pub(crate) fn open_store(engine: Arc<dyn Engine>) -> model::Result<Store> {
     let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 20);
     Store::open(engine, Arc::new(hooks))
 }
@@ -92,6 +92,7 @@ fn record(seed: u64, open: Open, folder: &Path) -> Run {
     for _ in 0..STEPS {
         client.step();
     }
+    assert!(!client.failed, "nothing fails without a fault");
     let well = client.replies.get(&0).copied().unwrap_or(0);
     assert!(
         well > STEPS / 2,
@@ -172,11 +173,7 @@ impl Run {
     ) -> std::result::Result<(), String> {
         let Made { image, loss, at } = self.image(number);
         let past = self.events.get(..at).unwrap_or_default();
-        let durable = past.iter().rev().find_map(|e| match e {
-            Event::Durable(pos) => Some(*pos),
-            _ => None,
-        });
-        let least = durable.map_or(0, |pos| self.history.up_to(pos));
+        let least = self.history.durable(past);
         let most = past.iter().filter(|e| **e == Event::Began).count();
         let what = format!("{loss:?} at event {at} of {}", self.events.len());
         let folder = self.folder.join(format!("image-{number}"));
@@ -220,7 +217,7 @@ fn line(event: &Event) -> String {
 }
 
 /// After a loss of power the system has another name for its run.
-fn start_system_anew(image: &mut Image) {
+pub(crate) fn start_system_anew(image: &mut Image) {
     let (file, run) = MARK;
     let mark = image.files.get_mut(file);
     let run = mark.and_then(|m| m.bytes.get_mut(run));
@@ -230,7 +227,7 @@ fn start_system_anew(image: &mut Image) {
 }
 
 /// Everything that is stored agrees with everything else, and the store goes on.
-fn check_store(engine: Opened) -> std::result::Result<(), String> {
+pub(crate) fn check_store(engine: Opened) -> std::result::Result<(), String> {
     let text = |e: model::MongoError| e.to_string();
     let store = open_store(engine).map_err(text)?;
     for round in 0..2 {

@@ -24,6 +24,8 @@ struct Range {
 #[derive(Default)]
 pub(crate) struct Historian {
     batches: Mutex<Vec<(u64, WriteBatch)>>,
+    /// Batches whose commit failed, behind how many others: they may be there or not.
+    failed: Mutex<Vec<(usize, WriteBatch)>>,
     given_up: Mutex<Vec<Range>>,
 }
 
@@ -46,6 +48,11 @@ impl Observer for Historian {
                 if *durability == Durability::Journaled {
                     recorder::note(Event::Durable(pos.0));
                 }
+            }
+            // It is applied although it may not be durable, or it is not applied.
+            (Call::Apply { batch, .. }, Err(_)) => {
+                let before = self.batches.lock().len();
+                self.failed.lock().push((before, (*batch).clone()));
             }
             (Call::WaitDurable { pos }, Ok(_)) => recorder::note(Event::Durable(pos.0)),
             (Call::DropRange { table, range }, _) => self.given_up.lock().push(Range {
@@ -83,7 +90,28 @@ impl History {
             rows.apply(batch);
             history.note(&rows, n + 1);
         }
+        history.note_failed(&historian.failed.lock(), &batches);
         history
+    }
+
+    /// The states when the first so many of the failed batches are there as well.
+    fn note_failed(&mut self, failed: &[(usize, WriteBatch)], batches: &[(u64, WriteBatch)]) {
+        for first in 0..failed.len() {
+            for end in first + 1..=failed.len().min(first + 3) {
+                let there = failed.get(first..end).unwrap_or_default();
+                let mut rows = Rows::default();
+                for n in 0..=batches.len() {
+                    for (_, batch) in there.iter().filter(|(before, _)| *before == n) {
+                        rows.apply(batch);
+                        self.note(&rows, n);
+                    }
+                    if let Some((_, batch)) = batches.get(n) {
+                        rows.apply(batch);
+                        self.note(&rows, n + 1);
+                    }
+                }
+            }
+        }
     }
 
     fn note(&mut self, rows: &Rows, n: usize) {
@@ -99,6 +127,15 @@ impl History {
     fn counts(&self, table: Table, key: &[u8]) -> bool {
         let holds = |r: &Range| r.table == table && KeyRange::new(&r.lower, &r.upper).contains(key);
         table != Table::Tmp && !self.given_up.iter().any(holds)
+    }
+
+    /// How many batches were said to be durable.
+    pub(crate) fn durable(&self, events: &[Event]) -> usize {
+        let last = events.iter().rev().find_map(|e| match e {
+            Event::Durable(pos) => Some(*pos),
+            _ => None,
+        });
+        last.map_or(0, |pos| self.up_to(pos))
     }
 
     /// Batches, and those up to a position.

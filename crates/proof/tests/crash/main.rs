@@ -5,7 +5,9 @@
 //! a failure names the seed and the image, which `QUARRY_IMAGE=n` tries alone, and keeps it.
 
 mod check;
+mod faults;
 mod history;
+mod names;
 mod recorder;
 mod workload;
 
@@ -51,4 +53,23 @@ fn rocksdb_opens_every_image_as_one_commit_left_it() {
 fn lmdb_opens_every_image_as_one_commit_left_it() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     check::search("lmdb", lmdb);
+}
+
+#[test]
+fn the_names_of_new_directories_are_durable_before_the_first_commit() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    names::check("rocksdb", rocksdb);
+    names::check("lmdb", lmdb);
+}
+
+#[test]
+fn rocksdb_keeps_what_is_durable_when_calls_fail() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    faults::search("rocksdb", rocksdb);
+}
+
+#[test]
+fn lmdb_keeps_what_is_durable_when_calls_fail() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    faults::search("lmdb", lmdb);
 }

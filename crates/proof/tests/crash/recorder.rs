@@ -16,6 +16,72 @@ use std::sync::{Mutex, MutexGuard};
 /// The file that RocksDB's engine writes by plain stores into a mapping.
 const MAPPED: &str = "JOURNAL-MARK";
 
+/// Kinds of calls that can be made to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Open,
+    Write,
+    Sync,
+    Allocate,
+    Name,
+}
+
+/// Which call below the directory fails, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    /// Calls of the kind that still succeed.
+    pub(crate) after: usize,
+    pub(crate) errno: c_int,
+    /// Every later call of the kind fails as well.
+    pub(crate) lasts: bool,
+}
+
+#[derive(Default)]
+struct Faults {
+    planned: Option<Fault>,
+    calls: usize,
+    struck: usize,
+}
+
+static FAULTS: Mutex<Option<Faults>> = Mutex::new(None);
+
+/// What came of a plan.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Met {
+    /// Calls of the kind.
+    pub(crate) calls: usize,
+    /// Those that failed.
+    pub(crate) struck: usize,
+}
+
+/// Plans a fault, or none; what came of the last plan.
+pub(crate) fn plan(fault: Option<Fault>) -> Met {
+    let mut faults = FAULTS.lock().unwrap_or_else(|e| e.into_inner());
+    let met = faults.as_ref().map_or_else(Met::default, |f| Met {
+        calls: f.calls,
+        struck: f.struck,
+    });
+    *faults = fault.map(|planned| Faults {
+        planned: Some(planned),
+        ..Faults::default()
+    });
+    met
+}
+
+/// The error of a call of a kind that is about to be made.
+fn fault(kind: Kind) -> Option<c_int> {
+    let mut faults = FAULTS.lock().unwrap_or_else(|e| e.into_inner());
+    let faults = faults.as_mut()?;
+    let planned = faults.planned.filter(|p| p.kind == kind)?;
+    faults.calls += 1;
+    if faults.calls <= planned.after || (faults.struck > 0 && !planned.lasts) {
+        return None;
+    }
+    faults.struck += 1;
+    Some(planned.errno)
+}
+
 static RECORDING: AtomicBool = AtomicBool::new(false);
 static RECORD: Mutex<Option<Record>> = Mutex::new(None);
 
@@ -25,7 +91,9 @@ struct Record {
     events: Vec<Event>,
     /// Numbers of files, by the name they have and by device and inode.
     by_path: HashMap<String, u32>,
-    by_inode: HashMap<(u64, u64), Option<u32>>,
+    by_inode: HashMap<(u64, u64), u32>,
+    /// Names of open directories.
+    directories: HashMap<(u64, u64), String>,
     files: u32,
     mapped: Option<Mapped>,
 }
@@ -113,7 +181,7 @@ impl Record {
             return;
         };
         if stat.st_mode & libc::S_IFMT != libc::S_IFREG {
-            self.by_inode.insert(inode, None);
+            self.directories.insert(inode, name);
             return;
         }
         let known = self.by_path.get(&name).copied();
@@ -128,7 +196,7 @@ impl Record {
         }
         // What RocksDB writes for people to read is nothing that is read again.
         if !name.starts_with("LOG") {
-            self.by_inode.insert(inode, Some(file));
+            self.by_inode.insert(inode, file);
         }
         if name == MAPPED && self.mapped.is_none() {
             let read = libc::O_RDONLY | libc::O_CLOEXEC;
@@ -141,11 +209,11 @@ impl Record {
 
     /// The number of an open file below the directory; files of text for people are passed over.
     fn file(&self, fd: c_int) -> Option<u32> {
-        self.by_inode.get(&inode(fd)?.0).copied().flatten()
+        self.by_inode.get(&inode(fd)?.0).copied()
     }
 
-    fn is_directory(&self, fd: c_int) -> bool {
-        inode(fd).is_some_and(|(inode, _)| self.by_inode.get(&inode) == Some(&None))
+    fn directory(&self, fd: c_int) -> Option<String> {
+        self.directories.get(&inode(fd)?.0).cloned()
     }
 
     fn renamed(&mut self, from: &CStr, to: &CStr) {
@@ -214,7 +282,8 @@ macro_rules! stand_in {
         stand_in!($real, $symbol, [$name], ($($arg: $type),*) -> $out, $($rest)*);
     };
     ($real:ident, $symbol:literal, [$name:ident], ($($arg:ident: $type:ty),*) -> $out:ty,
-        before $state:ident = $before:expr, after |$record:ident, $result:ident| $after:expr) => {
+        $kind:ident if |$seen:ident| $below:expr, before $state:ident = $before:expr,
+        after |$record:ident, $result:ident| $after:expr) => {
         unsafe fn $real($($arg: $type),*) -> $out {
             static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
             let found = next(&NEXT, $symbol);
@@ -233,6 +302,14 @@ macro_rules! stand_in {
                 return unsafe { $real($($arg),*) };
             };
             INSIDE.with(|inside| inside.set(true));
+            let below = guard.as_ref().is_some_and(|$seen| $below);
+            if let Some(errno) = below.then(|| fault(Kind::$kind)).flatten() {
+                drop(guard);
+                // SAFETY: errno is the thread's own.
+                unsafe { *libc::__errno_location() = errno };
+                INSIDE.with(|inside| inside.set(false));
+                return -1;
+            }
             #[allow(unused_variables)]
             let $state = $before;
             // SAFETY: the caller's promise.
@@ -291,62 +368,79 @@ fn len(n: i64) -> u64 {
 }
 
 stand_in!(real_open, c"open", [open, open64],
-    (path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int, before s = (),
+    (path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int,
+    Open if |x| x.relative(name(path)).is_some(), before s = (),
     after |r, fd| r.opened(name(path), fd, flags));
 stand_in!(real_openat, c"openat", [openat, openat64],
-    (at: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int, before s = (),
+    (at: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int,
+    Open if |x| x.relative(name(path)).is_some(), before s = (),
     after |r, fd| r.opened(name(path), fd, flags));
 stand_in!(real_write, c"write", [write],
-    (fd: c_int, bytes: *const c_void, count: usize) -> isize, before at = place(fd),
+    (fd: c_int, bytes: *const c_void, count: usize) -> isize,
+    Write if |x| x.file(fd).is_some(), before at = place(fd),
     after |r, n| r.written(fd, at, slice(bytes, n)));
 stand_in!(real_pwrite, c"pwrite", [pwrite, pwrite64],
-    (fd: c_int, bytes: *const c_void, count: usize, at: i64) -> isize, before s = (),
+    (fd: c_int, bytes: *const c_void, count: usize, at: i64) -> isize,
+    Write if |x| x.file(fd).is_some(), before s = (),
     after |r, n| r.written(fd, len(at), slice(bytes, n)));
 stand_in!(real_writev, c"writev", [writev],
-    (fd: c_int, buffers: *const libc::iovec, count: c_int) -> isize, before at = place(fd),
+    (fd: c_int, buffers: *const libc::iovec, count: c_int) -> isize,
+    Write if |x| x.file(fd).is_some(), before at = place(fd),
     after |r, n| r.written(fd, at, &gather(buffers, count, n)));
 stand_in!(real_pwritev, c"pwritev", [pwritev, pwritev64],
-    (fd: c_int, buffers: *const libc::iovec, count: c_int, at: i64) -> isize, before s = (),
+    (fd: c_int, buffers: *const libc::iovec, count: c_int, at: i64) -> isize,
+    Write if |x| x.file(fd).is_some(), before s = (),
     after |r, n| r.written(fd, len(at), &gather(buffers, count, n)));
 stand_in!(real_ftruncate, c"ftruncate", [ftruncate, ftruncate64],
-(fd: c_int, to: i64) -> c_int, before s = (),
+(fd: c_int, to: i64) -> c_int,
+    Allocate if |x| x.file(fd).is_some(), before s = (),
 after |r, n| if let Some(file) = r.file(fd) {
     r.push(Event::Resize { file, len: len(to) });
 });
 stand_in!(real_fallocate, c"fallocate", [fallocate, fallocate64],
-(fd: c_int, mode: c_int, at: i64, bytes: i64) -> c_int, before s = (),
+(fd: c_int, mode: c_int, at: i64, bytes: i64) -> c_int,
+    Allocate if |x| x.file(fd).is_some(), before s = (),
 after |r, n| if let (Some(file), 0) = (r.file(fd), mode) {
     r.push(Event::Extend { file, len: len(at + bytes) });
 });
 stand_in!(real_posix_fallocate, c"posix_fallocate", [posix_fallocate, posix_fallocate64],
-(fd: c_int, at: i64, bytes: i64) -> c_int, before s = (),
+(fd: c_int, at: i64, bytes: i64) -> c_int,
+    Allocate if |x| false && x.file(fd).is_some(), before s = (),
 after |r, n| if let (Some(file), 0) = (r.file(fd), n) {
     r.push(Event::Extend { file, len: len(at + bytes) });
 });
-stand_in!(real_fsync, c"fsync", [fsync], (fd: c_int) -> c_int, before s = (),
+stand_in!(real_fsync, c"fsync", [fsync], (fd: c_int) -> c_int,
+    Sync if |x| x.file(fd).is_some() || x.directory(fd).is_some(), before s = (),
     after |r, n| r.synced(fd));
-stand_in!(real_fdatasync, c"fdatasync", [fdatasync], (fd: c_int) -> c_int, before s = (),
+stand_in!(real_fdatasync, c"fdatasync", [fdatasync], (fd: c_int) -> c_int,
+    Sync if |x| x.file(fd).is_some(), before s = (),
     after |r, n| r.synced(fd));
 stand_in!(real_rename, c"rename", [rename],
-    (from: *const c_char, to: *const c_char) -> c_int, before s = (),
+    (from: *const c_char, to: *const c_char) -> c_int,
+    Name if |x| x.relative(name(from)).is_some(), before s = (),
     after |r, n| r.renamed(name(from), name(to)));
 stand_in!(real_link, c"link", [link],
-    (from: *const c_char, to: *const c_char) -> c_int, before s = (),
+    (from: *const c_char, to: *const c_char) -> c_int,
+    Name if |x| x.relative(name(from)).is_some(), before s = (),
     after |r, n| r.linked(name(from), name(to)));
 stand_in!(real_linkat, c"linkat", [linkat],
     (a: c_int, from: *const c_char, b: c_int, to: *const c_char, flags: c_int) -> c_int,
-    before s = (), after |r, n| r.linked(name(from), name(to)));
-stand_in!(real_unlink, c"unlink", [unlink], (path: *const c_char) -> c_int, before s = (),
+    Name if |x| x.relative(name(from)).is_some(), before s = (),
+    after |r, n| r.linked(name(from), name(to)));
+stand_in!(real_unlink, c"unlink", [unlink], (path: *const c_char) -> c_int,
+    Name if |x| x.relative(name(path)).is_some(), before s = (),
 after |r, n| if let Some(path) = r.relative(name(path)) {
     r.by_path.remove(&path);
     r.push(Event::Remove { path });
 });
 stand_in!(real_mkdir, c"mkdir", [mkdir],
-(path: *const c_char, mode: libc::mode_t) -> c_int, before s = (),
+(path: *const c_char, mode: libc::mode_t) -> c_int,
+    Name if |x| x.relative(name(path)).is_some(), before s = (),
 after |r, n| if let Some(path) = r.relative(name(path)) {
     r.push(Event::MakeDirectory { path });
 });
-stand_in!(real_rmdir, c"rmdir", [rmdir], (path: *const c_char) -> c_int, before s = (),
+stand_in!(real_rmdir, c"rmdir", [rmdir], (path: *const c_char) -> c_int,
+    Name if |x| x.relative(name(path)).is_some(), before s = (),
 after |r, n| if let Some(path) = r.relative(name(path)) {
     r.push(Event::RemoveDirectory { path });
 });
@@ -355,8 +449,8 @@ impl Record {
     fn synced(&mut self, fd: c_int) {
         if let Some(file) = self.file(fd) {
             self.push(Event::Sync { file });
-        } else if self.is_directory(fd) {
-            self.push(Event::SyncNames);
+        } else if let Some(directory) = self.directory(fd) {
+            self.push(Event::SyncNames { directory });
         }
     }
 

@@ -1,0 +1,210 @@
+//! Documents of six fields, indexes over them, changes and questions, by seed. The fields are few
+//! so that predicates, keys and values meet often.
+
+use crate::scenario::Scenario;
+use proof::Random;
+use serde_json::{Map, Value as Json, json};
+
+pub(crate) struct Generator(Random);
+
+const PATHS: [&str; 9] = ["a", "b", "c", "c.x", "c.y", "d", "d.x", "e", "s"];
+
+impl Generator {
+    pub(crate) fn of(seed: u64) -> Generator {
+        Generator(Random::new(seed.wrapping_mul(0x0100_0000_01B3)))
+    }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.0.below(of.len())]
+    }
+
+    fn sign(&mut self) -> i32 {
+        if self.0.chance(50) { 1 } else { -1 }
+    }
+
+    fn int(&mut self, n: usize) -> i32 {
+        i32::try_from(self.0.below(n)).unwrap_or(0)
+    }
+
+    fn scalar(&mut self) -> Json {
+        match self.0.below(14) {
+            0 => json!(null),
+            1 => json!(f64::from(self.int(12) - 4) / 2.0),
+            2 | 3 => json!(self.pick(&["", "a", "ab", "abc", "b", "B"])),
+            4 => json!(self.0.chance(50)),
+            5 => json!({ "$numberLong": (self.int(6) - 1).to_string() }),
+            6 => json!({ "$numberDecimal": self.pick(&["1", "1.5", "NaN", "-0"]) }),
+            7 => json!({ "$date": { "$numberLong": self.int(4).to_string() } }),
+            _ => json!(self.int(6) - 1),
+        }
+    }
+
+    fn object(&mut self) -> Json {
+        let mut o = Map::new();
+        for k in ["x", "y"] {
+            if self.0.chance(70) {
+                o.insert(k.to_owned(), self.scalar());
+            }
+        }
+        Json::Object(o)
+    }
+
+    fn document(&mut self, id: usize) -> Json {
+        let mut o = Map::new();
+        o.insert("_id".to_owned(), json!(id));
+        for field in ["a", "b", "c", "d", "e", "s"] {
+            if self.0.chance(20) {
+                continue;
+            }
+            let v = match field {
+                "c" if self.0.chance(80) => self.object(),
+                "d" => match self.0.below(4) {
+                    0 => (0..self.0.below(4)).map(|_| self.scalar()).collect(),
+                    1 => (0..self.0.below(3)).map(|_| self.object()).collect(),
+                    2 => self.object(),
+                    _ => self.scalar(),
+                },
+                "e" => json!(self.int(4)),
+                "s" => json!(self.pick(&["", "a", "ab", "b", "sea", "Sea"])),
+                _ => self.scalar(),
+            };
+            o.insert(field.to_owned(), v);
+        }
+        Json::Object(o)
+    }
+
+    fn index(&mut self, n: usize) -> Json {
+        let mut key = Map::new();
+        for _ in 0..1 + self.0.below(3) {
+            let path = self.pick(&["a", "b", "c.x", "d", "e", "s", "c"]);
+            key.entry(path).or_insert(json!(self.sign()));
+        }
+        let mut spec = json!({ "key": key, "name": format!("i{n}") });
+        match self.0.below(9) {
+            0 => spec["sparse"] = json!(true),
+            1 => spec["partialFilterExpression"] = json!({ "e": { "$gte": 1 } }),
+            2 => {
+                spec["key"] = json!({ "$**": 1 });
+            }
+            3 => spec["key"] = json!({ self.pick(&["a", "s", "e"]): "hashed" }),
+            _ => {}
+        }
+        spec
+    }
+
+    fn condition(&mut self) -> Json {
+        let ops = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"];
+        match self.0.below(14) {
+            0..=5 => json!({ self.pick(&ops): self.scalar() }),
+            6 => json!({ "$in": [self.scalar(), self.scalar(), self.scalar()] }),
+            7 => json!({ "$nin": [self.scalar(), self.scalar()] }),
+            8 => json!({ "$exists": self.0.chance(60) }),
+            9 => json!({ "$regex": self.pick(&["^a", "^ab", "b", "^S"]) }),
+            10 => json!({ "$not": { self.pick(&ops): self.scalar() } }),
+            11 => json!({ "$gte": self.int(3) - 1, "$lt": self.int(5) }),
+            12 => json!({ "$elemMatch": { "$gte": self.int(2) } }),
+            _ => json!({ "$type": self.pick(&["int", "string", "null", "object", "array"]) }),
+        }
+    }
+
+    fn filter(&mut self, depth: usize) -> Json {
+        match self.0.below(if depth == 0 { 8 } else { 12 }) {
+            8 => json!({ "$or": [self.filter(depth - 1), self.filter(depth - 1)] }),
+            9 => json!({ "$and": [self.filter(depth - 1), self.filter(depth - 1)] }),
+            10 => json!({ "$nor": [self.filter(depth - 1)] }),
+            7 => json!({ "$expr": { self.pick(&["$gt", "$lte", "$eq", "$ne"]): [
+                format!("${}", self.pick(&PATHS)), self.scalar()] } }),
+            n => {
+                let mut o = Map::new();
+                for _ in 0..1 + n % 2 {
+                    o.insert(self.pick(&PATHS).to_owned(), self.condition());
+                }
+                Json::Object(o)
+            }
+        }
+    }
+
+    fn change(&mut self, docs: usize) -> Json {
+        let filter = self.filter(1);
+        match self.0.below(10) {
+            0 => json!({ "delete": "c", "deletes": [{ "q": filter, "limit": 0 }] }),
+            1 | 2 => {
+                let more: Vec<Json> = (0..3).map(|i| self.document(docs + i)).collect();
+                json!({ "insert": "c", "documents": more, "ordered": false })
+            }
+            3 => json!({ "findAndModify": "c", "query": { "_id": self.int(docs) },
+                "update": { "$set": { "a": self.scalar(), "d": [self.scalar()] } }, "new": true }),
+            4 => json!({ "findAndModify": "c", "query": filter, "sort": { "_id": self.sign() },
+                "remove": true }),
+            n => {
+                let update = match n {
+                    5 => json!({ "$inc": { "e": 1 }, "$set": { "n": self.scalar() } }),
+                    6 => json!({ "$unset": { self.pick(&["a", "c", "d"]): 1 } }),
+                    7 => json!([{ "$set": { "b": { "$ifNull": ["$a", "$e"] } } }]),
+                    8 => json!({ "$min": { "a": self.scalar() }, "$rename": { "s": "t" } }),
+                    _ => json!({ "$set": { "s": self.pick(&["", "a", "b"]), "b": self.scalar() } }),
+                };
+                json!({ "update": "c", "updates": [{ "q": filter, "u": update, "multi": true }] })
+            }
+        }
+    }
+
+    fn sort(&mut self) -> Json {
+        let mut sort = Map::new();
+        for _ in 0..self.0.below(3) {
+            let path = self.pick(&["a", "b", "c.x", "e", "s", "d"]);
+            sort.insert(path.to_owned(), json!(self.sign()));
+        }
+        sort.insert("_id".to_owned(), json!(self.sign()));
+        Json::Object(sort)
+    }
+
+    fn question(&mut self) -> Json {
+        let filter = self.filter(2);
+        match self.0.below(8) {
+            0 | 1 => {
+                let mut find = json!({ "find": "c", "filter": filter, "sort": self.sort() });
+                if self.0.chance(50) {
+                    find["limit"] = json!(1 + self.int(9));
+                }
+                if self.0.chance(30) {
+                    find["skip"] = json!(self.int(4));
+                }
+                if self.0.chance(60) {
+                    let mut shape = json!({ "_id": self.int(2) });
+                    shape[self.pick(&["a", "b", "e", "s"])] = json!(1);
+                    shape[self.pick(&["a", "e", "c.x"])] = json!(1);
+                    find["projection"] = shape;
+                    // Documents without their `_id` still come in its order.
+                }
+                find
+            }
+            2 => json!({ "find": "c", "filter": filter }),
+            3 => json!({ "count": "c", "query": filter }),
+            4 => json!({ "distinct": "c", "key": self.pick(&["a", "b", "c.x", "d", "e", "s"]),
+                "query": filter }),
+            5 => json!({ "aggregate": "c", "pipeline": [{ "$match": filter }, { "$group": {
+                "_id": format!("${}", self.pick(&["e", "s", "c.x"])), "n": { "$sum": 1 },
+                "m": { self.pick(&["$min", "$max"]): "$a" } } }], "cursor": {} }),
+            6 => json!({ "aggregate": "c", "pipeline": [{ "$match": filter },
+                { "$sort": self.sort() }, { "$project": { "a": 1, "k": { "$add": ["$e", 1] } } },
+                { "$match": { "k": { "$gte": 2 } } }], "cursor": {} }),
+            _ => json!({ "aggregate": "c", "pipeline": [{ "$sort": self.sort() }, { "$limit": 5 },
+                { "$lookup": { "from": "c", "localField": "e", "foreignField": "a", "as": "j",
+                    "pipeline": [{ "$sort": { "_id": 1 } }, { "$project": { "_id": 1 } }] } }],
+                "cursor": {} }),
+        }
+    }
+
+    pub(crate) fn scenario(&mut self) -> Scenario {
+        let size = 5 + self.0.below(36);
+        Scenario {
+            indexes: (0..1 + self.0.below(5)).map(|n| self.index(n)).collect(),
+            documents: (0..size).map(|id| self.document(id)).collect(),
+            changes: (0..self.0.below(6)).map(|_| self.change(size)).collect(),
+            questions: (0..14).map(|_| self.question()).collect(),
+            predicates: (0..4).map(|_| self.filter(2)).collect(),
+            only_plain: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The same random commands on every engine of this build, with every index, without any, as
+//! written and rewritten, by one thread and by several: answers and documents must be the same
+//! (ADR 0078). What a predicate selects and what it leaves make the whole (TLP), and a count is
+//! what evaluating the predicate document by document gives (NoREC). A disagreement is made smaller
+//! by leaving out documents, changes and indexes, and printed with its seed.
+//! `QUARRY_ROUNDS=n` runs n rounds, `QUARRY_SEED=n` begins with another seed.
+
+mod generate;
+mod scenario;
+mod servers;
+
+use generate::Generator;
+use scenario::Scenario;
+use servers::Servers;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+const ROUNDS: u64 = 20;
+
+#[test]
+fn engines_plans_and_threads_agree() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let (first, rounds) = (
+        number("QUARRY_SEED").unwrap_or(1),
+        number("QUARRY_ROUNDS").unwrap_or(ROUNDS),
+    );
+    let begun = Instant::now();
+    let mut servers = Servers::new();
+    let mut asked: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for seed in first..first + rounds {
+        let scenario = Generator::of(seed).scenario();
+        if let Err(wrong) = scenario.run(&mut servers, &mut asked) {
+            let small = scenario.reduced(&mut servers);
+            let again = small.run(&mut servers, &mut BTreeMap::new());
+            panic!(
+                "QUARRY_SEED={seed}: {wrong}\nmade smaller:\n{small}\n{}",
+                again.err().unwrap_or_default()
+            );
+        }
+    }
+    let total: usize = asked.values().sum();
+    println!(
+        "differential, seeds {first} to {}: {total} comparisons {asked:?} on {}, {:.1} s",
+        first + rounds - 1,
+        servers.names().join(", "),
+        begun.elapsed().as_secs_f64()
+    );
+    for kind in ["engines", "hints", "threads", "TLP", "NoREC", "documents"] {
+        assert!(asked.contains_key(kind), "nothing was compared by {kind}");
+    }
+}
+
+/// The search must be able to find something: a scenario whose servers hold different documents is
+/// told, and made smaller to what it needs.
+#[test]
+fn a_disagreement_is_found_and_made_smaller() {
+    let mut servers = Servers::new();
+    let scenario = Scenario::with_a_difference(Generator::of(5).scenario());
+    let wrong = scenario.run(&mut servers, &mut BTreeMap::new());
+    assert!(wrong.is_err());
+    let small = scenario.reduced(&mut servers);
+    assert!(small.len() <= 2, "{small}");
+}

@@ -1,0 +1,122 @@
+//! One server over each engine of this build, and one over memory that has no indexes and runs
+//! pipelines as they are written: what it answers is what the others are compared with.
+
+use commands::{
+    Config, Connection, Dispatcher, Outcome, Request, Service, StoreHooks, SystemClock,
+};
+use engine_lmdb::LmdbEngine;
+use engine_rocksdb::{CacheKind, RocksEngine};
+use model::{DocBuf, extjson};
+use serde_json::Value as Json;
+use std::path::Path;
+use std::sync::Arc;
+use storage::{Engine, MemoryEngine};
+use store::Store;
+
+pub(crate) struct Server {
+    pub(crate) name: &'static str,
+    server: Arc<Dispatcher>,
+    conn: Connection,
+}
+
+pub(crate) struct Servers {
+    /// Without indexes, as written.
+    pub(crate) plain: Server,
+    pub(crate) others: Vec<Server>,
+    _folder: tempfile::TempDir,
+    databases: usize,
+}
+
+fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = match memory.is_dir() {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    };
+    made.expect("a folder")
+}
+
+fn rocksdb(path: &Path) -> Arc<dyn Engine> {
+    let config = engine_rocksdb::Config {
+        statistics: false,
+        cache_kind: CacheKind::Lru,
+        free_bytes_min: 0,
+        free_percent_min: 0,
+        ..engine_rocksdb::Config::with_budget(path, 64 << 20)
+    };
+    Arc::new(RocksEngine::open(config).expect("an empty directory"))
+}
+
+fn lmdb(path: &Path) -> Arc<dyn Engine> {
+    let config = engine_lmdb::Config {
+        map_bytes: 1 << 30,
+        ..engine_lmdb::Config::at(path)
+    };
+    Arc::new(LmdbEngine::open(&config).expect("an empty directory"))
+}
+
+impl Server {
+    fn over(name: &'static str, engine: Arc<dyn Engine>, optimize_pipelines: bool) -> Server {
+        let clock = || Arc::new(SystemClock::default());
+        let store = Store::open(engine, Arc::new(StoreHooks::new(clock()))).expect("a store");
+        let config = Config {
+            replica_set: None,
+            optimize_pipelines,
+            ..Config::default()
+        };
+        let service = Service::new(config, clock(), Arc::new(store));
+        let server = Arc::new(commands::registry::dispatcher(service.shared()));
+        let conn = server.connect("127.0.0.1:1");
+        Server { name, server, conn }
+    }
+
+    pub(crate) fn send(&mut self, db: &str, command: &Json) -> Json {
+        let mut body = extjson::document(command).unwrap_or_else(|e| panic!("{e}: {command}"));
+        body.put("$db", db);
+        let mut reply = Vec::new();
+        let outcome = self
+            .server
+            .handle(&mut self.conn, &Request::new(body.doc()), &mut reply);
+        assert!(
+            matches!(outcome, Outcome::Reply | Outcome::Durable(_)),
+            "{outcome:?}: {command}"
+        );
+        let reply = DocBuf::from_bytes(reply).expect("one document");
+        extjson::from_document(reply.doc(), extjson::Mode::Canonical)
+    }
+}
+
+impl Servers {
+    pub(crate) fn new() -> Servers {
+        let folder = folder();
+        let at = |name: &str| folder.path().join(name);
+        let memory = || Arc::new(MemoryEngine::new());
+        Servers {
+            plain: Server::over("as written", memory(), false),
+            others: vec![
+                Server::over("memory", memory(), true),
+                Server::over("rocksdb", rocksdb(&at("rocksdb")), true),
+                Server::over("lmdb", lmdb(&at("lmdb")), true),
+            ],
+            _folder: folder,
+            databases: 0,
+        }
+    }
+
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.others.iter().map(|s| s.name).collect()
+    }
+
+    /// The name of a database that is not there yet.
+    pub(crate) fn database(&mut self) -> String {
+        self.databases += 1;
+        format!("d{}", self.databases)
+    }
+
+    pub(crate) fn drop_database(&mut self, db: &str) {
+        let drop = serde_json::json!({ "dropDatabase": 1 });
+        for server in self.others.iter_mut().chain([&mut self.plain]) {
+            server.send(db, &drop);
+        }
+    }
+}

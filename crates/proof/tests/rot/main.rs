@@ -1,0 +1,231 @@
+//! One flipped bit in any file of a data directory (ADR 0078): the directory is refused or a read
+//! fails, in words that say damage, or everything reads as it was. A bit is never answered as data.
+//! For RocksDB, whose files have checksums; what LMDB does without them says `docs/engines.md`.
+//! `QUARRY_ROT=n` tries that many bits, `QUARRY_SEED=n` begins with another seed.
+
+#[path = "../crash/workload.rs"]
+mod workload;
+
+use commands::{StoreHooks, SystemClock};
+use engine_rocksdb::{CacheKind, RocksEngine};
+use proof::Random;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use storage::{CursorOpts, Engine, KeyRange, Reader, Result, StorageError, Table};
+use store::Store;
+use workload::Client;
+
+const BITS: usize = 120;
+/// Opening and closing an engine is mostly waiting for its threads.
+const CHECKERS: usize = 6;
+
+type Rows = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+fn open(path: &Path) -> Result<Arc<RocksEngine>> {
+    let config = engine_rocksdb::Config {
+        background_jobs: 1,
+        statistics: false,
+        cache_kind: CacheKind::Lru,
+        free_bytes_min: 0,
+        free_percent_min: 0,
+        journal_commit_interval_ms: 5,
+        ..engine_rocksdb::Config::with_budget(path, 64 << 20)
+    };
+    RocksEngine::open(config).map(Arc::new)
+}
+
+fn rows(engine: &RocksEngine) -> Result<Rows> {
+    let mut rows = Rows::new();
+    for table in Table::ALL.into_iter().filter(|t| *t != Table::Tmp) {
+        let mut cursor = engine.cursor(table, KeyRange::ALL, CursorOpts::default())?;
+        while cursor.visit(1000, &mut |key, value| {
+            rows.insert((table, key.to_vec()), value.to_vec());
+            true
+        })? {}
+    }
+    Ok(rows)
+}
+
+fn files(folder: &Path) -> Files {
+    let all = fs::read_dir(folder).expect("the folder").flatten();
+    let read = |path: PathBuf| {
+        let bytes = fs::read(&path).expect("a file");
+        (PathBuf::from(path.file_name().expect("a name")), bytes)
+    };
+    all.map(|e| e.path())
+        .filter(|p| p.is_file())
+        .map(read)
+        .collect()
+}
+
+/// What a file is, for the table of what was tried.
+fn kind(name: &Path) -> &'static str {
+    let text = name.to_string_lossy();
+    match name.extension().and_then(|e| e.to_str()) {
+        Some("log") => "journal",
+        Some("sst") => "table",
+        Some("blob") => "large values",
+        _ if text.starts_with("MANIFEST") => "manifest",
+        _ if text.starts_with("OPTIONS") => "options",
+        _ if text.starts_with("LOG") => "text for people",
+        _ if text == "CURRENT" => "name of the manifest",
+        _ if text == "JOURNAL-MARK" => "mark",
+        _ if text == storage::MARKER => "marker",
+        _ => "other",
+    }
+}
+
+/// A directory as the death of the process leaves it, with its rows: part in the journal, part in
+/// tables.
+fn directory(root: &Path) -> (Files, Rows) {
+    let live = root.join("live");
+    fs::create_dir(&live).expect("a folder");
+    let engine = open(&live).expect("an empty directory");
+    let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 20);
+    let store = Arc::new(Store::open(engine.clone(), Arc::new(hooks)).expect("a store"));
+    let mut client = Client::of(store.clone(), 11);
+    for step in 0..80 {
+        client.step();
+        if step == 40 {
+            engine.flush().expect("flushed");
+        }
+    }
+    // A value that lies in a file of its own.
+    let large = format!(
+        "'insert': 'large', 'documents': [{{'s': '{}'}}]",
+        "sea".repeat(40_000)
+    );
+    client.send(&large, "");
+    engine.flush().expect("flushed");
+    client.send("'insert': 'small', 'documents': [{'s': 1}]", "");
+    assert!(!client.failed);
+    store
+        .wait_durable(store::CommitPos(engine.last_pos().0))
+        .expect("durable");
+    let (kept, whole) = (files(&live), rows(&engine).expect("rows"));
+    drop(client);
+    let _ = store.close();
+    (kept, whole)
+}
+
+/// Words by which a person knows what happened.
+fn says_damage(error: &StorageError) -> bool {
+    let source = std::error::Error::source(error).map(ToString::to_string);
+    let text = format!("{error} {}", source.unwrap_or_default()).to_lowercase();
+    let words = [
+        "damage",
+        "corrupt",
+        "checksum",
+        "mismatch",
+        "belongs to",
+        "newer",
+        "names no",
+        "no quarry-engine",
+        "cannot",
+        "not found",
+        "no such file",
+    ];
+    words.iter().any(|w| text.contains(w))
+}
+
+/// What is tried, and what came of it by kind of file.
+struct Tried<'a> {
+    root: &'a Path,
+    kept: &'a Files,
+    whole: &'a Rows,
+    seed: u64,
+    seen: Mutex<BTreeMap<(&'static str, &'static str), usize>>,
+}
+
+impl Tried<'_> {
+    /// Flips one bit of a file in a directory of its own, and reads everything.
+    fn flip(&self, n: usize, name: &Path) {
+        let mut random = Random::new(self.seed << 32 | n as u64);
+        let mut changed = self.kept[name].clone();
+        // Journal files are longer than what they hold.
+        let held = changed.iter().rposition(|b| *b != 0).map_or(1, |at| at + 1);
+        let (byte, bit) = (random.below(held), random.below(8));
+        changed[byte] ^= 1 << bit;
+        let folder = self.root.join(format!("rot-{n}"));
+        fs::create_dir(&folder).expect("a folder");
+        for (other, bytes) in self.kept {
+            let bytes = if other == name { &changed } else { bytes };
+            fs::write(folder.join(other), bytes).expect("a file");
+        }
+        let read = open(&folder).and_then(|engine| {
+            let read = rows(&engine);
+            let _ = engine.close();
+            read
+        });
+        let seed = self.seed;
+        let what = format!(
+            "seed {seed}: bit {bit} of byte {byte} of {}",
+            name.display()
+        );
+        let told = match read {
+            Ok(read) if read == *self.whole => "nothing changed",
+            Ok(read) => {
+                let lost = self.whole.keys().filter(|k| !read.contains_key(*k)).count();
+                let new = read.keys().filter(|k| !self.whole.contains_key(*k)).count();
+                panic!("{what}: answered, {lost} rows lost, {new} new, others differ");
+            }
+            Err(error) => {
+                assert!(says_damage(&error), "{what}: {error:?}");
+                "refused"
+            }
+        };
+        let mut seen = self.seen.lock().expect("no panic");
+        *seen.entry((kind(name), told)).or_default() += 1;
+        let _ = fs::remove_dir_all(&folder);
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_told_or_changes_nothing() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let bits = number("QUARRY_ROT").map_or(BITS, |n| usize::try_from(n).unwrap_or(BITS));
+    let seed = number("QUARRY_SEED").unwrap_or(1);
+    let memory = Path::new("/dev/shm");
+    let root = match memory.is_dir() {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    }
+    .expect("a folder");
+    let (kept, whole) = directory(root.path());
+    let names: Vec<&PathBuf> = kept.keys().filter(|n| !kept[*n].is_empty()).collect();
+    let tried = Tried {
+        root: root.path(),
+        kept: &kept,
+        whole: &whole,
+        seed,
+        seen: Mutex::default(),
+    };
+    let next = AtomicUsize::new(0);
+    let check = || {
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= bits {
+                return;
+            }
+            // Each file in turn, so that small ones are tried as often as large ones.
+            tried.flip(n, names[n % names.len()]);
+        }
+    };
+    std::thread::scope(|s| {
+        let checkers: Vec<_> = (0..CHECKERS).map(|_| s.spawn(check)).collect();
+        for checker in checkers {
+            if let Err(panic) = checker.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    });
+    let seen = tried.seen.into_inner().expect("no panic");
+    println!("bit rot, seed {seed}: {bits} bits, {seen:?}");
+    for must in ["journal", "table", "manifest", "large values"] {
+        assert!(seen.contains_key(&(must, "refused")), "{must}: {seen:?}");
+    }
+}
