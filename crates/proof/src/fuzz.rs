@@ -7,6 +7,7 @@
 use crate::random::Random;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// How long a run goes on.
@@ -109,7 +110,9 @@ impl<I: Clone> Fuzz<'_, I> {
             let outcome = std::panic::catch_unwind(guarded).unwrap_or_else(|panic| {
                 let (name, seed, at) = (self.name, limit.seed, tried.inputs);
                 let shown = (self.show)(&input);
-                eprintln!("{name}, QUARRY_SEED={seed}, input {at}: {shown}");
+                let line = format!("{name}, QUARRY_SEED={seed}, input {at}: {shown}");
+                // Nobody may be there to read it.
+                let _ = writeln!(std::io::stderr(), "{line}");
                 std::panic::resume_unwind(panic)
             });
             let (is_right, number) = match outcome {
@@ -124,7 +127,8 @@ impl<I: Clone> Fuzz<'_, I> {
             tried.accepted += usize::from(is_right);
         }
         tried.outcomes = seen.len();
-        println!(
+        let _ = writeln!(
+            std::io::stdout(),
             "fuzz {}, seed {}: {} inputs, {} accepted, {} outcomes, {:.1} s",
             self.name,
             limit.seed,
