@@ -101,6 +101,9 @@ impl<'r> Row<'r> {
     }
 }
 
+/// Takes a row: its key and value.
+type EachRow<'f, 'm> = dyn FnMut(&mut Mender<'m>, &[u8], &[u8]) -> Result<()> + 'f;
+
 /// What all steps use to change data.
 pub(super) struct Mender<'m> {
     pub(super) engine: &'m dyn Engine,
@@ -209,7 +212,7 @@ impl<'m> Mender<'m> {
         &mut self,
         table: Table,
         range: KeyRange<'_>,
-        f: &mut dyn FnMut(&mut Mender<'m>, &[u8], &[u8]) -> Result<()>,
+        f: &mut EachRow<'_, 'm>,
     ) -> Result<()> {
         let (mut after, mut rows) = (range.lower.to_vec(), RowBatch::new());
         let opts = CursorOpts {

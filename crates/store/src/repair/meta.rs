@@ -40,7 +40,8 @@ impl Owners {
     /// it.
     fn is_taken(&self, ident: u32, ns: &Namespace) -> bool {
         let shows_log = self.log == Some(ident) && ns.db() == "local" && ns.coll() == "oplog.rs";
-        self.owns(ident) && !(shows_log && !self.collections.contains(&ident))
+        let is_free = shows_log && !self.collections.contains(&ident);
+        self.owns(ident) && !is_free
     }
 
     fn add(&mut self, row: &CatalogRow) {
