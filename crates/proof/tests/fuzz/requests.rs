@@ -56,7 +56,7 @@ fn whole_commands() {
         if LEFT_OUT.contains(&name.as_str()) {
             return Outcome::Refused(1);
         }
-        if sent % 200 == 0 {
+        if sent.is_multiple_of(200) {
             let server = server();
             let mut conn = server.connect("127.0.0.1:1");
             for text in FIRST {
