@@ -153,16 +153,12 @@ fn without_the_catalog_of_files_their_tables_are_read() {
     let (data, copy) = (root.path().join("data"), root.path().join("copy"));
     fs::create_dir(&data).unwrap();
     filled(&data, false);
-    let names = fs::read_dir(&data).unwrap().map(|e| e.unwrap().path());
-    let catalog = names
-        .filter(|p| {
-            p.file_name()
-                .unwrap()
-                .to_string_lossy()
-                .starts_with("MANIFEST")
-        })
-        .next()
-        .unwrap();
+    let mut paths = fs::read_dir(&data).unwrap().map(|e| e.unwrap().path());
+    let is_catalog = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap();
+        name.to_string_lossy().starts_with("MANIFEST")
+    };
+    let catalog = paths.find(is_catalog).unwrap();
     flip(&catalog, &[300, 500, 700]);
     let config = config_of(&data, false);
     assert!(RocksEngine::open(config.clone()).is_err());
