@@ -1,5 +1,5 @@
-//! Indexes whose entries carry documents, as clients see them: the same answers as without, no
-//! document is read, and what cannot be carried is refused.
+//! Clustering indexes, as clients see them. Queries give the same answers as a scan and read no
+//! document. An option that an index cannot have is refused.
 
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};

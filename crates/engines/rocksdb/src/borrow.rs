@@ -60,8 +60,8 @@ impl Borrowed {
         })
     }
 
-    /// Opens what is left of the copy in `to`, which is made: without the tables that cannot be
-    /// read, whose names are returned, and whatever the catalog of files says.
+    /// Makes the copy in `to` and opens it without the tables that cannot be read; returns their
+    /// names. The catalog of files is made anew, so it may be damaged.
     ///
     /// # Errors
     /// Those of [`RocksEngine::open`].

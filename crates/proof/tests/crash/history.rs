@@ -24,7 +24,7 @@ struct Range {
 #[derive(Default)]
 pub(crate) struct Historian {
     batches: Mutex<Vec<(u64, WriteBatch)>>,
-    /// Batches whose commit failed, behind how many others: they may be there or not.
+    /// Batches whose commit failed, each with the number of batches before it. They may be there.
     failed: Mutex<Vec<(usize, WriteBatch)>>,
     given_up: Mutex<Vec<Range>>,
 }

@@ -50,8 +50,8 @@ fn engines_plans_and_threads_agree() {
     }
 }
 
-/// The search must be able to find something: a scenario whose servers hold different documents is
-/// told, and made smaller to what it needs.
+/// The search can find something: it reports a scenario whose servers hold different documents, and
+/// makes it smaller.
 #[test]
 fn a_disagreement_is_found_and_made_smaller() {
     let mut servers = Servers::new();

@@ -91,29 +91,48 @@ pub(super) fn run(args: &ValidateArgs, tell: &mut dyn FnMut(&str)) -> Result<(),
     Ok(())
 }
 
+/// A directory of an engine of this build.
+pub(super) struct DataDirectory {
+    /// Absolute.
+    pub(super) path: PathBuf,
+    /// The name of its engine.
+    pub(super) engine: String,
+}
+
+impl DataDirectory {
+    /// The directory at a path.
+    ///
+    /// # Errors
+    /// One line when it is none.
+    pub(super) fn find(path: &Path) -> Result<DataDirectory, Failure> {
+        let path = path
+            .canonicalize()
+            .map_err(|e| Failure::of_data(format!("cannot read {}: {e}", path.display())))?;
+        let engine = storage::engine_of(&path)?.filter(|name| engines::is_known(name));
+        let engine = engine.ok_or_else(|| {
+            let (shown, names) = (path.display(), engines::list());
+            Failure::of_data(format!(
+                "{shown} is no data directory of an engine of this build, which has {names}"
+            ))
+        })?;
+        Ok(DataDirectory { path, engine })
+    }
+}
+
 /// Reads everything; `tell` is given a line for each collection and each finding.
 pub(super) fn check(
     data: &Path,
     args: &OpenArgs,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Checked, Failure> {
-    let data = data
-        .canonicalize()
-        .map_err(|e| Failure::of_data(format!("cannot read {}: {e}", data.display())))?;
-    let name = storage::engine_of(&data)?.filter(|name| engines::is_known(name));
-    let name = name.ok_or_else(|| {
-        let (shown, names) = (data.display(), engines::list());
-        Failure::of_data(format!(
-            "{shown} is no data directory of an engine of this build, which has {names}"
-        ))
-    })?;
+    let data = DataDirectory::find(data)?;
     let key = key_source(args.encryption_key_file.as_ref(), &args.vault)?;
     let options = EngineOptions {
-        name: &name,
-        path: &data,
+        name: &data.engine,
+        path: &data.path,
         ..args.engine_options(key.as_ref())?
     };
-    let scratch = Scratch::make(data.join(COPY))?;
+    let scratch = Scratch::make(data.path.join(COPY))?;
     let copy = scratch.path().join("files");
     let source = engines::open_copy(&options, &copy).map_err(Failure::of_data)?;
     let result = check_engine(&source, tell);

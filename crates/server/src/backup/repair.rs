@@ -2,7 +2,7 @@
 //! stay is set apart in a folder beside it.
 
 use super::aside::{Apart, REPORT};
-use super::check::{self, OpenArgs};
+use super::check::{self, DataDirectory, OpenArgs};
 use super::salvaged;
 use super::seal::key_source;
 use super::source::Scratch;
@@ -38,22 +38,13 @@ pub struct RepairArgs {
 }
 
 pub(super) fn run(args: &RepairArgs, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    let data = args.dbpath.canonicalize();
-    let data =
-        data.map_err(|e| Failure::of_data(format!("cannot read {}: {e}", args.dbpath.display())))?;
-    let name = storage::engine_of(&data)?.filter(|name| engines::is_known(name));
-    let name = name.ok_or_else(|| {
-        let (shown, names) = (data.display(), engines::list());
-        Failure::of_data(format!(
-            "{shown} is no data directory of an engine of this build, which has {names}"
-        ))
-    })?;
+    let DataDirectory { path: data, engine } = DataDirectory::find(&args.dbpath)?;
     let folder = folder_for(args.set_aside.as_deref(), &data)?;
     let key = key_source(args.open.encryption_key_file.as_ref(), &args.open.vault)?;
     let options = EngineOptions {
-        name: &name,
+        name: &engine,
         path: &data,
-        repair: name == "rocksdb",
+        repair: engines::repairs_journal(&engine),
         ..args.open.engine_options(key.as_ref())?
     };
     let head = format!("quarry repair of {}", data.display());

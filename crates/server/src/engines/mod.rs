@@ -41,6 +41,11 @@ pub fn is_known(name: &str) -> bool {
     ALL.iter().any(|kind| kind.name == name)
 }
 
+/// Whether an engine of this build has a journal that can be opened in spite of damage.
+pub fn repairs_journal(name: &str) -> bool {
+    find(name).is_ok_and(|kind| kind.repairs_journal)
+}
+
 /// Whether an engine of this build keeps data in a directory.
 pub fn has_directory(name: &str) -> bool {
     find(name).is_ok_and(|kind| kind.open_source.is_some())
