@@ -2,6 +2,7 @@
 //! the same, or tells what came out. Must not know: the source.
 
 use crate::address::Address;
+use crate::connections::Connections;
 use crate::control::{GONE, Request, fresh_name};
 use crate::error::{FollowError, Result};
 use crate::server::Server;
@@ -27,8 +28,8 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    pub(crate) async fn connect(target: &Address) -> Result<Asker> {
-        let target = Server::connect(&target.directly()).await;
+    pub(crate) async fn connect(connections: &Connections, target: &Address) -> Result<Asker> {
+        let target = connections.connect(&target.directly()).await;
         let target = target.map_err(|e| e.within("the target"))?;
         Ok(Asker {
             state: State::of(&target),

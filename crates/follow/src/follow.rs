@@ -6,6 +6,7 @@ use crate::address::Address;
 use crate::align::Aligner;
 use crate::apply::Applier;
 use crate::bring::Bringer;
+use crate::connections::Connections;
 use crate::control::{BEAT, Control, Counts, Request, fresh_name};
 use crate::copy::Copier;
 use crate::cutover;
@@ -45,7 +46,7 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 /// One line.
 pub(crate) async fn follow(
     settings: &Settings,
-    awaited: &Awaited,
+    awaited: &Awaited<'_>,
     tell: Tell<'_>,
 ) -> Result<Ended> {
     let ended = follow_once(settings, awaited, tell).await?;
@@ -53,11 +54,11 @@ pub(crate) async fn follow(
         return Ok(ended);
     }
     tell("the source follows the target from here on, until it is cut over");
-    let back = reverse::settings(settings).await?;
+    let back = reverse::settings(settings, awaited.connections).await?;
     follow_once(&back, awaited, tell).await
 }
 
-async fn follow_once(settings: &Settings, awaited: &Awaited, tell: Tell<'_>) -> Result<Ended> {
+async fn follow_once(settings: &Settings, awaited: &Awaited<'_>, tell: Tell<'_>) -> Result<Ended> {
     let mut work = Work::begin(settings, awaited, tell).await?;
     loop {
         // Whatever waits for a source that is away, a promotion does not.
@@ -110,7 +111,7 @@ impl Drop for Work {
 }
 
 impl Work {
-    async fn begin(settings: &Settings, awaited: &Awaited, tell: Tell<'_>) -> Result<Work> {
+    async fn begin(settings: &Settings, awaited: &Awaited<'_>, tell: Tell<'_>) -> Result<Work> {
         let from = match settings.standby {
             true => settings.source.directly(),
             false => settings.source.clone(),
@@ -384,12 +385,21 @@ impl Work {
 }
 
 /// The server that is waited for before anything is done, for who asks meanwhile.
-#[derive(Debug, Default)]
-pub(crate) struct Awaited {
+#[derive(Debug)]
+pub(crate) struct Awaited<'a> {
+    pub(crate) connections: &'a Connections,
     server: Mutex<Option<String>>,
 }
 
-impl Awaited {
+impl<'a> Awaited<'a> {
+    pub(crate) fn new(connections: &'a Connections) -> Awaited<'a> {
+        let server = Mutex::default();
+        Awaited {
+            connections,
+            server,
+        }
+    }
+
     fn set(&self, server: Option<String>) {
         *self.server.lock().unwrap_or_else(|e| e.into_inner()) = server;
     }
@@ -402,7 +412,8 @@ impl Awaited {
     async fn connect(&self, address: &Address, what: &str) -> Result<Server> {
         let shown = address.hosts().await.unwrap_or_default();
         self.set(Some(format!("{what} {shown}")));
-        let connected = Server::connect(address).await.map_err(|e| e.within(what));
+        let connected = self.connections.connect(address).await;
+        let connected = connected.map_err(|e| e.within(what));
         self.set(None);
         connected
     }

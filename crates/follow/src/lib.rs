@@ -10,6 +10,7 @@ mod align;
 mod apply;
 mod bring;
 mod command;
+mod connections;
 mod control;
 mod copy;
 mod cutover;
@@ -42,22 +43,35 @@ pub use settings::{Ended, Settings};
 pub use state::Phase;
 
 use command::Asker;
+use connections::Connections;
 use std::future::Future;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Threads that work on both ends.
 const THREADS: usize = 4;
 
-fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+fn block_on<T>(connections: &Connections, work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
         .build()
         .map_err(|e| FollowError::of_data(format!("threads cannot be started: {e}")))?;
-    let done = runtime.block_on(work);
+    let done = runtime.block_on(async {
+        let done = work.await;
+        connections.close().await;
+        done
+    });
     // What is still on its way to a server that does not answer is not waited for.
     runtime.shutdown_background();
     done
+}
+
+/// Asks what a migration's target keeps of it.
+fn ask<T>(target: &Address, question: impl AsyncFnOnce(Asker) -> Result<T>) -> Result<T> {
+    let connections = Connections::default();
+    block_on(&connections, async {
+        question(Asker::connect(&connections, target).await?).await
+    })
 }
 
 /// Waits for SIGINT or SIGTERM.
@@ -77,8 +91,9 @@ async fn told_to_end() -> Result<()> {
 /// # Errors
 /// One line.
 pub fn run(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Ended> {
-    let awaited = follow::Awaited::default();
-    block_on(async {
+    let connections = Connections::default();
+    let awaited = follow::Awaited::new(&connections);
+    block_on(&connections, async {
         let ended = tokio::select! {
             ended = follow::follow(settings, &awaited, tell) => return ended,
             told = told_to_end() => told.map(|()| Ended::Stopped),
@@ -96,7 +111,7 @@ pub fn run(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<Ended> {
 /// # Errors
 /// One line.
 pub fn stop(target: &Address, tell: &mut dyn FnMut(&str)) -> Result<()> {
-    block_on(async { Asker::connect(target).await?.stop(tell).await })
+    ask(target, async |asker| asker.stop(tell).await)
 }
 
 /// Asks the follower of a target to cut over, and waits for its report.
@@ -104,7 +119,7 @@ pub fn stop(target: &Address, tell: &mut dyn FnMut(&str)) -> Result<()> {
 /// # Errors
 /// One line: it was not possible; the migration follows on.
 pub fn cut_over(target: &Address, fence: bool, tell: &mut dyn FnMut(&str)) -> Result<Document> {
-    block_on(async { Asker::connect(target).await?.cut_over(fence, tell).await })
+    ask(target, async |asker| asker.cut_over(fence, tell).await)
 }
 
 /// Makes the standby the primary: everything that the source has acknowledged up to the report's
@@ -114,7 +129,7 @@ pub fn cut_over(target: &Address, fence: bool, tell: &mut dyn FnMut(&str)) -> Re
 /// One line: acknowledged writes would be lost and `force` was not given, or the standby is not
 /// complete.
 pub fn promote(target: &Address, force: bool) -> Result<Document> {
-    block_on(async { Asker::connect(target).await?.promote(force).await })
+    ask(target, async |asker| asker.promote(force).await)
 }
 
 /// What is known of the migration into a target.
@@ -122,5 +137,5 @@ pub fn promote(target: &Address, force: bool) -> Result<Document> {
 /// # Errors
 /// One line.
 pub fn status(target: &Address) -> Result<Document> {
-    block_on(async { Asker::connect(target).await?.status().await })
+    ask(target, async |asker| asker.status().await)
 }

@@ -3,6 +3,7 @@
 //! nothing is copied again. Must not know: how changes are followed.
 
 use crate::align::Aligner;
+use crate::connections::Connections;
 use crate::error::{FollowError, Result};
 use crate::indexes;
 use crate::names::{Names, OWN};
@@ -92,9 +93,10 @@ async fn others(target: &Server, entries: &[Entry]) -> Result<Vec<String>> {
 }
 
 /// What feeds the source once the target was cut over.
-pub(crate) async fn settings(settings: &Settings) -> Result<Settings> {
+pub(crate) async fn settings(settings: &Settings, connections: &Connections) -> Result<Settings> {
     let to = settings.target.directly();
-    let target = Server::connect(&to)
+    let target = connections
+        .connect(&to)
         .await
         .map_err(|e| e.within("the target"))?;
     let migration = State::of(&target).migration().await?;

@@ -1,6 +1,5 @@
 //! One end of a migration, reached by the wire protocol. Must not know: which end it is.
 
-use crate::address::{self, Address};
 use crate::error::{FollowError, Result};
 use crate::names::Ns;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, Timestamp, doc};
@@ -20,26 +19,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Connects, logs in, and asks what it is.
+    /// Logs in to the hosts of `shown`, and asks what they are.
     ///
     /// # Errors
     /// One line.
-    pub(crate) async fn connect(address: &Address) -> Result<Server> {
-        let options = address.options().await?;
-        let shown = address::shown(&options);
-        let within = |mut e: FollowError| {
-            let between = if e.message.starts_with("does not") {
-                " "
-            } else {
-                ": "
-            };
-            e.message = format!("{shown}{between}{}", e.message);
-            e
-        };
-        let client = Client::with_options(options).map_err(|e| within(e.into()))?;
+    pub(crate) async fn greet(client: Client, shown: &str) -> Result<Server> {
         let mut server = Server {
             client,
-            shown: shown.clone(),
+            shown: shown.to_owned(),
             version: [0, 0],
             has_log: false,
             is_mongos: false,
@@ -50,7 +37,7 @@ impl Server {
             Err(e) if e.is(59) => server.run("admin", doc! { "isMaster": 1 }).await,
             hello => hello,
         };
-        let hello = hello.map_err(within)?;
+        let hello = hello.map_err(|e| within(shown, e))?;
         server.is_mongos = hello.get_str("msg").ok() == Some("isdbgrid");
         server.has_log = server.is_mongos || hello.contains_key("setName");
         let info = server.run("admin", doc! { "buildInfo": 1 }).await?;
@@ -134,4 +121,15 @@ impl Server {
         let find = doc! { "find": "system.version", "limit": 1, "readConcern": concern };
         self.run("admin", find).await.map(|_| ())
     }
+}
+
+/// The error with the hosts before it.
+pub(crate) fn within(shown: &str, mut error: FollowError) -> FollowError {
+    let between = if error.message.starts_with("does not") {
+        " "
+    } else {
+        ": "
+    };
+    error.message = format!("{shown}{between}{}", error.message);
+    error
 }

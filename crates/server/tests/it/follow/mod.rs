@@ -309,3 +309,16 @@ fn no_line_has_a_password() {
         assert!(!line.contains("s3cret"), "{line}");
     }
 }
+
+/// A client that its threads left at work panicked at the end of one command in two hundred.
+#[test]
+fn a_command_that_ends_says_nothing_of_its_threads() {
+    let (source, target) = (Node::start(&[]), Node::start(&[]));
+    let _follower = Follower::start(&[&source.uri(), "--to", &target.uri()]);
+    wait_for(&target, "following");
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| (0..60).for_each(|_| drop(status(&target))));
+        }
+    });
+}

@@ -158,8 +158,14 @@ impl Drop for Follower {
 }
 
 pub(crate) fn status(target: &Node) -> Document {
-    let shown = done(&["status", "--json", "--to", &target.uri()]);
-    let json: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let output = quarry(&["status", "--json", "--to", &target.uri()]).output();
+    let output = output.unwrap();
+    let shown = said(&output);
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{shown}"
+    );
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     mongodb::bson::serialize_to_document(&json).unwrap()
 }
 
