@@ -2,11 +2,12 @@
 
 Usage: standby.py [PROMOTIONS [WRITERS [RATE]]]. With a rate, the writers make so many writes a second in all, some in each command. Each promotion is of a pair of its own: writers that note what was acknowledged and at which time of the
 source's log, kill -9 of the source in the middle, a promotion without force that must be refused, one with force, and then a look: every write that was
-acknowledged up to the time that the promotion names must be there, and writes go on there. The last one is a handover without a kill, which loses nothing."""
+acknowledged up to the time that the promotion names must be there, and writes go on there. The last one is a handover without a kill, which loses nothing; its follower has stood still before."""
 
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from harness import BINARY, SEED, Server, check, say
 READY_S_MAX = 60.0
 # From the order to the standby that takes writes. The command around it takes as long as the machine needs to start a process.
 PROMOTED_MS_MAX = 1000
+# With a heartbeat this old a follower counts as gone, as soon as it shows no other.
+HEARTBEAT_OLD_S = 11.0
 
 
 def quarry(*arguments):
@@ -175,6 +178,11 @@ def one(writers_count, rate, kill, seconds, results):
             if kill:
                 pair.source.kill()
             else:
+                # It got no processor for long; that is not the end of it.
+                lag.stopped = True
+                pair.follower.send_signal(signal.SIGSTOP)
+                time.sleep(HEARTBEAT_OLD_S)
+                threading.Timer(2.0, pair.follower.send_signal, [signal.SIGCONT]).start()
                 done, took = pair.promote()
                 while "ms behind" in done.stderr:
                     done, took = pair.promote()

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const FINDINGS_SHOWN: i64 = 20;
 /// How long a follower may be away before nobody waits for it.
 const AWAY: Duration = Duration::from_secs(20);
+/// How long a promotion waits for a follower whose last heartbeat is old.
+const SIGN_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The same for a promotion.
 const PROMOTED_EVERY: Duration = Duration::from_millis(20);
@@ -109,7 +111,9 @@ impl Asker {
             return Ok(standby::report(&migration));
         }
         let id = fresh_name();
-        if !is_running(&migration.document) {
+        let is_attended = is_running(&migration.document)
+            || (!force && self.shows_a_sign_within(SIGN_WITHIN).await?);
+        if !is_attended {
             if !force {
                 return Err(FollowError::of_options(
                     "no quarry follow is at work on this standby, so nobody knows what it lacks: \
@@ -121,6 +125,7 @@ impl Asker {
         }
         let request = doc! { "kind": "promote", "id": &id, "force": force };
         self.state.set(doc! { "request": request }).await?;
+        let mut seen = Instant::now();
         loop {
             let now = self.migration().await?;
             if now.phase == Phase::Done {
@@ -129,8 +134,25 @@ impl Asker {
             if let Some(why) = refusal(&now.document, &id) {
                 return Err(FollowError::of_data(format!("not promoted: {why}")));
             }
-            if !is_running(&now.document) {
+            if is_running(&now.document) {
+                seen = Instant::now();
+            } else if has_left(&now.document) || seen.elapsed() > SIGN_WITHIN {
                 return Err(self.withdraw(&id, now.phase).await?);
+            }
+            tokio::time::sleep(PROMOTED_EVERY).await;
+        }
+    }
+
+    /// A follower that got no processor for a while is not gone: waits for its next heartbeat.
+    async fn shows_a_sign_within(&self, time: Duration) -> Result<bool> {
+        let began = Instant::now();
+        loop {
+            let now = self.migration().await?;
+            if is_running(&now.document) {
+                return Ok(true);
+            }
+            if has_left(&now.document) || began.elapsed() > time {
+                return Ok(false);
             }
             tokio::time::sleep(PROMOTED_EVERY).await;
         }
@@ -224,6 +246,11 @@ fn seconds_left(phase: Phase, status: &Document) -> Option<i64> {
         true => Some(0),
         false => (rate > 0).then(|| left / rate + 1),
     }
+}
+
+/// It has said so itself.
+fn has_left(d: &Document) -> bool {
+    !d.get_bool("running").unwrap_or(false)
 }
 
 fn is_running(d: &Document) -> bool {
