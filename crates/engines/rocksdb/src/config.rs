@@ -131,6 +131,8 @@ impl Config {
     pub(crate) const L0_SOFT: u64 = 12;
     /// Level-0 files that are compacted together.
     pub(crate) const L0_TRIGGER: i32 = 4;
+    /// Overwritten rows that a scan has to pass over before it asks for a flush.
+    const OVERWRITTEN_MIN: u32 = 10_000;
     const L0_SLOWDOWN: i32 = 60;
     const L0_STOP: i32 = 90;
     /// Pending compaction bytes at which admission begins to slow writers down.
@@ -253,6 +255,10 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
         set_blobs(&mut opts, config, cache);
     }
     if table == Table::Doc || table == Table::Idx {
+        // A scan that passes over more overwritten rows in the memtable than it shows has it
+        // flushed, which leaves them out; at fewer than these a flush costs more than it saves.
+        opts.set_memtable_op_scan_flush_trigger(Config::OVERWRITTEN_MIN);
+        opts.set_memtable_avg_op_scan_flush_trigger(2);
         // An insert asks for its own key first; this answers for the keys still in memory.
         opts.set_memtable_whole_key_filtering(true);
         opts.set_memtable_prefix_bloom_ratio(0.05);

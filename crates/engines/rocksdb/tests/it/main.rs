@@ -12,5 +12,6 @@ mod full_disk;
 mod journal;
 mod journal_ends;
 mod kept_small;
+mod overwritten;
 mod salvaged;
 mod schedules;
