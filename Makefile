@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat lab-documents lab-history help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions crash-images mutants example lab bench cluster clean fuzz differential bit-rot
+.PHONY: compat lab-documents lab-history lab-table try-parts help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions crash-images mutants example lab bench cluster clean fuzz differential bit-rot
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -148,9 +148,16 @@ lab-documents: build ## every command of the lab's documents as written (root; r
 	@cargo build $(lab) --release --locked -p quarry-lab
 	@tests/lab/documents.sh
 
+try-parts: ## a toy operator, stage, command, worker, consumer and engine: one file and one line each
+	@$(natives) && tests/parts/try.sh
+
 lab-history: ## the project's own history as a page in target/history: rate and CPU by build, what became worse (RESULTS=DIR adds runs)
 	@cargo build $(lab) --release --locked -p quarry-lab
 	@"$(target)/release/quarry-lab" history "$(or $(RESULTS),lab/runs)" --values lab/runs/history.csv --out "$(target)/history" --fail-on-worse 5
+
+lab-table: build ## the cases in which another engine was ahead, side by side, as a page in target/table (root, MariaDB; 25 minutes)
+	@cargo build $(lab) --release --locked -p quarry-lab
+	@lab/speed/table.py --lab "$(target)/release/quarry-lab" --quarry "$(target)/release/quarry" --out "$(target)/table"
 
 bench: build ## a short run of the lab against the release build (WORKLOAD=insert)
 	@cargo build $(lab) --release --locked -p quarry-lab

@@ -11,60 +11,6 @@ use model::Doc;
 use query::stages::TABLE;
 use std::sync::Arc;
 
-/// All commands, family by family.
-pub static FAMILIES: &[&[Command]] = &[
-    cmd::access_info::COMMANDS,
-    cmd::admin::COMMANDS,
-    cmd::aggregate::COMMANDS,
-    cmd::audit::COMMANDS,
-    cmd::build_info::COMMANDS,
-    cmd::bulk_write::COMMANDS,
-    cmd::capped::COMMANDS,
-    cmd::check::COMMANDS,
-    cmd::cluster_parameter::COMMANDS,
-    cmd::coll_mod::COMMANDS,
-    cmd::count::COMMANDS,
-    cmd::create::COMMANDS,
-    cmd::default_concern::COMMANDS,
-    cmd::distinct::COMMANDS,
-    cmd::drop::COMMANDS,
-    cmd::encryption::COMMANDS,
-    cmd::explain::COMMANDS,
-    cmd::fail_point::COMMANDS,
-    cmd::fcv::COMMANDS,
-    cmd::file_md5::COMMANDS,
-    cmd::find::COMMANDS,
-    cmd::get_more::COMMANDS,
-    cmd::hello::COMMANDS,
-    cmd::indexes::COMMANDS,
-    cmd::insert::COMMANDS,
-    cmd::list::COMMANDS,
-    cmd::map_reduce::COMMANDS,
-    cmd::member::COMMANDS,
-    cmd::merge_access::COMMANDS,
-    cmd::modify::COMMANDS,
-    cmd::operations::COMMANDS,
-    cmd::parameter::COMMANDS,
-    cmd::ping::COMMANDS,
-    cmd::plan_cache::COMMANDS,
-    cmd::apply_ops::COMMANDS,
-    cmd::oplog::COMMANDS,
-    cmd::query_settings::COMMANDS,
-    cmd::replication::COMMANDS,
-    cmd::role::COMMANDS,
-    cmd::sasl::COMMANDS,
-    cmd::search_index::COMMANDS,
-    cmd::server_status::COMMANDS,
-    cmd::session::COMMANDS,
-    cmd::shutdown::COMMANDS,
-    cmd::stats::COMMANDS,
-    cmd::status::COMMANDS,
-    cmd::transaction::COMMANDS,
-    cmd::user::COMMANDS,
-    cmd::pair::COMMANDS,
-    cmd::user_writes::COMMANDS,
-];
-
 /// What MongoDB has and we have not: names only, answered by 238 NotImplemented. Commands of the
 /// router, of the Enterprise edition and of test builds are not among them: a member of a set does
 /// not know them either (59).
@@ -86,7 +32,7 @@ pub static NOT_BUILT: &[&str] = &[
 
 /// Every command, family by family.
 pub fn all() -> impl Iterator<Item = &'static Command> + Clone {
-    FAMILIES.iter().flat_map(|f| f.iter())
+    cmd::FAMILIES.iter().flat_map(|f| f.iter())
 }
 
 /// Whether a command that may or may not have been done can be sent once more, to this server or

@@ -1,54 +1,69 @@
 //! One file per command; small ones of a kind share one. Each exports `COMMANDS`, joined in
-//! `crate::registry`. Must not know: the dispatcher, which other commands there are.
+//! [`FAMILIES`]. Must not know: the dispatcher.
 
-pub(crate) mod access_info;
-pub(crate) mod admin;
-pub(crate) mod aggregate;
-pub(crate) mod apply_ops;
-pub(crate) mod audit;
-pub(crate) mod build_info;
-pub(crate) mod bulk_write;
-pub(crate) mod capped;
-pub(crate) mod check;
-pub(crate) mod cluster_parameter;
-pub(crate) mod coll_mod;
-pub(crate) mod count;
-pub(crate) mod create;
-pub(crate) mod default_concern;
-pub(crate) mod distinct;
-pub(crate) mod drop;
-pub(crate) mod encryption;
-pub(crate) mod explain;
-pub(crate) mod fail_point;
-pub(crate) mod fcv;
-pub(crate) mod file_md5;
-pub(crate) mod find;
+use crate::dispatch::command::Command;
+
 pub(crate) mod followed;
-pub(crate) mod get_more;
-pub(crate) mod hello;
-pub(crate) mod indexes;
-pub(crate) mod insert;
-pub(crate) mod list;
-pub(crate) mod map_reduce;
-pub(crate) mod member;
-pub(crate) mod merge_access;
-pub(crate) mod modify;
-pub(crate) mod operations;
-pub(crate) mod oplog;
-pub(crate) mod pair;
-pub(crate) mod parameter;
-pub(crate) mod ping;
-pub(crate) mod plan_cache;
-pub(crate) mod query_settings;
-pub(crate) mod replication;
-pub(crate) mod role;
-pub(crate) mod sasl;
-pub(crate) mod search_index;
-pub(crate) mod server_status;
-pub(crate) mod session;
-pub(crate) mod shutdown;
-pub(crate) mod stats;
-pub(crate) mod status;
-pub(crate) mod transaction;
-pub(crate) mod user;
-pub(crate) mod user_writes;
+
+/// Declares the files of the commands, and their table.
+macro_rules! commands {
+    ($($module:ident),* $(,)?) => {
+        $(pub(crate) mod $module;)*
+        /// All commands, family by family.
+        pub(crate) static FAMILIES: &[&[Command]] = &[$($module::COMMANDS),*];
+    };
+}
+
+// A new command is a line here.
+commands! {
+    access_info,
+    admin,
+    aggregate,
+    apply_ops,
+    audit,
+    build_info,
+    bulk_write,
+    capped,
+    check,
+    cluster_parameter,
+    coll_mod,
+    count,
+    create,
+    default_concern,
+    distinct,
+    drop,
+    encryption,
+    explain,
+    fail_point,
+    fcv,
+    file_md5,
+    find,
+    get_more,
+    hello,
+    indexes,
+    insert,
+    list,
+    map_reduce,
+    member,
+    merge_access,
+    modify,
+    operations,
+    oplog,
+    pair,
+    parameter,
+    ping,
+    plan_cache,
+    query_settings,
+    replication,
+    role,
+    sasl,
+    search_index,
+    server_status,
+    session,
+    shutdown,
+    stats,
+    status,
+    transaction,
+    user,
+    user_writes,
+}

@@ -1,20 +1,8 @@
-//! The background workers: what no client waits for. Each is a file here and a line in [`ALL`].
+//! The background workers: what no client waits for. Each is a file and a line here.
 //! Promises: the log reports each error and panic of a worker; the worker runs again, and no other
 //! worker stops. Must not know: threads, which the server brings.
 
-mod abandoned_indexes;
-mod admission;
-mod cursors;
-mod log_of_changes;
-mod refusals;
 mod schedule;
-mod search;
-mod session_records;
-mod sessions;
-mod snapshots;
-mod sweeper;
-mod transactions;
-mod ttl;
 mod worker;
 
 use crate::state::service::Service;
@@ -27,21 +15,31 @@ pub fn find(name: &str) -> Option<&'static Worker> {
     ALL.iter().copied().find(|worker| worker.name == name)
 }
 
-/// All workers of the service, those that share a thread in the order in which they take turns.
-pub static ALL: &[&Worker] = &[
-    &admission::WORKER,
-    &cursors::WORKER,
-    &snapshots::WORKER,
-    &transactions::WORKER,
-    &sessions::WORKER,
-    &log_of_changes::WORKER,
-    &abandoned_indexes::WORKER,
-    &session_records::WORKER,
-    &refusals::WORKER,
-    &sweeper::WORKER,
-    &ttl::WORKER,
-    &search::WORKER,
-];
+/// Declares the files of the workers, and their table.
+macro_rules! workers {
+    ($($module:ident),* $(,)?) => {
+        $(mod $module;)*
+        /// All workers of the service, those that share a thread in the order in which they take
+        /// turns.
+        pub static ALL: &[&Worker] = &[$(&$module::WORKER),*];
+    };
+}
+
+// A new worker is a line here.
+workers! {
+    admission,
+    cursors,
+    snapshots,
+    transactions,
+    sessions,
+    log_of_changes,
+    abandoned_indexes,
+    session_records,
+    refusals,
+    sweeper,
+    ttl,
+    search,
+}
 
 /// One round of each worker that shares a thread, for tests.
 pub fn run_shared_once(service: &Service) {

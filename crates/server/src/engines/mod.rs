@@ -1,34 +1,30 @@
-//! The engines: each is a file here and a row of [`ALL`]. Must not know: what is done with data.
+//! The engines: each is a file and a line here. Must not know: what is done with data.
 
 #[cfg(any(feature = "rocksdb", feature = "lmdb", feature = "wiredtiger"))]
 mod advice;
 mod kind;
-#[cfg(feature = "lmdb")]
-mod lmdb;
-mod memory;
-#[cfg(feature = "rocksdb")]
-mod rocksdb;
-#[cfg(feature = "tikv")]
-mod tikv;
-#[cfg(feature = "wiredtiger")]
-mod wiredtiger;
 
 use kind::EngineKind;
 pub use kind::{Cluster, EngineOptions, Lent, Opened, Rest, Source};
 use std::path::Path;
 
-/// Engines of this build, the default one first.
-static ALL: &[&EngineKind] = &[
-    #[cfg(feature = "rocksdb")]
-    &rocksdb::KIND,
-    #[cfg(feature = "lmdb")]
-    &lmdb::KIND,
-    #[cfg(feature = "wiredtiger")]
-    &wiredtiger::KIND,
-    #[cfg(feature = "tikv")]
-    &tikv::KIND,
-    &memory::KIND,
-];
+/// Declares the files of the engines, and their table.
+macro_rules! engines {
+    ($($(#[$condition:meta])* $module:ident),* $(,)?) => {
+        $($(#[$condition])* mod $module;)*
+        /// Engines of this build, the default one first.
+        static ALL: &[&EngineKind] = &[$($(#[$condition])* &$module::KIND),*];
+    };
+}
+
+// A new engine is a line here.
+engines! {
+    #[cfg(feature = "rocksdb")] rocksdb,
+    #[cfg(feature = "lmdb")] lmdb,
+    #[cfg(feature = "wiredtiger")] wiredtiger,
+    #[cfg(feature = "tikv")] tikv,
+    memory,
+}
 
 /// The names of all engines of this build, for people.
 pub fn list() -> String {
