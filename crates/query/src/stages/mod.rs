@@ -1,5 +1,6 @@
-//! The stages, one file and one line here each, and above them the table by which pipelines are parsed. A stage knows
-//! its context and, where it has a pipeline of its own, pipelines; it does not know the table.
+//! The stages, one file and one line here each, and above them the table by which pipelines are
+//! parsed. A stage knows its context and, where it has a pipeline of its own, pipelines; it does
+//! not know the table.
 
 pub mod each;
 
