@@ -34,8 +34,10 @@ impl Borrowed {
     /// Makes `directory` a copy of `lender`; what was there is removed.
     ///
     /// # Errors
+    /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`],
     /// [`StorageError::Locked`], [`StorageError::Io`]
     pub fn make(lender: &Path, directory: &Path) -> Result<Borrowed> {
+        open::claim(lender, false)?;
         let lock = lock(lender)?;
         let fail = |error| {
             let (from, to) = (lender.display(), directory.display());

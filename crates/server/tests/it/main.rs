@@ -10,6 +10,7 @@ mod engines;
 #[cfg(feature = "follow")]
 mod follow;
 mod followed;
+mod formats;
 mod hostile;
 mod journal_wait;
 mod lifecycle;
