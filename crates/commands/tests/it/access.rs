@@ -90,7 +90,12 @@ pub(crate) fn log_in(s: &Dispatcher, c: &mut Connection, user: (&str, &str), pwd
 
 /// A server with the user `root`, and a connection of it.
 pub(crate) fn with_root() -> (Arc<Dispatcher>, Connection) {
-    let s = guarded();
+    with_root_over(store())
+}
+
+/// The same over a store.
+pub(crate) fn with_root_over(store: Arc<store::Store>) -> (Arc<Dispatcher>, Connection) {
+    let s = guarded_over(store);
     let mut c = s.connect(HERE);
     let root = doc! { "createUser": "root", "pwd": "pw", "roles": ["root"] };
     assert_eq!(run(&s, &mut c, "admin", root), 0);

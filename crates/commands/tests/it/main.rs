@@ -49,6 +49,8 @@ mod recorded;
 mod restart;
 mod retries;
 mod rights;
+mod rights_commands;
+mod rights_touch;
 mod rights_walk;
 mod scripts;
 mod search;

@@ -17,7 +17,7 @@ const CLOSED: &str = "n";
 const OPEN: &str = "o";
 
 /// A request in JSON for every way to name a collection; `n` is the one that is closed.
-const TEMPLATES: &[(&str, &str)] = &[
+pub(crate) const TEMPLATES: &[(&str, &str)] = &[
     ("d", "{'find': 'n', 'filter': {'a': 1}, 'limit': 1}"),
     ("d", "{'count': 'n', 'query': {}, 'limit': 0, 'skip': 0}"),
     ("d", "{'distinct': 'n', 'key': 'mark', 'query': {}}"),
@@ -246,10 +246,14 @@ const TELLING: &[i64] = &[
 ];
 
 /// Numbers from a seed: splitmix64.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn of(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -259,7 +263,7 @@ impl Random {
 }
 
 /// Values that two readers may take for different things.
-fn values() -> Vec<OwnedValue> {
+pub(crate) fn values() -> Vec<OwnedValue> {
     let decimal = |text: &str| Decimal128::parse(text).expect("a decimal");
     let d = doc! {
         "": Value::Null, "": Value::Undefined, "": true, "": false, "": 0i32, "": 1i32, "": -1i32,
@@ -330,19 +334,23 @@ const FIELDS: &[&str] = &[
 ];
 
 /// A document with one of its values, at any depth, changed.
-struct Mutator<'r> {
+pub(crate) struct Mutator<'r> {
     random: &'r mut Random,
     values: &'r [OwnedValue],
 }
 
-impl Mutator<'_> {
+impl<'r> Mutator<'r> {
+    pub(crate) fn of(random: &'r mut Random, values: &'r [OwnedValue]) -> Mutator<'r> {
+        Mutator { random, values }
+    }
+
     fn value(&mut self) -> OwnedValue {
         let at = self.random.below(self.values.len());
         self.values[at].clone()
     }
 
     /// Changes something in a document; `top` for that of a command.
-    fn change(&mut self, d: Doc<'_>, top: bool) -> DocBuf {
+    pub(crate) fn change(&mut self, d: Doc<'_>, top: bool) -> DocBuf {
         let fields = d.iter().count();
         let at = self.random.below(fields);
         let inner = match d.iter().nth(at) {
@@ -441,12 +449,12 @@ fn renamed(d: Doc<'_>, random: &mut Random) -> DocBuf {
     })
 }
 
-fn template(text: &str) -> DocBuf {
+pub(crate) fn template(text: &str) -> DocBuf {
     extjson::parse_document(&text.replace('\'', "\"")).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
 /// A plain request of a command that no template has.
-fn plain(spec: &Spec) -> DocBuf {
+pub(crate) fn plain(spec: &Spec) -> DocBuf {
     DocBuf::build(|w| {
         w.put(spec.name, CLOSED);
         for row in spec.args {
@@ -735,11 +743,7 @@ fn mutated_arguments_touch_nothing_that_is_not_theirs() {
             let mut body = good.clone();
             let changes = if i > 0 { 1 + random.below(2) } else { 0 };
             for _ in 0..changes {
-                let mut mutator = Mutator {
-                    random: &mut random,
-                    values: &values,
-                };
-                body = mutator.change(body.doc(), true);
+                body = Mutator::of(&mut random, &values).change(body.doc(), true);
             }
             let (first, _) = body.doc().first().unwrap_or_default();
             if LEFT_OUT.contains(&first) {

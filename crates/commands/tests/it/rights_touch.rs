@@ -1,0 +1,493 @@
+//! What a command opens is never more than its user has rights on. Random commands of every kind,
+//! nested at random, are sent by users that lack all rights, the right to write or the right to
+//! read on one collection; an observer below the store records which collections' rows were really
+//! read, scanned and written. The store's keys say it, so no path of reading can be forgotten.
+//! `QUARRY_RIGHTS=n` sends that many commands, `QUARRY_SEED=n` begins with another seed.
+
+use crate::access::{code, run, user, with_root_over};
+use crate::rights_commands::{Shape, command};
+use crate::rights_walk::{Mutator, Random, values};
+use commands::{Connection, Dispatcher, Outcome, Request, StoreHooks, SystemClock};
+use model::{DocBuf, Namespace, Value, doc, extjson};
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use storage::observe::{Call, Observer};
+use storage::{BatchOp, Caps, IDENT_BYTES, MemoryEngine, Observed, Table};
+use store::ReadView;
+
+const COMMANDS: usize = 5000;
+
+/// Collections of database `d`, and one of `e`; the last of `d` is not there until a command makes
+/// it.
+pub(crate) const NAMES: &[&str] = &["d.c0", "d.c1", "d.c2", "d.cap", "d.ts", "e.x"];
+const VIEWS: &[(&str, &[&str])] = &[("d.v0", &["d.c0"]), ("d.v1", &["d.c1", "d.c2", "d.c0"])];
+const MADE: &str = "d.w";
+const LOOKS: &[&str] = &[
+    "find",
+    "collStats",
+    "indexStats",
+    "listIndexes",
+    "listSearchIndexes",
+    "planCacheRead",
+    "changeStream",
+];
+const CHANGES: &[&str] = &[
+    "insert",
+    "update",
+    "remove",
+    "createCollection",
+    "createIndex",
+    "dropCollection",
+    "dropIndex",
+    "collMod",
+    "convertToCapped",
+    "planCacheWrite",
+    "planCacheIndexFilter",
+    "compact",
+    "validate",
+    "bypassDocumentValidation",
+];
+
+/// Identifiers whose rows were opened, by table.
+#[derive(Debug, Default)]
+struct Opened {
+    read: BTreeSet<(Table, u32)>,
+    scanned: BTreeSet<(Table, u32)>,
+    written: BTreeSet<(Table, u32)>,
+}
+
+#[derive(Default)]
+struct Recorder(Mutex<Opened>);
+
+thread_local! {
+    /// What the test's own thread scans while it asks for the identifiers of a collection: what was
+    /// dropped before is swept by another thread.
+    static ASKED: RefCell<Option<BTreeSet<(Table, u32)>>> = const { RefCell::new(None) };
+}
+
+fn ident(key: &[u8]) -> Option<u32> {
+    let first = key.get(..IDENT_BYTES)?;
+    first.try_into().ok().map(u32::from_be_bytes)
+}
+
+impl Observer for Recorder {
+    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+        let mut opened = self.0.lock();
+        match call {
+            Call::Get { table, key } => {
+                opened.read.extend(ident(key).map(|i| (*table, i)));
+            }
+            Call::MultiGet { table, keys } => {
+                let idents = keys.iter().filter_map(|k| ident(k));
+                opened.read.extend(idents.map(|i| (*table, i)));
+            }
+            Call::Cursor { table, range, .. } => {
+                let found = ident(range.lower).map(|i| (*table, i));
+                ASKED.with_borrow_mut(|asked| match asked {
+                    Some(asked) => asked.extend(found),
+                    None => opened.scanned.extend(found),
+                });
+            }
+            Call::DropRange { table, range } => {
+                opened
+                    .written
+                    .extend(ident(range.lower).map(|i| (*table, i)));
+            }
+            Call::Apply { batch, .. } => {
+                let of = |op: BatchOp<'_>| match op {
+                    BatchOp::Put { table, key, .. }
+                    | BatchOp::Delete { table, key }
+                    | BatchOp::Add { table, key, .. } => ident(key).map(|i| (table, i)),
+                    BatchOp::DeleteRange { table, lower, .. } => ident(lower).map(|i| (table, i)),
+                };
+                opened.written.extend(batch.iter().filter_map(of));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// What a user lacks on one collection; it has everything on all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lack {
+    All,
+    Changes,
+    Looks,
+}
+
+struct Who {
+    lacks: Lack,
+    on: &'static str,
+    conn: Connection,
+}
+
+impl Who {
+    /// Quoted names of what a view of its making must not be over.
+    fn hidden(&self) -> Vec<String> {
+        let views = VIEWS.iter().filter(|(_, below)| below.contains(&self.on));
+        let all = views.map(|(v, _)| *v).chain([self.on]);
+        all.filter_map(|ns| Some(format!("\"{}\"", ns.split_once('.')?.1)))
+            .collect()
+    }
+}
+
+fn namespace(text: &str) -> Namespace {
+    Namespace::parse(text).expect("a namespace")
+}
+
+/// A privilege: these actions on one collection.
+fn privilege(on: &str, actions: &[&[&str]]) -> DocBuf {
+    let (db, coll) = on.split_once('.').unwrap_or((on, ""));
+    DocBuf::build(|w| {
+        w.doc("resource").put("db", db).put("collection", coll);
+        let mut all = w.array("actions");
+        for action in actions.concat() {
+            all.push(action);
+        }
+    })
+}
+
+impl Lack {
+    /// Whether a view over these collections would show what it lacks.
+    fn hides(self, on: &str, below: &[&str]) -> bool {
+        self != Lack::Changes && below.contains(&on)
+    }
+
+    fn role(self, name: &str, on: &str) -> DocBuf {
+        DocBuf::build(|w| {
+            w.put("createRole", name);
+            w.array("roles");
+            let mut all = w.array("privileges");
+            for other in NAMES.iter().chain(&[MADE]).filter(|n| **n != on) {
+                all.push(&privilege(other, &[LOOKS, CHANGES]));
+            }
+            match self {
+                Lack::All => {}
+                Lack::Changes => {
+                    all.push(&privilege(on, &[LOOKS]));
+                }
+                Lack::Looks => {
+                    all.push(&privilege(on, &[&["insert"]]));
+                }
+            }
+            for (view, below) in VIEWS.iter().filter(|(_, b)| !self.hides(on, b)) {
+                debug_assert!(!below.is_empty());
+                all.push(&privilege(view, &[LOOKS, CHANGES]));
+            }
+            for db in ["d", "e"] {
+                all.push(&privilege(db, &[&["listCollections", "dbStats"]]));
+            }
+            all.push(&doc! { "resource": { "cluster": true },
+            "actions": ["applyOps", "inprog", "listSessions", "serverStatus", "top"] });
+        })
+    }
+}
+
+struct Search {
+    server: Arc<Dispatcher>,
+    engine: Arc<Observed<Recorder>>,
+    root: Connection,
+    random: Random,
+    /// Commands by what came of them.
+    outcomes: BTreeMap<&'static str, usize>,
+}
+
+impl Search {
+    fn new(seed: u64) -> Search {
+        let engine = Arc::new(Observed::new(
+            Arc::new(MemoryEngine::new()),
+            Recorder::default(),
+        ));
+        let hooks = StoreHooks::new(Arc::new(SystemClock::default())).logging(1 << 30);
+        let store = store::Store::open(engine.clone(), Arc::new(hooks)).expect("an empty store");
+        let (server, root) = with_root_over(Arc::new(store));
+        Search {
+            server,
+            engine,
+            root,
+            random: Random::of(seed),
+            outcomes: BTreeMap::new(),
+        }
+    }
+
+    fn as_root(&mut self, db: &str, text: &str) -> i64 {
+        let command = extjson::parse_document(&text.replace('\'', "\"")).expect("a command");
+        run(&self.server, &mut self.root, db, command)
+    }
+
+    fn users(&mut self) -> Vec<Who> {
+        let mut all = Vec::new();
+        for (i, on) in NAMES.iter().enumerate() {
+            for lacks in [Lack::All, Lack::Changes, Lack::Looks] {
+                // A capped collection and buckets are read by who inserts.
+                if lacks == Lack::Looks && matches!(*on, "d.cap" | "d.ts") {
+                    continue;
+                }
+                let name = format!("u{i}{lacks:?}");
+                let role = lacks.role(&name, on);
+                assert_eq!(
+                    run(&self.server, &mut self.root, "admin", role),
+                    0,
+                    "{name}"
+                );
+                let roles = DocBuf::build(|w| {
+                    w.array("r").push(name.as_str());
+                });
+                let conn = user(&self.server, &mut self.root, &name, roles);
+                all.push(Who { lacks, on, conn });
+            }
+        }
+        all
+    }
+
+    /// Makes what is not there as it should be.
+    fn fill(&mut self) {
+        let there = |s: &Search, ns: &str| s.server.service().store.collection(&namespace(ns));
+        if matches!(there(self, MADE), Ok(Some(_))) {
+            self.as_root("d", "{'drop': 'w'}");
+        }
+        for ns in NAMES {
+            if matches!(there(self, ns), Ok(Some(_))) {
+                continue;
+            }
+            let (db, coll) = ns.split_once('.').unwrap_or_default();
+            match coll {
+                "cap" => {
+                    self.as_root(db, "{'create': 'cap', 'capped': true, 'size': 4096}");
+                }
+                "ts" => {
+                    self.as_root(db, "{'create': 'ts', 'timeseries': {'timeField': 't'}}");
+                }
+                _ => {
+                    let key = "{'key': {'a': 1}, 'name': 'a_1'}";
+                    self.as_root(
+                        db,
+                        &format!("{{'createIndexes': '{coll}', 'indexes': [{key}]}}"),
+                    );
+                }
+            }
+            let at = "'t': {'$date': 1700000000000}";
+            self.as_root(
+                db,
+                &format!(
+                    "{{'insert': '{coll}', 'documents': [{{'_id': 1, 'a': 1, {at}}}, \
+                     {{'_id': 2, 'a': 2, 'b': [1], {at}}}]}}"
+                ),
+            );
+        }
+        for (view, text) in [
+            (
+                "d.v0",
+                "{'create': 'v0', 'viewOn': 'c0', 'pipeline': [{'$match': {}}]}",
+            ),
+            (
+                "d.v1",
+                "{'create': 'v1', 'viewOn': 'c1', 'pipeline': [{'$lookup': {'from': 'c2', \
+                 'as': 'j', 'pipeline': [{'$unionWith': 'v0'}]}}]}",
+            ),
+        ] {
+            if !matches!(there(self, view), Ok(Some(_))) {
+                self.as_root("d", text);
+            }
+        }
+    }
+
+    /// Identifiers of a collection's rows now.
+    fn idents(&self, ns: &str) -> BTreeSet<(Table, u32)> {
+        let found = self.server.service().store.collection(&namespace(ns));
+        let Ok(Some(coll)) = found else {
+            return BTreeSet::new();
+        };
+        ASKED.set(Some(BTreeSet::new()));
+        // A scan in the order of arrival may know the keys and open no cursor: by key, too.
+        let mut scans = [
+            coll.scan(&ReadView::LATEST, false),
+            coll.scan_keys(&ReadView::LATEST, None, None, false),
+        ];
+        for scan in &mut scans {
+            scan.visit(1, &mut |_| false).expect("a row");
+        }
+        let mut all = ASKED.take().unwrap_or_default();
+        assert!(all.iter().any(|(table, _)| *table == Table::Doc), "{ns}");
+        all.extend(coll.indexes().iter().map(|i| (Table::Idx, i.ident())));
+        all
+    }
+
+    /// What the views show, as text; a view that is gone shows nothing.
+    fn views(&self) -> String {
+        let names = VIEWS.iter().map(|(v, _)| *v).chain([MADE]);
+        let shown = names.filter_map(|v| {
+            let found = self.server.service().store.collection(&namespace(v));
+            let view = found.ok().flatten().filter(|c| c.is_view())?;
+            Some(format!("{v}: {:?}\n", view.options().doc()))
+        });
+        shown.collect()
+    }
+
+    /// Sends one command; what it opened, and the code of the reply.
+    fn send(&mut self, who: &mut Who, db: &str, body: &DocBuf) -> (Opened, i64) {
+        let mut whole = body.clone();
+        if !whole.doc().contains("$db") {
+            whole.put("$db", db);
+        }
+        *self.engine.observer().0.lock() = Opened::default();
+        let mut reply = Vec::new();
+        let outcome = self
+            .server
+            .handle(&mut who.conn, &Request::new(whole.doc()), &mut reply);
+        let opened = std::mem::take(&mut *self.engine.observer().0.lock());
+        assert!(
+            matches!(
+                outcome,
+                Outcome::Reply | Outcome::Durable(_) | Outcome::Wait { .. }
+            ),
+            "{outcome:?}: {:?}",
+            body.doc()
+        );
+        let reply = DocBuf::from_bytes(reply).unwrap_or_default();
+        (opened, code(&reply))
+    }
+
+    fn note(&mut self, what: &'static str) {
+        *self.outcomes.entry(what).or_default() += 1;
+    }
+
+    /// A random command that is often about what the user lacks.
+    fn next(&mut self, who: &Who) -> (String, DocBuf) {
+        let shape = Shape {
+            often: who.on,
+            cursor: self.cursor_of_root(who.on),
+        };
+        let (db, json) = command(&mut self.random, &shape);
+        let mut body = extjson::document(&json).unwrap_or_else(|e| panic!("{e}: {json}"));
+        if self.random.below(4) == 0 {
+            let values = values();
+            body = Mutator::of(&mut self.random, &values).change(body.doc(), true);
+        }
+        (db, body)
+    }
+
+    /// A cursor of somebody else over a collection, now and then.
+    fn cursor_of_root(&mut self, ns: &str) -> i64 {
+        if self.random.below(20) > 0 {
+            return 0;
+        }
+        let (db, coll) = ns.split_once('.').unwrap_or_default();
+        let find = doc! { "find": coll, "batchSize": 0i32, "$db": db };
+        let mut reply = Vec::new();
+        let _ = self
+            .server
+            .handle(&mut self.root, &Request::new(find.doc()), &mut reply);
+        let reply = DocBuf::from_bytes(reply).unwrap_or_default();
+        let cursor = reply.doc().field("cursor");
+        cursor
+            .as_doc()
+            .and_then(|c| c.field("id").as_i64_exact())
+            .unwrap_or(0)
+    }
+
+    /// One command; what is wrong with what it opened.
+    fn step(&mut self, who: &mut Who) -> Option<String> {
+        self.fill();
+        let (db, body) = self.next(who);
+        let (first, _) = body.doc().first().unwrap_or_default();
+        if ["fsync", "shutdown", "configureFailPoint"].contains(&first) {
+            return None;
+        }
+        let (own, views) = (self.idents(who.on), self.views());
+        let (opened, number) = self.send(who, &db, &body);
+        let kept = self.idents(who.on);
+        self.note(match number {
+            0 => "answered",
+            13 => "refused by rights",
+            _ => "refused otherwise",
+        });
+        let looked = opened.read.union(&opened.scanned).any(|i| own.contains(i));
+        let changed = opened.written.iter().any(|i| own.contains(i)) || kept != own;
+        let wrong = match who.lacks {
+            Lack::All if looked => Some("reads"),
+            Lack::All | Lack::Changes if changed => Some("changes"),
+            Lack::Looks if opened.scanned.iter().any(|i| own.contains(i)) => Some("scans"),
+            _ => None,
+        };
+        if looked || changed {
+            self.note("touched what is its own only in part");
+        }
+        let shown = self.views();
+        let shows = who.lacks != Lack::Changes && shown != views && {
+            let old: BTreeSet<&str> = views.lines().collect();
+            let mut new = shown.lines().filter(|l| !old.contains(l));
+            let hidden = who.hidden();
+            new.any(|l| hidden.iter().any(|h| l.contains(h)))
+        };
+        if shown != views {
+            self.note("made or changed a view");
+            for view in ["v0", "v1", "w"] {
+                self.as_root("d", &format!("{{'drop': '{view}'}}"));
+            }
+        }
+        let wrong = wrong.or(shows.then_some("makes a view that shows"));
+        wrong.map(|what| {
+            format!(
+                "without {:?} on {} {what} it by code {number}, on {db}: {}\n  own {own:?}, after \
+                 it {kept:?}, opened {opened:?}",
+                who.lacks,
+                who.on,
+                Value::Document(body.doc())
+            )
+        })
+    }
+}
+
+#[test]
+fn a_command_opens_only_what_its_user_has_rights_on() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let seed = number("QUARRY_SEED").unwrap_or(1);
+    let commands = number("QUARRY_RIGHTS").map_or(COMMANDS, |n| usize::try_from(n).unwrap_or(0));
+    let mut search = Search::new(seed);
+    search.fill();
+    let mut users = search.users();
+    let mut wrong = Vec::new();
+    for _ in 0..commands {
+        let at = search.random.below(users.len());
+        wrong.extend(search.step(&mut users[at]));
+        if wrong.len() > 10 {
+            break;
+        }
+    }
+    println!("seed {seed}: {:?}", search.outcomes);
+    assert!(wrong.is_empty(), "seed {seed}:\n{}", wrong.join("\n"));
+    let least = |what: &str| search.outcomes.get(what).copied().unwrap_or(0) * 20 > commands;
+    assert!(least("answered") && least("refused by rights"));
+    assert!(
+        search
+            .outcomes
+            .contains_key("touched what is its own only in part")
+    );
+}
+
+/// The recorder sees what an operation opens: else the search above could find nothing.
+#[test]
+fn the_recorder_sees_reads_and_writes_of_every_collection() {
+    let mut search = Search::new(1);
+    search.fill();
+    for ns in NAMES {
+        let own = search.idents(ns);
+        assert!(!own.is_empty(), "{ns}");
+        let (db, coll) = ns.split_once('.').unwrap_or_default();
+        *search.engine.observer().0.lock() = Opened::default();
+        search.as_root(db, &format!("{{'find': '{coll}', 'filter': {{'b': 7}}}}"));
+        let opened = std::mem::take(&mut *search.engine.observer().0.lock());
+        assert!(opened.scanned.iter().any(|i| own.contains(i)), "{ns}");
+        let document = "{'_id': 9, 't': {'$date': 1700000000000}}";
+        search.as_root(
+            db,
+            &format!("{{'insert': '{coll}', 'documents': [{document}]}}"),
+        );
+        let opened = std::mem::take(&mut *search.engine.observer().0.lock());
+        assert!(opened.written.iter().any(|i| own.contains(i)), "{ns}");
+    }
+}
