@@ -240,6 +240,7 @@ impl Default for LockTable {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
     fn keys(of: &[u16]) -> KeyIds {
@@ -248,21 +249,26 @@ mod tests {
 
     #[test]
     fn overlapping_sets_never_deadlock_and_exclude() {
-        let table = LockTable::with_stripe_bits(2);
-        let counter = std::sync::atomic::AtomicU32::new(0);
-        std::thread::scope(|s| {
-            for t in 0..4u16 {
-                let (table, counter) = (&table, &counter);
-                s.spawn(move || {
-                    for i in 0..2000u16 {
-                        let _held = table.lock(&mut keys(&[7, i % 5, (i + t) % 9]));
-                        let seen = counter.load(std::sync::atomic::Ordering::Relaxed);
-                        counter.store(seen + 1, std::sync::atomic::Ordering::Relaxed);
-                    }
-                });
-            }
-        });
-        assert_eq!(counter.into_inner(), 8000);
+        let table = Arc::new(LockTable::with_stripe_bits(2));
+        let counter = Arc::new(AtomicU32::new(0));
+        let (done, ended) = std::sync::mpsc::channel();
+        for t in 0..4u16 {
+            let (table, counter, done) = (Arc::clone(&table), Arc::clone(&counter), done.clone());
+            // Not joined: threads in a deadlock never end, and the test says so.
+            std::thread::spawn(move || {
+                for i in 0..2000u16 {
+                    let _held = table.lock(&mut keys(&[7, i % 5, (i + t) % 9]));
+                    let seen = counter.load(Ordering::Relaxed);
+                    counter.store(seen + 1, Ordering::Relaxed);
+                }
+                done.send(()).unwrap();
+            });
+        }
+        for _ in 0..4 {
+            let in_time = ended.recv_timeout(Duration::from_secs(30));
+            assert_eq!(in_time, Ok(()), "a deadlock, or nothing was done for 30 s");
+        }
+        assert_eq!(counter.load(Ordering::Relaxed), 8000);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use model::{Doc, DocBuf, Namespace, Timestamp, Value, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread::JoinHandle;
 use storage::MemoryEngine;
 use store::{
     Audience, Change, Collection, Hooks, Keep, LogSettings, NoHooks, Paths, Predicate, Read,
@@ -509,8 +510,10 @@ fn readers_see_every_entry_while_many_write() {
         })
         .collect();
     let (mut seen, mut last) = (std::collections::BTreeSet::new(), 0);
-    while seen.len() < 2000 {
-        reader
+    loop {
+        // Asked first: what they have written is read below, whatever of it was missed.
+        let all_written = writers.iter().all(JoinHandle::is_finished);
+        let read = reader
             .visit(50, &mut |time, doc| {
                 assert!(time.as_u64() > last);
                 last = time.as_u64();
@@ -521,8 +524,12 @@ fn readers_see_every_entry_while_many_write() {
                 true
             })
             .unwrap();
+        if all_written && read != Read::More {
+            break;
+        }
     }
     writers.into_iter().for_each(|w| w.join().unwrap());
+    assert_eq!(seen.len(), 2000);
 }
 
 #[test]

@@ -189,6 +189,20 @@ fn a_restart_closes_open_buckets() {
 }
 
 #[test]
+fn a_bucket_has_an_entry_for_each_value_of_its_meta() {
+    let c = series(&open(&Arc::new(MemoryEngine::new())));
+    let one = DocBuf::build(|w| {
+        w.put("_id", 1i32).put("t", Value::Date(1000));
+        let mut m = w.array("m");
+        for tag in ["a", "b", "c", "d"] {
+            m.push(tag);
+        }
+    });
+    insert(&c, &[one]);
+    valid(&c);
+}
+
+#[test]
 fn measurements_are_deleted_and_moved() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
