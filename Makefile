@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat lab-documents lab-history lab-table try-parts help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions crash-images mutants example lab bench cluster clean fuzz differential bit-rot
+.PHONY: compat lab-documents lab-history lab-table try-parts help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions soak-all crash-images mutants example lab bench cluster clean fuzz differential bit-rot
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -103,6 +103,9 @@ fresh-root: ## both commands in a new Debian root with nothing in it (needs root
 soak-ddl: build ## DDL beside reads and writes, kill -9, late and failing flushes, 20 minutes on one directory (MINUTES=20)
 	@cargo build --release --locked -p quarry-server --example idents
 	@QUARRY_IDENTS="$(target)/release/examples/idents" tests/server/run.sh soak-ddl "$$(( $(or $(MINUTES),20) * 60 ))"
+
+soak-all: build ## everything at once on one directory, kill -9, late and failing flushes (MINUTES=120, QUARRY_SEED=1, QUARRY_ENGINE=lmdb)
+	@tests/server/run.sh all "$$(( $(or $(MINUTES),120) * 60 ))"
 
 standby-tests: build ## a standby follows under load: lag, promotions after kill -9 (PROMOTIONS=50, WRITERS=4, RATE=0)
 	@tests/server/run.sh standby "$(or $(PROMOTIONS),50)" "$(or $(WRITERS),4)" "$(or $(RATE),0)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, stream, start, journal, disk, hostile, queries, large, collections, waiting, transactions, soak-ddl, engines, tikv, equals, outage, standby, backup, bucket, strangers, private, follow. QUARRY_BIN names the binary; without it the release build is taken.
+# Names: kill, power, term, stream, start, journal, disk, hostile, queries, large, collections, waiting, transactions, soak-ddl, all, engines, tikv, equals, outage, standby, backup, bucket, strangers, private, follow. QUARRY_BIN names the binary; without it the release build is taken.
 # QUARRY_SEED repeats a run's choices. QUARRY_IDENTS names the server's example `idents`, for soak-ddl to look for leaked keys.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -54,6 +54,7 @@ run() {
       "$PYTHON" "$here/soak_transactions.py" "${1:-20}" "${2:-10}"
       ;;
     soak-ddl) "$PYTHON" "$here/soak_ddl.py" "${1:-20}" ;;
+    all) "$PYTHON" "$here/soak_all.py" "${1:-60}" ;;
     engines) engines "$@" ;;
     tikv) "$PYTHON" "$here/tikv.py" "$@" ;;
     equals) "$PYTHON" "$here/equals.py" "$@" ;;
@@ -64,7 +65,7 @@ run() {
     follow) "$PYTHON" "$here/follow_soak.py" "$@" ;;
     strangers) "$PYTHON" "$here/strangers.py" "$@" ;;
     private) "$PYTHON" "$here/private.py" "$@" ;;
-    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries large collections waiting transactions soak-ddl engines tikv equals outage standby backup bucket strangers private follow" ;;
+    *) fail "no test named '$name'; there are: kill power term stream start journal disk hostile queries large collections waiting transactions soak-ddl all engines tikv equals outage standby backup bucket strangers private follow" ;;
   esac
 }
 

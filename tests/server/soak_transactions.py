@@ -159,6 +159,9 @@ class Worker(threading.Thread):
     def failed(self, e):
         if isinstance(e, (Aborted, ConnectionFailure)) or e.has_error_label(TRANSIENT):
             return
+        # What a server that ends answers is not looked at.
+        if self.round.ending.is_set():
+            return
         # Another has inserted the key first: in a transaction that is a conflict, or, behind it, a duplicate.
         if isinstance(e, OperationFailure) and e.code in (11000, 11600, 91):
             return
@@ -176,7 +179,7 @@ class Worker(threading.Thread):
                 # Both say that it was not committed and never will be.
                 if e.code in (251, 112):
                     return FAILED
-                if not e.has_error_label("UnknownTransactionCommitResult"):
+                if not e.has_error_label("UnknownTransactionCommitResult") and not self.round.ending.is_set():
                     raise
         return UNKNOWN
 
@@ -195,7 +198,7 @@ class Worker(threading.Thread):
         except (AutoReconnect, ServerSelectionTimeoutError):
             t.status = UNKNOWN if value is not None else FAILED
         except OperationFailure as e:
-            if e.code not in (11600, 91):
+            if e.code not in (11600, 91) and not self.round.ending.is_set():
                 raise
             t.status = UNKNOWN if value is not None else FAILED
         t.ended = time.monotonic()
