@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use model::{Doc, DocBuf, Value, doc};
+use model::{DocBuf, Value, doc};
 use store::format::LAYOUT_VERSION;
 
 use crate::backup::{connect, done, ok, refused, text};
