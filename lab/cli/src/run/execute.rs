@@ -23,6 +23,7 @@ use lab_kit::workload::{
 use super::arguments::RunArguments;
 use super::checkpoint::{Checkpoint, Resumed};
 use super::context::Run;
+use super::ending;
 use super::exclusive;
 use super::guarded::{Guarded, TimeLimits};
 use super::state::{RunState, StepEnd};
@@ -335,13 +336,9 @@ impl<T: Target> Run<'_, T> {
             });
         }
         let memory_limit = limit.as_ref().map(Limit::describe);
-        let stopped_because = stopped_because.map(|reason| match &limit {
-            Some(limit) if limit.has_killed() == Some(true) => format!(
-                "the memory limit of {} MiB killed the target ({reason})",
-                self.settings.memory_mb.unwrap_or(0)
-            ),
-            _ => reason,
-        });
+        let is_killed = limit.as_ref().and_then(Limit::has_killed) == Some(true);
+        let killed = is_killed.then(|| self.settings.memory_mb.unwrap_or(0));
+        let stopped_because = ending::why_stopped(stopped_because, killed);
         // The check may need memory that the run was not to have.
         drop(limit);
         let mut checks = done

@@ -6,6 +6,7 @@ mod arguments;
 mod checkpoint;
 mod context;
 mod distributed;
+mod ending;
 mod exclusive;
 mod execute;
 mod expected_state;
