@@ -19,7 +19,7 @@ from pymongo import MongoClient
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("QUARRY_BIN", "")
 LISTENING = re.compile(r"listening on mongodb://(\S+:\d+)")
-PAGES = ("README.md", "docs/tutorial.md", "docs/quickstarts.md", "docs/operations.md", "docs/migration.md", "docs/configuration.md", "docs/tikv.md")
+PAGES = ("README.md", "docs/tutorial.md", "docs/quickstarts.md", "docs/faq.md", "docs/operations.md", "docs/migration.md", "docs/configuration.md", "docs/tikv.md")
 WAIT_S = 60
 
 # Commands that are not run here: how they begin, and why.
@@ -290,6 +290,17 @@ def programs(world):
     return how
 
 
+def rust(address, code, line):
+    """What the example prints that the page shows; None where it was not compiled."""
+    example = ROOT / "crates/server/examples/quickstart.rs"
+    if code.strip() != example.read_text().split("\n\n", 1)[1].strip():
+        fail(f"docs/quickstarts.md:{line}: the page does not show {example}")
+    compiled = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug/examples/quickstart"
+    if not compiled.exists():
+        return None
+    return subprocess.run([compiled, f"mongodb://{address}"], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
 def quickstarts(world, blocks):
     """Each program is run, and what it prints compared with the block behind it."""
     address = world.serve()
@@ -309,8 +320,30 @@ def quickstarts(world, blocks):
             printed = done.stdout
             world.ran += 1
         else:
-            printed = None
-            world.skipped += 1
+            printed = rust(address, code, line) if language == "rust" else None
+            world.ran, world.skipped = world.ran + (printed is not None), world.skipped + (printed is None)
+
+
+def faq(world, blocks):
+    """What is refused is compared with the line that the page shows behind the command."""
+    address = world.serve()
+    data, refused = world.running[-1].args, None
+    data = data[data.index("--dbpath") + 1]
+    of_mongod = world.new()
+    os.mkdir(of_mongod)
+    Path(of_mongod, "WiredTiger").touch()
+    world.names += [("/var/lib/mongodb", of_mongod), ("/var/lib/quarry", data), ("./stopped", lambda: stopped(world))]
+    for line, language, code in blocks:
+        if language == "text":
+            shown, said = world.translated(code).strip(), (refused or "").strip()
+            if shown not in said:
+                fail(f"docs/faq.md:{line}: the page shows\n{shown}\nsaid was\n{said}")
+        elif language == "sh" and code.startswith("quarry serve"):
+            done = subprocess.run(["bash", "-c", world.translated(code)], capture_output=True, text=True, env=world.environment, cwd=world.folder, timeout=60)
+            refused = done.stderr if done.returncode != 0 else fail(f"docs/faq.md:{line}: {code} was not refused")
+            world.ran += 1
+        else:
+            run_block(world, line, language, code)
 
 
 def plain(world, blocks):
@@ -329,7 +362,7 @@ def run_block(world, line, language, code):
             world.skipped += 1
 
 
-HOW = {"docs/quickstarts.md": quickstarts, "docs/operations.md": operations, "docs/migration.md": migration, "docs/tutorial.md": tutorial}
+HOW = {"docs/quickstarts.md": quickstarts, "docs/faq.md": faq, "docs/operations.md": operations, "docs/migration.md": migration, "docs/tutorial.md": tutorial}
 
 
 def main():
