@@ -54,6 +54,32 @@ fn a_position_of_bulk_write_is_asked_about_as_it_is_written_to() {
 }
 
 #[test]
+fn writing_past_the_validator_is_a_right_of_its_own() {
+    let (s, mut root) = with_root();
+    let create = doc! { "create": "c", "validator": { "a": { "$gt": 0i32 } } };
+    assert_eq!(run(&s, &mut root, "d", create), 0);
+    let privileges = doc! { "p": [{ "resource": { "db": "d", "collection": "c" },
+    "actions": ["find", "insert", "update"] }] };
+    let mut c = with_role(&s, &mut root, "w", privileges);
+    let insert = doc! { "insert": "c", "documents": [{ "a": 1i32 }] };
+    assert_eq!(run(&s, &mut c, "d", insert), 0);
+    let past = doc! { "bypassDocumentValidation": true };
+    for command in [
+        doc! { "insert": "c", "documents": [{ "a": -1i32 }] },
+        doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "a": -1i32 } } }] },
+        doc! { "findAndModify": "c", "query": {}, "update": { "$set": { "a": -2i32 } } },
+        doc! { "aggregate": "c", "cursor": {},
+        "pipeline": [{ "$set": { "a": -3i32 } }, { "$merge": { "into": "c" } }] },
+    ] {
+        let asked = DocBuf::build(|w| {
+            w.put_all(command.doc()).put_all(past.doc());
+        });
+        assert_eq!(run(&s, &mut c, "d", asked.clone()), 13, "{asked}");
+        assert_eq!(run(&s, &mut root, "d", asked), 0, "{command}");
+    }
+}
+
+#[test]
 fn map_reduce_asks_about_the_collection_it_writes() {
     let (s, mut root) = with_root();
     let insert = doc! { "insert": "c", "documents": [{ "a": 1i32 }] };
