@@ -8,7 +8,7 @@ use crate::physical::{
     Read, Shape, Skip, Sort, Write,
 };
 use crate::plan::{
-    AllowedIndexes, Hint, Plan, PlanRequest, columns, distinct_plan, may_scan, plan_read,
+    AllowedIndexes, Hint, Plan, PlanRequest, Rivals, columns, distinct_plan, may_scan, plan_read,
 };
 use model::{Doc, DocBuf, Result, bail, code};
 use operators::Env;
@@ -51,6 +51,8 @@ pub struct Find {
     pub distinct: Option<String>,
     /// The plan may come from the cache and go there.
     pub remember: bool,
+    /// Receives the plans that were compared by their costs and not taken.
+    pub rivals: Option<Arc<Rivals>>,
 }
 
 impl Find {
@@ -74,6 +76,7 @@ impl Find {
             fields: None,
             distinct: None,
             remember: false,
+            rivals: None,
         }
     }
 
@@ -99,6 +102,7 @@ impl Find {
             allowed: self.allowed.as_ref(),
             remember: self.remember.then(|| self.projection_spec()),
             near: None,
+            rivals: self.rivals.as_deref(),
         }
     }
 

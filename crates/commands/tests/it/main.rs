@@ -16,6 +16,7 @@ mod columns;
 mod compat;
 mod directory;
 mod durability;
+mod estimates;
 mod expected;
 mod explain;
 mod figures;

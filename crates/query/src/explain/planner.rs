@@ -45,6 +45,12 @@ impl ExplainedQuery<'_> {
         }
     }
 
+    /// The stages with what the planner expected of them.
+    fn shown(&self) -> PlanNode {
+        let plan = self.plan.and_then(|p| p.estimate.as_ref());
+        self.root.show().expecting(plan)
+    }
+
     fn write_planner(&self, w: &mut DocWriter<'_>) {
         let parsed = canonical(self.find.filter.spec.doc());
         let filtered = self.find.allowed.as_ref().is_some_and(|a| a.filter);
@@ -62,7 +68,7 @@ impl ExplainedQuery<'_> {
         w.put("maxIndexedAndSolutionsReached", false)
             .put("maxScansToExplodeReached", false);
         w.put("prunedSimilarIndexes", false);
-        let shown = self.root.show();
+        let shown = self.shown();
         shown.write_planned(&mut w.doc("winningPlan"), self.is_cached);
         let mut list = w.array("rejectedPlans");
         for r in &self.rejected {
@@ -71,7 +77,7 @@ impl ExplainedQuery<'_> {
     }
 
     fn write_stats(&self, w: &mut DocWriter<'_>, ms: u64, all: bool) {
-        let (shown, examined) = (self.root.show(), self.root.examined());
+        let (shown, examined) = (self.shown(), self.root.examined());
         w.put("executionSuccess", true)
             .put("nReturned", count(shown.stats.returned));
         w.put("executionTimeMillis", count(ms));

@@ -44,6 +44,7 @@ impl<'r> PlanRequest<'r> {
             allowed: options.allowed,
             remember: options.remember.then_some(Doc::EMPTY),
             near: read.near.and_then(|f| f.filter.near()),
+            rivals: None,
         }
     }
 }

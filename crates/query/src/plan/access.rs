@@ -1,6 +1,7 @@
 //! A plan: the access path chosen for a read and what it promises. Must not know how it was chosen.
 
 use super::bounds::FieldBounds;
+use super::estimate::Estimate;
 use super::rings::Rings;
 use crate::exec::SortPattern;
 use model::{DocBuf, FieldPath, Timestamp};
@@ -122,6 +123,8 @@ pub struct Plan {
     pub covered: Option<Arc<WantedFields>>,
     /// The plan's entry in the cache, where it was chosen among several.
     pub cached: Option<Arc<CachedPlan>>,
+    /// What was expected of it, where that was asked for.
+    pub estimate: Option<Estimate>,
 }
 
 impl Plan {
@@ -151,6 +154,7 @@ impl Plan {
             complete: false,
             covered: None,
             cached: None,
+            estimate: None,
         }
     }
 
@@ -159,6 +163,19 @@ impl Plan {
             complete: true,
             ..Plan::of(Access::Nothing, true)
         }
+    }
+
+    /// Whether both, made for one query, read the same index, or the same indexes in a union.
+    pub(super) fn reads_like(&self, other: &Plan) -> bool {
+        let name = |p: &Plan| p.index.as_ref().map(|i| i.name().to_owned());
+        let same = std::mem::discriminant(&self.access) == std::mem::discriminant(&other.access);
+        let branches = match (&self.access, &other.access) {
+            (Access::Union { branches: a, .. }, Access::Union { branches: b, .. }) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.reads_like(b))
+            }
+            _ => true,
+        };
+        same && branches && name(self) == name(other)
     }
 
     /// Some field of the index is bounded.

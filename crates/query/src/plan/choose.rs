@@ -8,6 +8,7 @@ use super::bounds;
 use super::cache::Lookup;
 use super::cost::Costs;
 use super::disjunction::by_disjunction;
+use super::estimate::Estimate;
 use super::id_path::by_id;
 use super::index_path::by_index;
 use super::log_times;
@@ -159,6 +160,14 @@ struct Among<'r> {
     all: bool,
 }
 
+/// What comparing plans by their costs says.
+struct Compared {
+    /// What is expected of the preferred one, where it is taken.
+    preferred: Option<Estimate>,
+    /// The one that costs clearly less.
+    cheaper: Option<Plan>,
+}
+
 impl Among<'_> {
     /// The best plan: that of the cache, or the one with the most points, which the cache keeps
     /// when it had rivals, unless another costs clearly less. `instead` may give a better one,
@@ -181,24 +190,34 @@ impl Among<'_> {
         let best = best(by_id, self.request, self.root, self.indexes, |_| true);
         let other = instead(best.as_ref().map(|b| b.points));
         let preferred = other.as_ref().or(best.as_ref().map(|b| &b.plan));
+        let mut estimate = None;
         if let Some(costs) = Costs::of(self.coll, self.request)
             && let Some(preferred) = preferred
             && !lookup.as_ref().is_some_and(Lookup::passes_as_cheap)
-            && let Some(cheaper) = self.cheaper(&costs, lookup.as_ref(), preferred, ids.as_ref())?
         {
-            return Ok(Some(match (lookup, &cheaper.access) {
-                (Some(lookup), Access::Index { .. } | Access::IdRange { .. }) => {
-                    self.keep(lookup, cheaper, ids.as_ref())
-                }
-                _ => cheaper,
-            }));
+            let compared = self.by_costs(&costs, lookup.as_ref(), preferred, ids.as_ref())?;
+            if let Some(cheaper) = compared.cheaper {
+                return Ok(Some(match (lookup, &cheaper.access) {
+                    (Some(lookup), Access::Index { .. } | Access::IdRange { .. }) => {
+                        self.keep(lookup, cheaper, ids.as_ref())
+                    }
+                    _ => cheaper,
+                }));
+            }
+            estimate = compared.preferred;
         }
         if let Some(other) = other {
-            return Ok(Some(other));
+            return Ok(Some(Plan { estimate, ..other }));
         }
-        Ok(best.map(|best| match lookup {
-            Some(lookup) if best.compared > 1 => self.keep(lookup, best.plan, ids.as_ref()),
-            _ => best.plan,
+        Ok(best.map(|best| {
+            let plan = Plan {
+                estimate,
+                ..best.plan
+            };
+            match lookup {
+                Some(lookup) if best.compared > 1 => self.keep(lookup, plan, ids.as_ref()),
+                _ => plan,
+            }
         }))
     }
 
@@ -208,20 +227,23 @@ impl Among<'_> {
         })
     }
 
-    /// The plan that costs clearly less than the preferred one, where there is one.
-    fn cheaper(
+    /// What comparing the preferred plan with the others by their costs says.
+    fn by_costs(
         &self,
         costs: &Costs<'_>,
         lookup: Option<&Lookup<'_>>,
         preferred: &Plan,
         by_id: Option<&Plan>,
-    ) -> Result<Option<Plan>> {
-        let cheap = costs.is_cheap(preferred)?;
+    ) -> Result<Compared> {
+        let cheap = costs.cheap(preferred)?;
         if let Some(lookup) = lookup {
-            lookup.note_cheap(cheap);
+            lookup.note_cheap(cheap.is_some());
         }
-        if cheap {
-            return Ok(None);
+        if cheap.is_some() {
+            return Ok(Compared {
+                preferred: cheap,
+                cheaper: None,
+            });
         }
         let mut plans = vec![preferred.clone()];
         plans.extend(by_id.cloned());
@@ -242,8 +264,16 @@ impl Among<'_> {
             let scan = Access::Collection { reverse: false };
             plans.push(Plan::of(scan, self.request.sort.is_none()));
         }
-        let at = costs.cheapest(&plans)?;
-        Ok((at > 0).then(|| plans.swap_remove(at)))
+        let at = costs.cheapest(&mut plans)?;
+        let taken = plans.remove(at);
+        let estimate = taken.estimate;
+        if let Some(rivals) = self.request.rivals {
+            rivals.note(&taken, plans);
+        }
+        Ok(Compared {
+            preferred: estimate.filter(|_| at == 0),
+            cheaper: (at > 0).then_some(taken),
+        })
     }
 
     fn by_name(&self, name: &str, by_id: Option<&Plan>) -> Option<Plan> {

@@ -5,6 +5,7 @@
 
 use super::access::{Access, Plan};
 use super::cache::PlanCache;
+use super::estimate::{Estimate, EstimateSource};
 use super::request::PlanRequest;
 use super::sample::Sample;
 use model::{Bump, Result};
@@ -62,6 +63,12 @@ struct Entries {
     matches: Vec<bool>,
 }
 
+/// Documents that are expected to match.
+struct Matched {
+    number: f64,
+    source: EstimateSource,
+}
+
 impl Entries {
     fn counted(number: f64) -> Entries {
         Entries {
@@ -76,6 +83,13 @@ impl Entries {
             number,
             counted: false,
             matches,
+        }
+    }
+
+    fn source(&self) -> EstimateSource {
+        match self.counted {
+            true => EstimateSource::Counted,
+            false => EstimateSource::Sampled,
         }
     }
 
@@ -114,42 +128,54 @@ impl<'r> Costs<'r> {
         })
     }
 
-    /// Whether a plan is so cheap that nothing is gained by asking what others cost.
+    /// What is expected of a plan that is so cheap that nothing is gained by asking what others
+    /// cost; `None` of another.
     ///
     /// # Errors
     /// Engine failures.
-    pub(super) fn is_cheap(&self, plan: &Plan) -> Result<bool> {
-        let entries = self.entries(plan)?;
-        Ok(entries.is_some_and(|e| e.counted && e.number * (ENTRY + FETCHED) <= CHEAP))
+    pub(super) fn cheap(&self, plan: &Plan) -> Result<Option<Estimate>> {
+        let counted = self.entries(plan)?.filter(|e| e.counted);
+        Ok(counted.map(|e| e.number).and_then(|number| {
+            let read_cost = number * (ENTRY + FETCHED);
+            (read_cost <= CHEAP).then_some(Estimate {
+                read: number,
+                read_source: EstimateSource::Counted,
+                entries_cost: reads_entries(plan).then_some(number * ENTRY),
+                read_cost,
+                cost: None,
+                // Without arrays each entry is a document.
+                found: (plan.complete && plan.multikey == 0).then_some(number),
+                source: EstimateSource::Counted,
+            })
+        }))
     }
 
     /// The place of the plan to take: 0, which is the one that is preferred by points, unless
-    /// another costs clearly less.
+    /// another costs clearly less. Plans are told what is expected of them.
     ///
     /// # Errors
     /// Engine failures.
-    pub(super) fn cheapest(&self, plans: &[Plan]) -> Result<usize> {
+    pub(super) fn cheapest(&self, plans: &mut [Plan]) -> Result<usize> {
         let mut entries = Vec::with_capacity(plans.len());
-        for plan in plans {
+        for plan in plans.iter() {
             entries.push(self.entries(plan)?);
         }
         let matched = self.matched(&entries)?;
-        let costs: Vec<Option<f64>> = plans
-            .iter()
-            .zip(&entries)
-            .map(|(plan, entries)| Some(self.cost(plan, entries.as_ref()?, matched)))
-            .collect();
-        let Some(Some(of_first)) = costs.first() else {
+        for (plan, entries) in plans.iter_mut().zip(&entries) {
+            plan.estimate = entries.as_ref().map(|e| self.estimate(plan, e, &matched));
+        }
+        let cost = |plan: &Plan| plan.estimate.and_then(|e| e.cost);
+        let Some(of_first) = plans.first().and_then(cost) else {
             return Ok(0);
         };
-        let sorts_much = self.sorts_much(matched) && plans.first().is_some_and(|p| p.sorted);
-        let others = costs.iter().zip(plans).enumerate().skip(1);
-        let others = others.filter(|(_, (_, plan))| plan.sorted || !sorts_much);
+        let sorts_much = self.sorts_much(matched.number) && plans.first().is_some_and(|p| p.sorted);
+        let others = plans.iter().enumerate().skip(1);
+        let others = others.filter(|(_, plan)| plan.sorted || !sorts_much);
         let least = others
-            .filter_map(|(at, (cost, _))| Some((at, (*cost)?)))
+            .filter_map(|(at, plan)| Some((at, cost(plan)?)))
             .min_by(|a, b| a.1.total_cmp(&b.1));
         Ok(match least {
-            Some((at, cost)) if cost * CLEARLY < *of_first => at,
+            Some((at, cost)) if cost * CLEARLY < of_first => at,
             _ => 0,
         })
     }
@@ -292,25 +318,38 @@ impl<'r> Costs<'r> {
 
     /// Documents that are expected to match: the sample's share, and no more than lie in the bounds
     /// of any plan.
-    fn matched(&self, entries: &[Option<Entries>]) -> Result<f64> {
-        let bounds = entries.iter().flatten().map(|e| e.number);
-        let least = bounds.fold(self.docs, f64::min);
+    fn matched(&self, entries: &[Option<Entries>]) -> Result<Matched> {
+        let all = Matched {
+            number: self.docs,
+            source: EstimateSource::Counted,
+        };
         if self.request.filter.is_none() {
-            return Ok(self.docs);
+            return Ok(all);
         }
+        let least = entries.iter().flatten().fold(all, |least, e| {
+            let (number, source) = (e.number, e.source());
+            match number < least.number {
+                true => Matched { number, source },
+                false => least,
+            }
+        });
         let matches = self.matches()?;
         if matches.is_empty() {
             return Ok(least);
         }
         let hits = matches.iter().filter(|m| **m).count();
         let share = (hits as f64).max(0.5) / matches.len() as f64;
-        Ok((share * self.docs).min(least))
+        Ok(Matched {
+            number: (share * self.docs).min(least.number),
+            source: EstimateSource::Sampled,
+        })
     }
 
-    /// The cost of a plan with so many entries, when so many documents match.
-    fn cost(&self, plan: &Plan, entries: &Entries, matched: f64) -> f64 {
+    /// What is expected of a plan with so many entries, when so many documents match.
+    fn estimate(&self, plan: &Plan, entries: &Entries, matched: &Matched) -> Estimate {
         let orders = self.request.sort.is_some() && !plan.sorted;
-        let limit = self.request.limit.map(|limit| limit as f64);
+        let (limit, matched, source) = (self.request.limit, matched.number, matched.source);
+        let limit = limit.map(|limit| limit as f64);
         let read = match limit.filter(|limit| !orders && *limit < matched) {
             None => entries.number,
             Some(limit) => {
@@ -319,7 +358,20 @@ impl<'r> Costs<'r> {
             }
         };
         let sorting = if orders { matched * SORTED } else { 0.0 };
-        read * self.each(plan) + sorting
+        let read_cost = read * self.each(plan);
+        Estimate {
+            read,
+            read_source: entries.source(),
+            entries_cost: reads_entries(plan).then_some(read * ENTRY),
+            read_cost,
+            cost: Some(read_cost + sorting),
+            found: Some(
+                limit
+                    .filter(|_| !orders)
+                    .map_or(matched, |l| matched.min(l)),
+            ),
+            source,
+        }
     }
 
     /// The cost of one entry or document of a plan.
@@ -353,6 +405,10 @@ impl<'r> Costs<'r> {
         let sample = PlanCache::of(self.coll).sample(self.coll)?;
         Ok(self.sample.get_or_init(|| sample))
     }
+}
+
+fn reads_entries(plan: &Plan) -> bool {
+    matches!(plan.access, Access::Index { .. })
 }
 
 /// Whether a filter says of any document by itself whether it matches.

@@ -56,5 +56,9 @@ pub fn distinct_plan(
     let only_first = chosen.bounds.iter().skip(1).all(|b| b.is_all());
     let index = chosen.index.as_ref()?;
     (chosen.complete && only_first && fits(index) && matches!(chosen.access, Access::Index { .. }))
-        .then(|| chosen.clone())
+        // What was expected is of all entries.
+        .then(|| Plan {
+            estimate: None,
+            ..chosen.clone()
+        })
 }

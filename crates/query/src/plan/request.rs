@@ -1,5 +1,6 @@
 //! What the planner is asked: filter, order and what the client says about the access path.
 
+use super::estimate::Rivals;
 use crate::exec::{AllowedIndexes, MatchFilter, SortBy, SortPattern};
 use model::{Doc, FieldPath, MongoError, Result, Value};
 use operators::filter::Near;
@@ -113,6 +114,8 @@ pub struct PlanRequest<'r> {
     /// Documents are wanted from near to far, if an index can give them so; the filter has no
     /// nearness of its own.
     pub near: Option<(&'r FieldPath, &'r Near)>,
+    /// Receives the plans that were compared by their costs and not taken.
+    pub rivals: Option<&'r Rivals>,
 }
 
 /// `{$natural: ±1}` as a sort order. The natural order of the log is that of its times.

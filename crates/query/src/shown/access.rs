@@ -33,6 +33,7 @@ pub(crate) fn read(
             ..PlanNode::default()
         },
         Access::Collection { reverse } => PlanNode {
+            estimate: None,
             stage: "COLLSCAN",
             filter: whole(),
             own: model::doc! { "direction": direction(*reverse) },
@@ -56,6 +57,7 @@ pub(crate) fn read(
             ..PlanNode::default()
         },
         Access::Ids { reverse, .. } | Access::IdRange { reverse, .. } if clustered => PlanNode {
+            estimate: None,
             stage: "CLUSTERED_IXSCAN",
             filter: whole(),
             own: model::doc! { "direction": direction(*reverse) },
@@ -95,6 +97,7 @@ pub(crate) fn read(
 fn near(index: &Index, path: &FieldPath, filter: Option<DocBuf>, m: &ReadCounts) -> PlanNode {
     let flat = index.key_pattern().field(path.as_str()).as_str() == Some("2d");
     PlanNode {
+        estimate: None,
         stage: if flat {
             "GEO_NEAR_2D"
         } else {
@@ -174,6 +177,7 @@ fn union(
         })
         .collect();
     PlanNode {
+        estimate: None,
         stage: if merge.is_some() { "SORT_MERGE" } else { "OR" },
         own: merge.map_or_else(DocBuf::new, |s| model::doc! { "sortPattern": s.spec() }),
         stats: stats(docs, m.keys, m),
@@ -208,6 +212,7 @@ fn covered(plan: &Plan, spec: Option<&DocBuf>, m: &ReadCounts) -> PlanNode {
 
 fn fetch(scan: PlanNode, filter: Option<DocBuf>, m: &ReadCounts) -> PlanNode {
     PlanNode {
+        estimate: None,
         stage: "FETCH",
         filter,
         own: DocBuf::new(),
@@ -310,6 +315,7 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadCounts
         ..PlanNode::default()
     };
     let below = PlanNode {
+        estimate: None,
         stage: if terms == 1 { "FETCH" } else { "TEXT_OR" },
         filter: f.and_then(|f| filter::without_text(f.spec.doc())),
         own: DocBuf::new(),
@@ -361,6 +367,7 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadCounts
         w.put("textIndexVersion", index.spec().field("textIndexVersion"));
     });
     PlanNode {
+        estimate: None,
         stage: "TEXT_MATCH",
         own,
         stats: stats(m.matched, docs, m),

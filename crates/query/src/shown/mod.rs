@@ -4,10 +4,12 @@
 mod access;
 mod bounds;
 mod counts;
+mod estimate;
 mod filter;
 mod node;
 
 pub(crate) use access::{count_scan, distinct_scan, read};
 pub use counts::ReadCounts;
+pub use estimate::StageEstimate;
 pub use filter::canonical;
 pub use node::{PlanNode, StageStats, count};

@@ -1,5 +1,6 @@
 //! A stage of a plan as explain writes it.
 
+use super::StageEstimate;
 use model::{DocBuf, DocWriter, Value};
 
 /// A number as int32 where it fits.
@@ -41,6 +42,8 @@ impl StageStats {
 pub struct PlanNode {
     /// Its name.
     pub stage: &'static str,
+    /// What the planner expected of it, where it asked.
+    pub estimate: Option<StageEstimate>,
     /// The predicate it tests.
     pub filter: Option<DocBuf>,
     /// What describes it.
@@ -105,6 +108,9 @@ impl PlanNode {
 
     fn write_inner(&self, w: &mut DocWriter<'_>, ran_ms: Option<u64>) {
         w.put("stage", self.stage);
+        if let Some(estimate) = &self.estimate {
+            estimate.write(w);
+        }
         if let Some(f) = &self.filter {
             w.put("filter", f);
         }

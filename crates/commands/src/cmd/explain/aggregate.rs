@@ -93,11 +93,8 @@ pub(crate) fn aggregation(
             find.hint = hint;
             find.collation = exec.host.collation();
             find.allowed = exec.host.allowed_indexes(ns);
-            let explained = Explained {
-                ns: ns.clone(),
-                coll: cx.service.store.collection(ns)?,
-                find,
-            };
+            let coll = cx.service.store.collection(ns)?;
+            let explained = Explained::new(ns.clone(), coll, find);
             let mut planned = explained.find.planned(explained.coll.clone())?;
             let ran = level.run(cx, || {
                 explain::run(&pipeline, taken, &mut planned.root, exec)

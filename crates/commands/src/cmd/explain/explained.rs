@@ -32,13 +32,26 @@ pub(super) struct Explained {
 }
 
 impl Explained {
+    /// A query that is not planned yet.
+    pub(super) fn new(ns: Namespace, coll: Option<Arc<Collection>>, find: Find) -> Explained {
+        let rivals = Some(Arc::default());
+        let find = Find { rivals, ..find };
+        Explained { ns, coll, find }
+    }
+
     /// Plans that were considered and not chosen.
     fn rejected(&self, plan: Option<&Plan>) -> Vec<PlanNode> {
         let (Some(c), Some(plan)) = (&self.coll, plan) else {
             return Vec::new();
         };
-        let others = alternatives(c, &self.find.plan_request(), plan);
-        let shown = |p: Plan| self.find.operators(c.clone(), p).show();
+        let compared = self.find.rivals.as_ref().map(|r| r.list());
+        let others = compared.filter(|c| !c.is_empty());
+        let others = others.unwrap_or_else(|| alternatives(c, &self.find.plan_request(), plan));
+        let shown = |p: Plan| {
+            let estimate = p.estimate;
+            let root = self.find.operators(c.clone(), p);
+            root.show().expecting(estimate.as_ref())
+        };
         others.into_iter().map(shown).collect()
     }
 

@@ -52,14 +52,11 @@ pub(super) fn explain_read<'a>(
         )?;
         return aggregation(cx, &pipeline, None, &exec, level);
     }
-    let explained = Explained {
-        ns,
-        coll,
-        find: Find {
-            view: Some(view),
-            ..query.find
-        },
+    let find = Find {
+        view: Some(view),
+        ..query.find
     };
+    let explained = Explained::new(ns, coll, find);
     let (find, coll) = (&explained.find, explained.coll.clone());
     let planned = match (name, query.key) {
         ("count", _) => find.count(coll)?.into(),

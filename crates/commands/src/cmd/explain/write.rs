@@ -131,7 +131,7 @@ pub(super) fn explain_write<'a>(
         ..ShapeParts::of(s.filter, s.collation)
     };
     find.allowed = cx.service.state.plan_filters.allowed(&ns, &shape);
-    let explained = Explained { ns, coll, find };
+    let explained = Explained::new(ns, coll, find);
     let filter = explained.find.filter.clone();
     let change = match &s.mods {
         None => Change::Delete,

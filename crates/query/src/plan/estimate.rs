@@ -1,0 +1,67 @@
+//! What the planner expected of the plans it compared, kept for explain. Must not know: how that was
+//! found out.
+
+use super::access::Plan;
+use parking_lot::Mutex;
+
+/// What a plan was expected to read, to give and to cost. The unit of costs is one document read in
+/// the order of the collection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// Entries of an index that are read; documents, where no index is.
+    pub read: f64,
+    /// Where that number comes from.
+    pub read_source: EstimateSource,
+    /// The cost of the entries that are read; `None` where documents are read without any.
+    pub entries_cost: Option<f64>,
+    /// The cost of entries and documents that are read.
+    pub read_cost: f64,
+    /// That and the cost of sorting, where it was asked for.
+    pub cost: Option<f64>,
+    /// Documents that match, no more than are wanted, where that was asked for.
+    pub found: Option<f64>,
+    /// Where the number of documents comes from.
+    pub source: EstimateSource,
+}
+
+/// Where a number of documents comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EstimateSource {
+    /// Counted: entries of an index, or all documents of the collection.
+    Counted,
+    /// A sample of documents, or the engine's sizes of ranges.
+    Sampled,
+}
+
+impl EstimateSource {
+    /// MongoDB's word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            EstimateSource::Counted => "Metadata",
+            EstimateSource::Sampled => "Sampling",
+        }
+    }
+}
+
+/// Receives the plans that were compared by their costs and not taken, with these.
+#[derive(Default)]
+pub struct Rivals(Mutex<Vec<Plan>>);
+
+impl Rivals {
+    /// Notes plans that were compared with the one that was taken, in place of what was noted
+    /// before. The one that is taken, and one that was preferred, are among them twice.
+    pub(super) fn note(&self, taken: &Plan, compared: Vec<Plan>) {
+        let mut rivals: Vec<Plan> = Vec::new();
+        for plan in compared {
+            if !plan.reads_like(taken) && !rivals.iter().any(|r| r.reads_like(&plan)) {
+                rivals.push(plan);
+            }
+        }
+        *self.0.lock() = rivals;
+    }
+
+    /// The plans; none when nothing was compared by costs.
+    pub fn list(&self) -> Vec<Plan> {
+        self.0.lock().clone()
+    }
+}
