@@ -48,6 +48,12 @@ impl Handles {
         open.insert(c.ns().clone(), c);
     }
 
+    /// All that are open and for which `is_meant`.
+    pub(crate) fn list(&self, is_meant: &dyn Fn(&Collection) -> bool) -> Vec<Arc<Collection>> {
+        let open = self.open.read();
+        open.values().filter(|c| is_meant(c)).cloned().collect()
+    }
+
     pub(crate) fn remove(&self, ns: &Namespace) {
         self.open.write().remove(ns);
     }

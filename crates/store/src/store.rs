@@ -237,6 +237,11 @@ impl Store {
         self.handles.get(ns)
     }
 
+    /// The collections that are open and for which `is_meant`, which must not ask the store.
+    pub fn open_collections(&self, is_meant: &dyn Fn(&Collection) -> bool) -> Vec<Arc<Collection>> {
+        self.handles.list(is_meant)
+    }
+
     /// Waits until no change of the catalog is under way. A handle found while its collection is
     /// being replaced is good for nothing; after this the name leads to the new one.
     pub fn wait_for_catalog(&self) {

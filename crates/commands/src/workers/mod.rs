@@ -39,6 +39,7 @@ workers! {
     sweeper,
     ttl,
     search,
+    samples,
 }
 
 /// One round of each worker that shares a thread, for tests.

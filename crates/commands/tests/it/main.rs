@@ -53,6 +53,7 @@ mod rights;
 mod rights_commands;
 mod rights_touch;
 mod rights_walk;
+mod samples;
 mod scripts;
 mod search;
 mod search_options;

@@ -2,6 +2,7 @@
 //! what most tests need.
 
 use crate::behaviour::{send, serve, store};
+use commands::workers::{self, Schedule};
 use commands::{Config, Connection, Dispatcher};
 use model::{DocBuf, extjson};
 use serde_json::{Value as Json, json};
@@ -15,10 +16,14 @@ pub(crate) struct Standalone {
 
 impl Standalone {
     pub(crate) fn new() -> Standalone {
-        let config = Config {
+        Standalone::of(Config {
             replica_set: None,
             ..Config::default()
-        };
+        })
+    }
+
+    /// The same as another server.
+    pub(crate) fn of(config: Config) -> Standalone {
         let service = serve(config, store());
         let conn = service.connect("127.0.0.1:50000");
         Standalone { service, conn }
@@ -32,6 +37,13 @@ impl Standalone {
     /// Index entries and documents that the last command has looked at.
     pub(crate) fn examined(&self) -> operation::Examined {
         self.conn.examined()
+    }
+
+    /// One round of a background worker, by its name.
+    pub(crate) fn work(&self, worker: &str) {
+        let worker = workers::find(worker).expect("a worker of that name");
+        let service = self.service.service().arc().expect("a shared service");
+        Schedule::new(&service, [worker]).run_due(&service, &|| true);
     }
 
     /// The reply in JSON that keeps every type apart.

@@ -51,12 +51,38 @@ impl PlanCache {
         coll.attached()
     }
 
-    /// Documents to try filters on.
+    /// Documents to try filters on; `None` of a large collection before they were drawn in the
+    /// background.
     ///
     /// # Errors
     /// Engine failures.
-    pub(super) fn sample(&self, coll: &Collection) -> Result<Arc<Sample>> {
+    pub(super) fn sample(&self, coll: &Collection) -> Result<Option<Arc<Sample>>> {
         self.sample.get(coll)
+    }
+
+    /// Whether a collection's queries would be planned better by another sample than they have.
+    pub fn wants_sample(coll: &Collection) -> bool {
+        let cache = coll.attached_before::<PlanCache>();
+        cache.is_some_and(|cache| cache.sample.is_wanted(coll))
+    }
+
+    /// Draws a sample, by which plans are compared anew: entries are inactive until they have done
+    /// well again.
+    ///
+    /// # Errors
+    /// Engine failures.
+    ///
+    /// # Cost
+    /// Some hundred seeks.
+    pub fn draw_sample(coll: &Collection) -> Result<()> {
+        let cache = PlanCache::of(coll);
+        cache.sample.draw(coll)?;
+        let mut entries = cache.entries.lock();
+        entries.cheap.clear();
+        for entry in entries.by_text.values() {
+            entry.active.store(false, Relaxed);
+        }
+        Ok(())
     }
 
     /// Its entries.

@@ -239,7 +239,7 @@ impl Among<'_> {
         if let Some(lookup) = lookup {
             lookup.note_cheap(cheap.is_some());
         }
-        if cheap.is_some() {
+        if cheap.is_some() || !costs.can_compare()? {
             return Ok(Compared {
                 preferred: cheap,
                 cheaper: None,

@@ -8,12 +8,12 @@ use super::cache::PlanCache;
 use super::estimate::{Estimate, EstimateSource};
 use super::request::PlanRequest;
 use super::sample::Sample;
-use model::{Bump, Result};
+use model::{Bump, DocBuf, Result};
 use operators::Env;
 use operators::filter::{Filter, Node};
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
-use store::{Collection, Index, KeyInterval, KeySet, ReadView};
+use store::{Collection, CountedEntries, Index, KeyInterval, KeySet, ReadView};
 
 /// Collections with fewer documents are not worth an estimate.
 const DOCUMENTS_MIN: u64 = 1000;
@@ -46,8 +46,8 @@ pub(super) struct Costs<'r> {
     coll: &'r Collection,
     request: &'r PlanRequest<'r>,
     docs: f64,
-    /// Drawn when it is first needed.
-    sample: OnceCell<Arc<Sample>>,
+    /// Asked for when it is first needed; `None` where there is none yet.
+    sample: OnceCell<Option<Arc<Sample>>>,
     /// Whether each document of the sample matches; nothing where that cannot be tried.
     matches: OnceCell<Vec<bool>>,
     keys: RefCell<KeySet>,
@@ -134,8 +134,7 @@ impl<'r> Costs<'r> {
     /// # Errors
     /// Engine failures.
     pub(super) fn cheap(&self, plan: &Plan) -> Result<Option<Estimate>> {
-        let counted = self.entries(plan)?.filter(|e| e.counted);
-        Ok(counted.map(|e| e.number).and_then(|number| {
+        Ok(self.counted(plan)?.and_then(|number| {
             let read_cost = number * (ENTRY + FETCHED);
             (read_cost <= CHEAP).then_some(Estimate {
                 read: number,
@@ -148,6 +147,15 @@ impl<'r> Costs<'r> {
                 source: EstimateSource::Counted,
             })
         }))
+    }
+
+    /// Whether more can be estimated than what is counted: of a large collection only when a
+    /// sample was drawn in the background.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(super) fn can_compare(&self) -> Result<bool> {
+        Ok(self.sample()?.is_some())
     }
 
     /// The place of the plan to take: 0, which is the one that is preferred by points, unless
@@ -189,6 +197,41 @@ impl<'r> Costs<'r> {
             .limit
             .map_or(matched, |l| matched.min(l as f64));
         sorted * average > SORTED_BYTES_MAX
+    }
+
+    /// Entries or documents in the bounds, where they are few or known; no sample is asked for.
+    fn counted(&self, plan: &Plan) -> Result<Option<f64>> {
+        Ok(match &plan.access {
+            Access::Nothing => Some(0.0),
+            Access::Ids { ids, .. } => Some(ids.len() as f64),
+            Access::Index { intervals, .. } => match &plan.index {
+                Some(index) if index.wildcard().is_none() => {
+                    let found = self.count(index, intervals)?;
+                    found.all.then_some(found.entries as f64)
+                }
+                _ => None,
+            },
+            Access::Union { branches, .. } => {
+                let mut all = 0.0;
+                for branch in branches {
+                    let Some(one) = self.counted(branch)? else {
+                        return Ok(None);
+                    };
+                    all += one;
+                }
+                Some(all)
+            }
+            Access::Collection { .. }
+            | Access::IdRange { .. }
+            | Access::Near(_)
+            | Access::Text { .. } => None,
+        })
+    }
+
+    fn count(&self, index: &Index, intervals: &[KeyInterval]) -> Result<CountedEntries> {
+        let view = ReadView::LATEST;
+        self.coll
+            .count_entries_in(&view, index, intervals, COUNTED_MAX)
     }
 
     /// Entries or documents in the bounds; `None` where that cannot be told.
@@ -235,18 +278,16 @@ impl<'r> Costs<'r> {
         intervals: &[KeyInterval],
         reverse: bool,
     ) -> Result<Entries> {
-        let found = self
-            .coll
-            .count_entries_in(&ReadView::LATEST, index, intervals, COUNTED_MAX)?;
+        let found = self.count(index, intervals)?;
         let least = found.entries as f64;
         if found.all {
             return Ok(Entries::counted(least));
         }
-        let (sample, matches) = (self.sample()?, self.matches()?);
+        let (sample, matches) = (self.sampled()?, self.matches()?);
         let mut keys = self.keys.borrow_mut();
         let mut inside: Vec<(Vec<u8>, bool)> = Vec::new();
         let mut documents = 0usize;
-        for (at, doc) in sample.docs().iter().enumerate() {
+        for (at, doc) in sample.iter().enumerate() {
             let entries = index.entries_inside(doc.doc(), intervals, &mut keys);
             documents += usize::from(!entries.is_empty());
             let matches = matches.get(at).copied().unwrap_or(false);
@@ -257,7 +298,7 @@ impl<'r> Costs<'r> {
             inside.reverse();
         }
         let number = match documents >= HITS_MIN {
-            true => inside.len() as f64 / sample.docs().len() as f64 * self.docs,
+            true => inside.len() as f64 / sample.len() as f64 * self.docs,
             false => self.coll.share_of_index(index, intervals)? * self.docs,
         };
         let in_order = match matches.is_empty() {
@@ -273,10 +314,10 @@ impl<'r> Costs<'r> {
         upper: Option<&[u8]>,
         reverse: bool,
     ) -> Result<Entries> {
-        let (sample, matches) = (self.sample()?, self.matches()?);
+        let (sample, matches) = (self.sampled()?, self.matches()?);
         let mut key = Vec::new();
         let (mut hits, mut in_order) = (0usize, Vec::new());
-        for (at, doc) in sample.docs().iter().enumerate() {
+        for (at, doc) in sample.iter().enumerate() {
             key.clear();
             self.coll.record_key(&doc.doc().field("_id"), &mut key);
             let id = key.get(4..).unwrap_or_default();
@@ -288,7 +329,7 @@ impl<'r> Costs<'r> {
         if reverse {
             in_order.reverse();
         }
-        let share = (hits as f64).max(0.5) / (sample.docs().len() as f64).max(1.0);
+        let share = (hits as f64).max(0.5) / (sample.len() as f64).max(1.0);
         Ok(Entries::estimated(
             (share * self.docs).min(self.docs),
             in_order,
@@ -305,7 +346,7 @@ impl<'r> Costs<'r> {
             Some(filter) if can_be_tried(filter) => {
                 let (env, mut arena) = (Env::new(0, 1), Bump::new());
                 let mut matches = Vec::new();
-                for doc in self.sample()?.docs() {
+                for doc in self.sampled()? {
                     arena.reset();
                     matches.push(filter.matches(doc.doc(), &arena, &env).unwrap_or(false));
                 }
@@ -353,7 +394,8 @@ impl<'r> Costs<'r> {
         let read = match limit.filter(|limit| !orders && *limit < matched) {
             None => entries.number,
             Some(limit) => {
-                let sample = self.sample.get().map_or(0, |s| s.docs().len()) as f64;
+                let sample = self.sample.get().and_then(Option::as_ref);
+                let sample = sample.map_or(0, |s| s.docs().len()) as f64;
                 entries.read_until(limit / self.docs * sample, entries.number * limit / matched)
             }
         };
@@ -398,12 +440,17 @@ impl<'r> Costs<'r> {
                 .is_some()
     }
 
-    fn sample(&self) -> Result<&Sample> {
+    fn sample(&self) -> Result<Option<&Sample>> {
         if let Some(sample) = self.sample.get() {
-            return Ok(sample);
+            return Ok(sample.as_deref());
         }
         let sample = PlanCache::of(self.coll).sample(self.coll)?;
-        Ok(self.sample.get_or_init(|| sample))
+        Ok(self.sample.get_or_init(|| sample).as_deref())
+    }
+
+    /// The documents of the sample; none where there is no sample.
+    fn sampled(&self) -> Result<&[DocBuf]> {
+        Ok(self.sample()?.map(Sample::docs).unwrap_or_default())
     }
 }
 

@@ -1,11 +1,12 @@
 //! Some documents of a collection, kept in memory, for the planner to try filters on. Promises:
-//! bounded bytes for each collection and for all; the same sample as long as the collection has not
-//! halved or doubled, so that the same state gives the same plan. Must not know: costs.
+//! bounded bytes for each collection and for all; a query draws a sample of a small collection only,
+//! and again only when it has halved or doubled; for others it is drawn in the background, as it is
+//! for all of which a good part has changed. Must not know: costs, who draws in the background.
 
 use model::{DocBuf, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use store::Collection;
 
 /// Places that are looked at, and documents at each.
@@ -16,11 +17,23 @@ const BYTES_MAX: usize = 256 << 10;
 /// Bytes of all samples of the process; without room there is none.
 const ALL_BYTES_MAX: usize = 32 << 20;
 
+/// Collections with more documents or bytes are large: no query waits for their sample.
+const SMALL_DOCUMENTS: u64 = 20_000;
+const SMALL_BYTES: u64 = 32 << 20;
+
+/// A sample is old when one in so many documents has changed since, and no fewer than that.
+const CHANGED_PART: u64 = 5;
+const CHANGED_MIN: u64 = 1000;
+
 static ALL_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Where the sample of a collection is kept.
 #[derive(Default)]
-pub(super) struct KeptSample(Mutex<Option<Arc<Sample>>>);
+pub(super) struct KeptSample {
+    sample: Mutex<Option<Arc<Sample>>>,
+    /// A query has asked since the last one was drawn.
+    asked: AtomicBool,
+}
 
 /// Documents of a collection.
 pub(super) struct Sample {
@@ -28,6 +41,8 @@ pub(super) struct Sample {
     bytes: usize,
     /// So many documents the collection had.
     of: u64,
+    /// What [`Collection::changed`] was.
+    changed: u64,
 }
 
 impl Drop for Sample {
@@ -46,11 +61,18 @@ impl Sample {
         count / 2 <= self.of && self.of / 2 <= count
     }
 
+    /// So much has changed since that another one would say better what there is.
+    fn is_old(&self, coll: &Collection) -> bool {
+        let changed = coll.changed().saturating_sub(self.changed);
+        !self.fits(coll.count()) || changed >= (self.of / CHANGED_PART).max(CHANGED_MIN)
+    }
+
     fn draw(coll: &Collection) -> Result<Sample> {
         let mut sample = Sample {
             docs: Vec::new(),
             bytes: 0,
             of: coll.count(),
+            changed: coll.changed(),
         };
         let most_each = BYTES_MAX / (PLACES * DOCUMENTS_A_PLACE) * 8;
         coll.visit_spread(PLACES, DOCUMENTS_A_PLACE, &mut |doc| {
@@ -68,17 +90,41 @@ impl Sample {
 }
 
 impl KeptSample {
-    /// The sample of a collection, drawn when there is none that fits.
+    /// The sample of a collection. Of a small one it is drawn when there is none that fits; of a
+    /// large one it is the last one, `None` until one was drawn in the background.
     ///
     /// # Errors
     /// Engine failures.
-    pub(super) fn get(&self, coll: &Collection) -> Result<Arc<Sample>> {
-        let kept = self.0.lock().clone();
-        if let Some(sample) = kept.filter(|s| s.fits(coll.count())) {
-            return Ok(sample);
+    pub(super) fn get(&self, coll: &Collection) -> Result<Option<Arc<Sample>>> {
+        if !self.asked.load(Relaxed) {
+            self.asked.store(true, Relaxed);
         }
+        let kept = self.sample.lock().clone();
+        let fits = kept.as_ref().is_some_and(|s| s.fits(coll.count()));
+        if fits || is_large(coll) {
+            return Ok(kept);
+        }
+        self.draw(coll).map(Some)
+    }
+
+    /// Whether queries would be planned better by another sample than they have.
+    pub(super) fn is_wanted(&self, coll: &Collection) -> bool {
+        let is_old = |kept: &Option<Arc<Sample>>| kept.as_ref().is_none_or(|s| s.is_old(coll));
+        self.asked.load(Relaxed) && is_old(&self.sample.lock())
+    }
+
+    /// Draws a sample in place of the one that is kept.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(super) fn draw(&self, coll: &Collection) -> Result<Arc<Sample>> {
         let sample = Arc::new(Sample::draw(coll)?);
-        *self.0.lock() = Some(Arc::clone(&sample));
+        *self.sample.lock() = Some(Arc::clone(&sample));
+        self.asked.store(false, Relaxed);
         Ok(sample)
     }
+}
+
+fn is_large(coll: &Collection) -> bool {
+    coll.count() > SMALL_DOCUMENTS || coll.size_bytes() > SMALL_BYTES
 }

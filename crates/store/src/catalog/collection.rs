@@ -223,6 +223,10 @@ impl Collection {
             None => unreachable!("a collection has one kind of attachment"),
         }
     }
+    /// The same, where it was asked for before.
+    pub fn attached_before<T: Any>(&self) -> Option<&T> {
+        self.attached.get()?.downcast_ref()
+    }
     /// True for a view.
     pub fn is_view(&self) -> bool {
         self.kind == Kind::View
@@ -268,6 +272,10 @@ impl Collection {
             Some(log) => log.counts(self.shared.engine.as_ref()).map_or(0, |c| c.1),
             None => self.live.bytes(),
         }
+    }
+    /// Documents inserted, replaced and deleted since this handle was opened; no read.
+    pub fn changed(&self) -> u64 {
+        self.live.changed()
     }
     /// The log, when this collection shows it.
     pub(crate) fn as_log(&self) -> Option<&Arc<Log>> {

@@ -10,7 +10,7 @@ use crate::catalog::large::Largest;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 /// Above this many documents a collection out of order is scanned in key order instead of insertion
 /// order (ADR 0007).
@@ -24,6 +24,8 @@ const ENTRY_BYTES: usize = 48;
 pub(crate) struct Live {
     docs: AtomicI64,
     bytes: AtomicI64,
+    /// Documents inserted, replaced and deleted since the collection was opened.
+    changed: AtomicU64,
     order: Mutex<Order>,
     /// Ids arrived in key order so far, so key order is the order of insertion.
     in_order: AtomicBool,
@@ -43,6 +45,8 @@ pub(crate) struct LiveChange<'c> {
     pub(crate) inserted: &'c dyn InsertedKeys,
     /// Sequence numbers of deleted documents.
     pub(crate) deleted: &'c [u64],
+    /// Documents inserted, replaced or deleted.
+    pub(crate) changed: u64,
 }
 
 /// Documents that a commit has inserted.
@@ -86,6 +90,7 @@ impl Live {
         Live {
             docs: AtomicI64::new(counts[0]),
             bytes: AtomicI64::new(counts[1]),
+            changed: AtomicU64::new(0),
             order: Mutex::new(order),
             in_order: AtomicBool::new(in_order),
             kept: AtomicBool::new(false),
@@ -110,10 +115,15 @@ impl Live {
         self.bytes.load(Ordering::Acquire).max(0) as u64
     }
 
+    pub(crate) fn changed(&self) -> u64 {
+        self.changed.load(Ordering::Relaxed)
+    }
+
     /// A commit was applied.
     pub(crate) fn apply(&self, change: &LiveChange<'_>) {
         self.docs.fetch_add(change.docs, Ordering::AcqRel);
         self.bytes.fetch_add(change.bytes, Ordering::AcqRel);
+        self.changed.fetch_add(change.changed, Ordering::Relaxed);
         if self.is_in_order() {
             return;
         }

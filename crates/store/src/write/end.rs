@@ -23,6 +23,8 @@ pub(crate) struct Changes {
     pub(crate) inserted: Vec<(u64, Box<[u8]>)>,
     /// Sequence numbers of deleted documents.
     pub(crate) deleted: Vec<u64>,
+    /// Documents inserted, replaced or deleted.
+    pub(crate) changed: u64,
     /// What the log will say of them.
     pub(crate) operations: EntryList,
 }
@@ -35,6 +37,8 @@ pub(super) struct Delta<'d> {
     pub(super) inserted: &'d dyn InsertedKeys,
     /// Sequence numbers of deleted documents.
     pub(super) deleted: &'d [u64],
+    /// Documents inserted, replaced or deleted.
+    pub(super) changed: u64,
     /// New measurements of a time series.
     pub(super) measurements: u64,
 }
@@ -47,6 +51,7 @@ impl<'d> Delta<'d> {
             bytes: 0,
             inserted: &NoKeys,
             deleted: &[],
+            changed: 0,
             measurements: 0,
         }
     }
@@ -58,6 +63,7 @@ impl<'d> Delta<'d> {
             bytes: changes.bytes,
             inserted: &changes.inserted,
             deleted: &changes.deleted,
+            changed: changes.changed,
             ..Delta::of(coll)
         }
     }
@@ -87,6 +93,7 @@ impl OnCommit for Deltas<'_> {
                 bytes: delta.bytes,
                 inserted: delta.inserted,
                 deleted: delta.deleted,
+                changed: delta.changed,
             });
             if delta.measurements > 0 {
                 let counted = &delta.coll.buckets.counts.measurements;

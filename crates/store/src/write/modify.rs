@@ -91,12 +91,20 @@ impl Filled {
         }
     }
 
+    /// Documents that are replaced or deleted.
+    fn changed(&self) -> u64 {
+        let is_change =
+            |outcome: &&Modified| matches!(outcome, Modified::Replaced(_) | Modified::Deleted(_));
+        self.outcomes.iter().filter(is_change).count() as u64
+    }
+
     /// What the unit of the write needs to know of it.
     pub(super) fn of_unit<'f>(&'f self, log: &'f mut EntryList) -> ChangedDocuments<'f> {
         ChangedDocuments {
             docs: self.docs,
             bytes: self.bytes,
             deleted: &self.deleted,
+            changed: self.changed(),
             effect: self.effect.as_ref(),
             log,
         }

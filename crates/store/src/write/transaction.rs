@@ -276,6 +276,7 @@ impl Transaction {
         {
             t.changes.docs += more.docs;
             t.changes.bytes += more.bytes;
+            t.changes.changed += more.changed;
             t.changes.inserted.extend(more.inserted);
             t.changes.deleted.extend(more.deleted);
         }

@@ -86,6 +86,8 @@ pub(super) struct ChangedDocuments<'d> {
     pub(super) bytes: i64,
     /// Sequence numbers of deleted documents.
     pub(super) deleted: &'d [u64],
+    /// Documents that are replaced or deleted.
+    pub(super) changed: u64,
     /// What the statement has done, where a session records it.
     pub(super) effect: Option<&'d Effect>,
     /// Their entries in the log.
@@ -179,10 +181,12 @@ impl<'u> DocumentUnit<'u> {
         if let Some(changed) = &self.changed {
             (delta.docs, delta.bytes) = (changed.docs, changed.bytes);
             delta.deleted = changed.deleted;
+            delta.changed = changed.changed;
         }
         if let Some(new) = &self.new {
             delta.docs += new.accepted.len() as i64;
             delta.bytes += new.bytes();
+            delta.changed += new.accepted.len() as u64;
             match self.state.series.is_some() {
                 true => delta.measurements = new.accepted.len() as u64,
                 false => delta.inserted = new,
@@ -198,6 +202,7 @@ impl<'u> DocumentUnit<'u> {
             docs: delta.docs,
             bytes: delta.bytes,
             deleted: delta.deleted.to_vec(),
+            changed: delta.changed,
             ..Changes::default()
         };
         if let Some(new) = self.new {

@@ -1,0 +1,34 @@
+//! Draws the samples of documents that plans are estimated by, so that no query waits for one of a
+//! large collection: one collection in each round, of those that queries ask for and that have none
+//! or have changed since.
+
+use super::worker::{Class, Next, Worker, never};
+use crate::state::service::Service;
+use model::{Namespace, Result};
+use query::plan::PlanCache;
+use std::time::Duration;
+
+pub(super) static WORKER: Worker = Worker {
+    name: "samples",
+    class: Class::Own,
+    period: Duration::from_secs(1),
+    is_due_early: never,
+    work: || {
+        let mut last = None;
+        Box::new(move |service, _| draw_next(service, &mut last).map(|()| Next::Again))
+    },
+    error: ("QUERY", "a sample of documents could not be drawn"),
+};
+
+/// Draws the sample of the collection whose turn it is: the next by name after the last one.
+fn draw_next(service: &Service, last: &mut Option<Namespace>) -> Result<()> {
+    let mut wanting = service.store.open_collections(&PlanCache::wants_sample);
+    wanting.sort_unstable_by(|a, b| a.ns().cmp(b.ns()));
+    let is_behind = |ns: &Namespace| last.as_ref().is_none_or(|last| ns > last);
+    let next = wanting.iter().find(|coll| is_behind(coll.ns()));
+    let Some(coll) = next.or(wanting.first()) else {
+        return Ok(());
+    };
+    *last = Some(coll.ns().clone());
+    PlanCache::draw_sample(coll)
+}
