@@ -2,10 +2,10 @@
 //! and the physical operators it becomes, whether documents are found, counted, told apart or
 //! written. Explain asks for the same operators.
 
-use crate::exec::{BatchStream, MatchFilter, SortPattern};
+use crate::exec::{BatchStream, GroupEnd, MatchFilter, SortPattern};
 use crate::physical::{
     Change, Count, Distinct, Limit, LooseScan, Narrow, Nothing, Operator, Project, ProjectionSpec,
-    Read, Shape, Skip, Sort, Write,
+    Read, Shape, Skip, Sort, Write, first_of_groups,
 };
 use crate::plan::{
     AllowedIndexes, Hint, Plan, PlanRequest, Rivals, columns, distinct_plan, may_scan, plan_read,
@@ -49,6 +49,8 @@ pub struct Find {
     pub fields: Option<Vec<String>>,
     /// One document for each value at this path is enough; more do no harm.
     pub distinct: Option<String>,
+    /// One document of each of these groups is enough; more do no harm.
+    pub group_end: Option<GroupEnd>,
     /// The plan may come from the cache and go there.
     pub remember: bool,
     /// Receives the plans that were compared by their costs and not taken.
@@ -75,6 +77,7 @@ impl Find {
             allowed: None,
             fields: None,
             distinct: None,
+            group_end: None,
             remember: false,
             rivals: None,
         }
@@ -132,8 +135,14 @@ impl Find {
             });
         };
         let plan = self.plan(&coll)?;
+        let request = self.plan_request();
+        let ends = self.group_end.as_ref();
+        let root = match ends.and_then(|end| first_of_groups(&coll, &request, end)) {
+            Some(scan) => self.above(Box::new(scan), true),
+            None => self.operators(coll, plan.clone()),
+        };
         Ok(Planned {
-            root: self.operators(coll, plan.clone()),
+            root,
             plan: Some(plan),
         })
     }

@@ -25,6 +25,7 @@ mod first_statement;
 mod geo;
 mod golden;
 mod greeting;
+mod groups;
 mod index_filters;
 mod interrupts;
 mod joins;

@@ -113,6 +113,8 @@ pub struct ReadRequest<'q> {
     pub limit: Option<u64>,
     /// One document for each value at this path is enough; more do no harm.
     pub distinct: Option<&'q str>,
+    /// One document of each of these groups is enough; more do no harm.
+    pub group_end: Option<&'q GroupEnd>,
     /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A
     /// host that leaves the filter to the pipeline gives whole documents.
     pub fields: Option<&'q [String]>,
@@ -133,6 +135,7 @@ impl<'q> ReadRequest<'q> {
             near: None,
             limit: None,
             distinct: None,
+            group_end: None,
             fields: None,
             fold: None,
             row_metadata: false,

@@ -45,6 +45,15 @@ impl AllowedIndexes {
     }
 }
 
+/// Of the documents with one value at a path, the first in the wanted order is enough, or the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupEnd {
+    /// What tells groups apart.
+    pub path: String,
+    /// The last.
+    pub last: bool,
+}
+
 /// Kinds of geospatial indexes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GeoIndex {

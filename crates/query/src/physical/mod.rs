@@ -37,6 +37,7 @@ pub(crate) use limit::Limit;
 pub(crate) use loose::LooseScan;
 pub(crate) use narrow::Narrow;
 pub(crate) use nothing::Nothing;
+pub(crate) use open::first_of_groups;
 pub use open::{ReadOptions, open_read};
 pub use operator::{Operator, run_to_end};
 pub use project::ProjectionSpec;

@@ -6,8 +6,10 @@ use super::loose::LooseScan;
 use super::operator::Operator;
 use super::parts::has_parts;
 use super::read::Read;
-use crate::exec::{AllowedIndexes, OpenedRead, ReadRequest};
-use crate::plan::{Access, Hint, PlanRequest, columns, distinct_plan, plan_read};
+use crate::exec::{AllowedIndexes, GroupEnd, OpenedRead, ReadRequest};
+use crate::plan::{
+    Access, GroupedPlan, Hint, PlanRequest, columns, distinct_plan, group_end_plan, plan_read,
+};
 use model::{Doc, Result};
 use operators::Env;
 use std::sync::Arc;
@@ -49,6 +51,17 @@ impl<'r> PlanRequest<'r> {
     }
 }
 
+/// The scan that gives the first document of each group, or the last, where an index has them so.
+pub(crate) fn first_of_groups(
+    coll: &Arc<Collection>,
+    request: &PlanRequest<'_>,
+    end: &GroupEnd,
+) -> Option<LooseScan> {
+    let grouped = group_end_plan(coll, request, end)?;
+    let plan = grouped.plan.covering(coll, None, request.fields);
+    LooseScan::of_groups(coll.clone(), GroupedPlan { plan, ..grouped })
+}
+
 /// Opens a read. The filter is always applied; order and limit as [`OpenedRead`] says.
 ///
 /// # Errors
@@ -75,6 +88,19 @@ pub fn open_read(
             docs: Box::new(scan),
             filtered: true,
             sorted: false,
+            limited: false,
+            near: false,
+            folded: false,
+        });
+    }
+    if let Some(end) = read.group_end.filter(|_| !read.row_metadata)
+        && let Some(mut scan) = first_of_groups(&coll, &request, end)
+    {
+        scan.begin(env);
+        return Ok(OpenedRead {
+            docs: Box::new(scan),
+            filtered: true,
+            sorted: true,
             limited: false,
             near: false,
             folded: false,

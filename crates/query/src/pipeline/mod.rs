@@ -6,8 +6,8 @@ mod optimize;
 mod parse;
 
 use crate::exec::{
-    BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, Fold, ReadRequest, Resolved,
-    drain,
+    BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, Fold, GroupEnd, ReadRequest,
+    Resolved, drain,
 };
 use crate::stage::{Inside, Kind, MAX_DEPTH, ParseOptions, PipelineSource, Stage, StageTable};
 use buckets::ReadBuckets;
@@ -38,6 +38,8 @@ struct Needs {
     fields: Option<Vec<String>>,
     /// Only one document for each value at this path.
     distinct: Option<String>,
+    /// Only one document of each group.
+    group_end: Option<GroupEnd>,
     /// What the first of them makes.
     fold: Option<Arc<dyn Fold>>,
 }
@@ -310,11 +312,13 @@ impl Pipeline {
             distinct: rest
                 .first()
                 .and_then(|s| optimize::groups_by_alone(s.as_ref())),
+            group_end: optimize::group_end(rest),
             fold: rest.first().cloned().and_then(Stage::fold),
         });
         read.fold = needs.fold.as_ref();
         read.fields = needs.fields.as_deref();
         read.distinct = needs.distinct.as_deref();
+        read.group_end = needs.group_end.as_ref();
         match rest.first().map(|s| s.kind()) {
             Some(Kind::Sort { pattern, limit }) => {
                 read.sort = Some(pattern);
@@ -365,6 +369,15 @@ impl Pipeline {
             Some(Kind::Match(_))
         ));
         optimize::groups_by_alone(self.stages.get(after)?.as_ref())
+    }
+
+    /// The groups of which one document each is enough, when the stages behind the filter say so.
+    pub fn group_end_needed(&self) -> Option<GroupEnd> {
+        let after = usize::from(matches!(
+            self.stages.first().map(|s| s.kind()),
+            Some(Kind::Match(_))
+        ));
+        optimize::group_end(self.stages.get(after..)?)
     }
 
     /// Runs to the end and collects the documents.

@@ -2,6 +2,7 @@
 //! for every document are told; a stage that says nothing of itself changes everything. What a
 //! stage reads it tells itself, see [`Stage::reads`].
 
+use crate::exec::GroupEnd;
 use crate::stage::{Kind, Stage, Transform, single_field};
 use model::{Doc, Value};
 use operators::Reads;
@@ -112,6 +113,44 @@ pub(crate) fn groups_by_alone(stage: &dyn Stage) -> Option<String> {
     };
     let path = path.strip_prefix('$').filter(|p| !p.starts_with('$'))?;
     Some(path.to_owned())
+}
+
+/// What of each group is enough for stages that begin with a sort and a `$group` that keeps nothing
+/// but values of the first document of each group, or nothing but those of the last. Values that
+/// are computed are left out: what is computed may fail for another document.
+pub(crate) fn group_end(stages: &[std::sync::Arc<dyn Stage>]) -> Option<GroupEnd> {
+    let [sort, group, ..] = stages else {
+        return None;
+    };
+    let (Kind::Sort { limit: None, .. }, Kind::Transform(Transform::Group(spec))) =
+        (sort.kind(), group.kind())
+    else {
+        return None;
+    };
+    let (mut path, mut last) = (None, None);
+    for (name, v) in spec.iter() {
+        if name == "_id" {
+            let id = v.as_str()?.strip_prefix('$');
+            path = Some(id.filter(|p| !p.starts_with('$'))?.to_owned());
+            continue;
+        }
+        let (operator, value) = single_field(v.as_doc()?)?;
+        let is_last = match operator {
+            "$first" => false,
+            "$last" => true,
+            _ => return None,
+        };
+        let value = value.as_str().filter(|value| value.starts_with('$'))?;
+        let is_plain = !value.starts_with("$$") || value == "$$ROOT";
+        if !is_plain || last.is_some_and(|last| last != is_last) {
+            return None;
+        }
+        last = Some(is_last);
+    }
+    Some(GroupEnd {
+        path: path?,
+        last: last?,
+    })
 }
 
 /// The first component of a path.

@@ -5,7 +5,7 @@ mod facts;
 mod rules;
 mod split;
 
-pub(crate) use facts::{groups_by_alone, needs};
+pub(crate) use facts::{group_end, groups_by_alone, needs};
 
 use crate::stage::Stage;
 use operators::expr::ParseCx;
