@@ -2,10 +2,10 @@
 //! and the physical operators it becomes, whether documents are found, counted, told apart or
 //! written. Explain asks for the same operators.
 
-use crate::exec::{BatchStream, GroupEnd, MatchFilter, SortPattern};
+use crate::exec::{BatchStream, GroupEnd, MatchFilter, NumberOnly, SortPattern};
 use crate::physical::{
     Change, Count, Distinct, Limit, LooseScan, Narrow, Nothing, Operator, Project, ProjectionSpec,
-    Read, Shape, Skip, Sort, Write, first_of_groups,
+    Read, Shape, Skip, Sort, Write, all_counted, first_of_groups,
 };
 use crate::plan::{
     AllowedIndexes, Hint, Plan, PlanRequest, Rivals, columns, distinct_plan, may_scan, plan_read,
@@ -51,6 +51,9 @@ pub struct Find {
     pub distinct: Option<String>,
     /// One document of each of these groups is enough; more do no harm.
     pub group_end: Option<GroupEnd>,
+    /// What a stage that looks at nothing but the number of documents makes is wanted instead of
+    /// them, if that can be had.
+    pub number: Option<NumberOnly>,
     /// The plan may come from the cache and go there.
     pub remember: bool,
     /// Receives the plans that were compared by their costs and not taken.
@@ -78,6 +81,7 @@ impl Find {
             fields: None,
             distinct: None,
             group_end: None,
+            number: None,
             remember: false,
             rivals: None,
         }
@@ -132,10 +136,19 @@ impl Find {
             return Ok(Planned {
                 root: self.above(Box::new(Nothing::default()), false),
                 plan: None,
+                counted: false,
             });
         };
-        let plan = self.plan(&coll)?;
         let request = self.plan_request();
+        let number = self.number.as_ref().filter(|_| self.skip == 0);
+        if let Some(all) = number.and_then(|stage| all_counted(&coll, &request, stage)) {
+            return Ok(Planned {
+                root: Box::new(all),
+                plan: None,
+                counted: true,
+            });
+        }
+        let plan = self.plan(&coll)?;
         let ends = self.group_end.as_ref();
         let root = match ends.and_then(|end| first_of_groups(&coll, &request, end)) {
             Some(scan) => self.above(Box::new(scan), true),
@@ -144,6 +157,7 @@ impl Find {
         Ok(Planned {
             root,
             plan: Some(plan),
+            counted: false,
         })
     }
 
@@ -205,6 +219,7 @@ impl Find {
             return Ok(Planned {
                 root: Box::new(Write::new(nothing, change)),
                 plan: None,
+                counted: false,
             });
         };
         let plan = plan_read(&coll, &self.plan_request())?;
@@ -215,6 +230,7 @@ impl Find {
         Ok(Planned {
             root: Box::new(Write::new(found, change)),
             plan: Some(plan),
+            counted: false,
         })
     }
 
@@ -340,6 +356,8 @@ pub struct Planned {
     pub root: Box<dyn Operator>,
     /// `None` without a collection.
     pub plan: Option<Plan>,
+    /// They give what [`Find::number`] says.
+    pub counted: bool,
 }
 
 impl From<Count> for Planned {
@@ -347,6 +365,7 @@ impl From<Count> for Planned {
         Planned {
             plan: count.plan().cloned(),
             root: Box::new(count),
+            counted: false,
         }
     }
 }
@@ -356,6 +375,7 @@ impl From<Distinct> for Planned {
         Planned {
             plan: distinct.plan().cloned(),
             root: Box::new(distinct),
+            counted: false,
         }
     }
 }

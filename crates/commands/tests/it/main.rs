@@ -14,6 +14,7 @@ mod codes;
 mod coll_mod;
 mod columns;
 mod compat;
+mod counts;
 mod directory;
 mod durability;
 mod estimates;

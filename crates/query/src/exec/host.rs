@@ -8,7 +8,8 @@ use super::batch::DocBatch;
 use super::changes::ChangeHost;
 use super::match_filter::MatchFilter;
 use super::request::{
-    AllowedIndexes, GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, Resolved,
+    AllowedIndexes, GeoIndex, GroupEnd, MergeWrite, NumberOnly, OnMatch, OutTarget, OutWriter,
+    Resolved,
 };
 use super::sort_pattern::SortPattern;
 use cipher::Scratch;
@@ -121,6 +122,8 @@ pub struct ReadRequest<'q> {
     /// What the stage behind the filter makes of the documents is wanted instead of them. An offer,
     /// too.
     pub fold: Option<&'q Arc<dyn Fold>>,
+    /// The same, of a stage that looks at nothing but the number of documents.
+    pub number: Option<&'q NumberOnly>,
     /// Documents come with record id and index key as metadata.
     pub row_metadata: bool,
 }
@@ -138,6 +141,7 @@ impl<'q> ReadRequest<'q> {
             group_end: None,
             fields: None,
             fold: None,
+            number: None,
             row_metadata: false,
         }
     }
@@ -155,7 +159,7 @@ pub struct OpenedRead {
     pub limited: bool,
     /// They come from near to far, and those beyond the limits of `near` are left out.
     pub near: bool,
-    /// They are what the fold gives.
+    /// They are what the fold, or the stage that takes a number, gives.
     pub folded: bool,
 }
 

@@ -24,7 +24,8 @@ pub use match_filter::MatchFilter;
 pub(crate) use permits::Permit;
 pub use permits::set_scan_threads;
 pub use request::{
-    AllowedIndexes, GeoIndex, GroupEnd, MergeWrite, OnMatch, OutTarget, OutWriter, Resolved, WhenNotMatched,
+    AllowedIndexes, GeoIndex, GroupEnd, MergeWrite, NumberOnly, OnMatch, OutTarget, OutWriter,
+    Resolved, WhenNotMatched,
 };
 pub use resume_token::ResumeToken;
 pub(crate) use rows::{Run, SortBuffer, memory_exceeded};

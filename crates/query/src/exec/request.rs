@@ -54,6 +54,31 @@ pub struct GroupEnd {
     pub last: bool,
 }
 
+/// What a stage makes that looks at nothing but the number of its documents.
+#[derive(Clone, Debug)]
+pub struct NumberOnly {
+    /// The `_id` of its document, where that has one.
+    pub id: Option<OwnedValue>,
+    /// The fields that are the number.
+    pub names: Vec<String>,
+}
+
+impl NumberOnly {
+    /// Its document; none of no documents.
+    pub(crate) fn document(&self, number: u64) -> Option<DocBuf> {
+        let number = i64::try_from(number).ok().filter(|n| *n > 0)?;
+        let number = i32::try_from(number).map_or(Value::Int64(number), Value::Int32);
+        Some(DocBuf::build(|w| {
+            if let Some(id) = &self.id {
+                w.put("_id", id.get());
+            }
+            for name in &self.names {
+                w.put(name, number);
+            }
+        }))
+    }
+}
+
 /// Kinds of geospatial indexes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GeoIndex {

@@ -60,6 +60,7 @@ pub fn plain_prefix(pipeline: &Pipeline, exec: &ExecContext<'_>) -> Result<(Find
     find.fields = pipeline.fields_needed();
     find.distinct = pipeline.distinct_needed();
     find.group_end = pipeline.group_end_needed();
+    find.number = pipeline.number_needed();
     Ok((find, at))
 }
 

@@ -50,12 +50,9 @@ impl Count {
         skip: u64,
         limit: Option<u64>,
     ) -> Result<Count> {
-        let latest = request.view.is_none_or(|v| !v.is_fixed());
         let source = match coll {
             None => Source::Nothing(Nothing::default()),
-            Some(c) if filter.filter.is_always_true() && request.hint.is_none() && latest => {
-                Source::Counter(c)
-            }
+            Some(c) if Count::is_by_counter(request) => Source::Counter(c),
             Some(c) => {
                 let plan = plan_read(&c, request)?;
                 let entries = counts_entries(&plan);
@@ -66,14 +63,30 @@ impl Count {
                 }
             }
         };
-        Ok(Count {
+        Ok(Count::over(source, skip, limit))
+    }
+
+    fn over(source: Source, skip: u64, limit: Option<u64>) -> Count {
+        Count {
             source,
             skip,
             limit,
             met: 0,
             ended: false,
             unseen: false,
-        })
+        }
+    }
+
+    /// Whether the collection's counter answers: all documents of the latest state are counted.
+    pub(crate) fn is_by_counter(request: &PlanRequest<'_>) -> bool {
+        let all = request.filter.is_none_or(|f| f.filter.is_always_true());
+        let latest = request.view.is_none_or(|v| !v.is_fixed());
+        all && latest && request.hint.is_none()
+    }
+
+    /// What the counter says.
+    pub(crate) fn by_counter(coll: Arc<Collection>) -> Count {
+        Count::over(Source::Counter(coll), 0, None)
     }
 
     /// The same, which will not be shown: it keeps no bounds.

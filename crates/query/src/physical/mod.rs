@@ -6,6 +6,7 @@
 
 mod buckets;
 mod count;
+mod count_all;
 mod distinct;
 mod distinct_values;
 mod fold;
@@ -37,8 +38,8 @@ pub(crate) use limit::Limit;
 pub(crate) use loose::LooseScan;
 pub(crate) use narrow::Narrow;
 pub(crate) use nothing::Nothing;
-pub(crate) use open::first_of_groups;
 pub use open::{ReadOptions, open_read};
+pub(crate) use open::{all_counted, first_of_groups};
 pub use operator::{Operator, run_to_end};
 pub use project::ProjectionSpec;
 pub(crate) use project::{Project, Shape};

@@ -1,12 +1,14 @@
 //! Opening a read, for find and for pipelines alike: the plan, then the stream over it that does as
 //! much of what was asked as the plan allows.
 
+use super::count::Count;
+use super::count_all::CountAll;
 use super::fold::FoldRead;
 use super::loose::LooseScan;
 use super::operator::Operator;
 use super::parts::has_parts;
 use super::read::Read;
-use crate::exec::{AllowedIndexes, GroupEnd, OpenedRead, ReadRequest};
+use crate::exec::{AllowedIndexes, GroupEnd, NumberOnly, OpenedRead, ReadRequest};
 use crate::plan::{
     Access, GroupedPlan, Hint, PlanRequest, columns, distinct_plan, group_end_plan, plan_read,
 };
@@ -62,6 +64,17 @@ pub(crate) fn first_of_groups(
     LooseScan::of_groups(coll.clone(), GroupedPlan { plan, ..grouped })
 }
 
+/// What a stage makes of the number of all documents, where the collection's counter says it.
+pub(crate) fn all_counted(
+    coll: &Arc<Collection>,
+    request: &PlanRequest<'_>,
+    stage: &NumberOnly,
+) -> Option<CountAll> {
+    let whole = request.limit.is_none() && request.near.is_none() && Count::is_by_counter(request);
+    let plain = whole && !coll.is_series() && !coll.is_log();
+    plain.then(|| CountAll::new(Count::by_counter(coll.clone()), stage.clone()))
+}
+
 /// Opens a read. The filter is always applied; order and limit as [`OpenedRead`] says.
 ///
 /// # Errors
@@ -73,6 +86,18 @@ pub fn open_read(
     env: &Env,
 ) -> Result<OpenedRead> {
     let request = PlanRequest::of(read, options);
+    if let Some(stage) = read.number.filter(|_| !read.row_metadata)
+        && let Some(all) = all_counted(&coll, &request, stage)
+    {
+        return Ok(OpenedRead {
+            docs: Box::new(all),
+            filtered: true,
+            sorted: false,
+            limited: false,
+            near: false,
+            folded: true,
+        });
+    }
     let mut plan = plan_read(&coll, &request)?;
     if let (Some(series), Some(fields), false) = (&mut plan.series, read.fields, read.row_metadata)
     {

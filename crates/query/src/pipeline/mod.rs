@@ -6,8 +6,8 @@ mod optimize;
 mod parse;
 
 use crate::exec::{
-    BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, Fold, GroupEnd, ReadRequest,
-    Resolved, drain,
+    BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, Fold, GroupEnd, NumberOnly,
+    ReadRequest, Resolved, drain,
 };
 use crate::stage::{Inside, Kind, MAX_DEPTH, ParseOptions, PipelineSource, Stage, StageTable};
 use buckets::ReadBuckets;
@@ -40,6 +40,8 @@ struct Needs {
     distinct: Option<String>,
     /// Only one document of each group.
     group_end: Option<GroupEnd>,
+    /// Only their number.
+    number: Option<NumberOnly>,
     /// What the first of them makes.
     fold: Option<Arc<dyn Fold>>,
 }
@@ -313,12 +315,14 @@ impl Pipeline {
                 .first()
                 .and_then(|s| optimize::groups_by_alone(s.as_ref())),
             group_end: optimize::group_end(rest),
+            number: rest.first().and_then(|s| optimize::number_only(s.as_ref())),
             fold: rest.first().cloned().and_then(Stage::fold),
         });
         read.fold = needs.fold.as_ref();
         read.fields = needs.fields.as_deref();
         read.distinct = needs.distinct.as_deref();
         read.group_end = needs.group_end.as_ref();
+        read.number = needs.number.as_ref();
         match rest.first().map(|s| s.kind()) {
             Some(Kind::Sort { pattern, limit }) => {
                 read.sort = Some(pattern);
@@ -369,6 +373,15 @@ impl Pipeline {
             Some(Kind::Match(_))
         ));
         optimize::groups_by_alone(self.stages.get(after)?.as_ref())
+    }
+
+    /// What the stage behind the filter makes, when it looks at nothing but the number of documents.
+    pub fn number_needed(&self) -> Option<NumberOnly> {
+        let after = usize::from(matches!(
+            self.stages.first().map(|s| s.kind()),
+            Some(Kind::Match(_))
+        ));
+        optimize::number_only(self.stages.get(after)?.as_ref())
     }
 
     /// The groups of which one document each is enough, when the stages behind the filter say so.

@@ -96,10 +96,15 @@ pub(crate) fn aggregation(
             let coll = cx.service.store.collection(ns)?;
             let explained = Explained::new(ns.clone(), coll, find);
             let mut planned = explained.find.planned(explained.coll.clone())?;
+            let counted = usize::from(planned.counted);
             let ran = level.run(cx, || {
-                explain::run(&pipeline, taken, &mut planned.root, exec)
+                explain::run(&pipeline, taken + counted, &mut planned.root, exec)
             })?;
-            let (ran_ms, meters) = ran.map_or((None, Vec::new()), |(ms, m)| (Some(ms), m));
+            let (ran_ms, mut meters) = ran.map_or((None, Vec::new()), |(ms, m)| (Some(ms), m));
+            if let Some(first) = meters.first().cloned().filter(|_| planned.counted) {
+                // What the read gives is what the stage that was done by it gives.
+                meters.insert(0, first);
+            }
             let name = explained.ns.to_string();
             let source = explained.query(&name, &planned, ran_ms);
             out.append(|w| {

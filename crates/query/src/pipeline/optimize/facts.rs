@@ -2,7 +2,7 @@
 //! for every document are told; a stage that says nothing of itself changes everything. What a
 //! stage reads it tells itself, see [`Stage::reads`].
 
-use crate::exec::GroupEnd;
+use crate::exec::{GroupEnd, NumberOnly};
 use crate::stage::{Kind, Stage, Transform, single_field};
 use model::{Doc, Value};
 use operators::Reads;
@@ -150,6 +150,43 @@ pub(crate) fn group_end(stages: &[std::sync::Arc<dyn Stage>]) -> Option<GroupEnd
     Some(GroupEnd {
         path: path?,
         last: last?,
+    })
+}
+
+/// What a stage makes that looks at nothing but the number of its documents: `$count`, and a
+/// `$group` of all documents that counts them.
+pub(crate) fn number_only(stage: &dyn Stage) -> Option<NumberOnly> {
+    let spec = match stage.kind() {
+        Kind::Transform(Transform::Group(spec)) => spec,
+        Kind::Transform(Transform::Count) => {
+            let shown = stage.describe();
+            let name = shown.doc().first()?.1.as_str()?.to_owned();
+            return Some(NumberOnly {
+                id: None,
+                names: vec![name],
+            });
+        }
+        _ => return None,
+    };
+    let (mut id, mut names) = (None, Vec::new());
+    for (name, v) in spec.iter() {
+        match v {
+            Value::Null | Value::Bool(_) | Value::Int32(_) if name == "_id" => {
+                id = Some(v.to_owned_value());
+            }
+            Value::Document(d) => match single_field(d)? {
+                ("$sum", Value::Int32(1)) if name != "_id" => names.push(name.to_owned()),
+                ("$count", Value::Document(d)) if name != "_id" && d.is_empty() => {
+                    names.push(name.to_owned());
+                }
+                _ => return None,
+            },
+            _ => return None,
+        }
+    }
+    id.map(|id| NumberOnly {
+        id: Some(id),
+        names,
     })
 }
 

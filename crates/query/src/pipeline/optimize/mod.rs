@@ -5,7 +5,7 @@ mod facts;
 mod rules;
 mod split;
 
-pub(crate) use facts::{group_end, groups_by_alone, needs};
+pub(crate) use facts::{group_end, groups_by_alone, needs, number_only};
 
 use crate::stage::Stage;
 use operators::expr::ParseCx;
