@@ -65,6 +65,7 @@ mod search_tutorials_errors;
 mod search_tutorials_vectors;
 mod search_work;
 mod series;
+mod skips;
 mod snapshot_ddl;
 mod snapshots;
 mod standalone;

@@ -175,7 +175,14 @@ impl Plan {
             }
             _ => true,
         };
-        same && branches && name(self) == name(other)
+        let skips = self.skips_first_field() == other.skips_first_field();
+        same && branches && skips && name(self) == name(other)
+    }
+
+    /// The index is read for each value of its first field, see `skip`.
+    pub(super) fn skips_first_field(&self) -> bool {
+        let is_all = |at: usize| self.bounds.get(at).is_none_or(FieldBounds::is_all);
+        self.index.is_some() && is_all(0) && !is_all(1)
     }
 
     /// Some field of the index is bounded.

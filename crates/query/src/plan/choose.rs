@@ -15,6 +15,7 @@ use super::log_times;
 use super::min_max;
 use super::near;
 use super::request::{Hint, PlanRequest, natural_sort};
+use super::skip::{Skippable, skippable};
 use super::{score, series, text};
 use crate::exec::{AllowedIndexes, MatchFilter};
 use model::bucket::SeriesOptions;
@@ -25,6 +26,9 @@ use store::{Collection, Index};
 
 /// No access path can answer the query.
 const NO_QUERY_EXECUTION_PLANS: i32 = 291;
+
+/// Indexes that are tried for each value of their first field.
+const SKIPPED_MAX: usize = 4;
 
 static ALL: Node = Node::AlwaysTrue;
 
@@ -161,6 +165,7 @@ struct Among<'r> {
 }
 
 /// What comparing plans by their costs says.
+#[derive(Default)]
 struct Compared {
     /// What is expected of the preferred one, where it is taken.
     preferred: Option<Estimate>,
@@ -188,20 +193,29 @@ impl Among<'_> {
         }
         let ids = by_id.clone();
         let best = best(by_id, self.request, self.root, self.indexes, |_| true);
-        let other = instead(best.as_ref().map(|b| b.points));
+        let costs = Costs::of(self.coll, self.request);
+        let other = instead(best.as_ref().map(|b| b.points)).or_else(|| {
+            // A scan is what is preferred where nothing else is, but what it is compared with.
+            let none = costs.is_some() && best.is_none() && self.may_scan();
+            (none && !self.skippable().is_empty()).then(|| self.scan())
+        });
         let preferred = other.as_ref().or(best.as_ref().map(|b| &b.plan));
         let mut estimate = None;
-        if let Some(costs) = Costs::of(self.coll, self.request)
+        if let Some(costs) = costs
             && let Some(preferred) = preferred
             && !lookup.as_ref().is_some_and(Lookup::passes_as_cheap)
         {
             let compared = self.by_costs(&costs, lookup.as_ref(), preferred, ids.as_ref())?;
             if let Some(cheaper) = compared.cheaper {
-                return Ok(Some(match (lookup, &cheaper.access) {
-                    (Some(lookup), Access::Index { .. } | Access::IdRange { .. }) => {
-                        self.keep(lookup, cheaper, ids.as_ref())
-                    }
-                    _ => cheaper,
+                let by_one = matches!(
+                    cheaper.access,
+                    Access::Index { .. } | Access::IdRange { .. }
+                );
+                // An index by its name is read by the bounds of its first field.
+                let kept = by_one && !cheaper.skips_first_field();
+                return Ok(Some(match lookup.filter(|_| kept) {
+                    Some(lookup) => self.keep(lookup, cheaper, ids.as_ref()),
+                    None => cheaper,
                 }));
             }
             estimate = compared.preferred;
@@ -245,6 +259,13 @@ impl Among<'_> {
                 cheaper: None,
             });
         }
+        let mut skipping = Vec::new();
+        for skippable in self.skippable() {
+            skipping.extend(skippable.plan(self.coll, self.request)?);
+        }
+        if matches!(preferred.access, Access::Collection { .. }) && skipping.is_empty() {
+            return Ok(Compared::default());
+        }
         let mut plans = vec![preferred.clone()];
         plans.extend(by_id.cloned());
         let indexes = self.indexes.iter().filter(usable);
@@ -258,11 +279,9 @@ impl Among<'_> {
                 self.indexes,
             ));
         }
-        // Where only some indexes are allowed, or a scan is refused, a scan is no alternative.
-        let refuses_scan = self.request.filter.is_some_and(|f| f.refuses_scan);
-        if self.all && !refuses_scan {
-            let scan = Access::Collection { reverse: false };
-            plans.push(Plan::of(scan, self.request.sort.is_none()));
+        plans.extend(skipping);
+        if self.may_scan() {
+            plans.push(self.scan());
         }
         let at = costs.cheapest(&mut plans)?;
         let taken = plans.remove(at);
@@ -274,6 +293,23 @@ impl Among<'_> {
             preferred: estimate.filter(|_| at == 0),
             cheaper: (at > 0).then_some(taken),
         })
+    }
+
+    /// Where only some indexes are allowed, or a scan is refused, a scan is no alternative.
+    fn may_scan(&self) -> bool {
+        self.all && !self.request.filter.is_some_and(|f| f.refuses_scan)
+    }
+
+    fn scan(&self) -> Plan {
+        let scan = Access::Collection { reverse: false };
+        Plan::of(scan, self.request.sort.is_none())
+    }
+
+    /// Indexes that may be read for each value of their first field.
+    fn skippable(&self) -> Vec<Skippable> {
+        let indexes = self.indexes.iter().filter(usable);
+        let all = indexes.filter_map(|i| skippable(i, self.request, self.root));
+        all.take(SKIPPED_MAX).collect()
     }
 
     fn by_name(&self, name: &str, by_id: Option<&Plan>) -> Option<Plan> {

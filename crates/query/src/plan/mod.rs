@@ -30,6 +30,7 @@ mod rings;
 mod sample;
 mod score;
 mod series;
+mod skip;
 mod text;
 mod wildcard;
 

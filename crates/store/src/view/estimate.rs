@@ -4,8 +4,8 @@
 
 use crate::catalog::Collection;
 use crate::error;
-use crate::format::{keys, record};
-use crate::index::{Index, KeyInterval, KeySet};
+use crate::format::{decode, keys, record};
+use crate::index::{FieldKind, Index, KeyInterval, KeySet};
 use crate::view::ReadView;
 use crate::view::parts::between;
 use model::{Doc, Result};
@@ -73,6 +73,57 @@ impl Collection {
             }
         }
         Ok(CountedEntries { entries, all: true })
+    }
+
+    /// The components of an index's first field that entries have, each once and in the order of the
+    /// index; `None` when there are more than `most`.
+    ///
+    /// # Errors
+    /// 1 for a damaged entry; engine failures.
+    ///
+    /// # Cost
+    /// A seek for each of them.
+    pub fn first_components(&self, index: &Index, most: usize) -> Result<Option<Vec<Vec<u8>>>> {
+        let engine = self.shared.engine.as_ref();
+        let opts = CursorOpts {
+            keys_only: true,
+            limit_hint: 1,
+            ..CursorOpts::default()
+        };
+        let first = index.fields().first();
+        let descending = first.is_some_and(|f| f.kind == FieldKind::Descending);
+        let mut rest = KeyInterval {
+            lower: Vec::new(),
+            upper: vec![0xFF],
+        };
+        let mut components = Vec::new();
+        loop {
+            let (lower, upper) = entry_bounds(index, &rest);
+            let range = KeyRange::new(&lower, &upper);
+            let mut cursor = ReadView::LATEST.cursor(engine, Table::Idx, range, opts)?;
+            let mut found = None;
+            let show = &mut |key: &[u8], _: &[u8]| {
+                let entry = key.get(4..).unwrap_or_default();
+                let len = decode::component_len(entry, descending).unwrap_or(0);
+                found = Some(entry.get(..len).unwrap_or_default().to_vec());
+                false
+            };
+            cursor.visit(1, show).map_err(error::storage)?;
+            match found {
+                None => return Ok(Some(components)),
+                Some(component) if component.is_empty() => {
+                    return Err(error::corrupt(&format!(
+                        "an entry of index {}",
+                        index.name()
+                    )));
+                }
+                Some(_) if components.len() == most => return Ok(None),
+                Some(component) => {
+                    rest.lower = [&component[..], &[keys::AFTER]].concat();
+                    components.push(component);
+                }
+            }
+        }
     }
 
     /// The share of an index's bytes that some intervals take, from 0 to 1, as the engine estimates
