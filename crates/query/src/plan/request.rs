@@ -1,6 +1,6 @@
 //! What the planner is asked: filter, order and what the client says about the access path.
 
-use super::estimate::Rivals;
+use super::rivals::Rivals;
 use crate::exec::{AllowedIndexes, MatchFilter, SortBy, SortPattern};
 use model::{Doc, FieldPath, MongoError, Result, Value};
 use operators::filter::Near;

@@ -5,6 +5,7 @@ mod access;
 mod bounds;
 mod counts;
 mod estimate;
+mod expecting;
 mod filter;
 mod node;
 

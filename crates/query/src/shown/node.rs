@@ -1,6 +1,6 @@
 //! A stage of a plan as explain writes it.
 
-use super::StageEstimate;
+use super::estimate::StageEstimate;
 use model::{DocBuf, DocWriter, Value};
 
 /// A number as int32 where it fits.
