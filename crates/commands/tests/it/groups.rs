@@ -144,7 +144,8 @@ fn other_groups_read_all() {
     server.ok(&json!({ "insert": "t", "documents": documents }));
     server.ok(&json!({ "createIndexes": "t", "indexes": [
         { "name": "a_b", "key": { "a": 1, "b": 1 } },
-        { "name": "c_b", "key": { "c": 1, "b": 1 }, "partialFilterExpression": { "b": { "$gt": 9 } } },
+        { "name": "c_b", "key": { "c": 1, "b": 1 },
+            "partialFilterExpression": { "b": { "$gt": 9 } } },
     ] }));
     let sort = json!({ "$sort": { "b": 1 } });
     let first = json!({ "$first": "$b" });

@@ -8,7 +8,7 @@ use super::loose::LooseScan;
 use super::operator::Operator;
 use super::parts::has_parts;
 use super::read::Read;
-use crate::exec::{AllowedIndexes, GroupEnd, NumberOnly, OpenedRead, ReadRequest};
+use crate::exec::{AllowedIndexes, BatchStream, GroupEnd, NumberOnly, OpenedRead, ReadRequest};
 use crate::plan::{
     Access, GroupedPlan, Hint, PlanRequest, columns, distinct_plan, group_end_plan, plan_read,
 };
@@ -75,6 +75,18 @@ pub(crate) fn all_counted(
     plain.then(|| CountAll::new(Count::by_counter(coll.clone()), stage.clone()))
 }
 
+/// Documents that match, and nothing else that was offered.
+fn matching(docs: Box<dyn BatchStream>) -> OpenedRead {
+    OpenedRead {
+        docs,
+        filtered: true,
+        sorted: false,
+        limited: false,
+        near: false,
+        folded: false,
+    }
+}
+
 /// Opens a read. The filter is always applied; order and limit as [`OpenedRead`] says.
 ///
 /// # Errors
@@ -90,12 +102,8 @@ pub fn open_read(
         && let Some(all) = all_counted(&coll, &request, stage)
     {
         return Ok(OpenedRead {
-            docs: Box::new(all),
-            filtered: true,
-            sorted: false,
-            limited: false,
-            near: false,
             folded: true,
+            ..matching(Box::new(all))
         });
     }
     let mut plan = plan_read(&coll, &request)?;
@@ -109,26 +117,15 @@ pub fn open_read(
         && let Some(mut scan) = LooseScan::new(coll.clone(), loose)
     {
         scan.begin(env);
-        return Ok(OpenedRead {
-            docs: Box::new(scan),
-            filtered: true,
-            sorted: false,
-            limited: false,
-            near: false,
-            folded: false,
-        });
+        return Ok(matching(Box::new(scan)));
     }
     if let Some(end) = read.group_end.filter(|_| !read.row_metadata)
         && let Some(mut scan) = first_of_groups(&coll, &request, end)
     {
         scan.begin(env);
         return Ok(OpenedRead {
-            docs: Box::new(scan),
-            filtered: true,
             sorted: true,
-            limited: false,
-            near: false,
-            folded: false,
+            ..matching(Box::new(scan))
         });
     }
     if let Some(fold) = read.fold

@@ -375,7 +375,8 @@ impl Pipeline {
         optimize::groups_by_alone(self.stages.get(after)?.as_ref())
     }
 
-    /// What the stage behind the filter makes, when it looks at nothing but the number of documents.
+    /// What the stage behind the filter makes, when it looks at no more than how many documents
+    /// there are.
     pub fn number_needed(&self) -> Option<NumberOnly> {
         let after = usize::from(matches!(
             self.stages.first().map(|s| s.kind()),

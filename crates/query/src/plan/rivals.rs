@@ -1,5 +1,5 @@
-//! The plans that were compared with the one that was taken, kept for explain. Must not know: how they
-//! were compared.
+//! The plans that were compared with the one that was taken, kept for explain. Must not know: how
+//! they were compared.
 
 use super::access::Plan;
 use parking_lot::Mutex;

@@ -1,7 +1,8 @@
 //! Some documents of a collection, kept in memory, for the planner to try filters on. Promises:
-//! bounded bytes for each collection and for all; a query draws a sample of a small collection only,
-//! and again only when it has halved or doubled; for others it is drawn in the background, as it is
-//! for all of which a good part has changed. Must not know: costs, who draws in the background.
+//! bounded bytes for each collection and for all; a query draws a sample of a small collection
+//! only, and again only when it has halved or doubled; for others it is drawn in the background, as
+//! it is for all of which a good part has changed. Must not know: costs, who draws in the
+//! background.
 
 use model::{DocBuf, Result};
 use parking_lot::Mutex;

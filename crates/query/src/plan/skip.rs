@@ -1,6 +1,7 @@
 //! An index whose first field the filter says nothing of and which has few values there: it is read
-//! once for each of these values, by the bounds of its second field. What lies between the values is
-//! read, too, where nothing is expected: values that come in later are found. Must not know: costs.
+//! once for each of these values, by the bounds of its second field. What lies between the values
+//! is read, too, where nothing is expected: values that come in later are found. Must not know:
+//! costs.
 
 use super::access::{Access, Plan};
 use super::bounds::FieldBounds;

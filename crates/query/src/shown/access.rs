@@ -315,13 +315,12 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadCounts
         ..PlanNode::default()
     };
     let below = PlanNode {
-        estimate: None,
         stage: if terms == 1 { "FETCH" } else { "TEXT_OR" },
         filter: f.and_then(|f| filter::without_text(f.spec.doc())),
-        own: DocBuf::new(),
         stats: stats(docs, m.keys.max(docs), m),
         counted: model::doc! { "docsExamined": count(docs) },
         inputs: (0..terms).map(|_| scan()).collect(),
+        ..PlanNode::default()
     };
     let own = DocBuf::build(|w| {
         let mut prefix = w.doc("indexPrefix");
@@ -367,13 +366,12 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadCounts
         w.put("textIndexVersion", index.spec().field("textIndexVersion"));
     });
     PlanNode {
-        estimate: None,
         stage: "TEXT_MATCH",
         own,
         stats: stats(m.matched, docs, m),
         counted: model::doc! { "docsRejected": count(docs.saturating_sub(m.matched)) },
         inputs: vec![below],
-        filter: None,
+        ..PlanNode::default()
     }
 }
 

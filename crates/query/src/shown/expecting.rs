@@ -1,5 +1,5 @@
-//! What the planner expected of a whole plan, told stage by stage. A stage of which it asked nothing
-//! has nothing.
+//! What the planner expected of a whole plan, told stage by stage. A stage of which it asked
+//! nothing has nothing.
 
 use super::estimate::StageEstimate;
 use super::node::PlanNode;

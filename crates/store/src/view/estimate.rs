@@ -75,8 +75,8 @@ impl Collection {
         Ok(CountedEntries { entries, all: true })
     }
 
-    /// The components of an index's first field that entries have, each once and in the order of the
-    /// index; `None` when there are more than `most`.
+    /// The components of an index's first field that entries have, each once and in the order of
+    /// the index; `None` when there are more than `most`.
     ///
     /// # Errors
     /// 1 for a damaged entry; engine failures.
