@@ -5,6 +5,7 @@ use crate::access::needs::{Asked, ViewOf};
 use crate::cmd::create::create_needs;
 use crate::cmd::drop::rename_needs;
 use crate::crud::collection::check_writable;
+use crate::crud::measurements::{delete_named, find_named, insert_missing};
 use crate::ddl::{names, timeseries};
 use crate::dispatch::args::{Args, Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
@@ -16,7 +17,7 @@ use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use operation::is_set_aside;
 use std::sync::Arc;
-use store::{CatalogWriter, Change, Collection, IndexBuild, Modified, ReadView, Writer};
+use store::{CatalogWriter, Change, Collection, IndexBuild, Modified, Writer};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "applyOps",
@@ -116,19 +117,77 @@ struct Done {
 
 /// Applies operations from the first on that has not ended, up to the first that fails.
 fn apply_all(cx: &Ctx<'_, '_>, all: &[Operation<'_>], done: &mut Done) -> Result<()> {
-    for op in all.iter().skip(done.results.len()) {
+    while done.results.len() < all.len() {
         cx.operation.check()?;
-        let mut steps = Steps { cx, done, at: 0 };
-        let result = op.apply(&mut steps);
+        let rest = &all[done.results.len()..];
+        let result = match Together::first_of(cx, rest) {
+            Some(together) => together.apply(cx, done),
+            None => apply_one(cx, &rest[0], done),
+        };
         if is_set_aside(&result) {
             return result;
         }
-        done.results.push(result.is_ok());
         (done.steps, done.building) = (0, None);
         cx.operation.writes().checkpoint();
         result?;
     }
     Ok(())
+}
+
+fn apply_one(cx: &Ctx<'_, '_>, op: &Operation<'_>, done: &mut Done) -> Result<()> {
+    let mut steps = Steps { cx, done, at: 0 };
+    let result = op.apply(&mut steps);
+    if !is_set_aside(&result) {
+        done.results.push(result.is_ok());
+    }
+    result
+}
+
+/// Operations behind one another that all insert measurements of one time series, or all delete
+/// some: they are looked up and written together.
+struct Together<'o> {
+    coll: Arc<Collection>,
+    inserts: bool,
+    docs: Vec<Doc<'o>>,
+}
+
+impl<'o> Together<'o> {
+    /// Those that a list begins with. What can only be refused is left to each by itself.
+    fn first_of(cx: &Ctx<'_, '_>, list: &'o [Operation<'_>]) -> Option<Together<'o>> {
+        let first = list.first().filter(|one| matches!(one.op, "i" | "d"))?;
+        let ns = Namespace::parse(first.ns).ok()?;
+        let coll = cx.service.store.collection(&ns).ok()??;
+        if !coll.is_series() || check_writable(&coll).is_err() {
+            return None;
+        }
+        let alike = |one: &&Operation<'_>| {
+            one.op == first.op && one.ns == first.ns && one.o.contains("_id")
+        };
+        let docs: Vec<Doc<'o>> = list.iter().take_while(alike).map(|one| one.o).collect();
+        (!docs.is_empty()).then_some(Together {
+            coll,
+            inserts: first.op == "i",
+            docs,
+        })
+    }
+
+    /// It is not set aside once it has begun to write.
+    fn apply(&self, cx: &Ctx<'_, '_>, done: &mut Done) -> Result<()> {
+        let writer = self.coll.writer(&cx.operation);
+        let ended = match self.inserts {
+            true => insert_missing(writer, &self.docs),
+            false => delete_named(writer, &self.docs),
+        };
+        let (applied, result) = match ended {
+            Ok(ended) => (ended.number, ended.failure.map_or(Ok(()), Err)),
+            Err(e) => (0, Err(e)),
+        };
+        if !is_set_aside(&result) {
+            done.results.extend(std::iter::repeat_n(true, applied));
+            done.results.extend(result.is_err().then_some(false));
+        }
+        result
+    }
 }
 
 /// The steps of one operation, each of which may be run again until it has ended.
@@ -280,7 +339,7 @@ impl<'a> Operation<'a> {
             id => id,
         };
         if coll.is_series() {
-            return self.measurement(coll.writer(&cx.operation), &id);
+            return self.measurement(coll.writer(&cx.operation));
         }
         let mut key = Vec::new();
         coll.record_key(&id, &mut key);
@@ -294,30 +353,14 @@ impl<'a> Operation<'a> {
 
     /// Of measurements with one `_id` the first is meant; one that is there already is not inserted
     /// again.
-    fn measurement(&self, coll: Writer<'_>, id: &Value<'_>) -> Result<()> {
-        let inserts = self.op == "i";
-        let (mut found, mut more) = (None, true);
-        let mut scan = coll.scan(&ReadView::LATEST, false);
-        while more && found.is_none() {
-            more = scan.visit(1024, &mut |row| {
-                let same = match inserts {
-                    true => row.doc == self.o,
-                    false => model::compare(&row.doc.field("_id"), id).is_eq(),
-                };
-                if same {
-                    found = Some(row.key.to_vec());
-                }
-                !same
-            })?;
-        }
-        match (self.op, found) {
-            ("i", Some(_)) | ("d", None) => Ok(()),
-            ("i", None) => match coll.insert(&[self.o], true)?.errors.pop() {
-                Some((_, e)) => Err(e),
-                None => Ok(()),
-            },
-            ("d", Some(key)) => coll.modify(&key, &mut |_| Ok(Change::Delete)).map(|_| ()),
-            (_, key) => self.update(coll, &key.unwrap_or_default()),
+    fn measurement(&self, coll: Writer<'_>) -> Result<()> {
+        match self.op {
+            "i" => insert_missing(coll, &[self.o])?.failure.map_or(Ok(()), Err),
+            "d" => delete_named(coll, &[self.o])?.failure.map_or(Ok(()), Err),
+            _ => {
+                let key = find_named(coll, self.o2)?;
+                self.update(coll, &key.unwrap_or_default())
+            }
         }
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod change;
 pub(crate) mod collection;
 pub(crate) mod document_id;
 pub(crate) mod done;
+pub(crate) mod measurements;
 pub(crate) mod selector;
 pub(crate) mod statement;
 mod touched;

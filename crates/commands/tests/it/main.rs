@@ -4,6 +4,7 @@ mod access;
 mod access_matrix;
 mod admission;
 mod aggregation;
+mod apply_measurements;
 mod apply_ops;
 mod audit;
 mod behaviour;

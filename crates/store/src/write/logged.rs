@@ -95,10 +95,11 @@ impl Collection {
                 "u"
             };
             operation(w, op, &self.ns, &self.uuid);
-            if state.options.doc().contains("timeseries") {
+            let time = state.series.as_ref().map(|options| options.time.as_str());
+            if time.is_some() {
                 w.put("isTimeseries", true);
             }
-            write_change(w, old, change);
+            write_change(w, old, change, time);
             if let Some(n) = statement {
                 w.put("stmtId", n);
             }
@@ -112,12 +113,18 @@ impl Collection {
     }
 }
 
-fn write_change(w: &mut DocWriter<'_>, old: Doc<'_>, change: &Change) {
-    let id = old.field("_id");
+/// A measurement is found by its time, which is told beside its `_id`.
+fn write_change(w: &mut DocWriter<'_>, old: Doc<'_>, change: &Change, time: Option<&str>) {
+    let put_key = |mut key: DocWriter<'_>| {
+        key.put("_id", old.field("_id"));
+        if let Some(time) = time.filter(|t| *t != "_id") {
+            key.put(time, old.field(time));
+        }
+    };
     let delta = |new: &[u8], touched: &Touched| diff(old, Doc::from_prefix(new), touched);
     match change {
         Change::Keep => {}
-        Change::Delete => _ = w.doc("o").put("_id", id),
+        Change::Delete => put_key(w.doc("o")),
         Change::Replace(new) => _ = w.put("o", Doc::from_prefix(new)),
         Change::Update(new, touched) => match delta(new, touched) {
             Some(diff) => _ = w.doc("o").put("$v", 2i32).put("diff", &diff),
@@ -125,7 +132,7 @@ fn write_change(w: &mut DocWriter<'_>, old: Doc<'_>, change: &Change) {
         },
     }
     if !matches!(change, Change::Delete) {
-        w.doc("o2").put("_id", id);
+        put_key(w.doc("o2"));
     }
 }
 
