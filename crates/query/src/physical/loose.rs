@@ -127,8 +127,8 @@ impl LooseScan {
     ) -> Result<bool> {
         // After an equal component stands the mark of a longer text with a null byte, never
         // anything else that high (or low).
-        let compared = self.index.fields().iter().take(self.fields);
-        let descending = compared.last().is_some_and(is_descending);
+        let mut compared = self.index.fields().iter().take(self.fields);
+        let descending = compared.next_back().is_some_and(is_descending);
         let longer = if descending { 0x00 } else { 0xFF };
         loop {
             env.check_interrupt()?;

@@ -84,7 +84,7 @@ pub enum NearBy {
     /// Ring by ring.
     Rings(Rings),
     /// All of what this plan gives, for want of an index with entries.
-    Whole(Plan),
+    Whole(Box<Plan>),
 }
 
 /// The path for which a wildcard index is read.

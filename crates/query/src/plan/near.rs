@@ -69,7 +69,7 @@ pub(super) fn plan(
     };
     let by = match rings(coll, request, root, path, near) {
         Some(rings) => NearBy::Rings(rings),
-        None if own.is_some() => NearBy::Whole(whole()?),
+        None if own.is_some() => NearBy::Whole(Box::new(whole()?)),
         // An offer that nobody can take.
         None => return whole(),
     };
