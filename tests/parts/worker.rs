@@ -2,6 +2,4 @@
 
 use super::worker::{Next, Worker};
 
-pub(super) static WORKER: Worker = Worker::short("toyWorker", || {
-    Box::new(|_, _| Ok(Next::Again))
-});
+pub(super) static WORKER: Worker = Worker::short("toyWorker", || Box::new(|_, _| Ok(Next::Again)));
