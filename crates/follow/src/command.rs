@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const FINDINGS_SHOWN: i64 = 20;
 /// How long a follower may be away before nobody waits for it.
 const AWAY: Duration = Duration::from_secs(20);
-/// How long a promotion waits for a follower whose last heartbeat is old.
+/// A promotion waits this long for a new heartbeat of the follower.
 const SIGN_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The same for a promotion.

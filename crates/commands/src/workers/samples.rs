@@ -20,7 +20,7 @@ pub(super) static WORKER: Worker = Worker {
     error: ("QUERY", "a sample of documents could not be drawn"),
 };
 
-/// Draws the sample of the collection whose turn it is: the next by name after the last one.
+/// Draws one sample. Collections take turns in the order of their names.
 fn draw_next(service: &Service, last: &mut Option<Namespace>) -> Result<()> {
     let mut wanting = service.store.open_collections(&PlanCache::wants_sample);
     wanting.sort_unstable_by(|a, b| a.ns().cmp(b.ns()));

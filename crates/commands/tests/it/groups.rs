@@ -1,29 +1,13 @@
 //! `$sort` and `$group` that keep the first or last document of each group read an index loosely,
 //! and give what sorting and grouping all documents gives.
 
+use crate::chance::Chance;
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
 /// So many of the indexes that are tried, the first ones, can be read loosely.
 const LOOSE: usize = 6;
-
-/// A small generator, so that every run has the same data.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n.max(1)
-    }
-
-    fn one_of<'l>(&mut self, list: &'l [Json]) -> &'l Json {
-        &list[self.below(list.len() as u64) as usize]
-    }
-}
 
 fn explained(server: &mut Standalone, pipeline: &Json) -> Json {
     let command = json!({ "aggregate": "t", "pipeline": pipeline, "cursor": {} });

@@ -9,6 +9,7 @@ mod apply_ops;
 mod audit;
 mod behaviour;
 mod builds;
+mod chance;
 mod changes;
 mod clustering;
 mod codes;

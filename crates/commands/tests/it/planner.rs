@@ -2,29 +2,17 @@
 //! each run by the chosen plan and by every other one. What counts is work: index entries and
 //! documents that were looked at. `QUARRY_PLANNER_QUERIES=500` tries more than the ordinary run.
 
+use crate::chance::Chance;
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
 
 const DOCUMENTS: u64 = 5_000;
 const QUERIES: usize = 60;
 
-/// A small generator, so that every run has the same data and queries.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n.max(1)
-    }
-
-    /// From 0 on; small numbers are far more likely, about as Zipf's law has it.
-    fn skewed(&mut self, n: u64) -> u64 {
-        let part = self.below(1 << 20) as f64 / f64::from(1 << 20);
-        ((n as f64).powf(part) - 1.0) as u64
-    }
+/// From 0 on; small numbers are far more likely, about as Zipf's law has it.
+fn skewed(chance: &mut Chance, n: u64) -> u64 {
+    let part = chance.below(1 << 20) as f64 / f64::from(1 << 20);
+    ((n as f64).powf(part) - 1.0) as u64
 }
 
 fn filled() -> Standalone {
@@ -51,7 +39,7 @@ fn filled() -> Standalone {
     for chunk in 0..DOCUMENTS / 1000 {
         let documents: Vec<Json> = (0..1000)
             .map(|n| {
-                let a = chance.skewed(1000);
+                let a = skewed(&mut chance, 1000);
                 json!({
                     "_id": chunk * 1000 + n,
                     "a": a,
@@ -60,8 +48,8 @@ fn filled() -> Standalone {
                     "c": chance.below(5),
                     // Grows with the place in the collection.
                     "d": (chunk * 1000 + n) / 7 + chance.below(30),
-                    "e": chance.skewed(5000),
-                    "tags": [chance.skewed(50), chance.below(50)],
+                    "e": skewed(&mut chance, 5000),
+                    "tags": [skewed(&mut chance, 50), chance.below(50)],
                 })
             })
             .collect();
@@ -72,17 +60,17 @@ fn filled() -> Standalone {
 
 fn condition(chance: &mut Chance, field: &str) -> Json {
     let value = |chance: &mut Chance| match field {
-        "a" => chance.skewed(1000),
-        "b" => chance.skewed(100),
+        "a" => skewed(chance, 1000),
+        "b" => skewed(chance, 100),
         "c" => chance.below(5),
         "d" => chance.below(DOCUMENTS / 7),
-        "e" => chance.skewed(5000),
-        _ => chance.skewed(50),
+        "e" => skewed(chance, 5000),
+        _ => skewed(chance, 50),
     };
     let first = value(chance);
     match chance.below(4) {
         0 | 1 => json!(first),
-        2 => json!({ "$gte": first, "$lt": first + 1 + chance.skewed(1000) }),
+        2 => json!({ "$gte": first, "$lt": first + 1 + skewed(chance, 1000) }),
         _ => json!({ "$in": [first, value(chance), value(chance)] }),
     }
 }
@@ -100,7 +88,7 @@ fn query(chance: &mut Chance) -> Json {
         find["sort"] = json!({ field: if chance.below(2) == 0 { 1 } else { -1 } });
     }
     if chance.below(2) == 0 {
-        find["limit"] = json!(1 + chance.skewed(200));
+        find["limit"] = json!(1 + skewed(chance, 200));
     }
     find
 }

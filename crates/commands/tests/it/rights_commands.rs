@@ -71,7 +71,7 @@ impl Maker<'_, '_> {
         (self.db.to_owned(), command)
     }
 
-    /// A template whose closed collection is the one in question.
+    /// A command from the templates, over the collection that most commands use.
     fn template(&mut self) -> (String, Json) {
         let (db, text) = TEMPLATES[self.random.below(TEMPLATES.len())];
         let (own, coll) = self.shape.often.split_once('.').unwrap_or_default();

@@ -28,7 +28,8 @@ const SUMS: &[&str] = &["dbStats", "dbstats"];
 pub(crate) const NAMES: &[&str] = &["d.c0", "d.c1", "d.c2", "d.cap", "d.ts", "e.x"];
 const VIEWS: &[(&str, &[&str])] = &[("d.v0", &["d.c0"]), ("d.v1", &["d.c1", "d.c2", "d.c0"])];
 const MADE: &str = "d.w";
-const LOOKS: &[&str] = &[
+/// Actions on a collection that read.
+pub(crate) const LOOKS: &[&str] = &[
     "find",
     "collStats",
     "indexStats",
@@ -37,7 +38,8 @@ const LOOKS: &[&str] = &[
     "planCacheRead",
     "changeStream",
 ];
-const CHANGES: &[&str] = &[
+/// Actions on a collection that may change it.
+pub(crate) const CHANGES: &[&str] = &[
     "insert",
     "update",
     "remove",
@@ -54,7 +56,7 @@ const CHANGES: &[&str] = &[
     "bypassDocumentValidation",
 ];
 
-/// Identifiers whose rows were opened, by table.
+/// For each table, the identifiers of which rows were read, scanned and written.
 #[derive(Debug, Default)]
 struct Opened {
     read: BTreeSet<(Table, u32)>,

@@ -4,6 +4,7 @@
 //! as it is and is not shown. The seed is fixed, so that a failure is found again.
 
 use crate::access::{ELSEWHERE, log_in, run, user, with_root};
+use crate::rights_touch::{CHANGES, LOOKS};
 use commands::dispatch::spec::{Privilege, Spec, flag};
 use commands::{Connection, Dispatcher, Outcome, Request, Sequence, registry};
 use model::{Decimal128, Doc, DocBuf, Namespace, ObjectId, OwnedValue, Value, doc, extjson};
@@ -492,32 +493,10 @@ fn namespace(text: &str) -> Namespace {
 
 /// All actions that data knows, as a role on one collection.
 fn everything_on(coll: &str) -> DocBuf {
-    const ACTIONS: &[&str] = &[
-        "find",
-        "insert",
-        "update",
-        "remove",
-        "createCollection",
-        "createIndex",
-        "dropCollection",
-        "dropIndex",
-        "collMod",
-        "convertToCapped",
-        "collStats",
-        "indexStats",
-        "listIndexes",
-        "planCacheRead",
-        "planCacheWrite",
-        "planCacheIndexFilter",
-        "validate",
-        "compact",
-        "changeStream",
-        "bypassDocumentValidation",
-    ];
     DocBuf::build(|w| {
         w.doc("resource").put("db", "d").put("collection", coll);
         let mut actions = w.array("actions");
-        for action in ACTIONS {
+        for action in LOOKS.iter().chain(CHANGES) {
             actions.push(*action);
         }
     })

@@ -1,5 +1,5 @@
-//! An index whose first field has few values and is not asked for is read once for each of them,
-//! where that costs less than reading all; what is found is what a scan finds.
+//! An index is read once for each value of its first field where the query does not name that field
+//! and it has few values, if that costs less than reading all. A scan finds the same documents.
 
 use crate::standalone::Standalone;
 use serde_json::{Value as Json, json};
@@ -89,7 +89,7 @@ fn few_values_of_the_first_field_are_passed_over() {
         assert_eq!(scan["indexName"], "i");
         assert!(fetch["costEstimate"].as_f64() < Some(100.0), "{fetch}");
         assert_eq!(e["queryPlanner"]["rejectedPlans"][0]["stage"], "COLLSCAN");
-        // A value that comes in is found, and what has gone is not.
+        // A new value is found, a deleted one is not.
         server.ok(&json!({ "insert": "t", "documents": [
             { "_id": -1, "a": 1.5, "b": 5 }, { "_id": -2, "a": true, "b": 5 }] }));
         server.ok(&json!({ "delete": "t", "deletes": [{ "q": { "_id": 215 }, "limit": 1 }] }));
