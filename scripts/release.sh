@@ -39,6 +39,10 @@ if [ "$(id -u)" = 0 ]; then
   grep -q mongodb:// "$work/log" || { cat "$work/log" >&2; fail "the server does not serve in an empty root"; }
   kill -TERM $server
   wait $server || { cat "$work/log" >&2; fail "the server did not stop with status 0"; }
+  # A static program that loaded a library would crash.
+  wired=$(chroot "$work/empty" /quarry serve --dbpath /tmp --port 0 --storageEngine wiredTiger --wiredTigerLibrary x.so 2>&1) \
+    && fail "the binary serves with a library, which a static file cannot load"
+  grep -q "static file that loads no libraries" <<<"$wired" || fail "WiredTiger is not refused by name: $wired"
 else
   echo "release: not tried in an empty root, which needs root"
 fi

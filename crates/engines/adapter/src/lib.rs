@@ -2,8 +2,8 @@
 //! machine against the header of the user's own library, then the loader. So the offsets of every
 //! version are the compiler's business, and no licence of a library reaches this program.
 //!
-//! Promises: one clear line when compiler, header or library is absent. Must not know: which
-//! library it is, what the functions do.
+//! Promises: one clear line when compiler, header or library is absent, or when this program is a
+//! static file, which cannot load one. Must not know: which library it is, what the functions do.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,6 +11,10 @@ use std::process::Command;
 use libloading::Library;
 
 const SOURCE: &str = "adapter.c";
+
+/// A static program that loads a library gets a second C library, which nobody has prepared: the
+/// first thread that it starts ends the process.
+const STATIC: bool = cfg!(target_feature = "crt-static");
 
 /// What an adapter is made of.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +47,15 @@ impl Spec<'_> {
     /// loaded.
     ///
     /// # Errors
-    /// There is no compiler, header or library.
+    /// There is no compiler, header or library, or this program is a static file.
     pub fn load(&self) -> Result<Library, String> {
+        if STATIC {
+            return Err(format!(
+                "{} is not available in this program, a static file that loads no libraries; \
+                 build Quarry from source (make build) to use it",
+                self.engine
+            ));
+        }
         let failed = |reason: &str| self.failed(reason);
         let directory = tempfile::tempdir().map_err(|error| failed(&error.to_string()))?;
         let write = |name: &str, text: &str| {
