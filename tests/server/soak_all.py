@@ -29,6 +29,7 @@ from soak_watch import LATE_S, Watch
 
 WRITERS, TRANSACTIONS = 4, 4
 BACKUP_S_MAX = 120
+KEPT = 2
 
 
 class Transactions:
@@ -81,7 +82,8 @@ class Transactions:
 
 
 class Backups:
-    """One backup in each round; what the end of the server breaks off counts for nothing."""
+    """One backup in each round; what the end of the server breaks off counts for nothing. Old ones are removed: hours of whole copies,
+    as LMDB needs them, fill every disk."""
 
     def __init__(self, folder):
         self.repository, self.scratch = os.path.join(folder, "backups"), os.path.join(folder, "drill")
@@ -105,6 +107,9 @@ class Backups:
     def join(self):
         self.thread.join()
         check(self.failure is None, f"a backup failed: {self.failure}")
+        if self.whole:
+            done = subprocess.run([BINARY, "backup", "prune", "--keepLast", str(KEPT), self.repository], capture_output=True, text=True)
+            check(done.returncode == 0, f"removing old backups: {done.stderr}")
 
     def drill(self):
         done = subprocess.run([BINARY, "backup", "drill", "--scratch", self.scratch, self.repository], capture_output=True, text=True)
