@@ -18,6 +18,8 @@ const NEVER: u64 = u64::MAX;
 /// See the head of this file.
 pub struct Writes {
     commits: AtomicU64,
+    /// The time of its last change in the log; 0 without one.
+    time: AtomicU64,
     waited_us: AtomicU64,
     /// Bytes written beyond what was admitted.
     debt_bytes: AtomicUsize,
@@ -46,6 +48,7 @@ impl Default for Writes {
     fn default() -> Writes {
         Writes {
             commits: AtomicU64::new(0),
+            time: AtomicU64::new(0),
             waited_us: AtomicU64::new(0),
             debt_bytes: AtomicUsize::new(0),
             runs_again_at: AtomicU64::new(NEVER),
@@ -66,6 +69,16 @@ impl Writes {
     /// Counts a change that was made, or tried.
     pub fn count_commit(&self) {
         self.commits.fetch_add(1, Relaxed);
+    }
+
+    /// Notes that a change was made that has this time in the log.
+    pub fn committed_at(&self, time: u64) {
+        self.time.fetch_max(time, Relaxed);
+    }
+
+    /// The time of the last change in the log; 0 without one.
+    pub fn time(&self) -> u64 {
+        self.time.load(Relaxed)
     }
 
     /// Adds a wait on a thread.

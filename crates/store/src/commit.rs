@@ -39,6 +39,8 @@ pub(crate) struct WriteUnit<'u> {
 pub(crate) trait Stamp {
     /// Writes it into the batch, which is applied next.
     fn stamp(&mut self, batch: &mut WriteBatch);
+    /// The time of what it was stamped with.
+    fn time(&self) -> u64;
     /// The batch was applied and memory has followed, or it has failed.
     fn arrived(&mut self);
 }
@@ -135,6 +137,9 @@ pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitP
     let result = match applied {
         Ok(pos) => {
             unit.effects.into_iter().for_each(|e| e.applied(pos));
+            if let (Some(operation), Some(stamp)) = (unit.operation, &stamp) {
+                operation.writes().committed_at(stamp.time());
+            }
             Ok(pos)
         }
         Err(e) => {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Larger command documents are not kept for `currentOp`.
 const OP_BODY_BYTES_MAX: usize = 1024;
 
-/// Begins an operation, or continues the one that waited.
+/// Begins an operation, behind the time it is to be after, or continues the one that waited.
 pub(super) fn begin(
     service: &Service,
     conn: &mut Connection,
@@ -27,6 +27,7 @@ pub(super) fn begin(
         op.waits_for_lock = false;
         return Arc::clone(&op.operation);
     }
+    catch_up(service, generic);
     let operation = Operation::renew(&mut conn.operation);
     if generic.max_time_ms > 0 && !command.is(flag::WAITS_FOR_DATA) {
         operation.allow_us(
@@ -71,4 +72,12 @@ fn note(
         waits_for_lock: false,
     };
     *conn.info.op.lock() = Some(op);
+}
+
+/// Waits for changes that are on their way and of a time that the client wants to be behind.
+fn catch_up(service: &Service, generic: &Generic<'_>) {
+    let after = generic.read_concern.and_then(|c| c.after);
+    if let (Some(after), Some(log)) = (after, service.store.log()) {
+        log.catch_up(after);
+    }
 }

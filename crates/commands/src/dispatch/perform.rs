@@ -10,7 +10,7 @@ use super::spec::flag;
 use super::transaction::Numbered;
 use super::{durability, reply};
 use crate::state::service::Service;
-use model::{ErrorKind, MongoError};
+use model::{ErrorKind, MongoError, Timestamp};
 use store::CommitPos;
 
 /// An operation that was set aside looks this often whether it was woken without a wake-up.
@@ -118,13 +118,23 @@ fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
     if let (true, Some(e)) = (wrote, durability::concern_error(cx)) {
         cx.reply.put("writeConcernError", &e);
     }
-    // What a read tells of was there at the time it began, perhaps more; a write has its own time.
+    // What a read tells of was there at the time it began, perhaps more.
     let time = match wrote {
-        true => cx.service.operation_time(),
+        true => time_of_write(cx),
         false => cx.began_at,
     };
     reply::finish(cx.service, cx.ok_int, time, &mut cx.reply);
     Ok(outcome)
+}
+
+/// The time of a write, also while an earlier commit is still on its way and the log cannot be read
+/// so far. One that changed nothing, as a retry, may tell of any change there is.
+fn time_of_write(cx: &Ctx<'_, '_>) -> Timestamp {
+    let own = match (cx.operation.writes().time(), cx.service.store.log()) {
+        (0, Some(log)) => log.latest(),
+        (own, _) => Timestamp::from_u64(own),
+    };
+    cx.service.operation_time().max(own)
 }
 
 /// Whether the reply has to wait for the journal, and somebody for the reply.

@@ -197,6 +197,10 @@ impl Stamp for LogRows<'_> {
         self.reserved = Some(reserved);
     }
 
+    fn time(&self) -> u64 {
+        self.last
+    }
+
     fn arrived(&mut self) {
         self.reserved = None;
     }

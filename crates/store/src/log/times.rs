@@ -233,6 +233,16 @@ impl Log {
         f(Timestamp::from_u64(at))
     }
 
+    /// Waits until changes up to a time can be read, as far as there are such.
+    ///
+    /// # Cost
+    /// One atomic load, unless a commit of such a time is on its way.
+    pub fn catch_up(&self, to: Timestamp) {
+        if self.visible() < to && self.visible() < self.latest() {
+            self.at_rest(|_| ());
+        }
+    }
+
     /// Watches for entries of concern to `of`. Any entry there is may be one.
     pub fn watch(&self, of: Concerned) -> Watch {
         let watch = self.watches.watch(of);
@@ -246,6 +256,11 @@ impl Log {
     /// this was asked for has all changes up to it.
     pub fn visible(&self) -> Timestamp {
         Timestamp::from_u64(self.visible.load(Ordering::SeqCst))
+    }
+
+    /// The latest time that a commit was given, also one that is still on its way.
+    pub fn latest(&self) -> Timestamp {
+        Timestamp::from_u64(self.times.lock().last)
     }
 
     /// Entries before this time may be gone.
