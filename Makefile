@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat lab-documents lab-history lab-table try-parts help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions soak-all crash-images mutants example lab bench cluster clean fuzz differential bit-rot
+.PHONY: compat lab-documents lab-history lab-table try-parts help setup fresh-root build release packages package-tests serve test tidy format lint site clients clients-all clients-more logins dump-users dumps debezium orms pymongo-suite server-tests soak-kill soak-collections soak-ddl standby-tests follow-soak point-in-time backup-figures soak-transactions soak-all crash-images mutants example lab bench cluster clean fuzz differential deterministic bit-rot
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -134,6 +134,9 @@ differential: setup ## the same random commands on every engine, with and withou
 
 bit-rot: setup ## one flipped bit in any file of a data directory is told or changes nothing (BITS=100000, SEED=1)
 	@QUARRY_ROT="$(or $(BITS),100000)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test rot -- --nocapture
+
+deterministic: setup ## a whole server under a scheduler by seed, its histories checked (SEEDS=100000, SEED=1)
+	@QUARRY_SCHEDULES="$(or $(SEEDS),100000)" QUARRY_SEED="$(or $(SEED),1)" cargo test --locked -p quarry-proof --test deterministic -- --nocapture
 
 mutants: setup ## apply each deliberate defect of crates/proof/mutants, say which test catches it and how soon (NAMES=...)
 	@scripts/mutants.sh $(NAMES)

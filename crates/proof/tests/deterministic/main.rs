@@ -1,0 +1,93 @@
+//! A whole server that is deterministic (ADR 0100): many clients against the real command layer
+//! over memory, with its background workers, one thread at a time, in a time of its own. A
+//! scheduler by seed decides who goes on wherever threads meet: at each call to the engine, at each
+//! wait for a lock or a condition, after each waking and at
+//! some allocations. The histories are checked.
+//! `QUARRY_SCHEDULES=n` runs that many seeds, `QUARRY_SEED=n` begins with another one;
+//! `QUARRY_LOG=file` writes what the first seed said.
+
+mod clients;
+mod history;
+mod library;
+mod run;
+mod schedule;
+mod server;
+mod stream;
+
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+#[global_allocator]
+static ALLOCATOR: library::Meeting = library::Meeting;
+
+/// One run at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Steps of each client.
+const STEPS: usize = 6;
+
+/// What a process makes once and keeps is made by a run that is not looked at.
+fn warm() {
+    run::run(0, STEPS);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_log() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    warm();
+    let seed = number("QUARRY_SEED").unwrap_or(1);
+    let run = |seed| run::run(seed, STEPS).log;
+    let first: Vec<String> = (seed..seed + 5).map(run).collect();
+    let mut logs = Vec::new();
+    for (seed, first) in (seed..).zip(first) {
+        let second = run(seed);
+        let differs = first.lines().zip(second.lines()).find(|(a, b)| a != b);
+        assert!(first == second, "seed {seed}: {differs:?}");
+        assert!(
+            !logs.contains(&first),
+            "seed {seed} says what another one did"
+        );
+        logs.push(first);
+    }
+}
+
+#[test]
+fn histories_are_what_is_promised() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let schedules = number("QUARRY_SCHEDULES").unwrap_or(200);
+    let first = number("QUARRY_SEED").unwrap_or(1);
+    warm();
+    let begun = Instant::now();
+    let mut sums = [0u64; 6];
+    for seed in first..first + schedules {
+        let run = run::run(seed, STEPS);
+        if let Some(path) = std::env::var_os("QUARRY_LOG").filter(|_| seed == first) {
+            std::fs::write(path, &run.log).expect("the log is written");
+        }
+        if let Err(what) = &run.verdict {
+            panic!("QUARRY_SEED={seed}: {what}");
+        }
+        let made = run.summary;
+        let counts = [run.committed, run.given_up, run.events].map(|n| n as u64);
+        let all = [made.places, made.changes, made.waits]
+            .into_iter()
+            .chain(counts);
+        sums.iter_mut().zip(all).for_each(|(sum, n)| *sum += n);
+    }
+    let [places, changes, waits, committed, given_up, events] = sums;
+    let _ = writeln!(
+        std::io::stdout(),
+        "schedules, seed {first}: {schedules} runs, {places} places, {changes} changes, {waits} \
+         waits, {committed} transactions committed, {given_up} given up, {events} events, {:.1} s",
+        begun.elapsed().as_secs_f64()
+    );
+    // A scheduler under which nobody meets anybody shows nothing.
+    if schedules >= 50 {
+        assert!(changes > 100 * schedules && waits > schedules && given_up > schedules / 4);
+    }
+}

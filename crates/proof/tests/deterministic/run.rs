@@ -1,0 +1,229 @@
+//! One run: a server, its clients and its workers under the scheduler, and what is checked.
+//! Promises: what a run says follows from its seed.
+
+use crate::clients::{self, KEYS, Lists, Notes, Shared, Unique};
+use crate::history::{self, Action, Key, Value};
+use crate::schedule::{self, Summary};
+use crate::server::{Client, Server};
+use crate::stream;
+use commands::workers::{self, Class};
+use serde_json::{Value as Json, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Clients of lists, and of unique documents.
+const LISTS: usize = 4;
+const UNIQUES: usize = 2;
+
+/// What a run said.
+pub(crate) struct Run {
+    pub(crate) log: String,
+    pub(crate) summary: Summary,
+    pub(crate) verdict: Result<(), String>,
+    /// Transactions that were committed and given up, and appends.
+    pub(crate) committed: usize,
+    pub(crate) given_up: usize,
+    pub(crate) events: usize,
+}
+
+/// Runs a seed. The threads are new, so nothing is left in them.
+pub(crate) fn run(seed: u64, steps: usize) -> Run {
+    let whole = move || {
+        schedule::begin(seed);
+        let server = Server::open();
+        let log = server.log.clone();
+        let verdict = play(server, seed, steps);
+        let log = log.take();
+        let summary = schedule::end();
+        let (verdict, counts) = match verdict {
+            Ok(counts) => (Ok(()), counts),
+            Err(what) => (Err(what), [0; 3]),
+        };
+        let [committed, given_up, events] = counts;
+        Run {
+            log: format!("{log}{summary:?}\n"),
+            summary,
+            verdict,
+            committed,
+            given_up,
+            events,
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(8 << 20);
+    let run = thread.spawn(whole).expect("a thread").join();
+    run.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn prepare(client: &mut Client) -> Json {
+    let documents: Vec<Json> = (0..KEYS)
+        .map(|k| json!({ "_id": k, "g": k % 2, "n": 0, "v": [] }))
+        .collect();
+    let index = |coll: &str, field: &str, option: Json| {
+        let mut index = json!({ "key": { field: 1 }, "name": field });
+        for (name, value) in option.as_object().into_iter().flatten() {
+            index[name] = value.clone();
+        }
+        json!({ "createIndexes": coll, "indexes": [index] })
+    };
+    let mut last = Json::Null;
+    for command in [
+        json!({ "insert": "lists", "documents": documents }),
+        index("unique", "u", json!({ "unique": true })),
+        index("expiring", "at", json!({ "expireAfterSeconds": 1 })),
+    ] {
+        let reply = client.in_session(command);
+        assert_eq!(reply.code(), 0, "{}", reply.body);
+        last = reply.body;
+    }
+    // Behind what was done so far.
+    let mut time = last["operationTime"].clone();
+    let increment = time["$timestamp"]["i"].as_u64().unwrap_or(0);
+    time["$timestamp"]["i"] = (increment + 1).into();
+    time
+}
+
+fn play(server: Server, seed: u64, steps: usize) -> Result<[usize; 3], String> {
+    let mut own = server.client(0);
+    let from = prepare(&mut own);
+    let (done, stopped) = (Arc::new(AtomicBool::new(false)), Arc::default());
+    let (mut writers, shared) = (Vec::new(), Shared::default());
+    for n in 1..=LISTS {
+        let client = server.client(n);
+        let lists = Lists::new(client, seed, &shared);
+        writers.push(schedule::spawn(move || lists.run(steps)));
+    }
+    for n in LISTS + 1..=LISTS + UNIQUES {
+        let client = server.client(n);
+        writers.push(schedule::spawn(move || {
+            clients::hold_uniques(client, seed, steps)
+        }));
+    }
+    let client = server.client(LISTS + UNIQUES + 1);
+    writers.push(schedule::spawn(move || {
+        clients::change_catalog(client, seed, steps / 2)
+    }));
+    let last_writer = writers.len();
+    let (client, until) = (server.client(last_writer + 1), Arc::clone(&done));
+    let follower = schedule::spawn(move || stream::follow(client, seed, &from, &until));
+    let workers = [Class::Shared, Class::Own].map(|class| work(&server, class, &stopped));
+    schedule::await_ended(last_writer);
+    done.store(true, Ordering::SeqCst);
+    schedule::await_ended(last_writer + 1);
+    stopped.store(true, Ordering::SeqCst);
+    workers.iter().for_each(|w| w.thread().unpark());
+    schedule::await_ended(last_writer + 3);
+    let mut notes: Vec<Notes> = Vec::new();
+    for writer in writers {
+        notes.push(joined(writer)?);
+    }
+    let events = joined(follower)?;
+    workers.into_iter().try_for_each(joined)?;
+    drop(own);
+    judge(&mut server.opened_again().client(0), &notes, &events)
+}
+
+/// The background workers of a class take turns on a thread of the run.
+fn work(
+    server: &Server,
+    class: Class,
+    stopped: &Arc<AtomicBool>,
+) -> std::thread::JoinHandle<std::thread::Result<()>> {
+    let service = server.dispatcher.service().arc().expect("it is shared");
+    let stopped = Arc::clone(stopped);
+    schedule::spawn(move || {
+        let of_class = workers::ALL.iter().copied().filter(|w| w.class == class);
+        workers::run(&service, of_class, &|| !stopped.load(Ordering::SeqCst));
+    })
+}
+
+fn joined<T>(thread: std::thread::JoinHandle<std::thread::Result<T>>) -> Result<T, String> {
+    let result = thread.join().and_then(|result| result);
+    result.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or(panic.downcast_ref::<&str>().copied());
+        text.unwrap_or("a thread panicked").to_owned()
+    })
+}
+
+fn documents(client: &mut Client, collection: &str) -> Vec<Json> {
+    let find = json!({ "find": collection, "sort": { "_id": 1 }, "batchSize": 10_000 });
+    client.in_session(find).batch().to_vec()
+}
+
+/// Once the server was opened again, so that memory does not answer for what is stored.
+fn judge(client: &mut Client, notes: &[Notes], events: &[Json]) -> Result<[usize; 3], String> {
+    // A retry is known by what was stored with the write.
+    for command in notes.iter().filter_map(|n| n.retryable.as_ref()) {
+        let reply = client.send("t", command);
+        if reply.code() != 0 {
+            return Err(reply.body.to_string());
+        }
+    }
+    let lists: HashMap<Key, Vec<Value>> = documents(client, "lists")
+        .iter()
+        .map(|d| {
+            let list = d["v"].as_array().map_or(&[][..], Vec::as_slice);
+            let list = list.iter().filter_map(Json::as_i64).collect();
+            (d["_id"].as_i64().unwrap_or(-1), list)
+        })
+        .collect();
+    let actions: Vec<Action> = notes.iter().flat_map(|n| n.actions.clone()).collect();
+    history::check(&actions, &lists)?;
+    stream::check(events, notes, &lists)?;
+    for collection in ["unique", "expiring"] {
+        let told: Vec<Json> = stream::replay(events, collection)?.into_values().collect();
+        let mut there = documents(client, collection);
+        there.sort_by_key(|d| d["_id"].to_string());
+        if told != there {
+            return Err(format!(
+                "{collection} is {there:?}; the stream told {told:?}"
+            ));
+        }
+    }
+    check_uniques(notes)?;
+    for collection in ["lists", "unique", "expiring"] {
+        let reply = client.in_session(json!({ "validate": collection, "full": true }));
+        if reply.body["valid"] != true {
+            return Err(reply.body.to_string());
+        }
+    }
+    let is_transaction = |a: &&Action| a.steps.len() > 1;
+    let committed = actions.iter().filter(|a| a.committed);
+    Ok([
+        committed.filter(is_transaction).count(),
+        actions.iter().filter(|a| !a.committed).count(),
+        events.len(),
+    ])
+}
+
+/// No two documents held a value at one time, and whoever was refused was refused by one.
+fn check_uniques(notes: &[Notes]) -> Result<(), String> {
+    let all: Vec<&Unique> = notes.iter().flat_map(|n| &n.uniques).collect();
+    let others = |of: &Unique| {
+        let (value, id) = (of.value, of.id);
+        let same = move |o: &&&Unique| o.value == value && o.id != id && o.taken;
+        all.iter().filter(same)
+    };
+    for of in &all {
+        let [sent, answered] = of.inserted;
+        if !of.taken {
+            let possible =
+                |o: &&Unique| o.inserted[0] < answered && o.deleted.is_none_or(|d| d[1] > sent);
+            if !others(of).any(possible) {
+                return Err(format!("{} was refused for nothing", of.id));
+            }
+            continue;
+        }
+        // From the reply of the insert to the sending of the delete it is certainly there.
+        let until = of.deleted.map_or(u64::MAX, |d| d[0]);
+        let meets = |o: &&&Unique| {
+            let theirs = o.deleted.map_or(u64::MAX, |d| d[0]);
+            o.inserted[1] < until && answered < theirs
+        };
+        if let Some(other) = others(of).find(meets) {
+            return Err(format!("{} and {} held one value", of.id, other.id));
+        }
+    }
+    Ok(())
+}
