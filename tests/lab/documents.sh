@@ -124,9 +124,9 @@ END
 }
 
 # Runs that the documents name: two of two groups, and one that was interrupted.
-short=(--target mongodb://127.0.0.1:27017 --rows 200 --seconds 1 --warmup-seconds 0)
+smallest=(--target mongodb://127.0.0.1:27017 --rows 200 --seconds 1 --warmup-seconds 0)
 for name in old new; do
-  "$lab" run point "${short[@]}" --out "results/$name" >"$scratch/lab.log" 2>&1 || fail "a run: $(tail -n 2 "$scratch/lab.log")"
+  "$lab" run point "${smallest[@]}" --out "results/$name" >"$scratch/lab.log" 2>&1 || fail "a run: $(tail -n 2 "$scratch/lab.log")"
 done
 cp -r results/old/*-point-* results/A
 cp -r results/new/*-point-* results/B

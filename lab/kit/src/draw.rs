@@ -7,6 +7,8 @@ use crate::seed::{Stream, mix};
 
 /// Skew of the Zipf distribution that YCSB made customary.
 const THETA: f64 = 0.99;
+/// Ranks of [`Draw::WideZipf`].
+const WIDE_RANKS: u64 = 10_000_000_000;
 /// Terms of the sum that are added one by one; the rest is an integral.
 const TERMS: u64 = 10_000;
 
@@ -19,8 +21,23 @@ pub enum Draw {
     Uniform,
     /// Zipf with 0.99, the favourites scattered over all ids.
     Zipf,
+    /// Zipf with 0.99 over [`WIDE_RANKS`] ranks, scattered over all ids: as YCSB draws, where the
+    /// favourite is asked for alike however many rows there are.
+    WideZipf,
     /// Zipf with 0.99, the newest the favourites.
     Latest,
+}
+
+impl Draw {
+    /// A row in `0..count`, the newest last. `zipf` keeps what one kind of draw needs.
+    pub(crate) fn row(self, random: &mut Stream, zipf: &mut Zipf, count: u64) -> u64 {
+        match self {
+            Self::Uniform => random.random_range(0..count),
+            Self::Zipf => scatter(zipf.draw(random, count), count),
+            Self::WideZipf => scatter(zipf.draw(random, WIDE_RANKS), count),
+            Self::Latest => count - 1 - zipf.draw(random, count),
+        }
+    }
 }
 
 /// Draws ranks by a Zipf distribution over a number of items that may grow (Gray and others, 1994).
@@ -74,7 +91,7 @@ fn zeta(items: u64) -> f64 {
 }
 
 /// Scatters ranks over `0..items`, so that favourites are no neighbours.
-pub(crate) fn scatter(rank: u64, items: u64) -> u64 {
+fn scatter(rank: u64, items: u64) -> u64 {
     mix(rank) % items.max(1)
 }
 
@@ -104,6 +121,26 @@ mod tests {
             (f64::from(counts[1]) / (expected / 2.0_f64.powf(THETA)) - 1.0).abs() < 0.05,
             "{counts:?}"
         );
+    }
+
+    /// The share of the favourite in YCSB's scrambled Zipf is the inverse of the constant that its
+    /// source has for ten thousand million items, 26.469.
+    #[test]
+    fn the_favourite_of_a_wide_zipf_is_the_same_for_few_rows_and_many() {
+        for rows in [100, 10_000, 1_000_000] {
+            let (mut random, mut zipf) = (stream(3, "draw", "wide", rows), Zipf::default());
+            let favourite = scatter(0, u64::from(rows));
+            let draws = 200_000;
+            let found = (0..draws)
+                .map(|_| Draw::WideZipf.row(&mut random, &mut zipf, u64::from(rows)))
+                .filter(|row| *row == favourite)
+                .count();
+            // Of few rows each is also the place of other ranks.
+            let others = 1.0 / f64::from(rows);
+            let share = found as f64 / f64::from(draws);
+            let expected = 1.0 / 26.469 + others * (1.0 - 1.0 / 26.469);
+            assert!((share / expected - 1.0).abs() < 0.05, "{rows}: {share}");
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod reading;
 mod replay;
 mod runs;
 mod searches;
+mod servers;
 mod smoke;
 mod stopped;
 mod sweeps;

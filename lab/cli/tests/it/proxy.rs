@@ -15,7 +15,7 @@ use mongodb::bson::{Bson, Document, doc};
 use crate::fake::data::tell_wrong;
 use crate::fake::{Fake, Faults, FindFault, wire};
 use crate::lies::{WORKLOAD, write};
-use crate::stopped::{Server, quarry};
+use crate::servers::{Server, quarry};
 use crate::{Ended, lab, run};
 
 /// What the proxy does.

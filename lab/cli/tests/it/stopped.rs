@@ -6,18 +6,19 @@
 //! is installed. An engine is in the lab's process, which is stopped as a whole. At an exact call
 //! only the fake server in this process can stand still, which then answers nobody for as long.
 
+use std::cell::Cell;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use lab_kit::result::{RunResult, StepResult};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::fake::{Fake, Faults};
 use crate::run;
+use crate::servers::{Server, fake_server, mariadb, quarry, signal};
 
 /// Calls per second of an open loop.
 const RATE: f64 = 200.0;
@@ -25,19 +26,12 @@ const RATE: f64 = 200.0;
 const SECONDS: f64 = 2.0;
 /// For how long a target is stopped.
 const STOP: f64 = 1.0;
+/// A measured step of [`SECONDS`].
+const SHORT: [&str; 2] = ["--seconds", "2"];
 /// When, since the measured step began: at the beginning, in the middle, across the end.
 const AT: [f64; 3] = [0.1, 0.6, 1.5];
 
-const COMMON: [&str; 8] = [
-    "--rows",
-    "100",
-    "--clients",
-    "2",
-    "--warmup-seconds",
-    "0",
-    "--seconds",
-    "2",
-];
+const COMMON: [&str; 6] = ["--rows", "100", "--clients", "2", "--warmup-seconds", "0"];
 
 fn near(found: f64, wanted: f64, slack: f64, what: &str) {
     assert!(
@@ -162,7 +156,7 @@ fn a_server_that_answers_nobody_for_a_second() {
                 let rate = RATE.to_string();
                 let more: &[&str] = if is_open { &["--rate", &rate] } else { &[] };
                 let witness = Witness::start();
-                let ended = run("hot", &fake.uri(), &[&COMMON[..], more].concat());
+                let ended = run("hot", &fake.uri(), &[&COMMON[..], &SHORT, more].concat());
                 assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
                 let (stop, late) = (fake.frozen_seconds(), witness.late());
                 assert!(stop >= STOP, "it stood still for {stop} s");
@@ -235,10 +229,6 @@ impl Lab {
     }
 }
 
-fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
-}
-
 /// Stops a process; how long it stood still, in seconds.
 fn stop(pid: u32, seconds: f64) -> f64 {
     signal(pid, Signal::STOP);
@@ -275,6 +265,7 @@ fn an_engine_that_stands_still_with_the_lab() {
                 let rate = RATE.to_string();
                 let mut words = vec!["run", "hot", "--target", &target];
                 words.extend(COMMON);
+                words.extend(SHORT);
                 if is_open {
                     words.extend(["--rate", &rate]);
                 }
@@ -305,6 +296,7 @@ fn a_lab_that_stands_still_charges_no_server_with_it() {
             let (uri, rate) = (fake.uri(), RATE.to_string());
             let mut words = vec!["run", "hot", "--target", &uri];
             words.extend(COMMON);
+            words.extend(SHORT);
             if is_open {
                 words.extend(["--rate", &rate]);
             }
@@ -339,157 +331,71 @@ fn a_lab_that_stands_still_charges_no_server_with_it() {
     }
 }
 
-/// A server of its own in a process that can be stopped.
-pub(crate) struct Server {
-    /// What is told to end, and when it has.
-    child: Child,
-    pub(crate) address: String,
-    pid: u32,
-    _dir: tempfile::TempDir,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        signal(self.pid, Signal::CONT);
-        signal(self.child.id(), Signal::INT);
-        let _ = self.child.wait();
-    }
-}
-
-/// The lines of a server that is starting.
-fn started(command: &mut Command) -> (Child, impl Iterator<Item = String> + use<>) {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    (child, lines.map_while(Result::ok))
-}
-
-/// What [`the_fake_process`] says before its address.
-const FAKE_AT: &str = "fake at ";
-
-/// The fake server as a process, which the test below starts and stops.
-#[test]
-#[ignore = "the process of another test; it ends with its standard input"]
-fn the_fake_process() {
-    let fake = Fake::start(Faults::default());
-    println!("\n{FAKE_AT}{}", fake.uri());
-    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
-}
-
-fn fake_server() -> Server {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--ignored", "--nocapture", "--exact"])
-        .arg("stopped::the_fake_process")
-        .stdin(Stdio::piped());
-    let (child, mut lines) = started(&mut command);
-    let address = lines.find_map(|line| line.strip_prefix(FAKE_AT).map(str::to_owned));
-    Server {
-        pid: child.id(),
-        child,
-        address: address.unwrap(),
-        _dir: tempfile::tempdir().unwrap(),
-    }
-}
-
-pub(crate) fn quarry() -> Option<Server> {
-    let beside = Path::new(env!("CARGO_BIN_EXE_quarry-lab")).with_file_name("quarry");
-    let binary = std::env::var_os("QUARRY_BIN").map_or(beside, Into::into);
-    if !binary.exists() {
-        println!("skipped: no server beside the lab, and QUARRY_BIN names none");
-        return None;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new(binary);
-    command
-        .args([
-            "serve",
-            "--nounixsocket",
-            "--port",
-            "0",
-            "--memory",
-            "256M",
-            "--dbpath",
-        ])
-        .arg(dir.path());
-    let (child, mut lines) = started(&mut command);
-    let address = lines.find_map(|line| {
-        let (_, rest) = line.split_once(": listening on ")?;
-        rest.split_once(',').map(|(address, _)| address.to_owned())
-    });
-    // Whoever writes to a pipe that nobody reads is stopped by it.
-    std::thread::spawn(move || lines.for_each(drop));
-    Some(Server {
-        pid: child.id(),
-        child,
-        address: format!("{}/?directConnection=true", address.unwrap()),
-        _dir: dir,
-    })
-}
-
-fn mariadb() -> Option<Server> {
-    let is_there = [
-        "/usr/sbin/mariadbd",
-        "/usr/bin/mariadbd",
-        "/usr/local/bin/mariadbd",
-    ];
-    if !is_there.iter().any(|path| Path::new(path).exists()) {
-        println!("skipped: MariaDB is not installed");
-        return None;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quarry-lab"));
-    command
-        .args(["target", "mariadb", "--cache-mb", "32", "--dir"])
-        .arg(&data);
-    let (child, mut lines) = started(&mut command);
-    let address = lines.next().unwrap();
-    let pid = std::fs::read_to_string(data.join("server.pid")).unwrap();
-    Some(Server {
-        child,
-        address: address.trim().to_owned(),
-        pid: pid.trim().parse().unwrap(),
-        _dir: dir,
-    })
-}
-
-/// A run on a server, in a database of its own.
-fn lab_on(server: &Server, database: &str, more: &[&str]) -> Lab {
+/// A run of so many seconds on a server, in a database of its own.
+fn lab_on(server: &Server, database: &str, seconds: f64, more: &[&str]) -> Lab {
+    let seconds = seconds.to_string();
     let mut words = vec!["run", "hot", "--target", &server.address];
-    words.extend(["--db", database, "--drop"]);
+    words.extend(["--db", database, "--drop", "--seconds", &seconds]);
     words.extend(COMMON.iter().chain(more));
     Lab::start(&words)
 }
 
 /// Stops a server under an open and a closed loop, at each time.
 fn stop_under_both_loops(server: &Server) {
+    // Measured anew after what failed: the machine may have become busier.
+    let kept = Cell::new(None);
     for at in AT {
         despite_a_busy_machine(|| {
+            let pace = kept.take().unwrap_or_else(|| Pace::kept_by(server));
             // On a busy machine the one may be over when the other begins.
-            if !stop_under(server, at, &[true, false]) {
+            if !stop_under(server, at, &pace, &[true, false]) {
                 for is_open in [true, false] {
-                    let is_met = stop_under(server, at, &[is_open]);
+                    let is_met = stop_under(server, at, &pace, &[is_open]);
                     assert!(
                         is_met,
                         "a stop at {at} s began after the step, open {is_open}"
                     );
                 }
             }
+            kept.set(Some(pace));
         });
+    }
+}
+
+/// What a server keeps as busy as the machine is.
+#[derive(Debug)]
+struct Pace {
+    /// Calls per second of an open loop that are answered in time: a quarter of what two closed
+    /// loops get each, [`RATE`] at most. Of more than it answers calls wait for one another, and
+    /// the longest rightly for more than a stop.
+    rate: f64,
+    /// How many times as long as on a free machine everything takes, stops too: calls further apart
+    /// than a bound's slack cannot show how long a stop was, so 20 are due in one.
+    times: f64,
+}
+
+impl Pace {
+    fn kept_by(server: &Server) -> Self {
+        let labs = ["one", "other"].map(|name| lab_on(server, name, SECONDS, &[]));
+        let rates = labs.map(|mut lab| {
+            assert_eq!(lab.end(Duration::from_secs(60)), Some(0));
+            measured(&lab.result()).rate.average
+        });
+        let rate = (rates[0].min(rates[1]) / 4.0).clamp(5.0, RATE).floor();
+        Self {
+            rate,
+            times: (20.0 / rate).ceil().max(1.0),
+        }
     }
 }
 
 /// Stops a server under open and closed loops at once, so long after the last of them began, and
 /// judges them; false if one was over by then.
-fn stop_under(server: &Server, at: f64, loops: &[bool]) -> bool {
-    let rate = RATE.to_string();
+fn stop_under(server: &Server, at: f64, pace: &Pace, loops: &[bool]) -> bool {
+    let (seconds, given) = (SECONDS * pace.times, pace.rate.to_string());
     let start = |is_open: bool| match is_open {
-        true => lab_on(server, "open", &["--rate", &rate]),
-        false => lab_on(server, "closed", &[]),
+        true => lab_on(server, "open", seconds, &["--rate", &given]),
+        false => lab_on(server, "closed", seconds, &[]),
     };
     let mut labs: Vec<(Lab, bool)> = loops
         .iter()
@@ -497,10 +403,11 @@ fn stop_under(server: &Server, at: f64, loops: &[bool]) -> bool {
         .collect();
     let begun: Vec<Instant> = labs.iter().map(|(lab, _)| lab.wait_for_step()).collect();
     let witness = Witness::start();
-    std::thread::sleep(Duration::from_secs_f64(at).saturating_sub(begun.last().unwrap().elapsed()));
-    let is_over = |begun: &Instant| begun.elapsed().as_secs_f64() > SECONDS - 0.1;
+    let begin = Duration::from_secs_f64(at * pace.times);
+    std::thread::sleep(begin.saturating_sub(begun.last().unwrap().elapsed()));
+    let is_over = |begun: &Instant| begun.elapsed().as_secs_f64() > seconds - 0.1;
     let is_missed = begun.iter().any(is_over);
-    let stopped = stop(server.pid, STOP);
+    let stopped = stop(server.pid, STOP * pace.times);
     for (lab, _) in &mut labs {
         assert_eq!(lab.end(Duration::from_secs(60)), Some(0));
     }
@@ -509,12 +416,14 @@ fn stop_under(server: &Server, at: f64, loops: &[bool]) -> bool {
         return false;
     }
     for (lab, is_open) in labs {
-        let what = format!("open {is_open}, at {at}");
+        let what = format!("open {is_open}, at {at}, {pace:?}");
         let result = lab.result();
         judge_gap(&result, stopped, late, &what);
         if is_open {
-            let calls = measured(&result).latency.calls as f64;
-            near(calls, RATE * SECONDS, 2.0, "calls");
+            let step = measured(&result);
+            near(step.latency.calls as f64, pace.rate * seconds, 2.0, "calls");
+            let service = step.more.service.as_ref().unwrap().max_us / 1e6;
+            near(service, stopped, 0.05 + late, "longest from sending");
         }
     }
     true
@@ -528,7 +437,8 @@ fn stop_for_ever(server: &Server) {
             if is_before {
                 signal(server.pid, Signal::STOP);
             }
-            let mut lab = lab_on(server, "closed", &["--call-timeout-seconds", "1"]);
+            let limit = ["--call-timeout-seconds", "1"];
+            let mut lab = lab_on(server, "closed", SECONDS, &limit);
             if !is_before {
                 lab.wait_for_step();
                 std::thread::sleep(Duration::from_secs_f64(at));

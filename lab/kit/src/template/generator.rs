@@ -3,7 +3,7 @@
 use rand::Rng;
 
 use super::tree::{Tree, Variables};
-use crate::draw::{Draw, Zipf, scatter};
+use crate::draw::{Draw, Zipf};
 use crate::seed::Stream;
 use crate::text::{WORDS, random_text, word_numbered};
 
@@ -264,10 +264,5 @@ pub fn draw_existing(
     first: u64,
     count: u64,
 ) -> u64 {
-    first
-        + match draw {
-            Draw::Uniform => random.random_range(0..count),
-            Draw::Zipf => scatter(zipf.draw(random, count), count),
-            Draw::Latest => count - 1 - zipf.draw(random, count),
-        }
+    first + draw.row(random, zipf, count)
 }

@@ -19,7 +19,7 @@ pub struct TemplateError {
 const GENERATORS: &str = "@int(LOW, HIGH[, uniform|zipf|normal|exponential]), @double(LOW, HIGH[, \
     …]), @choice(VALUE[:WEIGHT], …), @text(LENGTH or LOW..HIGH[, PERCENT random]), @digits(COUNT), \
     @words(COUNT or LOW..HIGH), @growing(LOW, HIGH), @bool(PERCENT), @now(), @ago(SECONDS), \
-    @number(), @client(), @sequence(), @existing([uniform|zipf|latest]), @var(NAME), \
+    @number(), @client(), @sequence(), @existing([uniform|zipf|wide-zipf|latest]), @var(NAME), \
     @repeat(COUNT or LOW..HIGH, GENERATOR or VALUE), \
     @maybe(PERCENT, GENERATOR or VALUE)";
 /// Text of one value.
@@ -257,8 +257,9 @@ fn other_generator(whole: &str, name: &str, given: &[&str]) -> Result<Generator,
         ("existing", [draw]) => match *draw {
             "uniform" => Ok(Generator::Existing(Draw::Uniform)),
             "zipf" => Ok(Generator::Existing(Draw::Zipf)),
+            "wide-zipf" => Ok(Generator::Existing(Draw::WideZipf)),
             "latest" => Ok(Generator::Existing(Draw::Latest)),
-            _ => Err(usage("@existing([uniform|zipf|latest])")),
+            _ => Err(usage("@existing([uniform|zipf|wide-zipf|latest])")),
         },
         ("var", [name]) if !name.is_empty() => Ok(Generator::Variable((*name).to_owned())),
         ("repeat", [count, item]) => {

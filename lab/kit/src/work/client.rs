@@ -7,7 +7,7 @@ use rand::Rng;
 
 use super::tables::{Dataset, TableState};
 use super::versions::Written;
-use crate::draw::{Draw, Zipf, scatter};
+use crate::draw::{Draw, Zipf};
 use crate::program::ProgramCall;
 use crate::row::{Key, Value};
 use crate::seed::Stream;
@@ -381,12 +381,8 @@ impl Work {
 
     pub(super) fn draw_number(&mut self, table: usize) -> u64 {
         let (first, count) = self.existing(table);
-        let row = first
-            + match self.role.draw {
-                Draw::Uniform => self.random.random_range(0..count),
-                Draw::Zipf => scatter(self.zipf.draw(&mut self.random, count), count),
-                Draw::Latest => count - 1 - self.zipf.draw(&mut self.random, count),
-            };
+        let draw = self.role.draw;
+        let row = first + draw.row(&mut self.random, &mut self.zipf, count);
         self.dataset.number(table, row)
     }
 
