@@ -1,10 +1,10 @@
 //! What the clients of a run do, drawn from its seed: appends to lists alone, by retry, to many, in
-//! transactions; reads by key, by scans, by an index, at one state, after a time; documents that
-//! are unique by a field; changes of the catalog beside all that.
+//! transactions; reads by key, by scans, by an index, by cursors, at one state, after a time;
+//! increments of documents that the first one makes.
 //! Promises: each notes what it was told, as the history is checked. Must not know: the scheduler.
 
 use crate::history::{Action, Key, Step, Value};
-use crate::server::{Client, Reply};
+use crate::server::{Client, Reply, long};
 use proof::Random;
 use serde_json::{Value as Json, json};
 use std::sync::{Arc, Mutex};
@@ -12,27 +12,19 @@ use std::sync::{Arc, Mutex};
 /// Lists that are written to.
 pub(crate) const KEYS: Key = 3;
 
-/// Values of the unique field.
-const UNIQUE: usize = 2;
+/// Documents that count.
+pub(crate) const COUNTERS: usize = 2;
 
 /// What one client has seen.
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(crate) actions: Vec<Action>,
-    pub(crate) uniques: Vec<Unique>,
     /// Writes, and the time that their replies told.
     pub(crate) times: Vec<(Key, Value, Json)>,
+    /// Increments of each counter.
+    pub(crate) counted: [i64; COUNTERS],
     /// A retryable write that was done.
     pub(crate) retryable: Option<Json>,
-}
-
-/// A document that held a value of the unique field, or was refused because another one did.
-pub(crate) struct Unique {
-    pub(crate) value: usize,
-    pub(crate) id: i64,
-    pub(crate) taken: bool,
-    pub(crate) inserted: [u64; 2],
-    pub(crate) deleted: Option<[u64; 2]>,
 }
 
 /// What clients tell each other.
@@ -97,13 +89,16 @@ impl Lists {
     pub(crate) fn run(mut self, steps: usize) -> Notes {
         for _ in 0..steps {
             self.asked = None;
-            match self.random.below(12) {
+            match self.random.below(15) {
                 0 | 1 => self.append(),
                 2 => self.append_to_many(),
                 3 => self.modify(),
                 4 => self.read_one(),
                 5 => self.read_all(),
+                10 => self.append_and_read(),
                 6 => self.read_state(),
+                7 => self.read_by_cursor(),
+                8 | 9 => self.count(),
                 _ => self.transaction(),
             }
         }
@@ -169,6 +164,12 @@ impl Lists {
         self.note(vec![Step::Append(key, value)], reply, reply, true);
     }
 
+    /// What others have written before is seen, too, although it may still be on its way.
+    fn append_and_read(&mut self) {
+        self.append();
+        self.read_all();
+    }
+
     /// Each document of a group, one by one.
     fn append_to_many(&mut self) {
         let value = self.value();
@@ -199,9 +200,10 @@ impl Lists {
 
     /// Where the client wants to see at least what it was told before.
     fn after(&mut self, mut command: Json) -> Json {
-        let seen = match self.random.below(3) {
-            2 => self.shared.lock().expect("nobody panics with it").clone(),
-            own => self.seen[own].clone(),
+        let seen = match self.random.below(4) {
+            3 => self.shared.lock().expect("nobody panics with it").clone(),
+            0 => self.seen[0].clone(),
+            _ => self.seen[1].clone(),
         };
         if let Some(seen) = seen.filter(|_| self.random.chance(70)) {
             let level = ["local", "majority"][self.random.below(2)];
@@ -244,6 +246,48 @@ impl Lists {
         assert_eq!(reply.batch().len(), KEYS as usize, "{}", reply.body);
         let steps = reply.batch().iter().map(read_of).collect();
         self.note(steps, &reply, &reply, true);
+    }
+
+    /// In batches of one, of one state or each document as it is when it comes.
+    fn read_by_cursor(&mut self) {
+        let of_one_state = self.random.chance(50);
+        let mut find = json!({ "find": "lists", "sort": { "_id": 1 }, "batchSize": 1 });
+        if of_one_state {
+            find["readConcern"] = json!({ "level": "snapshot" });
+        }
+        let first = self.client.in_session(find);
+        let (mut last, mut documents) = (first.clone(), Vec::new());
+        loop {
+            self.succeeds(&last, false);
+            documents.extend(last.batch().iter().map(read_of));
+            let id = last.body["cursor"]["id"].as_i64().expect("a cursor");
+            if id == 0 {
+                break;
+            }
+            last = self.client.in_session(json!({ "getMore": long(id),
+                "collection": "lists", "batchSize": 1 }));
+        }
+        assert_eq!(documents.len(), KEYS as usize, "{documents:?}");
+        match of_one_state {
+            true => self.note(documents, &first, &first, true),
+            false => documents
+                .into_iter()
+                .for_each(|read| self.note(vec![read], &first, &last, true)),
+        }
+    }
+
+    /// Found by a unique field, made where it is not there.
+    fn count(&mut self) {
+        let at = self.random.below(COUNTERS);
+        // The server's own identifiers count on from run to run.
+        let made = json!({ "_id": self.value() });
+        let change = json!({ "$inc": { "n": 1 }, "$setOnInsert": made });
+        let update = json!({ "q": { "name": at }, "u": change, "upsert": true });
+        let command = json!({ "update": "counters", "updates": [update] });
+        let reply = self.client.retryable(command, 1).remove(0);
+        self.succeeds(&reply, true);
+        assert_eq!(reply.body["n"], 1, "{}", reply.body);
+        self.notes.counted[at] += 1;
     }
 
     fn transaction(&mut self) {
@@ -301,66 +345,4 @@ impl Lists {
 fn find_and_modify(key: Key, value: Value) -> Json {
     json!({ "findAndModify": "lists", "query": { "_id": key }, "update": change(value),
         "new": true })
-}
-
-/// Inserts and deletes documents that are unique by a field, and such that expire.
-pub(crate) fn hold_uniques(mut client: Client, seed: u64, steps: usize) -> Notes {
-    let mut random = Random::new(seed ^ ((client.number as u64) << 32));
-    let (mut notes, mut held) = (Notes::default(), Vec::new());
-    for n in 0..steps {
-        let id = client.number as i64 * 1000 + n as i64;
-        if random.chance(20) {
-            let after_ms = random.below(4000);
-            let expires = json!({ "aggregate": 1, "cursor": {}, "pipeline": [
-                { "$documents": [{ "_id": id, "at": { "$add": ["$$NOW", after_ms] } }] },
-                { "$merge": "expiring" }] });
-            let reply = client.in_session(expires);
-            assert_eq!(reply.code(), 0, "{}", reply.body);
-        }
-        if held.is_empty() || random.chance(50) {
-            let value = random.below(UNIQUE);
-            let insert = json!({ "insert": "unique", "documents": [{ "_id": id, "u": value }] });
-            let reply = client.in_session(insert);
-            let taken = reply.code() == 0;
-            assert!(taken || reply.code() == 11000, "{}", reply.body);
-            if taken {
-                held.push(notes.uniques.len());
-            }
-            notes.uniques.push(Unique {
-                value,
-                id,
-                taken,
-                inserted: [reply.sent, reply.answered],
-                deleted: None,
-            });
-        } else {
-            let at = held.swap_remove(random.below(held.len()));
-            let unique = &mut notes.uniques[at];
-            let filter = json!({ "_id": unique.id });
-            let reply = client.in_session(json!({
-                "delete": "unique", "deletes": [{ "q": filter, "limit": 1 }] }));
-            assert_eq!(reply.body["n"], 1, "{}", reply.body);
-            unique.deleted = Some([reply.sent, reply.answered]);
-        }
-    }
-    notes
-}
-
-/// Makes and drops indexes of the collections that are written to, and another collection.
-pub(crate) fn change_catalog(mut client: Client, seed: u64, steps: usize) -> Notes {
-    let mut random = Random::new(seed ^ ((client.number as u64) << 32));
-    for _ in 0..steps {
-        let field = ["g", "n", "v"][random.below(3)];
-        let command = match random.below(6) {
-            0..=2 => json!({ "createIndexes": "lists", "indexes": [
-                { "key": { field: 1 }, "name": field }] }),
-            3 => json!({ "dropIndexes": "lists", "index": field }),
-            4 => json!({ "insert": "other", "documents": [{ "a": 1 }] }),
-            _ => json!({ "drop": "other" }),
-        };
-        let reply = client.in_session(command);
-        // 27: there is no such index; 26: no such collection.
-        assert!([0, 26, 27].contains(&reply.code()), "{}", reply.body);
-    }
-    Notes::default()
 }

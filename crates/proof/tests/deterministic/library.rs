@@ -193,8 +193,7 @@ unsafe extern "C" fn clock_nanosleep(
     } else {
         now + time
     };
-    // Nobody wakes an address that no word can have.
-    schedule::wait(3, Some(until));
+    schedule::sleep(Some(until));
     0
 }
 

@@ -9,6 +9,7 @@
 mod clients;
 mod history;
 mod library;
+mod others;
 mod run;
 mod schedule;
 mod server;

@@ -1,8 +1,9 @@
 //! One run: a server, its clients and its workers under the scheduler, and what is checked.
 //! Promises: what a run says follows from its seed.
 
-use crate::clients::{self, KEYS, Lists, Notes, Shared, Unique};
+use crate::clients::{COUNTERS, KEYS, Lists, Notes, Shared};
 use crate::history::{self, Action, Key, Value};
+use crate::others::{self, Holder};
 use crate::schedule::{self, Summary};
 use crate::server::{Client, Server};
 use crate::stream;
@@ -70,6 +71,7 @@ fn prepare(client: &mut Client) -> Json {
     for command in [
         json!({ "insert": "lists", "documents": documents }),
         index("unique", "u", json!({ "unique": true })),
+        index("counters", "name", json!({ "unique": true })),
         index("expiring", "at", json!({ "expireAfterSeconds": 1 })),
     ] {
         let reply = client.in_session(command);
@@ -86,8 +88,9 @@ fn prepare(client: &mut Client) -> Json {
 fn play(server: Server, seed: u64, steps: usize) -> Result<[usize; 3], String> {
     let mut own = server.client(0);
     let from = prepare(&mut own);
+    let mut uniques = Vec::new();
     let (done, stopped) = (Arc::new(AtomicBool::new(false)), Arc::default());
-    let (mut writers, shared) = (Vec::new(), Shared::default());
+    let (mut writers, mut holders, shared) = (Vec::new(), Vec::new(), Shared::default());
     for n in 1..=LISTS {
         let client = server.client(n);
         let lists = Lists::new(client, seed, &shared);
@@ -95,15 +98,12 @@ fn play(server: Server, seed: u64, steps: usize) -> Result<[usize; 3], String> {
     }
     for n in LISTS + 1..=LISTS + UNIQUES {
         let client = server.client(n);
-        writers.push(schedule::spawn(move || {
-            clients::hold_uniques(client, seed, steps)
-        }));
+        let holder = Holder::new(client, seed);
+        holders.push(schedule::spawn(move || holder.run(steps)));
     }
     let client = server.client(LISTS + UNIQUES + 1);
-    writers.push(schedule::spawn(move || {
-        clients::change_catalog(client, seed, steps / 2)
-    }));
-    let last_writer = writers.len();
+    let changer = schedule::spawn(move || others::change_catalog(client, seed, steps / 2));
+    let last_writer = writers.len() + holders.len() + 1;
     let (client, until) = (server.client(last_writer + 1), Arc::clone(&done));
     let follower = schedule::spawn(move || stream::follow(client, seed, &from, &until));
     let workers = [Class::Shared, Class::Own].map(|class| work(&server, class, &stopped));
@@ -113,10 +113,12 @@ fn play(server: Server, seed: u64, steps: usize) -> Result<[usize; 3], String> {
     stopped.store(true, Ordering::SeqCst);
     workers.iter().for_each(|w| w.thread().unpark());
     schedule::await_ended(last_writer + 3);
-    let mut notes: Vec<Notes> = Vec::new();
-    for writer in writers {
-        notes.push(joined(writer)?);
+    let notes: Vec<Notes> = writers.into_iter().map(joined).collect::<Result<_, _>>()?;
+    for holder in holders {
+        uniques.extend(joined(holder)?);
     }
+    joined(changer)?;
+    others::check(&uniques)?;
     let events = joined(follower)?;
     workers.into_iter().try_for_each(joined)?;
     drop(own);
@@ -171,8 +173,10 @@ fn judge(client: &mut Client, notes: &[Notes], events: &[Json]) -> Result<[usize
     let actions: Vec<Action> = notes.iter().flat_map(|n| n.actions.clone()).collect();
     history::check(&actions, &lists)?;
     stream::check(events, notes, &lists)?;
-    for collection in ["unique", "expiring"] {
-        let told: Vec<Json> = stream::replay(events, collection)?.into_values().collect();
+    let mut told = stream::replay(events)?;
+    for collection in ["unique", "expiring", "other", "renamed"] {
+        let told = told.remove(collection).unwrap_or_default();
+        let told: Vec<Json> = told.into_values().collect();
         let mut there = documents(client, collection);
         there.sort_by_key(|d| d["_id"].to_string());
         if told != there {
@@ -181,8 +185,8 @@ fn judge(client: &mut Client, notes: &[Notes], events: &[Json]) -> Result<[usize
             ));
         }
     }
-    check_uniques(notes)?;
-    for collection in ["lists", "unique", "expiring"] {
+    check_counters(&documents(client, "counters"), notes)?;
+    for collection in ["lists", "unique", "expiring", "counters"] {
         let reply = client.in_session(json!({ "validate": collection, "full": true }));
         if reply.body["valid"] != true {
             return Err(reply.body.to_string());
@@ -197,32 +201,14 @@ fn judge(client: &mut Client, notes: &[Notes], events: &[Json]) -> Result<[usize
     ])
 }
 
-/// No two documents held a value at one time, and whoever was refused was refused by one.
-fn check_uniques(notes: &[Notes]) -> Result<(), String> {
-    let all: Vec<&Unique> = notes.iter().flat_map(|n| &n.uniques).collect();
-    let others = |of: &Unique| {
-        let (value, id) = (of.value, of.id);
-        let same = move |o: &&&Unique| o.value == value && o.id != id && o.taken;
-        all.iter().filter(same)
-    };
-    for of in &all {
-        let [sent, answered] = of.inserted;
-        if !of.taken {
-            let possible =
-                |o: &&Unique| o.inserted[0] < answered && o.deleted.is_none_or(|d| d[1] > sent);
-            if !others(of).any(possible) {
-                return Err(format!("{} was refused for nothing", of.id));
-            }
-            continue;
-        }
-        // From the reply of the insert to the sending of the delete it is certainly there.
-        let until = of.deleted.map_or(u64::MAX, |d| d[0]);
-        let meets = |o: &&&Unique| {
-            let theirs = o.deleted.map_or(u64::MAX, |d| d[0]);
-            o.inserted[1] < until && answered < theirs
-        };
-        if let Some(other) = others(of).find(meets) {
-            return Err(format!("{} and {} held one value", of.id, other.id));
+/// Each increment is in one document of its name.
+fn check_counters(counters: &[Json], notes: &[Notes]) -> Result<(), String> {
+    for name in 0..COUNTERS {
+        let sum: i64 = notes.iter().map(|n| n.counted[name]).sum();
+        let own: Vec<_> = counters.iter().filter(|c| c["name"] == name).collect();
+        let there = own.iter().filter_map(|c| c["n"].as_i64()).sum::<i64>();
+        if there != sum || own.len() > 1 {
+            return Err(format!("{sum} increments made {own:?}"));
         }
     }
     Ok(())

@@ -13,6 +13,10 @@ pub(crate) type Member = usize;
 
 /// What the first thread waits on until the others have ended. No address of a word.
 const OTHERS: usize = 1;
+/// What waits for the time alone.
+const TIME: usize = 3;
+/// A slow commit takes as long as so many places, at most.
+const SLOW_PLACES: usize = 1000;
 
 /// A run begins behind the last one by so much, far from the machine's own time: what a
 /// process keeps from run to run (times of fair hand-overs) lies in the past then.
@@ -60,6 +64,8 @@ struct Schedule {
     lowest: i64,
     /// Of so many allocations one is a place; 0 when none is.
     allocations: usize,
+    /// So many of a hundred commits are slow.
+    slow: usize,
     /// Time that a place takes, at most.
     step: Duration,
     began: Duration,
@@ -137,6 +143,7 @@ pub(crate) fn begin(seed: u64) {
         _ => Choice::Priority([10, 100, 1000][random.below(3)]),
     };
     let allocations = [0, 4, 30, 200][random.below(4)];
+    let slow = [0, 10, 30][random.below(3)];
     let step = Duration::from_micros([5, 100, 1000][random.below(3)]);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     *last += BETWEEN;
@@ -148,6 +155,7 @@ pub(crate) fn begin(seed: u64) {
         current: 0,
         lowest: 0,
         allocations,
+        slow,
         step,
         began: *last,
         now: *last,
@@ -334,6 +342,30 @@ pub(crate) fn allocate() {
     if left == 1 {
         drop(change(here, me, true));
     }
+}
+
+/// As [`meet`], in a commit: some are slow, while others go on.
+pub(crate) fn commit() {
+    let until = {
+        let _inside = Inside::new();
+        let mut here = locked();
+        let Some(schedule) = here.as_mut() else {
+            return;
+        };
+        let places = schedule.random.below(SLOW_PLACES) as u32;
+        let percent = schedule.slow;
+        let slow = schedule.random.chance(percent);
+        slow.then(|| schedule.now + schedule.step * places / 2)
+    };
+    match until {
+        Some(_) => sleep(until),
+        None => meet(),
+    }
+}
+
+/// Waits for the time.
+pub(crate) fn sleep(until: Option<Duration>) {
+    wait(TIME, until);
 }
 
 /// The caller can do nothing until another one has done something.

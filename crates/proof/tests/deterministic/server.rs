@@ -21,14 +21,21 @@ use store::Store;
 struct Meeting;
 
 impl Observer for Meeting {
-    fn before(&self, _: &Call<'_>, _: &Caps) -> storage::Result<()> {
-        schedule::meet();
+    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+        meet(call);
         Ok(())
     }
 
-    fn after(&self, _: &Call<'_>, _: Result<CommitPos, &StorageError>) -> storage::Result<()> {
-        schedule::meet();
+    fn after(&self, call: &Call<'_>, _: Result<CommitPos, &StorageError>) -> storage::Result<()> {
+        meet(call);
         Ok(())
+    }
+}
+
+fn meet(call: &Call<'_>) {
+    match call {
+        Call::Apply { .. } => schedule::commit(),
+        _ => schedule::meet(),
     }
 }
 
@@ -165,7 +172,7 @@ impl Reply {
     }
 }
 
-fn long(n: i64) -> Json {
+pub(crate) fn long(n: i64) -> Json {
     json!({ "$numberLong": n.to_string() })
 }
 

@@ -155,21 +155,39 @@ fn check_order(notes: &[Notes], told: &HashMap<(Key, Value), usize>) -> Result<(
     Ok(())
 }
 
-/// What the events make of a collection whose documents are only inserted and deleted.
-pub(crate) fn replay(events: &[Json], collection: &str) -> Result<BTreeMap<String, Json>, String> {
-    let mut documents = BTreeMap::new();
-    for event in events.iter().filter(|e| e["ns"]["coll"] == collection) {
+/// Documents of a collection.
+pub(crate) type Documents = BTreeMap<String, Json>;
+
+/// What the events make of the collections whose documents are only inserted, given another value
+/// and deleted.
+pub(crate) fn replay(events: &[Json]) -> Result<HashMap<String, Documents>, String> {
+    let mut all: HashMap<String, Documents> = HashMap::new();
+    let others = |e: &&Json| e["ns"]["coll"] != "lists" && e["ns"]["coll"] != "counters";
+    for event in events.iter().filter(others) {
         let id = event["documentKey"]["_id"].to_string();
+        let collection = event["ns"]["coll"].as_str().unwrap_or_default();
+        let documents = all.entry(collection.to_owned()).or_default();
         let known = match event["operationType"].as_str() {
             Some("insert") => documents
                 .insert(id, event["fullDocument"].clone())
                 .is_none(),
             Some("delete") => documents.remove(&id).is_some(),
+            Some("update") => documents.get_mut(&id).is_some_and(|document| {
+                document["u"] = event["updateDescription"]["updatedFields"]["u"].clone();
+                true
+            }),
+            Some("drop") => all.remove(collection).is_some(),
+            Some("rename") => {
+                let moved = std::mem::take(documents);
+                let to = event["to"]["coll"].as_str().unwrap_or_default();
+                all.insert(to.to_owned(), moved);
+                true
+            }
             _ => false,
         };
         if !known {
             return Err(format!("it does not follow from those before: {event}"));
         }
     }
-    Ok(documents)
+    Ok(all)
 }
