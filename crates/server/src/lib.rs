@@ -8,6 +8,7 @@
 mod background;
 pub mod backup;
 pub mod client;
+mod clock;
 pub mod command_handler;
 pub mod command_line;
 pub mod config;

@@ -1,6 +1,7 @@
 //! `quarry serve`: opens the engine, starts the network, waits for a signal, closes without loss.
 
 use crate::background;
+use crate::clock::ServerClock;
 use crate::command_handler::CommandHandler;
 use crate::config::{ServeArgs, Settings, list_of, oplog_bytes_default};
 use crate::descriptors::{Descriptors, raise_limit};
@@ -19,7 +20,7 @@ use crate::report;
 use crate::space::{free_bytes, prepare_directory};
 use crate::{engines, links, net};
 use ::memory::Budget;
-use commands::{Config, Dispatcher, Service, StoreHooks, SystemClock, registry};
+use commands::{Clock, Config, Dispatcher, Service, StoreHooks, registry};
 use logs::{Entry, Form, Log, Release, Severity, Sink, Target, component, id};
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -171,7 +172,7 @@ fn serve(settings: &Settings, log: &Arc<Log>, release: &Release) -> Result<(), S
         return Ok(());
     };
     let engine = opened.engine;
-    let clock = Arc::new(SystemClock::default());
+    let clock: Arc<dyn Clock> = Arc::new(ServerClock::of(&engine));
     let store = open_store(settings, &engine, &clock)?;
     crate::memory::set_decay();
     let parts = Parts::of(settings.memory_bytes);
@@ -281,7 +282,7 @@ fn signals() -> Result<signal_hook::iterator::Signals, ServeError> {
 fn open_store(
     settings: &Settings,
     engine: &Arc<dyn Engine>,
-    clock: &Arc<SystemClock>,
+    clock: &Arc<dyn Clock>,
 ) -> Result<Arc<Store>, ServeError> {
     let mut hooks = StoreHooks::new(clock.clone()).following(settings.profile);
     let free = || oplog_bytes_default(free_bytes(engine.as_ref(), settings.memory_bytes));

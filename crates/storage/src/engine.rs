@@ -91,6 +91,9 @@ pub struct Caps {
     pub delete_range: bool,
     /// `checkpoint` works; otherwise it answers `Unsupported`.
     pub checkpoint: bool,
+    /// So many rows cost about as much as one, because each visit to the engine is a request to
+    /// another machine: readers ask for that many at first. 1 where rows lie in this process.
+    pub request_rows: usize,
 }
 
 impl Caps {
@@ -381,6 +384,13 @@ pub trait Engine: Reader {
     /// Bytes that this thread has read from files since it began, where the engine counts them:
     /// the difference of two calls is what was read between them.
     fn bytes_read_here(&self) -> Option<u64> {
+        None
+    }
+
+    /// Milliseconds since 1970 by the clock that all users of the same data share, such as the
+    /// oracle of a cluster; never goes back, costs no request. `None` where the machine's clock is
+    /// the only one.
+    fn shared_time_ms(&self) -> Option<u64> {
         None
     }
 

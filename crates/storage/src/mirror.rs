@@ -47,6 +47,7 @@ fn common(first: &Caps, second: &Caps) -> Caps {
         batch_bytes_max: first.batch_bytes_max.min(second.batch_bytes_max),
         delete_range: first.delete_range && second.delete_range,
         checkpoint: first.checkpoint && second.checkpoint,
+        request_rows: first.request_rows.max(second.request_rows),
     }
 }
 
@@ -319,6 +320,10 @@ impl Engine for Mirror {
 
     fn bytes_read_here(&self) -> Option<u64> {
         self.first.bytes_read_here()
+    }
+
+    fn shared_time_ms(&self) -> Option<u64> {
+        self.first.shared_time_ms()
     }
 
     fn stats(&self, sink: &mut StatSink<'_>) {

@@ -21,6 +21,17 @@ impl RowBatch {
         self.ends.clear();
     }
 
+    /// Forgets the rows behind the one that reaches so many bytes. True when there were any.
+    pub fn cut_at(&mut self, bytes_max: usize) -> bool {
+        let reaching = self.ends.partition_point(|(_, end)| *end < bytes_max);
+        let kept = (reaching + 1).min(self.ends.len());
+        let was_cut = kept < self.ends.len();
+        self.ends.truncate(kept);
+        self.bytes
+            .truncate(self.ends.last().map_or(0, |(_, end)| *end));
+        was_cut
+    }
+
     /// Appends one row.
     pub fn push(&mut self, key: &[u8], value: &[u8]) {
         self.bytes.reserve(key.len() + value.len());

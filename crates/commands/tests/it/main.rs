@@ -51,6 +51,7 @@ mod protocol;
 mod query_settings;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
+mod requests;
 mod restart;
 mod retries;
 mod rights;

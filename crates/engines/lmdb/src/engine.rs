@@ -213,6 +213,7 @@ fn caps() -> Caps {
         batch_bytes_max: 128 << 20,
         delete_range: true,
         checkpoint: true,
+        request_rows: 1,
     }
 }
 

@@ -289,6 +289,7 @@ fn caps() -> Caps {
         batch_bytes_max: 256 << 20,
         delete_range: true,
         checkpoint: true,
+        request_rows: 1,
     }
 }
 

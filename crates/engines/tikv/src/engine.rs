@@ -15,7 +15,7 @@ use storage::{
 
 use crate::cluster::{Cluster, millis};
 use crate::commits::Commits;
-use crate::layout::Layout;
+use crate::layout::{Layout, REQUEST_ROWS};
 use crate::lease::{Lease, Terms};
 use crate::requests;
 use crate::versions::{Ending, Versions};
@@ -304,6 +304,7 @@ fn caps() -> Caps {
         batch_bytes_max: 128 << 20,
         delete_range: true,
         checkpoint: false,
+        request_rows: REQUEST_ROWS,
     }
 }
 
@@ -399,6 +400,10 @@ impl Engine for TikvEngine {
         self.check_open()?;
         range.check()?;
         sampled_size(self, table, range, ROW_OVERHEAD_BYTES)
+    }
+
+    fn shared_time_ms(&self) -> Option<u64> {
+        Some(self.lease.now_ms())
     }
 
     fn stats(&self, sink: &mut StatSink<'_>) {

@@ -23,6 +23,9 @@ use storage::{IDENT_BYTES, KeyRange, Table};
 pub(crate) const INLINE_BYTES: usize = 32 << 10;
 /// Rows asked for at once.
 pub(crate) const SCAN_ROWS: usize = 256;
+/// Rows of the first request of a scan whose end is not known: most scans end within it, and rows
+/// that nobody wanted cost less than another request.
+pub(crate) const REQUEST_ROWS: usize = 128;
 /// A raft entry has at most 8 MB.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 const PREFIX_BYTES_MAX: usize = 64;

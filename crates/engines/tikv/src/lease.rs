@@ -22,6 +22,7 @@ use storage::{Result, StorageError};
 use crate::cluster::{Change, Cluster, RETRY_FOR, millis};
 use crate::error::{corrupt, unanswered};
 use crate::layout::Layout;
+use crate::oracle_clock::OracleClock;
 
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -147,6 +148,7 @@ pub(crate) struct Lease {
     held: Mutex<Held>,
     // One renewal at a time.
     renewing: Mutex<()>,
+    clock: OracleClock,
 }
 
 impl Lease {
@@ -221,6 +223,7 @@ impl Lease {
                                 duration: terms.duration,
                                 held: Mutex::new(held),
                                 renewing: Mutex::default(),
+                                clock: OracleClock::start(millis(at)),
                             };
                             return Ok((lease, at));
                         }
@@ -276,6 +279,11 @@ impl Lease {
         }
     }
 
+    /// Milliseconds since 1970 by the oracle, as of the last renewal.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
     /// Why it is over for good.
     pub(crate) fn lost(&self) -> Option<String> {
         self.held.lock().lost.clone()
@@ -319,6 +327,7 @@ impl Lease {
     fn write(&self, until_ms: impl FnOnce(u64) -> u64) -> Result<(u64, Row)> {
         let step = "renewing the lease";
         let (mut txn, ts) = self.cluster.begin(false)?;
+        self.clock.set(millis(ts));
         let found = self.cluster.get_in(&mut txn, &self.layout.lease());
         let found = found.map_err(|e| unanswered(step, e))?;
         let found = found.as_deref().and_then(Row::decode);

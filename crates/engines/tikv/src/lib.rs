@@ -22,6 +22,7 @@ mod error;
 mod lane;
 mod layout;
 mod lease;
+mod oracle_clock;
 mod overlay;
 mod requests;
 mod versions;

@@ -14,7 +14,7 @@ use storage::{CommitPos, KeyRange, Result, RowBatch, StorageError, Table};
 
 use crate::cluster::{Cluster, Row};
 use crate::error::corrupt;
-use crate::layout::{Layout, SCAN_ROWS, Stored, pieces, stored};
+use crate::layout::{Layout, REQUEST_ROWS, SCAN_ROWS, Stored, pieces, stored};
 
 /// Pieces asked for at once.
 const PIECES_AT_ONCE: usize = 4;
@@ -264,6 +264,10 @@ impl FixedView for View {
 }
 
 impl RowSource for View {
+    fn rows_at_first(&self) -> usize {
+        REQUEST_ROWS
+    }
+
     fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool> {
         rows.clear();
         if wanted.range.is_empty() {

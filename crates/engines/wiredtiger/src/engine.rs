@@ -282,6 +282,7 @@ fn caps(cache_bytes: u64) -> Caps {
         batch_bytes_max: usize::try_from(batch).unwrap_or(usize::MAX),
         delete_range: true,
         checkpoint: true,
+        request_rows: 1,
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use store::Collection;
 
 /// Documents of the first batch: few, so that a client that wants one does not wait for many.
+/// Where the store is on another machine, as many as one request brings.
 const FIRST_DOCS: usize = 32;
 
 /// What of a matching document goes into the batch.
@@ -76,6 +77,9 @@ impl Read {
         filter: Option<Arc<MatchFilter>>,
         limit: Option<u64>,
     ) -> Read {
+        let target = FIRST_DOCS
+            .max(coll.request_rows())
+            .min(DocBatch::TARGET_DOCS);
         Read {
             metadata: RowMetadata::scores(&plan, filter.as_ref()),
             coll,
@@ -84,7 +88,7 @@ impl Read {
             filter,
             left: limit.unwrap_or(u64::MAX),
             output: RowOutput::Whole,
-            target: FIRST_DOCS,
+            target,
             reader: None,
         }
     }
@@ -222,7 +226,11 @@ impl BatchStream for Read {
         };
         let (output, metadata) = (&self.output, &self.metadata);
         let (target, left) = (self.target as u64, self.left);
-        let max = usize::try_from(left).unwrap_or(usize::MAX).min(STEP_DOCS);
+        let mut max = usize::try_from(left).unwrap_or(usize::MAX).min(STEP_DOCS);
+        if self.filter.is_some() {
+            // Not each of them matches: one request is not spent on one document.
+            max = max.max(self.coll.request_rows());
+        }
         let wanted = Wanted {
             filter: self.filter.as_deref(),
             env: exec.env,

@@ -22,8 +22,9 @@ const ENTRIES_MAX: usize = 1000;
 /// Longer filters are planned each time.
 const FILTER_BYTES_MAX: usize = 4096;
 
-/// Queries of a shape that are not estimated after one that was found to be cheap: counting entries
-/// would be a good part of what such a query takes.
+/// Queries of a shape that are not estimated after one whose plan was found to be cheap, or better
+/// than a scan where there is nothing else: counting entries would be a good part of what such a
+/// query takes.
 const UNESTIMATED: u8 = 31;
 
 type Indexes = Arc<Vec<Arc<Index>>>;
@@ -41,8 +42,8 @@ struct Entries {
     /// The list of indexes the entries were made for.
     of: Option<Indexes>,
     by_text: HashMap<Vec<u8>, Arc<CachedPlan>>,
-    /// Shapes whose preferred plan was cheap: so many queries of them are not estimated.
-    cheap: HashMap<Vec<u8>, u8>,
+    /// Shapes whose preferred plan is taken: so many queries of them are not estimated.
+    settled: HashMap<Vec<u8>, u8>,
 }
 
 impl PlanCache {
@@ -78,7 +79,7 @@ impl PlanCache {
         let cache = PlanCache::of(coll);
         cache.sample.draw(coll)?;
         let mut entries = cache.entries.lock();
-        entries.cheap.clear();
+        entries.settled.clear();
         for entry in entries.by_text.values() {
             entry.active.store(false, Relaxed);
         }
@@ -139,7 +140,7 @@ impl<'r> Lookup<'r> {
             .is_some_and(|of| Arc::ptr_eq(of, &indexes))
         {
             entries.by_text.clear();
-            entries.cheap.clear();
+            entries.settled.clear();
             entries.of = Some(Arc::clone(&indexes));
         }
         let found = entries.by_text.get(&text).cloned();
@@ -162,11 +163,10 @@ impl<'r> Lookup<'r> {
         Some(&entry.index)
     }
 
-    /// Whether this query's plan need not be estimated, because one of its shape was cheap not long
-    /// ago.
-    pub(super) fn passes_as_cheap(&self) -> bool {
+    /// Whether this query's plan need not be estimated, because one of its shape was not long ago.
+    pub(super) fn is_settled(&self) -> bool {
         let mut entries = self.cache.entries.lock();
-        match entries.cheap.get_mut(&self.text) {
+        match entries.settled.get_mut(&self.text) {
             Some(left) if *left > 0 => {
                 *left -= 1;
                 true
@@ -175,17 +175,17 @@ impl<'r> Lookup<'r> {
         }
     }
 
-    /// The preferred plan of this query is cheap, or is not.
-    pub(super) fn note_cheap(&self, cheap: bool) {
+    /// The preferred plan is taken for the next queries of this shape, or is estimated again.
+    pub(super) fn note_settled(&self, settled: bool) {
         let mut entries = self.cache.entries.lock();
-        if !cheap {
-            entries.cheap.remove(&self.text);
+        if !settled {
+            entries.settled.remove(&self.text);
             return;
         }
-        if entries.cheap.len() >= ENTRIES_MAX && !entries.cheap.contains_key(&self.text) {
-            entries.cheap.clear();
+        if entries.settled.len() >= ENTRIES_MAX && !entries.settled.contains_key(&self.text) {
+            entries.settled.clear();
         }
-        entries.cheap.insert(self.text.clone(), UNESTIMATED);
+        entries.settled.insert(self.text.clone(), UNESTIMATED);
     }
 
     /// The plan by the active entry.

@@ -203,7 +203,7 @@ impl Among<'_> {
         let mut estimate = None;
         if let Some(costs) = costs
             && let Some(preferred) = preferred
-            && !lookup.as_ref().is_some_and(Lookup::passes_as_cheap)
+            && !lookup.as_ref().is_some_and(Lookup::is_settled)
         {
             let compared = self.by_costs(&costs, lookup.as_ref(), preferred, ids.as_ref())?;
             if let Some(cheaper) = compared.cheaper {
@@ -251,7 +251,7 @@ impl Among<'_> {
     ) -> Result<Compared> {
         let cheap = costs.cheap(preferred)?;
         if let Some(lookup) = lookup {
-            lookup.note_cheap(cheap.is_some());
+            lookup.note_settled(cheap.is_some());
         }
         if cheap.is_some() || !costs.can_compare()? {
             return Ok(Compared {
@@ -268,9 +268,15 @@ impl Among<'_> {
         }
         let mut plans = vec![preferred.clone()];
         plans.extend(by_id.cloned());
-        let indexes = self.indexes.iter().filter(usable);
+        let is_preferred =
+            |i: &Arc<Index>| preferred.index.as_ref().is_some_and(|p| Arc::ptr_eq(p, i));
+        let others = self
+            .indexes
+            .iter()
+            .filter(usable)
+            .filter(|i| !is_preferred(i));
         let by_index = |i| by_index(i, self.request, self.root, false).map(|(_, plan)| plan);
-        plans.extend(indexes.filter_map(by_index));
+        plans.extend(others.filter_map(by_index));
         if !matches!(preferred.access, Access::Union { .. }) {
             plans.extend(by_disjunction(
                 self.coll,
@@ -280,10 +286,15 @@ impl Among<'_> {
             ));
         }
         plans.extend(skipping);
+        let is_lone = plans.len() == 1 && matches!(preferred.access, Access::Index { .. });
         if self.may_scan() {
             plans.push(self.scan());
         }
         let at = costs.cheapest(&mut plans)?;
+        if let Some(lookup) = lookup.filter(|_| is_lone && at == 0) {
+            // Beside a scan alone an index is at worst a small factor dearer, whatever is asked for.
+            lookup.note_settled(true);
+        }
         let taken = plans.remove(at);
         let estimate = taken.estimate;
         if let Some(rivals) = self.request.rivals {

@@ -51,6 +51,15 @@ pub(super) struct Costs<'r> {
     /// Whether each document of the sample matches; nothing where that cannot be tried.
     matches: OnceCell<Vec<bool>>,
     keys: RefCell<KeySet>,
+    /// What was counted: several plans have the same bounds, and each count reads the index.
+    counts: RefCell<Vec<Count>>,
+}
+
+/// Entries of an index that were counted.
+struct Count {
+    ident: u32,
+    intervals: Vec<KeyInterval>,
+    found: CountedEntries,
 }
 
 /// Entries in the bounds of a plan.
@@ -125,6 +134,7 @@ impl<'r> Costs<'r> {
             sample: OnceCell::new(),
             matches: OnceCell::new(),
             keys: RefCell::default(),
+            counts: RefCell::default(),
         })
     }
 
@@ -229,9 +239,20 @@ impl<'r> Costs<'r> {
     }
 
     fn count(&self, index: &Index, intervals: &[KeyInterval]) -> Result<CountedEntries> {
+        let is_same = |c: &&Count| c.ident == index.ident() && c.intervals == intervals;
+        if let Some(known) = self.counts.borrow().iter().find(is_same) {
+            return Ok(known.found);
+        }
         let view = ReadView::LATEST;
-        self.coll
-            .count_entries_in(&view, index, intervals, COUNTED_MAX)
+        let found = self
+            .coll
+            .count_entries_in(&view, index, intervals, COUNTED_MAX)?;
+        self.counts.borrow_mut().push(Count {
+            ident: index.ident(),
+            intervals: intervals.to_vec(),
+            found,
+        });
+        Ok(found)
     }
 
     /// Entries or documents in the bounds; `None` where that cannot be told.

@@ -9,8 +9,7 @@ use crate::keys::{KeyRange, Table};
 use crate::rows::RowBatch;
 use crate::unread::Unread;
 
-/// Rows copied at once: few at first, for a visit that ends early.
-const ROWS_FIRST: usize = 16;
+/// Rows copied at once, at most.
 const ROWS_MAX: usize = 512;
 const BYTES_MAX: usize = 256 << 10;
 
@@ -40,6 +39,11 @@ impl Wanted<'_> {
 
 /// A fixed state that rows are copied from.
 pub trait RowSource: Send + Sync {
+    /// Rows copied at once at first: few, for a visit that ends early.
+    fn rows_at_first(&self) -> usize {
+        16
+    }
+
     /// Replaces `rows` by the first of the range.
     ///
     /// # Output
@@ -61,7 +65,7 @@ impl<S: RowSource> ChunkedCursor<S> {
     /// Over a range that was checked.
     pub fn new(source: Arc<S>, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Self {
         let first = match opts.limit_hint {
-            0 => ROWS_FIRST,
+            0 => source.rows_at_first(),
             hint => hint.min(ROWS_MAX),
         };
         Self {
@@ -110,5 +114,79 @@ impl<S: RowSource> Cursor for ChunkedCursor<S> {
             }
         }
         Ok(true)
+    }
+
+    /// Asks for all of them at once: nobody stops in the middle.
+    fn next_batch(
+        &mut self,
+        rows: &mut RowBatch,
+        rows_max: usize,
+        bytes_max: usize,
+    ) -> Result<bool> {
+        if rows_max == 0 {
+            rows.clear();
+            return Ok(true);
+        }
+        let wanted = Wanted {
+            table: self.table,
+            range: self.unread.range(),
+            reverse: self.opts.reverse,
+            keys_only: self.opts.keys_only,
+            rows_max,
+            bytes_max,
+        };
+        // A source may show all that it has read already.
+        let more = self.source.rows(wanted, rows)? | rows.cut_at(bytes_max);
+        if let Some((key, _)) = rows.last() {
+            self.unread.go_on_behind(key);
+        }
+        Ok(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Rows of ten bytes, whose requests are counted.
+    struct Counted(AtomicUsize);
+
+    impl RowSource for Counted {
+        fn rows(&self, wanted: Wanted<'_>, rows: &mut RowBatch) -> Result<bool> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            rows.clear();
+            for n in 0u32..1000 {
+                let key = n.to_be_bytes();
+                if rows.len() == wanted.rows_max {
+                    return Ok(true);
+                }
+                if wanted.range.contains(&key) {
+                    rows.push(&key, b"sixsix");
+                }
+            }
+            Ok(false)
+        }
+    }
+
+    #[test]
+    fn a_batch_is_one_request_and_ends_at_its_bytes() {
+        let source = Arc::new(Counted(AtomicUsize::new(0)));
+        let opts = CursorOpts::default();
+        let (lower, upper) = (0u32.to_be_bytes(), u32::MAX.to_be_bytes());
+        let range = KeyRange::new(&lower, &upper);
+        let mut cursor = ChunkedCursor::new(Arc::clone(&source), Table::Doc, range, opts);
+        let mut rows = RowBatch::new();
+        assert!(cursor.next_batch(&mut rows, 200, usize::MAX).unwrap());
+        assert_eq!((rows.len(), source.0.load(Ordering::Relaxed)), (200, 1));
+        // The row that reaches 95 bytes is the tenth; the source has shown more.
+        assert!(cursor.next_batch(&mut rows, 200, 95).unwrap());
+        assert_eq!(rows.len(), 10);
+        assert_eq!(rows.get(0).unwrap().0, &200u32.to_be_bytes());
+        assert!(cursor.next_batch(&mut rows, 0, 95).unwrap() && rows.is_empty());
+        assert!(!cursor.next_batch(&mut rows, 5000, usize::MAX).unwrap());
+        assert_eq!(rows.len(), 1000 - 210);
+        assert_eq!(source.0.load(Ordering::Relaxed), 3);
     }
 }

@@ -56,9 +56,21 @@ impl MemoryEngine {
                 batch_bytes_max: 1 << 30,
                 delete_range: true,
                 checkpoint: false,
+                request_rows: 1,
             },
             is_checked: false,
         }
+    }
+
+    /// An empty engine that asks its readers for so many rows at once, as one on another machine
+    /// does.
+    pub fn remote(request_rows: usize) -> Self {
+        let engine = Self::new();
+        let caps = Caps {
+            request_rows,
+            ..engine.caps
+        };
+        Self { caps, ..engine }
     }
 
     /// An empty engine for several stores at once: its units detect conflicts.

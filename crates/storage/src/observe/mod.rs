@@ -461,6 +461,10 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         self.inner.compact(table, range, stop)
     }
 
+    fn shared_time_ms(&self) -> Option<u64> {
+        self.inner.shared_time_ms()
+    }
+
     fn stats(&self, sink: &mut StatSink<'_>) {
         self.inner.stats(sink);
     }

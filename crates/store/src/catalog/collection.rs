@@ -303,6 +303,10 @@ impl Collection {
     pub(crate) fn set_uncommitted(&self, yes: bool) {
         self.uncommitted.store(yes, Ordering::Release);
     }
+    /// So many rows cost a reader about as much as one; see [`storage::Caps::request_rows`].
+    pub fn request_rows(&self) -> usize {
+        self.shared.engine.caps().request_rows
+    }
     /// True when the oldest documents go as new ones come.
     pub fn is_capped(&self) -> bool {
         self.state.load().capped.is_some()

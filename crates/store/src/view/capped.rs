@@ -9,7 +9,7 @@ use crate::catalog::Collection;
 use crate::error;
 use crate::format::record;
 use crate::view::ReadView;
-use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
+use crate::view::rows::{EachRow, FetchSize, FetchedRows, Row, fetch};
 use model::{MongoError, Result, code};
 use std::sync::atomic::Ordering;
 use storage::{Cursor, CursorOpts, KeyRange, RowBatch, Table};
@@ -70,19 +70,18 @@ pub(crate) struct CappedScan {
     last: Option<u64>,
     cursor: Option<Box<dyn Cursor>>,
     rows: RowBatch,
-    /// Few at first, for readers who want one document.
-    fetch: usize,
+    fetch: FetchSize,
 }
 
 impl CappedScan {
-    pub(crate) fn new(view: ReadView, reverse: bool) -> CappedScan {
+    pub(crate) fn new(coll: &Collection, view: ReadView, reverse: bool) -> CappedScan {
         CappedScan {
             view,
             reverse,
             last: None,
             cursor: None,
             rows: RowBatch::new(),
-            fetch: 4,
+            fetch: FetchSize::first(coll.shared.engine.as_ref()),
         }
     }
 
@@ -109,8 +108,8 @@ impl CappedScan {
             let Some(cursor) = self.cursor.as_mut() else {
                 return Ok(false);
             };
-            let want = self.fetch.min(max - shown);
-            self.fetch = (self.fetch * 4).min(FETCH_MAX);
+            let want = self.fetch.next().min(max - shown);
+            self.fetch.grow();
             let more = cursor
                 .next_batch(&mut self.rows, want, 1 << 20)
                 .map_err(error::storage)?;

@@ -7,7 +7,7 @@ use crate::format::{keys, record};
 use crate::index::text::score_of;
 use crate::index::{EntryParts, Index, KeyInterval, KeySet, WantedFields};
 use crate::view::ReadView;
-use crate::view::rows::{EachEntry, EachRow, FETCH_MAX, FetchedRows, Row, fetch};
+use crate::view::rows::{EachEntry, EachRow, FetchSize, FetchedRows, Row, fetch};
 use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Collection {
             last: None,
             open: None,
             dedupe: Dedupe::None,
-            fetch: 4,
+            fetch: FetchSize::first(self.shared.engine.as_ref()),
             rows: RowBatch::new(),
             examined: 0,
         }
@@ -73,7 +73,7 @@ pub struct IndexScan {
     /// The fixed view of the open cursor.
     open: Option<(ReadView, Box<dyn Cursor>)>,
     dedupe: Dedupe,
-    fetch: usize,
+    fetch: FetchSize,
     rows: RowBatch,
     examined: u64,
 }
@@ -104,8 +104,8 @@ impl IndexScan {
             let Some((_, cursor)) = self.open.as_mut() else {
                 return Ok(false);
             };
-            let want = self.fetch.min(max - shown).max(1);
-            self.fetch = (self.fetch * 4).min(FETCH_MAX);
+            let want = self.fetch.next().min(max - shown).max(1);
+            self.fetch.grow();
             let more = cursor
                 .next_batch(&mut self.rows, want, 1 << 20)
                 .map_err(error::storage)?;

@@ -5,7 +5,7 @@ use crate::error;
 use crate::format::record;
 use crate::index::Index;
 use crate::view::ReadView;
-use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
+use crate::view::rows::{EachRow, FetchSize, FetchedRows, Row, fetch};
 use model::{Doc, Result, Value};
 use std::sync::Arc;
 use storage::Table;
@@ -86,11 +86,10 @@ impl Collection {
         f: &mut EachRow<'_>,
     ) -> Result<usize> {
         let mut rows = FetchedRows::default();
-        // Few at first, for readers who stop soon.
-        let (mut looked, mut size) = (0, 4);
+        let (mut looked, mut size) = (0, FetchSize::first(self.shared.engine.as_ref()));
         while looked < ids.len() {
-            let chunk = &ids[looked..ids.len().min(looked + size)];
-            size = (size * 4).min(FETCH_MAX);
+            let chunk = &ids[looked..ids.len().min(looked + size.next())];
+            size.grow();
             let keys: Vec<Vec<u8>> = chunk.iter().map(|id| self.key_of(id)).collect();
             let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             fetch(view, self.shared.engine.as_ref(), &wanted, &mut rows)?;

@@ -8,6 +8,28 @@ use storage::{Engine, Table};
 
 /// Most documents fetched at once.
 pub(crate) const FETCH_MAX: usize = 128;
+/// Documents fetched at first: few, for readers who stop soon.
+const FETCH_FIRST: usize = 4;
+
+/// How many documents a reader fetches at once: more each time.
+pub(crate) struct FetchSize(usize);
+
+impl FetchSize {
+    /// The first size. An engine on another machine is asked for as many as one request brings.
+    pub(crate) fn first(engine: &dyn Engine) -> FetchSize {
+        FetchSize(engine.caps().request_rows.clamp(FETCH_FIRST, FETCH_MAX))
+    }
+
+    /// The size of the next fetch.
+    pub(crate) fn next(&self) -> usize {
+        self.0
+    }
+
+    /// Makes the fetches behind the next one larger.
+    pub(crate) fn grow(&mut self) {
+        self.0 = (self.0 * 4).min(FETCH_MAX);
+    }
+}
 
 /// One document met by a scan.
 #[derive(Clone, Copy)]

@@ -24,6 +24,8 @@ pub struct Scan {
     upper: Vec<u8>,
     last: Option<Vec<u8>>,
     cursor: Option<Box<dyn Cursor>>,
+    /// Documents taken since the cursor was opened.
+    taken: usize,
     order: Order,
     /// The end is not the end: what comes in later is shown by later calls.
     tail: bool,
@@ -58,7 +60,7 @@ impl Collection {
             return scan;
         }
         if self.is_capped() {
-            scan.order = Order::Capped(CappedScan::new(view.clone(), reverse));
+            scan.order = Order::Capped(CappedScan::new(self, view.clone(), reverse));
             return scan;
         }
         if let Order::Series(_) = scan.order {
@@ -128,6 +130,7 @@ impl Collection {
             upper: bound(upper, up),
             last: None,
             cursor: None,
+            taken: 0,
             order: series.map_or(Order::Key, |s| Order::Series(Box::new(s))),
             tail: false,
             done: false,
@@ -187,12 +190,14 @@ impl Scan {
         let Some(cursor) = self.cursor.as_mut() else {
             return Ok(false);
         };
-        let (mut damaged, mut last) = (false, self.last.take().unwrap_or_default());
+        let (mut damaged, mut taken) = (false, 0);
+        let mut last = self.last.take().unwrap_or_default();
         let (coll, view) = (&self.coll, &self.view);
         let each = &mut |key: &[u8], value: &[u8]| match record::read(value) {
             Some((header, doc)) => {
                 last.clear();
                 last.extend_from_slice(key);
+                taken += 1;
                 !view.has_lost(coll)
                     && f(Row {
                         key,
@@ -208,6 +213,7 @@ impl Scan {
         };
         let more = cursor.visit(max, each).map_err(error::storage)?;
         self.last = Some(last).filter(|l| !l.is_empty());
+        self.taken += taken;
         if damaged {
             return Err(error::corrupt(&format!("a record of {}", self.coll.ns)));
         }
@@ -242,10 +248,14 @@ impl Scan {
                 self.lower.push(0);
             }
         }
+        // Where each visit is a request, a scan that goes on asks for as many as it took last time.
+        let is_remote = self.coll.request_rows() > 1;
         let opts = CursorOpts {
             reverse: self.reverse,
+            limit_hint: if is_remote { self.taken } else { 0 },
             ..CursorOpts::default()
         };
+        self.taken = 0;
         let range = KeyRange {
             lower: &self.lower,
             upper: &self.upper,

@@ -1,0 +1,65 @@
+//! The oracle's time without a request: the last time heard of, and what has passed since by this
+//! machine's monotonic clock.
+//!
+//! Promises: never goes back. Must not know: leases, requests.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+/// A time of the oracle, and when it was heard.
+struct Heard {
+    ms: u64,
+    at: Instant,
+}
+
+/// The clock.
+pub(crate) struct OracleClock {
+    heard: Mutex<Heard>,
+    shown: AtomicU64,
+}
+
+impl OracleClock {
+    /// The oracle says `ms` now.
+    pub(crate) fn start(ms: u64) -> OracleClock {
+        OracleClock {
+            heard: Mutex::new(Heard {
+                ms,
+                at: Instant::now(),
+            }),
+            shown: AtomicU64::new(ms),
+        }
+    }
+
+    /// The oracle says `ms` now.
+    pub(crate) fn set(&self, ms: u64) {
+        let at = Instant::now();
+        *self.heard.lock() = Heard { ms, at };
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
+        let heard = self.heard.lock();
+        let passed = u64::try_from(heard.at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let now = heard.ms.saturating_add(passed);
+        drop(heard);
+        self.shown.fetch_max(now, Ordering::Relaxed).max(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_follows_the_oracle_and_never_goes_back() {
+        let clock = OracleClock::start(5_000);
+        assert!((5_000..60_000).contains(&clock.now_ms()));
+        clock.set(3_600_000);
+        let ahead = clock.now_ms();
+        assert!(ahead >= 3_600_000);
+        clock.set(1_000);
+        assert!(clock.now_ms() >= ahead);
+    }
+}
