@@ -121,7 +121,7 @@ impl Lane {
             let Some((mut txn, ts)) = self.begin(one_phase, doubt, given_up)? else {
                 continue;
             };
-            if doubt {
+            if doubt || self.lease.must_read_fence() {
                 match self.settled(&mut txn, number, given_up)? {
                     Settled::Committed => return Ok(ts),
                     Settled::Not => {}

@@ -8,6 +8,12 @@
 //! oracle may jump against that clock, so whoever takes over has also seen, by a monotonic clock of
 //! its own, that the row was not renewed for as long as it holds.
 //!
+//! After a jump ahead the oracle stands still until the machines' clocks have caught up, which may
+//! be hours; a lease does not run out by it meanwhile. A holder that sees the oracle move unlike
+//! its own clock reads the fence before each commit and says so in the lease row. From such a
+//! holder the lease may be taken as soon as the row was not renewed for as long as it holds: what
+//! the old holder commits later sees the new fence.
+//!
 //! Promises: two servers never both believe that they may commit at one timestamp; reads are
 //! allowed for as long as nobody else can have taken over, however the oracle's time moves. Must
 //! not know: batches, tables.
@@ -36,10 +42,16 @@ struct Row {
     address: String,
     /// How long it holds after a renewal; 0 when the holder did not say.
     holds_ms: u64,
+    /// The holder reads the fence before each commit.
+    reads_fence: bool,
 }
 
-/// Between the name, the address and the duration in a row.
+/// Between the name, the address, the duration and the mark in a row.
 const SEPARATOR: u8 = 0;
+/// The mark of a holder that reads the fence before each commit.
+const READS_FENCE: &str = "reads fence";
+/// An oracle that moves like this machine's clock differs by no more between two renewals.
+const STEADY: Duration = Duration::from_secs(1);
 
 impl Row {
     fn encode(&self) -> Vec<u8> {
@@ -49,13 +61,17 @@ impl Row {
         row.extend(self.address.as_bytes());
         row.push(SEPARATOR);
         row.extend(self.holds_ms.to_string().as_bytes());
+        if self.reads_fence {
+            row.push(SEPARATOR);
+            row.extend(READS_FENCE.as_bytes());
+        }
         row
     }
 
     fn decode(bytes: &[u8]) -> Option<Row> {
         let (holder, rest) = bytes.split_first_chunk::<8>()?;
         let (until, rest) = rest.split_first_chunk::<8>()?;
-        let mut texts = rest.splitn(3, |byte| *byte == SEPARATOR);
+        let mut texts = rest.splitn(4, |byte| *byte == SEPARATOR);
         let mut text = || String::from_utf8_lossy(texts.next().unwrap_or_default()).into_owned();
         Some(Row {
             holder: u64::from_be_bytes(*holder),
@@ -63,6 +79,7 @@ impl Row {
             name: text(),
             address: text(),
             holds_ms: text().parse().unwrap_or(0),
+            reads_fence: text() == READS_FENCE,
         })
     }
 
@@ -136,6 +153,8 @@ struct Held {
     until: Instant,
     /// Why it is over for good.
     lost: Option<String>,
+    /// The oracle moves like this machine's clock.
+    is_steady: bool,
 }
 
 /// The right to use the database.
@@ -177,7 +196,10 @@ impl Lease {
                 let other = found?;
                 let by_oracle = other.until_ms.saturating_sub(millis(ts));
                 let own = Watched::note(&mut watched, &other, terms.duration);
-                let left = own.max(Duration::from_millis(by_oracle));
+                let left = match other.reads_fence {
+                    true => own,
+                    false => own.max(Duration::from_millis(by_oracle)),
+                };
                 (!left.is_zero()).then_some((other, by_oracle, left))
             });
             let row = Row {
@@ -186,6 +208,8 @@ impl Lease {
                 name: terms.name.to_owned(),
                 address: terms.address.to_owned(),
                 holds_ms: millis_of(terms.duration),
+                // How the oracle moves is known after the first renewal.
+                reads_fence: true,
             };
             let failed = match taken {
                 Ok(Some((other, by_oracle, _))) if by_oracle > 0 && !terms.waits() => {
@@ -214,6 +238,7 @@ impl Lease {
                                 until_ms: row.until_ms,
                                 until: began + terms.duration,
                                 lost: None,
+                                is_steady: false,
                             };
                             let lease = Lease {
                                 cluster: Arc::clone(cluster),
@@ -264,6 +289,11 @@ impl Lease {
         held.lost.is_none() && millis(ts) < held.until_ms
     }
 
+    /// A commit has to read the fence first: the oracle cannot be trusted to end the lease.
+    pub(crate) fn must_read_fence(&self) -> bool {
+        !self.held.lock().is_steady
+    }
+
     /// Nobody else can have committed yet.
     ///
     /// # Errors
@@ -310,7 +340,8 @@ impl Lease {
         let mut held = self.held.lock();
         held.until_ms = until_ms;
         held.until = began + self.duration;
-        drop(row);
+        // Only when the row says it: whoever saw the mark before has taken over, or not at all.
+        held.is_steady = !row.reads_fence;
         Ok(())
     }
 
@@ -327,7 +358,11 @@ impl Lease {
     fn write(&self, until_ms: impl FnOnce(u64) -> u64) -> Result<(u64, Row)> {
         let step = "renewing the lease";
         let (mut txn, ts) = self.cluster.begin(false)?;
-        self.clock.set(millis(ts));
+        let is_steady = self.clock.set(millis(ts)) <= STEADY;
+        if !is_steady {
+            // Before the row says it.
+            self.held.lock().is_steady = false;
+        }
         let found = self.cluster.get_in(&mut txn, &self.layout.lease());
         let found = found.map_err(|e| unanswered(step, e))?;
         let found = found.as_deref().and_then(Row::decode);
@@ -341,6 +376,7 @@ impl Lease {
             None => return Err(corrupt("the lease row is gone")),
         };
         row.until_ms = until_ms(ts);
+        row.reads_fence = !is_steady;
         row.name.clone_from(&self.name);
         let change = [(self.layout.lease(), Some(row.encode()))];
         let written = self.cluster.commit(&mut txn, &change);
@@ -379,10 +415,12 @@ mod tests {
             name: "process 12".to_owned(),
             address: String::new(),
             holds_ms: 10_000,
+            reads_fence: false,
         };
         assert_eq!(Row::decode(&row.encode()).as_ref(), Some(&row));
         let row = Row {
             address: "host:12".to_owned(),
+            reads_fence: true,
             ..row
         };
         assert_eq!(Row::decode(&row.encode()), Some(row));
@@ -390,6 +428,7 @@ mod tests {
         let short = [&7u64.to_be_bytes()[..], &9u64.to_be_bytes(), b"one"].concat();
         let row = Row::decode(&short).unwrap();
         assert_eq!((row.name.as_str(), row.holds_ms), ("one", 0));
+        assert!(!row.reads_fence);
         assert_eq!(Row::decode(b"short"), None);
     }
 }

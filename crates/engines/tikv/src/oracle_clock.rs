@@ -4,7 +4,7 @@
 //! Promises: never goes back. Must not know: leases, requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -33,9 +33,20 @@ impl OracleClock {
     }
 
     /// The oracle says `ms` now.
-    pub(crate) fn set(&self, ms: u64) {
+    ///
+    /// # Output
+    /// How much more or less has passed by it since the last time than by this machine.
+    pub(crate) fn set(&self, ms: u64) -> Duration {
         let at = Instant::now();
-        *self.heard.lock() = Heard { ms, at };
+        let mut heard = self.heard.lock();
+        let by_oracle = ms.abs_diff(heard.ms);
+        let is_back = ms < heard.ms;
+        let passed = at.saturating_duration_since(heard.at);
+        *heard = Heard { ms, at };
+        match is_back {
+            true => passed + Duration::from_millis(by_oracle),
+            false => passed.abs_diff(Duration::from_millis(by_oracle)),
+        }
     }
 
     /// Milliseconds since 1970.
@@ -56,10 +67,13 @@ mod tests {
     fn time_follows_the_oracle_and_never_goes_back() {
         let clock = OracleClock::start(5_000);
         assert!((5_000..60_000).contains(&clock.now_ms()));
-        clock.set(3_600_000);
+        assert!(clock.set(3_600_000) > Duration::from_secs(3_000));
         let ahead = clock.now_ms();
         assert!(ahead >= 3_600_000);
-        clock.set(1_000);
+        // It stands still.
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(clock.set(3_600_000) >= Duration::from_millis(30));
+        assert!(clock.set(3_590_000) >= Duration::from_secs(10));
         assert!(clock.now_ms() >= ahead);
     }
 }
