@@ -16,6 +16,7 @@ use storage::{
 };
 
 use crate::admission::Admission;
+use crate::caps::caps;
 use crate::compact;
 use crate::config::{self, Built, Config};
 use crate::cursor::{self, RocksCursor};
@@ -276,21 +277,6 @@ fn open_db(config: &Config, built: &Built) -> Result<DB> {
         .map(|(table, opts)| ColumnFamilyDescriptor::new(family_name(*table), opts.clone()));
     DB::open_cf_descriptors(&built.db, &config.path, families)
         .map_err(|error| error::sort_open(&config.path, error.into_string()))
-}
-
-fn caps() -> Caps {
-    Caps {
-        name: "rocksdb",
-        persistent: true,
-        // A document of 16 MB may be one _id, and zeros in it take two bytes.
-        key_bytes_max: 64 << 20,
-        value_bytes_max: 64 << 20,
-        // A batch becomes one journal record and one memtable insertion.
-        batch_bytes_max: 256 << 20,
-        delete_range: true,
-        checkpoint: true,
-        request_rows: 1,
-    }
 }
 
 /// Deleted keys that a question whether an ident is gone may step over: about a millisecond.

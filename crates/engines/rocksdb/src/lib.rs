@@ -40,6 +40,7 @@
 
 mod admission;
 mod borrow;
+mod caps;
 mod commits;
 mod compact;
 mod config;

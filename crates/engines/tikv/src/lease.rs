@@ -54,6 +54,18 @@ const READS_FENCE: &str = "reads fence";
 const STEADY: Duration = Duration::from_secs(1);
 
 impl Row {
+    /// That of a holder that begins at `ts`. How the oracle moves is known after the first renewal.
+    fn begun(holder: u64, ts: u64, terms: &Terms<'_>) -> Row {
+        Row {
+            holder,
+            until_ms: millis(ts) + millis_of(terms.duration),
+            name: terms.name.to_owned(),
+            address: terms.address.to_owned(),
+            holds_ms: millis_of(terms.duration),
+            reads_fence: true,
+        }
+    }
+
     fn encode(&self) -> Vec<u8> {
         let (holder, until) = (self.holder.to_be_bytes(), self.until_ms.to_be_bytes());
         let mut row = [&holder, &until, self.name.as_bytes()].concat();
@@ -202,15 +214,7 @@ impl Lease {
                 };
                 (!left.is_zero()).then_some((other, by_oracle, left))
             });
-            let row = Row {
-                holder,
-                until_ms: millis(ts) + millis_of(terms.duration),
-                name: terms.name.to_owned(),
-                address: terms.address.to_owned(),
-                holds_ms: millis_of(terms.duration),
-                // How the oracle moves is known after the first renewal.
-                reads_fence: true,
-            };
+            let row = Row::begun(holder, ts, terms);
             let failed = match taken {
                 Ok(Some((other, by_oracle, _))) if by_oracle > 0 && !terms.waits() => {
                     return Err(locked(&other, ts));

@@ -292,7 +292,7 @@ impl Among<'_> {
         }
         let at = costs.cheapest(&mut plans)?;
         if let Some(lookup) = lookup.filter(|_| is_lone && at == 0) {
-            // Beside a scan alone an index is at worst a small factor dearer, whatever is asked for.
+            // Beside a scan alone an index is at worst a small factor dearer, whatever values come.
             lookup.note_settled(true);
         }
         let taken = plans.remove(at);
