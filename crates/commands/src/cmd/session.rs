@@ -168,21 +168,21 @@ fn own_listed<'a>(cx: &Ctx<'a, '_>) -> Result<Vec<Listed<'a>>> {
 
 fn end(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for session in own_listed(cx)? {
-        end_of(cx, &session);
+        if is_meant(cx, &session) {
+            cx.service.end_session(&session.id);
+        }
     }
     Ok(Outcome::Reply)
 }
 
-/// Ends a session, if it is the one of the user named or else of this connection's.
-fn end_of(cx: &Ctx<'_, '_>, session: &Listed<'_>) {
+/// Whether a session is the one of the user named or else of this connection's.
+fn is_meant(cx: &Ctx<'_, '_>, session: &Listed<'_>) -> bool {
     let owner = cx.service.state.sessions.owner(&session.id);
     let wanted = session
         .uid
         .map(<[u8]>::to_vec)
         .unwrap_or_else(|| cx.owner().to_vec());
-    if !cx.service.access.enabled() || owner.is_some_and(|o| o[..] == wanted[..]) {
-        cx.service.end_session(&session.id);
-    }
+    !cx.service.access.enabled() || owner.is_some_and(|o| o[..] == wanted[..])
 }
 
 fn refresh(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -208,8 +208,8 @@ fn kill(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let owner = cx.service.access.enabled().then(|| cx.owner());
         kill_every(cx, owner);
     }
-    for session in &all {
-        end_of(cx, session);
+    for session in all.iter().filter(|s| is_meant(cx, s)) {
+        cx.service.kill_session(&session.id);
     }
     Ok(Outcome::Reply)
 }
@@ -218,7 +218,7 @@ fn kill(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn kill_every(cx: &Ctx<'_, '_>, owner: Option<[u8; 32]>) {
     for (id, session) in cx.service.state.sessions.list() {
         if owner.is_none_or(|o| o == session.owner) {
-            cx.service.end_session(&id);
+            cx.service.kill_session(&id);
         }
     }
 }
@@ -350,7 +350,7 @@ fn kill_by_pattern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let patterns = patterns(cx.value())?;
     for (id, session) in cx.service.state.sessions.list() {
         if patterns.iter().any(|p| p.fits(&id, &session.owner)) {
-            cx.service.end_session(&id);
+            cx.service.kill_session(&id);
         }
     }
     Ok(Outcome::Reply)

@@ -9,6 +9,7 @@ use super::machine::Host;
 use super::parameters::Parameters;
 use super::room::Room;
 use super::search::SearchIndexes;
+use super::sessions::Session;
 use super::ttl::Ttl;
 use super::waiters::CappedWaiters;
 use crate::access::Access;
@@ -293,8 +294,26 @@ impl Service {
             .unwrap_or(i64::MAX)
     }
 
-    /// Ends a session with its cursors and operations.
+    /// Ends what runs on a session, its cursors and its transaction, and forgets what it wrote: its
+    /// client is done with it.
     pub fn end_session(&self, id: &[u8; 16]) {
+        let session = self.kill_session(id);
+        // A write that runs just now holds the record; what it leaves goes with the next sweep.
+        if let Some(mut writes) = session.as_ref().and_then(|s| s.writes.try_lock()) {
+            let Err(e) = self.store.forget_session(&mut writes.record) else {
+                return;
+            };
+            self.log(
+                'W',
+                "WRITE",
+                &format!("record of a session could not be removed: {}", e.message()),
+            );
+        }
+    }
+
+    /// Ends what runs on a session, its cursors and its transaction. Its client may go on and send
+    /// a write again that was done: the record of it stays until the next sweep.
+    pub fn kill_session(&self, id: &[u8; 16]) -> Option<Session> {
         let session = self.state.sessions.end(id);
         for conn in self.connections.list() {
             if let Some(op) = conn
@@ -307,18 +326,10 @@ impl Service {
             }
         }
         self.cursors.kill_session(id);
-        // A write that runs just now holds the record; what it leaves goes with the next sweep.
         if let Some(mut writes) = session.as_ref().and_then(|s| s.writes.try_lock()) {
             writes.abort_open(&self.state.transactions);
-            let Err(e) = self.store.forget_session(&mut writes.record) else {
-                return;
-            };
-            self.log(
-                'W',
-                "WRITE",
-                &format!("record of a session could not be removed: {}", e.message()),
-            );
         }
+        session
     }
 
     /// Ends all running operations and open transactions: the server stops.

@@ -391,3 +391,28 @@ fn long_lists_of_results_are_split_and_replaced() {
     commands::workers::run_shared_once(s.service.service());
     assert_eq!(rows(&s), 0);
 }
+
+/// The client of a session that was killed goes on: a driver sends what it got no reply for again.
+#[test]
+fn a_retry_after_its_session_was_killed_runs_nothing() {
+    let lsid = doc! { "id": Binary { subtype: 4, bytes: &[9; 16] } };
+    for kill in [
+        doc! { "killSessions": [&lsid] },
+        doc! { "killAllSessions": [] },
+        doc! { "killAllSessionsByPattern": [{}] },
+    ] {
+        for restarts in [false, true] {
+            let mut s = Server::new();
+            let insert = || doc! { "insert": "c", "documents": [{ "a": 1i32 }] };
+            s.session(1, insert());
+            let r = send(&s.service, &mut s.conn, "admin", kill.doc());
+            assert_eq!(r.doc().field("ok").as_f64(), Some(1.0), "{r:?}");
+            if restarts {
+                s = s.restarted();
+            }
+            let r = s.session(1, insert());
+            assert!(r.doc().contains("retriedStmtIds"), "{kill:?}: {r:?}");
+            assert_eq!(s.docs().len(), 1, "{kill:?}");
+        }
+    }
+}
