@@ -23,6 +23,8 @@ pub(crate) struct Notes {
     pub(crate) times: Vec<(Key, Value, Json)>,
     /// Increments of each counter.
     pub(crate) counted: [i64; COUNTERS],
+    /// Those of which it is unknown whether they were done.
+    pub(crate) uncertain: [i64; COUNTERS],
     /// A retryable write that was done.
     pub(crate) retryable: Option<Json>,
 }
@@ -116,7 +118,11 @@ impl Lists {
     }
 
     /// Times never go back in what one client is told by its reads, and by its writes.
-    fn succeeds(&mut self, reply: &Reply, wrote: bool) {
+    /// False when the operation was killed.
+    fn succeeds(&mut self, reply: &Reply, wrote: bool) -> bool {
+        if reply.is_killed() {
+            return false;
+        }
         assert_eq!(reply.code(), 0, "{}", reply.body);
         let told = reply.body["operationTime"].clone();
         let seen = &mut self.seen[usize::from(wrote)];
@@ -130,6 +136,7 @@ impl Lists {
                 .expect("nobody panics with it")
                 .clone_from(seen);
         }
+        true
     }
 
     fn note(&mut self, steps: Vec<Step>, first: &Reply, last: &Reply, committed: bool) {
@@ -144,9 +151,23 @@ impl Lists {
         self.notes.actions.push(Action {
             steps,
             committed,
+            unknown: false,
             after: self.asked.as_ref().map(time_of),
             began: first.sent,
             ended: last.answered,
+        });
+    }
+
+    /// Whether it was done is unknown. A retry might do it after the end.
+    fn note_unknown(&mut self, steps: Vec<Step>, first: &Reply) {
+        self.client.retryable = None;
+        self.notes.actions.push(Action {
+            steps,
+            committed: false,
+            unknown: true,
+            after: None,
+            began: first.sent,
+            ended: u64::MAX,
         });
     }
 
@@ -155,13 +176,19 @@ impl Lists {
         let command = update(&json!({ "_id": key }), value, false);
         let times = 1 + usize::from(self.random.chance(30));
         let replies = self.client.retryable(command, times);
-        for reply in &replies {
-            self.succeeds(reply, true);
-            assert_eq!(reply.body["n"], 1, "{}", reply.body);
-        }
         // By the first reply it is done; a retry does nothing.
-        let reply = &replies[0];
-        self.note(vec![Step::Append(key, value)], reply, reply, true);
+        let mut done = None;
+        for reply in &replies {
+            if self.succeeds(reply, true) {
+                assert_eq!(reply.body["n"], 1, "{}", reply.body);
+                done = done.or(Some(reply));
+            }
+        }
+        let steps = vec![Step::Append(key, value)];
+        match done {
+            Some(reply) => self.note(steps, &replies[0], reply, true),
+            None => self.note_unknown(steps, &replies[0]),
+        }
     }
 
     /// What others have written before is seen, too, although it may still be on its way.
@@ -176,8 +203,10 @@ impl Lists {
         let reply = self
             .client
             .in_session(update(&json!({ "g": 0 }), value, true));
-        self.succeeds(&reply, true);
         let keys = (0..KEYS).step_by(2);
+        if !self.succeeds(&reply, true) {
+            return keys.for_each(|k| self.note_unknown(vec![Step::Append(k, value)], &reply));
+        }
         assert_eq!(
             reply.body["nModified"],
             keys.clone().count(),
@@ -193,7 +222,9 @@ impl Lists {
         let (key, value) = (self.key(), self.value());
         let command = find_and_modify(key, value);
         let reply = self.client.retryable(command, 1).remove(0);
-        self.succeeds(&reply, true);
+        if !self.succeeds(&reply, true) {
+            return self.note_unknown(vec![Step::Append(key, value)], &reply);
+        }
         let steps = vec![Step::Append(key, value), read_of(&reply.body["value"])];
         self.note(steps, &reply, &reply, true);
     }
@@ -217,7 +248,9 @@ impl Lists {
         let find = json!({ "find": "lists", "filter": { "_id": self.key() } });
         let command = self.after(find);
         let reply = self.client.in_session(command);
-        self.succeeds(&reply, false);
+        if !self.succeeds(&reply, false) {
+            return;
+        }
         assert_eq!(reply.batch().len(), 1, "{}", reply.body);
         self.note(vec![read_of(&reply.batch()[0])], &reply, &reply, true);
     }
@@ -232,7 +265,9 @@ impl Lists {
         };
         let command = self.after(command);
         let reply = self.client.in_session(command);
-        self.succeeds(&reply, false);
+        if !self.succeeds(&reply, false) {
+            return;
+        }
         assert_eq!(reply.batch().len(), KEYS as usize, "{}", reply.body);
         for document in reply.batch() {
             self.note(vec![read_of(document)], &reply, &reply, true);
@@ -242,7 +277,9 @@ impl Lists {
     fn read_state(&mut self) {
         let reply = self.client.in_session(json!({
             "find": "lists", "batchSize": 100, "readConcern": { "level": "snapshot" } }));
-        self.succeeds(&reply, false);
+        if !self.succeeds(&reply, false) {
+            return;
+        }
         assert_eq!(reply.batch().len(), KEYS as usize, "{}", reply.body);
         let steps = reply.batch().iter().map(read_of).collect();
         self.note(steps, &reply, &reply, true);
@@ -258,7 +295,9 @@ impl Lists {
         let first = self.client.in_session(find);
         let (mut last, mut documents) = (first.clone(), Vec::new());
         loop {
-            self.succeeds(&last, false);
+            if !self.succeeds(&last, false) {
+                return;
+            }
             documents.extend(last.batch().iter().map(read_of));
             let id = last.body["cursor"]["id"].as_i64().expect("a cursor");
             if id == 0 {
@@ -285,7 +324,11 @@ impl Lists {
         let update = json!({ "q": { "name": at }, "u": change, "upsert": true });
         let command = json!({ "update": "counters", "updates": [update] });
         let reply = self.client.retryable(command, 1).remove(0);
-        self.succeeds(&reply, true);
+        if !self.succeeds(&reply, true) {
+            self.client.retryable = None;
+            self.notes.uncertain[at] += 1;
+            return;
+        }
         assert_eq!(reply.body["n"], 1, "{}", reply.body);
         self.notes.counted[at] += 1;
     }
@@ -298,7 +341,8 @@ impl Lists {
             let reply = self.client.statement(first.is_none(), command);
             let first = first.get_or_insert_with(|| reply.clone());
             if reply.code() != 0 {
-                assert!(reply.is_transient(), "{}", reply.body);
+                let known = reply.is_transient() || reply.is_killed();
+                assert!(known, "{}", reply.body);
                 steps.extend(append);
                 let end = self
                     .client
@@ -315,12 +359,17 @@ impl Lists {
             false => "abortTransaction",
         };
         let end = self.client.statement(false, json!({ name: 1 }));
-        assert!(end.code() == 0 || end.is_transient(), "{}", end.body);
-        let committed = end.code() == 0 && name == "commitTransaction";
+        let first = first.expect("a statement");
+        let commits = name == "commitTransaction";
+        if commits && end.is_killed() && !end.is_transient() {
+            return self.note_unknown(steps, &first);
+        }
+        let known = end.code() == 0 || end.is_transient() || end.is_killed();
+        assert!(known, "{}", end.body);
+        let committed = commits && end.code() == 0;
         if committed {
             self.succeeds(&end, true);
         }
-        let first = first.expect("a statement");
         self.note(steps, &first, &end, committed);
     }
 

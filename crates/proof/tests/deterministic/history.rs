@@ -24,6 +24,8 @@ pub(crate) enum Step {
 pub(crate) struct Action {
     pub(crate) steps: Vec<Step>,
     pub(crate) committed: bool,
+    /// Its client was not told whether it was committed.
+    pub(crate) unknown: bool,
     /// The time in the log up to which it was to see everything.
     pub(crate) after: Option<(u64, u64)>,
     pub(crate) began: u64,
@@ -51,6 +53,26 @@ impl Action {
         let before = list.iter().position(own).unwrap_or(list.len());
         &list[..before]
     }
+}
+
+/// Finds by the last state whether actions of which that is unknown were committed.
+pub(crate) fn resolve(
+    actions: &mut [Action],
+    last: &HashMap<Key, Vec<Value>>,
+) -> Result<(), String> {
+    for action in actions.iter_mut().filter(|a| a.unknown) {
+        let there = |(k, v): &(Key, Value)| last.get(k).is_some_and(|list| list.contains(v));
+        let (all, found) = (
+            action.appends().count(),
+            action.appends().filter(there).count(),
+        );
+        if found > 0 && found < all {
+            return Err(format!("part of an action: {action:?}"));
+        }
+        // Nobody knows when it was done.
+        (action.committed, action.ended) = (found > 0, u64::MAX);
+    }
+    Ok(())
 }
 
 /// What is wrong, if anything is. `last` is the state at the end, which nothing changes any more.
@@ -235,6 +257,7 @@ mod tests {
         Action {
             steps: steps.to_vec(),
             committed: true,
+            unknown: false,
             after: None,
             began,
             ended,

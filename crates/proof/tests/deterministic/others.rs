@@ -126,17 +126,22 @@ impl Holder {
     }
 }
 
-/// Makes and drops indexes of the collection of lists; drops and renames another collection.
-pub(crate) fn change_catalog(mut client: Client, seed: u64, steps: usize) {
+/// Makes and drops indexes of the collection of lists; drops and renames another collection; kills
+/// sessions of the first `killed` clients.
+pub(crate) fn change_catalog(mut client: Client, seed: u64, steps: usize, killed: usize) {
     let mut random = Random::new(seed ^ ((client.number as u64) << 32));
     for _ in 0..steps {
         let field = ["g", "n", "v"][random.below(3)];
-        let (db, command) = match random.below(7) {
+        let (db, command) = match random.below(if killed > 0 { 10 } else { 7 }) {
             0..=2 => {
                 let index = json!({ "key": { field: 1 }, "name": field });
                 ("t", json!({ "createIndexes": "lists", "indexes": [index] }))
             }
             3 => ("t", json!({ "dropIndexes": "lists", "index": field })),
+            7.. => {
+                let session = Client::session_of(1 + random.below(killed));
+                ("admin", json!({ "killSessions": [session] }))
+            }
             4 => {
                 let name = ["other", "renamed"][random.below(2)];
                 ("t", json!({ "drop": name }))

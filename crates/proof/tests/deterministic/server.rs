@@ -157,6 +157,11 @@ impl Reply {
         own.or(first).unwrap_or(0)
     }
 
+    /// The operation, its session or its cursor was killed.
+    pub(crate) fn is_killed(&self) -> bool {
+        [11601, 237, 43].contains(&self.code())
+    }
+
     pub(crate) fn is_transient(&self) -> bool {
         let labels = self.body["errorLabels"].as_array();
         labels.is_some_and(|l| l.iter().any(|l| l == "TransientTransactionError"))
@@ -206,7 +211,12 @@ impl Client {
     }
 
     fn session(&self) -> Json {
-        let id = format!("00000000-0000-4000-8000-{:012}", self.number);
+        Client::session_of(self.number)
+    }
+
+    /// The session of a client.
+    pub(crate) fn session_of(number: usize) -> Json {
+        let id = format!("00000000-0000-4000-8000-{number:012}");
         json!({ "id": { "$uuid": id } })
     }
 
