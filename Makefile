@@ -150,8 +150,7 @@ example: build ## load this machine's Debian package index and check every answe
 lab: setup ## build the laboratory in release with the drivers of every engine, target/release/quarry-lab
 	@$(natives) && cargo build $(lab) --release --locked -p quarry-lab --features drivers
 
-lab-documents: build ## every command of the lab's documents as written (root; release builds of server and lab)
-	@cargo build $(lab) --release --locked -p quarry-lab
+lab-documents: build lab ## every command of the lab's documents as written (root; release builds of server and lab with all drivers)
 	@tests/lab/documents.sh
 
 try-parts: ## a toy operator, stage, command, worker, consumer and engine: one file and one line each

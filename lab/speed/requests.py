@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""What the lab's YCSB workloads ask for beside what go-ycsb asks for, counted instead of timed: a proxy before
-one server reads the requests of both.
+"""What the lab's YCSB workloads ask for beside what YCSB and go-ycsb ask for, counted instead of timed: a
+proxy before one server reads the requests of the lab and of go-ycsb, YCSB's own BasicDB prints its.
 
-    lab/speed/requests.py --lab target/release/quarry-lab --quarry target/release/quarry --go-ycsb PROGRAM
-    --dir DIR [--workloads abcdef] [--rows 10000] [--calls 20000] [--seconds 30] [--json FILE]
+    lab/speed/requests.py --lab target/release/quarry-lab --quarry target/release/quarry --dir DIR
+    [--go-ycsb PROGRAM] [--ycsb CLASSPATH] [--workloads abcdef] [--rows 10000] [--calls 20000]
+    [--seconds 30] [--json FILE]
 
-Wants a Python with PyMongo (for its reader of BSON). go-ycsb's build is lab/speed/go-ycsb.sh; it gets the
-settings of YCSB's own workload files, which differ from those of its files. Compared are the share of each
-operation, the bytes of its requests and replies, the fields an update sets, the lengths of scans, and how often each key is
+Wants a Python with PyMongo (for its reader of BSON). --go-ycsb is a build by lab/speed/go-ycsb.sh; --ycsb
+the class path of site.ycsb's core 0.17.0 and what it needs, from Maven. Both get the settings of YCSB's own
+workload files, from which those of go-ycsb's files differ. Compared are the share of each operation, the
+bytes of its requests and replies, the fields an update sets, the lengths of scans, and how often each key is
 asked for: keys are sorted by how often they came, and the shares of the first 1, 10, 100 and 1,000 stand
-side by side, with the largest distance between the two curves. The status is 1 if a share of an operation
-or the curves lie further apart than two samples of one distribution do in one of a thousand comparisons.
+side by side, with the largest distance between two curves. The status is 1 if a share of an operation,
+the mean length of scans or the curves lie further apart than two samples of one distribution do in one
+of a thousand comparisons.
 """
 
 import argparse
@@ -18,6 +21,7 @@ import collections
 import json
 import math
 import pathlib
+import re
 import socket
 import struct
 import subprocess
@@ -45,6 +49,8 @@ SETTINGS = {
 }
 PROPORTIONS = ["read", "update", "insert", "scan", "readmodifywrite"]
 FIRST = [1, 10, 100, 1_000]
+# Of reads that prefer the newest: how many of the last documents inserted.
+NEWEST = [1, 10, 100]
 
 
 class Request:
@@ -198,15 +204,38 @@ def by_go(arguments, server, proxy, workload):
     return proxy.take()[: arguments.calls]
 
 
-def summary(requests):
+class Printed:
+    """A request of YCSB as its BasicDB prints it."""
+
+    KINDS = {"READ": "read", "UPDATE": "update", "INSERT": "insert", "SCAN": "scan"}
+
+    def __init__(self, found):
+        self.kind, self.key, self.size, self.reply = self.KINDS[found[1]], found[2], None, None
+        self.limit = int(found[3]) if found[3] else None
+        self.fields = len(re.findall(r"(?:^| )field\d=", found[4]))
+
+
+def by_ycsb(arguments, workload):
+    settings = {f"{name}proportion": 0 for name in PROPORTIONS} | SETTINGS[workload]
+    settings |= {"workload": "site.ycsb.workloads.CoreWorkload", "recordcount": arguments.rows}
+    settings["operationcount"] = arguments.calls
+    words = ["java", "-cp", arguments.ycsb, "site.ycsb.Client", "-t", "-db", "site.ycsb.BasicDB"]
+    for name, value in settings.items():
+        words += ["-p", f"{name}={value}"]
+    said = subprocess.run(words, check=True, capture_output=True).stdout.decode("latin-1")
+    line = re.compile(r"^(READ|UPDATE|INSERT|SCAN) usertable (\S+) (?:(\d+) )?\[(.*)\]$", re.M)
+    return [Printed(found) for found in line.finditer(said)][: arguments.calls]
+
+
+def summary(requests, prefers_newest=False):
     total = len(requests)
     found = {"calls": total, "kinds": {}}
     for kind in sorted({request.kind for request in requests}):
         of_kind = [request for request in requests if request.kind == kind]
-        mean = lambda values: sum(values) / max(len(values), 1)
+        mean = lambda values: sum(values) / len(values) if values else None
         one = {
             "share": len(of_kind) / total,
-            "request_bytes": mean([request.size for request in of_kind]),
+            "request_bytes": mean([request.size for request in of_kind if request.size]),
             "reply_bytes": mean([request.reply for request in of_kind if request.reply]),
         }
         if kind in ("update", "insert"):
@@ -221,7 +250,30 @@ def summary(requests):
     found["distinct"] = len(counts)
     found["first"] = {first: sum(counts[:first]) / sum(counts) for first in FIRST}
     found["curve"] = counts
+    if prefers_newest:
+        found["newest"] = of_newest(requests)
     return found
+
+
+def of_newest(requests):
+    """Of reads after so many inserts the shares that ask for one of the last."""
+    order, reads, hits = {}, 0, dict.fromkeys(NEWEST, 0)
+    for request in requests:
+        if request.kind == "insert":
+            order[str(request.key)] = len(order)
+        elif len(order) >= NEWEST[-1]:
+            reads += 1
+            age = len(order) - order.get(str(request.key), -len(order))
+            for newest in NEWEST:
+                hits[newest] += age <= newest
+    return {"reads": reads, "shares": {newest: count / max(reads, 1) for newest, count in hits.items()}}
+
+
+def beyond_chance(shares, counts):
+    """Whether two shares of so many lie further apart than in one of a thousand comparisons."""
+    middle = (shares[0] * counts[0] + shares[1] * counts[1]) / sum(counts)
+    spread = math.sqrt(middle * (1 - middle) * sum(1 / count for count in counts))
+    return abs(shares[0] - shares[1]) > 3.29 * spread
 
 
 def distance(one, other):
@@ -239,10 +291,23 @@ def far(one, other):
     out = []
     for kind in sorted(one["kinds"].keys() | other["kinds"].keys()):
         shares = [found["kinds"].get(kind, {}).get("share", 0.0) for found in (one, other)]
-        middle = sum(shares) / 2
-        spread = math.sqrt(middle * (1 - middle) * (1 / one["calls"] + 1 / other["calls"]))
-        if abs(shares[0] - shares[1]) > 3.29 * spread:
+        if beyond_chance(shares, (one["calls"], other["calls"])):
             out.append(f"share of {kind}")
+    # A whole number drawn evenly from so many has this deviation.
+    lengths = [found["kinds"].get("scan", {}).get("scan_length") for found in (one, other)]
+    if all(lengths):
+        spread = (max(lengths[0][2], lengths[1][2]) - 1) / math.sqrt(12)
+        scans = [found["kinds"]["scan"]["share"] * found["calls"] for found in (one, other)]
+        spread *= math.sqrt(sum(1 / count for count in scans))
+        if abs(lengths[0][1] - lengths[1][1]) > 3.29 * spread:
+            out.append("length of scans")
+    if "newest" in one:
+        # Which are the newest depends on how many inserts there were, so keys have no common ranks.
+        for newest in NEWEST[1:]:
+            shares = [found["newest"]["shares"][newest] for found in (one, other)]
+            if beyond_chance(shares, [found["newest"]["reads"] for found in (one, other)]):
+                out.append(f"reads of the newest {newest}")
+        return out
     # Kolmogorov and Smirnov's bound for two samples.
     bound = 1.95 * math.sqrt(1 / one["drawn"] + 1 / other["drawn"])
     if distance(one, other) > bound:
@@ -254,14 +319,18 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for name in ("--lab", "--quarry", "--go-ycsb", "--dir"):
+    for name in ("--lab", "--quarry", "--dir"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--go-ycsb")
+    parser.add_argument("--ycsb")
     parser.add_argument("--workloads", default="abcdef")
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--calls", type=int, default=20_000)
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--json")
     arguments = parser.parse_args()
+    if not arguments.go_ycsb and not arguments.ycsb:
+        parser.error("--go-ycsb or --ycsb names what the lab is compared with")
     pathlib.Path(arguments.dir).mkdir(parents=True, exist_ok=True)
     all_found, apart = {}, []
     with tempfile.TemporaryDirectory(dir=arguments.dir) as folder:
@@ -269,14 +338,17 @@ def main():
         try:
             proxy = Proxy(server.port)
             for workload in arguments.workloads:
-                lab = summary(by_lab(arguments, proxy, workload, folder))
-                go = summary(by_go(arguments, server, proxy, workload))
-                differs = far(lab, go)
-                show(workload, lab, go, differs)
-                apart += [f"{workload}: {what}" for what in differs]
-                for found in (lab, go):
+                asked = {"lab": by_lab(arguments, proxy, workload, folder)}
+                if arguments.go_ycsb:
+                    asked["go-ycsb"] = by_go(arguments, server, proxy, workload)
+                if arguments.ycsb:
+                    asked["YCSB"] = by_ycsb(arguments, workload)
+                is_latest = SETTINGS[workload]["requestdistribution"] == "latest"
+                sides = {name: summary(all, is_latest) for name, all in asked.items()}
+                apart += show(workload, sides)
+                for found in sides.values():
                     del found["curve"]
-                all_found[workload] = {"lab": lab, "go-ycsb": go, "apart": differs}
+                all_found[workload] = sides
         finally:
             server.stop()
     if arguments.json:
@@ -285,19 +357,35 @@ def main():
         sys.exit("apart: " + "; ".join(apart))
 
 
-def show(workload, lab, go, differs):
-    print(f"YCSB {workload.upper()}: keys by rank at most {distance(lab, go):.4f} apart", flush=True)
-    for name, found in (("lab", lab), ("go-ycsb", go)):
+def show(workload, sides):
+    """Prints what each asked for and how far they are apart; what is further than chance has it."""
+    print(f"YCSB {workload.upper()}", flush=True)
+    for name, found in sides.items():
         kinds = []
         for kind, one in found["kinds"].items():
-            text = f"{kind} {one['share']:.2%} ({one['request_bytes']:.0f} B, reply {one['reply_bytes']:.0f} B"
-            text += f", {one['fields']:.0f} fields" if "fields" in one else ""
+            more = []
+            if one["request_bytes"]:
+                more.append(f"{one['request_bytes']:.0f} B, reply {one['reply_bytes']:.0f} B")
+            if "fields" in one:
+                more.append(f"{one['fields']:.0f} fields")
             if "scan_length" in one:
-                text += ", {} to {}, mean {:.1f} rows".format(*(one["scan_length"][at] for at in (0, 2, 1)))
-            kinds.append(text + ")")
+                low, mean, high = one["scan_length"]
+                more.append(f"{low} to {high} rows, mean {mean:.1f}")
+            kinds.append(f"{kind} {one['share']:.2%}" + (f" ({', '.join(more)})" if more else ""))
+        if "newest" in found:
+            shares = found["newest"]["shares"].items()
+            kinds.append("reads of the newest " + ", ".join(f"{k}: {v:.2%}" for k, v in shares))
         first = ", ".join(f"first {rank}: {share:.2%}" for rank, share in found["first"].items())
         print(f"  {name}: {'; '.join(kinds)}; {found['distinct']} keys, {first}", flush=True)
-    print(f"  {'apart: ' + ', '.join(differs) if differs else 'agree'}", flush=True)
+    apart = []
+    for name, found in sides.items():
+        if name != "lab":
+            differs = far(sides["lab"], found)
+            furthest = distance(sides["lab"], found)
+            said = "apart: " + ", ".join(differs) if differs else "agree"
+            print(f"  lab and {name}: {said}; keys by rank at most {furthest:.4f} apart", flush=True)
+            apart += [f"{workload} and {name}: {what}" for what in differs]
+    return apart
 
 
 if __name__ == "__main__":

@@ -56,11 +56,12 @@ chmod +x "$scratch/bin/quarry-lab"
 export PATH=$scratch/bin:$PATH
 
 declare -A server
+data=$scratch/data
 # serve PORT [OPTION...]: a server there, with the data that the one before it left.
 serve() {
   local port=$1
   shift
-  "$quarry" serve --dbpath "$scratch/data-$port" --port "$port" --bind_ip 127.0.0.1,10.0.0.5 --allowOpenAccess --nounixsocket --memory 256M "$@" \
+  "$quarry" serve --dbpath "$data-$port" --port "$port" --bind_ip 127.0.0.1,10.0.0.5 --allowOpenAccess --nounixsocket --memory 256M "$@" \
     >>"$scratch/server.log" 2>&1 &
   server[$port]=$!
   running+=("$!")
@@ -151,13 +152,15 @@ measure_equals() {
   hold=${HOLD[1]}
   read -r word pd _ <&"${HOLD[0]}"
   [ "$word" = ready ] || fail "no cluster: $word"
+  # Those of their own find their data again.
+  data=$scratch/equal
   for port in 27017 27018 27019; do
     serve "$port" --storageEngine tikv --tikvPd "$pd" --tikvPrefix lab --tikvAddress "127.0.0.1:$port"
   done
   timeout 300 sh -c "$1" >"$scratch/lab.log" 2>&1 || status=$?
   stop 27019 27018 27017
   exec {hold}>&-
-  rm -rf "$scratch"/data-*
+  data=$scratch/data
   for port in 27017 27018 27019; do serve "$port"; done
 }
 # run_line LINE: as written, and what it left.
@@ -175,9 +178,11 @@ run_line() {
     *equal-servers*)
       { compgen -G "$cache/tikv-*/unistore-server" >/dev/null && "$quarry" serve --help | grep -q tikvPd; } ||
         { echo "lab: left out, no stand-in of TiKV here (scripts/cluster.sh build): $line"; left_out=$((left_out + 1)); return; } ;;
-    *rocksdb:*)
-      "$lab" run --help | grep -q . && "$lab" run point --target rocksdb:none --plan >/dev/null 2>&1 ||
-        { echo "lab: left out, this lab has no RocksDB: $line"; left_out=$((left_out + 1)); return; } ;;
+    *rocksdb:* | *lmdb:*)
+      local engine=rocksdb
+      [[ $line != *lmdb:* ]] || engine=lmdb
+      "$lab" run point --target $engine:none --plan >/dev/null 2>&1 ||
+        { echo "lab: left out, this lab has no driver of $engine: $line"; left_out=$((left_out + 1)); return; } ;;
   esac
   case $line in
     # They go on until they are told to end.
@@ -213,7 +218,13 @@ run_line() {
     *"quarry-lab profile"*)
       kill -CONT 4711
       sh -c "$line" >"$scratch/lab.log" 2>&1 || status=$?
-      kill -KILL 4711 ;;
+      kill -STOP 4711 ;;
+    *"quarry-lab replay"*)
+      # The recordings begin with empty servers.
+      stop 27019
+      rm -rf "$scratch/data-27019"
+      serve 27019
+      timeout 300 sh -c "$line" >"$scratch/lab.log" 2>&1 || status=$? ;;
     *)
       # A claim on smoke sizes may be refuted, a change for the worse found: that is an answer, too.
       case $line in *"--fail-on-worse"*) wanted=" 0 4 " ;; esac

@@ -115,6 +115,14 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
             out.push(warning("first-interval-outlier", at(text)));
         }
     }
+    of_standstills(&mut out, step, &at);
+    of_schedule(&mut out, step, &at);
+    of_generators(&mut out, step, &at);
+    out
+}
+
+/// Standstills of the lab or of a load generator.
+fn of_standstills(out: &mut Vec<Warning>, step: &StepResult, at: &dyn Fn(String) -> String) {
     if step.more.lab_stood_still_seconds > 0.0 {
         let text = format!(
             "the lab itself stood still for {} ({} calls were under way). That is in no latency, \
@@ -123,10 +131,15 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
             format::count(step.more.disturbed_calls)
         );
         out.push(warning("lab-stood-still", at(text)));
+    } else if step.more.disturbed_calls > 0 {
+        let text = format!(
+            "a load generator stood still while {} of its calls were under way. They are in no \
+                latency, but the rate misses what it would have done; repeat it on machines that \
+                give the lab their CPU.",
+            format::count(step.more.disturbed_calls)
+        );
+        out.push(warning("lab-stood-still", at(text)));
     }
-    of_schedule(&mut out, step, &at);
-    of_generators(&mut out, step, &at);
-    out
 }
 
 /// Calls that failed or were refused, in preparing steps, too.

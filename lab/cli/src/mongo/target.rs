@@ -30,6 +30,9 @@ use super::transaction::Transaction;
 use super::tree::tree_document;
 use crate::credentials::without_password;
 
+/// By how much a server may answer later than the nearest one and is asked still.
+const LOCAL_THRESHOLD: Duration = Duration::from_secs(60);
+
 /// An open connection and what belongs to it.
 #[derive(Debug)]
 pub(crate) struct MongoTarget {
@@ -102,6 +105,11 @@ impl MongoTarget {
         // A retry inside the driver would hide an error and count its time as latency.
         options.retry_writes.get_or_insert(false);
         options.retry_reads.get_or_insert(false);
+        // Servers that are named are all asked, however late one answers; which members of a set
+        // are near enough is for a read preference to say.
+        if options.selection_criteria.is_none() {
+            options.local_threshold.get_or_insert(LOCAL_THRESHOLD);
+        }
         options.max_pool_size = Some(clients.saturating_add(4));
         let reached = Arc::<Mutex<HashSet<ServerAddress>>>::default();
         let seen = reached.clone();

@@ -97,6 +97,7 @@ impl<'a> RunPlan<'a> {
         job: &Job,
         link: &mut Link,
     ) -> Result<(), LabError> {
+        crate::pulse::start();
         let time = self.arguments.call_timeout();
         let limits = TimeLimits {
             short: time,

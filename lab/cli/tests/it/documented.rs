@@ -115,6 +115,40 @@ fn the_lab_takes_each_command_as_it_stands() {
     assert!(count >= 50, "{count} commands");
 }
 
+/// Commands of what was measured: whoever repeats it gives them to the lab of today. Words that
+/// stand for others (`HOST`, `...`, `a|b`) are no command.
+#[test]
+fn the_lab_takes_the_commands_of_measured_runs() {
+    let runs = std::path::absolute("../runs").unwrap();
+    let (mut count, mut refused) = (0, Vec::new());
+    for folder in std::fs::read_dir(runs).unwrap().flatten() {
+        let Ok(page) = std::fs::read_to_string(folder.path().join("README.md")) else {
+            continue;
+        };
+        for command in commands(&page) {
+            let stands_for_others = |word: &str| {
+                let is_name = word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
+                is_name
+                    || ["...", "|", "HOST:PORT"]
+                        .iter()
+                        .any(|part| word.contains(part))
+            };
+            let is_run = command.starts_with("quarry-lab run ");
+            if !is_run || command.split(' ').any(stands_for_others) {
+                continue;
+            }
+            count += 1;
+            let output = shell(&format!("{command} --plan"), &folder.path());
+            if output.status.code() != Some(0) || output.stdout.is_empty() {
+                let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+                refused.push(format!("{command}: {complaint}"));
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{refused:#?}");
+    assert!(count >= 10, "{count} commands");
+}
+
 /// The commands that read results, run as they stand on results at the smallest size.
 #[test]
 fn commands_that_read_results_do_so() {
@@ -151,4 +185,59 @@ fn commands_that_read_results_do_so() {
     for kind in ["list", "report", "compare", "history", "claims"] {
         assert!(done.iter().any(|one| one == kind), "{kind}: {done:?}");
     }
+}
+
+/// Names of the functions in files below a folder.
+fn functions_below(folder: &Path, out: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            functions_below(&path, out);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let names = text.split("fn ").skip(1);
+            out.extend(names.filter_map(|rest| Some(rest.split_once('(')?.0.to_owned())));
+        }
+    }
+}
+
+/// Whether a name has these pieces, the first at its begin and the last at its end.
+fn is_meant(name: &str, pieces: &[&str]) -> bool {
+    let [first, .., last] = pieces else {
+        return pieces == [name];
+    };
+    let middle = pieces.iter().all(|piece| name.contains(piece));
+    middle && name.starts_with(first) && name.ends_with(last)
+}
+
+/// What the page says keeps the lab honest is there: each test that it names, and each script.
+#[test]
+fn what_keeps_the_lab_honest_exists() {
+    let root = std::path::absolute("../..").unwrap();
+    let page = std::fs::read_to_string(root.join("docs/lab/honest.md")).unwrap();
+    let mut known = Vec::new();
+    for folder in ["lab/cli/src", "lab/cli/tests", "lab/kit/src"] {
+        functions_below(&root.join(folder), &mut known);
+    }
+    let (mut count, mut missing) = (0, Vec::new());
+    for word in page.split('`').skip(1).step_by(2) {
+        let path = word.split(' ').next().unwrap();
+        if path.ends_with(".sh") {
+            count += 1;
+            if !root.join(path).exists() {
+                missing.push(word);
+            }
+        }
+        let name = word.rsplit("::").next().unwrap();
+        let is_test = name.matches('_').count() >= 3 && !name.contains(['.', '/', ' ']);
+        if is_test {
+            count += 1;
+            let pieces: Vec<&str> = name.split('…').collect();
+            if !known.iter().any(|one| is_meant(one, &pieces)) {
+                missing.push(word);
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(count >= 50, "{count} tests and scripts");
 }

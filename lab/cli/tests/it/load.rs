@@ -262,7 +262,7 @@ fn inserts_of_generators_never_collide_and_are_those_of_one_lab() {
 }
 
 /// A run that goes on while something is done to one of its agents.
-fn begun(agents: &[Agent], target: &str, out: &std::path::Path) -> Child {
+fn begun(agents: &[Agent], target: &str, out: &std::path::Path, seconds: &str) -> Child {
     let child = Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
         .args([
             "run",
@@ -272,7 +272,7 @@ fn begun(agents: &[Agent], target: &str, out: &std::path::Path) -> Child {
             "--rows",
             "100",
             "--seconds",
-            "30",
+            seconds,
         ])
         .args([
             "--warmup-seconds",
@@ -318,7 +318,7 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
     ] {
         let (agents, fake) = (agents(2), Fake::start(Faults::default()));
         let out = tempfile::tempdir().unwrap();
-        let child = begun(&agents, &fake.uri(), out.path());
+        let child = begun(&agents, &fake.uri(), out.path(), "30");
         wait_for_updates(&fake);
         let asked = Instant::now();
         signal(agents[1].pid(), which);
@@ -367,10 +367,35 @@ fn a_generator_that_dies_or_hangs_ends_the_run_which_names_it() {
 }
 
 #[test]
+fn a_generator_that_stands_still_charges_no_server_with_it() {
+    let (agents, fake) = (agents(2), Fake::start(Faults::default()));
+    let out = tempfile::tempdir().unwrap();
+    let child = begun(&agents, &fake.uri(), out.path(), "6");
+    wait_for_updates(&fake);
+    signal(agents[1].pid(), Signal::STOP);
+    std::thread::sleep(Duration::from_secs(2));
+    signal(agents[1].pid(), Signal::CONT);
+    let output = child.wait_with_output().unwrap();
+    let ended = Ended { output, out };
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let result = ended.result();
+    let step = result.main_step().unwrap();
+    let longest = step.latency.max_us / 1e6;
+    assert!(longest < 1.0, "the longest call took {longest} s");
+    let disturbed = step.more.disturbed_calls;
+    assert!(
+        (1..=2).contains(&disturbed),
+        "{disturbed} calls of 2 clients"
+    );
+    let warned = |code: &str| result.warnings.iter().any(|one| one.code == code);
+    assert!(warned("lab-stood-still"), "{:?}", result.warnings);
+}
+
+#[test]
 fn load_ends_with_the_lab_that_asked_for_it() {
     let (agents, fake) = (agents(1), Fake::start(Faults::default()));
     let out = tempfile::tempdir().unwrap();
-    let mut child = begun(&agents, &fake.uri(), out.path());
+    let mut child = begun(&agents, &fake.uri(), out.path(), "30");
     wait_for_updates(&fake);
     // Meanwhile it serves nobody else, whatever the database.
     let ended = by(

@@ -21,6 +21,21 @@ const AFTER: &str = "<script>\
     document.documentElement.dataset.charts=String(document.querySelectorAll('svg').length);\
     document.documentElement.dataset.seen=seen.length?'ERRORS '+seen.join(' | '):'none';</script>";
 
+/// Gives each row of steps the longest figure that it may hold, and writes down what lies beyond
+/// the window's edge, or a cell's, where it would be hidden or run into its neighbour.
+const FITS: &str = "<script>{const out=[];\
+    for(const row of document.querySelectorAll('.steps tbody tr'))\
+      row.lastElementChild.textContent='12,362\u{a0}\u{b1}\u{a0}142.6';\
+    const root=document.documentElement;\
+    if(root.scrollWidth>innerWidth)out.push('the page: '+root.scrollWidth);\
+    for(const cell of document.querySelectorAll('.steps th,.steps td'))\
+      if(cell.scrollWidth>cell.clientWidth+1)out.push(cell.textContent);\
+    for(const svg of document.querySelectorAll('.plot svg')){\
+      const box=svg.getBoundingClientRect();\
+      if(box.right>innerWidth)out.push('a chart: '+box.right);}\
+    root.dataset.charts=String(document.querySelectorAll('.steps tbody tr').length);\
+    root.dataset.seen=out.length?'BEYOND '+out.join(' | '):'none';}</script>";
+
 fn browser() -> Option<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     names.into_iter().find(|name| {
@@ -32,9 +47,31 @@ fn browser() -> Option<&'static str> {
 /// What the browser saw of a page, and how many charts it has.
 fn open(browser: &str, page: &Path, scratch: &Path) -> (String, usize) {
     let text = std::fs::read_to_string(page).unwrap();
-    let copy = scratch.join("page.html");
     let (head, rest) = text.split_once("<head>").expect("a page has a head");
-    std::fs::write(&copy, format!("{head}<head>{BEFORE}{rest}{AFTER}")).unwrap();
+    look(
+        browser,
+        &format!("{head}<head>{BEFORE}{rest}{AFTER}"),
+        scratch,
+    )
+}
+
+/// A page in a frame of so many pixels, whose findings become those of the whole: a window of its
+/// own is never that narrow without a screen.
+fn framed(page: &Path, script: &str, width: u32) -> String {
+    let text = std::fs::read_to_string(page).unwrap() + script;
+    let text = text.replace('&', "&amp;").replace('"', "&quot;");
+    format!(
+        "<html><head></head><body><iframe style='width:{width}px;height:900px;border:0' \
+        srcdoc=\"{text}\"></iframe><script>document.querySelector('iframe').onload=e=>\
+        Object.assign(document.documentElement.dataset,\
+        e.target.contentDocument.documentElement.dataset)</script></body></html>"
+    )
+}
+
+/// What the scripts of a page saw, and what they counted.
+fn look(browser: &str, text: &str, scratch: &Path) -> (String, usize) {
+    let copy = scratch.join("page.html");
+    std::fs::write(&copy, text).unwrap();
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
         .arg(format!(
@@ -105,4 +142,23 @@ fn pages_open_in_a_browser_without_a_script_error() {
     .unwrap();
     let (seen, _) = open(browser, &broken, scratch.path());
     assert!(seen.starts_with("ERRORS"), "{seen}");
+}
+
+#[test]
+fn a_page_of_several_steps_fits_a_wide_and_a_narrow_window() {
+    let Some(browser) = browser() else {
+        eprintln!("skipped: no Chromium is installed");
+        return;
+    };
+    let (scratch, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let target = format!("redb:{}", data.path().join("data").display());
+    let more = ["--rows", "500", "--seconds", "1", "--warmup-seconds", "0"];
+    let ended = run("kinds-of-write", &target, &more);
+    assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
+    let page = ended.folder().join("report.html");
+    for width in [1_200, 390] {
+        let (seen, rows) = look(browser, &framed(&page, FITS, width), scratch.path());
+        assert_eq!(seen, "none", "at {width} pixels");
+        assert!(rows > 1, "{rows} steps");
+    }
 }

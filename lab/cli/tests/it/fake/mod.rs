@@ -45,6 +45,8 @@ pub(crate) struct Faults {
     pub(crate) searches_badly: bool,
     /// Call itself a router, as servers do that share one database.
     pub(crate) is_router: bool,
+    /// Take so long to say hello, by which drivers tell how far a server is.
+    pub(crate) hello_takes: Option<Duration>,
     /// Remove documents of this age, by their field `expires_from`, when they are counted.
     pub(crate) expire_after: Option<Duration>,
 }

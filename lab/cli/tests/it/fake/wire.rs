@@ -17,6 +17,11 @@ pub(super) fn serve(mut stream: TcpStream, state: &Mutex<State>, faults: Faults)
         let Some(reply) = answer(&command, &mut state.lock().unwrap(), faults) else {
             return;
         };
+        if let Some(time) = faults.hello_takes
+            && reply.contains_key("isWritablePrimary")
+        {
+            std::thread::sleep(time);
+        }
         if data::is_empty_batch(&reply) {
             std::thread::sleep(Duration::from_millis(2));
         }
