@@ -1,8 +1,8 @@
 //! `toyPing`.
 
-use crate::dispatch::command::Command;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::Privilege;
+use crate::context::command::Command;
+use crate::request::Outcome;
+use crate::request::spec::Privilege;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "toyPing",

@@ -8,11 +8,12 @@ mod tidy;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy | limits | cycles
+const USAGE: &str = "usage: cargo run -p xtask -- tidy | limits | cycles | tuples
 
 tidy    checks the repository; status 1 when something is to be mended
 limits  prints what xtask/limits.txt would be, were all there is allowed
-cycles  prints the files that import each other, and what each imports of the others";
+cycles  prints the files and folders that import each other, and what each imports of the others
+tuples  prints the functions that take tuples";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         ["tidy"] => run_tidy(),
         ["limits"] => print(|measured| measured.as_limits()),
         ["cycles"] => print(|measured| measured.cycles()),
+        ["tuples"] => print(|measured| measured.tuple_takers()),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

@@ -74,7 +74,7 @@ impl Hooks for StoreHooks {
         Some(LogSettings {
             bytes_max,
             audience,
-            uuid: crate::ddl::names::new_uuid(),
+            uuid: crate::uuid::new_uuid(),
             now_ms: Arc::new(move || clock.now_ms()),
         })
     }

@@ -1,10 +1,10 @@
 //! The table of all commands, composed from the files of `cmd`. Names are case-sensitive.
 
 use crate::cmd;
+use crate::context::command::Command;
 use crate::ddl::temporary;
 use crate::dispatch::Dispatcher;
-use crate::dispatch::command::Command;
-use crate::dispatch::spec::flag;
+use crate::request::spec::flag;
 use crate::state::replica_set;
 use crate::state::service::Service;
 use model::Doc;
@@ -76,7 +76,7 @@ pub fn dispatcher(service: Arc<Service>) -> Dispatcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::spec::{Durability, Privilege};
+    use crate::request::spec::{Durability, Privilege};
 
     #[test]
     fn names_are_unique_and_disjoint_from_what_is_not_built() {

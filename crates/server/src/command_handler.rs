@@ -3,7 +3,7 @@
 
 use crate::naming::Naming;
 use crate::net::{Class, ConnHandle, Entered, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
-use commands::dispatch::spec::{Spec, flag};
+use commands::request::spec::{Spec, flag};
 use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence, WaitFor};
 use logs::{Entry, REDACTED, Severity, component, id};
 use model::{Doc, DocBuf};

@@ -95,7 +95,7 @@ impl SqlTarget {
             "innodb_flush_log_at_trx_commit"
         };
         let flushed: Option<i64> = conn
-            .query_first(format!("SELECT @@{variable}"))
+            .query_first(format!("SELECT {variable}"))
             .ok()
             .flatten();
         Ok(Self {
@@ -165,7 +165,7 @@ impl Target for SqlTarget {
             .options
             .data_dir
             .clone()
-            .or_else(|| self.ask::<String>("SELECT @@datadir").map(PathBuf::from));
+            .or_else(|| self.ask::<String>("SELECT datadir").map(PathBuf::from));
         let data = data
             .filter(|_| found.is_ok())
             .and_then(|path| path.canonicalize().ok());
@@ -178,7 +178,7 @@ impl Target for SqlTarget {
         let engine = self
             .engine
             .clone()
-            .or_else(|| self.ask("SELECT @@default_storage_engine"));
+            .or_else(|| self.ask("SELECT default_storage_engine"));
         TargetInfo {
             pid: found.as_ref().ok().copied(),
             facts: TargetFacts {
@@ -378,7 +378,7 @@ impl Target for SqlTarget {
 
     async fn settle(&self, timeout: Duration) -> Settled {
         let begun = Instant::now();
-        let old: Option<f64> = self.ask("SELECT @@innodb_max_dirty_pages_pct");
+        let old: Option<f64> = self.ask("SELECT innodb_max_dirty_pages_pct");
         {
             let mut conn = self.conn();
             let _ = conn.query_drop("SET GLOBAL innodb_max_dirty_pages_pct = 0");

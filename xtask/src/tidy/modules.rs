@@ -37,6 +37,8 @@ pub(super) struct FolderCycle {
     /// The module path of the folder they lie in; empty for the crate's own folder.
     pub(super) parent: Vec<String>,
     pub(super) members: Vec<String>,
+    /// Which file of one member imports which file of another.
+    pub(super) imports: Vec<(String, String)>,
 }
 
 /// What each of some neighbouring folders and files imports of the others.
@@ -73,7 +75,24 @@ pub(super) fn folder_cycles(modules: &Modules) -> Vec<FolderCycle> {
                         .iter()
                         .filter_map(|path| path.last().cloned())
                         .collect(),
+                    imports: imports_between(modules, &group),
                 });
+            }
+        }
+    }
+    found
+}
+
+/// Which file of one folder imports which file of another folder of the group.
+fn imports_between(modules: &Modules, group: &[&Vec<String>]) -> Vec<(String, String)> {
+    let member = |module: &[String]| group.iter().position(|path| module.starts_with(path));
+    let mut found = Vec::new();
+    for (from, targets) in edges(modules) {
+        for to in targets {
+            if let (Some(a), Some(b)) = (member(from), member(to))
+                && a != b
+            {
+                found.push((modules[from].0.clone(), modules[to].0.clone()));
             }
         }
     }

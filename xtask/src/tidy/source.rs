@@ -14,8 +14,8 @@ pub(super) struct Source {
     pub(super) exports: Vec<(String, Vec<String>)>,
     /// Functions: name, first line, lines.
     pub(super) functions: Vec<(String, usize, usize)>,
-    /// Functions that take a tuple, by name: a struct would name what the tuple packs.
-    pub(super) tuple_takers: Vec<String>,
+    /// Functions that take a tuple, name and line: a struct would name what the tuple packs.
+    pub(super) tuple_takers: Vec<(String, usize)>,
     /// Macros that print to a standard stream and panic when it is closed: name, line.
     pub(super) prints: Vec<(String, usize)>,
     /// Lines of texts with a place for the programming language's form of a value: `{x:?}`.
@@ -190,7 +190,8 @@ fn note_function(trees: &[TokenTree], at: usize, source: &mut Source) {
         return;
     };
     if takes_tuple(&trees[at..]) {
-        source.tuple_takers.push(name.clone());
+        let line = trees[at].span().start().line;
+        source.tuple_takers.push((name.clone(), line));
     }
     let body = trees[at..]
         .iter()
@@ -371,7 +372,8 @@ mod tests {
              fn e<F: Fn((u8, u8)) -> u8>(f: F) {}\n\
              fn g<F: Fn(u8) -> u8>(f: F, x: &(u8, F)) {}\n",
         );
-        assert_eq!(source.unwrap().tuple_takers, ["a", "b", "g"]);
+        let expected = [("a", 1), ("b", 2), ("g", 6)].map(|(name, line)| (name.to_owned(), line));
+        assert_eq!(source.unwrap().tuple_takers, expected);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The collections of users and roles, in MongoDB's format, so that dumps carry them.
 
+use crate::uuid::new_uuid;
 use model::{Doc, DocBuf, Namespace, Result, Value, code};
 use std::sync::Arc;
 use store::{CatalogWriter, Change, Collection, Modified, ReadView, Store};
@@ -28,13 +29,6 @@ pub(crate) const VERSION: AccessCollection = AccessCollection {
     coll: "system.version",
     index: None,
 };
-
-fn new_uuid() -> [u8; 16] {
-    let mut id: [u8; 16] = rand::random();
-    id[6] = (id[6] & 0x0f) | 0x40;
-    id[8] = (id[8] & 0x3f) | 0x80;
-    id
-}
 
 impl AccessCollection {
     fn ns(self) -> Result<Namespace> {

@@ -10,7 +10,6 @@ mod entry;
 mod identity;
 mod likeness;
 mod login;
-pub(crate) mod needs;
 mod plain;
 mod rights;
 mod service;

@@ -1,13 +1,13 @@
 //! What there is of users and roles: `usersInfo`, `rolesInfo`, `connectionStatus`.
 
-use crate::access::needs::Asked;
 use crate::access::{ROLES, USERS};
 use crate::cmd::role::{roles_of, write_privileges, write_roles};
-use crate::dispatch::args::{Arg, Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege as Row, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Arg, Kind, arg};
+use crate::request::asked::Asked;
+use crate::request::spec::{Privilege as Row, flag};
 use auth::{
     Action, Resolved, Restrictions, RoleName, Target, UserName, builtin, builtin_of,
     parse_restrictions, privilege_list,
@@ -277,7 +277,7 @@ fn roles_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         v => bail!(
             code::FAILED_TO_PARSE,
             "showPrivileges must be true, false or \"asUserFragment\", given {}",
-            crate::dispatch::args::show(&v)
+            crate::request::args::show(&v)
         ),
     };
     let named = match wanted_roles(cx.value(), cx.db)? {

@@ -2,14 +2,14 @@
 //! find nothing to do here because this server has neither authentication caches nor free-space
 //! reports.
 
-use crate::access::needs::Asked;
-use crate::dispatch::args::{Kind, arg, to_i64, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::dispatch::observe::profile_collection;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::OpClass::{Command as Other, Delete, GetMore, Insert, Query, Update};
-use crate::dispatch::spec::{Privilege, flag};
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg, to_i64, wrong_type};
+use crate::request::asked::Asked;
+use crate::request::spec::OpClass::{Command as Other, Delete, GetMore, Insert, Query, Update};
+use crate::request::spec::{Privilege, flag};
 use crate::state::profile::ProfileLevel;
 use auth::{Action, Target};
 use model::{Result, Value, bail, code};
@@ -273,7 +273,7 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         v => bail!(
             code::BAD_VALUE,
             "Expected an object, or the string 'unset', as the filter of profile, given {}",
-            crate::dispatch::args::show(&v)
+            crate::request::args::show(&v)
         ),
     };
     let (was, before) = state.profile.of(cx.db);

@@ -1,17 +1,19 @@
 //! `aggregate`.
 
-use crate::access::needs::{Asked, needs_of_pipeline};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::context::env::{CollationArg, environment};
 use crate::crud::args::AggregateArgs;
 use crate::crud::args::read::AGGREGATE;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
-use crate::dispatch::args::Kind;
-use crate::dispatch::command::Command;
-use crate::dispatch::concern::{ReadLevel, check_level};
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Durability, Kinds, Privilege, flag};
-use crate::read::{CollationArg, QueryCursor, StoreHost, Writing, environment, settings};
+use crate::read::needs_of_pipeline;
+use crate::read::{QueryCursor, StoreHost, Writing, settings};
+use crate::request::Outcome;
+use crate::request::args::Kind;
+use crate::request::asked::Asked;
+use crate::request::concern::{ReadLevel, check_level};
+use crate::request::spec::{Durability, Kinds, Privilege, flag};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;

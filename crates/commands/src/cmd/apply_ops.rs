@@ -1,18 +1,20 @@
 //! `applyOps`: entries of a log, run again. Each is applied and logged by itself, as if a client
 //! had made the change.
 
-use crate::access::needs::{Asked, ViewOf};
 use crate::cmd::create::create_needs;
 use crate::cmd::drop::rename_needs;
-use crate::crud::collection::check_writable;
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::crud::measurements::{delete_named, find_named, insert_missing};
+use crate::ddl::collection::check_writable;
 use crate::ddl::{names, timeseries};
-use crate::dispatch::args::{Args, Kind, arg, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Durability, Privilege, flag};
+use crate::read::ViewOf;
+use crate::request::Outcome;
+use crate::request::args::{Args, Kind, arg, wrong_type};
+use crate::request::asked::Asked;
+use crate::request::spec::{Durability, Privilege, flag};
 use crate::state::service::Service;
+use crate::uuid::new_uuid;
 use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use operation::is_set_aside;
@@ -306,7 +308,7 @@ impl<'a> Operation<'a> {
             op,
             ns,
             logged: matches!(d.field("ts"), Value::Timestamp(_)),
-            id: crate::dispatch::generic::uuid(&d.field("ui")).ok(),
+            id: crate::request::generic::uuid(&d.field("ui")).ok(),
             o,
             o2: d.field("o2").as_doc().unwrap_or(Doc::EMPTY),
         })
@@ -520,7 +522,7 @@ impl<'a> Operation<'a> {
                 }
             }
         });
-        let id = self.id.unwrap_or_else(names::new_uuid);
+        let id = self.id.unwrap_or_else(new_uuid);
         let made = catalog(cx).create_collection(ns, options, id)?;
         timeseries::add_own_index(made.writer(&cx.operation))?;
         service.ttl.track(&made);

@@ -2,11 +2,11 @@
 //! change users and roles.
 
 use crate::access::refused;
-use crate::dispatch::args::{Kind, arg, missing_field};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg, missing_field};
+use crate::request::spec::{Privilege, flag};
 use auth::role_list;
 use logs::{Entry, component, id};
 use model::{DocWriter, ErrorKind, Result, Value, bail, code};

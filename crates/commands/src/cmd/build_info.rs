@@ -1,10 +1,10 @@
 //! `buildInfo`: which release clients may take us for, and what we really are.
 
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::release;
+use crate::request::Outcome;
+use crate::request::spec::{Privilege, flag};
 use model::Result;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

@@ -1,28 +1,28 @@
 //! `bulkWrite`: inserts, updates and deletes on several collections; results come in a cursor.
 
-use crate::access::needs::Asked;
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::context::env::{CollationArg, environment};
+use crate::context::retry::single;
 use crate::crud::args::bulk::BULK_WRITE;
 use crate::crud::args::{BulkArgs, BulkOp};
-use crate::crud::capped;
-use crate::crud::collection::collection;
-use crate::crud::document_id::with_id;
 use crate::crud::done::Done;
 use crate::crud::selector::Middle;
 use crate::crud::statement::{
     WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
 };
-use crate::crud::validator::Validator;
 use crate::crud::write_batch::FLAGS;
+use crate::ddl::collection::collection;
 use crate::ddl::identity::match_uuid;
 use crate::ddl::names;
 use crate::ddl::timeseries::Series;
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::retry::single;
-use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege, flag};
 use crate::read::listing::Listing;
-use crate::read::{CollationArg, environment};
+use crate::request::Outcome;
+use crate::request::asked::Asked;
+use crate::request::spec::{Durability, Kinds, OpClass, Privilege, flag};
+use crate::rules::document_id::with_id;
+use crate::rules::validator::Validator;
+use crate::state::capped;
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::state::service::Service;
 use auth::{Action, Target};

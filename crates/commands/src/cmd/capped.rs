@@ -1,12 +1,13 @@
 //! `convertToCapped` and `cloneCollectionAsCapped`.
 
-use crate::access::needs::Asked;
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::ddl::{names, system_views};
-use crate::dispatch::args::{Args, Kind, arg, collection_name, show, to_i64, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::request::Outcome;
+use crate::request::args::{Args, Kind, arg, collection_name, show, to_i64, wrong_type};
+use crate::request::asked::Asked;
+use crate::request::spec::{Privilege, flag};
+use crate::uuid::new_uuid;
 use auth::Action::{ConvertToCapped, CreateIndex, Find, Insert};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
@@ -193,11 +194,11 @@ fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 collection: {from}"
         );
     }
-    let target = cx.service.store.writer(&cx.operation).create_collection(
-        &to,
-        options(size),
-        names::new_uuid(),
-    )?;
+    let target =
+        cx.service
+            .store
+            .writer(&cx.operation)
+            .create_collection(&to, options(size), new_uuid())?;
     copy(&source, target.writer(&cx.operation), size, &|| {
         cx.operation.check()
     })?;

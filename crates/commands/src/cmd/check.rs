@@ -1,12 +1,12 @@
 //! `validate`, `dbHash`, `compact`, `validateDBMetadata`.
 
-use crate::access::needs::Asked;
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::ddl::{describe, names, system_views};
-use crate::dispatch::args::{Arg, Kind, arg, check_doc};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::request::Outcome;
+use crate::request::args::{Arg, Kind, arg, check_doc};
+use crate::request::asked::Asked;
+use crate::request::spec::{Privilege, flag};
 use auth::{Action, Target};
 use md5::{Digest, Md5};
 use model::{Binary, Doc, DocWriter, Namespace, Result, Value, bail, code};

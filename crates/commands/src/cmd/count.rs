@@ -1,15 +1,16 @@
 //! `count`. Without a filter it is the collection's counter, which is exact and costs no read.
 
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::context::env::{CollationArg, environment};
 use crate::crud::args::CountArgs;
 use crate::crud::args::read::COUNT;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::{names, system_views};
-use crate::dispatch::args::Kind;
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Kinds, Privilege, flag};
-use crate::read::{CollationArg, StoreHost, environment};
+use crate::read::StoreHost;
+use crate::request::Outcome;
+use crate::request::args::Kind;
+use crate::request::spec::{Kinds, Privilege, flag};
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter};

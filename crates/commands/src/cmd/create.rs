@@ -1,13 +1,16 @@
 //! `create`: collections, capped and clustered ones, time series, views. The options are checked
 //! here and kept in the catalog as `listCollections` shows them.
 
-use crate::access::needs::{Asked, ViewOf, needs_of_view};
-use crate::ddl::{constraint, encrypted, engine_options, index_spec, names, timeseries, view};
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::ddl::{encrypted, engine_options, index_spec, names, timeseries, view};
+use crate::read::{ViewOf, needs_of_view};
+use crate::request::Outcome;
+use crate::request::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
+use crate::request::asked::Asked;
+use crate::request::spec::{Privilege, flag};
+use crate::rules::constraint;
+use crate::uuid::new_uuid;
 use auth::{Action, Target};
 use model::{Array, Doc, DocBuf, Namespace, Number, Result, Tag, Value, bail, code};
 use operators::{Profile, collation};
@@ -127,7 +130,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let made_in = cx.transaction.as_deref();
     let c = cx
         .service
-        .create(&cx.operation, &ns, options, names::new_uuid(), made_in)?;
+        .create(&cx.operation, &ns, options, new_uuid(), made_in)?;
     timeseries::add_own_index(c.writer(&cx.operation))?;
     if cx.transaction.is_none() {
         cx.service.ttl.track(&c);

@@ -1,11 +1,11 @@
 //! `getDefaultRWConcern` and `setDefaultRWConcern`: the concerns of commands that bring none.
 
-use crate::dispatch::args::{Arg, Kind, arg, check_doc, to_i32};
-use crate::dispatch::command::Command;
-use crate::dispatch::concern::{Acknowledge, write_concern};
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Arg, Kind, arg, check_doc, to_i32};
+use crate::request::concern::{Acknowledge, write_concern};
+use crate::request::spec::{Privilege, flag};
 use model::{Doc, MongoError, Result, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[

@@ -1,15 +1,16 @@
 //! `distinct`: the different values at a path, array elements one by one.
 
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::context::env::{CollationArg, environment};
 use crate::crud::args::DistinctArgs;
 use crate::crud::args::read::DISTINCT;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::{names, system_views};
-use crate::dispatch::args::Kind;
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Kinds, Privilege, flag};
-use crate::read::{CollationArg, StoreHost, environment, settings};
+use crate::read::{StoreHost, settings};
+use crate::request::Outcome;
+use crate::request::args::Kind;
+use crate::request::spec::{Kinds, Privilege, flag};
 use model::{Result, bail};
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter};

@@ -1,14 +1,14 @@
 //! `drop`, `dropDatabase`, `renameCollection`.
 
-use crate::access::needs::Asked;
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::{names, system_views};
-use crate::dispatch::args::{Args, Kind, arg, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::generic;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::request::Outcome;
+use crate::request::args::{Args, Kind, arg, wrong_type};
+use crate::request::asked::Asked;
+use crate::request::generic;
+use crate::request::spec::{Privilege, flag};
 use auth::{Action, Target};
 use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 use store::ReadView;
@@ -186,7 +186,7 @@ fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(
             5_255_100,
             "Expected 1 as the value of dropDatabase, given {}",
-            crate::dispatch::args::show(&cx.value())
+            crate::request::args::show(&cx.value())
         );
     }
     if matches!(cx.db, "admin" | "config" | "local") {

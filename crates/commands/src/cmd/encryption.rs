@@ -3,12 +3,12 @@
 //! of the arguments and of the collection is all there is to do; metadata that came from elsewhere
 //! is refused rather than left as it is without a word.
 
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::ddl::names;
-use crate::dispatch::args::{Arg, Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::request::Outcome;
+use crate::request::args::{Arg, Kind, arg};
+use crate::request::spec::{Privilege, flag};
 use model::{Array, Doc, Namespace, Result, bail, code};
 use store::Collection;
 

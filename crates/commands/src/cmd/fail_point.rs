@@ -1,10 +1,10 @@
 //! `configureFailPoint`, for tests of drivers. Only with `enableTestCommands`.
 
-use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg};
+use crate::request::spec::{Privilege, flag};
 use model::{Doc, Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

@@ -1,12 +1,12 @@
 //! `setFeatureCompatibilityVersion`: which release's features may be used.
 
-use crate::crud::validator::is_guarded;
-use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::release::Release;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg};
+use crate::request::spec::{Privilege, flag};
+use crate::rules::validator::is_guarded;
 use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

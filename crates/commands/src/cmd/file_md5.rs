@@ -1,12 +1,13 @@
 //! `filemd5`: the checksum of a GridFS file, over its chunks in order.
 
-use crate::access::needs::Asked;
-use crate::dispatch::args::{Args, Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
-use crate::read::{CollationArg, StoreHost, environment};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::context::env::{CollationArg, environment};
+use crate::read::StoreHost;
+use crate::request::Outcome;
+use crate::request::args::{Args, Kind, arg};
+use crate::request::asked::Asked;
+use crate::request::spec::{Privilege, flag};
 use md5::{Digest, Md5};
 use model::{Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;

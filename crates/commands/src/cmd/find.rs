@@ -1,16 +1,17 @@
 //! `find`. A point lookup by `_id` goes straight from the engine's bytes into the reply.
 
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::context::env::{CollationArg, environment};
 use crate::crud::args::FindArgs;
 use crate::crud::args::read::FIND;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::{names, system_views};
-use crate::dispatch::args::Kind;
-use crate::dispatch::command::Command;
-use crate::dispatch::concern::ReadLevel;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Kinds, OpClass, Privilege, flag};
-use crate::read::{CollationArg, QueryCursor, StoreHost, environment, settings};
+use crate::read::{QueryCursor, StoreHost, settings};
+use crate::request::Outcome;
+use crate::request::args::Kind;
+use crate::request::concern::ReadLevel;
+use crate::request::spec::{Kinds, OpClass, Privilege, flag};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
 use model::{Array, ArrayWriter, Doc, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;

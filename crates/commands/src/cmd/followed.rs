@@ -2,7 +2,7 @@
 //! what `quarry follow` keeps of it here. Promises: a look at one document; zeros where nothing is
 //! followed. Must not know: how it is followed.
 
-use crate::dispatch::args::to_i64;
+use crate::request::args::to_i64;
 use crate::state::service::Service;
 use model::{Doc, DocBuf, DocWriter, Namespace, Value};
 use store::ReadView;

@@ -1,11 +1,11 @@
 //! `getMore` and `killCursors`.
 
-use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::connection::{Awaits, Waiting};
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::{Outcome, WaitFor};
-use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege, flag};
+use crate::context::command::Command;
+use crate::context::connection::{Awaits, Waiting};
+use crate::context::ctx::Ctx;
+use crate::request::args::{Kind, arg, wrong_type};
+use crate::request::spec::{Durability, Kinds, OpClass, Privilege, flag};
+use crate::request::{Outcome, WaitFor};
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress, Tails, killed_error};
 use crate::state::service::Service;
 use model::{Array, MongoError, Result, Tag, Value, bail, code};

@@ -3,12 +3,12 @@
 
 use super::sasl::{First, begin, mechanisms_on, report_login};
 use crate::access::{Login, LoginMethod, mechanisms_of, x509};
-use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::{Outcome, WaitFor};
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::release::{MESSAGE_BYTES_MAX, Release, SESSION_TIMEOUT_MINUTES, WRITE_BATCH_MAX};
+use crate::request::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::request::spec::{Privilege, flag};
+use crate::request::{Outcome, WaitFor};
 use crate::state::pair::{Pair, Part, Role};
 use auth::UserName;
 use model::{Binary, DocBuf, Result, Tag, Timestamp, Value, bail, code};

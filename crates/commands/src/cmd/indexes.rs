@@ -1,16 +1,17 @@
 //! `createIndexes`, `listIndexes`, `dropIndexes`.
 
 use super::list::batch_size;
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::ddl::describe::id_index;
 use crate::ddl::{index_spec, names, system_views, timeseries};
-use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::read::listing::Listing;
 use crate::read::stats::signed;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg, wrong_type};
+use crate::request::spec::{Privilege, flag};
 use crate::state::cursors::{BatchLimit, CursorInfo};
+use crate::uuid::new_uuid;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use operation::{Progress, is_set_aside};
 use std::cell::Cell;
@@ -147,7 +148,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (c, created) = match there {
         Some(c) => (c, false),
         None => {
-            let (uuid, made_in) = (names::new_uuid(), cx.transaction.as_deref());
+            let (uuid, made_in) = (new_uuid(), cx.transaction.as_deref());
             (
                 cx.service
                     .create(&cx.operation, &ns, DocBuf::new(), uuid, made_in)?,
@@ -379,7 +380,7 @@ fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     match cx.value() {
         Value::String(s) => Namespace::new(cx.db, s),
         v => {
-            let wanted = crate::dispatch::generic::uuid(&v).map_err(|_| {
+            let wanted = crate::request::generic::uuid(&v).map_err(|_| {
                 MongoError::new(
                     code::INVALID_NAMESPACE,
                     "collection name has invalid type, expected a string or a UUID",

@@ -1,21 +1,21 @@
 //! `insert`.
 
-use crate::access::needs::Asked;
-use crate::crud::capped;
-use crate::crud::collection::{check_writable, create_implicitly};
-use crate::crud::document_id::{check_id, new_object_id};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::context::retry::StatementIds;
 use crate::crud::statement::report_retried;
-use crate::crud::validator::Validator;
 use crate::crud::write_batch::{FLAGS, check_batch, write_errors};
+use crate::ddl::collection::{check_writable, create_implicitly};
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::ddl::timeseries::Series;
-use crate::dispatch::args::{Arg, Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::retry::StatementIds;
-use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege};
+use crate::request::Outcome;
+use crate::request::args::{Arg, Kind, arg};
+use crate::request::asked::Asked;
+use crate::request::spec::{Durability, Kinds, OpClass, Privilege};
+use crate::rules::document_id::{check_id, new_object_id};
+use crate::rules::validator::Validator;
+use crate::state::capped;
 use crate::state::service::replaced;
 use auth::{Action, Target};
 use model::bucket::{self, SeriesOptions};

@@ -1,15 +1,15 @@
 //! `listDatabases` and `listCollections`.
 
-use crate::access::needs::Asked;
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::ddl::describe::{describe, describe_buckets};
 use crate::ddl::system_views;
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::matcher::Matcher;
 use crate::read::listing::Listing;
+use crate::request::Outcome;
+use crate::request::args::{Arg, Args, Kind, arg, check_doc};
+use crate::request::asked::Asked;
+use crate::request::spec::{Privilege, flag};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{DocBuf, Namespace, Result, code};
 

@@ -2,14 +2,15 @@
 //! one expression runs `map` and gives what it emits, `$group` reduces, `$project` finalizes,
 //! `$out` or `$merge` writes. `jsMode` and `verbose` are taken and change nothing, as in MongoDB.
 
-use crate::access::needs::Asked;
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::context::env::{CollationArg, environment, script_library};
 use crate::ddl::names;
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Kinds, Privilege, flag};
-use crate::read::{CollationArg, QueryCursor, StoreHost, Writing, environment, script_library};
+use crate::read::{QueryCursor, StoreHost, Writing};
+use crate::request::Outcome;
+use crate::request::args::{Arg, Args, Kind, arg, check_doc, show};
+use crate::request::asked::Asked;
+use crate::request::spec::{Kinds, Privilege, flag};
 use auth::{Action, Target};
 use model::{ArrayWriter, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;

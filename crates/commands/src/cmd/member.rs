@@ -2,12 +2,12 @@
 //! which is always the primary: `replSetStepDown`, `replSetStepUp`, `replSetFreeze`,
 //! `replSetMaintenance`, `replSetSyncFrom`, `replSetAbortPrimaryCatchUp`, `setIndexCommitQuorum`.
 
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::ddl::names;
-use crate::dispatch::args::{Kind, arg, to_i64, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg, to_i64, wrong_type};
+use crate::request::spec::{Privilege, flag};
 use model::{MongoError, Result, Tag, Value, bail, code};
 
 const STATE: Privilege = Privilege::Cluster(&[auth::Action::ReplSetStateChange]);

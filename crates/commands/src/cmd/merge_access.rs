@@ -1,13 +1,13 @@
 //! `_mergeAuthzCollections`: what mongorestore loads users and roles with, from collections it has
 //! filled before.
 
-use crate::access::needs::Asked;
 use crate::access::{ROLES, USERS};
-use crate::dispatch::args::{Args, Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Args, Kind, arg};
+use crate::request::asked::Asked;
+use crate::request::spec::{Privilege, flag};
 use auth::Action::{CreateRole, CreateUser, DropRole, DropUser, Find, GrantRole, RevokeRole};
 use auth::{StoredRole, Target, role_list};
 use model::{Array, Doc, DocBuf, Namespace, Result, bail, code};

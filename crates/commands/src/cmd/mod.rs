@@ -1,7 +1,7 @@
 //! One file per command; small ones of a kind share one. Each exports `COMMANDS`, joined in
 //! [`FAMILIES`]. Must not know: the dispatcher.
 
-use crate::dispatch::command::Command;
+use crate::context::command::Command;
 
 pub(crate) mod followed;
 

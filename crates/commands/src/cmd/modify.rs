@@ -1,23 +1,23 @@
 //! `update`, `delete`, `findAndModify`.
 
-use crate::access::needs::Asked;
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::context::env::{CollationArg, environment};
+use crate::context::retry::single;
 use crate::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::args::{DeleteOp, FindAndModifyArgs, UpdateOp, WriteArgs};
-use crate::crud::collection::collection;
 use crate::crud::done::Done;
 use crate::crud::selector::Middle;
 use crate::crud::statement::{
     WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
 };
 use crate::crud::write_batch::{FLAGS, check_batch, write_errors};
+use crate::ddl::collection::collection;
 use crate::ddl::names;
-use crate::dispatch::args::{Args, Kind};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::retry::single;
-use crate::dispatch::spec::{Durability, Kinds, OpClass, Privilege, flag};
-use crate::read::{CollationArg, environment};
+use crate::request::Outcome;
+use crate::request::args::{Args, Kind};
+use crate::request::asked::Asked;
+use crate::request::spec::{Durability, Kinds, OpClass, Privilege, flag};
 use auth::Action::{self, Find, Insert, Remove, Update};
 use auth::Target;
 use model::{Bump, Doc, DocBuf, DocWriter, MongoError, OwnedValue, Result, Value, bail};

@@ -1,12 +1,12 @@
 //! `currentOp` and `killOp`.
 
-use crate::access::needs::Asked;
-use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::generic;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg, wrong_type};
+use crate::request::asked::Asked;
+use crate::request::generic;
+use crate::request::spec::{Privilege, flag};
 use crate::state::operations::{Idle, list};
 use model::{DocBuf, Result, Tag, Value, bail, code};
 use std::sync::atomic::Ordering;
@@ -89,7 +89,7 @@ fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 code::BAD_VALUE,
                 "Expected field \"op\" to have a value exactly representable as a 64-bit integer, \
                     given {}",
-                crate::dispatch::args::show(&v)
+                crate::request::args::show(&v)
             ),
         },
     };

@@ -1,10 +1,10 @@
 //! `appendOplogNote`, `replSetResizeOplog`: what clients do to the log besides reading it.
 
-use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Durability, Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg};
+use crate::request::spec::{Durability, Privilege, flag};
 use model::{Doc, MongoError, Number, Result, Tag, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[

@@ -1,11 +1,11 @@
 //! `quarryPair`: the part this server plays beside another one, as `quarry follow --standby` and
 //! `quarry follow promote` set it (docs/adr/0084-standby.md).
 
-use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg};
+use crate::request::spec::{Privilege, flag};
 use crate::state::pair::{self, Part, Role};
 use crate::state::replica_set;
 use model::{Result, bail, code};

@@ -1,10 +1,10 @@
 //! `getParameter` and `setParameter`.
 
-use crate::dispatch::args::{Arg, Kind, arg, check_doc};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Arg, Kind, arg, check_doc};
+use crate::request::spec::{Privilege, flag};
 use crate::state::parameters::{PARAMETERS, Parameter, Parameters, SetAt};
 use model::{Result, Value, bail, code};
 
@@ -101,7 +101,7 @@ fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let own =
-        |name: &str| crate::dispatch::generic::is_generic(name) && Parameters::find(name).is_none();
+        |name: &str| crate::request::generic::is_generic(name) && Parameters::find(name).is_none();
     let changes: Vec<_> = cx
         .request
         .body

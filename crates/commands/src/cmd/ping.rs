@@ -1,8 +1,8 @@
 //! `ping`.
 
-use crate::dispatch::command::Command;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::request::Outcome;
+use crate::request::spec::{Privilege, flag};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "ping",

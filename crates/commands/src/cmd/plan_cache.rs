@@ -1,12 +1,12 @@
 //! `planCacheClear`, `planCacheListFilters`, `planCacheSetFilter`, `planCacheClearFilters`. Filters
 //! are kept in memory only, as in MongoDB; the planner asks for them.
 
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::ddl::names;
-use crate::dispatch::args::{Arg, Kind, arg, collection_name};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::request::Outcome;
+use crate::request::args::{Arg, Kind, arg, collection_name};
+use crate::request::spec::{Privilege, flag};
 use crate::state::plan_filters::ShapeParts;
 use model::{Array, Doc, Namespace, Result, Value, bail, code};
 use query::explain::Shape;
@@ -147,7 +147,7 @@ fn shape<'a>(cx: &Ctx<'a, '_>) -> Result<ShapeParts<'a>> {
             );
         }
         if !c.contains("locale") {
-            return Err(crate::dispatch::args::missing_field("collation.locale"));
+            return Err(crate::request::args::missing_field("collation.locale"));
         }
         cx.service.check_collation(c)?;
     }

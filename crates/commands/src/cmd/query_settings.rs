@@ -1,13 +1,13 @@
 //! `setQuerySettings` and `removeQuerySettings`: by a query of the shape, or by the hash of a shape
 //! that has settings.
 
-use crate::dispatch::args::{Kind, arg, missing_field, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::read::settings::{self, SETTINGS};
 use crate::read::shape;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg, missing_field, wrong_type};
+use crate::request::spec::{Privilege, flag};
 use crate::state::query_settings::ShapeSettings;
 use model::{Doc, DocBuf, Result, Tag, Value, bail, code, namespace};
 

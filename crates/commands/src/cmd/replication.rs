@@ -1,10 +1,10 @@
 //! `replSetGetStatus`, `replSetGetConfig`, `replSetInitiate`, `replSetReconfig`, `replSetGetRBID`:
 //! one member, always the primary, or the standalone's refusals.
 
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::spec::{Privilege, flag};
 use crate::state::pair::Role;
 use crate::state::replica_set;
 use model::compare::compare;

@@ -1,14 +1,14 @@
 //! `createRole`, `updateRole`, `dropRole`, `dropAllRolesFromDatabase`, `grantPrivilegesToRole`,
 //! `revokePrivilegesFromRole`, `grantRolesToRole`, `revokeRolesFromRole`.
 
-use crate::access::needs::Asked;
 use crate::access::{ROLES, USERS};
 use crate::cmd::audit::{Shown, audited};
-use crate::dispatch::args::{Arg, Args, Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege as Row, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Arg, Args, Kind, arg};
+use crate::request::asked::Asked;
+use crate::request::spec::{Privilege as Row, flag};
 use auth::{
     Action, Privilege, Restrictions, RoleName, Target, builtin, parse_restrictions, privilege_list,
     role_list,

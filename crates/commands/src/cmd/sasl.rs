@@ -4,11 +4,11 @@ use crate::access::{
     Login, LoginMethod, Moment, expects_token, failed, plain_start, rounds, sasl_continue,
     sasl_start, token_continue, token_start, x509,
 };
-use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::{Outcome, WaitFor};
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::request::spec::{Privilege, flag};
+use crate::request::{Outcome, WaitFor};
 use identity_oidc::Now;
 use model::{Binary, MongoError, Result, Tag, Value, bail, code};
 

@@ -2,14 +2,14 @@
 //! definitions of search indexes in the catalog. What they lead to is done by the feeder. Errors:
 //! 31082 without a log, 8 for definitions that cannot be used, 26, 27, 68, 166.
 
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::ddl::names;
-use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::read::listing::Listing;
 use crate::read::search::{is_named, list as described, refused};
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg, wrong_type};
+use crate::request::spec::{Privilege, flag};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::state::search::SearchDefinition;
 use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Value, bail, code};

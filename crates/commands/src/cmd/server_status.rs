@@ -3,13 +3,13 @@
 //! types are exact; `uptime` is a whole double.
 
 use crate::cmd::followed;
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{CommandTable, Kinds, OpClass, Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::read::locks;
 use crate::read::stats::{signed, write_latency};
 use crate::release::Release;
+use crate::request::Outcome;
+use crate::request::spec::{CommandTable, Kinds, OpClass, Privilege, flag};
 use crate::state::admission::GateMetrics;
 use crate::state::machine::Process;
 use crate::state::service::Service;

@@ -1,15 +1,15 @@
 //! `startSession`, `endSessions`, `refreshSessions`, `killSessions`, `killAllSessions`,
 //! `killAllSessionsByPattern`.
 
-use crate::access::needs::Asked;
 use crate::access::user::digest;
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::generic;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::release::SESSION_TIMEOUT_MINUTES;
+use crate::request::Outcome;
+use crate::request::args::{Arg, Args, Kind, arg, check_doc, wrong_type};
+use crate::request::asked::Asked;
+use crate::request::generic;
+use crate::request::spec::{Privilege, flag};
 use auth::{Action, Target, UserName};
 use model::{Array, Binary, Result, Tag, Value, bail, code};
 

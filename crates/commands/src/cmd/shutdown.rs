@@ -1,11 +1,11 @@
 //! `shutdown`: ends the process as a signal does: requests under way get their time, data is
 //! flushed. The client's connection is closed instead of a reply.
 
-use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg};
+use crate::request::spec::{Privilege, flag};
 use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

@@ -1,13 +1,13 @@
 //! `collStats`, `dbStats`, `dataSize`.
 
-use crate::access::needs::Asked;
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
 use crate::ddl::{index_spec, names};
-use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::read::stats::{fit, signed, storage_stats, sum_indexes};
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg};
+use crate::request::asked::Asked;
+use crate::request::spec::{Privilege, flag};
 use model::{Doc, Namespace, Result, Value, bail, code, compare};
 use std::cmp::Ordering;
 use store::{Collection, ReadView};

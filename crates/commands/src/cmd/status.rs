@@ -1,11 +1,11 @@
 //! Small commands that report: `whatsmyuri`, `getCmdLineOpts`, `getLog`, `listCommands`,
 //! `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`.
 
-use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, Spec, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg, wrong_type};
+use crate::request::spec::{Privilege, Spec, flag};
 use crate::state::machine::Host;
 use model::{Result, Tag, Value, bail, code, doc_fields};
 

@@ -1,10 +1,10 @@
 //! `commitTransaction`, `abortTransaction`.
 
-use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Durability, Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg};
+use crate::request::spec::{Durability, Privilege, flag};
 use model::{MongoError, Result};
 
 const FLAGS: u32 = flag::ADMIN

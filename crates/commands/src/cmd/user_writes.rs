@@ -1,10 +1,10 @@
 //! `setUserWriteBlockMode`: holds back what users write, until it is called again.
 
-use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg};
+use crate::request::spec::{Privilege, flag};
 use crate::state::user_writes::reason;
 use model::{Result, bail, code};
 

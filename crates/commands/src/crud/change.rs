@@ -2,12 +2,12 @@
 //! its lock.
 
 use super::args::{DeleteOp, Mods, UpdateOp};
-use super::capped;
-use super::document_id::with_id;
 use super::done::Done;
 use super::selector::{Middle, Selector};
 use super::touched;
-use super::validator::Validator;
+use crate::rules::document_id::with_id;
+use crate::rules::validator::Validator;
+use crate::state::capped;
 use crate::state::service::Service;
 use model::{Bump, Doc, DocBuf, Result, Value, bail, code};
 use operators::Env;

@@ -3,15 +3,16 @@
 
 use super::args::{DeleteOp, Mods, UpdateOp};
 use super::change::{Changer, delete, update};
-use super::collection::collection;
 use super::done::Done;
 use super::selector::{Middle, Selector};
-use super::validator::Validator;
+use super::series_update::check_series_update;
+use crate::context::ctx::Ctx;
+use crate::context::env::CollationArg;
+use crate::context::reported::Reported;
+use crate::context::retry::Retry;
+use crate::ddl::collection::collection;
 use crate::ddl::timeseries::Series;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::reported::Reported;
-use crate::dispatch::retry::Retry;
-use crate::read::CollationArg;
+use crate::rules::validator::Validator;
 use crate::state::plan_filters::ShapeParts;
 use crate::state::service::{Service, replaced};
 use model::{Doc, Namespace, Result, Value, bail, code};
@@ -137,7 +138,7 @@ fn update_with(
     check_middle(coll.is_some(), &options)?;
     let coll_options = coll.as_ref().map(|c| c.options());
     if let Some(series) = coll.as_deref().and_then(Series::of) {
-        series.check_update(op)?;
+        check_series_update(&series, op)?;
     }
     let collation = prepare(
         service,

@@ -1,6 +1,6 @@
 //! What all commands that write batches share: their flags, the limit of a batch, `writeErrors`.
 
-use crate::dispatch::spec::flag;
+use crate::request::spec::flag;
 use model::{DocWriter, MongoError, Result, bail, code};
 
 /// Flags of writing commands.

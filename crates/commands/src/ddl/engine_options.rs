@@ -4,7 +4,7 @@
 //!
 //! Must not know: which engine there is.
 
-use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::request::args::{Arg, Kind, arg, check_doc, wrong_type};
 use model::{Doc, Result, Tag, Value, bail, code};
 
 /// Keys of the text, as WiredTiger's documentation lists them for tables and files.

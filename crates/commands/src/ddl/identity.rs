@@ -1,7 +1,7 @@
 //! The identity of collections: `collectionUUID`, by which a client says which collection it means.
 
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::generic;
+use crate::context::ctx::Ctx;
+use crate::request::generic;
 use crate::state::service::Service;
 use model::{Binary, MongoError, Namespace, Result, Value};
 

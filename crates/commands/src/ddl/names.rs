@@ -1,6 +1,6 @@
 //! Names of collections: which may be created, and what exists under a name.
 
-use crate::dispatch::ctx::Ctx;
+use crate::context::ctx::Ctx;
 use crate::state::service::Service;
 use model::{MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
@@ -160,12 +160,4 @@ pub(crate) fn is_timeseries(c: &Collection) -> bool {
 /// True for a capped collection.
 pub(crate) fn is_capped(c: &Collection) -> bool {
     c.options().doc().field("capped").truthy()
-}
-
-/// A UUID for something new.
-pub(crate) fn new_uuid() -> [u8; 16] {
-    let mut id: [u8; 16] = rand::random();
-    id[6] = (id[6] & 0x0f) | 0x40;
-    id[8] = (id[8] & 0x3f) | 0x80;
-    id
 }

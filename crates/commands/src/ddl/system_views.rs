@@ -4,8 +4,8 @@
 //! Promises: it is there exactly as long as the database has a view or a time series; documents
 //! have MongoDB's form, in the order of `_id`. Must not know: commands, how views are read.
 
+use crate::ddl::session_records;
 use crate::ddl::{describe, names};
-use crate::read::session_records;
 use crate::state::service::Service;
 use md5::{Digest, Md5};
 use model::{Binary, Doc, DocBuf, Namespace, Result};

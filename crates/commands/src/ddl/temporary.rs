@@ -1,8 +1,8 @@
 //! Collections that live for one operation. Their names stand in a setting of the store while they
 //! exist, so that a start finds what a crash left without listing every collection.
 
-use crate::ddl::names;
 use crate::state::service::Service;
+use crate::uuid::new_uuid;
 use model::{DocBuf, Namespace, Result};
 use operation::Operation;
 use parking_lot::Mutex;
@@ -64,11 +64,10 @@ impl Temporary {
             &format!("tmp.agg_out.{:016x}", rand::random::<u64>()),
         )?;
         record(service, |names| names.push(ns.to_string()))?;
-        let coll =
-            service
-                .store
-                .writer(operation)
-                .create_collection(&ns, options, names::new_uuid())?;
+        let coll = service
+            .store
+            .writer(operation)
+            .create_collection(&ns, options, new_uuid())?;
         Ok(Temporary {
             service: service.clone(),
             ns,

@@ -1,7 +1,7 @@
 //! The text part of an index specification: checked, and completed to the form it is kept in, where
 //! the fields of the key that are text have become `_fts` and `_ftsx` and stand in `weights`.
 
-use crate::dispatch::args::{show, to_i64, wrong_type};
+use crate::request::args::{show, to_i64, wrong_type};
 use model::{Doc, DocBuf, DocWriter, MongoError, Result, Tag, Value, code};
 use operators::text::{DEFAULT_LANGUAGE, DEFAULT_OVERRIDE, Language};
 use std::collections::BTreeMap;

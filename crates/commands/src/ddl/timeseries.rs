@@ -1,8 +1,7 @@
 //! Time-series collections: the `timeseries` options of `create` and `collMod`, and what may be
 //! written. How measurements lie in buckets, the store knows.
 
-use crate::crud::args::{Mods, UpdateOp};
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc};
+use crate::request::args::{Arg, Args, Kind, arg, check_doc};
 use model::{Doc, DocBuf, Result, Value, bail, code};
 use store::{Collection, Writer};
 
@@ -292,50 +291,9 @@ impl Series {
         }))
     }
 
-    /// Checks a statement of `update`: only the metadata of all measurements with some metadata may
-    /// change.
-    ///
-    /// # Errors
-    /// 72 InvalidOptions.
-    pub(crate) fn check_update(&self, op: &UpdateOp<'_>) -> Result<()> {
-        let refuse = |why: &str| -> Result<()> {
-            bail!(
-                code::INVALID_OPTIONS,
-                "Cannot perform an update on a time-series collection {why}"
-            )
-        };
-        if op.upsert {
-            return refuse("with upsert: true");
-        }
-        if !op.multi {
-            return refuse("that is not a multi update");
-        }
-        if self.meta.is_none() {
-            return refuse("that has no metaField");
-        }
-        if !self.only_meta(op.filter) {
-            return refuse("when querying on a field that is not the metaField");
-        }
-        let Mods::Update { doc, .. } = &op.mods else {
-            return refuse("with an aggregation pipeline");
-        };
-        for (name, fields) in doc.iter() {
-            let Value::Document(fields) = fields else {
-                return refuse("with a replacement document");
-            };
-            if !name.starts_with('$') {
-                return refuse("with a replacement document");
-            }
-            let to_meta =
-                |v: Value<'_>| name != "$rename" || v.as_str().is_some_and(|to| self.is_meta(to));
-            if !fields
-                .iter()
-                .all(|(path, v)| self.is_meta(path) && to_meta(v))
-            {
-                return refuse("that modifies a field other than the metaField");
-            }
-        }
-        Ok(())
+    /// True with a `metaField`.
+    pub(crate) fn has_meta(&self) -> bool {
+        self.meta.is_some()
     }
 
     /// True when a filter looks at nothing but the metadata.

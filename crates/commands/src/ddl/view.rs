@@ -1,8 +1,8 @@
 //! Definitions of views: what their pipeline may hold, and that they do not lead back to
 //! themselves.
 
-use crate::dispatch::args::wrong_type;
-use crate::dispatch::ctx::Ctx;
+use crate::context::ctx::Ctx;
+use crate::request::args::wrong_type;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;

@@ -2,10 +2,10 @@
 //! of users and roles.
 
 use super::body::database;
-use super::connection::Connection;
-use super::request::Request;
-use super::spec::{Spec, flag};
 use crate::access::without_secrets;
+use crate::context::connection::Connection;
+use crate::request::Request;
+use crate::request::spec::{Spec, flag};
 use crate::state::service::Service;
 use model::{Doc, DocBuf};
 

@@ -1,10 +1,10 @@
 //! The one place where the rights of a command are checked: by the privilege its row names.
 
-use super::args::Args;
-use super::connection::Connection;
-use super::spec::{CommandTable, Privilege, Spec, flag};
-use crate::access::needs::Asked;
 use crate::access::{Access, Rights, User};
+use crate::context::connection::Connection;
+use crate::request::args::Args;
+use crate::request::asked::Asked;
+use crate::request::spec::{CommandTable, Privilege, Spec, flag};
 use auth::Target;
 use model::{Doc, MongoError, Result, Value, code};
 

@@ -1,9 +1,9 @@
 //! The operation a command is: its operation, and what `currentOp` shows of it.
 
-use super::connection::Connection;
-use super::generic::Generic;
-use super::request::Request;
-use super::spec::{Spec, flag};
+use crate::context::connection::Connection;
+use crate::request::Request;
+use crate::request::generic::Generic;
+use crate::request::spec::{Spec, flag};
 use crate::state::connections::CurrentOp;
 use crate::state::service::Service;
 use model::Doc;

@@ -1,8 +1,8 @@
 //! Checks of a request before its command is known: the database, valid BSON, `admin`.
 
-use super::args;
-use super::request::Request;
-use super::spec::{Spec, flag};
+use crate::request::Request;
+use crate::request::args;
+use crate::request::spec::{Spec, flag};
 use model::{MongoError, Result, Value, bail, code};
 
 /// Refuses commands that need the database `admin` on others.

@@ -5,9 +5,9 @@
 //! own successful writes alone waits for the last of them, any other for the newest commit there is
 //! when its reads are done. Must not know: what commands do.
 
-use super::concern::Acknowledge;
-use super::ctx::Ctx;
-use super::spec::Durability;
+use crate::context::ctx::Ctx;
+use crate::request::concern::Acknowledge;
+use crate::request::spec::Durability;
 use model::{DocBuf, MongoError, Value, code};
 use store::CommitPos;
 

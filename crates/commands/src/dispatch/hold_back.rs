@@ -1,11 +1,11 @@
 //! Whether a command may run now: a lock against writes, a block of user writes, a fail point. Must
 //! not know: what commands do.
 
-use super::connection::Connection;
-use super::generic::Generic;
-use super::request::{Outcome, Request, WaitFor};
-use super::spec::{Spec, flag};
 use super::standby;
+use crate::context::connection::Connection;
+use crate::request::generic::Generic;
+use crate::request::spec::{Spec, flag};
+use crate::request::{Outcome, Request, WaitFor};
 use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use auth::{Action, Target};

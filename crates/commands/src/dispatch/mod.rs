@@ -5,54 +5,42 @@
 //! input panics. Must not know: which commands there are, what one does, how data is stored.
 
 pub mod api;
-pub mod args;
 mod audited;
 mod authorize;
 mod begin;
 mod body;
-pub mod command;
-pub mod concern;
-pub mod connection;
-pub mod ctx;
+mod default_concerns;
 mod durability;
-pub mod generic;
-mod held;
 mod hold_back;
 pub(crate) mod observe;
 mod perform;
-pub(crate) mod progress;
 mod reply;
-pub mod reported;
-pub mod request;
-pub mod retry;
 mod room;
-mod seen;
-pub mod spec;
-mod spent;
 mod standby;
 mod transaction;
 mod turn;
 
+use crate::context::command::{Command, Run};
+use crate::context::connection::Connection;
+use crate::context::ctx::Ctx;
+use crate::context::progress::Progress;
+use crate::context::retry::Retry;
+use crate::context::spent::Mark;
+use crate::request::args::{Arg, Args, check_value, duplicate_field, missing_field, unknown_field};
+use crate::request::generic::{self, Generic, Lsid};
+use crate::request::spec::{CommandTable, Counted, Spec, flag};
+use crate::request::{Outcome, Request, WaitFor};
 use crate::state::events;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use crate::state::transactions::SessionWrites;
-use args::{Args, check_value, duplicate_field, unknown_field};
 use authorize::Call;
 use body::{check_admin, database, validate};
-use command::{Command, Run};
-use connection::Connection;
-use ctx::Ctx;
-use generic::{Generic, Lsid};
+use default_concerns::fill_defaults;
 use hold_back::Admission;
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
 use observe::Ended;
 use operation::Link;
 use perform::{Answer, Refused, closes, perform};
-use progress::Progress;
-use request::{Outcome, Request, WaitFor};
-use retry::Retry;
-use spec::{CommandTable, Counted, Spec, flag};
-use spent::Mark;
 use std::cell::OnceCell;
 use std::sync::Arc;
 use store::Transaction;
@@ -494,7 +482,7 @@ impl Dispatcher {
         }
         args.finish(command.name, command.args)?;
         if !standalone {
-            generic.take_defaults(command, &self.service.state.default_concerns);
+            fill_defaults(generic, command, &self.service.state.default_concerns);
         }
         Ok(args)
     }
@@ -515,7 +503,7 @@ impl<'a> Args<'a> {
     /// Checks the command's own value, which stands first under whatever name the command was
     /// called by.
     fn take_own(&mut self, command: &'static Spec, value: Value<'a>) -> Result<()> {
-        let row = args::Arg {
+        let row = Arg {
             name: command.name,
             kind: command.value,
             required: true,
@@ -523,10 +511,7 @@ impl<'a> Args<'a> {
             sequence: false,
         };
         if !check_value(command.name, &row, &value)? {
-            return Err(args::missing_field(&format!(
-                "{}.{}",
-                command.name, command.name
-            )));
+            return Err(missing_field(&format!("{}.{}", command.name, command.name)));
         }
         self.push_own(command.name, value);
         Ok(())

@@ -6,19 +6,19 @@
 //! wait is over, and the wait counts. A profile that cannot be written fails no operation.
 //! Must not know: which commands there are, but for how MongoDB calls their kinds.
 
-use super::connection::Connection;
-use super::held::{Held, Sequences};
-use super::request::{Request, Sequence};
-use super::seen::{Effects, Seen};
-use super::spec::{Counted, OpClass};
-use crate::ddl::names;
+use crate::context::connection::Connection;
+use crate::context::held::{Held, Sequences};
+use crate::context::seen::{Effects, Seen};
 use crate::read::locks;
 use crate::read::stats::signed;
+use crate::request::spec::{Counted, OpClass};
+use crate::request::{Request, Sequence};
 use crate::state::connections::CurrentOp;
 use crate::state::counters::Documents;
 use crate::state::events;
 use crate::state::operations::kind;
 use crate::state::service::Service;
+use crate::uuid::new_uuid;
 use logs::{Entry, component, id, redacted};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, doc};
 use operation::Examined;
@@ -446,7 +446,7 @@ pub(crate) fn profile_collection(
     match service
         .store
         .writer(operation)
-        .create_collection(&ns, options, names::new_uuid())
+        .create_collection(&ns, options, new_uuid())
     {
         Ok(made) => {
             service.created(&made);
@@ -463,5 +463,5 @@ fn write_profile(service: &Service, db: &str, facts: &DocBuf) -> Result<()> {
     let writer = c.writer(&operation);
     // As in MongoDB these documents have no `_id`.
     writer.insert(&[facts.doc()], true)?;
-    crate::crud::capped::inserted(service, writer)
+    crate::state::capped::inserted(service, writer)
 }

@@ -1,14 +1,14 @@
 //! Running one command: its outcome, what its reply has to wait for, and whether it is run again.
 //! Must not know: which commands there are, how requests come in.
 
-use super::command::Run;
-use super::connection::SetAside;
-use super::ctx::Ctx;
-use super::progress::Progress;
-use super::request::{Outcome, Request, WaitFor};
-use super::spec::flag;
 use super::transaction::Numbered;
 use super::{durability, reply};
+use crate::context::command::Run;
+use crate::context::connection::SetAside;
+use crate::context::ctx::Ctx;
+use crate::context::progress::Progress;
+use crate::request::spec::flag;
+use crate::request::{Outcome, Request, WaitFor};
 use crate::state::service::Service;
 use model::{ErrorKind, MongoError, Timestamp};
 use store::CommitPos;

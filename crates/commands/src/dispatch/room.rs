@@ -2,8 +2,8 @@
 //! know: how room is counted.
 
 use super::body::database;
-use super::request::Request;
-use super::spec::{Kinds, Spec};
+use crate::request::Request;
+use crate::request::spec::{Kinds, Spec};
 use crate::state::room::{Late, Part};
 use crate::state::service::Service;
 use model::{Namespace, Result, Value};

@@ -2,9 +2,9 @@
 //! that writes, unless it comes from the one that follows the primary. Must not know: what commands
 //! do.
 
-use super::connection::Connection;
-use super::generic::Generic;
-use super::spec::{Spec, flag};
+use crate::context::connection::Connection;
+use crate::request::generic::Generic;
+use crate::request::spec::{Spec, flag};
 use crate::state::service::Service;
 use auth::{Action, Target};
 use model::{Result, bail, code};

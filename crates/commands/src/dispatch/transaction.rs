@@ -1,10 +1,10 @@
 //! Transactions of sessions: which commands belong to one, and the checks of their generic
 //! arguments. Must not know: what a transaction does.
 
-use super::concern::ReadLevel;
-use super::generic::Generic;
-use super::spec::{Spec, flag};
 use crate::config::Config;
+use crate::request::concern::ReadLevel;
+use crate::request::generic::Generic;
+use crate::request::spec::{Spec, flag};
 use crate::state::service::Service;
 use crate::state::transactions::{SessionWrites, Start};
 use crate::state::transactions::{TRANSIENT, is_transient};

@@ -1,10 +1,10 @@
 //! The turn of an operation: it runs, waits without a thread, or is refused because the server is
 //! overloaded. Must not know: how tickets are counted.
 
-use super::connection::Connection;
-use super::request::{Outcome, WaitFor};
-use super::spec::{Kinds, Spec, flag};
 use super::transaction::Numbered;
+use crate::context::connection::Connection;
+use crate::request::spec::{Kinds, Spec, flag};
+use crate::request::{Outcome, WaitFor};
 use crate::state::admission::{Asked, READS, Ticket, WRITES};
 use crate::state::failpoints::Failure;
 use crate::state::service::Service;

@@ -1,8 +1,8 @@
 //! The documents of `$backupCursor`, and the files that stay while they are read.
 
-use crate::ddl::names::new_uuid;
 use crate::state::backups::OpenBackup;
 use crate::state::service::Service;
+use crate::uuid::new_uuid;
 use model::{Binary, DocBuf, DocWriter, MongoError, Result, Timestamp, Value, bail, code};
 use query::exec::{BatchStream, DocBatch, ExecContext};
 use std::path::Path;

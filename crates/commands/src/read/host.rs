@@ -2,13 +2,13 @@
 
 use super::look_up;
 use super::out::Out;
-use super::session_records;
 use super::stats::signed;
 use crate::access::user::NO_USER;
-use crate::crud::collection::create_implicitly;
-use crate::crud::document_id::with_id;
-use crate::crud::validator::Validator;
+use crate::ddl::collection::create_implicitly;
+use crate::ddl::session_records;
 use crate::ddl::{names, system_views};
+use crate::rules::document_id::with_id;
+use crate::rules::validator::Validator;
 use crate::state::service::Service;
 use cipher::Scratch;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
@@ -286,7 +286,7 @@ impl StoreHost {
                 valid(doc.doc())?;
                 match writer.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
-                    None => crate::crud::capped::inserted(&self.service, writer),
+                    None => crate::state::capped::inserted(&self.service, writer),
                 }
             }
         }

@@ -5,8 +5,8 @@
 //! collection beside each other (`w`), and what changes its definition alone (`W`).
 //! Must not know: which commands there are.
 
-use crate::dispatch::spec::{CommandTable, Counted, OpClass, flag};
 use crate::read::stats::signed;
+use crate::request::spec::{CommandTable, Counted, OpClass, flag};
 use crate::state::counters::Counters;
 use model::DocWriter;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,10 +1,10 @@
 //! `$out`: a temporary collection that replaces the target in one step at the end. Readers see the
 //! old or the new one; after a failure the old one is unchanged.
 
-use crate::crud::document_id::with_id;
-use crate::crud::validator::Validator;
 use crate::ddl::temporary::Temporary;
 use crate::ddl::{names, timeseries};
+use crate::rules::document_id::with_id;
+use crate::rules::validator::Validator;
 use crate::state::service::Service;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use operation::Operation;

@@ -1,7 +1,7 @@
 //! Query settings: their fields, and what is in force for one query: what was set for its shape and
 //! then, since 9.0, what the command itself brings.
 
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, wrong_type};
+use crate::request::args::{Arg, Args, Kind, arg, check_doc, wrong_type};
 use crate::state::plan_filters::ShapeParts;
 use crate::state::service::Service;
 use model::{Doc, DocBuf, MongoError, Namespace, OwnedValue, Result, Tag, Value, bail, code};

@@ -1,7 +1,7 @@
 //! Sizes of collections, for `collStats`, `dbStats` and `$collStats`.
 
 use crate::ddl::{names, system_views};
-use crate::dispatch::spec::Kinds;
+use crate::request::spec::Kinds;
 use crate::state::service::Service;
 use metrics::LatencyCounts;
 use model::{Doc, DocBuf, DocWriter, Namespace, Number, Result, Value, bail, code};

@@ -4,7 +4,7 @@
 //! Promises: what is asked for on every command costs one atomic load while nothing was set. Must
 //! not know: which commands they apply to.
 
-use crate::dispatch::concern::{ReadLevel, WriteConcern, read_level, write_concern};
+use crate::request::concern::{ReadLevel, WriteConcern, read_level, write_concern};
 use arc_swap::ArcSwapOption;
 use model::{Doc, DocBuf, Result, Timestamp, Value};
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! What connections may see of one another: who is there, and what each runs now.
 
 use crate::access::user::User;
-use crate::dispatch::spec::Spec;
+use crate::request::spec::Spec;
 use model::{DocBuf, OwnedValue};
 use operation::Operation;
 use parking_lot::Mutex;

@@ -1,6 +1,6 @@
 //! Counts of operations, as `serverStatus` shows them. Plain relaxed atomics.
 
-use crate::dispatch::spec::{Kinds, OpClass};
+use crate::request::spec::{Kinds, OpClass};
 use metrics::{LatencyCounts, OpLatency};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 //! any command does.
 
 use super::transactions::{TRANSIENT, is_transient};
-use crate::dispatch::generic::Generic;
-use crate::dispatch::spec::{Spec, flag};
+use crate::request::generic::Generic;
+use crate::request::spec::{Spec, flag};
 use crate::state::connections::ConnectionInfo;
 use model::{Doc, DocBuf, DocWriter, MongoError, Result, Value, bail, code};
 use parking_lot::Mutex;
@@ -237,18 +237,18 @@ fn parse_mode(mode: Value<'_>) -> Result<Option<Mode>> {
                     "the mode of a fail point may not be an empty document"
                 );
             };
-            let count = || match crate::dispatch::args::to_i64(&value) {
+            let count = || match crate::request::args::to_i64(&value) {
                 Some(n) if n >= 0 => Ok(n),
                 _ => bail!(
                     code::BAD_VALUE,
                     "'{name}' of a fail point must be a number of 0 or more, given {}",
-                    crate::dispatch::args::show(&value)
+                    crate::request::args::show(&value)
                 ),
             };
             match name {
                 "times" => Ok(Some(Mode::Times(count()?))),
                 "skip" => {
-                    let times = crate::dispatch::args::to_i64(&d.field("times"));
+                    let times = crate::request::args::to_i64(&d.field("times"));
                     Ok(Some(Mode::Skip(count()?, times.map(|n| n.max(0)))))
                 }
                 "activationProbability" => match value.as_f64() {
@@ -308,14 +308,14 @@ fn failure(data: Doc<'_>) -> Failure {
     let labels = data.field("errorLabels").as_array();
     Failure {
         block_ms: if data.field("blockConnection").truthy() {
-            crate::dispatch::args::to_i64(&data.field("blockTimeMS"))
+            crate::request::args::to_i64(&data.field("blockTimeMS"))
                 .unwrap_or(0)
                 .clamp(0, BLOCK_MS_MAX)
         } else {
             0
         },
         close: data.field("closeConnection").truthy(),
-        code: crate::dispatch::args::to_i64(&data.field("errorCode"))
+        code: crate::request::args::to_i64(&data.field("errorCode"))
             .and_then(|c| i32::try_from(c).ok())
             .unwrap_or(0),
         labels: labels.map(|l| {
@@ -329,7 +329,7 @@ fn failure(data: Doc<'_>) -> Failure {
 
 /// What `onPrimaryTransactionalWrite` asks for instead of a write; `None` when it is to be made.
 fn failure_of_write(data: Doc<'_>) -> Option<Failure> {
-    let code = crate::dispatch::args::to_i64(&data.field("failBeforeCommitExceptionCode"))?;
+    let code = crate::request::args::to_i64(&data.field("failBeforeCommitExceptionCode"))?;
     Some(Failure {
         block_ms: 0,
         close: closes(data),
@@ -380,7 +380,7 @@ impl Failure {
         let mut out = DocWriter::new(reply);
         out.put_all(fields.doc());
         out.put("writeConcernError", error.doc());
-        let code = crate::dispatch::args::to_i64(&error.doc().field("code"))
+        let code = crate::request::args::to_i64(&error.doc().field("code"))
             .and_then(|c| i32::try_from(c).ok())
             .unwrap_or(0);
         match &self.labels {

@@ -5,6 +5,7 @@ pub mod admission;
 pub mod audit;
 mod audited;
 pub mod backups;
+pub(crate) mod capped;
 pub mod cluster_parameters;
 mod collections;
 pub mod concerns;

@@ -6,7 +6,7 @@ use super::cursors::CursorInfo;
 use super::service::Service;
 use super::sessions::Session;
 use crate::access::user::NO_USER;
-use crate::dispatch::spec::OpClass;
+use crate::request::spec::OpClass;
 use model::{Binary, Doc, DocBuf, DocWriter, Value};
 use operation::Progress;
 

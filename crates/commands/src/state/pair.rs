@@ -5,7 +5,7 @@
 //! follows, how far it is.
 
 use super::connections::{Connections, CurrentOp};
-use crate::dispatch::spec::flag;
+use crate::request::spec::flag;
 use model::{DocBuf, MongoError, ObjectId, Result, Value, bail, code, doc};
 use operation::Link;
 use parking_lot::Mutex;

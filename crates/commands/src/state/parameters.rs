@@ -1,7 +1,7 @@
 //! Server parameters: one declarative table, values kept in memory.
 
 use super::verbosity::{COMPONENTS, collect_verbosity};
-use crate::dispatch::args::{to_i64, wrong_type};
+use crate::request::args::{to_i64, wrong_type};
 use model::{Doc, DocBuf, OwnedValue, Result, Tag, Value, bail, code};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -469,7 +469,7 @@ impl Default {
                 Err(_) => bail!(
                     code::BAD_VALUE,
                     "value of {name} is out of the range of 32 bits: {}",
-                    crate::dispatch::args::show(value)
+                    crate::request::args::show(value)
                 ),
             },
             Default::Long(_) => Value::from(number(Tag::INT64)?),

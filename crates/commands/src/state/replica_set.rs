@@ -79,7 +79,7 @@ pub(crate) fn show(service: &Service) -> Result<()> {
     let coll = match service.store.collection(&ns)? {
         Some(c) => c,
         None => {
-            let id = crate::ddl::names::new_uuid();
+            let id = crate::uuid::new_uuid();
             let catalog = service.store.writer(&operation);
             catalog.create_collection(&ns, DocBuf::new(), id)?
         }

@@ -1,8 +1,8 @@
 //! `local.startup_log`: one document for each start of the server.
 
 use super::service::Service;
-use crate::ddl::names;
 use crate::release::describe_build;
+use crate::uuid::new_uuid;
 use model::{DocBuf, Namespace, Result, Value, doc};
 
 /// Its size, as MongoDB makes it.
@@ -22,7 +22,7 @@ impl Service {
                 let options = doc! { "capped": true, "size": BYTES };
                 self.store
                     .writer(&operation)
-                    .create_collection(&ns, options, names::new_uuid())?
+                    .create_collection(&ns, options, new_uuid())?
             }
         };
         let host = self.config.host.as_str();
@@ -38,6 +38,6 @@ impl Service {
         });
         let writer = log.writer(&operation);
         writer.insert(&[note.doc()], true)?;
-        crate::crud::capped::inserted(self, writer)
+        crate::state::capped::inserted(self, writer)
     }
 }

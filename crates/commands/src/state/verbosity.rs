@@ -1,7 +1,7 @@
 //! Components of the log and what a setting of their verbosity says. Must not know: where it is
 //! kept.
 
-use crate::dispatch::args::to_i64;
+use crate::request::args::to_i64;
 use model::{Doc, Result, Value, bail, code};
 
 /// Log components and their children; each has a verbosity of its own, -1 inherits.

@@ -2,8 +2,8 @@
 //! as not given, as in MongoDB's parsers, except where a row says otherwise.
 
 use crate::behaviour::{send, serve, store};
-use commands::dispatch::args::Kind;
-use commands::dispatch::spec::flag;
+use commands::request::args::Kind;
+use commands::request::spec::flag;
 use commands::{Config, registry};
 use model::{DocBuf, Value, doc};
 

@@ -3,7 +3,7 @@
 use crate::behaviour::send;
 use crate::interrupts::json;
 use crate::tails::Bell;
-use commands::dispatch::request::WaitFor;
+use commands::request::WaitFor;
 use commands::{
     Clock, Config, Connection, Dispatcher, Outcome, Request, Service, StoreHooks, SystemClock,
     registry,

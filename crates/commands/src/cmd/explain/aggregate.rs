@@ -3,13 +3,14 @@
 use super::arguments::arguments;
 use super::explained::{Explained, Level, reply};
 use crate::cmd::map_reduce::{self, MAP_REDUCE};
+use crate::context::ctx::Ctx;
+use crate::context::env::{CollationArg, environment};
 use crate::crud::args::AggregateArgs;
 use crate::crud::args::read::AGGREGATE;
-use crate::dispatch::args::collection_name;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
+use crate::read::StoreHost;
 use crate::read::settings;
-use crate::read::{CollationArg, StoreHost, environment};
+use crate::request::Outcome;
+use crate::request::args::collection_name;
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::expr::ParseCx;
 use query::exec::ExecContext;

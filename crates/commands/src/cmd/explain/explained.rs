@@ -1,8 +1,8 @@
 //! A query that is explained: its operators are run where that is asked for, and shown.
 
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
+use crate::context::ctx::Ctx;
 use crate::release::Release;
+use crate::request::Outcome;
 use model::{DocWriter, Namespace, Result, Value};
 use query::exec::ExecContext;
 use query::explain::{ExplainedQuery, Shape, shape_of};

@@ -7,12 +7,12 @@ pub(crate) mod explained;
 mod read;
 mod write;
 
-use crate::access::needs::Asked;
-use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::Command;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::spec::{Privilege, flag};
+use crate::context::command::Command;
+use crate::context::ctx::Ctx;
+use crate::request::Outcome;
+use crate::request::args::{Kind, arg};
+use crate::request::asked::Asked;
+use crate::request::spec::{Privilege, flag};
 use aggregate::{explain_aggregate, explain_map_reduce};
 use explained::Level;
 use model::{Doc, Result, bail, code};

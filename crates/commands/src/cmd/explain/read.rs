@@ -3,12 +3,13 @@
 use super::aggregate::aggregation;
 use super::arguments::{arguments, own_namespace, plain_find};
 use super::explained::{Explained, Level};
+use crate::context::ctx::Ctx;
+use crate::context::env::{CollationArg, environment};
 use crate::crud::args::read::{COUNT, DISTINCT, FIND};
 use crate::crud::args::{CountArgs, DistinctArgs, FindArgs};
 use crate::ddl::names;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::read::{CollationArg, StoreHost, environment, settings};
+use crate::read::{StoreHost, settings};
+use crate::request::Outcome;
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;

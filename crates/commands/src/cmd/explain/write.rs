@@ -2,13 +2,14 @@
 
 use super::arguments::{arguments, own_namespace, plain_find};
 use super::explained::{Explained, Level};
+use crate::context::ctx::Ctx;
+use crate::context::env::{CollationArg, environment};
 use crate::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::args::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp};
 use crate::crud::change::Changer;
-use crate::crud::collection::collection;
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::read::{CollationArg, StoreHost, environment};
+use crate::ddl::collection::collection;
+use crate::read::StoreHost;
+use crate::request::Outcome;
 use crate::state::plan_filters::ShapeParts;
 use model::{Doc, Result, Value, bail, code};
 use operators::expr::ParseCx;

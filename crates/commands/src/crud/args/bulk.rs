@@ -2,7 +2,7 @@
 
 use super::write::Mods;
 use super::{NUMBERS, doc_or_empty, hint};
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, to_i64, wrong_type};
+use crate::request::args::{Arg, Args, Kind, arg, check_doc, to_i64, wrong_type};
 use model::{Doc, Namespace, Result, Tag, Value, bail, code};
 
 /// Table of `bulkWrite`.
@@ -105,7 +105,7 @@ impl<'a> BulkArgs<'a> {
         for (i, d) in a.documents("bulkWrite", "nsInfo")?.into_iter().enumerate() {
             let info = check_doc(&format!("bulkWrite.nsInfo.{i}"), NS_INFO, d)?;
             let uuid = if info.has("collectionUUID") {
-                Some(crate::dispatch::generic::uuid(
+                Some(crate::request::generic::uuid(
                     &info.value("collectionUUID"),
                 )?)
             } else {
@@ -165,7 +165,7 @@ fn operation<'a>(i: usize, d: Doc<'a>, namespaces: usize) -> Result<BulkOp<'a>> 
         "update" => UPDATE,
         "delete" => DELETE,
         other => {
-            return Err(crate::dispatch::args::unknown_field(&format!(
+            return Err(crate::request::args::unknown_field(&format!(
                 "{path}.{other}"
             )));
         }

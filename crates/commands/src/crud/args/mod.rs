@@ -11,7 +11,7 @@ pub use bulk::{BulkArgs, BulkOp};
 pub use read::{AggregateArgs, CountArgs, CursorOptions, DistinctArgs, FindArgs};
 pub use write::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp, WriteArgs};
 
-use crate::dispatch::args::show;
+use crate::request::args::show;
 use model::{Array, Doc, Result, Tag, Value, bail, code};
 
 /// Types of numbers, for tables.
@@ -46,7 +46,7 @@ pub(crate) fn doc_or_empty<'a>(v: Value<'a>) -> Doc<'a> {
 pub(crate) fn documents<'a>(path: &str, list: Option<Array<'a>>) -> Result<Vec<Doc<'a>>> {
     let one = |(i, v): (usize, Value<'a>)| {
         v.as_doc().ok_or_else(|| {
-            crate::dispatch::args::wrong_type(&format!("{path}.{i}"), &v, &[Tag::DOCUMENT])
+            crate::request::args::wrong_type(&format!("{path}.{i}"), &v, &[Tag::DOCUMENT])
         })
     };
     list.unwrap_or(Array::EMPTY)

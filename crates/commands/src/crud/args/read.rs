@@ -1,7 +1,7 @@
 //! Arguments of `find`, `aggregate`, `count`, `distinct`.
 
 use super::{NUMBERS, doc_or_empty, hint};
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, collection_name, show};
+use crate::request::args::{Arg, Args, Kind, arg, check_doc, collection_name, show};
 use crate::state::plan_filters::ShapeParts;
 use model::{Array, Doc, Result, Tag, Value, bail, code};
 

@@ -1,7 +1,7 @@
 //! Arguments of `update`, `delete`, `findAndModify`.
 
 use super::{NUMBERS, Raw, doc_or_empty, documents, hint, update_of};
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, to_i64};
+use crate::request::args::{Arg, Args, Kind, arg, check_doc, to_i64};
 use model::{Array, Doc, Result, Tag, Value, bail, code};
 
 /// How documents are changed.

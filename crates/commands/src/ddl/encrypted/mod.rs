@@ -3,8 +3,8 @@
 
 mod queries;
 
-use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::dispatch::generic::uuid;
+use crate::request::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::request::generic::uuid;
 use model::{Array, Doc, Result, Tag, bail, code};
 
 static TOP: &[Arg] = &[

@@ -1,7 +1,7 @@
 //! How an encrypted field may be queried: for equality, by range, by parts of its text. Types and
 //! bounds as the manual gives them ("Encrypted Fields and Enabled Queries").
 
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, wrong_type};
+use crate::request::args::{Arg, Args, Kind, arg, check_doc, show, wrong_type};
 use model::{Array, Doc, Result, Tag, Value, bail, code, compare};
 
 /// One way in which a field is queried.

@@ -2,7 +2,7 @@
 //! (docs/adr/0096-clustering-indexes.md). Must not know: entries.
 
 use super::key::{Special, cannot};
-use crate::dispatch::args::{show, wrong_type};
+use crate::request::args::{show, wrong_type};
 use model::{Doc, Result, Tag, Value, bail, code};
 
 /// Checks the option.

@@ -12,7 +12,7 @@ pub(crate) use options::ttl_seconds;
 pub(crate) use stored::listed;
 
 use super::text_index::TextIndex;
-use crate::dispatch::args::{show, wrong_type};
+use crate::request::args::{show, wrong_type};
 use key::{Special, cannot, check_key};
 use model::{Doc, DocBuf, Result, Tag, Value, bail, code, doc};
 use operators::collation;

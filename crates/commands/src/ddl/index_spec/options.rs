@@ -3,7 +3,7 @@
 use super::key::{Special, cannot};
 use super::projection;
 use crate::ddl::timeseries::Series;
-use crate::dispatch::args::{show, to_i64, wrong_type};
+use crate::request::args::{show, to_i64, wrong_type};
 use model::{Doc, Number, Result, Tag, Value, bail, code};
 
 pub(super) fn flags(spec: Doc<'_>) -> Result<()> {

@@ -1,7 +1,7 @@
 //! `wildcardProjection`: which paths a wildcard index has.
 
 use super::key::Special;
-use crate::dispatch::args::wrong_type;
+use crate::request::args::wrong_type;
 use model::{Doc, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;

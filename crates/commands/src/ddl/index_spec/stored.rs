@@ -1,7 +1,7 @@
 //! The stored form of an index specification.
 
 use crate::ddl::text_index::{self, TextIndex};
-use crate::dispatch::args::to_i32;
+use crate::request::args::to_i32;
 use model::{Doc, DocBuf, Result, Value};
 use operators::collation;
 

@@ -3,10 +3,10 @@
 //! `prepareConstraintValidationLevel`, has every write checked as the level will; the second looks
 //! at all documents and sets the level.
 
-use crate::crud::validator::Validator;
-pub(crate) use crate::crud::validator::{LEVEL, PREPARED};
-use crate::dispatch::args::{Args, unknown_field};
-use crate::dispatch::ctx::Ctx;
+use crate::context::ctx::Ctx;
+use crate::request::args::{Args, unknown_field};
+use crate::rules::validator::Validator;
+pub(crate) use crate::rules::validator::{LEVEL, PREPARED};
 use model::{DocBuf, MongoError, Result, Value, bail, code};
 use query::physical::each_match;
 use query::plan::Plan;
@@ -87,7 +87,8 @@ fn check_documents(cx: &Ctx<'_, '_>, c: &Arc<Collection>) -> Result<()> {
     let Some(validator) = Validator::of(cx.service, c, false)? else {
         return Ok(());
     };
-    let env = crate::read::environment(cx, &crate::read::CollationArg::Default(None))?;
+    let env =
+        crate::context::env::environment(cx, &crate::context::env::CollationArg::Default(None))?;
     let mut invalid = None;
     each_match(c, &Plan::scan(), None, &env, &mut |row| {
         if !validator.accepts(row.doc) {

@@ -19,16 +19,16 @@ pub(crate) struct Moment {
 #[derive(Default)]
 pub(crate) struct Progress {
     /// The command has run before.
-    pub(super) begun: bool,
+    pub(crate) begun: bool,
     done: Option<Box<dyn Any + Send>>,
     moment: OnceCell<Moment>,
-    pub(super) reported: Reported,
+    pub(crate) reported: Reported,
     /// Statements that were not run again.
-    pub(super) retried: Vec<i32>,
+    pub(crate) retried: Vec<i32>,
     /// Until when the first statement of a transaction may be set aside, monotonic microseconds.
-    pub(super) waits_until_us: Option<u64>,
+    pub(crate) waits_until_us: Option<u64>,
     /// Of the store, for a change that was set aside.
-    pub(super) kept: Option<Kept>,
+    pub(crate) kept: Option<Kept>,
 }
 
 impl Progress {

@@ -1,9 +1,9 @@
 //! A row of the table of commands: a specification and the function that runs it.
 
-use super::args::{Arg, Kind};
 use super::ctx::Ctx;
-use super::request::Outcome;
-use super::spec::{Durability, Kinds, OpClass, Privilege, Spec, flag};
+use crate::request::Outcome;
+use crate::request::args::{Arg, Kind};
+use crate::request::spec::{Durability, Kinds, OpClass, Privilege, Spec, flag};
 use model::Result;
 
 /// Runs a command: writes the fields of the reply except `ok`.

@@ -2,7 +2,7 @@
 //! know: what commands do.
 
 use super::args::{Arg, Kind};
-use crate::access::needs::Asked;
+use crate::request::asked::Asked;
 use auth::Action;
 use metrics::OpLatency;
 use model::{Doc, Result, Value};
@@ -87,7 +87,7 @@ pub enum Durability {
     /// With a read concern that promises durable data, everything it may have read.
     Reads,
     /// When the acknowledgement is by the journal, its own writes, and everything when it tells of
-    /// others' (see [`super::reported::Reported`]).
+    /// others' (see [`crate::context::reported::Reported`]).
     OwnWrites,
     /// When the acknowledgement is by the journal, everything.
     Everything,
@@ -176,17 +176,17 @@ impl Counted {
         self.is_of_kind() || matches!(self.command.value, Kind::Collection)
     }
     /// True for a command that reads or writes documents.
-    pub(super) fn is_of_kind(&self) -> bool {
+    pub(crate) fn is_of_kind(&self) -> bool {
         self.command.kind != Kinds::Command
     }
     /// Runs that ended in an error.
     pub fn failed(&self) -> i64 {
         self.failed.load(Ordering::Relaxed)
     }
-    pub(super) fn began(&self) {
+    pub(crate) fn began(&self) {
         self.total.fetch_add(1, Ordering::Relaxed);
     }
-    pub(super) fn ended_badly(&self) {
+    pub(crate) fn ended_badly(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -240,7 +240,7 @@ impl CommandTable {
     }
 
     /// Whether a command carries secrets, itself or in a command inside it.
-    pub(super) fn is_secret(&self, command: &Spec, body: Doc<'_>) -> bool {
+    pub(crate) fn is_secret(&self, command: &Spec, body: Doc<'_>) -> bool {
         let inner = || match body.first() {
             Some((_, Value::Document(inner))) => self.find(inner.first()?.0),
             _ => None,

@@ -1,5 +1,5 @@
 //! What a reply tells its client of stored data, from which follows what has to be durable before
-//! the reply may be sent (`super::durability`).
+//! the reply may be sent (`crate::dispatch::durability`).
 
 use store::CommitPos;
 
@@ -7,10 +7,10 @@ use store::CommitPos;
 /// holds for its error.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reported {
-    pub(super) own: CommitPos,
-    pub(super) others: bool,
-    pub(super) wrote: bool,
-    pub(super) durable_reads: bool,
+    pub(crate) own: CommitPos,
+    pub(crate) others: bool,
+    pub(crate) wrote: bool,
+    pub(crate) durable_reads: bool,
 }
 
 impl Reported {

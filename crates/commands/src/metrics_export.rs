@@ -5,8 +5,8 @@
 
 use crate::cmd::server_status::status;
 use crate::dispatch::Dispatcher;
-use crate::dispatch::spec::{Counted, Kinds, OpClass};
 use crate::read::metric_help::help;
+use crate::request::spec::{Counted, Kinds, OpClass};
 use metrics::{BUCKETS, LatencyCounts, bucket_us};
 use model::{Doc, DocBuf, DocWriter, Value};
 use std::fmt::Write as _;

@@ -1,30 +1,30 @@
 //! What has been counted and measured of an operation that has ended. Must not know: connections,
 //! where it is told of.
 
-use super::spec::{Kinds, OpClass, Spec};
 use super::spent::Spent;
+use crate::request::spec::{Kinds, OpClass, Spec};
 use model::{Doc, DocWriter, Value};
 use operation::{Examined, Paths};
 
 /// What has been counted and measured of an operation.
-pub(super) struct Seen {
-    pub(super) examined: Examined,
-    pub(super) plan: Paths,
-    pub(super) effects: Effects,
-    pub(super) reply_len: usize,
-    pub(super) queued_us: Option<u64>,
-    pub(super) locked_us: u64,
+pub(crate) struct Seen {
+    pub(crate) examined: Examined,
+    pub(crate) plan: Paths,
+    pub(crate) effects: Effects,
+    pub(crate) reply_len: usize,
+    pub(crate) queued_us: Option<u64>,
+    pub(crate) locked_us: u64,
     /// Where it is measured.
-    pub(super) spent: Option<Spent>,
+    pub(crate) spent: Option<Spent>,
     /// Without what it waited for the journal.
-    pub(super) took_us: u64,
+    pub(crate) took_us: u64,
     /// What its reply waited for the journal, for those that had to.
-    pub(super) journal_us: Option<u64>,
+    pub(crate) journal_us: Option<u64>,
 }
 
 impl Seen {
     /// What it has read from files; nothing when it found everything in memory.
-    pub(super) fn write_storage(&self, w: &mut DocWriter<'_>) {
+    pub(crate) fn write_storage(&self, w: &mut DocWriter<'_>) {
         let read = self.spent.and_then(|spent| spent.read_bytes);
         if let Some(bytes) = read.filter(|bytes| *bytes > 0) {
             let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -33,14 +33,14 @@ impl Seen {
     }
 
     /// How long its client waited for it.
-    pub(super) fn all_us(&self) -> u64 {
+    pub(crate) fn all_us(&self) -> u64 {
         self.took_us.saturating_add(self.journal_us.unwrap_or(0))
     }
 }
 
 /// What the reply says that the command did.
 #[derive(Clone, Copy)]
-pub(super) enum Effects {
+pub(crate) enum Effects {
     Nothing,
     /// Gave documents of a cursor.
     Gave {
@@ -57,7 +57,7 @@ pub(super) enum Effects {
 }
 
 impl Effects {
-    pub(super) fn of(command: &Spec, reply: Doc<'_>) -> Effects {
+    pub(crate) fn of(command: &Spec, reply: Doc<'_>) -> Effects {
         let number = |name: &str| reply.field(name).as_i64_exact().unwrap_or(0);
         match command.class {
             OpClass::Insert => Effects::Inserted(number("n")),
@@ -89,7 +89,7 @@ impl Effects {
         }
     }
 
-    pub(super) fn write(self, returned: i64, w: &mut DocWriter<'_>) {
+    pub(crate) fn write(self, returned: i64, w: &mut DocWriter<'_>) {
         match self {
             Effects::Nothing => w,
             Effects::Gave { id, opens } => {

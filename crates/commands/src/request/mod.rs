@@ -1,4 +1,12 @@
-//! Requests and outcomes, independent of the wire format and of the engine.
+//! Requests and outcomes, independent of the wire format and of the engine; what a request says, as
+//! checked data: arguments, concerns, and the specification of the command that it names. Must not
+//! know: what commands do, the state of the server.
+
+pub mod args;
+pub(crate) mod asked;
+pub mod concern;
+pub mod generic;
+pub mod spec;
 
 use model::Doc;
 

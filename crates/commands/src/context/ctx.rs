@@ -1,15 +1,15 @@
 //! What one run of a command sees.
 
-use super::args::Args;
-use super::concern::{Acknowledge, ReadLevel, WriteConcern};
 use super::connection::Connection;
-use super::generic::Generic;
 use super::progress::{Moment, Progress};
 use super::reported::Reported;
-use super::request::Request;
 use super::retry::Retry;
-use super::spec::{CommandTable, Spec};
 use crate::access::Rights;
+use crate::request::Request;
+use crate::request::args::Args;
+use crate::request::concern::{Acknowledge, ReadLevel, WriteConcern};
+use crate::request::generic::Generic;
+use crate::request::spec::{CommandTable, Spec};
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::state::service::Service;
 use crate::state::transactions::{SessionWrites, is_transient};

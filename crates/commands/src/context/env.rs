@@ -1,8 +1,8 @@
 //! The environment of one operation: its time, randomness, variables, collation and how it is
 //! interrupted.
 
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::spec::flag;
+use crate::context::ctx::Ctx;
+use crate::request::spec::flag;
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::expr;
 use operators::{Env, script};

@@ -2,6 +2,7 @@
 
 use crate::ddl::names;
 use crate::state::service::Service;
+use crate::uuid::new_uuid;
 use model::{DocBuf, Namespace, Result, bail, code};
 use operation::Operation;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ pub(crate) fn create_implicitly(
     transaction: Option<&Transaction>,
 ) -> Result<Arc<Collection>> {
     names::may_create(ns)?;
-    match service.create(operation, ns, DocBuf::new(), names::new_uuid(), transaction) {
+    match service.create(operation, ns, DocBuf::new(), new_uuid(), transaction) {
         // Another writer has created it.
         Err(e) if e.code() == code::NAMESPACE_EXISTS => {
             let made = service

@@ -1,7 +1,11 @@
 //! An operation whose reply waits for the journal: what the log and the profile tell of it is kept
-//! until the wait is over, because super::request::{Request, Sequence};
-use super::request::{Request, Sequence};
+//! until the wait is over, because the wait is a part of how long it took.
+//!
+//! Promises: to keep it costs a copy of some hundred bytes and no look at the clock; the copy is
+//! bounded whatever the client sent. Must not know: who waits, and how.
+
 use super::seen::Seen;
+use crate::request::{Request, Sequence};
 use crate::state::connections::CurrentOp;
 use model::{DocBuf, MongoError};
 use smallvec::SmallVec;
@@ -11,27 +15,27 @@ use std::ops::Range;
 const SEQUENCE_BYTES_MAX: usize = 16 * 1024;
 
 /// An operation that has ended and whose reply has not left.
-pub(super) struct Held {
-    pub(super) op: CurrentOp,
+pub(crate) struct Held {
+    pub(crate) op: CurrentOp,
     /// The command where the operation does not hold it itself.
-    pub(super) body: Option<DocBuf>,
-    pub(super) sequences: Sequences,
-    pub(super) is_legacy: bool,
-    pub(super) error: Option<MongoError>,
-    pub(super) seen: Seen,
-    pub(super) ended_us: u64,
+    pub(crate) body: Option<DocBuf>,
+    pub(crate) sequences: Sequences,
+    pub(crate) is_legacy: bool,
+    pub(crate) error: Option<MongoError>,
+    pub(crate) seen: Seen,
+    pub(crate) ended_us: u64,
 }
 
 /// Sequences of a request, as far as they are shown: the bytes of names and documents, and where
 /// each lies.
 #[derive(Default)]
-pub(super) struct Sequences {
+pub(crate) struct Sequences {
     bytes: Vec<u8>,
     parts: SmallVec<[(Range<usize>, Range<usize>); 2]>,
 }
 
 impl Sequences {
-    pub(super) fn of(request: &Request<'_>) -> Sequences {
+    pub(crate) fn of(request: &Request<'_>) -> Sequences {
         let mut kept = Sequences::default();
         for sequence in request.sequences {
             let room = SEQUENCE_BYTES_MAX.saturating_sub(kept.bytes.len());
@@ -56,7 +60,7 @@ impl Sequences {
         start..self.bytes.len()
     }
 
-    pub(super) fn shown(&self) -> SmallVec<[Sequence<'_>; 2]> {
+    pub(crate) fn shown(&self) -> SmallVec<[Sequence<'_>; 2]> {
         let at = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
         let parts = self.parts.iter().map(|(name, documents)| Sequence {
             name: std::str::from_utf8(at(name)).unwrap_or_default(),

@@ -2,10 +2,10 @@
 
 use super::held::Held;
 use super::progress::Progress;
-use super::request::WaitFor;
 use super::spent::Spent;
 use crate::access::Identity;
 use crate::config::Config;
+use crate::request::WaitFor;
 use crate::state::admission::Place;
 use crate::state::connections::{ConnectionInfo, Connections};
 use crate::state::counters::LastUsed;
@@ -35,42 +35,42 @@ pub struct Connection {
     /// Compressors both sides know, in the client's order.
     pub compressors: Vec<&'static str>,
     /// The failure a fail point holds back until its time has come.
-    pub(super) failing: Option<Failure>,
+    pub(crate) failing: Option<Failure>,
     /// Of the operation before, for the next one.
-    pub(super) operation: Arc<Operation>,
+    pub(crate) operation: Arc<Operation>,
     /// What its operation waits for.
     pub(crate) awaits: Option<Awaits>,
     /// The place of its operation among those that wait to run.
-    pub(super) place: Option<Place>,
+    pub(crate) place: Option<Place>,
     /// How long its operation has waited to run, and whether it has.
-    pub(super) queued_us: Option<u64>,
+    pub(crate) queued_us: Option<u64>,
     /// How long its operation has waited for locks of others.
-    pub(super) locked_us: u64,
+    pub(crate) locked_us: u64,
     /// What its operation has cost, where that is measured.
-    pub(super) spent: Option<Spent>,
+    pub(crate) spent: Option<Spent>,
     /// What it runs now carries secrets: its document is shown nowhere.
-    pub(super) is_secret: bool,
+    pub(crate) is_secret: bool,
     /// What its operation was set aside for.
-    pub(super) set_aside: Option<SetAside>,
+    pub(crate) set_aside: Option<SetAside>,
     /// What woke the operation that runs again: who waits behind it is called when this goes.
-    pub(super) woken_by: Option<Kept>,
+    pub(crate) woken_by: Option<Kept>,
     /// What its operation had done when it was set aside.
-    pub(super) progress: Progress,
+    pub(crate) progress: Progress,
     /// The namespace used last.
-    pub(super) last_used: LastUsed,
+    pub(crate) last_used: LastUsed,
     /// Since when its operation waits for data, monotonic microseconds.
-    pub(super) idle_since_us: Option<u64>,
+    pub(crate) idle_since_us: Option<u64>,
     /// How long its operation has waited for data.
-    pub(super) idle_us: u64,
+    pub(crate) idle_us: u64,
     /// The operation whose reply waits for the journal.
-    pub(super) held: Option<Box<Held>>,
+    pub(crate) held: Option<Box<Held>>,
     all: Arc<Connections>,
 }
 
 impl Connection {
     /// A new connection from `peer` (`host:port`). Its waits end when `link` is woken, and its
     /// reads end when that says that the client has gone.
-    pub(super) fn new(service: &Service, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
+    pub(crate) fn new(service: &Service, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
         Connection {
             info: service.connections.add(peer),
             identity: Identity::of(peer),
@@ -110,7 +110,7 @@ impl Connection {
     }
 
     /// Its operation waits from this monotonic microsecond on.
-    pub(super) fn waits(&mut self, on: &WaitFor, now_us: u64) {
+    pub(crate) fn waits(&mut self, on: &WaitFor, now_us: u64) {
         match on {
             WaitFor::Data { .. } | WaitFor::Topology => self.idle_since_us = Some(now_us),
             WaitFor::Release | WaitFor::Unlock => {
@@ -158,15 +158,15 @@ impl Drop for Connection {
 }
 
 /// What an operation was set aside for; it counts as queued until dropped.
-pub(super) struct SetAside {
-    pub(super) registered: Option<Kept>,
+pub(crate) struct SetAside {
+    pub(crate) registered: Option<Kept>,
     queued: Arc<AtomicI64>,
     /// Since when, monotonic microseconds.
-    pub(super) since_us: u64,
+    pub(crate) since_us: u64,
 }
 
 impl SetAside {
-    pub(super) fn new(
+    pub(crate) fn new(
         registered: Option<Kept>,
         queued: &Arc<AtomicI64>,
         since_us: u64,

@@ -4,9 +4,8 @@
 //!
 //! Must not know: what commands do.
 
-use crate::access::rights::{Rights, refused};
-use crate::access::user::User;
-use crate::dispatch::args::{Args, collection_name};
+use crate::access::{Rights, User, refused};
+use crate::request::args::{Args, collection_name};
 use auth::{Action, Target};
 use model::{Doc, Namespace, Result, Value};
 

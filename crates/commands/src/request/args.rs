@@ -3,7 +3,7 @@
 //! Promises: a command's `run` sees only arguments of the types its table names. Must not know:
 //! what commands do.
 
-use crate::dispatch::request::Sequence;
+use crate::request::Sequence;
 use model::{Array, Doc, MongoError, Number, Result, Tag, Value, bail, code};
 use smallvec::SmallVec;
 

@@ -1,7 +1,7 @@
 //! What pipelines need, as rights. What they read, write and list is found by the functions that
 //! parse their stages.
 
-use super::asked::Asked;
+use crate::request::asked::Asked;
 use auth::Action::{self, *};
 use auth::Target;
 use model::{Array, Namespace, Result};

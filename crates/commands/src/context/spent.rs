@@ -8,23 +8,23 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// What an operation has cost the threads it ran on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spent {
-    pub(super) cpu_ns: u64,
+pub(crate) struct Spent {
+    pub(crate) cpu_ns: u64,
     /// `None` where the engine does not count them.
-    pub(super) read_bytes: Option<u64>,
+    pub(crate) read_bytes: Option<u64>,
 }
 
 /// The state of this thread when an operation begins or goes on.
-pub(super) struct Mark(Spent);
+pub(crate) struct Mark(Spent);
 
 impl Mark {
     /// `None` while nothing is profiled.
-    pub(super) fn set(service: &Service) -> Option<Mark> {
+    pub(crate) fn set(service: &Service) -> Option<Mark> {
         service.state.profile.is_on().then(|| Mark(now(service)))
     }
 
     /// Adds what was spent since a mark, where one was set.
-    pub(super) fn end(mark: Option<Mark>, service: &Service, all: &mut Option<Spent>) {
+    pub(crate) fn end(mark: Option<Mark>, service: &Service, all: &mut Option<Spent>) {
         let Some(Mark(before)) = mark else { return };
         let after = now(service);
         let all = all.get_or_insert_default();

@@ -1,7 +1,7 @@
 //! Retryable writes: a write with a transaction number is recorded by statement, and a retry runs
 //! only the statements that were not executed yet.
 
-use crate::dispatch::args::{Args, to_i64};
+use crate::request::args::{Args, to_i64};
 use model::{DocWriter, MongoError, Result, Value, bail, code};
 use smallvec::SmallVec;
 use store::{Begun, Effect, Keep, SessionRecord, StatementLog, Store};
@@ -43,13 +43,13 @@ impl<'r> Retry<'r> {
     }
 
     /// The command was set aside; these statements were not run again before that.
-    pub(super) fn go_on(&mut self, retried: &[i32]) {
+    pub(crate) fn go_on(&mut self, retried: &[i32]) {
         self.retried.extend_from_slice(retried);
         self.kept = self.retried.len();
     }
 
     /// Statements that were not run again so far.
-    pub(super) fn not_run_again(&self) -> &[i32] {
+    pub(crate) fn not_run_again(&self) -> &[i32] {
         &self.retried
     }
 

@@ -3,7 +3,6 @@
 use super::args::{Arg, Kind, arg, check_doc, wrong_type};
 use super::concern::{ReadConcern, ReadLevel, WriteConcern, read_concern, write_concern};
 use super::spec::{Spec, flag};
-use crate::state::concerns::DefaultConcerns;
 use model::{Binary, Doc, MongoError, Number, Result, Tag, Timestamp, Value, bail, code};
 
 /// Session of a request.
@@ -54,31 +53,6 @@ impl Generic<'_> {
     /// True for a statement of a transaction, its commit and its abort.
     pub fn in_transaction(&self) -> bool {
         self.autocommit == Some(false)
-    }
-    /// Takes the concerns that were set for everybody where the client brought none. Statements of
-    /// a transaction have those of its start and of its commit.
-    pub(super) fn take_defaults(&mut self, command: &Spec, defaults: &DefaultConcerns) {
-        let Some(set) = defaults.current() else {
-            return;
-        };
-        let in_transaction = self.in_transaction();
-        if command.is(flag::READ_CONCERN)
-            && (!in_transaction || self.start_transaction)
-            && !self.read_concern.is_some_and(|c| c.level_given)
-            && let Some(level) = set.read
-        {
-            self.read_concern.get_or_insert_default().level = level;
-        }
-        if command.is(flag::WRITE_CONCERN)
-            && (!in_transaction || command.is(flag::ENDS_TRANSACTION))
-            && self.write_concern.is_none()
-            && let Some(concern) = &set.write
-        {
-            self.write_concern = Some(WriteConcern {
-                is_default: true,
-                ..concern.clone()
-            });
-        }
     }
     /// True when the read concern promises data that is durable.
     pub fn promises_durable_reads(&self) -> bool {
@@ -335,7 +309,7 @@ pub fn max_time_ms(value: &Value<'_>) -> Result<i64> {
         bail!(
             code::FAILED_TO_PARSE,
             "Expected an integer for maxTimeMS, given {}",
-            crate::dispatch::args::show(value)
+            crate::request::args::show(value)
         );
     };
     if !(0..=i64::from(i32::MAX)).contains(&ms) {

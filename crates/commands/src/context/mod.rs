@@ -1,0 +1,15 @@
+//! What one run of a command sees: its connection, its arguments, what it has done so far.
+//!
+//! Promises: a command finds all that it may use here. Must not know: which commands there are, how
+//! the dispatcher runs them.
+
+pub mod command;
+pub mod connection;
+pub mod ctx;
+pub(crate) mod env;
+pub(crate) mod held;
+pub(crate) mod progress;
+pub mod reported;
+pub mod retry;
+pub(crate) mod seen;
+pub(crate) mod spent;

@@ -1,0 +1,33 @@
+//! The concerns of a request that brings none: the defaults of the set. Must not know: where they
+//! are kept.
+
+use crate::request::concern::WriteConcern;
+use crate::request::generic::Generic;
+use crate::request::spec::{Spec, flag};
+use crate::state::concerns::DefaultConcerns;
+
+/// Fills in the concerns that were set for everybody where the client brought none. Statements of a
+/// transaction have those of its start and of its commit.
+pub(super) fn fill_defaults(generic: &mut Generic<'_>, command: &Spec, defaults: &DefaultConcerns) {
+    let Some(set) = defaults.current() else {
+        return;
+    };
+    let in_transaction = generic.in_transaction();
+    if command.is(flag::READ_CONCERN)
+        && (!in_transaction || generic.start_transaction)
+        && !generic.read_concern.is_some_and(|c| c.level_given)
+        && let Some(level) = set.read
+    {
+        generic.read_concern.get_or_insert_default().level = level;
+    }
+    if command.is(flag::WRITE_CONCERN)
+        && (!in_transaction || command.is(flag::ENDS_TRANSACTION))
+        && generic.write_concern.is_none()
+        && let Some(concern) = &set.write
+    {
+        generic.write_concern = Some(WriteConcern {
+            is_default: true,
+            ..concern.clone()
+        });
+    }
+}
