@@ -19,7 +19,8 @@ const KIND_AT: usize = 8;
 const SALT_AT: usize = 16;
 const TAG_AT: usize = HEADER - TAG;
 /// No page or piece has this number.
-const OF_HEADER: (u64, u32) = (u64::MAX, u32::MAX);
+const HEADER_NUMBER: u64 = u64::MAX;
+const HEADER_TURN: u32 = u32::MAX;
 
 /// How a file is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +70,9 @@ impl FileKey {
         let key = FileKey::derived(data, &header[SALT_AT..TAG_AT], name);
         let mut tag: [u8; TAG] = header[TAG_AT..].try_into().ok()?;
         let aad = key.aad(&header[..TAG_AT]);
-        let opened = key.key.open_in_place(nonce(OF_HEADER), aad, &mut tag);
+        let opened = key
+            .key
+            .open_in_place(nonce(HEADER_NUMBER, HEADER_TURN), aad, &mut tag);
         opened.is_ok().then_some((key, kind))
     }
 
@@ -92,9 +95,9 @@ impl FileKey {
     fn tag_of(&self, header: &[u8]) -> [u8; TAG] {
         let mut tag = [0; TAG];
         let aad = self.aad(header);
-        if let Ok(made) = self
-            .key
-            .seal_in_place_separate_tag(nonce(OF_HEADER), aad, &mut [])
+        if let Ok(made) =
+            self.key
+                .seal_in_place_separate_tag(nonce(HEADER_NUMBER, HEADER_TURN), aad, &mut [])
         {
             tag.copy_from_slice(made.as_ref());
         }
@@ -107,7 +110,7 @@ impl FileKey {
         let aad = Aad::from(&self.name[..]);
         let sealed = self
             .key
-            .seal_in_place_separate_tag(nonce((number, turn)), aad, bytes);
+            .seal_in_place_separate_tag(nonce(number, turn), aad, bytes);
         let mut tag = [0; TAG];
         // Sealing fails only beyond 64 GiB.
         if let Ok(made) = sealed {
@@ -121,7 +124,7 @@ impl FileKey {
     pub fn open(&self, number: u64, turn: u32, sealed: &mut [u8]) -> bool {
         let aad = Aad::from(&self.name[..]);
         self.key
-            .open_in_place(nonce((number, turn)), aad, sealed)
+            .open_in_place(nonce(number, turn), aad, sealed)
             .is_ok()
     }
 }
@@ -131,7 +134,7 @@ pub(crate) fn has_magic(header: &[u8]) -> bool {
     header.starts_with(&MAGIC)
 }
 
-fn nonce((number, turn): (u64, u32)) -> Nonce {
+fn nonce(number: u64, turn: u32) -> Nonce {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
     bytes[8..].copy_from_slice(&turn.to_le_bytes());

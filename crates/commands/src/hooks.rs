@@ -168,7 +168,7 @@ impl Places for IndexPlaces {
                 Surface::Sphere => {
                     check_on_sphere(v, doc).map_err(|e| self.told(e, path.as_str(), v))
                 }
-                Surface::Plane(min, max) => check_on_plane(v, (*min, *max)),
+                Surface::Plane(min, max) => check_on_plane(v, *min, *max),
             })
         })
     }

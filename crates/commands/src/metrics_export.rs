@@ -94,7 +94,7 @@ pub fn prometheus(server: &Dispatcher) -> String {
         let _ = writeln!(out, "# TYPE {name} {kind}");
         for sample in &family.samples {
             match &sample.value {
-                Measured::Number(n) => line(&mut out, name, (&sample.labels, None), *n),
+                Measured::Number(n) => write_line(&mut out, name, &sample.labels, None, *n),
                 Measured::Latency(counts) => histogram(&mut out, name, &sample.labels, counts),
             }
         }
@@ -104,7 +104,7 @@ pub fn prometheus(server: &Dispatcher) -> String {
 
 type Labels = [(&'static str, String)];
 
-fn line(out: &mut String, name: &str, (labels, le): (&Labels, Option<&str>), value: f64) {
+fn write_line(out: &mut String, name: &str, labels: &Labels, le: Option<&str>, value: f64) {
     let more = le.map(|le| ("le", le));
     let all = labels.iter().map(|(l, v)| (*l, v.as_str())).chain(more);
     out.push_str(name);
@@ -127,18 +127,13 @@ fn histogram(out: &mut String, name: &str, labels: &Labels, counts: &LatencyCoun
     let mut below = 0;
     for (le, n) in bounds().zip(&counts.buckets) {
         below += n;
-        line(
-            out,
-            &bucket,
-            (labels, Some(le.to_string().as_str())),
-            below as f64,
-        );
+        write_line(out, &bucket, labels, Some(&le.to_string()), below as f64);
     }
     let count = counts.count() as f64;
-    line(out, &bucket, (labels, Some("+Inf")), count);
+    write_line(out, &bucket, labels, Some("+Inf"), count);
     let sum = counts.sum_us as f64 / 1e6;
-    line(out, &format!("{name}_sum"), (labels, None), sum);
-    line(out, &format!("{name}_count"), (labels, None), count);
+    write_line(out, &format!("{name}_sum"), labels, None, sum);
+    write_line(out, &format!("{name}_count"), labels, None, count);
 }
 
 /// Upper bounds in seconds of all buckets of latencies but the last, which has none.

@@ -3,7 +3,7 @@
 
 use crate::client::{Client, Entry, Trouble};
 use crate::mapping::Becomes;
-use crate::settings::{Read, Settings};
+use crate::settings::{Address, Read, Settings};
 use crate::stream::Stream;
 use crate::template::Names;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -104,7 +104,7 @@ impl Directory {
         for server in &self.settings.servers {
             match self.ask(server, until, user, password) {
                 Err(Failed::Trouble(what)) => {
-                    troubles.push(format!("the LDAP server {}:{}: {what}", server.0, server.1));
+                    troubles.push(format!("the LDAP server {server}: {what}"));
                 }
                 ended => return ended,
             }
@@ -114,7 +114,7 @@ impl Directory {
 
     fn ask(
         &self,
-        server: &(String, u16),
+        server: &Address,
         until: Instant,
         user: &str,
         password: &str,

@@ -4,6 +4,7 @@ use crate::mapping::Mapping;
 use crate::query::Query;
 use crate::template::Places;
 use rustls::ClientConfig;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub struct Settings {
 
 /// The same, read.
 pub(crate) struct Read {
-    pub(crate) servers: Vec<(String, u16)>,
+    pub(crate) servers: Vec<Address>,
     pub(crate) security: Security,
     pub(crate) searcher: Option<(String, String)>,
     pub(crate) mapping: Mapping,
@@ -48,10 +49,10 @@ impl Settings {
             Security::Tls(_) => 636,
             Security::None => 389,
         };
-        let servers: Vec<(String, u16)> = self
+        let servers: Vec<Address> = self
             .servers
             .iter()
-            .map(|s| address(s, port))
+            .map(|s| read_address(s, port))
             .collect::<Result<_, _>>()?;
         if servers.is_empty() {
             return Err("security.ldap.servers names no server".to_owned());
@@ -90,8 +91,21 @@ impl Settings {
     }
 }
 
-/// `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`.
-fn address(text: &str, port: u16) -> Result<(String, u16), String> {
+/// Where a server is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// Reads `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`.
+fn read_address(text: &str, port: u16) -> Result<Address, String> {
     let wrong = || format!("security.ldap.servers must be HOST or HOST:PORT, given '{text}'");
     let (host, rest) = match text.strip_prefix('[') {
         Some(v6) => v6.split_once(']').ok_or_else(wrong)?,
@@ -104,7 +118,10 @@ fn address(text: &str, port: u16) -> Result<(String, u16), String> {
     };
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     match !host.is_empty() && host.chars().all(allowed) {
-        true => Ok((host.to_owned(), port)),
+        true => Ok(Address {
+            host: host.to_owned(),
+            port,
+        }),
         false => Err(wrong()),
     }
 }
@@ -126,8 +143,12 @@ mod tests {
             ("[::1", None),
             ("a b", None),
         ] {
-            let got = address(text, 636).ok();
-            assert_eq!(got, wanted.map(|(h, p)| (h.to_owned(), p)), "{text}");
+            let got = read_address(text, 636).ok();
+            let wanted = wanted.map(|(host, port)| Address {
+                host: host.to_owned(),
+                port,
+            });
+            assert_eq!(got, wanted, "{text}");
         }
     }
 }

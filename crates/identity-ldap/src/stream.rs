@@ -1,7 +1,7 @@
 //! A connection to a directory that ends at a moment. Promises: no call outlives the moment,
 //! however slowly the other side answers.
 
-use crate::settings::Security;
+use crate::settings::{Address, Security};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};
@@ -50,16 +50,16 @@ pub(crate) enum Stream {
 impl Stream {
     /// Connects to the first address of the host that answers.
     pub(crate) fn open(
-        (host, port): &(String, u16),
+        server: &Address,
         security: &Security,
         until: Instant,
     ) -> io::Result<Stream> {
         let mut last = io::Error::other("the host has no address");
-        for address in addresses(host, *port, until)? {
+        for address in addresses(&server.host, server.port, until)? {
             match TcpStream::connect_timeout(&address, left(until)?) {
                 Ok(socket) => {
                     socket.set_nodelay(true)?;
-                    return Stream::over(Timed { socket, until }, host, security);
+                    return Stream::over(Timed { socket, until }, &server.host, security);
                 }
                 Err(e) => last = e,
             }

@@ -75,10 +75,17 @@ fn since(now: u64, earlier: u64) -> u64 {
     }
 }
 
+/// The number by which the kernel knows a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Device {
+    major: u64,
+    minor: u64,
+}
+
 /// Samples the device on which a directory lies.
 #[derive(Clone, Debug)]
 pub struct DiskSampler {
-    device: (u64, u64),
+    device: Device,
     name: String,
 }
 
@@ -88,7 +95,7 @@ impl DiskSampler {
     /// # Errors
     /// The path or `/proc/diskstats` cannot be read.
     pub fn of_path(path: &Path) -> io::Result<Option<Self>> {
-        let device = device_numbers(fs::metadata(path)?.dev());
+        let device = device_of(fs::metadata(path)?.dev());
         Ok(parse(&fs::read_to_string("/proc/diskstats")?, device)
             .map(|(name, _)| Self { device, name }))
     }
@@ -114,18 +121,23 @@ impl DiskSampler {
     }
 }
 
-/// Major and minor number as the C library splits a `dev_t` on Linux.
-fn device_numbers(dev: u64) -> (u64, u64) {
-    let major = ((dev >> 8) & 0xfff) | ((dev >> 32) & !0xfff);
-    let minor = (dev & 0xff) | ((dev >> 12) & !0xff);
-    (major, minor)
+/// The device as the C library splits a `dev_t` on Linux.
+fn device_of(dev: u64) -> Device {
+    Device {
+        major: ((dev >> 8) & 0xfff) | ((dev >> 32) & !0xfff),
+        minor: (dev & 0xff) | ((dev >> 12) & !0xff),
+    }
 }
 
-fn parse(text: &str, device: (u64, u64)) -> Option<(String, DiskSample)> {
+fn parse(text: &str, device: Device) -> Option<(String, DiskSample)> {
     text.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let number = |position: usize| fields.get(position)?.parse::<u64>().ok();
-        if (number(0)?, number(1)?) != device {
+        let here = Device {
+            major: number(0)?,
+            minor: number(1)?,
+        };
+        if here != device {
             return None;
         }
         let sample = DiskSample {
@@ -147,12 +159,16 @@ fn parse(text: &str, device: (u64, u64)) -> Option<(String, DiskSample)> {
 mod tests {
     use super::*;
 
+    fn device(major: u64, minor: u64) -> Device {
+        Device { major, minor }
+    }
+
     const TABLE: &str =
         " 254 0 vda 100 1 800 9 50 2 1600 9 0 9 9\n 254 1 vda1 10 1 80 9 5 2 160 8 0 7 6\n";
 
     #[test]
     fn finds_the_partition_not_the_whole_disk() {
-        let (name, sample) = parse(TABLE, (254, 1)).unwrap();
+        let (name, sample) = parse(TABLE, device(254, 1)).unwrap();
         assert_eq!(name, "vda1");
         assert_eq!(
             sample,
@@ -168,7 +184,7 @@ mod tests {
                 flushes: 0,
             }
         );
-        assert!(parse(TABLE, (0, 54)).is_none());
+        assert!(parse(TABLE, device(0, 54)).is_none());
     }
 
     #[test]
@@ -177,7 +193,7 @@ mod tests {
             10939241 465460 478431410 21505611 2957287 835173 \
                      739935728 3459512 0 1104032 25331088 547021 96 898269656 147076 566524 \
                      218888\n";
-        let (_, sample) = parse(table, (254, 0)).unwrap();
+        let (_, sample) = parse(table, device(254, 0)).unwrap();
         assert_eq!((sample.read_ms, sample.write_ms), (21_505_611, 3_459_512));
         assert_eq!(
             (sample.busy_ms, sample.queue_ms, sample.flushes),

@@ -297,11 +297,10 @@ fn wrap(key: &str, inner: impl Into<Json>) -> Json {
     Json::Object(Map::from_iter([(key.to_owned(), inner.into())]))
 }
 
-fn pair(a: (&str, Json), b: (&str, Json)) -> Json {
-    Json::Object(Map::from_iter([
-        (a.0.to_owned(), a.1),
-        (b.0.to_owned(), b.1),
-    ]))
+fn pair(fields: [(&str, Json); 2]) -> Json {
+    Json::Object(Map::from_iter(
+        fields.map(|(name, value)| (name.to_owned(), value)),
+    ))
 }
 
 /// Writes a value; `Missing` is written as `null`.
@@ -330,7 +329,7 @@ pub fn from_value(v: &Value<'_>, mode: Mode) -> Json {
         Value::Date(ms) => wrap("$date", wrap("$numberLong", ms.to_string())),
         Value::Timestamp(t) => wrap(
             "$timestamp",
-            pair(("t", t.time.into()), ("i", t.increment.into())),
+            pair([("t", t.time.into()), ("i", t.increment.into())]),
         ),
         Value::Binary(b) if mode == Mode::Log && b.subtype == UUID && b.bytes.len() == 16 => {
             wrap("$uuid", uuid_text(b.bytes))
@@ -344,25 +343,25 @@ pub fn from_value(v: &Value<'_>, mode: Mode) -> Json {
             let subtype = format!("{:02x}", b.subtype);
             wrap(
                 "$binary",
-                pair(
+                pair([
                     ("base64", STANDARD.encode(bytes).into()),
                     ("subType", subtype.into()),
-                ),
+                ]),
             )
         }
         Value::Regex(r) => wrap(
             "$regularExpression",
-            pair(("pattern", r.pattern.into()), ("options", r.options.into())),
+            pair([("pattern", r.pattern.into()), ("options", r.options.into())]),
         ),
         Value::DbPointer(ns, id) => wrap(
             "$dbPointer",
-            pair(("$ref", (*ns).into()), ("$id", wrap("$oid", id.to_hex()))),
+            pair([("$ref", (*ns).into()), ("$id", wrap("$oid", id.to_hex()))]),
         ),
         Value::Code(c) => wrap("$code", *c),
-        Value::CodeWithScope(c, scope) => pair(
+        Value::CodeWithScope(c, scope) => pair([
             ("$code", (*c).into()),
             ("$scope", from_document(Doc::from_prefix(scope), mode)),
-        ),
+        ]),
         Value::Symbol(s) => wrap("$symbol", *s),
         Value::Undefined => wrap("$undefined", true),
         Value::MinKey => wrap("$minKey", 1),

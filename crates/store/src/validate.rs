@@ -30,6 +30,14 @@ struct Buffers {
     key: Vec<u8>,
 }
 
+/// What the documents read so far need in one index.
+#[derive(Clone, Default)]
+struct Expected {
+    entries: u64,
+    /// The fields, as bits, of which a document has several values.
+    multikey: u32,
+}
+
 impl Collection {
     /// Checks everything, for no operation of a client. Writers wait meanwhile, so that both sides
     /// are of one moment.
@@ -65,13 +73,14 @@ impl Collection {
             .cloned()
             .collect();
         let expected = self.check_documents(&state, &ready, go_on, &mut v)?;
-        for (index, (expected, multikey)) in ready.iter().zip(expected) {
-            self.check_multikey_mark(index, multikey, &mut v)?;
+        for (index, expected) in ready.iter().zip(expected) {
+            self.check_multikey_mark(index, expected.multikey, &mut v)?;
             let entries = self.count_entries(index.ident(), index.is_unique(), &mut v)?;
-            if entries != expected {
+            if entries != expected.entries {
                 v.errors.push(format!(
-                    "index {} has {entries} entries, {expected} were expected",
-                    index.name()
+                    "index {} has {entries} entries, {} were expected",
+                    index.name(),
+                    expected.entries
                 ));
             }
             v.index_entries.push((index.name().to_owned(), entries));
@@ -88,15 +97,15 @@ impl Collection {
         Ok(v)
     }
 
-    /// Reads all documents; the number of entries and the multikey bits they need, by index.
+    /// Reads all documents, and tells by index what their entries must be.
     fn check_documents(
         &self,
         state: &State,
         ready: &[Arc<Index>],
         go_on: &dyn Fn() -> Result<()>,
         v: &mut Validation,
-    ) -> Result<Vec<(u64, u32)>> {
-        let mut expected = vec![(0u64, 0u32); ready.len()];
+    ) -> Result<Vec<Expected>> {
+        let mut expected = vec![Expected::default(); ready.len()];
         let (lower, upper) = self.key_bounds();
         let mut after = lower.to_vec();
         let mut rows = storage::RowBatch::new();
@@ -125,7 +134,7 @@ impl Collection {
                 after.push(0);
                 match bucket::of(key) {
                     Some(_) => self.check_bucket_row(key, value, v),
-                    None => self.check_record(state, (key, value), &mut buffers, v)?,
+                    None => self.check_record(state, key, value, &mut buffers, v)?,
                 }
                 for (index, expected) in ready.iter().zip(&mut expected) {
                     // What is damaged was told already.
@@ -171,7 +180,8 @@ impl Collection {
     fn check_record(
         &self,
         state: &State,
-        (key, value): (&[u8], &[u8]),
+        key: &[u8],
+        value: &[u8],
         buffers: &mut Buffers,
         v: &mut Validation,
     ) -> Result<()> {
@@ -205,7 +215,7 @@ impl Collection {
         index: &Index,
         key: &[u8],
         doc: Doc<'_>,
-        (entries, multikey): &mut (u64, u32),
+        expected: &mut Expected,
         buffers: &mut Buffers,
         v: &mut Validation,
     ) -> Result<()> {
@@ -213,8 +223,8 @@ impl Collection {
             v.errors.push(format!("index {}: {e}", index.name()));
             return Ok(());
         }
-        *entries += buffers.set.len() as u64;
-        *multikey |= buffers.set.multikey;
+        expected.entries += buffers.set.len() as u64;
+        expected.multikey |= buffers.set.multikey;
         for k in buffers.set.keys() {
             index.entry_key(k.components, &key[4..], &mut buffers.key);
             let (mut right, mut expected) = (false, Vec::new());

@@ -32,16 +32,24 @@ pub(crate) struct Moment {
     pub(crate) waited: bool,
 }
 
-/// Lets a user in, with the roles that whoever vouches for it has named, or else those of its
-/// document, and until the end of what it has logged in by. Otherwise says why not.
-pub(super) fn let_in(
+/// What a directory or an identity provider says of a user.
+#[derive(Default)]
+pub(super) struct Grant {
+    /// Its roles; `None` for those of its document.
+    pub(super) roles: Option<Vec<String>>,
+    /// When it has to log in again.
+    pub(super) ends_ms: Option<i64>,
+}
+
+/// Logs a user in. The inner error says why the user may not enter.
+pub(super) fn admit_user(
     access: &Access,
     identity: &mut Identity,
     name: &UserName,
-    (roles, ends_ms): (Option<Vec<String>>, Option<i64>),
+    grant: Grant,
 ) -> Result<std::result::Result<(), &'static str>> {
     let generation = access.generation();
-    let user = match roles {
+    let user = match grant.roles {
         Some(roles) => {
             let roles = roles.iter().map(|r| RoleName::new(r, "admin")).collect();
             Some(access.granted(name, roles)?)
@@ -54,7 +62,7 @@ pub(super) fn let_in(
     if !may_come(&user, identity) {
         return Ok(Err("the user may not come from this address"));
     }
-    identity.log_in(user, generation, ends_ms)?;
+    identity.log_in(user, generation, grant.ends_ms)?;
     Ok(Ok(()))
 }
 

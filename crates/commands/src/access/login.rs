@@ -1,7 +1,7 @@
 //! Logging in. Promises: a client that is not who it claims to be learns nothing but that: neither
 //! whether the user exists nor what was wrong; attempts that follow failures wait their turn.
 
-use super::entry::{EXTERNAL, Login, let_in};
+use super::entry::{EXTERNAL, Grant, Login, admit_user};
 use super::identity::{Identity, Pending, Scram, failed};
 use super::likeness::Likeness;
 use super::service::Access;
@@ -101,8 +101,10 @@ fn credentials(
 pub(crate) fn sasl_start(
     access: &Access,
     identity: &mut Identity,
-    (mechanism, db): (Mechanism, &str),
-    (payload, skips_empty): (&[u8], bool),
+    mechanism: Mechanism,
+    db: &str,
+    payload: &[u8],
+    skips_empty: bool,
     rounds: [u32; 2],
 ) -> Result<Vec<u8>> {
     identity.pending = None;
@@ -176,7 +178,7 @@ pub(crate) fn sasl_continue(
 
 /// Lets a user in that has proved who it is. False when it may not come from where it does.
 fn enter(access: &Access, identity: &mut Identity, name: &UserName) -> Result<bool> {
-    Ok(let_in(access, identity, name, (None, None))?.is_ok())
+    Ok(admit_user(access, identity, name, Grant::default())?.is_ok())
 }
 
 /// Logs in by the certificate that the client has shown: the user of its subject on `$external`.

@@ -2,7 +2,7 @@
 //! taken only where nobody can read along, unless the administrator has said otherwise; it is
 //! handed to the directory and kept nowhere. Must not know: how a directory is asked.
 
-use super::entry::{EXTERNAL, Login, Moment, let_in};
+use super::entry::{EXTERNAL, Grant, Login, Moment, admit_user};
 use super::identity::{Identity, failed};
 use super::service::Access;
 use auth::{Pace, Turn, UserName};
@@ -32,7 +32,8 @@ fn parse(payload: &[u8]) -> Option<(&str, &str)> {
 pub(crate) fn plain_start(
     access: &Access,
     identity: &mut Identity,
-    (db, payload): (&str, &[u8]),
+    db: &str,
+    payload: &[u8],
     moment: Moment,
 ) -> Result<Login> {
     identity.pending = None;
@@ -69,8 +70,14 @@ pub(crate) fn plain_start(
         }
     }
     let entered = match directory.log_in(user, password) {
-        Ok(known) => let_in(access, identity, &name, (known.groups, None))?
-            .map_err(|why| Failed::Refused(why.to_owned())),
+        Ok(known) => {
+            let grant = Grant {
+                roles: known.groups,
+                ends_ms: None,
+            };
+            admit_user(access, identity, &name, grant)?
+                .map_err(|why| Failed::Refused(why.to_owned()))
+        }
         Err(Failed::Busy) => {
             let since = *identity.waits_since_us.get_or_insert(now_us);
             if now_us.saturating_sub(since) < PATIENCE_US {

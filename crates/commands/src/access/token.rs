@@ -2,7 +2,7 @@
 //! it. Promises: a client learns of a token that is not believed only that; the log says why, and
 //! never the token. Must not know: how tokens are verified.
 
-use super::entry::{EXTERNAL, Login, Moment, let_in};
+use super::entry::{EXTERNAL, Grant, Login, Moment, admit_user};
 use super::identity::{Identity, Pending, failed};
 use super::service::Access;
 use auth::{Pace, Turn, UserName};
@@ -29,7 +29,8 @@ fn said(payload: &[u8]) -> Result<Doc<'_>> {
 pub(crate) fn token_start(
     access: &Access,
     identity: &mut Identity,
-    (db, payload): (&str, &[u8]),
+    db: &str,
+    payload: &[u8],
     moment: Moment,
 ) -> Result<Login> {
     identity.pending = None;
@@ -128,8 +129,11 @@ fn by_token(
     let entered = match verified {
         Ok(verified) => {
             let name = UserName::new(&verified.user, EXTERNAL);
-            let granted = (verified.roles, Some(verified.ends_ms));
-            let_in(access, identity, &name, granted)?.map_err(str::to_owned)
+            let grant = Grant {
+                roles: verified.roles,
+                ends_ms: Some(verified.ends_ms),
+            };
+            admit_user(access, identity, &name, grant)?.map_err(str::to_owned)
         }
         Err(refused) => Err(refused.0),
     };

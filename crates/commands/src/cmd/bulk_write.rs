@@ -128,7 +128,7 @@ fn all(cx: &mut Ctx<'_, '_>, a: &BulkArgs<'_>, written: &mut Written) -> Result<
             env.cluster_time = Some(cx.service.operation_time());
         }
         let id = ids.get(i..=i).unwrap_or_default();
-        let result = one(cx, &mut env, a, (i, op), id, written);
+        let result = write_one(cx, &mut env, a, i, op, id, written);
         report(&mut cx.reported, &result, is_multi(op));
         let mut goes_on = true;
         match result {
@@ -163,11 +163,12 @@ fn is_multi(op: &BulkOp<'_>) -> bool {
     }
 }
 
-fn one(
+fn write_one(
     cx: &mut Ctx<'_, '_>,
     env: &mut Env,
     a: &BulkArgs<'_>,
-    (i, op): (usize, &BulkOp<'_>),
+    i: usize,
+    op: &BulkOp<'_>,
     id: &[i32],
     written: &mut Written,
 ) -> Result<Done> {

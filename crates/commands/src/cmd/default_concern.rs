@@ -120,11 +120,11 @@ fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if let Some(write) = write {
         check_write(write)?;
     }
-    let when = (cx.service.operation_time(), cx.now_ms());
+    let (updated, wall_ms) = (cx.service.operation_time(), cx.now_ms());
     cx.service
         .state
         .default_concerns
-        .set(&cx.service.store, (read, write), when)?;
+        .set(&cx.service.store, read, write, updated, wall_ms)?;
     // The defaults are written by then; that the client's own concern cannot be met is an error of
     // the whole command.
     if let Some(Acknowledge::Mode(mode)) = cx.generic.write_concern.as_ref().map(|c| &c.w) {

@@ -370,7 +370,7 @@ fn build_one(cx: &Ctx<'_, '_>, c: &Arc<Collection>, spec: DocBuf, made: &mut Mad
     {
         let took_ms = signed(service.clock.monotonic_us().saturating_sub(began_us) / 1000);
         let told = result.as_ref().map(|_| ());
-        service.index_ended((c.ns(), wanted.doc()), took_ms, told);
+        service.index_ended(c.ns(), wanted.doc(), took_ms, told);
     }
     result
 }

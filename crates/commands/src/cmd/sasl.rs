@@ -178,11 +178,20 @@ pub(super) fn begin(
     let login = match method {
         LoginMethod::Scram(mechanism) => {
             let rounds = rounds(|name| cx.service.state.parameters.int(name));
-            let said = (first.payload, first.skips_empty);
-            sasl_start(access, identity, (*mechanism, first.db), said, rounds).map(Login::More)
+            let (payload, skips_empty) = (first.payload, first.skips_empty);
+            sasl_start(
+                access,
+                identity,
+                *mechanism,
+                first.db,
+                payload,
+                skips_empty,
+                rounds,
+            )
+            .map(Login::More)
         }
-        LoginMethod::Token => token_start(access, identity, (first.db, first.payload), moment),
-        LoginMethod::Directory => plain_start(access, identity, (first.db, first.payload), moment),
+        LoginMethod::Token => token_start(access, identity, first.db, first.payload, moment),
+        LoginMethod::Directory => plain_start(access, identity, first.db, first.payload, moment),
     };
     if first.speculative {
         cx.conn.identity.speculates();

@@ -180,7 +180,7 @@ fn data_size(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         Some(c) => match range {
             None => (signed(c.size_bytes()), signed(c.count())),
-            Some(bounds) => measure(c, cx.args.doc("keyPattern"), bounds)?,
+            Some((min, max)) => measure(c, cx.args.doc("keyPattern"), min, max)?,
         },
     };
     let millis = (cx.service.clock.monotonic_us() - start_us) / 1000;
@@ -204,7 +204,8 @@ fn range<'a>(cx: &Ctx<'a, '_>) -> Result<Option<(Doc<'a>, Doc<'a>)>> {
 fn measure(
     c: &std::sync::Arc<Collection>,
     pattern: Option<Doc<'_>>,
-    (min, max): (Doc<'_>, Doc<'_>),
+    min: Doc<'_>,
+    max: Doc<'_>,
 ) -> Result<(i64, i64)> {
     let fits = |key: Doc<'_>| {
         min.iter().zip(key.iter()).all(|((a, _), (b, _))| a == b) && min.count() <= key.count()

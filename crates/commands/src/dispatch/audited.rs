@@ -1,7 +1,7 @@
 //! What the dispatcher tells the audit: checks of rights, and writes straight into the collections
 //! of users and roles.
 
-use super::body::database;
+use super::body::{database, names_system};
 use crate::access::without_secrets;
 use crate::context::connection::Connection;
 use crate::request::Request;
@@ -15,10 +15,11 @@ pub(super) fn check(
     service: &Service,
     conn: &Connection,
     request: &Request<'_>,
-    (command, db): (&Spec, &str),
+    command: &Spec,
+    db: &str,
     result: i32,
 ) {
-    service.audit_client(&conn.info, ("authCheck", result), |w| {
+    service.audit_client(&conn.info, "authCheck", result, |w| {
         w.put("command", command.name);
         if let Some(coll) = request.body.first().and_then(|(_, v)| v.as_str()) {
             w.put("ns", format!("{db}.{coll}").as_str());
@@ -56,16 +57,19 @@ fn arguments(request: &Request<'_>, is_secret: bool) -> DocBuf {
 /// Longer arguments are not put together.
 const ARGUMENTS_BYTES_MAX: usize = 64 * 1024;
 
-/// Has users and roles resolved anew after a command that may have changed them: it names their
-/// collections, or is a read that has written. `done`: it succeeded.
-pub(super) fn users_may_differ(
+/// Has users and roles resolved anew after a command that may have changed them: a write that names
+/// their collections, or a read that has written. `done`: it succeeded.
+pub(super) fn renew_users(
     service: &Service,
     request: &Request<'_>,
     command: &Spec,
-    (names_users, wrote, done): (bool, bool, bool),
+    wrote: bool,
+    done: bool,
 ) {
+    let writes = command.is(flag::WRITE);
+    let names_users = writes && database(request).is_ok_and(|db| names_system(request, db));
     // `$out` and `$merge` may have written anywhere.
-    if names_users || (!command.is(flag::WRITE) && wrote) {
+    if names_users || (!writes && wrote) {
         service.access.changed();
     }
     if names_users {

@@ -16,7 +16,8 @@ use model::{Doc, MongoError, Result, Value, code};
 /// # Errors
 /// 13 Unauthorized.
 pub(super) fn authorize(
-    (access, commands): (&Access, &CommandTable),
+    access: &Access,
+    commands: &CommandTable,
     conn: &mut Connection,
     call: &Call<'_, '_>,
 ) -> Result<()> {

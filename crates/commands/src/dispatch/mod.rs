@@ -288,7 +288,6 @@ impl Dispatcher {
         let (w, retried) = (writes.as_deref_mut(), &conn.progress.retried);
         let part = self.join(w, numbered, command, &generic, retried)?;
         let (start, lsid, number) = (reply.len(), generic.lsid, generic.txn_number.unwrap_or(0));
-        let names_users = command.is(flag::WRITE) && body::names_system(request, generic.db);
         let mut ctx = Ctx {
             service: &self.service,
             commands: &self.commands,
@@ -316,10 +315,10 @@ impl Dispatcher {
         let closes = closes(&ctx, numbered, &outcome);
         drop(ctx);
         if let (Some(w), Numbered::Transaction) = (&mut writes, numbered) {
-            outcome = self.end_statement(w, command, (number, lsid), outcome, failed);
+            outcome = self.end_statement(w, command, number, lsid, outcome, failed);
         }
         let done = matches!(&outcome, Ok(o) if !matches!(o, Outcome::Wait { .. }));
-        audited::users_may_differ(&self.service, request, command, (names_users, wrote, done));
+        audited::renew_users(&self.service, request, command, wrote, done);
         let outcome = outcome?;
         if closes {
             return Ok(Outcome::Close);
@@ -345,18 +344,17 @@ impl Dispatcher {
             if !command.is(flag::NO_AUTH) && identity.has_ended(|| self.service.clock.now_ms()) {
                 return Err(authorize::needs_login_again(command));
             }
-            let commands = (access, &self.commands);
             let call = Call {
                 command,
                 db: generic.db,
                 body: request.body,
                 args,
             };
-            let checked = authorize::authorize(commands, conn, &call);
-            self.audit_check(conn, request, (command, generic.db), checked.as_ref().err());
+            let checked = authorize::authorize(access, &self.commands, conn, &call);
+            self.audit_check(conn, request, command, generic.db, checked.as_ref().err());
             checked?;
         } else {
-            self.audit_check(conn, request, (command, generic.db), None);
+            self.audit_check(conn, request, command, generic.db, None);
         }
         if let Some(lsid) = generic.lsid {
             let (owner, now) = (conn.identity.digest(access), self.service.clock.now_ms());
@@ -379,7 +377,8 @@ impl Dispatcher {
         &self,
         conn: &Connection,
         request: &Request<'_>,
-        (command, db): (&Spec, &str),
+        command: &Spec,
+        db: &str,
         refused: Option<&MongoError>,
     ) {
         let audit = &self.service.state.audit;
@@ -389,7 +388,7 @@ impl Dispatcher {
         // What comes of a failure that is no refusal is told by the reply alone.
         let code = refused.map_or(0, MongoError::code);
         if code == code::UNAUTHORIZED || code == 0 && audit.wants_success() {
-            audited::check(&self.service, conn, request, (command, db), code);
+            audited::check(&self.service, conn, request, command, db, code);
         }
     }
 
@@ -427,7 +426,8 @@ impl Dispatcher {
         &self,
         writes: &mut SessionWrites,
         command: &Spec,
-        (number, lsid): (i64, Option<Lsid>),
+        number: i64,
+        lsid: Option<Lsid>,
         outcome: Answer,
         failed: bool,
     ) -> Answer {
@@ -469,7 +469,7 @@ impl Dispatcher {
             }
             if command.args.iter().any(|a| a.name == name) {
                 args.take(command.name, command.args, name, value)?;
-            } else if generic::take(generic, command, (name, value), request.body, standalone)? {
+            } else if generic::take(generic, command, name, value, request.body, standalone)? {
                 if generic_seen.contains(&name) {
                     return Err(duplicate_field(&format!("{}.{name}", command.name)));
                 }

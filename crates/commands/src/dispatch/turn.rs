@@ -66,7 +66,7 @@ pub(super) fn take<'s>(
     let since_us = place.as_ref().map_or(now_us, |p| p.since_us);
     let patience_ms = service.state.parameters.int("admissionQueueTimeMaxMS");
     let patience_us = u64::try_from(patience_ms).unwrap_or(0).saturating_mul(1000);
-    let asked = admission.ask(gate, place, operation.link(), (now_us, patience_us))?;
+    let asked = admission.ask(gate, place, operation.link(), now_us, patience_us)?;
     Ok(match asked {
         Asked::Run(ticket) => {
             conn.queued_us = Some(now_us.saturating_sub(since_us));

@@ -100,7 +100,8 @@ const IGNORED: &[&str] = &[
 pub fn take<'a>(
     g: &mut Generic<'a>,
     command: &Spec,
-    (name, value): (&str, Value<'a>),
+    name: &str,
+    value: Value<'a>,
     body: Doc<'_>,
     standalone: bool,
 ) -> Result<bool> {

@@ -332,7 +332,8 @@ impl Admission {
         kind: usize,
         before: Option<Place>,
         link: Option<&Arc<dyn Link>>,
-        (now_us, patience_us): (u64, u64),
+        now_us: u64,
+        patience_us: u64,
     ) -> Result<Asked<'g>, MongoError> {
         let gate = &self.gates[kind];
         let is_first = before.as_ref().is_some_and(|p| gate.is_first(p.number));
@@ -441,7 +442,7 @@ mod tests {
         let (one, two) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
         let links = [one.clone(), two.clone()].map(|w| -> Arc<dyn Link> { w });
         let ask = |place, link: usize, now_us| {
-            admission.ask(READS, place, Some(&links[link]), (now_us, PATIENCE))
+            admission.ask(READS, place, Some(&links[link]), now_us, PATIENCE)
         };
         let Ok(Asked::Run(held)) = ask(None, 0, 0) else {
             panic!("a ticket is free")
@@ -454,7 +455,7 @@ mod tests {
             panic!("no ticket is left")
         };
         // Writes have tickets of their own.
-        let write = admission.ask(WRITES, None, None, (6, PATIENCE));
+        let write = admission.ask(WRITES, None, None, 6, PATIENCE);
         assert!(matches!(write, Ok(Asked::Run(_))));
         drop(write);
         drop(held);
@@ -481,7 +482,7 @@ mod tests {
         let admission = of(1);
         let waiter = Arc::new(Woken::default());
         let link: Arc<dyn Link> = waiter.clone();
-        let ask = || admission.ask(READS, None, Some(&link), (0, PATIENCE));
+        let ask = || admission.ask(READS, None, Some(&link), 0, PATIENCE);
         let (Ok(Asked::Run(held)), Ok(Asked::Wait(_place, _))) = (ask(), ask()) else {
             panic!("one ticket is there")
         };
@@ -497,7 +498,7 @@ mod tests {
     #[test]
     fn nobody_waits_longer_than_allowed_nor_in_a_queue_without_an_end() {
         let admission = of(1);
-        let ask = |place, now_us| admission.ask(WRITES, place, None, (now_us, PATIENCE));
+        let ask = |place, now_us| admission.ask(WRITES, place, None, now_us, PATIENCE);
         let _held = ask(None, 0);
         let Ok(Asked::Wait(place, until)) = ask(None, 0) else {
             panic!("no ticket is left")

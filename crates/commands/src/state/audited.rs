@@ -144,8 +144,8 @@ impl Service {
             return;
         }
         match self.connections.get(events::connection()) {
-            Some(info) => self.write_event(&Who::Client(&info), (atype, result), param),
-            None => self.write_event(&Who::Itself, (atype, result), param),
+            Some(info) => self.write_event(&Who::Client(&info), atype, result, param),
+            None => self.write_event(&Who::Itself, atype, result, param),
         }
     }
 
@@ -153,18 +153,19 @@ impl Service {
     pub(crate) fn audit_client(
         &self,
         info: &ConnectionInfo,
-        (atype, result): (&str, i32),
+        atype: &str,
+        result: i32,
         param: impl FnOnce(&mut DocWriter<'_>),
     ) {
         if self.state.audit.is_on() {
-            self.write_event(&Who::Client(info), (atype, result), param);
+            self.write_event(&Who::Client(info), atype, result, param);
         }
     }
 
     /// An event of the server itself.
     pub fn audit_own(&self, atype: &str, param: impl FnOnce(&mut DocWriter<'_>)) {
         if self.state.audit.is_on() {
-            self.write_event(&Who::Itself, (atype, 0), param);
+            self.write_event(&Who::Itself, atype, 0, param);
         }
     }
 
@@ -179,13 +180,14 @@ impl Service {
     fn write_event(
         &self,
         who: &Who<'_>,
-        (atype, result): (&str, i32),
+        atype: &str,
+        result: i32,
         param: impl FnOnce(&mut DocWriter<'_>),
     ) {
         let Some(running) = self.state.audit.running() else {
             return;
         };
-        let event = self.event(who, (atype, result), param);
+        let event = self.event(who, atype, result, param);
         let wanted = running.wanted.load();
         let now_ms = self.clock.now_ms();
         let matcher = wanted.matcher.as_ref();
@@ -198,7 +200,8 @@ impl Service {
     fn event(
         &self,
         who: &Who<'_>,
-        (atype, result): (&str, i32),
+        atype: &str,
+        result: i32,
         param: impl FnOnce(&mut DocWriter<'_>),
     ) -> DocBuf {
         DocBuf::build(|w| {

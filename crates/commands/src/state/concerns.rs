@@ -78,8 +78,10 @@ impl DefaultConcerns {
     pub fn set(
         &self,
         store: &Store,
-        (read, write): (Option<Doc<'_>>, Option<Doc<'_>>),
-        (updated, wall_ms): (Timestamp, i64),
+        read: Option<Doc<'_>>,
+        write: Option<Doc<'_>>,
+        updated: Timestamp,
+        wall_ms: i64,
     ) -> Result<()> {
         let _one = self.change.lock();
         let before = self.current();

@@ -2,25 +2,28 @@
 
 use model::{Result, bail, code};
 
+/// Who a cursor belongs to, or who asks for it.
+pub(super) struct Owner<'a> {
+    pub(super) ns: &'a str,
+    pub(super) lsid: Option<[u8; 16]>,
+    pub(super) txn_number: Option<i64>,
+}
+
 /// Compares the owner of a cursor with who asks for it.
 ///
 /// # Errors
 /// 13 for another namespace, 50736 to 50738 for another session, 50739 to 50741 for another
 /// transaction.
-pub(super) fn check_owner(
-    id: i64,
-    (info_ns, info): (&str, (Option<[u8; 16]>, Option<i64>)),
-    ns: &str,
-    (lsid, txn_number): (Option<[u8; 16]>, Option<i64>),
-) -> Result<()> {
-    if info_ns != ns {
+pub(super) fn check_owner(id: i64, owner: &Owner<'_>, asking: &Owner<'_>) -> Result<()> {
+    if owner.ns != asking.ns {
         bail!(
             code::UNAUTHORIZED,
-            "Requested getMore on namespace '{ns}', but cursor {id} belongs to '{}'",
-            info_ns
+            "Requested getMore on namespace '{}', but cursor {id} belongs to '{}'",
+            asking.ns,
+            owner.ns
         );
     }
-    match (info.0, lsid) {
+    match (owner.lsid, asking.lsid) {
         (Some(a), Some(b)) if a != b => bail!(
             50_738,
             "Cannot run getMore on cursor {id}, which was created in another session"
@@ -35,7 +38,7 @@ pub(super) fn check_owner(
         ),
         _ => {}
     }
-    match (info.1, txn_number) {
+    match (owner.txn_number, asking.txn_number) {
         (None, Some(_)) => bail!(
             50_739,
             "Cannot run getMore on cursor {id}, which was not created in a transaction, in a \

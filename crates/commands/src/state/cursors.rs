@@ -4,7 +4,7 @@
 //! dropped at once or, when an operation uses it, takes the operation with it. Must not know: what
 //! produces the documents.
 
-use super::cursor_owner::check_owner;
+use super::cursor_owner::{Owner, check_owner};
 use memory::Charge;
 use model::{ArrayWriter, DocBuf, DocWriter, MongoError, Result, bail, code};
 use operation::Operation;
@@ -198,8 +198,17 @@ impl Cursors {
         let mut slots = self.slots.lock();
         let slot = slots.get_mut(&id).ok_or_else(|| not_found(id))?;
         let info = slot.info();
-        let owner = (info.ns.as_str(), (info.lsid, info.txn_number));
-        check_owner(id, owner, ns, (lsid, txn_number))?;
+        let owner = Owner {
+            ns: &info.ns,
+            lsid: info.lsid,
+            txn_number: info.txn_number,
+        };
+        let asking = Owner {
+            ns,
+            lsid,
+            txn_number,
+        };
+        check_owner(id, &owner, &asking)?;
         if let Slot::InUse { .. } = slot {
             bail!(code::CURSOR_IN_USE, "cursor id {id} is already in use");
         }

@@ -83,8 +83,10 @@ impl Service {
 
     /// A client has connected.
     pub fn connected(&self, info: &ConnectionInfo) {
-        self.connection_event(
-            (id::CONNECTION_ACCEPTED, "listener", "Connection accepted"),
+        self.tell_connection(
+            id::CONNECTION_ACCEPTED,
+            "listener",
+            "Connection accepted",
             info,
         );
     }
@@ -93,10 +95,10 @@ impl Service {
     pub fn disconnected(&self, info: &ConnectionInfo) {
         let context = info.name();
         self.logged_out(info, "the connection was closed");
-        self.connection_event((id::CONNECTION_ENDED, &context, "Connection ended"), info);
+        self.tell_connection(id::CONNECTION_ENDED, &context, "Connection ended", info);
     }
 
-    fn connection_event(&self, (id, context, message): (u32, &str, &str), info: &ConnectionInfo) {
+    fn tell_connection(&self, id: u32, context: &str, message: &str, info: &ConnectionInfo) {
         if self.config.log.is_quiet() {
             return;
         }
@@ -117,7 +119,7 @@ impl Service {
         let Some(user) = info.user.lock().clone() else {
             return;
         };
-        self.audit_client(info, ("logout", 0), |w| {
+        self.audit_client(info, "logout", 0, |w| {
             w.put("reason", reason);
             user.name.write(&mut w.array("initialUsers").doc());
             w.array("updatedUsers");
@@ -186,7 +188,7 @@ impl Service {
 
     /// A client has said what it is.
     pub(crate) fn client_metadata(&self, info: &ConnectionInfo, client: Doc<'_>) {
-        self.audit_client(info, ("clientMetadata", 0), |w| {
+        self.audit_client(info, "clientMetadata", 0, |w| {
             self.write_local(info, &mut w.doc("localEndpoint"));
             w.put("clientMetadata", client);
         });
@@ -240,7 +242,7 @@ impl Service {
             self.log('W', component::ACCESS, trouble);
         }
         let code = result.err().map_or(0, MongoError::code);
-        self.audit_client(info, ("authenticate", code), |w| {
+        self.audit_client(info, "authenticate", code, |w| {
             attempt.name.write(w);
             w.put("mechanism", attempt.mechanism);
         });
@@ -388,7 +390,7 @@ impl Service {
 
     /// An index is about to be built.
     pub(crate) fn index_starts(&self, ns: &Namespace, spec: Doc<'_>) {
-        self.audit_index((ns, spec), "IndexBuildStarted", 0);
+        self.audit_index(ns, spec, "IndexBuildStarted", 0);
         let message = "Index build: starting";
         // A partial filter holds values.
         let spec = match self.config.log.redacts() {
@@ -402,7 +404,7 @@ impl Service {
         }));
     }
 
-    fn audit_index(&self, (ns, spec): (&Namespace, Doc<'_>), state: &str, result: i32) {
+    fn audit_index(&self, ns: &Namespace, spec: Doc<'_>, state: &str, result: i32) {
         self.audit("createIndex", result, |w| {
             w.put("ns", ns.to_string().as_str())
                 .put("indexName", spec.field("name"))
@@ -430,7 +432,8 @@ impl Service {
     /// The build of an index has ended.
     pub(crate) fn index_ended(
         &self,
-        (ns, spec): (&Namespace, Doc<'_>),
+        ns: &Namespace,
+        spec: Doc<'_>,
         time_ms: i64,
         result: std::result::Result<(), &MongoError>,
     ) {
@@ -438,7 +441,7 @@ impl Service {
             Ok(()) => "IndexBuildSucceeded",
             Err(_) => "IndexBuildAborted",
         };
-        self.audit_index((ns, spec), state, result.err().map_or(0, MongoError::code));
+        self.audit_index(ns, spec, state, result.err().map_or(0, MongoError::code));
         let (id, message, severity) = match result {
             Ok(()) => (id::INDEX_DONE, "Index build: done building", Severity::Info),
             Err(_) => (id::INDEX_FAILED, "Index build: failed", Severity::Error),

@@ -92,14 +92,12 @@ impl RocksEngine {
                 .set_wal_recovery_mode(DBRecoveryMode::SkipAnyCorruptedRecord);
             db = open_db(&config, &built);
         }
-        let db = Arc::new(Db::new(
-            db?,
-            cursor::scan_fill_bytes(config.block_cache_bytes),
-        )?);
+        let fill_bytes = cursor::scan_fill_bytes(config.block_cache_bytes);
+        let db = Arc::new(Db::new(db?, fill_bytes)?);
         let mark = Arc::new(mark);
         mark.begin(db.sequence())?;
         let closing = Arc::new(AtomicBool::new(false));
-        follow_journal_files(&config, &db, (&mark, &events), &closing);
+        follow_journal_files(&config, &db, &mark, &events, &closing);
         let db_end = db.sequence();
         let (admission, monitor_stats) =
             (Arc::new(Admission::new()), Arc::new(MonitorStats::new()));
@@ -247,7 +245,8 @@ impl RocksEngine {
 fn follow_journal_files(
     config: &Config,
     db: &Arc<Db>,
-    (mark, events): (&Arc<Mark>, &Arc<Events>),
+    mark: &Arc<Mark>,
+    events: &Arc<Events>,
     closing: &Arc<AtomicBool>,
 ) {
     let (sealed_in, sealed_at) = (Arc::downgrade(db), Arc::clone(mark));

@@ -38,8 +38,15 @@ impl MonitorStats {
 
 /// Owns the thread.
 pub(crate) struct Monitor {
-    stop: Arc<(Mutex<bool>, Condvar)>,
+    stop: Arc<StopFlag>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Says to the thread that it is to end.
+#[derive(Default)]
+struct StopFlag {
+    is_set: Mutex<bool>,
+    changed: Condvar,
 }
 
 /// What the thread reads and controls.
@@ -55,7 +62,7 @@ pub(crate) struct Inputs {
 
 impl Monitor {
     pub(crate) fn start(inputs: Inputs) -> Result<Self> {
-        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let stop = Arc::new(StopFlag::default());
         let seen = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("quarry-monitor".to_owned())
@@ -68,8 +75,8 @@ impl Monitor {
     }
 
     pub(crate) fn stop(&self) {
-        *self.stop.0.lock() = true;
-        self.stop.1.notify_all();
+        *self.stop.is_set.lock() = true;
+        self.stop.changed.notify_all();
         if let Some(thread) = self.thread.lock().take() {
             // A panic of the thread has been reported by its hook.
             let _ = thread.join();
@@ -84,15 +91,15 @@ impl Drop for Monitor {
 }
 
 impl Inputs {
-    fn run(&self, stop: &(Mutex<bool>, Condvar)) {
+    fn run(&self, stop: &StopFlag) {
         let mut controller = Controller::new();
         let (mut last_bytes, mut last_tick, mut last_space) = (0, Instant::now(), Instant::now());
         let mut tick = TICK_IDLE;
         loop {
             {
-                let mut stopping = stop.0.lock();
+                let mut stopping = stop.is_set.lock();
                 if !*stopping {
-                    stop.1.wait_for(&mut stopping, tick);
+                    stop.changed.wait_for(&mut stopping, tick);
                 }
                 if *stopping {
                     return;

@@ -6,6 +6,7 @@ use super::state::ParseCx;
 use crate::Cx;
 use crate::cx::bytes_of;
 use model::{MongoError, Result, Value};
+use std::ops::RangeInclusive;
 
 /// Function of one value, the shape of most simple operators.
 pub type UnaryFn = for<'a> fn(&Cx<'_, 'a>, Value<'a>) -> Result<Value<'a>>;
@@ -79,7 +80,8 @@ pub fn unary(cx: &mut ParseCx<'_>, name: &str, spec: Value<'_>, f: UnaryFn) -> R
     Ok(unary_of(arg, f))
 }
 
-/// Parses an operator of `min` to `max` operands that are all evaluated before the function runs.
+/// Parses an operator whose operands, as many as `counts` says, are all evaluated before the
+/// function runs.
 ///
 /// # Errors
 /// 16020 / 28667 for another number of operands.
@@ -87,10 +89,10 @@ pub fn nary(
     cx: &mut ParseCx<'_>,
     name: &str,
     spec: Value<'_>,
-    (min, max): (usize, usize),
+    counts: RangeInclusive<usize>,
     f: NaryFn,
 ) -> Result<BoxExpr> {
-    let args = parse_args(cx, name, spec, min, max)?;
+    let args = parse_args(cx, name, spec, *counts.start(), *counts.end())?;
     Ok(Box::new(Nary { args, f }))
 }
 
@@ -100,10 +102,10 @@ pub fn nary_unordered(
     cx: &mut ParseCx<'_>,
     name: &str,
     spec: Value<'_>,
-    counts: (usize, usize),
+    counts: RangeInclusive<usize>,
     f: NaryFn,
 ) -> Result<BoxExpr> {
-    let mut args = parse_args(cx, name, spec, counts.0, counts.1)?;
+    let mut args = parse_args(cx, name, spec, *counts.start(), *counts.end())?;
     args.sort_by_key(|a| a.constant().is_some());
     Ok(Box::new(Nary { args, f }))
 }

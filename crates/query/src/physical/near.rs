@@ -89,17 +89,17 @@ impl<S: Steps> NearScan<S> {
             NearBy::Whole(plan) => {
                 let scan = (self.open)(&self.coll, &self.view, plan, env);
                 self.ended = true;
-                return self.read_scan(env, scan, (0.0, f64::INFINITY));
+                return self.read_scan(env, scan, 0.0, f64::INFINITY);
             }
         };
         let Some(ring) = rings.next(&self.nearness.near) else {
             self.ended = true;
             return Ok(());
         };
-        let limits = (ring.from, ring.to);
+        let (from, to) = (ring.from, ring.to);
         let index = rings.index().clone();
         let scan = self.scan(&index, ring);
-        match self.read_scan(env, scan, limits) {
+        match self.read_scan(env, scan, from, to) {
             // The first shape beside points has come in since the ring was planned.
             Err(e) if Collection::is_gone(&e) => {
                 let NearBy::Rings(rings) = &self.nearness.by else {
@@ -107,11 +107,11 @@ impl<S: Steps> NearScan<S> {
                 };
                 let again = rings.next(&self.nearness.near).ok_or(e)?;
                 let scan = self.scan(&index, again);
-                self.read_scan(env, scan, limits)?;
+                self.read_scan(env, scan, from, to)?;
             }
             read => read?,
         }
-        self.ended = limits.1 == f64::INFINITY;
+        self.ended = to == f64::INFINITY;
         if let NearBy::Rings(rings) = &mut self.nearness.by {
             rings.done(self.rows.len());
         }
@@ -124,7 +124,7 @@ impl<S: Steps> NearScan<S> {
     }
 
     /// Keeps what lies from the first distance on and nearer than the second.
-    fn read_scan(&mut self, env: &Env, mut scan: impl Steps, (from, to): (f64, f64)) -> Result<()> {
+    fn read_scan(&mut self, env: &Env, mut scan: impl Steps, from: f64, to: f64) -> Result<()> {
         self.rows.clear();
         let (path, near) = (&self.nearness.path, &self.nearness.near);
         let (rows, mut more) = (&mut self.rows, true);

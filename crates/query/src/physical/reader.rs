@@ -101,8 +101,8 @@ impl Reader {
     ) -> Reader {
         let scan = match filter.filter(|_| coll.is_log()) {
             Some(f) => {
-                let times = log_times(f.filter.root());
-                coll.scan_log(&ReadView::LATEST, times, reverse, true)
+                let (first, last) = log_times(f.filter.root());
+                coll.scan_log(&ReadView::LATEST, first, last, reverse, true)
             }
             None => coll.tail(reverse),
         };

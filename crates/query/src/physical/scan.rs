@@ -49,7 +49,7 @@ impl PlanScan {
         match &plan.access {
             Access::Nothing => PlanScan::Nothing,
             Access::Collection { reverse } => PlanScan::Records(match plan.times {
-                Some(times) => coll.scan_log(view, times, *reverse, false),
+                Some((first, last)) => coll.scan_log(view, first, last, *reverse, false),
                 None => coll.scan(view, *reverse),
             }),
             Access::IdRange {

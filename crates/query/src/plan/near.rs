@@ -116,6 +116,6 @@ fn rings(
         let whole = !index.is_partial() || implied(index, request.filter, fits);
         // What stands before the place must be fixed, or every ring reads the whole index.
         let fixed = bounds.iter().take(field).all(FieldBounds::is_points);
-        (whole && fixed).then(|| Rings::new(index, bounds, (field, on), near))
+        (whole && fixed).then(|| Rings::new(index, bounds, field, on, near))
     })
 }

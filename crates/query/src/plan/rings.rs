@@ -42,7 +42,8 @@ impl Rings {
     pub(crate) fn new(
         index: &Arc<Index>,
         bounds: Vec<FieldBounds>,
-        (field, on): (usize, Surface),
+        field: usize,
+        on: Surface,
         near: &Near,
     ) -> Rings {
         let (from, end, step) = near.reach(on);

@@ -142,7 +142,7 @@ fn query(given: &Value) -> Result<DocBuf, String> {
         return Err("auditFilter is no document".to_owned());
     };
     let mut failed = None;
-    let doc = DocBuf::build(|w| failed = put_fields(w, fields, ("auditFilter", 0)).err());
+    let doc = DocBuf::build(|w| failed = put_fields(w, fields, "auditFilter", 0).err());
     failed.map_or(Ok(doc), Err)
 }
 

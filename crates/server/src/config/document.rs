@@ -19,7 +19,8 @@ pub(super) fn list(text: &str) -> Vec<String> {
 pub(super) fn put_fields(
     w: &mut DocWriter<'_>,
     fields: &Mapping,
-    (what, depth): (&str, usize),
+    what: &str,
+    depth: usize,
 ) -> Result<(), String> {
     if depth > DEPTH_MAX {
         return Err(format!("{what} is nested too deeply"));
@@ -33,8 +34,8 @@ pub(super) fn put_fields(
             Value::Bool(b) => _ = w.put(name, *b),
             Value::String(s) => _ = w.put(name, s.as_str()),
             Value::Number(n) => _ = w.put(name, number(n)),
-            Value::Mapping(m) => put_fields(&mut w.doc(name), m, (what, depth + 1))?,
-            Value::Sequence(s) => put_items(&mut w.array(name), s, (what, depth + 1))?,
+            Value::Mapping(m) => put_fields(&mut w.doc(name), m, what, depth + 1)?,
+            Value::Sequence(s) => put_items(&mut w.array(name), s, what, depth + 1)?,
             Value::Tagged(_) => return Err(format!("{what} has a YAML tag at {name}")),
         }
     }
@@ -45,7 +46,8 @@ pub(super) fn put_fields(
 pub(super) fn put_items(
     w: &mut ArrayWriter<'_>,
     items: &[Value],
-    (what, depth): (&str, usize),
+    what: &str,
+    depth: usize,
 ) -> Result<(), String> {
     if depth > DEPTH_MAX {
         return Err(format!("{what} is nested too deeply"));
@@ -56,8 +58,8 @@ pub(super) fn put_items(
             Value::Bool(b) => _ = w.push(*b),
             Value::String(s) => _ = w.push(s.as_str()),
             Value::Number(n) => _ = w.push(number(n)),
-            Value::Mapping(m) => put_fields(&mut w.doc(), m, (what, depth + 1))?,
-            Value::Sequence(s) => put_items(&mut w.array(), s, (what, depth + 1))?,
+            Value::Mapping(m) => put_fields(&mut w.doc(), m, what, depth + 1)?,
+            Value::Sequence(s) => put_items(&mut w.array(), s, what, depth + 1)?,
             Value::Tagged(_) => return Err(format!("{what} has a YAML tag")),
         }
     }

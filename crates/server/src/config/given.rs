@@ -206,7 +206,7 @@ impl Given {
     pub fn document(&self) -> Result<DocBuf, String> {
         let mut d = DocBuf::new();
         let mut written = Ok(());
-        d.append(|w| written = put_fields(w, &self.fields, ("the configuration file", 0)));
+        d.append(|w| written = put_fields(w, &self.fields, "the configuration file", 0));
         written.map(|()| d)
     }
 

@@ -42,8 +42,20 @@ pub struct Otlp {
     pub timeout: Duration,
 }
 
-const INTERVAL_MS: (u64, std::ops::RangeInclusive<u64>) = (10_000, 100..=3_600_000);
-const TIMEOUT_MS: (u64, std::ops::RangeInclusive<u64>) = (2_000, 10..=60_000);
+/// A length of time that may be set.
+struct Period {
+    default_ms: u64,
+    allowed_ms: std::ops::RangeInclusive<u64>,
+}
+
+const INTERVAL: Period = Period {
+    default_ms: 10_000,
+    allowed_ms: 100..=3_600_000,
+};
+const TIMEOUT: Period = Period {
+    default_ms: 2_000,
+    allowed_ms: 10..=60_000,
+};
 
 impl Otlp {
     pub(super) fn of(args: &OtlpArgs, file: OtlpSection) -> Result<Option<Otlp>, String> {
@@ -58,20 +70,17 @@ impl Otlp {
         };
         Ok(Some(Otlp {
             endpoint: checked(endpoint)?,
-            interval: within("otlpIntervalMS", interval, INTERVAL_MS)?,
-            timeout: within("otlpTimeoutMS", timeout, TIMEOUT_MS)?,
+            interval: duration("otlpIntervalMS", interval, &INTERVAL)?,
+            timeout: duration("otlpTimeoutMS", timeout, &TIMEOUT)?,
         }))
     }
 }
 
-fn within(
-    name: &str,
-    given: Option<u64>,
-    (default, allowed): (u64, std::ops::RangeInclusive<u64>),
-) -> Result<Duration, String> {
-    let ms = given.unwrap_or(default);
+fn duration(name: &str, given: Option<u64>, period: &Period) -> Result<Duration, String> {
+    let ms = given.unwrap_or(period.default_ms);
+    let allowed = &period.allowed_ms;
     if !allowed.contains(&ms) {
-        let (least, most) = allowed.into_inner();
+        let (least, most) = (allowed.start(), allowed.end());
         return Err(format!(
             "{name} must be from {least} to {most} milliseconds, given {ms}"
         ));

@@ -47,7 +47,7 @@ pub fn list_of(name: &str, json: &str) -> Result<DocBuf, String> {
     let items: Vec<Value> =
         serde_json::from_str(json).map_err(|e| format!("setParameter {name} is wrong: {e}"))?;
     let mut failed = None;
-    let list = DocBuf::build(|w| failed = put_items(&mut w.array(""), &items, (name, 0)).err());
+    let list = DocBuf::build(|w| failed = put_items(&mut w.array(""), &items, name, 0).err());
     failed.map_or(Ok(list), Err)
 }
 

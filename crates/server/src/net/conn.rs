@@ -71,7 +71,8 @@ impl<H: Handler> Conn<H> {
         token: Token,
         hung_up: Arc<AtomicBool>,
         user: H::Conn,
-        (channel, charge): (Channel, Charge),
+        channel: Channel,
+        charge: Charge,
     ) -> Self {
         let state = State {
             channel,

@@ -71,7 +71,8 @@ impl<H: Handler> Shared<H> {
                 token,
                 hung_up,
                 user,
-                (channel, context.memory.charge()),
+                channel,
+                context.memory.charge(),
             )
         });
         if let Some(token) = first_look {

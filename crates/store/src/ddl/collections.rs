@@ -43,10 +43,9 @@ impl CatalogWriter<'_> {
             self.keep(c.clone());
         };
         let note = Note::create(ns, row.options.doc());
-        let names = (ns.db(), ns.coll());
         let mut rows = self
             .shared
-            .log_command(&mut batch, names, Some(&uuid), &note);
+            .log_command(&mut batch, ns.db(), ns.coll(), Some(&uuid), &note);
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
         self.commit(unit.then(created))?;
         Ok(c)
@@ -117,10 +116,9 @@ impl CatalogWriter<'_> {
         let gone = &mut |_: CommitPos| self.forget(c, &state, false);
         let note = Note::new(|w| _ = w.put("drop", ns.coll()));
         let note = note.with(|w| _ = w.put("numRecords", c.count() as i64));
-        let names = (ns.db(), ns.coll());
-        let mut rows = self
-            .shared
-            .log_command(&mut batch, names, Some(&c.uuid), &note);
+        let mut rows =
+            self.shared
+                .log_command(&mut batch, ns.db(), ns.coll(), Some(&c.uuid), &note);
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
         let pos = self.commit(unit.then(gone))?;
         drop(closed);
@@ -203,10 +201,9 @@ impl CatalogWriter<'_> {
             self.forget(&c, &state, true);
         };
         let note = Note::rename(from, to, target.as_ref().map(|(_, t)| t.uuid));
-        let names = (from.db(), from.coll());
         let mut rows = self
             .shared
-            .log_command(&mut batch, names, Some(&c.uuid), &note)
+            .log_command(&mut batch, from.db(), from.coll(), Some(&c.uuid), &note)
             .map(|rows| rows.concerning(Concerned::by(to.db(), Some(to.coll()))));
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
         let pos = self.commit(unit.then(renamed))?;
@@ -237,7 +234,7 @@ impl CatalogWriter<'_> {
     pub fn note_database_dropped(&self, db: &str) -> Result<()> {
         let mut batch = WriteBatch::new();
         let note = Note::new(|w| _ = w.put("dropDatabase", 1i32));
-        let mut rows = self.shared.log_command(&mut batch, (db, ""), None, &note);
+        let mut rows = self.shared.log_command(&mut batch, db, "", None, &note);
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
         self.commit(unit).map(|_| ())
     }

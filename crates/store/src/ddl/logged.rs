@@ -84,14 +84,15 @@ impl Shared {
     pub(crate) fn log_command(
         &self,
         batch: &mut WriteBatch,
-        ns: (&str, &str),
+        db: &str,
+        coll: &str,
         id: Option<&[u8; 16]>,
         note: &Note,
     ) -> Option<LogRows<'_>> {
-        let log = self.log.as_deref().filter(|_| ns.0 != "local")?;
-        let list = note.entry(ns.0, id);
-        let coll = Some(ns.1).filter(|name| !name.is_empty());
-        let concerned = smallvec::smallvec![Concerned::by(ns.0, coll)];
+        let log = self.log.as_deref().filter(|_| db != "local")?;
+        let list = note.entry(db, id);
+        let coll = Some(coll).filter(|name| !name.is_empty());
+        let concerned = smallvec::smallvec![Concerned::by(db, coll)];
         let mut rows = LogRows::new(log, concerned);
         rows.documents(batch, &list);
         Some(rows)

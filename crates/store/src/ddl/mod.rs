@@ -74,9 +74,11 @@ impl Writer<'_> {
                 .filter(|i| !left(i))
                 .for_each(|i| i.set_dropped());
         };
-        let ns = (self.ns.db(), self.ns.coll());
-        let mut rows =
-            note.and_then(|n| self.shared.log_command(&mut batch, ns, Some(&self.uuid), n));
+        let (db, coll) = (self.ns.db(), self.ns.coll());
+        let mut rows = note.and_then(|n| {
+            self.shared
+                .log_command(&mut batch, db, coll, Some(&self.uuid), n)
+        });
         let unit = WriteUnit::stamped(&mut batch, &mut rows);
         let pos = self.commit(unit.then(altered))?;
         drop(closed);

@@ -122,14 +122,15 @@ pub(crate) struct Measurement {
 pub(crate) fn write_closed(
     out: &mut Vec<u8>,
     meta: Value<'_>,
-    times: (i64, i64),
+    first_ms: i64,
+    last_ms: i64,
     measurements: &[Measurement],
 ) {
     out.push(CLOSED);
     write_meta(out, meta);
     varint(out, measurements.len() as u64);
-    out.extend_from_slice(&times.0.to_be_bytes());
-    out.extend_from_slice(&times.1.to_be_bytes());
+    out.extend_from_slice(&first_ms.to_be_bytes());
+    out.extend_from_slice(&last_ms.to_be_bytes());
     let seqs: Vec<i64> = measurements.iter().map(|m| m.insert_seq as i64).collect();
     ints::write(out, &seqs);
     let docs: Vec<Doc<'_>> = measurements.iter().map(|m| m.doc.doc()).collect();
@@ -218,7 +219,7 @@ mod tests {
                 doc: doc! { "t": Value::Date(n as i64), "v": n as f64 / 2.0 },
             });
             let mut closed = Vec::new();
-            write_closed(&mut closed, meta, (1, 5), &rows);
+            write_closed(&mut closed, meta, 1, 5, &rows);
             let head = read(&closed).unwrap();
             let body = head.closed.unwrap();
             assert_eq!((body.count, body.times), (3, (1, 5)));

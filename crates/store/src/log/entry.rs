@@ -57,6 +57,13 @@ pub(crate) struct EntryList {
     pub(crate) count: u32,
 }
 
+/// A length that a list had.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryMark {
+    len: usize,
+    count: u32,
+}
+
 impl EntryList {
     pub(crate) fn push(&mut self, fill: impl FnOnce(&mut DocWriter<'_>)) {
         fill(&mut DocWriter::new(&mut self.bytes));
@@ -74,13 +81,16 @@ impl EntryList {
     }
 
     /// What to go back to with [`EntryList::rollback_to`].
-    pub(crate) fn mark(&self) -> (usize, u32) {
-        (self.bytes.len(), self.count)
+    pub(crate) fn mark(&self) -> EntryMark {
+        EntryMark {
+            len: self.bytes.len(),
+            count: self.count,
+        }
     }
 
-    pub(crate) fn rollback_to(&mut self, (len, count): (usize, u32)) {
-        self.bytes.truncate(len);
-        self.count = count;
+    pub(crate) fn rollback_to(&mut self, mark: EntryMark) {
+        self.bytes.truncate(mark.len);
+        self.count = mark.count;
     }
 }
 

@@ -47,7 +47,8 @@ impl Work<'_> {
             return m.apply(&mut self.batch);
         }
         let mut mended = Vec::new();
-        bucket::write_closed(&mut mended, head.meta.get(), closed.times, &packed);
+        let (first_ms, last_ms) = closed.times;
+        bucket::write_closed(&mut mended, head.meta.get(), first_ms, last_ms, &packed);
         self.batch.put(Table::Doc, key, &mended);
         packed.iter().for_each(|one| self.count(one.doc.doc()));
         self.keep_head(m, key, &mended, false)

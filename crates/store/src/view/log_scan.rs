@@ -39,7 +39,7 @@ impl LogScan {
         }
     }
 
-    pub(crate) fn bound(&mut self, (first, last): (Timestamp, Timestamp)) {
+    pub(crate) fn bound(&mut self, first: Timestamp, last: Timestamp) {
         (self.first, self.last) = (first, last);
     }
 

@@ -108,6 +108,13 @@ struct Next {
     deleted: bool,
 }
 
+/// A range of keys, the upper one excluded.
+#[derive(Clone)]
+struct Span {
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+}
+
 /// A cursor over a fixed view with an overlay on it. It sees changes that are made while it is open
 /// as far as it has not passed their keys.
 pub(crate) struct OverlayCursor {
@@ -116,8 +123,8 @@ pub(crate) struct OverlayCursor {
     table: Table,
     reverse: bool,
     /// The range as opened, and what is left of it.
-    range: (Vec<u8>, Vec<u8>),
-    left: (Vec<u8>, Vec<u8>),
+    range: Span,
+    left: Span,
     rows: RowBatch,
     at: usize,
     more: bool,
@@ -132,7 +139,10 @@ impl OverlayCursor {
         range: KeyRange<'_>,
         reverse: bool,
     ) -> OverlayCursor {
-        let range = (range.lower.to_vec(), range.upper.to_vec());
+        let range = Span {
+            lower: range.lower.to_vec(),
+            upper: range.upper.to_vec(),
+        };
         OverlayCursor {
             inner,
             overlay,
@@ -160,8 +170,11 @@ impl OverlayCursor {
     }
 
     /// The row with this key is done.
-    fn pass(left: &mut (Vec<u8>, Vec<u8>), key: &[u8], reverse: bool) {
-        let bound = if reverse { &mut left.1 } else { &mut left.0 };
+    fn pass(left: &mut Span, key: &[u8], reverse: bool) {
+        let bound = match reverse {
+            true => &mut left.upper,
+            false => &mut left.lower,
+        };
         bound.clear();
         bound.extend_from_slice(key);
         if !reverse {
@@ -174,9 +187,9 @@ impl Cursor for OverlayCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.left.clone_from(&self.range);
         if self.reverse {
-            self.left.1 = key.min(&self.range.1).to_vec();
+            self.left.upper = key.min(&self.range.upper).to_vec();
         } else {
-            self.left.0 = key.max(&self.range.0).to_vec();
+            self.left.lower = key.max(&self.range.lower).to_vec();
         }
         self.rows.clear();
         (self.at, self.more) = (0, true);
@@ -196,7 +209,7 @@ impl Cursor for OverlayCursor {
                     continue;
                 }
             }
-            let (lower, upper) = (&self.left.0, &self.left.1);
+            let (lower, upper) = (&self.left.lower, &self.left.upper);
             let changed = self
                 .overlay
                 .next(self.table, lower, upper, self.reverse, &mut self.next);

@@ -91,13 +91,14 @@ impl Collection {
     pub fn scan_log(
         self: &Arc<Self>,
         view: &ReadView,
-        times: (Timestamp, Timestamp),
+        first: Timestamp,
+        last: Timestamp,
         reverse: bool,
         tail: bool,
     ) -> Scan {
         let mut scan = self.scan(view, reverse);
         if let Order::Log(log) = &mut scan.order {
-            log.bound(times);
+            log.bound(first, last);
         }
         scan.tail = tail;
         scan

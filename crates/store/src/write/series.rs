@@ -494,12 +494,10 @@ impl Writer<'_> {
         }
         let time_of =
             |m: Option<&bucket::Measurement>| m.map_or(i64::MIN, |m| options.time_of(m.doc.doc()));
-        let times = (
-            time_of(stored.measurements.first()),
-            time_of(stored.measurements.last()),
-        );
+        let first_ms = time_of(stored.measurements.first());
+        let last_ms = time_of(stored.measurements.last());
         let mut head = Vec::new();
-        bucket::write_closed(&mut head, meta, times, &stored.measurements);
+        bucket::write_closed(&mut head, meta, first_ms, last_ms, &stored.measurements);
         batch.put(Table::Doc, key, &head);
         let after = head.len() as i64;
         batch.add(Table::Meta, &buckets, [1 - was_there, after - before]);

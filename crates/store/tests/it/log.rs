@@ -413,7 +413,7 @@ fn the_log_is_a_collection() {
         other => panic!("{other:?}"),
     };
     for reverse in [false, true] {
-        let mut scan = log.scan_log(&ReadView::LATEST, (time(5), time(8)), reverse, false);
+        let mut scan = log.scan_log(&ReadView::LATEST, time(5), time(8), reverse, false);
         let mut found = 0;
         while scan
             .visit(100, &mut |_| {

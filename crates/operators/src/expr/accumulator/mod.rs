@@ -5,6 +5,7 @@
 crate::expr_family!(avg, max, percentile, std_dev, sum);
 
 use model::Value;
+use std::ops::RangeInclusive;
 
 /// Shows each value an expression accumulates over.
 fn each_value<'a>(args: &[Value<'a>], mut each: impl FnMut(Value<'a>)) {
@@ -15,4 +16,4 @@ fn each_value<'a>(args: &[Value<'a>], mut each: impl FnMut(Value<'a>)) {
 }
 
 /// Any number of operands.
-const ANY: (usize, usize) = (0, usize::MAX);
+const ANY: RangeInclusive<usize> = 0..=usize::MAX;

@@ -9,7 +9,7 @@ use model::{MongoError, Number, Result, Value, bail, code};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$add",
-    parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), add),
+    parse: |cx, name, spec| nary(cx, name, spec, 0..=usize::MAX, add),
 }];
 
 fn add<'a>(_: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {

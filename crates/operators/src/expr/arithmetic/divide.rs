@@ -7,7 +7,7 @@ use model::{ErrorKind, MongoError, Number, Result, Value, bail, code};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$divide",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), divide),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=2, divide),
 }];
 
 fn divide<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {

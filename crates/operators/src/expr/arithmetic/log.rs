@@ -9,7 +9,7 @@ use model::{Number, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$log",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), log),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=2, log),
 }];
 
 fn log<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {

@@ -8,7 +8,7 @@ use model::{Number, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$mod",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), modulo),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=2, modulo),
 }];
 
 fn modulo<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {

@@ -8,7 +8,7 @@ use model::{Number, Result, Value, bail, code};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$multiply",
-    parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), multiply),
+    parse: |cx, name, spec| nary(cx, name, spec, 0..=usize::MAX, multiply),
 }];
 
 fn multiply<'a>(_: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {

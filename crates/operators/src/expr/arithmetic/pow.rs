@@ -9,7 +9,7 @@ use model::{Number, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$pow",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), pow),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=2, pow),
 }];
 
 fn pow<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {

@@ -10,7 +10,7 @@ use model::{Decimal128, Number, Result, Rounding, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$round",
-    parse: |cx, name, spec| nary(cx, name, spec, (1, 2), round),
+    parse: |cx, name, spec| nary(cx, name, spec, 1..=2, round),
 }];
 
 fn round<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {

@@ -9,7 +9,7 @@ use model::{MongoError, Number, Result, Rounding, Value, bail, code};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$subtract",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), subtract),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=2, subtract),
 }];
 
 fn subtract<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {

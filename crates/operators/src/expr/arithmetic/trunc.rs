@@ -9,7 +9,7 @@ use model::{Result, Rounding, Value};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$trunc",
-    parse: |cx, name, spec| nary(cx, name, spec, (1, 2), trunc),
+    parse: |cx, name, spec| nary(cx, name, spec, 1..=2, trunc),
 }];
 
 fn trunc<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {

@@ -9,7 +9,7 @@ use model::{Array, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$arrayElemAt",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), eval),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=2, eval),
 }];
 
 fn eval<'a>(_: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {

@@ -7,7 +7,7 @@ use model::{Result, Value, bail, compare_with};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$in",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), eval),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=2, eval),
 }];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {

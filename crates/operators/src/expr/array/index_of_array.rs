@@ -9,7 +9,7 @@ use model::{Result, Value, bail, compare_with};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$indexOfArray",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 4), eval),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=4, eval),
 }];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {

@@ -9,7 +9,7 @@ use model::{Array, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$range",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 3), eval),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=3, eval),
 }];
 
 /// Elements that fit MongoDB's 100 MiB limit at its 16 bytes a value.

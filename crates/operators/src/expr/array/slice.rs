@@ -9,7 +9,7 @@ use model::{Array, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$slice",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 3), eval),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=3, eval),
 }];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {

@@ -9,15 +9,15 @@ use model::{Result, Value, bail, code};
 pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "$bitAnd",
-        parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), and),
+        parse: |cx, name, spec| nary(cx, name, spec, 0..=usize::MAX, and),
     },
     Operator {
         name: "$bitOr",
-        parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), or),
+        parse: |cx, name, spec| nary(cx, name, spec, 0..=usize::MAX, or),
     },
     Operator {
         name: "$bitXor",
-        parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), xor),
+        parse: |cx, name, spec| nary(cx, name, spec, 0..=usize::MAX, xor),
     },
     Operator {
         name: "$bitNot",

@@ -13,7 +13,7 @@ macro_rules! comparisons {
             Ok(result(ordering(cx, v)))
         })*
         pub(super) static OPERATORS: &[Operator] =
-            &[$(Operator { name: $name, parse: |cx, name, spec| nary(cx, name, spec, (2, 2),
+            &[$(Operator { name: $name, parse: |cx, name, spec| nary(cx, name, spec, 2..=2,
                 $f) }),*];
     };
 }

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$mergeObjects",
-    parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), eval),
+    parse: |cx, name, spec| nary(cx, name, spec, 0..=usize::MAX, eval),
 }];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {

@@ -16,7 +16,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
                 "{name} needs at least two arguments, had: {operands}"
             );
         }
-        let e = nary(cx, name, spec, (2, usize::MAX), eval)?;
+        let e = nary(cx, name, spec, 2..=usize::MAX, eval)?;
         check_constants(e.as_ref())?;
         Ok(e)
     },

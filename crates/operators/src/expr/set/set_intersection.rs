@@ -8,7 +8,7 @@ use model::{Array, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$setIntersection",
-    parse: |cx, name, spec| nary_unordered(cx, name, spec, (0, usize::MAX), eval),
+    parse: |cx, name, spec| nary_unordered(cx, name, spec, 0..=usize::MAX, eval),
 }];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {

@@ -7,7 +7,7 @@ use model::{Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$concat",
-    parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), concat),
+    parse: |cx, name, spec| nary(cx, name, spec, 0..=usize::MAX, concat),
 }];
 
 fn concat<'a>(cx: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {

@@ -10,11 +10,11 @@ use model::{Number, Result, Value, bail};
 pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "$indexOfBytes",
-        parse: |cx, name, spec| nary(cx, name, spec, (2, 4), bytes),
+        parse: |cx, name, spec| nary(cx, name, spec, 2..=4, bytes),
     },
     Operator {
         name: "$indexOfCP",
-        parse: |cx, name, spec| nary(cx, name, spec, (2, 4), code_points),
+        parse: |cx, name, spec| nary(cx, name, spec, 2..=4, code_points),
     },
 ];
 
@@ -29,7 +29,8 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(
         name: &str,
-        (no_text, no_wanted): (i32, i32),
+        no_text: i32,
+        no_wanted: i32,
         v: &[Value<'a>],
     ) -> Result<Option<Search<'a>>> {
         let at = |i: usize| v.get(i).copied().unwrap_or_default();
@@ -96,7 +97,7 @@ fn answer<'a>(found: Option<usize>) -> Value<'a> {
 }
 
 fn bytes<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
-    let Some(s) = Search::new("$indexOfBytes", (40091, 40092), v)? else {
+    let Some(s) = Search::new("$indexOfBytes", 40091, 40092, v)? else {
         return Ok(Value::Null);
     };
     let text = s.text.as_bytes();
@@ -118,7 +119,7 @@ fn find_bytes(text: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 fn code_points<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
-    let Some(s) = Search::new("$indexOfCP", (40093, 40094), v)? else {
+    let Some(s) = Search::new("$indexOfCP", 40093, 40094, v)? else {
         return Ok(Value::Null);
     };
     // The empty string has no position to look at, and yet the empty string is found there.

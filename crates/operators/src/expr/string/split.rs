@@ -7,7 +7,7 @@ use model::{Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$split",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), split),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=2, split),
 }];
 
 fn split<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {

@@ -7,7 +7,7 @@ use model::{Result, Value};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$strcasecmp",
-    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), strcasecmp),
+    parse: |cx, name, spec| nary(cx, name, spec, 2..=2, strcasecmp),
 }];
 
 fn strcasecmp<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {

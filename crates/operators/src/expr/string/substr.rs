@@ -14,15 +14,15 @@ use model::{Number, Result, Rounding, Value, bail};
 pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "$substr",
-        parse: |cx, name, spec| nary(cx, name, spec, (3, 3), bytes),
+        parse: |cx, name, spec| nary(cx, name, spec, 3..=3, bytes),
     },
     Operator {
         name: "$substrBytes",
-        parse: |cx, name, spec| nary(cx, name, spec, (3, 3), bytes),
+        parse: |cx, name, spec| nary(cx, name, spec, 3..=3, bytes),
     },
     Operator {
         name: "$substrCP",
-        parse: |cx, name, spec| nary(cx, name, spec, (3, 3), code_points),
+        parse: |cx, name, spec| nary(cx, name, spec, 3..=3, code_points),
     },
 ];
 
@@ -96,8 +96,8 @@ fn code_points<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
         return Ok(Value::Null);
     };
     let text = super::coerce(cx.arena, text)?;
-    let start = integer(start, "starting index", (34450, 34451))?;
-    let length = integer(length, "length", (34452, 34453))?;
+    let start = integer(start, "starting index", 34450, 34451)?;
+    let length = integer(length, "length", 34452, 34453)?;
     let length = not_negative(length, "length", 34454)?;
     let start = not_negative(start, "starting index", 34455)?;
     let rest = text
@@ -112,7 +112,7 @@ fn code_points<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     Ok(Value::String(rest.get(..end).unwrap_or("")))
 }
 
-fn integer(v: &Value<'_>, what: &str, (no_number, no_int): (i32, i32)) -> Result<i32> {
+fn integer(v: &Value<'_>, what: &str, no_number: i32, no_int: i32) -> Result<i32> {
     let Some(n) = Number::of(v) else {
         bail!(
             no_number,

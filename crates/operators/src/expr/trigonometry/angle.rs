@@ -10,10 +10,10 @@ use model::{Decimal128, Number, Result, Value, bail};
 macro_rules! angles {
     ($($name:literal $f:ident $low:expr, $high:expr, $double:expr, $decimal:expr;)*) => {
         $(fn $f<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
-            apply($name, v, ($low, $high), $double, $decimal)
+            apply($name, v, $low, $high, $double, $decimal)
         })*
         pub(super) static OPERATORS: &[Operator] = &[
-            Operator { name: "$atan2", parse: |cx, name, spec| nary(cx, name, spec, (2, 2),
+            Operator { name: "$atan2", parse: |cx, name, spec| nary(cx, name, spec, 2..=2,
                 atan2) },
             $(Operator { name: $name, parse: |cx, name, spec| unary(cx, name, spec, $f) }),*
         ];
@@ -49,7 +49,8 @@ angles! {
 fn apply<'a>(
     name: &str,
     v: Value<'a>,
-    (low, high): (f64, f64),
+    low: f64,
+    high: f64,
     double: fn(f64) -> f64,
     decimal: fn(Decimal128) -> Decimal128,
 ) -> Result<Value<'a>> {

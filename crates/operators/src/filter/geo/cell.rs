@@ -10,6 +10,13 @@ pub(super) const LEVEL_MAX: u32 = 30;
 /// Squares along the edge of a face at the finest level.
 const SIDE: u64 = 1 << LEVEL_MAX;
 
+/// The square of a plane that is cut into cells: both coordinates go from `min` to `max`.
+#[derive(Clone, Copy)]
+pub(super) struct Square {
+    pub(super) min: f64,
+    pub(super) max: f64,
+}
+
 /// A cell: number of the face (3 bits), 2 bits for each level, a one, and zeros.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Cell(pub(super) u64);
@@ -77,8 +84,8 @@ impl Cell {
         Cell::leaf(face, along(1), along(2))
     }
 
-    /// The finest cell of a point of the plane's square from `min` to `max`.
-    pub(super) fn of_plane(p: flat::Point, (min, max): (f64, f64)) -> Cell {
+    /// The finest cell of a point of a plane's square.
+    pub(super) fn of_plane(p: flat::Point, Square { min, max }: Square) -> Cell {
         let along = |n: f64| square((n - min) / (max - min));
         Cell::leaf(0, along(p.x), along(p.y))
     }
@@ -104,8 +111,8 @@ impl Cell {
         (center, radius)
     }
 
-    /// Two corners of the cell in the plane's square from `min` to `max`.
-    pub(super) fn rectangle(self, (min, max): (f64, f64)) -> (flat::Point, flat::Point) {
+    /// Two corners of the cell in a plane's square.
+    pub(super) fn rectangle(self, Square { min, max }: Square) -> (flat::Point, flat::Point) {
         let (_, i, j, side) = self.place();
         let at = |n: u64| min + (max - min) * (n as f64 / SIDE as f64);
         let corner = |i, j| flat::Point { x: at(i), y: at(j) };
@@ -169,7 +176,11 @@ mod tests {
         let p = sphere::Point::from_degrees(13.4, 52.5).unwrap();
         let leaf = Cell::of_sphere(p);
         assert_eq!(format!("{:016X}", leaf.0), "5D2F8D002B2380DD");
-        let flat = Cell::of_plane(flat::Point { x: 0.0, y: 0.0 }, (-180.0, 180.0));
+        let degrees = Square {
+            min: -180.0,
+            max: 180.0,
+        };
+        let flat = Cell::of_plane(flat::Point { x: 0.0, y: 0.0 }, degrees);
         assert_eq!(format!("{:016X}", flat.0), "1800000000000001");
     }
 }

@@ -1,7 +1,7 @@
 //! The cells of geospatial indexes: those of what a document stores, and those that a test has to
 //! look at. A covering may hold more than it covers and never less. Must not know: indexes, keys.
 
-use super::cell::{Cell, LEVEL_MAX};
+use super::cell::{Cell, LEVEL_MAX, Square};
 use super::near::{Center, Near};
 use super::region::Region;
 use super::shape::{Shape, flat_point};
@@ -85,7 +85,7 @@ pub fn stored_cells(v: &Value<'_>, on: Surface, out: &mut Vec<u64>) {
         }
         Surface::Plane(min, max) => {
             if let Some(p) = flat_point(v) {
-                out.push(Cell::of_plane(p, (min, max)).0);
+                out.push(Cell::of_plane(p, Square { min, max }).0);
             }
         }
     };
@@ -164,8 +164,12 @@ impl Geo {
                     ring(&Center::Sphere(*p, 1.0), 0.0, *radius, on)
                 }
                 (Region::Geometry(shape), Surface::Sphere) => of_shape(shape),
-                (Region::Box(a, b), Surface::Plane(min, max)) => of_box(&[*a, *b], (min, max)),
-                (Region::Polygon(corners), Surface::Plane(min, max)) => of_box(corners, (min, max)),
+                (Region::Box(a, b), Surface::Plane(min, max)) => {
+                    of_box(&[*a, *b], Square { min, max })
+                }
+                (Region::Polygon(corners), Surface::Plane(min, max)) => {
+                    of_box(corners, Square { min, max })
+                }
                 (Region::Center(p, radius), Surface::Plane(..)) => {
                     ring(&Center::Flat(*p), 0.0, *radius, on)
                 }
@@ -203,7 +207,7 @@ fn of_shape(shape: &Shape) -> Option<TestCells> {
     bounded(FACES, &|c| near.touches(c))
 }
 
-fn of_box(corners: &[flat::Point], bounds: (f64, f64)) -> Option<TestCells> {
+fn of_box(corners: &[flat::Point], bounds: Square) -> Option<TestCells> {
     let fold = |f: fn(f64, f64) -> f64, start: f64| flat::Point {
         x: corners.iter().map(|p| p.x).fold(start, f),
         y: corners.iter().map(|p| p.y).fold(start, f),
@@ -221,7 +225,7 @@ fn of_box(corners: &[flat::Point], bounds: (f64, f64)) -> Option<TestCells> {
 }
 
 /// A point at the edge of a finest cell may be counted to the cell beside.
-fn slack_on_plane((min, max): (f64, f64)) -> f64 {
+fn slack_on_plane(Square { min, max }: Square) -> f64 {
     (max - min) / f64::from(1u32 << LEVEL_MAX)
 }
 
@@ -237,12 +241,13 @@ fn ring(center: &Center, from: f64, to: f64, on: Surface) -> Option<TestCells> {
         }
         // Longitude and latitude on a plane.
         (Center::Sphere(p, unit), Surface::Plane(min, max)) => {
-            of_box(&corners_around(*p, to / unit), (min, max))
+            of_box(&corners_around(*p, to / unit), Square { min, max })
         }
         (Center::Flat(p), Surface::Plane(min, max)) => {
-            let slack = slack_on_plane((min, max));
+            let square = Square { min, max };
+            let slack = slack_on_plane(square);
             bounded(1, &|c| {
-                let (a, b) = c.rectangle((min, max));
+                let (a, b) = c.rectangle(square);
                 let beside = |n: f64, low: f64, high: f64| (low - n).max(n - high).max(0.0);
                 let beyond = |n: f64, low: f64, high: f64| (n - low).abs().max((n - high).abs());
                 let least = beside(p.x, a.x, b.x).hypot(beside(p.y, a.y, b.y));

@@ -64,12 +64,12 @@ fn is_strictly_wound(d: Doc<'_>) -> bool {
 /// # Errors
 /// 16804 an element of a list that is no pair, 13067 and 13068 too few numbers, 13026 no numbers,
 /// 13027 out of bounds.
-pub fn check_on_plane(v: &Value<'_>, (min, max): (f64, f64)) -> Result<()> {
+pub fn check_on_plane(v: &Value<'_>, min: f64, max: f64) -> Result<()> {
     let Some(d) = pair(v).filter(|d| !d.is_empty()) else {
         return Ok(());
     };
     if d.first().is_some_and(|(_, v)| v.is_number()) {
-        return check_pair(d, (min, max));
+        return check_pair(d, min, max);
     }
     for (_, v) in d.iter() {
         let Some(inner) = pair(&v) else {
@@ -79,7 +79,7 @@ pub fn check_on_plane(v: &Value<'_>, (min, max): (f64, f64)) -> Result<()> {
             );
         };
         if !inner.is_empty() {
-            check_pair(inner, (min, max))?;
+            check_pair(inner, min, max)?;
         }
     }
     Ok(())
@@ -93,7 +93,7 @@ fn pair<'a>(v: &Value<'a>) -> Option<Doc<'a>> {
     }
 }
 
-fn check_pair(d: Doc<'_>, (min, max): (f64, f64)) -> Result<()> {
+fn check_pair(d: Doc<'_>, min: f64, max: f64) -> Result<()> {
     let mut values = d.iter().map(|(_, v)| v);
     let Some(x) = values.next() else {
         bail!(13067, "geo field is empty");

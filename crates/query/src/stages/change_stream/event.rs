@@ -62,7 +62,7 @@ pub(super) fn each<'e>(
     match entry.field("op").as_str() {
         Some("i" | "u" | "d") => document(spec, event_of(time, entry), show),
         Some("c") if o.contains("applyOps") => {
-            each_operation(spec, time, entry, (o, &mut 0), show);
+            each_operation(spec, time, entry, o, &mut 0, show);
         }
         Some("c") => command(spec, event_of(time, entry), show),
         _ => {}
@@ -75,7 +75,8 @@ pub(super) fn each_operation<'e>(
     spec: &Spec,
     time: Timestamp,
     entry: Doc<'e>,
-    (list, number): (Doc<'e>, &mut u32),
+    list: Doc<'e>,
+    number: &mut u32,
     show: &mut dyn FnMut(Event<'e>),
 ) {
     let mut event = event_of(time, entry);

@@ -201,7 +201,7 @@ impl Chain {
             over = time >= at;
             let list = entry.field("o").as_doc().unwrap_or(Doc::EMPTY);
             let spec = shown.images.spec;
-            each_operation(spec, at, last, (list, &mut *operations), &mut |event| {
+            each_operation(spec, at, last, list, &mut *operations, &mut |event| {
                 shown.event(&event);
             });
             if over {

@@ -51,12 +51,12 @@ impl Accumulate {
         let number = |i: usize| values.get(i).and_then(|v| Number::of(&v.get()));
         let (mut state, mut slider) = (SlidingDeviation::default(), Slider::default());
         let mut out = Vec::with_capacity(spans.len());
-        for span in spans {
+        for (start, end) in spans {
             exec.env.check_interrupt()?;
             let add = |s: &mut SlidingDeviation, i| number(i).into_iter().for_each(|n| s.add(n));
             let remove =
                 |s: &mut SlidingDeviation, i| number(i).into_iter().for_each(|n| s.remove(n));
-            slider.move_to(span, &mut state, add, remove);
+            slider.move_to(start..end, &mut state, add, remove);
             out.push(state.value(sample).to_owned_value());
         }
         Ok(out)

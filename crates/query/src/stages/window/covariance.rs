@@ -43,6 +43,13 @@ struct Covariance {
     bounds: Bounds,
 }
 
+/// The coordinates of one document.
+#[derive(Clone, Copy)]
+struct Pair {
+    x: Number,
+    y: Number,
+}
+
 /// Welford's recurrence over sums that pairs can be taken out of again.
 #[derive(Default, Clone, Copy)]
 struct State {
@@ -59,8 +66,8 @@ struct State {
 impl State {
     /// Counts a pair with something that is not finite; true when it was one. Each coordinate
     /// counts by itself: infinities of both signs cancel to NaN.
-    fn update_beyond(&mut self, pair: (Number, Number), times: i64) -> bool {
-        let special = [pair.0, pair.1].into_iter().filter(|n| !is_finite(*n));
+    fn update_beyond(&mut self, pair: Pair, times: i64) -> bool {
+        let special = [pair.x, pair.y].into_iter().filter(|n| !is_finite(*n));
         let mut found = false;
         for n in special {
             found = true;
@@ -75,35 +82,35 @@ impl State {
     }
 
     /// The product of the distances from the means; none while there is no mean.
-    fn product(&self, (x, y): (Number, Number)) -> Option<Number> {
+    fn product(&self, Pair { x, y }: Pair) -> Option<Number> {
         Some(multiply(
             subtract(x, self.x.mean()?),
             subtract(y, self.y.mean()?),
         ))
     }
 
-    fn add(&mut self, pair: (Number, Number)) {
+    fn add(&mut self, pair: Pair) {
         if self.update_beyond(pair, 1) {
             return;
         }
         self.count += 1;
-        self.y.add(pair.1);
+        self.y.add(pair.y);
         if let Some(p) = self.product(pair) {
             self.products.add(p);
         }
-        self.x.add(pair.0);
+        self.x.add(pair.x);
     }
 
-    fn remove(&mut self, pair: (Number, Number)) {
+    fn remove(&mut self, pair: Pair) {
         if self.update_beyond(pair, -1) {
             return;
         }
         self.count -= 1;
-        self.x.remove(pair.0);
+        self.x.remove(pair.x);
         if let Some(p) = self.product(pair) {
             self.products.remove(p);
         }
-        self.y.remove(pair.1);
+        self.y.remove(pair.y);
     }
 
     fn value(&self, sample: bool) -> Value<'static> {
@@ -158,19 +165,24 @@ impl WindowFn for Covariance {
             return Ok(spans.iter().map(|_| Value::Null.to_owned_value()).collect());
         };
         let (xs, ys) = (part.values(x, exec)?, part.values(y, exec)?);
-        let pairs: Vec<Option<(Number, Number)>> = xs
+        let pairs: Vec<Option<Pair>> = xs
             .iter()
             .zip(&ys)
-            .map(|(x, y)| Some((Number::of(&x.get())?, Number::of(&y.get())?)))
+            .map(|(x, y)| {
+                Some(Pair {
+                    x: Number::of(&x.get())?,
+                    y: Number::of(&y.get())?,
+                })
+            })
             .collect();
         let pair = |i: usize| pairs.get(i).copied().flatten();
         let (mut state, mut slider) = (State::default(), Slider::default());
         let mut out = Vec::with_capacity(spans.len());
-        for span in spans {
+        for (start, end) in spans {
             exec.env.check_interrupt()?;
             let add = |s: &mut State, i| pair(i).into_iter().for_each(|p| s.add(p));
             let remove = |s: &mut State, i| pair(i).into_iter().for_each(|p| s.remove(p));
-            slider.move_to(span, &mut state, add, remove);
+            slider.move_to(start..end, &mut state, add, remove);
             out.push(state.value(self.sample).to_owned_value());
         }
         Ok(out)
@@ -184,7 +196,7 @@ mod tests {
 
     fn over(pairs: &[(Number, Number)], sample: bool) -> String {
         let mut state = State::default();
-        pairs.iter().for_each(|p| state.add(*p));
+        pairs.iter().for_each(|&(x, y)| state.add(Pair { x, y }));
         format!("{:?}", state.value(sample))
     }
 
@@ -223,14 +235,17 @@ mod tests {
             (4.0, 40.0),
             (5.0, 50.0),
         ];
-        let pair = |i: usize| (Number::Double(pairs[i].0), Number::Double(pairs[i].1));
+        let pair = |i: usize| Pair {
+            x: Number::Double(pairs[i].0),
+            y: Number::Double(pairs[i].1),
+        };
         let (mut state, mut slider, mut all) = (State::default(), Slider::default(), Vec::new());
-        for span in [(0, 2), (0, 3), (1, 4), (2, 5), (3, 5)] {
+        for positions in [0..2, 0..3, 1..4, 2..5, 3..5] {
             let (add, remove) = (
                 |s: &mut State, i| s.add(pair(i)),
                 |s: &mut State, i| s.remove(pair(i)),
             );
-            slider.move_to(span, &mut state, add, remove);
+            slider.move_to(positions, &mut state, add, remove);
             all.push(state.value(false).as_f64().unwrap());
         }
         let infinite = f64::INFINITY;

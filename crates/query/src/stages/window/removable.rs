@@ -5,6 +5,7 @@
 use model::decimal::Parts;
 use model::{Decimal128, Number, Value};
 use operators::numeric::DoubleDouble;
+use std::ops::Range;
 
 /// The sum of the numbers in a window, a double or, with a decimal in the window, a decimal.
 #[derive(Clone, Copy)]
@@ -175,11 +176,12 @@ impl Slider {
     /// Calls `add` and `remove` with the positions that change.
     pub(super) fn move_to<S>(
         &mut self,
-        (start, end): (usize, usize),
+        positions: Range<usize>,
         state: &mut S,
         add: impl Fn(&mut S, usize),
         remove: impl Fn(&mut S, usize),
     ) {
+        let Range { start, end } = positions;
         (self.end.max(start)..end).for_each(|i| add(state, i));
         (self.start..start.min(self.end)).for_each(|i| remove(state, i));
         (self.start, self.end) = (start, end.max(self.end).max(start));
