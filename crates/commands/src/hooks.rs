@@ -135,7 +135,7 @@ const REASON_BYTES_MAX: usize = 256;
 
 impl IndexPlaces {
     /// The error as the followed release tells it: since 9.0 with the value that failed.
-    fn told(&self, e: MongoError, path: &str, v: &Value<'_>) -> MongoError {
+    fn with_value(&self, e: MongoError, path: &str, v: &Value<'_>) -> MongoError {
         let number = self.profile.geo_key_error(e.code());
         if number == e.code() {
             return e;
@@ -166,7 +166,7 @@ impl Places for IndexPlaces {
         self.fields.iter().try_for_each(|(path, on)| {
             each_value(Value::Document(doc), path.parts(), &mut |v| match on {
                 Surface::Sphere => {
-                    check_on_sphere(v, doc).map_err(|e| self.told(e, path.as_str(), v))
+                    check_on_sphere(v, doc).map_err(|e| self.with_value(e, path.as_str(), v))
                 }
                 Surface::Plane(min, max) => check_on_plane(v, *min, *max),
             })
@@ -179,7 +179,7 @@ impl Places for IndexPlaces {
             each_value(Value::Document(doc), path.parts(), &mut |v| {
                 // Measurements lie in the field `data` of their bucket.
                 let of_bucket = || format!("data.{}", path.as_str());
-                check_measured_on_sphere(v).map_err(|e| self.told(e, &of_bucket(), v))
+                check_measured_on_sphere(v).map_err(|e| self.with_value(e, &of_bucket(), v))
             })
         })
     }

@@ -11,8 +11,8 @@ use model::{Doc, DocBuf, Result, Value, bail, code};
 /// The name of the mechanism.
 pub(super) const OIDC: &str = "MONGODB-OIDC";
 
-/// What a client has said: a document within the payload.
-fn said(payload: &[u8]) -> Result<Doc<'_>> {
+/// Reads the document within the payload of a client.
+fn read_payload(payload: &[u8]) -> Result<Doc<'_>> {
     match model::validate(payload) {
         Ok(doc) => Ok(doc),
         Err(_) => bail!(
@@ -41,11 +41,11 @@ pub(crate) fn token_start(
             "{OIDC} authentication must always use the {EXTERNAL} database, given {db}"
         );
     }
-    let said = said(payload)?;
-    if said.contains("jwt") {
-        return by_token(access, identity, said, moment);
+    let content = read_payload(payload)?;
+    if content.contains("jwt") {
+        return by_token(access, identity, content, moment);
     }
-    let name = match said.field("n") {
+    let name = match content.field("n") {
         Value::String(name) => Some(name),
         Value::Missing => None,
         other => bail!(
@@ -90,7 +90,8 @@ pub(crate) fn token_continue(
     payload: &[u8],
     moment: Moment,
 ) -> Result<Login> {
-    let login = said(payload).and_then(|said| by_token(access, identity, said, moment));
+    let login =
+        read_payload(payload).and_then(|content| by_token(access, identity, content, moment));
     if !matches!(login, Ok(Login::Wait(_))) {
         identity.pending = None;
     }
@@ -100,14 +101,14 @@ pub(crate) fn token_continue(
 fn by_token(
     access: &Access,
     identity: &mut Identity,
-    said: Doc<'_>,
+    content: Doc<'_>,
     moment: Moment,
 ) -> Result<Login> {
-    let (Some(token), Some(providers)) = (said.field("jwt").as_str(), &access.oidc) else {
+    let (Some(token), Some(providers)) = (content.field("jwt").as_str(), &access.oidc) else {
         bail!(
             code::BAD_VALUE,
             "the payload of {OIDC} must have the string 'jwt', given {}",
-            said.field("jwt").type_name()
+            content.field("jwt").type_name()
         );
     };
     let claimed = UserName::new(&providers.claimed(token), EXTERNAL);

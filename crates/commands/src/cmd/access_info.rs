@@ -78,8 +78,8 @@ fn connection_status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// What a command asks for by its own value.
-enum Wanted<T> {
+/// Which users or roles a command names by its own value.
+enum Selection<T> {
     /// Of every database.
     Everywhere,
     /// Of this database.
@@ -88,11 +88,11 @@ enum Wanted<T> {
     Named(Vec<T>),
 }
 
-fn wanted<T>(
+fn select<T>(
     value: Value<'_>,
     everywhere: bool,
     parse: impl Fn(&Value<'_>) -> Result<T>,
-) -> Result<Wanted<T>> {
+) -> Result<Selection<T>> {
     match value {
         Value::Document(d) if everywhere && d.contains("forAllDBs") => {
             if d.count() != 1 || d.field("forAllDBs").as_bool() != Some(true) {
@@ -101,14 +101,14 @@ fn wanted<T>(
                     "'forAllDBs' must be the only field, and true"
                 );
             }
-            Ok(Wanted::Everywhere)
+            Ok(Selection::Everywhere)
         }
-        Value::String(_) | Value::Document(_) => Ok(Wanted::Named(vec![parse(&value)?])),
+        Value::String(_) | Value::Document(_) => Ok(Selection::Named(vec![parse(&value)?])),
         Value::Array(list) => {
             let names = list.iter().map(|v| parse(&v)).collect::<Result<_>>()?;
-            Ok(Wanted::Named(names))
+            Ok(Selection::Named(names))
         }
-        v if v.as_i64_exact() == Some(1) => Ok(Wanted::Here),
+        v if v.as_i64_exact() == Some(1) => Ok(Selection::Here),
         v => bail!(
             code::BAD_VALUE,
             "what to list must be 1, a name, a document, or an array of these, given {}",
@@ -139,21 +139,21 @@ fn write_resolved(resolved: &Resolved, privileges: bool, restricted: bool, w: &m
 }
 
 /// The users that `usersInfo` asks for.
-fn wanted_users(value: Value<'_>, db: &str) -> Result<Wanted<UserName>> {
-    wanted(value, true, |v| UserName::parse(v, db))
+fn select_users(value: Value<'_>, db: &str) -> Result<Selection<UserName>> {
+    select(value, true, |v| UserName::parse(v, db))
 }
 
 /// The roles that `rolesInfo` asks for.
-fn wanted_roles(value: Value<'_>, db: &str) -> Result<Wanted<RoleName>> {
-    wanted(value, false, |v| RoleName::parse(v, db))
+fn select_roles(value: Value<'_>, db: &str) -> Result<Selection<RoleName>> {
+    select(value, false, |v| RoleName::parse(v, db))
 }
 
 /// Everybody may ask about itself.
 fn needs_of_users_info(asked: &Asked<'_, '_>) -> Result<()> {
-    let names = match wanted_users(asked.value, asked.db)? {
-        Wanted::Everywhere => return asked.needs(Target::Cluster, &[Action::ViewUser]),
-        Wanted::Here => return asked.needs(Target::Database(asked.db), &[Action::ViewUser]),
-        Wanted::Named(names) => names,
+    let names = match select_users(asked.value, asked.db)? {
+        Selection::Everywhere => return asked.needs(Target::Cluster, &[Action::ViewUser]),
+        Selection::Here => return asked.needs(Target::Database(asked.db), &[Action::ViewUser]),
+        Selection::Named(names) => names,
     };
     let own = asked.user.map(|u| &u.name);
     let others = names.iter().filter(|name| own != Some(*name));
@@ -165,8 +165,8 @@ fn needs_of_users_info(asked: &Asked<'_, '_>) -> Result<()> {
 
 /// Everybody may ask about the roles it has.
 fn needs_of_roles_info(asked: &Asked<'_, '_>) -> Result<()> {
-    let names = match wanted_roles(asked.value, asked.db)? {
-        Wanted::Named(names) => names,
+    let names = match select_roles(asked.value, asked.db)? {
+        Selection::Named(names) => names,
         _ => return asked.needs(Target::Database(asked.db), &[Action::ViewRole]),
     };
     let own = asked.user.map_or(&[][..], |u| &u.resolved.roles);
@@ -178,10 +178,10 @@ fn needs_of_roles_info(asked: &Asked<'_, '_>) -> Result<()> {
 
 fn users_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let access = &cx.service.access;
-    let wanted = wanted_users(cx.value(), cx.db)?;
+    let wanted = select_users(cx.value(), cx.db)?;
     let details = ["showPrivileges", "showAuthenticationRestrictions"];
     let details = details.iter().any(|name| cx.args.bool(name, false));
-    if details && !matches!(wanted, Wanted::Named(_)) {
+    if details && !matches!(wanted, Selection::Named(_)) {
         bail!(
             code::ILLEGAL_OPERATION,
             "Privilege or restriction details require exact-match usersInfo queries."
@@ -193,7 +193,7 @@ fn users_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .map(|f| cx.service.matcher(f))
         .transpose()?;
     let found = match &wanted {
-        Wanted::Named(names) => {
+        Selection::Named(names) => {
             let mut found = Vec::new();
             for name in names {
                 found.extend(access.user_doc(name)?);
@@ -202,7 +202,7 @@ fn users_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         _ => USERS.all(access.store())?,
     };
-    let here = matches!(wanted, Wanted::Here);
+    let here = matches!(wanted, Selection::Here);
     let mut shown = Vec::new();
     for doc in &found {
         let d = doc.doc();
@@ -280,8 +280,8 @@ fn roles_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             crate::request::args::show(&v)
         ),
     };
-    let named = match wanted_roles(cx.value(), cx.db)? {
-        Wanted::Named(names) => names,
+    let named = match select_roles(cx.value(), cx.db)? {
+        Selection::Named(names) => names,
         _ if show == Show::Fragment => bail!(
             code::ILLEGAL_OPERATION,
             "Cannot get user fragment for all roles in a database"

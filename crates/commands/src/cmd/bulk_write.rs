@@ -242,7 +242,7 @@ fn insert(
         Some(transaction) => writer.insert_in(&[d.doc()], true, transaction)?,
         None => {
             let done = writer.insert_logged(&[d.doc()], true, log.as_mut())?;
-            capped::inserted(service, writer)?;
+            capped::end_insert(service, writer)?;
             done
         }
     };

@@ -14,19 +14,19 @@ const SILENT_MS: i64 = 5_000;
 
 /// Adds the section.
 pub(crate) fn add(service: &Service, w: &mut DocWriter<'_>) {
-    let kept = kept(service).unwrap_or_default();
-    let kept = kept.doc();
-    let progress = kept.field("progress").as_doc().unwrap_or(Doc::EMPTY);
+    let migration = read_migration(service).unwrap_or_default();
+    let migration = migration.doc();
+    let progress = migration.field("progress").as_doc().unwrap_or(Doc::EMPTY);
     let number = |name: &str| to_i64(&progress.field(name)).unwrap_or(0);
     let now_ms = service.clock.now_ms();
-    let silent_ms = match kept.field("heartbeat") {
+    let silent_ms = match migration.field("heartbeat") {
         Value::Date(at) => (now_ms - at).max(0),
         _ => 0,
     };
-    let is_running = kept.field("running").truthy() && silent_ms < SILENT_MS;
+    let is_running = migration.field("running").truthy() && silent_ms < SILENT_MS;
     // What nobody applies grows older.
     let silence_ms = if is_running { 0 } else { silent_ms };
-    let is_over = kept.field("phase").as_str() == Some("done");
+    let is_over = migration.field("phase").as_str() == Some("done");
     let lag_ms = if is_over {
         0
     } else {
@@ -34,9 +34,9 @@ pub(crate) fn add(service: &Service, w: &mut DocWriter<'_>) {
     };
     let mut section = w.doc("follow");
     section
-        .put("phase", kept.field("phase").as_str().unwrap_or("none"))
+        .put("phase", migration.field("phase").as_str().unwrap_or("none"))
         .put("running", is_running)
-        .put("standby", kept.field("standby").truthy())
+        .put("standby", migration.field("standby").truthy())
         .put("lagSeconds", lag_ms as f64 / 1000.0)
         .put("lagOperations", number("waiting"))
         .put("applied", number("applied"))
@@ -48,7 +48,7 @@ pub(crate) fn add(service: &Service, w: &mut DocWriter<'_>) {
 }
 
 /// The document of the migration.
-fn kept(service: &Service) -> Option<DocBuf> {
+fn read_migration(service: &Service) -> Option<DocBuf> {
     let ns = Namespace::new(DB, "state").ok()?;
     let coll = service.store.collection(&ns).ok().flatten()?;
     let mut found = None;

@@ -144,7 +144,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let options = there
         .as_ref()
         .map_or_else(DocBuf::new, |c| c.options().as_ref().clone());
-    let wanted = wanted(cx, documents, there.is_some(), options.doc())?;
+    let wanted = check_specs(cx, documents, there.is_some(), options.doc())?;
     let (c, created) = match there {
         Some(c) => (c, false),
         None => {
@@ -193,7 +193,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// The specifications of a `createIndexes`, complete and checked.
-fn wanted(
+fn check_specs(
     cx: &Ctx<'_, '_>,
     documents: Vec<Doc<'_>>,
     there: bool,

@@ -156,7 +156,7 @@ fn insert_all(cx: &mut Ctx<'_, '_>, written: &mut Written) -> Result<()> {
     written.ended = documents.len();
     match cx.transaction {
         // Set aside here, the next run finds all documents ended.
-        None => capped::inserted(cx.service, coll.writer(&cx.operation)),
+        None => capped::end_insert(cx.service, coll.writer(&cx.operation)),
         Some(_) => Ok(()),
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn batch_size(cx: &Ctx<'_, '_>) -> Result<Option<i64>> {
     Ok(check_doc(&format!("{}.cursor", cx.command.name), TABLE, d)?.int("batchSize"))
 }
 
-fn wanted(cx: &Ctx<'_, '_>, filter: Option<&Matcher>, one: &DocBuf) -> Result<bool> {
+fn is_listed(cx: &Ctx<'_, '_>, filter: Option<&Matcher>, one: &DocBuf) -> Result<bool> {
     filter.map_or(Ok(true), |f| f.matches(one.doc(), cx.now_ms()))
 }
 
@@ -83,7 +83,7 @@ fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 w.put("sizeOnDisk", size.0).put("empty", size.1);
             }
         });
-        if wanted(cx, matches.as_ref(), &one)? {
+        if is_listed(cx, matches.as_ref(), &one)? {
             total = total.saturating_add(size.0);
             found.push(one);
         }
@@ -138,13 +138,13 @@ fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let buckets = series.then(|| describe_buckets(&ns, &e.row, name_only));
         for one in [Some(describe(&ns, &e.row, name_only)), buckets] {
             match one {
-                Some(one) if wanted(cx, matches.as_ref(), &one)? => found.push(one),
+                Some(one) if is_listed(cx, matches.as_ref(), &one)? => found.push(one),
                 _ => {}
             }
         }
     }
     if let Some(views) = views
-        && wanted(cx, matches.as_ref(), &views)?
+        && is_listed(cx, matches.as_ref(), &views)?
     {
         found.push(views);
     }

@@ -91,7 +91,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     head(&facts, &mut cx.reply);
     for (name, default, write) in SECTIONS {
-        let shown = asked.get(name).map_or(*default, |v| wanted(&v));
+        let shown = asked.get(name).map_or(*default, |v| is_on(&v));
         if shown && applies(cx.service, name) {
             write(&facts, &mut cx.reply.doc(name));
         }
@@ -117,7 +117,7 @@ fn default_sections(facts: &Facts<'_>, w: &mut DocWriter<'_>) {
 }
 
 /// Anything but false, zero and null switches a section on.
-fn wanted(v: &Value<'_>) -> bool {
+fn is_on(v: &Value<'_>) -> bool {
     v.truthy()
 }
 

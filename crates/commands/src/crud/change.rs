@@ -372,7 +372,7 @@ fn upsert(
         None => t.writer().insert_logged(&[new.doc()], true, log.as_mut())?,
     };
     if t.transaction.is_none() {
-        capped::inserted(service, t.writer())?;
+        capped::end_insert(service, t.writer())?;
     }
     if let Some((_, e)) = inserted.errors.into_iter().next() {
         return Err(e);

@@ -125,8 +125,8 @@ impl Ended<'_> {
         }
     }
 
-    fn with<'t>(&'t self, seen: &'t Seen) -> Told<'t> {
-        Told {
+    fn with<'t>(&'t self, seen: &'t Seen) -> Report<'t> {
+        Report {
             row: self.row,
             op: &self.op,
             body: self.request.body,
@@ -204,7 +204,7 @@ pub(super) fn released<'r>(
     if service.state.profile.concerns(seen.all_us())
         && let Some(row) = row_of(op.command.name)
     {
-        let told = Told {
+        let told = Report {
             row,
             op: &op,
             body: body
@@ -220,8 +220,8 @@ pub(super) fn released<'r>(
     *conn.info.spare.lock() = (op.db, op.body);
 }
 
-/// An operation as it is told of.
-pub(super) struct Told<'t> {
+/// What the log and the profile show of an operation.
+pub(super) struct Report<'t> {
     pub(super) row: &'t Counted,
     pub(super) op: &'t CurrentOp,
     pub(super) body: Doc<'t>,
@@ -231,7 +231,7 @@ pub(super) struct Told<'t> {
     pub(super) seen: &'t Seen,
 }
 
-impl Told<'_> {
+impl Report<'_> {
     /// Writes it to the log and to the profile, where that is wanted.
     #[cold]
     pub(super) fn record(&self, service: &Service, conn: &Connection) {
@@ -463,5 +463,5 @@ fn write_profile(service: &Service, db: &str, facts: &DocBuf) -> Result<()> {
     let writer = c.writer(&operation);
     // As in MongoDB these documents have no `_id`.
     writer.insert(&[facts.doc()], true)?;
-    crate::state::capped::inserted(service, writer)
+    crate::state::capped::end_insert(service, writer)
 }

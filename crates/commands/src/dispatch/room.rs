@@ -4,7 +4,7 @@
 use super::body::database;
 use crate::request::Request;
 use crate::request::spec::{Kinds, Spec};
-use crate::state::room::{Late, Part};
+use crate::state::room::{OnTimeout, Part};
 use crate::state::service::Service;
 use model::{Namespace, Result, Value};
 use operation::Operation;
@@ -58,8 +58,8 @@ pub(super) fn take<'s>(
     }
     let check = || operation.check();
     let (patience, late) = match holds {
-        true => (PATIENCE_OF_HOLDERS, Late::Begins),
-        false => (PATIENCE, Late::Refused),
+        true => (PATIENCE_OF_HOLDERS, OnTimeout::Begins),
+        false => (PATIENCE, OnTimeout::Refused),
     };
     let part = service.room.take(bytes, patience, late, &check);
     part.map(Some)

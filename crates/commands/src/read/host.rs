@@ -286,7 +286,7 @@ impl StoreHost {
                 valid(doc.doc())?;
                 match writer.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
-                    None => crate::state::capped::inserted(&self.service, writer),
+                    None => crate::state::capped::end_insert(&self.service, writer),
                 }
             }
         }

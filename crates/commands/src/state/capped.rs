@@ -1,18 +1,18 @@
-//! What an insert into a capped collection brings with it.
+//! The end of an insert into a capped collection.
 
 use crate::state::service::Service;
 use model::Result;
 use store::Writer;
 
-/// After an insert: readers at the end of a capped collection are told, and the oldest documents go
-/// until the limits hold again.
+/// Wakes the readers at the end of a capped collection, and deletes its oldest documents until its
+/// limits hold again. Does nothing for other collections.
 ///
 /// # Errors
 /// Engine failures.
-pub(crate) fn inserted(service: &Service, c: Writer<'_>) -> Result<()> {
+pub(crate) fn end_insert(service: &Service, c: Writer<'_>) -> Result<()> {
     if !c.is_capped() {
         return Ok(());
     }
-    service.capped_waiters.inserted(c.uuid());
+    service.capped_waiters.wake_readers(c.uuid());
     c.trim()
 }

@@ -39,9 +39,9 @@ struct Taken {
     refused: u64,
 }
 
-/// What happens to an operation that gets no room in time.
+/// What an operation does that gets no room in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Late {
+pub(crate) enum OnTimeout {
     /// It is refused.
     Refused,
     /// It begins without, for others may wait for what it holds; what it needs counts.
@@ -96,7 +96,7 @@ impl Room {
         &self,
         bytes: usize,
         patience: Duration,
-        late: Late,
+        on_timeout: OnTimeout,
         check: &dyn Fn() -> Result<()>,
     ) -> Result<Part<'_>> {
         let bytes = bytes.min(self.bytes);
@@ -114,7 +114,7 @@ impl Room {
                     break Ok(());
                 }
                 if begun.elapsed() >= patience {
-                    if late == Late::Begins {
+                    if on_timeout == OnTimeout::Begins {
                         break Ok(());
                     }
                     state.refused += 1;
@@ -192,7 +192,7 @@ mod tests {
                 let (room, now, most) = (&room, &now, &most);
                 scope.spawn(move || {
                     let bytes = if n % 3 == 0 { 90 } else { 30 };
-                    let part = room.take(bytes, LONG, Late::Refused, &ok).unwrap();
+                    let part = room.take(bytes, LONG, OnTimeout::Refused, &ok).unwrap();
                     let all = now.fetch_add(bytes, Ordering::SeqCst) + bytes;
                     most.fetch_max(all, Ordering::SeqCst);
                     std::thread::sleep(Duration::from_millis(2));
@@ -205,7 +205,7 @@ mod tests {
         let metrics = room.metrics();
         assert_eq!((metrics.taken_bytes, metrics.waiting), (0, 0));
         // One that wants more than there is runs alone.
-        drop(room.take(1000, LONG, Late::Refused, &ok).unwrap());
+        drop(room.take(1000, LONG, OnTimeout::Refused, &ok).unwrap());
     }
 
     #[test]
@@ -215,11 +215,11 @@ mod tests {
         let message = memory.charge();
         message.set(150);
         let begun = Instant::now();
-        drop(room.take(80, LONG, Late::Refused, &ok).unwrap());
+        drop(room.take(80, LONG, OnTimeout::Refused, &ok).unwrap());
         assert!(begun.elapsed() >= ALONE, "there was no memory for it");
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| {
-                room.take(80, LONG, Late::Refused, &ok)
+                room.take(80, LONG, OnTimeout::Refused, &ok)
                     .map(|_| begun.elapsed())
             });
             message.set(0);
@@ -230,15 +230,15 @@ mod tests {
     #[test]
     fn who_is_interrupted_or_waits_too_long_leaves_the_queue() {
         let room = of(100);
-        let held = room.take(80, LONG, Late::Refused, &ok).unwrap();
-        let killed = room.take(50, LONG, Late::Refused, &|| {
+        let held = room.take(80, LONG, OnTimeout::Refused, &ok).unwrap();
+        let killed = room.take(50, LONG, OnTimeout::Refused, &|| {
             Err(MongoError::new(11_601, "killed"))
         });
         assert_eq!(killed.err().map(|e| e.code()), Some(11_601));
-        let late = room.take(50, Duration::ZERO, Late::Refused, &ok);
+        let late = room.take(50, Duration::ZERO, OnTimeout::Refused, &ok);
         assert_eq!(late.err().map(|e| e.code()), Some(146));
         drop(
-            room.take(20, LONG, Late::Refused, &ok)
+            room.take(20, LONG, OnTimeout::Refused, &ok)
                 .expect("nobody is before it"),
         );
         drop(held);
@@ -249,18 +249,21 @@ mod tests {
     #[test]
     fn who_holds_what_others_wait_for_begins_without_room_in_the_end() {
         let room = of(100);
-        let held = room.take(80, LONG, Late::Refused, &ok).unwrap();
+        let held = room.take(80, LONG, OnTimeout::Refused, &ok).unwrap();
         let (begun, short) = (Instant::now(), Duration::from_millis(100));
-        let part = room.take(50, short, Late::Begins, &ok).unwrap();
+        let part = room.take(50, short, OnTimeout::Begins, &ok).unwrap();
         assert!(begun.elapsed() >= short);
         let metrics = room.metrics();
         assert_eq!((metrics.taken_bytes, metrics.waited), (130, 1));
         assert_eq!((metrics.waiting, metrics.refused), (0, 0));
         drop(held);
         // What it needs counts for others.
-        let other = room.take(60, Duration::ZERO, Late::Refused, &ok);
+        let other = room.take(60, Duration::ZERO, OnTimeout::Refused, &ok);
         assert_eq!(other.err().map(|e| e.code()), Some(146));
         drop(part);
-        drop(room.take(60, Duration::ZERO, Late::Refused, &ok).unwrap());
+        drop(
+            room.take(60, Duration::ZERO, OnTimeout::Refused, &ok)
+                .unwrap(),
+        );
     }
 }

@@ -38,6 +38,6 @@ impl Service {
         });
         let writer = log.writer(&operation);
         writer.insert(&[note.doc()], true)?;
-        crate::state::capped::inserted(self, writer)
+        crate::state::capped::end_insert(self, writer)
     }
 }

@@ -47,7 +47,7 @@ impl CappedWaiters {
     ///
     /// # Cost
     /// A fence and a load when nobody waits.
-    pub(crate) fn inserted(&self, uuid: [u8; 16]) {
+    pub(crate) fn wake_readers(&self, uuid: [u8; 16]) {
         fence(Ordering::SeqCst);
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
