@@ -97,7 +97,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     .value(Kind::Collection),
 ];
 
-/// Seconds a primary that steps down stays away, and waits for others, unless it is told.
+/// Seconds that a primary stays away after it steps down, unless the command names others.
 const AWAY_S: i64 = 60;
 const CATCH_UP_S: i64 = 10;
 

@@ -432,7 +432,7 @@ fn update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     })
 }
 
-/// Takes roles that are no more from everybody who has them.
+/// Takes dropped roles away from the users and roles that have them.
 fn forget(cx: &Ctx<'_, '_>, gone: &[RoleName]) -> Result<()> {
     let store = &cx.service.access.writer(&cx.operation);
     for kept in [USERS, ROLES] {

@@ -166,7 +166,7 @@ pub(super) struct First<'a> {
     pub(super) speculative: bool,
 }
 
-/// Begins to log in. An attempt that has ended is told of.
+/// Begins to log in. The log and the audit get an attempt that has ended.
 pub(super) fn begin(
     cx: &mut Ctx<'_, '_>,
     method: &LoginMethod,

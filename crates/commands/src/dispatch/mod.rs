@@ -218,8 +218,8 @@ impl Dispatcher {
         result
     }
 
-    /// The reply to [`Outcome::Durable`] may leave now, or nobody waits for it any more: the
-    /// operation is told of where it has to be. Costs a look when there is none.
+    /// Ends an operation whose reply had to be durable, once the reply may leave or its client has
+    /// gone: writes it to the log and the profile where they want it. Costs a look without one.
     pub fn released(&self, conn: &mut Connection) {
         observe::released(&self.service, conn, |name| self.row(name));
     }

@@ -1,9 +1,9 @@
-//! The end of an operation: its latency is counted, and if it was slow or its database is profiled,
-//! it is told of in the log and in `system.profile`.
+//! The end of an operation: counts its latency, and writes it to the log and to `system.profile`
+//! if it was slow or its database is profiled.
 //!
 //! Promises: an operation that is neither slow nor profiled costs a look at the clock and a few
-//! additions; no lock, no allocation. One whose reply waits for the journal is told of when that
-//! wait is over, and the wait counts. A profile that cannot be written fails no operation.
+//! additions; no lock, no allocation. One whose reply waits for the journal is written when
+//! that wait is over, and the wait counts. A profile that cannot be written fails no operation.
 //! Must not know: which commands there are, but for how MongoDB calls their kinds.
 
 use crate::context::connection::Connection;
@@ -179,8 +179,8 @@ fn collection<'b>(row: &Counted, body: Doc<'b>) -> Option<&'b [u8]> {
     (named.tag == Tag::STRING && !text.is_empty()).then_some(text)
 }
 
-/// The reply that waited for the journal may leave now, or nobody waits for it any more: the
-/// operation is told of where it has to be.
+/// Ends an operation whose reply waited for the journal, once the reply may leave or its client has
+/// gone: writes it to the log and the profile where they want it.
 pub(super) fn released<'r>(
     service: &Service,
     conn: &mut Connection,

@@ -162,8 +162,8 @@ impl Gate {
         queue.waiting.front().is_some_and(|(n, _)| *n == number)
     }
 
-    /// Wakes the first of those who wait when there is a ticket for it. That one, when it leaves
-    /// the queue, wakes the next.
+    /// Wakes the first operation of the queue when there is a ticket for it. When that operation
+    /// leaves the queue, it wakes the next.
     fn wake_one(&self) {
         if ((self.word.load(SeqCst) & TICKETS) as i64) < self.limit.load(Relaxed) {
             let link = self.queue.lock().waiting.front().map(|(_, l)| l.clone());
@@ -185,8 +185,8 @@ impl Gate {
         waiting < limit.saturating_mul(QUEUE_PER_TICKET) && wait_us <= patience_us
     }
 
-    /// 462, with the labels by which drivers back off, and how long they should at least: as long
-    /// as those who wait already will take. Without a rate drivers take their own.
+    /// 462 with the labels by which drivers back off, and with the least time for it: as long as
+    /// the queue will take. Without a known rate it has no time, and drivers choose their own.
     fn overloaded(&self) -> MongoError {
         let error = MongoError::new(
             code::INGRESS_REQUEST_RATE_LIMIT_EXCEEDED,

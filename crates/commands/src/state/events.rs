@@ -205,7 +205,7 @@ impl Service {
         }));
     }
 
-    /// An attempt to log in has ended; it is told of once.
+    /// Reports the end of an attempt to log in, once.
     pub(crate) fn authenticated(
         &self,
         info: &ConnectionInfo,

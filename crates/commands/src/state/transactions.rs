@@ -45,7 +45,7 @@ struct Open {
     memory: Charge,
 }
 
-/// What is told of an open transaction.
+/// An open transaction, as reports show it.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenTransaction {
     /// Its number.

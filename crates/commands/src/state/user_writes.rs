@@ -77,8 +77,8 @@ impl UserWrites {
         Ok(())
     }
 
-    /// True while nothing may be changed but by those who may pass: they are blocked, or the server
-    /// is a standby.
+    /// True while only privileged writers may change anything: writes of users are blocked, or the
+    /// server is a standby.
     pub fn are_held_back(&self) -> bool {
         self.pair.is_standby() || self.are_blocked()
     }

@@ -172,7 +172,7 @@ impl Steps for PlanScan {
     }
 }
 
-/// What is told of a plan for the summary.
+/// The access path of a plan, as the summary shows it.
 fn path_of(plan: &Plan) -> AccessPath {
     match (&plan.access, &plan.index) {
         (Access::Collection { .. }, _) => AccessPath::Collection,

@@ -63,7 +63,7 @@ impl StageTable {
         self.iter().find(|op| op.name == name)
     }
 
-    /// Whether a pipeline stores what it finds; what is no stage is none that does.
+    /// Whether a pipeline stores what it finds. An element that is not a stage stores nothing.
     pub fn stores(self, pipeline: Array<'_>) -> bool {
         let stages = pipeline.iter().filter_map(|stage| stage.as_doc());
         let mut names = stages.flat_map(|stage| stage.iter().map(|(name, _)| name));

@@ -22,8 +22,8 @@ impl Changed {
         }
     }
 
-    /// Adds a document by its encoded `_id`. Before the commit that changes it: who has seen the
-    /// commit sees the document here, too.
+    /// Adds a document by its encoded `_id`. Writers call it before their commit, so that a reader
+    /// that sees the commit finds the document here.
     pub(crate) fn add(&self, id: &[u8]) {
         let (word, bit) = self.place(id);
         if let Some(word) = self.words.get(word) {

@@ -42,8 +42,8 @@ impl Index {
         marks::end(&self.fields, doc, start, out);
     }
 
-    /// Emits one key, or one per element of the array that some fields run into; with marks when
-    /// it is told the document.
+    /// Emits one key, or one per element of the array that some fields run into. Keys have marks
+    /// when the caller gives the document.
     pub(super) fn expand(
         &self,
         states: &mut [Reach<'_>],

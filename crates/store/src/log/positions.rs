@@ -96,8 +96,8 @@ impl Consumers {
 }
 
 impl HeldPositions<'_> {
-    /// The earliest time from which on somebody needs the log; those whose entries are gone already
-    /// need nothing.
+    /// The earliest time from which a consumer needs the log. A consumer whose entries are gone
+    /// already does not count.
     pub(super) fn earliest(&self, oldest: u64) -> u64 {
         let saved = self.0.values().map(|p| p.saved);
         saved.filter(|at| *at >= oldest).min().unwrap_or(u64::MAX)
