@@ -70,6 +70,7 @@ INDEXES = {
     "sparse": IndexModel([("later", ASCENDING)], name="sparse", sparse=True),
     "strength": IndexModel([("name", ASCENDING)], name="strength", collation=Collation("en", strength=2)),
 }
+GROUP = [{"$match": {"n": {"$lt": 900}}}, {"$group": {"_id": "$k", "n": {"$sum": "$n"}, "x": {"$max": "$in.x"}, "first": {"$first": "$_id"}}}]
 # What is found by which index.
 BY_HINT = (
     ("unique", {"name": {"$gte": ""}}), ("several", {"g": {"$gte": 0}}), ("array", {"tags": {"$gte": ""}}), ("hashed", {"g": 8}), ("wild", {"traits.k1": {"$gte": 0}}),
@@ -112,8 +113,23 @@ def fill(client):
         d.birds.insert_one(bird(900), session=session)
         d.renamed.update_one({"_id": 1}, {"$set": {"together": True}}, session=session)
     d.bulk.bulk_write([InsertOne({"_id": n, "pad": "x" * 100}) for n in range(50)])
+    columns(d)
     client.admin.command("createRole", "counter", privileges=[{"resource": {"db": "d", "collection": ""}, "actions": ["find"]}], roles=[])
     client.admin.command("createUser", "reader", pwd="secret", roles=["counter"])
+
+
+def columns(d):
+    """A column index with segments, and with documents that were touched since."""
+    d.create_collection("wide", clusteredIndex={"key": {"_id": 1}, "unique": True})
+    d.wide.insert_many([{"_id": n, "k": f"k{n % 7}", "n": n // 10, "in": {"x": n * 0.5} if n % 9 else [n]} for n in range(0, 10_000, 2)])
+    d.command("createIndexes", "wide", indexes=[{"key": {"k": "columnstore", "n": "columnstore", "in.x": "columnstore"}, "name": "columns"}])
+    began = time.monotonic()
+    while "COLUMN_SCAN" not in str(d.command("explain", {"aggregate": "wide", "pipeline": GROUP, "cursor": {}}, verbosity="queryPlanner")):
+        check(time.monotonic() - began < 60, "no segment is made")
+        time.sleep(0.1)
+    d.wide.update_many({"_id": {"$lt": 50}}, {"$set": {"k": "new"}})
+    d.wide.delete_many({"_id": {"$gte": 100, "$lt": 150}})
+    d.wide.insert_many([{"_id": n, "k": "odd", "n": n} for n in range(1, 99, 2)])
 
 
 def change(client, more):
@@ -142,6 +158,8 @@ def commands(collections):
     yield {"find": "birds", "filter": {"name": "BIRD 017"}, "collation": {"locale": "en", "strength": 2}, "hint": "strength", **find}, batch
     yield {"find": "series", "filter": {"sensor.room": 0, "t": {"$lt": BEGIN + datetime.timedelta(minutes=5)}}, "sort": {"_id": 1}, **find}, batch
     yield {"listIndexes": "birds", "cursor": {"batchSize": 100}, "$db": "d"}, batch
+    yield {"aggregate": "wide", "pipeline": GROUP, "cursor": {}, "$db": "d"}, batch
+    yield {"aggregate": "wide", "pipeline": GROUP, "cursor": {}, "hint": "columns", "$db": "d"}, batch
     yield {"find": "checked", "filter": {"name": "a"}, "sort": {"_id": 1}, **find}, batch
     yield {"rolesInfo": "counter", "showPrivileges": True, "$db": "admin"}, "roles"
     yield {"usersInfo": "reader", "$db": "admin"}, "users"

@@ -6,6 +6,7 @@ use logs::Log;
 use memory::Budget;
 use model::DocBuf;
 use operators::Profile;
+pub use query::segments::Sizes;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -56,6 +57,8 @@ pub struct Config {
     /// Threads that may read for one aggregation or count; `None` is one for each processor. It
     /// holds for the process.
     pub scan_threads: Option<usize>,
+    /// How many documents segments of column indexes have. For tests; no option sets it.
+    pub column_segments: Sizes,
     /// Aggregations run as written when false. For tests that compare; no option sets it.
     pub optimize_pipelines: bool,
 }
@@ -84,6 +87,7 @@ impl Default for Config {
             search_folder: None,
             scripting: true,
             scan_threads: None,
+            column_segments: Sizes::default(),
             optimize_pipelines: true,
         }
     }

@@ -23,6 +23,8 @@ pub enum AccessPath {
     IdRange,
     /// An index, shown as its key pattern.
     Index(Arc<dyn Display + Send + Sync>),
+    /// The columns of a column index, shown as its key pattern.
+    Columns(Arc<dyn Display + Send + Sync>),
     /// The terms of a text index, shown as its key pattern.
     Text(Arc<dyn Display + Send + Sync>),
     /// Nothing is read.
@@ -36,6 +38,7 @@ impl Display for AccessPath {
             AccessPath::Id => f.write_str("EXPRESS_IXSCAN { _id: 1 }"),
             AccessPath::IdRange => f.write_str("IXSCAN { _id: 1 }"),
             AccessPath::Index(pattern) => write!(f, "IXSCAN {pattern}"),
+            AccessPath::Columns(pattern) => write!(f, "COLUMN_SCAN {pattern}"),
             AccessPath::Text(pattern) => write!(f, "TEXT_MATCH {pattern}"),
             AccessPath::Nothing => f.write_str("EOF"),
         }

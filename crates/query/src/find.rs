@@ -2,13 +2,14 @@
 //! and the physical operators it becomes, whether documents are found, counted, told apart or
 //! written. Explain asks for the same operators.
 
-use crate::exec::{BatchStream, GroupEnd, MatchFilter, NumberOnly, SortPattern};
+use crate::exec::{BatchStream, Fold, GroupEnd, MatchFilter, NumberOnly, SortPattern};
 use crate::physical::{
-    Change, Count, Distinct, Limit, LooseScan, Narrow, Nothing, Operator, Project, ProjectionSpec,
-    Read, Shape, Skip, Sort, Write, all_counted, first_of_groups,
+    Change, Count, Distinct, FoldRead, Limit, LooseScan, Narrow, Nothing, Operator, Project,
+    ProjectionSpec, Read, Shape, Skip, Sort, Write, all_counted, first_of_groups, has_parts,
 };
 use crate::plan::{
-    AllowedIndexes, Hint, Plan, PlanRequest, Rivals, columns, distinct_plan, may_scan, plan_read,
+    AllowedIndexes, ColumnChoice, Hint, Plan, PlanRequest, Rivals, columns, distinct_plan,
+    may_scan, plan_read,
 };
 use model::{Doc, DocBuf, Result, bail, code};
 use operators::Env;
@@ -54,6 +55,8 @@ pub struct Find {
     /// What a stage that looks at nothing but the number of documents makes is wanted instead of
     /// them, if that can be had.
     pub number: Option<NumberOnly>,
+    /// What a read by columns makes is wanted instead of documents, if that can be had.
+    pub fold: Option<Arc<dyn Fold>>,
     /// The plan may come from the cache and go there.
     pub remember: bool,
     /// Receives the plans that were compared by their costs and not taken.
@@ -82,6 +85,7 @@ impl Find {
             distinct: None,
             group_end: None,
             number: None,
+            fold: None,
             remember: false,
             rivals: None,
         }
@@ -149,6 +153,13 @@ impl Find {
             });
         }
         let plan = self.plan(&coll)?;
+        if let Some(read) = self.by_columns(&coll, &plan)? {
+            return Ok(Planned {
+                root: Box::new(read),
+                plan: Some(plan),
+                counted: true,
+            });
+        }
         let ends = self.group_end.as_ref();
         let root = match ends.and_then(|end| first_of_groups(&coll, &request, end)) {
             Some(scan) => self.above(Box::new(scan), true),
@@ -159,6 +170,29 @@ impl Find {
             plan: Some(plan),
             counted: false,
         })
+    }
+
+    /// The read that does the work of the stage above it by a column index.
+    fn by_columns(&self, coll: &Arc<Collection>, plan: &Plan) -> Result<Option<FoldRead>> {
+        let is_plain = self.skip == 0 && self.limit.is_none() && self.sort.is_none();
+        let Some(fold) = self.fold.as_ref().filter(|_| is_plain) else {
+            return Ok(None);
+        };
+        let filter = Some(self.filter.as_ref());
+        let choice = ColumnChoice::of(coll, plan, &self.plan_request());
+        if choice.is_none() || !has_parts(plan, filter) {
+            return Ok(None);
+        }
+        let (coll, filter) = (Arc::clone(coll), Some(Arc::clone(&self.filter)));
+        let read = FoldRead::new(
+            coll,
+            plan.clone(),
+            filter,
+            Arc::clone(fold),
+            self.fields.clone(),
+        );
+        let mut read = read.choosing(choice);
+        Ok(read.decide(&|| Ok(()))?.then_some(read))
     }
 
     /// The operators by another plan than the chosen one.
@@ -356,7 +390,7 @@ pub struct Planned {
     pub root: Box<dyn Operator>,
     /// `None` without a collection.
     pub plan: Option<Plan>,
-    /// They give what [`Find::number`] says.
+    /// They give what the stage above makes of it, see [`Find::number`] and [`Find::fold`].
     pub counted: bool,
 }
 

@@ -74,6 +74,11 @@ impl Collection {
             .collect();
         let expected = self.check_documents(&state, &ready, go_on, &mut v)?;
         for (index, expected) in ready.iter().zip(expected) {
+            if index.is_columns() {
+                let rows = self.check_segments(index, go_on, &mut v)?;
+                v.index_entries.push((index.name().to_owned(), rows));
+                continue;
+            }
             self.check_multikey_mark(index, expected.multikey, &mut v)?;
             let entries = self.count_entries(index.ident(), index.is_unique(), &mut v)?;
             if entries != expected.entries {
@@ -294,6 +299,6 @@ impl Collection {
 }
 
 /// A key as a message shows it: its bytes, two digits each.
-fn hex(key: &[u8]) -> String {
+pub(crate) fn hex(key: &[u8]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
 }

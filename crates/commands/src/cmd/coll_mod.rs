@@ -400,7 +400,7 @@ impl IndexChange {
             }
             bail!(code::INVALID_OPTIONS, "the _id index cannot be changed");
         }
-        let index = find(c, a)?;
+        let index = index_spec::check_change(find(c, a)?, &|name| a.has(name))?;
         let expire = new_age(&a.value("expireAfterSeconds"), &index)?;
         let flag = |name: &'static str| a.has(name).then(|| a.bool(name, false));
         let unique = a.bool("unique", false);

@@ -40,6 +40,7 @@ workers! {
     ttl,
     search,
     samples,
+    column_segments,
 }
 
 /// One round of each worker that shares a thread, for tests.

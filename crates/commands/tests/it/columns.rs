@@ -10,22 +10,22 @@ const QUICK_ROUNDS: u64 = 40;
 const GROUPS_A_ROUND: usize = 25;
 
 /// Splitmix64.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self, n: usize) -> usize {
+    pub(crate) fn roll(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((z ^ (z >> 31)) % n as u64) as usize
     }
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+    pub(crate) fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
         of[self.roll(of.len())]
     }
 }
 
-const PATHS: &[&str] = &[
+pub(crate) const PATHS: &[&str] = &[
     "a", "b", "c", "a.x", "b.x", "b.x.y", "c.0", "c.y", "d", "d.x", "d.y", "_id",
 ];
 
@@ -69,7 +69,7 @@ fn value(g: &mut Dice, depth: usize) -> Json {
     }
 }
 
-fn document(g: &mut Dice, id: usize, plain: bool) -> Json {
+pub(crate) fn document(g: &mut Dice, id: usize, plain: bool) -> Json {
     let mut o = serde_json::Map::new();
     o.insert("_id".to_owned(), json!(id as i32));
     for k in ["b", "a", "d", "c"] {
@@ -130,7 +130,7 @@ fn scalar_operand(g: &mut Dice) -> Json {
     }
 }
 
-fn filter(g: &mut Dice, depth: usize) -> Json {
+pub(crate) fn filter(g: &mut Dice, depth: usize) -> Json {
     match g.roll(if depth == 0 { 5 } else { 9 }) {
         5 => json!({ "$or": [filter(g, depth - 1), filter(g, depth - 1)] }),
         6 => json!({ "$and": [filter(g, depth - 1), filter(g, depth - 1)] }),
@@ -146,7 +146,7 @@ fn filter(g: &mut Dice, depth: usize) -> Json {
     }
 }
 
-fn group(g: &mut Dice) -> Json {
+pub(crate) fn group(g: &mut Dice) -> Json {
     let id = match g.roll(6) {
         0 => json!(null),
         1 => json!({ "p": path(g), "q": expression(g, 1) }),

@@ -14,6 +14,7 @@ mod changes;
 mod clustering;
 mod codes;
 mod coll_mod;
+mod column_indexes;
 mod columns;
 mod compat;
 mod counts;

@@ -3,6 +3,7 @@
 use super::column::Column;
 use super::paths::Paths;
 use model::{Bump, Doc};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The values of up to a thousand documents at some paths.
@@ -41,6 +42,18 @@ impl Batch {
             self.whole_bytes += doc.len_bytes();
         }
         self.len += 1;
+    }
+
+    /// Takes values of documents that were taken apart before, in these rows: of each path from the
+    /// column that `from` has in its place, or none.
+    pub fn push_rows(&mut self, from: &[Option<Column>], rows: Range<usize>) {
+        for (column, from) in self.columns.iter_mut().zip(from) {
+            match from {
+                Some(from) => column.extend(from, rows.clone()),
+                None => column.extend_missing(rows.len()),
+            }
+        }
+        self.len += rows.len();
     }
 
     /// Forgets the documents, keeps the memory.
@@ -132,5 +145,41 @@ mod tests {
         assert_eq!((column(3).len(), batch.len()), (3, 3));
         batch.clear();
         assert!(batch.is_empty() && batch.is_whole() && !batch.is_full());
+    }
+
+    #[test]
+    fn rows_of_other_columns_are_what_their_documents_were() {
+        let mut paths = Paths::default();
+        for path in ["a", "b.c", "z"] {
+            paths.add(&FieldPath::new(path));
+        }
+        let paths = Arc::new(paths);
+        let docs: Vec<_> = (0..20i32)
+            .map(|n| match n % 3 {
+                0 => doc! { "a": n, "b": { "c": "text" } },
+                1 => doc! { "a": "x", "b": { "c": [n] } },
+                _ => doc! { "b": n },
+            })
+            .collect();
+        let mut from = Vec::new();
+        from.resize_with(3, Column::default);
+        assert!(docs.iter().all(|d| paths.take(d.doc(), &mut from)));
+        let mut from: Vec<Option<Column>> = from.into_iter().map(Some).collect();
+        from[2] = None;
+        let (mut plain, mut stored) = (Batch::new(paths.clone()), Batch::new(paths.clone()));
+        docs.iter().for_each(|d| plain.push(d.doc()));
+        stored.push_rows(&from, 0..7);
+        docs[7..9].iter().for_each(|d| stored.push(d.doc()));
+        stored.push_rows(&from, 9..20);
+        let arena = Bump::new();
+        for row in 0..20 {
+            let (a, b) = (plain.doc(row, &arena), stored.doc(row, &arena));
+            assert_eq!(format!("{a:?}"), format!("{b:?}"));
+        }
+        for at in 0..3 {
+            let types = |b: &Batch| b.column(at).map(Column::types);
+            assert_eq!(types(&plain), types(&stored));
+        }
+        assert_eq!(stored.len(), 20);
     }
 }

@@ -56,7 +56,58 @@ const fn word_len(tag: Tag) -> Option<usize> {
     })
 }
 
+/// The set of the types of values.
+fn types_of(tags: &[u8]) -> Types {
+    let mut types = Types::default();
+    for run in tags.chunk_by(|a, b| a == b) {
+        types = types.and(run.first().map_or(types, |tag| Types::of(Tag(*tag))));
+    }
+    types
+}
+
 impl Column {
+    /// Of values that lie so already: numbers as their words, of longer ones start (above 32 bits)
+    /// and length in `bytes`.
+    pub fn of_stored(tags: Vec<u8>, words: Vec<u64>, bytes: Vec<u8>) -> Column {
+        let types = types_of(&tags);
+        Column {
+            tags,
+            words,
+            bytes,
+            types,
+        }
+    }
+
+    /// Appends the values of another column in these rows.
+    pub(super) fn extend(&mut self, from: &Column, rows: std::ops::Range<usize>) {
+        let tags = from.tags.get(rows.clone()).unwrap_or_default();
+        let words = from.words.get(rows).unwrap_or_default();
+        self.tags.extend_from_slice(tags);
+        self.types = self.types.and(types_of(tags));
+        if from.bytes.is_empty() {
+            self.words.extend_from_slice(words);
+            return;
+        }
+        for (tag, word) in tags.iter().zip(words) {
+            let word = match word_len(Tag(*tag)) {
+                Some(_) => *word,
+                None => {
+                    let (start, long) = (self.bytes.len() as u64, from.long(*word));
+                    self.bytes.extend_from_slice(long);
+                    start << 32 | long.len() as u64
+                }
+            };
+            self.words.push(word);
+        }
+    }
+
+    /// Appends that there is nothing, so many times.
+    pub(super) fn extend_missing(&mut self, rows: usize) {
+        self.tags.resize(self.tags.len() + rows, Tag::MISSING.0);
+        self.words.resize(self.words.len() + rows, 0);
+        self.types = self.types.and(Types::of(Tag::MISSING));
+    }
+
     /// Forgets the values, keeps the memory.
     pub fn clear(&mut self) {
         self.tags.clear();
@@ -144,7 +195,7 @@ impl Column {
     }
 
     /// The bytes of value number `at`; `word` is room for those of a number.
-    pub(crate) fn payload<'c>(&'c self, at: usize, word: &'c mut [u8; 8]) -> (Tag, &'c [u8]) {
+    pub fn payload<'c>(&'c self, at: usize, word: &'c mut [u8; 8]) -> (Tag, &'c [u8]) {
         let (Some(tag), Some(bits)) = (self.tags.get(at), self.words.get(at)) else {
             return (Tag::MISSING, &[]);
         };

@@ -36,6 +36,11 @@ impl Paths {
         Some(column)
     }
 
+    /// The paths, in the order of their columns.
+    pub fn list(&self) -> &[FieldPath] {
+        &self.list
+    }
+
     /// Number of columns.
     pub fn len(&self) -> usize {
         self.list.len()
@@ -50,7 +55,7 @@ impl Paths {
     ///
     /// # Output
     /// False when an array stands on the way of a path: the values there are not to be used.
-    pub(super) fn take(&self, doc: Doc<'_>, columns: &mut [Column]) -> bool {
+    pub fn take(&self, doc: Doc<'_>, columns: &mut [Column]) -> bool {
         let whole = walk(&self.roots, doc, columns);
         let most = columns.iter().map(Column::len).max().unwrap_or(0);
         let even = columns.iter().all(|c| c.len() == most);

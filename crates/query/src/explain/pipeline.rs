@@ -61,6 +61,7 @@ pub fn plain_prefix(pipeline: &Pipeline, exec: &ExecContext<'_>) -> Result<(Find
     find.distinct = pipeline.distinct_needed();
     find.group_end = pipeline.group_end_needed();
     find.number = pipeline.number_needed();
+    find.fold = pipeline.fold_needed();
     Ok((find, at))
 }
 

@@ -3,9 +3,10 @@
 
 use super::nothing::Nothing;
 use super::operator::Operator;
-use super::parts::{PartsRead, Taken, Taker, has_parts};
+use super::parts::{PartsRead, Taken, has_parts};
 use super::read::Read;
 use super::reader::{STEP_DOCS, Wanted, counts_entries};
+use super::taker::Taker;
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::plan::{Plan, PlanRequest, plan_read};
 use crate::shown::{self, PlanNode, count};

@@ -2,14 +2,22 @@
 //! they lie, and the stage is fed with these, in parts on several threads. When the results do not
 //! fit into memory the stage does it itself, over documents. Must not know: which stages there are.
 
-use super::parts::{PartsRead, Taken, Taker};
+use super::operator::Operator;
+use super::parts::{PartsRead, Taken};
 use super::read::Read;
 use super::reader::Wanted;
+use super::segments::ColumnScan;
+use super::taker::Taker;
 use crate::exec::{BatchStream, DocBatch, ExecContext, Fold, Folded, MatchFilter};
-use crate::plan::Plan;
+use crate::meter::open_read;
+use crate::plan::{ColumnChoice, Plan};
+use crate::shown::PlanNode;
 use model::{Doc, Result};
-use operators::columns::{Batch, Paths};
+use operation::{AccessPath, Examined};
+use operators::Env;
+use operators::columns::{Batch, Column, Paths};
 use operators::vector::{Around, Rows, Sieve};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::Collection;
@@ -21,19 +29,25 @@ const MATCHES_ONE_OF: u64 = 4;
 const PATHS_MANY: usize = 3;
 
 /// Gives the documents of the stage.
-pub(super) struct FoldRead {
+pub(crate) struct FoldRead {
     coll: Arc<Collection>,
     plan: Plan,
     filter: Option<Arc<MatchFilter>>,
     fold: Arc<dyn Fold>,
     /// The fields that the stage needs.
     fields: Option<Vec<String>>,
+    /// Column indexes it may be read by.
+    choice: ColumnChoice,
+    /// The one it is read by, or none; decided once.
+    columns: Option<Option<Arc<ColumnScan>>>,
     result: Option<Box<dyn BatchStream>>,
+    returned: u64,
+    docs: u64,
 }
 
 impl FoldRead {
     /// Of what a plan gives; see [`super::parts::has_parts`].
-    pub(super) fn new(
+    pub(crate) fn new(
         coll: Arc<Collection>,
         plan: Plan,
         filter: Option<Arc<MatchFilter>>,
@@ -46,11 +60,55 @@ impl FoldRead {
             filter,
             fold,
             fields,
+            choice: ColumnChoice::default(),
+            columns: None,
             result: None,
+            returned: 0,
+            docs: 0,
         }
     }
 
-    fn run(&self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    /// The same, by a column index where one of these has all that is looked at.
+    pub(crate) fn choosing(self, choice: ColumnChoice) -> FoldRead {
+        FoldRead { choice, ..self }
+    }
+
+    /// Decides whether it is read by a column index, and says so.
+    ///
+    /// # Errors
+    /// Those of the store; those of `go_on`.
+    pub(crate) fn decide(&mut self, go_on: &dyn Fn() -> Result<()>) -> Result<bool> {
+        if self.columns.is_none() {
+            self.columns = Some(self.open_columns(go_on)?);
+        }
+        Ok(matches!(self.columns, Some(Some(_))))
+    }
+
+    fn open_columns(&self, go_on: &dyn Fn() -> Result<()>) -> Result<Option<Arc<ColumnScan>>> {
+        if self.choice.is_none() {
+            return Ok(None);
+        }
+        let filter = self.filter.as_deref();
+        let filter = filter.filter(|f| !f.filter.is_always_true());
+        let by_columns = filter.map(|f| ByColumns::of(f, self.fold.paths()));
+        let paths = match &by_columns {
+            None => self.fold.paths(),
+            Some(Some(by)) => &by.paths,
+            // The filter may look at anything.
+            Some(None) => return Ok(None),
+        };
+        let (coll, plan) = (&self.coll, &self.plan);
+        let scan = ColumnScan::open(coll, plan, &self.choice, paths, filter, go_on)?;
+        Ok(scan.map(Arc::new))
+    }
+
+    fn run(&mut self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+        self.decide(&|| exec.env.check_interrupt())?;
+        let columns = self.columns.clone().flatten();
+        if let Some(columns) = &columns {
+            columns.begin();
+            open_read(exec.env, || AccessPath::Columns(columns.index().clone()));
+        }
         let fold = &self.fold;
         let read = PartsRead {
             coll: &self.coll,
@@ -66,29 +124,42 @@ impl FoldRead {
         let by_columns = self
             .filter
             .as_ref()
+            .filter(|f| columns.is_none() || !f.filter.is_always_true())
             .and_then(|f| ByColumns::of(f, fold.paths()));
+        // From segments nothing comes that was looked at before.
+        let by_all = by_columns.as_ref().filter(|_| columns.is_some());
+        if let Some(by) = by_all {
+            by.pays.store(true, Relaxed);
+        }
         let make = || Part {
             fold,
             by_columns: by_columns.as_ref(),
             exec: *exec,
             budget,
-            filters: false,
+            filters: by_all.is_some(),
             rows: Vec::new(),
-            batch: Batch::new(Arc::clone(fold.paths())),
+            batch: Batch::new(Arc::clone(by_all.map_or(fold.paths(), |by| &by.paths))),
             folded: fold.begin(),
         };
-        let ended = read.run(&mut taken, &make, &|head| {
-            if let Some(by) = &by_columns {
-                let often = head.matched * MATCHES_ONE_OF >= head.docs;
-                by.pays.store(often || by.own_paths >= PATHS_MANY, Relaxed);
-            }
-        });
+        let ended = match &columns {
+            Some(columns) => read.run_columns(&mut taken, &make, columns),
+            None => read.run(&mut taken, &make, &|head| {
+                if let Some(by) = &by_columns {
+                    let often = head.matched * MATCHES_ONE_OF >= head.docs;
+                    by.pays.store(often || by.own_paths >= PATHS_MANY, Relaxed);
+                }
+            }),
+        };
+        if let Some(columns) = &columns {
+            columns.note_documents(taken.docs);
+        }
         let held: usize = taken.takers.iter().map(|p| p.folded.memory_bytes()).sum();
         if ended.is_ok() && (taken.stopped || held > budget) {
             drop(taken);
             return self.over_documents(exec);
         }
         read.count(&taken);
+        self.docs = taken.docs;
         ended?;
         let folded = taken.takers.into_iter().map(|p| p.folded).collect();
         Arc::clone(fold).finish(folded, exec)
@@ -110,9 +181,31 @@ impl BatchStream for FoldRead {
             Some(result) => result,
             None => self.run(exec)?,
         };
+        let before = out.len();
         let more = result.next_batch(exec, out)?;
+        self.returned += (out.len() - before) as u64;
         self.result = Some(result);
         Ok(more)
+    }
+}
+
+/// As explain shows a read by a column index.
+impl Operator for FoldRead {
+    fn begin(&mut self, _: &Env) {}
+
+    fn show(&self) -> PlanNode {
+        match &self.columns {
+            Some(Some(columns)) => columns.show(self.filter.as_deref(), self.returned),
+            _ => PlanNode::default(),
+        }
+    }
+
+    fn examined(&self) -> Examined {
+        Examined {
+            keys: 0,
+            docs: self.docs,
+            returned: 0,
+        }
     }
 }
 
@@ -189,6 +282,19 @@ impl Taker for Part<'_> {
             true => self.settle(),
             false => Ok(true),
         }
+    }
+
+    fn take_rows(&mut self, from: &[Option<Column>], mut rows: Range<usize>) -> Result<bool> {
+        while !rows.is_empty() {
+            let room = Batch::DOCS.saturating_sub(self.batch.len()).max(1);
+            let end = rows.end.min(rows.start + room);
+            self.batch.push_rows(from, rows.start..end);
+            rows.start = end;
+            if self.batch.is_full() && !self.settle()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn settle(&mut self) -> Result<bool> {

@@ -10,7 +10,8 @@ use super::parts::has_parts;
 use super::read::Read;
 use crate::exec::{AllowedIndexes, BatchStream, GroupEnd, NumberOnly, OpenedRead, ReadRequest};
 use crate::plan::{
-    Access, GroupedPlan, Hint, PlanRequest, columns, distinct_plan, group_end_plan, plan_read,
+    Access, ColumnChoice, GroupedPlan, Hint, PlanRequest, columns, distinct_plan, group_end_plan,
+    plan_read,
 };
 use model::{Doc, Result};
 use operators::Env;
@@ -132,20 +133,12 @@ pub fn open_read(
         && !read.row_metadata
         && has_parts(&plan, read.filter.map(Arc::as_ref))
     {
+        let choice = ColumnChoice::of(&coll, &plan, &request);
         let fields = read.fields.map(<[String]>::to_vec);
+        let fold = FoldRead::new(coll, plan, read.filter.cloned(), Arc::clone(fold), fields);
         return Ok(OpenedRead {
-            docs: Box::new(FoldRead::new(
-                coll,
-                plan,
-                read.filter.cloned(),
-                Arc::clone(fold),
-                fields,
-            )),
-            filtered: true,
-            sorted: false,
-            limited: false,
-            near: false,
             folded: true,
+            ..matching(Box::new(fold.choosing(choice)))
         });
     }
     let sorted = plan.sorted && read.sort.is_some();

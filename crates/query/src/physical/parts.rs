@@ -5,15 +5,17 @@
 
 use super::reader::{Reader, STEP_DOCS, Wanted};
 use super::scan::reads_ids;
+use super::segments::ColumnScan;
+use super::taker::{Step, Taker};
 use crate::exec::{MatchFilter, Permit};
 use crate::plan::{Access, Plan};
 use crate::shown::ReadCounts;
-use model::{Doc, MongoError, Result};
+use model::{MongoError, Result};
 use operators::Reads;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use store::{Collection, Parts};
+use store::{Collection, Part, Parts, ReadView};
 
 /// Steps of the caller alone: only what is long is worth a second thread.
 const STEPS_ALONE: usize = 4;
@@ -22,39 +24,26 @@ const PARTS: usize = 64;
 /// Most threads of one read.
 const WORKERS_MAX: usize = 16;
 
-/// What is done with the documents that match.
-pub(super) trait Taker: Send {
-    /// Takes one more; false when no more are wanted by any taker.
-    ///
-    /// # Errors
-    /// Its own.
-    fn take(&mut self, doc: Doc<'_>) -> Result<bool>;
-
-    /// A part has come to its end; false as with [`Taker::take`].
-    ///
-    /// # Errors
-    /// Its own.
-    fn settle(&mut self) -> Result<bool>;
-
-    /// Called before some more documents are shown.
-    ///
-    /// # Errors
-    /// Its own.
-    fn begin_step(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// It looks for what matches itself, among all documents.
-    fn filters(&self) -> bool {
-        false
-    }
-}
-
 /// A read that may be done in parts.
 pub(super) struct PartsRead<'r> {
     pub(super) coll: &'r Arc<Collection>,
     pub(super) plan: &'r Plan,
     pub(super) wanted: Wanted<'r>,
+}
+
+/// Those who help a read.
+fn permits() -> Vec<Permit> {
+    let helpers = std::iter::from_fn(Permit::take).take(WORKERS_MAX - 1);
+    helpers.collect()
+}
+
+/// A collection in parts that follow each other, in one state.
+#[derive(Clone, Copy)]
+struct Divided<'p> {
+    view: &'p ReadView,
+    list: &'p [Part],
+    /// What has segments for some of the parts.
+    columns: Option<&'p ColumnScan>,
 }
 
 /// What was read.
@@ -69,7 +58,7 @@ pub(super) struct Taken<T> {
 
 /// Whether a plan reads documents in an order that has parts, and its filter is the same on every
 /// thread: scripts and chance are not.
-pub(super) fn has_parts(plan: &Plan, filter: Option<&MatchFilter>) -> bool {
+pub(crate) fn has_parts(plan: &Plan, filter: Option<&MatchFilter>) -> bool {
     let mut reads = Reads::default();
     if let Some(f) = filter {
         f.filter.root().reads(&mut reads);
@@ -113,12 +102,42 @@ impl PartsRead<'_> {
         taken.stopped = matches!(ended, Ok(Step::Stop));
         ended?;
         match parts {
-            Some((parts, permits)) => self.together(taken, first, &parts, permits, make),
+            Some((parts, permits)) => {
+                let parts = Divided {
+                    view: &parts.view,
+                    list: &parts.list,
+                    columns: None,
+                };
+                self.together(taken, first, parts, permits, make)
+            }
             None => {
                 taken.takers.push(first);
                 Ok(())
             }
         }
+    }
+
+    /// Reads everything by the segments of a column index, and documents where there are none or
+    /// where they were touched. What was looked at is counted as in [`PartsRead::run`].
+    ///
+    /// # Errors
+    /// As [`PartsRead::run`].
+    pub(super) fn run_columns<T: Taker>(
+        &self,
+        taken: &mut Taken<T>,
+        make: &(dyn Fn() -> T + Sync),
+        columns: &ColumnScan,
+    ) -> Result<()> {
+        let permits = match columns.is_long() {
+            true => permits(),
+            false => Vec::new(),
+        };
+        let parts = Divided {
+            view: columns.view(),
+            list: columns.parts(),
+            columns: Some(columns),
+        };
+        self.together(taken, make(), parts, permits, make)
     }
 
     /// Tells the operation what was looked at; to be called once, when the read has ended.
@@ -137,8 +156,7 @@ impl PartsRead<'_> {
         let Some(position) = reader.position() else {
             return Ok(None);
         };
-        let helpers = std::iter::from_fn(Permit::take).take(WORKERS_MAX - 1);
-        let permits: Vec<Permit> = helpers.collect();
+        let permits = permits();
         if permits.is_empty() {
             return Ok(None);
         }
@@ -155,7 +173,7 @@ impl PartsRead<'_> {
         &self,
         taken: &mut Taken<T>,
         first: T,
-        parts: &Parts,
+        parts: Divided<'_>,
         permits: Vec<Permit>,
         make: &(dyn Fn() -> T + Sync),
     ) -> Result<()> {
@@ -200,13 +218,6 @@ impl PartsRead<'_> {
         taken.takers.extend(takers.into_iter().map(|(_, t)| t));
         failed.map_or(Ok(()), Err)
     }
-}
-
-/// How a step ended.
-enum Step {
-    More,
-    End,
-    Stop,
 }
 
 fn step<T: Taker>(reader: &mut Reader, wanted: &Wanted<'_>, taker: &mut T) -> Result<Step> {
@@ -264,7 +275,7 @@ impl<T> Done<T> {
 /// What the threads of one read share.
 struct Shared<'s, T> {
     read: &'s PartsRead<'s>,
-    parts: &'s Parts,
+    parts: Divided<'s>,
     runs: Runs,
     /// One has failed or wants no more.
     stop: AtomicBool,
@@ -294,13 +305,22 @@ impl<T: Taker> Shared<'_, T> {
         done
     }
 
-    fn read_part(&self, part: usize, done: &mut Done<T>) -> Result<Step> {
-        let (Some(part), Some((_, taker))) = (self.parts.list.get(part), done.takers.last_mut())
+    fn read_part(&self, at: usize, done: &mut Done<T>) -> Result<Step> {
+        let (Some(part), Some((_, taker))) = (self.parts.list.get(at), done.takers.last_mut())
         else {
             return Ok(Step::End);
         };
         let PartsRead { coll, plan, wanted } = self.read;
-        let mut reader = Reader::part(coll, &self.parts.view, part, plan.complete);
+        if let Some(columns) = self.parts.columns {
+            let go_on = || match self.stop.load(Relaxed) {
+                true => Ok(false),
+                false => wanted.env.check_interrupt().map(|()| true),
+            };
+            if let Some(ended) = columns.read(at, taker, &mut done.docs, &go_on)? {
+                return Ok(ended);
+            }
+        }
+        let mut reader = Reader::part(coll, self.parts.view, part, plan.complete);
         let mut ended = Ok(Step::More);
         while matches!(ended, Ok(Step::More)) {
             ended = match self.stop.load(Relaxed) {

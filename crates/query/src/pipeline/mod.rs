@@ -385,6 +385,15 @@ impl Pipeline {
         optimize::number_only(self.stages.get(after)?.as_ref())
     }
 
+    /// The stage behind the filter, when a read can do its work.
+    pub fn fold_needed(&self) -> Option<Arc<dyn Fold>> {
+        let after = usize::from(matches!(
+            self.stages.first().map(|s| s.kind()),
+            Some(Kind::Match(_))
+        ));
+        self.stages.get(after).cloned().and_then(Stage::fold)
+    }
+
     /// The groups of which one document each is enough, when the stages behind the filter say so.
     pub fn group_end_needed(&self) -> Option<GroupEnd> {
         let after = usize::from(matches!(

@@ -12,10 +12,11 @@ use crate::commit::{WriteUnit, commit};
 use crate::error;
 use crate::format::meta;
 use crate::hooks::Hooks;
+use crate::index::Index;
 use crate::locks::{Claimed, Held, KeyIds, LockTable, Owner};
 use crate::log::{Log, Waker};
 use crate::released::{LOOK, Registered};
-use model::{Namespace, Result};
+use model::{Namespace, Result, bail, code};
 use operation::Operation;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -164,6 +165,21 @@ impl Shared {
     /// Engine failures; 1 when all are used up.
     pub(crate) fn new_ident(&self) -> Result<u32> {
         self.idents.next(self.engine.as_ref())
+    }
+
+    /// Whether the engine is one for a new index.
+    ///
+    /// # Errors
+    /// 67 for a column index where somebody without our locks may write.
+    pub(crate) fn check_engine(&self, index: &Index) -> Result<()> {
+        let is_shared = || self.engine.begin().map(|unit| unit.is_checked());
+        if index.is_columns() && is_shared().map_err(error::storage)? {
+            bail!(
+                code::CANNOT_CREATE_INDEX,
+                "column indexes are for engines that one server writes to"
+            );
+        }
+        Ok(())
     }
 
     /// Puts a catalog row.

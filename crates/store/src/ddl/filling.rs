@@ -64,6 +64,16 @@ impl Filling {
             buffers: Buffers::default(),
         }
     }
+
+    /// Of an index without entries.
+    pub(super) fn none() -> Filling {
+        Filling {
+            next: None,
+            run: Run::default(),
+            pending: VecDeque::new(),
+            buffers: Buffers::default(),
+        }
+    }
 }
 
 impl Writer<'_> {

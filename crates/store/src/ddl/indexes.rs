@@ -38,12 +38,17 @@ pub struct IndexBuild {
 
 impl IndexBuild {
     fn new(coll: &Collection, index: Arc<Index>) -> IndexBuild {
+        // A column index is whole without a segment.
+        let filling = match index.is_columns() {
+            true => Filling::none(),
+            false => Filling::new(coll),
+        };
         IndexBuild {
             shared: Arc::clone(&coll.shared),
             ns: coll.ns.clone(),
             index,
             replaces: None,
-            filling: Filling::new(coll),
+            filling,
             failed: None,
             ended: false,
         }
@@ -154,6 +159,7 @@ impl Writer<'_> {
         let ident = self.shared.new_ident()?;
         let hooks = self.shared.hooks.as_ref();
         let index = Index::open(ident, spec, false, 0, hooks)?;
+        self.shared.check_engine(&index)?;
         index.watch_changes(self.count());
         Ok(Arc::new(index))
     }

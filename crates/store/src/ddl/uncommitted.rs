@@ -81,6 +81,7 @@ impl CatalogWriter<'_> {
         let ident = self.shared.new_ident()?;
         // There is nothing to build: the collection has no documents.
         let index = Index::open(ident, spec, true, 0, self.shared.hooks.as_ref())?;
+        self.shared.check_engine(&index)?;
         let mut indexes = state.indexes.as_ref().clone();
         let note = Note::index(c, index.spec());
         indexes.push(Arc::new(index));

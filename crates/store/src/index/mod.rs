@@ -4,6 +4,7 @@
 mod carried;
 mod cells;
 mod changed;
+mod columns;
 mod entry;
 mod field;
 mod field_keys;
@@ -11,7 +12,10 @@ mod interval;
 mod key_set;
 mod marks;
 mod reach;
+#[cfg(test)]
+mod tests;
 pub(crate) mod text;
+mod touches;
 mod usage;
 mod wildcard;
 
@@ -38,6 +42,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use storage::CommitPos;
+use touches::Touches;
 
 /// Bytes of all keys one document may have in an index.
 const KEYS_BYTES_MAX: usize = 64 << 20;
@@ -75,6 +80,8 @@ enum Form {
     Cells,
     /// Those of a wildcard index; `fields` are the others and, in its place, the wildcard.
     Wildcard(WildcardPart),
+    /// Segments beside the documents, see [`columns`].
+    Columns,
     /// There are none, and no plan reads it.
     Nothing,
 }
@@ -103,6 +110,8 @@ struct IndexState {
     /// Who waits until its build has ended.
     waiters: Arc<Waiters>,
     usage: Usage,
+    /// Numbers of what writers note for a column index.
+    touches: Touches,
 }
 
 /// Its key pattern.
@@ -432,7 +441,7 @@ impl Index {
                 None => Ok(()),
             },
             Form::Wildcard(part) => self.wildcard_keys(part, doc, set),
-            Form::Nothing => Ok(()),
+            Form::Columns | Form::Nothing => Ok(()),
         }
     }
 
@@ -484,6 +493,10 @@ fn understand(spec: Doc<'_>, key: Doc<'_>, hooks: &dyn Hooks) -> Result<Understo
             }
             _ if path == "_ftsx" && matches!(form, Form::Text(_)) => continue,
             Value::String("hashed") => FieldKind::Hashed,
+            Value::String("columnstore") => {
+                form = Form::Columns;
+                FieldKind::Cells
+            }
             Value::String(kind @ ("2d" | "2dsphere" | "text")) => {
                 form = Form::Nothing;
                 if kind != "text" {
@@ -494,7 +507,8 @@ fn understand(spec: Doc<'_>, key: Doc<'_>, hooks: &dyn Hooks) -> Result<Understo
             Value::String(other) => {
                 bail!(
                     code::CANNOT_CREATE_INDEX,
-                    "index type '{other}' is not known; 2d, 2dsphere, hashed and text are"
+                    "index type '{other}' is not known; 2d, 2dsphere, columnstore, hashed and \
+                        text are"
                 );
             }
             v => match v.as_f64() {
@@ -512,82 +526,9 @@ fn understand(spec: Doc<'_>, key: Doc<'_>, hooks: &dyn Hooks) -> Result<Understo
     if places.is_some() && !parts().any(|p| p.index.is_some()) {
         form = Form::Cells;
     }
-    if parts().any(|p| p.name == "$**") {
+    let is_wildcard = parts().any(|p| p.name == "$**");
+    if is_wildcard && !matches!(form, Form::Columns) {
         form = WildcardPart::of(spec).map_or(Form::Nothing, Form::Wildcard);
     }
     Ok((fields, form, places))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::hooks::NoHooks;
-    use model::doc;
-
-    fn keys(spec: DocBuf, d: &DocBuf) -> Result<(usize, u32)> {
-        let i = Index::open(1, spec, true, 0, &NoHooks)?;
-        let mut set = KeySet::default();
-        i.keys_of(d.doc(), &mut set)?;
-        Ok((set.len(), set.multikey))
-    }
-
-    #[test]
-    fn arrays_give_an_entry_per_distinct_element() {
-        let a = || doc! { "key": { "a": 1i32 }, "name": "a" };
-        assert_eq!(
-            keys(a(), &doc! { "a": [1i32, 2i32, 2i32] }).unwrap(),
-            (2, 1)
-        );
-        assert_eq!(keys(a(), &doc! { "a": [] }).unwrap(), (1, 1));
-        assert_eq!(
-            keys(a(), &doc! { "a": [[1i32, 2i32], [3i32]] }).unwrap(),
-            (2, 1)
-        );
-        assert_eq!(keys(a(), &doc! { "b": 1i32 }).unwrap(), (1, 0));
-        let ab = || doc! { "key": { "a.b": 1i32, "a.c": -1i32 }, "name": "ab" };
-        assert_eq!(
-            keys(
-                ab(),
-                &doc! { "a": [{ "b": 1i32, "c": 2i32 }, { "b": 1i32 }, 7i32] }
-            )
-            .unwrap(),
-            (3, 3)
-        );
-        let e = keys(
-            doc! { "key": { "a": 1i32, "b": 1i32 }, "name": "x" },
-            &doc! { "a": [1i32], "b": [2i32] },
-        );
-        assert_eq!(e.unwrap_err().code(), 171);
-    }
-
-    #[test]
-    fn sparse_leaves_out_documents_without_the_field() {
-        let s = || doc! { "key": { "a": 1i32 }, "name": "a", "sparse": true };
-        assert_eq!(keys(s(), &doc! { "b": 1i32 }).unwrap().0, 0);
-        assert_eq!(keys(s(), &doc! { "a": 1i32 }).unwrap().0, 1);
-    }
-
-    #[test]
-    fn a_name_that_is_a_position_and_a_field_is_refused() {
-        let s = || doc! { "key": { "a.0": 1i32 }, "name": "a" };
-        assert_eq!(
-            keys(s(), &doc! { "a": [5i32, { "0": 1i32 }] })
-                .unwrap_err()
-                .code(),
-            16746
-        );
-        assert_eq!(keys(s(), &doc! { "a": [{ "1": 1i32 }] }).unwrap(), (1, 0));
-        let s = || doc! { "key": { "a.1": 1i32 }, "name": "a" };
-        assert_eq!(keys(s(), &doc! { "a": [{ "1": 1i32 }] }).unwrap(), (1, 1));
-    }
-
-    #[test]
-    fn numeric_components_are_positions() {
-        let s = || doc! { "key": { "a.1": 1i32 }, "name": "a" };
-        let i = Index::open(1, s(), true, 0, &NoHooks).unwrap();
-        let (mut x, mut y) = (KeySet::default(), vec![]);
-        i.keys_of(doc! { "a": [5i32, 6i32] }.doc(), &mut x).unwrap();
-        i.encode_bound(0, &Value::Int32(6), &mut y);
-        assert!(x.contains(&y));
-    }
 }

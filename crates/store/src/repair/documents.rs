@@ -2,6 +2,7 @@
 //! be read whole, and has exactly its entries; the counters say how many there are. Must not know:
 //! the catalog, the log.
 
+use super::apart;
 use super::entries;
 use super::mender::{Mender, Row};
 use super::salvage;
@@ -9,6 +10,7 @@ use super::work::{IndexWork, Work};
 use crate::catalog::Collection;
 use crate::format::record::{self, Header};
 use crate::format::{bucket, meta};
+use crate::index::Index;
 use crate::view::capped::order_key;
 use model::{Doc, Result, Value};
 use std::sync::Arc;
@@ -20,7 +22,12 @@ const SEQ_MAX: u64 = 1 << 56;
 /// Puts one collection right.
 pub(super) fn mend(m: &mut Mender<'_>, coll: &Collection) -> Result<()> {
     let state = Arc::clone(&coll.state());
-    let ready = state.indexes.iter().filter(|i| i.is_ready());
+    // Before a document changes: without segments a column index is whole, and they are made anew.
+    for index in state.indexes.iter().filter(|i| i.is_columns()) {
+        apart::drop_keys(m, Table::Idx, index.ident())?;
+    }
+    let has_entries = |i: &&Arc<Index>| i.is_ready() && !i.is_columns();
+    let ready = state.indexes.iter().filter(has_entries);
     let mut work = Work {
         coll,
         indexes: ready.map(IndexWork::new).collect(),

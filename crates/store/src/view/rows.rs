@@ -31,6 +31,9 @@ impl FetchSize {
     }
 }
 
+/// Bytes of a record key before the id.
+const IDENT_BYTES: usize = 4;
+
 /// One document met by a scan.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
@@ -42,6 +45,13 @@ pub struct Row<'a> {
     pub doc: Doc<'a>,
     /// Its text score; 0 where no text index was read.
     pub score: f64,
+}
+
+impl<'a> Row<'a> {
+    /// The encoded `_id`.
+    pub fn id(&self) -> &'a [u8] {
+        self.key.get(IDENT_BYTES..).unwrap_or_default()
+    }
 }
 
 /// Called for each row; false stops after it.

@@ -66,16 +66,18 @@ impl Collection {
         if let Order::Series(_) = scan.order {
             return scan;
         }
-        let options = self.options();
-        let by_arrival = !self.live.is_in_order();
-        // A clustered collection is in the order of its ids by definition.
-        if by_arrival
-            && self.count() <= NATURAL_ORDER_DOCS
-            && !options.doc().contains("clusteredIndex")
-        {
+        if self.is_scanned_by_arrival() {
             scan.order = Order::Insertion;
         }
         scan
+    }
+
+    /// Whether a scan in natural order goes by the order of insertion, and that is not the order of
+    /// keys. A clustered collection is in the order of its ids by definition.
+    pub(crate) fn is_scanned_by_arrival(&self) -> bool {
+        !self.live.is_in_order()
+            && self.count() <= NATURAL_ORDER_DOCS
+            && !self.options().doc().contains("clusteredIndex")
     }
 
     /// A scan of a capped collection in insertion order that goes on, after its end, with what has

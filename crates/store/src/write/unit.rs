@@ -135,7 +135,8 @@ impl<'u> DocumentUnit<'u> {
     /// The position of the commit; none for a transaction and for an empty batch.
     ///
     /// # Errors
-    /// 257 when the transaction has become too large; 112 when another process has changed what was
+    /// 17280 for an id that a column index cannot note; 257 when the transaction has become too
+    /// large; 112 when another process has changed what was
     /// read; engine failures. Memory has not changed then.
     pub(super) fn commit(
         self,
@@ -146,6 +147,7 @@ impl<'u> DocumentUnit<'u> {
         if batch.is_empty() {
             return Ok(CommitPos::default());
         }
+        self.writer.note_touched(self.state, batch)?;
         if let Mode::Transaction(transaction, _) = mode {
             return transaction
                 .absorb(self.writer.coll, batch, self.into_changes())

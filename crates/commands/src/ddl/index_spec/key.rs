@@ -18,6 +18,7 @@ pub(super) enum Special {
     Geo2d,
     Sphere,
     Wildcard,
+    Columns,
 }
 
 impl std::fmt::Display for Special {
@@ -29,6 +30,7 @@ impl std::fmt::Display for Special {
             Special::Geo2d => "2d",
             Special::Sphere => "2dsphere",
             Special::Wildcard => "wildcard",
+            Special::Columns => "columnstore",
         })
     }
 }
@@ -47,6 +49,9 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
             "too many compound keys, at most {FIELDS_MAX}, given {}",
             key.count()
         );
+    }
+    if key.iter().any(|(_, v)| v.as_str() == Some("columnstore")) {
+        return check_columns(key);
     }
     let mut kind = Special::None;
     let (mut hashed, mut wildcards, mut plugins) = (0, 0, 0);
@@ -109,6 +114,25 @@ pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
     }
     check_overlap(key)?;
     Ok(kind)
+}
+
+/// The key of a column index: all top-level fields, or paths.
+fn check_columns(key: Doc<'_>) -> Result<Special> {
+    let is_all = key.count() == 1 && key.contains("$**");
+    let is_path = |(field, v): (&str, Value<'_>)| {
+        v.as_str() == Some("columnstore") && field != "$**" && !field.ends_with(".$**")
+    };
+    if !is_all && !key.iter().all(is_path) {
+        return Err(cannot(format!(
+            "a column index has the key {{'$**': 'columnstore'}}, or 'columnstore' for each of its \
+                paths, given {key}"
+        )));
+    }
+    match is_all {
+        true => Ok(()),
+        false => key.iter().try_for_each(|(field, _)| check_field(field)),
+    }
+    .map(|()| Special::Columns)
 }
 
 /// Refuses a field that the wildcard of the same index covers, or that contains what it covers.

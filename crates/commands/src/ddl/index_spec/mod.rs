@@ -1,12 +1,14 @@
 //! Index specifications: what they may contain, how they are completed, when two conflict.
 
 mod clustering;
+mod columns;
 mod conflicts;
 mod key;
 mod options;
 mod projection;
 mod stored;
 
+pub(crate) use columns::check_change;
 pub(crate) use conflicts::{conflicts, same_key};
 pub(crate) use options::ttl_seconds;
 pub(crate) use stored::listed;
@@ -163,10 +165,16 @@ pub(crate) fn check(
     partial(spec)?;
     special(spec, kind, options)?;
     on_timeseries(spec, options, kind)?;
+    columns::check(spec, options, kind)?;
     clustering::check(spec, options, kind)?;
     let text = match kind {
         Special::Text => Some(TextIndex::parse(spec, key)?),
         _ => None,
+    };
+    // Its values have no order that a collation would change.
+    let options = match kind {
+        Special::Columns => Doc::EMPTY,
+        _ => options,
     };
     complete(spec, key, name, options, text.as_ref()).map(Some)
 }

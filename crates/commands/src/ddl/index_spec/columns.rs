@@ -1,0 +1,72 @@
+//! Column indexes (docs/adr/0103-column-segments.md): they have values beside the documents and no
+//! entries, so no option that says something of entries is theirs. Must not know: segments.
+
+use super::key::{Special, cannot};
+use model::{Doc, Result, bail, code};
+use std::sync::Arc;
+use store::Index;
+
+/// Options that say something of entries.
+const REFUSED: &[&str] = &[
+    "unique",
+    "sparse",
+    "prepareUnique",
+    "expireAfterSeconds",
+    "partialFilterExpression",
+    "clustering",
+    "columnstoreProjection",
+];
+
+/// Checks the options of a column index.
+///
+/// # Errors
+/// 67 for an option that such an index has not, and for a collation; 72 on collections that are
+/// capped or hold a time series.
+pub(super) fn check(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
+    if kind != Special::Columns {
+        return Ok(());
+    }
+    let given = |name: &&&str| {
+        let v = spec.field(name);
+        !v.is_missing() && v.as_bool() != Some(false)
+    };
+    if let Some(name) = REFUSED.iter().find(given) {
+        return Err(cannot(format!(
+            "columnstore indexes do not support the option '{name}'"
+        )));
+    }
+    if spec
+        .field("collation")
+        .as_doc()
+        .is_some_and(|c| c.field("locale").as_str() != Some("simple"))
+    {
+        return Err(cannot(
+            "columnstore indexes only support the simple collation",
+        ));
+    }
+    for (name, what) in [("timeseries", "time-series"), ("capped", "capped")] {
+        if options.field(name).truthy() {
+            bail!(
+                code::INVALID_OPTIONS,
+                "columnstore indexes are not supported on {what} collections"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what `collMod` would change of a column index, but that it is hidden.
+///
+/// # Errors
+/// 72.
+pub(crate) fn check_change(index: Arc<Index>, has: &dyn Fn(&str) -> bool) -> Result<Arc<Index>> {
+    let of_entries = ["expireAfterSeconds", "unique", "prepareUnique"];
+    if index.is_columns() && of_entries.iter().any(|name| has(name)) {
+        bail!(
+            code::INVALID_OPTIONS,
+            "columnstore indexes can be hidden, but have none of {}",
+            of_entries.join(", ")
+        );
+    }
+    Ok(index)
+}

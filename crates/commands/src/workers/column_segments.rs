@@ -1,0 +1,72 @@
+//! Makes segments of column indexes, of collections that are open, and makes those anew of which
+//! many documents were touched. Nothing waits for it: where it is behind, documents are read.
+
+use super::worker::{Class, Next, Worker, never};
+use crate::state::service::Service;
+use crate::state::workers::Turn;
+use model::Result;
+use query::segments::build_next;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Collection, Index};
+
+pub(super) static WORKER: Worker = Worker {
+    name: "columnSegments",
+    class: Class::Own,
+    period: Duration::from_secs(1),
+    is_due_early: never,
+    work: || {
+        let mut done = HashMap::new();
+        Box::new(move |service, turn| build_all(service, turn, &mut done).map(|()| Next::Again))
+    },
+    error: ("INDEX", "a segment of a column index could not be made"),
+};
+
+/// Makes what there is to make. `done` has, for each index of which nothing was, how much its
+/// collection had changed by then.
+fn build_all(service: &Service, turn: &Turn<'_>, done: &mut HashMap<u32, u64>) -> Result<()> {
+    let has_columns = |coll: &Collection| coll.indexes().iter().any(|i| i.is_columns());
+    let collections = service.store.open_collections(&has_columns);
+    let mut kept = HashMap::new();
+    let mut ended = Ok(());
+    for coll in &collections {
+        for index in coll.indexes().iter().filter(|i| i.is_columns()) {
+            let changed = coll.changed();
+            if done.get(&index.ident()) != Some(&changed) {
+                match build(service, coll, index, turn) {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    // The collection may have been dropped; the others have their turn.
+                    Err(e) => {
+                        ended = if Collection::is_gone(&e) {
+                            ended
+                        } else {
+                            Err(e)
+                        };
+                        continue;
+                    }
+                }
+            }
+            kept.insert(index.ident(), changed);
+        }
+    }
+    *done = kept;
+    ended
+}
+
+/// True when nothing is left to make.
+fn build(
+    service: &Service,
+    coll: &Arc<Collection>,
+    index: &Arc<Index>,
+    turn: &Turn<'_>,
+) -> Result<bool> {
+    let operation = service.own_operation();
+    while turn.goes_on() {
+        if !build_next(coll, index, &service.config.column_segments, &operation)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,258 @@
+//! The segments of a column index as a view sees them, and which documents were touched since
+//! (docs/adr/0103-column-segments.md). Promises: both are of one state, and what is not told to be
+//! touched is in its segment as it is. Must not know: what values are looked at for.
+
+use crate::catalog::Collection;
+use crate::error;
+use crate::format::segment::{self, Head, IDS, SegmentColumn};
+use crate::index::Index;
+use crate::view::ReadView;
+use model::{DocBuf, MongoError, Result};
+use std::cell::Cell;
+use std::sync::Arc;
+use storage::{CursorOpts, KeyRange, Table};
+
+/// Rows between two looks at the interrupt.
+const STEP_ROWS: usize = 4096;
+
+/// One segment: the documents between two ids.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Names its rows.
+    pub number: u32,
+    /// What it says of itself.
+    pub head: Head,
+}
+
+/// What a column index has in one state.
+pub struct Segments {
+    /// The state.
+    pub view: ReadView,
+    /// In the order of the ids, none over another.
+    pub list: Vec<Segment>,
+    /// Encoded ids of touched documents of the segments, ascending, each once.
+    pub touched: Vec<Vec<u8>>,
+}
+
+impl Segments {
+    /// Documents in segments.
+    pub fn rows(&self) -> u64 {
+        self.list.iter().map(|s| u64::from(s.head.rows)).sum()
+    }
+
+    /// Those that were touched, between the bounds of a segment.
+    pub fn touched_of(&self, segment: &Segment) -> &[Vec<u8>] {
+        let at = |bound: &Vec<u8>| self.touched.partition_point(|id| id < bound);
+        let (from, to) = (at(&segment.head.low), at(&segment.head.high));
+        self.touched.get(from..to).unwrap_or_default()
+    }
+}
+
+impl Collection {
+    /// What a column index has for a scan of the collection in natural order; `None` where that is
+    /// not the order of keys, for a reader with writes of its own, without segments, and when more
+    /// than one of `touched_one_of` documents in them was touched.
+    ///
+    /// # Cost
+    /// A snapshot, a row for each segment, a key for each write since it was made.
+    ///
+    /// # Errors
+    /// Engine failures; 1 for a damaged row; those of `go_on`.
+    pub fn segments(
+        self: &Arc<Self>,
+        view: &ReadView,
+        index: &Index,
+        touched_one_of: u64,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<Segments>> {
+        if !self.may_have_segments() || self.is_scanned_by_arrival() || view.overlay().is_some() {
+            return Ok(None);
+        }
+        let view = view.fixed(self.shared.engine.as_ref())?;
+        let mut all = Segments {
+            list: self.segment_heads(&view, index)?,
+            view,
+            touched: Vec::new(),
+        };
+        let (Some(first), Some(last)) = (all.list.first(), all.list.last()) else {
+            return Ok(None);
+        };
+        let most = usize::try_from(all.rows() / touched_one_of.max(1)).unwrap_or(usize::MAX);
+        let bounds =
+            segment::touched_between(index.ident(), &first.head.low, Some(&last.head.high));
+        let mut ids: Vec<Vec<u8>> = Vec::new();
+        let mut is_whole = true;
+        self.each_index_key(&all.view, &bounds, go_on, &mut |key| {
+            let Some(id) = segment::touched_id(key) else {
+                is_whole = false;
+                return false;
+            };
+            if ids.last().is_none_or(|last| last != id) {
+                ids.push(id.to_vec());
+            }
+            is_whole = ids.len() <= most;
+            is_whole
+        })?;
+        // Rows of an index that is dropped go from disk, also those that a view sees.
+        if !is_whole || all.view.has_lost_index(index) {
+            return Ok(None);
+        }
+        // Ids of which one begins another come in the order of what stands behind.
+        ids.sort_unstable();
+        ids.dedup();
+        all.touched = ids;
+        Ok(Some(all))
+    }
+
+    /// Whether it is of a kind that may have a column index.
+    pub fn may_have_segments(&self) -> bool {
+        !(self.is_capped() || self.is_series() || self.is_view() || self.as_log().is_some())
+    }
+
+    /// The segments of a column index in the order of their ids.
+    ///
+    /// # Errors
+    /// Engine failures; 1 for a damaged row.
+    pub fn segment_heads(&self, view: &ReadView, index: &Index) -> Result<Vec<Segment>> {
+        let [lower, upper] = segment::heads(index.ident());
+        let range = KeyRange::new(&lower, &upper);
+        let engine = self.shared.engine.as_ref();
+        let mut cursor = view.cursor(engine, Table::Idx, range, CursorOpts::default())?;
+        let (mut list, sound) = (Vec::new(), Cell::new(true));
+        let each = &mut |key: &[u8], value: &[u8]| {
+            match segment::number_of(key).zip(Head::decode(value)) {
+                Some((number, head)) => list.push(Segment { number, head }),
+                None => sound.set(false),
+            }
+            sound.get()
+        };
+        while cursor.visit(STEP_ROWS, each).map_err(error::storage)? && sound.get() {}
+        let by_low = |a: &Segment, b: &Segment| a.head.low.cmp(&b.head.low);
+        list.sort_unstable_by(by_low);
+        let is_apart = |pair: &[Segment]| match pair {
+            [a, b] => a.head.high <= b.head.low,
+            _ => true,
+        };
+        match sound.get() && list.windows(2).all(is_apart) {
+            true => Ok(list),
+            false => Err(damaged(self, index)),
+        }
+    }
+
+    /// Notes of touched documents from one encoded id up to another (`None` is the end), at most
+    /// `max` of them.
+    ///
+    /// # Errors
+    /// Engine failures; those of `go_on`.
+    pub fn touched_notes(
+        &self,
+        view: &ReadView,
+        index: &Index,
+        low: &[u8],
+        high: Option<&[u8]>,
+        max: usize,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Vec<Vec<u8>>> {
+        let bounds = segment::touched_between(index.ident(), low, high);
+        let mut notes = Vec::new();
+        self.each_index_key(view, &bounds, go_on, &mut |key| {
+            notes.push(key.to_vec());
+            notes.len() < max
+        })?;
+        Ok(notes)
+    }
+
+    fn each_index_key(
+        &self,
+        view: &ReadView,
+        [lower, upper]: &[Vec<u8>; 2],
+        go_on: &dyn Fn() -> Result<()>,
+        f: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<()> {
+        if lower >= upper {
+            return Ok(());
+        }
+        let opts = CursorOpts {
+            keys_only: true,
+            ..CursorOpts::default()
+        };
+        let range = KeyRange::new(lower, upper);
+        let engine = self.shared.engine.as_ref();
+        let mut cursor = view.cursor(engine, Table::Idx, range, opts)?;
+        let wants = Cell::new(true);
+        let each = &mut |key: &[u8], _: &[u8]| {
+            wants.set(f(key));
+            wants.get()
+        };
+        while cursor.visit(STEP_ROWS, each).map_err(error::storage)? && wants.get() {
+            go_on()?;
+        }
+        Ok(())
+    }
+
+    /// A column of a segment; `None` when it is not there any more, or damaged: documents are to be
+    /// read then.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn segment_column(
+        &self,
+        view: &ReadView,
+        index: &Index,
+        of: &Segment,
+        number: u32,
+    ) -> Result<Option<SegmentColumn>> {
+        let key = segment::column(index.ident(), of.number, number);
+        let mut column = None;
+        let decode = &mut |bytes: &[u8]| {
+            column = SegmentColumn::decode(bytes, of.head.rows as usize);
+        };
+        view.get_with(self.shared.engine.as_ref(), Table::Idx, &key, decode)?;
+        Ok(column)
+    }
+
+    /// The documents of encoded ids, each in the place of its id.
+    ///
+    /// # Errors
+    /// As [`Collection::get_encoded`].
+    pub fn documents_of(&self, view: &ReadView, ids: &[Vec<u8>]) -> Result<Vec<Option<DocBuf>>> {
+        let wanted: Vec<&[u8]> = ids.iter().map(Vec::as_slice).collect();
+        let mut docs = vec![None; ids.len()];
+        let mut at = 0;
+        self.get_encoded(view, &wanted, &mut |row| {
+            // Those that are not there are left out.
+            at += wanted
+                .iter()
+                .skip(at)
+                .take_while(|w| **w != row.id())
+                .count();
+            if let Some(place) = docs.get_mut(at) {
+                *place = Some(row.doc.to_buf());
+            }
+            at += 1;
+            true
+        })?;
+        Ok(docs)
+    }
+
+    /// The encoded ids of a segment's documents, as [`Collection::segment_column`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn segment_ids(
+        &self,
+        view: &ReadView,
+        index: &Index,
+        of: &Segment,
+    ) -> Result<Option<SegmentColumn>> {
+        self.segment_column(view, index, of, IDS)
+    }
+}
+
+fn damaged(coll: &Collection, index: &Index) -> MongoError {
+    error::corrupt(&format!(
+        "segments of index {} of {}",
+        index.name(),
+        coll.ns()
+    ))
+}

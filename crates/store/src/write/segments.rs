@@ -1,0 +1,77 @@
+//! Putting a segment of a column index in the place of others (docs/adr/0103-column-segments.md).
+//! Promises: the new one, the going of those it replaces, and the going of the notes it has taken
+//! in are one commit; nothing is written for an index that is dropped. Must not know: how values
+//! come out of documents.
+
+use crate::commit::WriteUnit;
+use crate::format::segment::{self, Head, IDS, SegmentColumn};
+use crate::index::Index;
+use crate::view::columns::Segment;
+use crate::write::writer::Writer;
+use model::Result;
+use std::sync::Arc;
+use storage::{Table, WriteBatch, WriteClass};
+
+/// A segment that is put.
+pub struct NewSegment {
+    /// What it says of itself.
+    pub head: Head,
+    /// The encoded ids of its documents.
+    pub ids: SegmentColumn,
+    /// In the order of the head.
+    pub columns: Vec<SegmentColumn>,
+}
+
+/// What goes in the same commit.
+pub struct Replaced<'r> {
+    /// Segments.
+    pub segments: &'r [Segment],
+    /// Notes of documents that were touched before the state the new segment was made of.
+    pub notes: &'r [Vec<u8>],
+}
+
+impl Writer<'_> {
+    /// Puts a segment.
+    ///
+    /// # Output
+    /// False when the index is gone; nothing was written then.
+    ///
+    /// # Errors
+    /// 175 when the collection is gone; engine failures, with a segment that is too large for a
+    /// batch among them.
+    pub fn put_segment(
+        &self,
+        index: &Arc<Index>,
+        new: &NewSegment,
+        replaced: &Replaced<'_>,
+    ) -> Result<bool> {
+        let mut batch = WriteBatch::new();
+        let of = index.ident();
+        for old in replaced.segments {
+            batch.delete(Table::Idx, &segment::head(of, old.number));
+            for number in IDS..=old.head.columns.len() as u32 {
+                batch.delete(Table::Idx, &segment::column(of, old.number, number));
+            }
+        }
+        replaced
+            .notes
+            .iter()
+            .for_each(|note| batch.delete(Table::Idx, note));
+        let number = self.shared.new_ident()?;
+        batch.put(Table::Idx, &segment::head(of, number), &new.head.encode());
+        let columns = std::iter::once(&new.ids).chain(&new.columns);
+        for (at, column) in (IDS..).zip(columns) {
+            let key = segment::column(of, number, at);
+            batch.put(Table::Idx, &key, &column.encode());
+        }
+        let engine = &self.shared.engine;
+        engine.admit(batch.byte_len(), WriteClass::Background);
+        // Inside the gate: once the index or the collection is dropped, nothing more is written for
+        // it.
+        let (_inside, state) = self.enter(self.operation)?;
+        if !state.indexes.iter().any(|i| i.ident() == of) {
+            return Ok(false);
+        }
+        self.commit(WriteUnit::new(&batch)).map(|_| true)
+    }
+}

@@ -1,0 +1,45 @@
+//! What writers note for column indexes: the id of every document whose record a batch puts or
+//! deletes, in the same batch. So whatever writes documents, a reader never takes the values of a
+//! segment for those of a document that has changed since. Must not know: segments.
+
+use crate::catalog::State;
+use crate::error;
+use crate::format::segment;
+use crate::write::writer::Writer;
+use model::Result;
+use storage::{BatchOp, Table, WriteBatch};
+
+impl Writer<'_> {
+    /// Adds the notes of what is in a batch.
+    ///
+    /// # Cost
+    /// A walk over the batch where there is a column index, else none.
+    ///
+    /// # Errors
+    /// 17280 for an id that is too long for the engine together with what stands beside it; engine
+    /// failures.
+    pub(super) fn note_touched(&self, state: &State, batch: &mut WriteBatch) -> Result<()> {
+        for index in state.indexes.iter().filter(|i| i.is_columns()) {
+            let touch = index.next_touch(&|| self.shared.new_ident())?;
+            let max = self.shared.engine.caps().key_bytes_max;
+            let record = self.ident.to_be_bytes();
+            let mut notes = Vec::new();
+            for op in batch.iter() {
+                let (BatchOp::Put { table, key, .. } | BatchOp::Delete { table, key }) = op else {
+                    continue;
+                };
+                if let (Table::Doc, Some(id)) = (table, key.strip_prefix(&record)) {
+                    let note = segment::touched(index.ident(), id, touch);
+                    if note.len() > max {
+                        return Err(error::key_too_long(index.name(), note.len(), max));
+                    }
+                    notes.push(note);
+                }
+            }
+            notes
+                .iter()
+                .for_each(|note| batch.put(Table::Idx, note, &[]));
+        }
+        Ok(())
+    }
+}
