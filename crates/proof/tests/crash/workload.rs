@@ -1,9 +1,11 @@
 //! A random workload of commands by seed: documents, indexes, collections of every kind,
 //! transactions, retryable writes. It goes through the dispatcher, as a client's commands do.
 
+use commands::workers::{self, Schedule};
 use commands::{Config, Connection, Dispatcher, Outcome, Request, Service, SystemClock, registry};
 use model::{Doc, DocBuf, extjson};
 use proof::Random;
+use query::segments::Sizes;
 use std::sync::Arc;
 use store::Store;
 
@@ -24,7 +26,14 @@ const PLAIN: [&str; 3] = ["c0", "c1", "c2"];
 
 impl Client {
     pub(crate) fn of(store: Arc<Store>, seed: u64) -> Client {
-        let service = Service::new(Config::default(), Arc::new(SystemClock::default()), store);
+        let config = Config {
+            column_segments: Sizes {
+                docs_max: 16,
+                docs_min: 3,
+            },
+            ..Config::default()
+        };
+        let service = Service::new(config, Arc::new(SystemClock::default()), store);
         let server = Arc::new(registry::dispatcher(service.shared()));
         let conn = server.connect("127.0.0.1:1");
         Client {
@@ -52,13 +61,21 @@ impl Client {
                 let truncated = self.store().truncate_log();
                 self.failed |= truncated.is_err();
             }
-            3..=8 => self.transaction(),
+            3..=5 => self.make_segments(),
+            6..=8 => self.transaction(),
             9..=13 => self.retryable(),
             _ => {
                 let command = self.command();
                 self.send(&command, "");
             }
         }
+    }
+
+    /// A round of the worker of column indexes.
+    fn make_segments(&self) {
+        let worker = workers::find("columnSegments").expect("the worker");
+        let service = self.server.service().arc().expect("a shared service");
+        Schedule::new(&service, [worker]).run_due(&service, &|| true);
     }
 
     /// Sends a command in single quotes with more fields behind.
@@ -223,6 +240,8 @@ impl Client {
             "{'key': {'s': 1}, 'name': 'half', 'partialFilterExpression': {'a': {'$gt': 9}}}",
             "{'key': {'w.x': 1}, 'name': 'w', 'sparse': true}",
             "{'key': {'b': -1}, 'name': 'whole', 'clustering': true}",
+            "{'key': {'a': 'columnstore', 'w.x': 'columnstore'}, 'name': 'columns'}",
+            "{'key': {'$**': 'columnstore'}, 'name': 'every'}",
         ];
         let index = indexes[self.random.below(indexes.len())];
         match self.random.below(3) {
