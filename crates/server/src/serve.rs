@@ -20,6 +20,7 @@ use crate::report;
 use crate::space::{free_bytes, prepare_directory};
 use crate::{engines, links, net};
 use ::memory::Budget;
+use commands::config::Sizes;
 use commands::{Clock, Config, Dispatcher, Service, StoreHooks, registry};
 use logs::{Entry, Form, Log, Release, Severity, Sink, Target, component, id};
 use std::io::IsTerminal;
@@ -487,6 +488,7 @@ fn service_config(settings: &Settings, memory: Arc<Budget>, log: Arc<Log>) -> Co
         search_folder: settings.search_folder(),
         scripting: settings.scripting,
         scan_threads: settings.scan_threads,
+        column_segments: Sizes::default(),
         optimize_pipelines: true,
     }
 }
