@@ -122,7 +122,7 @@ def columns(d):
     """A column index with segments, and with documents that were touched since."""
     d.create_collection("wide", clusteredIndex={"key": {"_id": 1}, "unique": True})
     d.wide.insert_many([{"_id": n, "k": f"k{n % 7}", "n": n // 10, "in": {"x": n * 0.5} if n % 9 else [n]} for n in range(0, 10_000, 2)])
-    d.command("createIndexes", "wide", indexes=[{"key": {"k": "columnstore", "n": "columnstore", "in.x": "columnstore"}, "name": "columns"}])
+    d.command("createIndexes", "wide", indexes=[{"key": {"_id": "columnstore", "k": "columnstore", "n": "columnstore", "in.x": "columnstore"}, "name": "columns"}])
     began = time.monotonic()
     while "COLUMN_SCAN" not in str(d.command("explain", {"aggregate": "wide", "pipeline": GROUP, "cursor": {}}, verbosity="queryPlanner")):
         check(time.monotonic() - began < 60, "no segment is made")
