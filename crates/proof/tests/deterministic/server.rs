@@ -157,9 +157,9 @@ impl Reply {
         own.or(first).unwrap_or(0)
     }
 
-    /// The operation, its session or its cursor was killed.
+    /// The operation, its session or its cursor was killed, or the index that it read was dropped.
     pub(crate) fn is_killed(&self) -> bool {
-        [11601, 237, 43].contains(&self.code())
+        [11601, 237, 43, 175].contains(&self.code())
     }
 
     pub(crate) fn is_transient(&self) -> bool {
