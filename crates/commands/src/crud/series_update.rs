@@ -50,3 +50,43 @@ pub(super) fn check_series_update(series: &Series, op: &UpdateOp<'_>) -> Result<
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{DocBuf, doc};
+
+    #[test]
+    fn updates_touch_only_metadata() {
+        let options = doc! { "timeField": "t", "metaField": "m" };
+        let series = Series::from_options(options.doc()).expect("options");
+        let check = |d: DocBuf| {
+            UpdateOp::of(0, d.doc())
+                .and_then(|op| check_series_update(&series, &op))
+                .map_err(|e| e.code())
+        };
+        assert_eq!(
+            check(doc! { "q": { "m.a": 1i32 }, "u": { "$set": { "m.b": 2i32 } }, "multi": true }),
+            Ok(())
+        );
+        assert_eq!(
+            check(
+                doc! { "q": { "$expr": { "$eq": ["$m", 1i32] } }, "u": { "$unset": { "m": "" } },
+                "multi": true }
+            ),
+            Ok(())
+        );
+        for bad in [
+            doc! { "q": {}, "u": { "$set": { "m": 2i32 } } },
+            doc! { "q": { "v": 1i32 }, "u": { "$set": { "m": 2i32 } }, "multi": true },
+            doc! { "q": { "$expr": { "$eq": ["$v", 1i32] } }, "u": { "$set": { "m": 2i32 } },
+            "multi": true },
+            doc! { "q": {}, "u": { "$set": { "metal": 2i32 } }, "multi": true },
+            doc! { "q": {}, "u": { "$rename": { "m": "n" } }, "multi": true },
+            doc! { "q": {}, "u": [{ "$set": { "m": 2i32 } }], "multi": true },
+            doc! { "q": {}, "u": { "$set": { "m": 2i32 } }, "multi": true, "upsert": true },
+        ] {
+            assert_eq!(check(bad.clone()), Err(72), "{bad:?}");
+        }
+    }
+}
