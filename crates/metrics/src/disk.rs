@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn splits_device_numbers() {
-        assert_eq!(device_numbers(0xfe01), (254, 1));
-        assert_eq!(device_numbers((0x12 << 12) << 8 | 0x0301), (3, 0x1201));
+        assert_eq!(device_of(0xfe01), device(254, 1));
+        assert_eq!(device_of((0x12 << 12) << 8 | 0x0301), device(3, 0x1201));
     }
 }
