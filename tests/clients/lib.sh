@@ -137,3 +137,7 @@ mongo_tools() {
   install_once mongo-tools "$root/tests/clients/mongo-tools/"go.{mod,sum} -- build_mongo_tools
   TOOLS=$INSTALLED
 }
+
+# has_tikv QUARRY: whether a server is built with TiKV. Every build's help names TiKV's options; who asks for an engine that nobody has is told
+# which there are.
+has_tikv() { grep -q "this build has.* tikv" <<<"$("$1" serve --storageEngine none --dbpath /tmp 2>&1 || true)"; }

@@ -176,7 +176,7 @@ run_line() {
     *mysql:* | *innodb* | *"target mariadb"*)
       [ -n "$has_mariadb" ] || { echo "lab: left out, no MariaDB here: $line"; left_out=$((left_out + 1)); return; } ;;
     *equal-servers*)
-      { compgen -G "$cache/tikv-*/unistore-server" >/dev/null && "$quarry" serve --help | grep -q tikvPd; } ||
+      { compgen -G "$cache/tikv-*/unistore-server" >/dev/null && has_tikv "$quarry"; } ||
         { echo "lab: left out, no stand-in of TiKV here (scripts/cluster.sh build): $line"; left_out=$((left_out + 1)); return; } ;;
     *rocksdb:* | *lmdb:*)
       local engine=rocksdb

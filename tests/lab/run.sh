@@ -106,7 +106,7 @@ else
   # Three servers of one database.
   if ! compgen -G "$cache/tikv-*/unistore-server" >/dev/null; then
     echo "lab: no stand-in of TiKV in the cache (scripts/cluster.sh build): equal servers were not tried"
-  elif ! "$quarry" serve --help | grep -q tikvPd; then
+  elif ! has_tikv "$quarry"; then
     echo "lab: this server was built without TiKV: equal servers were not tried"
   else
     coproc HOLD { "$root/scripts/cluster.sh" hold; }
