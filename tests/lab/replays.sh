@@ -24,19 +24,19 @@ for client in "${clients[@]}"; do
   began=$SECONDS
   start_server "$scratch/$client-source" --memory 512M
   source=$ADDRESS source_pid=$SERVER_PID
-  "$lab" record --listen 127.0.0.1:0 --upstream "mongodb://$source" --out "$scratch/$client.qrec" >"$scratch/record.log" 2>&1 &
+  "$lab" record --listen 127.0.0.1:0 --upstream "mongodb://$source" --out "$scratch/$client.qrec" >"$scratch/$client-record.log" 2>&1 &
   recorder=$!
   running+=("$recorder")
   for ((waited = 0; waited < 100; waited++)); do
-    listens=$(grep -o '127.0.0.1:[0-9]*' "$scratch/record.log" | head -n 1) || true
+    listens=$(grep -o '127.0.0.1:[0-9]*' "$scratch/$client-record.log" | head -n 1) || true
     [ -z "$listens" ] || break
     sleep 0.1
   done
-  [ -n "$listens" ] || fail "the recorder does not listen: $(cat "$scratch/record.log")"
+  [ -n "$listens" ] || fail "the recorder does not listen: $(cat "$scratch/$client-record.log")"
   "send_$client" "mongodb://$listens/?directConnection=true" >"$scratch/$client.log" 2>&1 ||
     { tail -n 20 "$scratch/$client.log" >&2; fail "$client failed through the recorder"; }
   kill -INT "$recorder"
-  wait "$recorder" || fail "the recorder: $(tail -n 3 "$scratch/record.log")"
+  wait "$recorder" || fail "the recorder: $(tail -n 3 "$scratch/$client-record.log")"
   ended "$recorder"
   start_server "$scratch/$client-target" --memory 512M
   "$lab" replay "$scratch/$client.qrec" --style stress --order recorded --target "mongodb://$ADDRESS/?directConnection=true" \
