@@ -376,7 +376,7 @@ struct Pace {
 
 impl Pace {
     fn kept_by(server: &Server) -> Self {
-        let labs = ["one", "other"].map(|name| lab_on(server, name, SECONDS, &[]));
+        let labs = ["open", "closed"].map(|name| lab_on(server, name, SECONDS, &[]));
         let rates = labs.map(|mut lab| {
             assert_eq!(lab.end(Duration::from_secs(60)), Some(0));
             measured(&lab.result()).rate.average
