@@ -4,7 +4,7 @@
 //! Promises: to keep it costs a copy of some hundred bytes and no look at the clock; the copy is
 //! bounded whatever the client sent. Must not know: who waits, and how.
 
-use super::seen::Seen;
+use super::operation_stats::OperationStats;
 use crate::request::{Request, Sequence};
 use crate::state::connections::CurrentOp;
 use model::{DocBuf, MongoError};
@@ -22,7 +22,7 @@ pub(crate) struct Held {
     pub(crate) sequences: Sequences,
     pub(crate) is_legacy: bool,
     pub(crate) error: Option<MongoError>,
-    pub(crate) seen: Seen,
+    pub(crate) seen: OperationStats,
     pub(crate) ended_us: u64,
 }
 

@@ -2,13 +2,14 @@
 //! if it was slow or its database is profiled.
 //!
 //! Promises: an operation that is neither slow nor profiled costs a look at the clock and a few
-//! additions; no lock, no allocation. One whose reply waits for the journal is written when
-//! that wait is over, and the wait counts. A profile that cannot be written fails no operation.
+//! additions; no lock, no allocation. Where the reply waits for the journal, the operation is
+//! written after that wait, and its time includes the wait. A profile that cannot be written fails
+//! no operation.
 //! Must not know: which commands there are, but for how MongoDB calls their kinds.
 
 use crate::context::connection::Connection;
 use crate::context::held::{Held, Sequences};
-use crate::context::seen::{Effects, Seen};
+use crate::context::operation_stats::{Effects, OperationStats};
 use crate::read::locks;
 use crate::read::stats::signed;
 use crate::request::spec::{Counted, OpClass};
@@ -78,15 +79,15 @@ impl Ended<'_> {
         } else {
             if is_shown && service.state.profile.concerns(took_us) {
                 let seen = self.seen(conn, took_us);
-                self.with(&seen).record(service, conn);
+                self.report(&seen).record(service, conn);
             }
             *conn.info.spare.lock() = (self.op.db, self.op.body);
         }
         conn.queued_us = None;
     }
 
-    fn seen(&self, conn: &Connection, took_us: u64) -> Seen {
-        Seen {
+    fn seen(&self, conn: &Connection, took_us: u64) -> OperationStats {
+        OperationStats {
             examined: conn.examined(),
             plan: conn.operation.reads().take_paths(),
             effects: Effects::of(self.row.command, Doc::from_prefix(self.reply)),
@@ -100,7 +101,7 @@ impl Ended<'_> {
     }
 
     /// Keeps what has ended now until its reply leaves.
-    fn held(self, seen: Seen, ended_us: u64) -> Held {
+    fn held(self, seen: OperationStats, ended_us: u64) -> Held {
         let Ended {
             request,
             row,
@@ -125,7 +126,7 @@ impl Ended<'_> {
         }
     }
 
-    fn with<'t>(&'t self, seen: &'t Seen) -> Report<'t> {
+    fn report<'t>(&'t self, seen: &'t OperationStats) -> Report<'t> {
         Report {
             row: self.row,
             op: &self.op,
@@ -228,7 +229,7 @@ pub(super) struct Report<'t> {
     pub(super) sequences: &'t [Sequence<'t>],
     pub(super) is_legacy: bool,
     pub(super) error: Option<&'t MongoError>,
-    pub(super) seen: &'t Seen,
+    pub(super) seen: &'t OperationStats,
 }
 
 impl Report<'_> {

@@ -78,7 +78,8 @@ impl Arg {
 }
 
 const BOOL: &[Tag] = &[Tag::BOOL];
-const BOOL_LIKE: &[Tag] = &[
+/// Types that are taken as true or false.
+pub(crate) const BOOL_LIKE: &[Tag] = &[
     Tag::BOOL,
     Tag::INT64,
     Tag::INT32,

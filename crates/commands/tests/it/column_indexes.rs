@@ -355,7 +355,7 @@ fn column_indexes_give_what_documents_give() {
         failed += story.failed;
     }
     println!("{answered} answered, {failed} failed alike; {rows} rows, {documents} documents");
-    assert!(rounds < QUICK_ROUNDS || answered > 150 && failed > 10 && rows > 100 && documents > 5);
+    assert!(rounds < QUICK_ROUNDS || answered > 150 && failed > 10 && rows > 100 && documents > 16);
 }
 
 /// 300 documents, in segments of 100.

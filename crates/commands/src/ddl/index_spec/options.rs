@@ -3,17 +3,10 @@
 use super::key::{Special, cannot};
 use super::projection;
 use crate::ddl::timeseries::Series;
-use crate::request::args::{show, to_i64, wrong_type};
+use crate::request::args::{BOOL_LIKE, show, to_i64, wrong_type};
 use model::{Doc, Number, Result, Tag, Value, bail, code};
 
 pub(super) fn flags(spec: Doc<'_>) -> Result<()> {
-    const BOOL_LIKE: &[Tag] = &[
-        Tag::BOOL,
-        Tag::INT64,
-        Tag::INT32,
-        Tag::DECIMAL128,
-        Tag::DOUBLE,
-    ];
     for name in ["unique", "sparse", "background", "prepareUnique"] {
         let v = spec.field(name);
         if !(v.is_missing() || v.is_number() || v.as_bool().is_some()) {

@@ -7,7 +7,7 @@ use model::{Doc, DocWriter, Value};
 use operation::{Examined, Paths};
 
 /// What has been counted and measured of an operation.
-pub(crate) struct Seen {
+pub(crate) struct OperationStats {
     pub(crate) examined: Examined,
     pub(crate) plan: Paths,
     pub(crate) effects: Effects,
@@ -22,7 +22,7 @@ pub(crate) struct Seen {
     pub(crate) journal_us: Option<u64>,
 }
 
-impl Seen {
+impl OperationStats {
     /// What it has read from files; nothing when it found everything in memory.
     pub(crate) fn write_storage(&self, w: &mut DocWriter<'_>) {
         let read = self.spent.and_then(|spent| spent.read_bytes);
