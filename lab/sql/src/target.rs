@@ -94,10 +94,13 @@ impl SqlTarget {
         } else {
             "innodb_flush_log_at_trx_commit"
         };
+        // A durability that is not known would be shown as none.
         let flushed: Option<i64> = conn
-            .query_first(format!("SELECT {variable}"))
-            .ok()
-            .flatten();
+            .query_first(format!("SELECT @@{variable}"))
+            .map_err(|error| TargetError::Refused {
+                what: format!("the variable {variable}"),
+                reason: one_line(&error),
+            })?;
         Ok(Self {
             options,
             opts,
@@ -165,7 +168,7 @@ impl Target for SqlTarget {
             .options
             .data_dir
             .clone()
-            .or_else(|| self.ask::<String>("SELECT datadir").map(PathBuf::from));
+            .or_else(|| self.ask::<String>("SELECT @@datadir").map(PathBuf::from));
         let data = data
             .filter(|_| found.is_ok())
             .and_then(|path| path.canonicalize().ok());
@@ -178,7 +181,7 @@ impl Target for SqlTarget {
         let engine = self
             .engine
             .clone()
-            .or_else(|| self.ask("SELECT default_storage_engine"));
+            .or_else(|| self.ask("SELECT @@default_storage_engine"));
         TargetInfo {
             pid: found.as_ref().ok().copied(),
             facts: TargetFacts {
@@ -378,7 +381,7 @@ impl Target for SqlTarget {
 
     async fn settle(&self, timeout: Duration) -> Settled {
         let begun = Instant::now();
-        let old: Option<f64> = self.ask("SELECT innodb_max_dirty_pages_pct");
+        let old: Option<f64> = self.ask("SELECT @@innodb_max_dirty_pages_pct");
         {
             let mut conn = self.conn();
             let _ = conn.query_drop("SET GLOBAL innodb_max_dirty_pages_pct = 0");

@@ -1,7 +1,7 @@
 //! Documents and statements of workload files: nested values in which generators stand for what is
 //! drawn.
 //!
-//! A text that begins with `@` is a generator, such as `@int(1, 100)`; `` begins a text with an
+//! A text that begins with `@` is a generator, such as `@int(1, 100)`; `@@` begins a text with an
 //! `@`. Promises: the same stream draws the same values; what is wrong is told with what is allowed
 //! there and the words that are wrong, so that a reader of the file can name the line. Must not
 //! know: targets, settings.

@@ -357,7 +357,7 @@ mod tests {
             c = "@choice(new:3, paid, 4)"
             t = "@text(10..20)"
             w = "@words(3..5)"
-            at = "home"
+            at = "@@home"
             when = "@ago(100)"
             items = { "@repeat" = "1..3", "@of" = { sku = "@digits(4)", count = 1 } }
             tags = "@repeat(2, @choice(a, b))"
