@@ -54,7 +54,7 @@ run() {
       "$PYTHON" "$here/soak_transactions.py" "${1:-20}" "${2:-10}"
       ;;
     soak-ddl) "$PYTHON" "$here/soak_ddl.py" "${1:-20}" ;;
-    all) "$PYTHON" "$here/soak_all.py" "${1:-60}" ;;
+    all) "$PYTHON" "$here/soak_all.py" "${1:-60}" "${@:2}" ;;
     engines) engines "$@" ;;
     tikv) "$PYTHON" "$here/tikv.py" "$@" ;;
     equals) "$PYTHON" "$here/equals.py" "$@" ;;

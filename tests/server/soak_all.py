@@ -1,10 +1,11 @@
-"""Everything at once on one directory. Usage: soak_all.py SECONDS
+"""Everything at once on one directory. Usage: soak_all.py SECONDS [ROUNDS]
 
 Beside each other: documents, indexes, validators, names and snapshots (soak_load.py); transactions and single statements with a change
 stream that is resumed (soak_transactions.py); capped collections, time series, expiry, `$out`, a counter by retries (soak_kinds.py); a
 backup in each round. A round ends by kill -9, by flushes that are late and then kill -9, by a flush that fails, or by SIGTERM. Behind
 it everything is compared with the ledgers, every collection is validated and the history of transactions is checked; at the end, the
-events of the whole stream, and the newest backup by a restore (`quarry backup drill`).
+events of the whole stream. The newest backup is restored and read (`quarry backup drill`) behind every ROUNDS rounds, and at the end;
+one that does not open is kept.
 """
 
 import collections
@@ -30,6 +31,8 @@ from soak_watch import LATE_S, Watch
 WRITERS, TRANSACTIONS = 4, 4
 BACKUP_S_MAX = 120
 KEPT = 2
+# More than a short run has.
+ROUNDS_PER_DRILL = 8
 
 
 class Transactions:
@@ -87,7 +90,7 @@ class Backups:
 
     def __init__(self, folder):
         self.repository, self.scratch = os.path.join(folder, "backups"), os.path.join(folder, "drill")
-        self.whole = self.broken = 0
+        self.whole = self.broken = self.drilled = 0
 
     def start(self, server, watch):
         self.watch, self.failure = watch, None
@@ -113,11 +116,16 @@ class Backups:
 
     def drill(self):
         done = subprocess.run([BINARY, "backup", "drill", "--scratch", self.scratch, self.repository], capture_output=True, text=True)
-        check(done.returncode == 0, f"the newest backup: {done.stderr}")
+        if done.returncode != 0:
+            kept = os.path.join(tempfile.mkdtemp(prefix="quarry-kept-"), "backups")
+            shutil.copytree(self.repository, kept)
+            fail(f"the newest backup in {kept}: {done.stderr}")
+        self.drilled += 1
 
 
 class Soak:
-    def __init__(self, scratch, rng):
+    def __init__(self, scratch, rng, rounds_per_drill):
+        self.rounds_per_drill = rounds_per_drill
         self.rng, self.device = rng, Device(scratch.path)
         self.device.set("")
         library, wrap = prepare_library(scratch.path), []
@@ -152,6 +160,8 @@ class Soak:
         self.server.start()
         for part in (self.transactions, self.kinds, self.backups):
             part.join()
+        if self.backups.whole and number % self.rounds_per_drill == self.rounds_per_drill - 1:
+            self.backups.drill()
         retrying.close()
         client.close()
         opened, validated = self.verify()
@@ -189,10 +199,10 @@ class Soak:
     def summary(self):
         counts, kinds = self.transactions.counts, self.kinds
         return (f"{self.writers.summary()}, {counts[OK]} transactions, {kinds.acknowledged} writes of other kinds, "
-                f"{kinds.counted} counts, {self.backups.whole} backups and {self.backups.broken} broken off")
+                f"{kinds.counted} counts, {self.backups.whole} backups and {self.backups.broken} broken off, {self.backups.drilled} restored")
 
 
-def main(seconds):
+def main(seconds, rounds_per_drill=ROUNDS_PER_DRILL):
     rng = random.Random(SEED)
     if os.path.isdir(MEMORY_DISK) and shutil.disk_usage(MEMORY_DISK).free > MEMORY_DISK_BYTES:
         tempfile.tempdir = MEMORY_DISK
@@ -200,7 +210,7 @@ def main(seconds):
     sys.setswitchinterval(0.001)
     with Scratch() as scratch:
         say(f"soak-all: seed {SEED}, engine {ENGINE or 'rocksdb'}")
-        soak, began, number = Soak(scratch, rng), time.monotonic(), 0
+        soak, began, number = Soak(scratch, rng, rounds_per_drill), time.monotonic(), 0
         while time.monotonic() - began < seconds or number < len(ENDS):
             soak.round(number, min(rng.uniform(5, 15), max(seconds / 4, 2)))
             number += 1
@@ -211,4 +221,4 @@ def main(seconds):
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]))
+    main(float(sys.argv[1]), *(int(rounds) for rounds in sys.argv[2:]))

@@ -17,7 +17,7 @@ struct qw_engine {
     pthread_mutex_t lock;
     int tables;
     char uris[TABLES_MAX][64];
-    char said[512];
+    char said[512]; /* The newest words of any thread, the library's own among them. */
 };
 
 struct qw_session {
@@ -26,21 +26,53 @@ struct qw_session {
     WT_CURSOR *cursors[TABLES_MAX]; /* Opened when first used. */
 };
 
+/* The lines that the library has reported to this thread since the last call that went well: the
+   first ones, for the cause of a failure comes first and its consequences follow. */
+static __thread struct {
+    char lines[QW_SAID_BYTES];
+    size_t length;
+} heard;
+
+static void forget_heard(void) {
+    heard.length = 0;
+    heard.lines[0] = 0;
+}
+
+/* A line that does not fit is left out. */
+static void hear(const char *line) {
+    size_t length = strlen(line), separator = heard.length > 0;
+    if (heard.length == 0 && length >= sizeof heard.lines)
+        length = sizeof heard.lines - 1;
+    if (heard.length + separator + length >= sizeof heard.lines)
+        return;
+    if (separator)
+        heard.lines[heard.length++] = '\n';
+    memcpy(heard.lines + heard.length, line, length);
+    heard.length += length;
+    heard.lines[heard.length] = 0;
+}
+
+/* Ends every call: its number. After one that failed the lines are there for `qw_said`. */
 static int sorted(int status) {
     switch (status) {
     case WT_ROLLBACK:
-        return QW_AGAIN;
+#ifdef WT_CACHE_FULL
+    case WT_CACHE_FULL:
+#endif
+    case QW_AGAIN:
+        status = QW_AGAIN;
+        break;
 #ifdef WT_TRY_SALVAGE
     case WT_TRY_SALVAGE:
         return QW_DAMAGED;
 #endif
-#ifdef WT_CACHE_FULL
-    case WT_CACHE_FULL:
-        return QW_AGAIN;
-#endif
+    case 0:
+        break;
     default:
         return status;
     }
+    forget_heard();
+    return status;
 }
 
 /* The engine's own words are kept; the number of a call says what kind of error it is. */
@@ -49,6 +81,7 @@ static int handle_error(
     qw_engine *engine = (qw_engine *)handler;
     (void)session;
     (void)status;
+    hear(message);
     pthread_mutex_lock(&engine->lock);
     snprintf(engine->said, sizeof engine->said, "%s", message);
     pthread_mutex_unlock(&engine->lock);
@@ -64,8 +97,9 @@ static int handle_message(WT_EVENT_HANDLER *handler, WT_SESSION *session, const 
 
 void qw_said(qw_engine *engine, char *error, size_t error_length) {
     pthread_mutex_lock(&engine->lock);
-    snprintf(error, error_length, "%s", engine->said);
+    snprintf(error, error_length, "%s", heard.length > 0 ? heard.lines : engine->said);
     pthread_mutex_unlock(&engine->lock);
+    forget_heard();
 }
 
 static int make_tables(qw_engine *engine, const char *const *tables, int read_only) {
@@ -93,6 +127,7 @@ int qw_open(const char *directory, const char *connection, const char *const *ta
     if (engine == NULL)
         return QW_NO_MEMORY;
     pthread_mutex_init(&engine->lock, NULL);
+    forget_heard();
     engine->handler.handle_error = handle_error;
     engine->handler.handle_message = handle_message;
     status = wiredtiger_open(directory, &engine->handler, connection, &engine->connection);
@@ -102,12 +137,13 @@ int qw_open(const char *directory, const char *connection, const char *const *ta
         qw_said(engine, error, error_length);
         if (engine->connection != NULL)
             engine->connection->close(engine->connection, NULL);
+        forget_heard();
         pthread_mutex_destroy(&engine->lock);
         free(engine);
         return sorted(status);
     }
     *out = engine;
-    return 0;
+    return sorted(0);
 }
 
 int qw_close(qw_engine *engine) {
@@ -137,11 +173,12 @@ int qw_session_open(qw_engine *engine, qw_session **out) {
         return sorted(status);
     }
     *out = session;
-    return 0;
+    return sorted(0);
 }
 
 void qw_session_close(qw_session *session) {
     session->session->close(session->session, NULL);
+    forget_heard();
     free(session);
 }
 
@@ -155,6 +192,7 @@ int qw_commit(qw_session *session) {
 
 void qw_rollback(qw_session *session) {
     session->session->rollback_transaction(session->session, NULL);
+    forget_heard();
 }
 
 static int cursor_of(qw_session *session, int table, WT_CURSOR **out) {
@@ -199,7 +237,7 @@ int qw_delete(qw_session *session, int table, const void *key, size_t key_length
     set_key(cursor, key, key_length);
     status = cursor->remove(cursor);
     cursor->reset(cursor);
-    return status == WT_NOTFOUND ? 0 : sorted(status);
+    return sorted(status == WT_NOTFOUND ? 0 : status);
 }
 
 /* Bytes before bytes, the shorter before the longer. */
@@ -248,7 +286,7 @@ int qw_delete_range(qw_session *session, int table, const void *from, size_t fro
         first->close(first);
     if (last != NULL)
         last->close(last);
-    return status == WT_NOTFOUND ? 0 : sorted(status);
+    return sorted(status == WT_NOTFOUND ? 0 : status);
 }
 
 /* Hands the row under the cursor to the visitor; `*goes_on` is what it says. */
@@ -273,7 +311,7 @@ int qw_get(qw_session *session, int table, const void *key, size_t key_length, q
     if (status == 0)
         status = see(cursor, visit, with, &goes_on);
     cursor->reset(cursor);
-    return status == WT_NOTFOUND ? 0 : sorted(status);
+    return sorted(status == WT_NOTFOUND ? 0 : status);
 }
 
 int qw_scan(qw_session *session, int table, const void *from, size_t from_length, const void *end,
@@ -295,7 +333,7 @@ int qw_scan(qw_session *session, int table, const void *from, size_t from_length
         status = reverse ? cursor->prev(cursor) : cursor->next(cursor);
     }
     cursor->reset(cursor);
-    return status == WT_NOTFOUND ? 0 : sorted(status);
+    return sorted(status == WT_NOTFOUND ? 0 : status);
 }
 
 int qw_flush(qw_session *session) {
@@ -312,7 +350,7 @@ int qw_compact(qw_session *session, int table, int seconds) {
     snprintf(config, sizeof config, "timeout=%d", seconds);
     status =
         session->session->compact(session->session, session->engine->uris[table], config);
-    return status == EBUSY || status == ETIMEDOUT ? QW_AGAIN : sorted(status);
+    return sorted(status == EBUSY || status == ETIMEDOUT ? QW_AGAIN : status);
 }
 
 int qw_statistics(qw_session *session, int table, qw_emit emit, void *with) {
@@ -333,7 +371,7 @@ int qw_statistics(qw_session *session, int table, qw_emit emit, void *with) {
         emit(with, name, value);
     }
     cursor->close(cursor);
-    return status == WT_NOTFOUND ? 0 : sorted(status);
+    return sorted(status == WT_NOTFOUND ? 0 : status);
 }
 
 int qw_backup(qw_session *session, qw_emit emit, void *with) {
@@ -349,6 +387,8 @@ int qw_backup(qw_session *session, qw_emit emit, void *with) {
             break;
         emit(with, name, 0);
     }
+    if (status == WT_NOTFOUND)
+        emit(with, "", 0);
     cursor->close(cursor);
-    return status == WT_NOTFOUND ? 0 : sorted(status);
+    return sorted(status == WT_NOTFOUND ? 0 : status);
 }

@@ -13,6 +13,8 @@
 #define QW_NO_MEMORY 1000002
 /* A damaged file. */
 #define QW_DAMAGED 1000003
+/* Of the lines about one failed call, those that fit into this are kept. */
+#define QW_SAID_BYTES 1024
 
 typedef struct qw_engine qw_engine;
 typedef struct qw_session qw_session;
@@ -28,7 +30,9 @@ int qw_open(const char *directory, const char *connection, const char *const *ta
     qw_engine **out, char *error, size_t error_length);
 /* No session may be open. */
 int qw_close(qw_engine *engine);
-/* The newest words of the engine about an error. */
+/* What the engine has reported of the call of this thread that has just failed: lines, the first
+ * ones, for the cause comes first; if it has said nothing here, its newest line anywhere. They are
+ * told once. */
 void qw_said(qw_engine *engine, char *error, size_t error_length);
 const char *qw_version(void);
 const char *qw_text(int status);
@@ -61,7 +65,8 @@ int qw_checkpoint(qw_session *session);
 int qw_compact(qw_session *session, int table, int seconds);
 /* `table` below 0 is the whole engine. */
 int qw_statistics(qw_session *session, int table, qw_emit emit, void *with);
-/* Names the files of a copy; they stay as they are until the function returns. */
+/* Names the files of a copy, and then the empty name: until `emit` returns from that, the files stay
+ * as they are. */
 int qw_backup(qw_session *session, qw_emit emit, void *with);
 
 #endif

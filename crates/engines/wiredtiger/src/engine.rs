@@ -15,6 +15,7 @@ use storage::{
 };
 
 use crate::commits::Commits;
+use crate::copy::copy;
 use crate::functions::Library;
 use crate::journal::Journal;
 use crate::pool::Pool;
@@ -433,11 +434,7 @@ impl Engine for WiredTigerEngine {
         let session = Session::of(&self.pool)?;
         session.flush()?;
         let mut copied = Ok(());
-        session.backup(&mut |name| {
-            if copied.is_ok() {
-                copied = copy(&self.path.join(name), &path.join(name));
-            }
-        })?;
+        session.backup(&mut |names| copied = copy(names, &self.path, path))?;
         copied.map_err(fail)?;
         MARKER.write(path)
     }
@@ -460,11 +457,6 @@ impl Engine for WiredTigerEngine {
         }
         self.stop()
     }
-}
-
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::copy(from, to)?;
-    File::open(to)?.sync_all()
 }
 
 /// WiredTiger's names and ours.

@@ -16,9 +16,12 @@ const EDQUOT: c_int = 122;
 #[error("{0}")]
 struct Said(String);
 
-/// Sorts a number; `step` says what was tried, `words` what the engine said.
-pub(crate) fn sort(step: &'static str, status: c_int, words: String) -> StorageError {
-    let context = match Place::in_words(&words) {
+/// Sorts a number; `step` says what was tried, `said` what the engine said, the cause in the first
+/// line and consequences behind it.
+pub(crate) fn sort(step: &'static str, status: c_int, said: &str) -> StorageError {
+    let lines: Vec<_> = said.lines().map(str::trim).collect();
+    let words = lines.join("; ");
+    let context = match lines.iter().find_map(|line| Place::in_words(line)) {
         Some(place) => format!("{place}, found by {step}"),
         None => step.to_owned(),
     };
@@ -49,7 +52,7 @@ mod tests {
         let words = "file:doc.wt, WT_CURSOR.search: doc.wt: read checksum error for 4096B block \
             at offset 12288: block header checksum";
         assert_eq!(
-            sort("a read", DAMAGED, words.to_owned()).to_string(),
+            sort("a read", DAMAGED, words).to_string(),
             "stored data is corrupt: file doc.wt at byte 12288, found by a read"
         );
     }

@@ -14,6 +14,7 @@
 //! - **Six tables**, never one per collection: a checkpoint walks every open table.
 
 mod commits;
+mod copy;
 mod engine;
 mod error;
 mod functions;

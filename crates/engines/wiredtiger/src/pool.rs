@@ -16,7 +16,8 @@ use crate::functions::{Functions, Opaque, copied};
 
 /// Idle sessions beyond this are closed.
 const IDLE_MAX: usize = 64;
-const SAID_BYTES: usize = 512;
+/// `QW_SAID_BYTES` of `adapter.h`.
+const SAID_BYTES: usize = 1024;
 
 /// A pointer of the adapter.
 #[derive(Clone, Copy)]
@@ -83,7 +84,7 @@ impl Pool {
                 true => functions.words(status),
                 false => said,
             };
-            return Err(sort("opening", status, words));
+            return Err(sort("opening", status, &words));
         }
         Ok(Arc::new(Pool {
             functions,
@@ -132,7 +133,7 @@ impl Pool {
         // SAFETY: the adapter ends what it writes with a zero.
         let said = unsafe { copied(said.as_ptr().cast()) };
         let words = self.functions.words(status);
-        Err(sort(step, status, format!("{words} {said}")))
+        Err(sort(step, status, &format!("{words}: {said}")))
     }
 }
 

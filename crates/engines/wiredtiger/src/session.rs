@@ -260,10 +260,15 @@ impl Session {
         })
     }
 
-    /// Names the files of a copy, which stay as they are until it returns.
-    pub(crate) fn backup(&self, f: &mut dyn FnMut(&str)) -> Result<()> {
+    /// Names the files of a copy, which stay as they are until `f` returns.
+    pub(crate) fn backup(&self, f: &mut dyn FnMut(&[String])) -> Result<()> {
         let backup = self.pool.functions.backup;
-        self.emitting("a backup", &mut |name, _| f(name), |with| {
+        let mut names = Vec::new();
+        let mut each = |name: &str, _| match name {
+            "" => f(&names),
+            name => names.push(name.to_owned()),
+        };
+        self.emitting("a backup", &mut each, |with| {
             // SAFETY: as in `get`.
             unsafe { backup(self.handle.0, emit, with) }
         })

@@ -1,7 +1,8 @@
 //! Opening directories in every condition, checkpoints, what a killed process leaves.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -86,6 +87,85 @@ fn a_checkpoint_opens_by_itself() {
     let copied = open(&config(&copy)).unwrap();
     assert!((0..100).all(|n| has(&copied, n)) && !has(&copied, 100));
     assert!(copied.verify().unwrap().findings.is_empty());
+}
+
+/// The log files of a directory.
+fn logs(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).unwrap().map(|e| e.unwrap().path());
+    let is_log = |path: &PathBuf| path.to_string_lossy().contains("WiredTigerLog.");
+    let mut logs: Vec<_> = entries.filter(is_log).collect();
+    logs.sort();
+    logs
+}
+
+const COPIER: &str = "QUARRY_WIREDTIGER_COPIER";
+
+/// The child of the test below: leaves a directory with several log files.
+#[test]
+fn copies_and_ends() {
+    let Ok(path) = std::env::var(COPIER) else {
+        return;
+    };
+    let path = Path::new(&path);
+    let engine = open(&config(path)).unwrap();
+    put(&engine, 0, Durability::Journaled);
+    fs::copy(&logs(path)[0], path.with_extension("log")).unwrap();
+    // Each copy begins a log file.
+    for n in 1..3 {
+        let copy = path.with_extension(n.to_string());
+        engine.checkpoint(&copy).unwrap();
+        put(&engine, n, Durability::Journaled);
+    }
+    engine.close().unwrap();
+    std::process::abort();
+}
+
+/// WiredTiger removes log files that no checkpoint needs, the newest first on some file systems. A
+/// process that ends meanwhile leaves older ones, and none between them and those in use.
+#[test]
+fn a_checkpoint_opens_when_the_removal_of_logs_was_broken_off() {
+    if library().is_none() {
+        return;
+    }
+    let root = root();
+    let path = root.path().join("data");
+    let ended = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "directory::copies_and_ends"])
+        .env(COPIER, &path)
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(ended.signal().is_some(), "{ended}");
+    let mut before = logs(&path);
+    let in_use = before.pop().unwrap();
+    before.iter().for_each(|log| fs::remove_file(log).unwrap());
+    assert!(in_use.to_string_lossy().ends_with("0003"), "{in_use:?}");
+    let stale = path.join("WiredTigerLog.0000000001");
+    fs::copy(path.with_extension("log"), stale).unwrap();
+    let engine = open(&config(&path)).unwrap();
+    let copy = root.path().join("copy");
+    engine.checkpoint(&copy).unwrap();
+    let copied = open(&config(&copy)).unwrap();
+    assert!((0..3).all(|n| has(&copied, n)));
+}
+
+#[test]
+fn the_cause_of_a_failed_opening_is_told() {
+    if library().is_none() {
+        return;
+    }
+    let root = root();
+    let engine = open(&config(&root.path().join("data"))).unwrap();
+    put(&engine, 0, Durability::Journaled);
+    let copy = root.path().join("copy");
+    engine.checkpoint(&copy).unwrap();
+    // The library misses a file between the two, and tells of what is in its cache at last.
+    let third = copy.join("WiredTigerLog.0000000003");
+    fs::copy(&logs(&copy)[0], third).unwrap();
+    let error = refusal(&config(&copy));
+    let line = format!("{error}: {}", std::error::Error::source(&error).unwrap());
+    assert!(line.contains("WiredTigerLog.0000000002"), "{line}");
+    assert!(!line.contains('\n'), "{line}");
 }
 
 #[test]
