@@ -115,7 +115,7 @@ class Watch(monitoring.CommandListener):
             time.sleep(PERIOD_S / 4)
 
     def client(self):
-        return self.server.client(event_listeners=[self], maxPoolSize=4 * self.workers, serverSelectionTimeoutMS=500)
+        return self.server.client(event_listeners=[self], maxPoolSize=4 * self.workers, serverSelectionTimeoutMS=3000)
 
     def started(self, event):
         with self.lock:

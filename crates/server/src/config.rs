@@ -376,6 +376,10 @@ impl Settings {
     /// # Errors
     /// One line that says which option is wrong and what is allowed.
     pub fn of(args: &ServeArgs) -> Result<Settings, String> {
+        Settings::read(args).map_err(|e| one_line(&e))
+    }
+
+    fn read(args: &ServeArgs) -> Result<Settings, String> {
         let mut file = File::read(args.config.as_deref())?;
         let (metrics, sections) = (file.quarry.metrics(), file.sections_of_log());
         let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
@@ -530,6 +534,18 @@ impl File {
             ..file
         })
     }
+}
+
+/// An error that repeats what was given, line breaks shown as they are written in text.
+fn one_line(error: &str) -> String {
+    let mut line = String::with_capacity(error.len());
+    for c in error.trim_end().chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
 }
 
 fn commit_interval(given: Option<u64>) -> Result<u64, String> {

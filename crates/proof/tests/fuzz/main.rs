@@ -9,6 +9,7 @@ mod peak;
 mod repository;
 mod requests;
 mod rows;
+mod settings;
 mod tree;
 #[path = "../crash/workload.rs"]
 mod workload;
