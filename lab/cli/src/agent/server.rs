@@ -32,19 +32,29 @@ pub(crate) fn run(
     let load = LoadService::new(arguments.load.then_some(make_load));
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming().flatten() {
-        if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-            open.fetch_sub(1, Ordering::AcqRel);
+        let before = open.fetch_add(1, Ordering::AcqRel);
+        let counted = Counted(open.clone());
+        if before >= CONNECTIONS_MAX {
             continue;
         }
-        let (token, open, load) = (token.clone(), open.clone(), load.clone());
+        let (token, load) = (token.clone(), load.clone());
         std::thread::spawn(move || {
+            let _counted = counted;
             if let Err(error) = serve(&stream, &token, &load) {
                 note_line!("agent: {error}");
             }
-            open.fetch_sub(1, Ordering::AcqRel);
         });
     }
     Ok(())
+}
+
+/// An open connection, until it is dropped.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 fn read(mut stream: &TcpStream, within: Duration) -> Result<Option<String>> {

@@ -149,12 +149,11 @@ impl LoadService {
         if let Some(reason) = refused {
             return stream.write_all(format!("{REFUSED}{reason}\n").as_bytes());
         }
-        let done = stream
+        let _busy = Busy(&self.is_busy);
+        stream
             .write_all(b"load\n")
             .and_then(|()| sealed(stream, token, number, lab_number, Side::Agent))
-            .and_then(|(sender, receiver)| converse(sender, receiver, make_load));
-        self.is_busy.store(false, Ordering::Release);
-        done
+            .and_then(|(sender, receiver)| converse(sender, receiver, make_load))
     }
 
     fn begin(&self) -> bool {
@@ -168,6 +167,15 @@ impl LoadService {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+}
+
+/// The agent is free again when it is dropped, also after a panic of what makes the load.
+struct Busy<'a>(&'a AtomicBool);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 
@@ -254,4 +262,61 @@ pub(super) fn wall_us() -> i64 {
     since.map_or(0, |since| {
         i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn job() -> Job {
+        let settings = r#"{"preset":"smoke","rows":1,"clients":1,"batch":1,"warmup_seconds":0,
+            "indexes":0,"placement":"shared"}"#;
+        Job {
+            workload: String::new(),
+            name: String::new(),
+            settings: serde_json::from_str(settings).unwrap(),
+            seed: 1,
+            target: String::new(),
+            db: String::new(),
+            databases: None,
+            write_concern: None,
+            journal: None,
+            call_timeout_seconds: 1,
+            generator: 0,
+            generators: 1,
+        }
+    }
+
+    #[test]
+    fn an_agent_whose_load_panicked_takes_the_next_run() {
+        const TOKEN: &[u8] = b"a token of some length";
+        let service = LoadService {
+            make_load: Some(|_, _| panic!("a defect of a client")),
+            is_busy: AtomicBool::new(false),
+        };
+        for _ in 0..2 {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let lab = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let agent = listener.accept().unwrap().0;
+            std::thread::scope(|scope| {
+                let asked = format!("2 {VERSION}");
+                let served = scope.spawn({
+                    let service = &service;
+                    move || service.serve(&agent, TOKEN, "1", &asked)
+                });
+                let mut line = [0; 5];
+                std::io::Read::read_exact(&mut &lab, &mut line).unwrap();
+                assert_eq!(&line, b"load\n", "the agent takes the run");
+                let (mut sender, _) = sealed(&lab, TOKEN, "1", "2", Side::Lab).unwrap();
+                sender.send(&ToAgent::Job(Box::new(job()))).unwrap();
+                drop((sender, lab));
+                assert!(
+                    served.join().is_err(),
+                    "the panic ends the run's thread only"
+                );
+            });
+        }
+    }
 }

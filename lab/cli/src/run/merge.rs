@@ -485,4 +485,6 @@ pub(super) fn lines(
 }
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod tests;
