@@ -10,11 +10,11 @@ copy=$scratch/copy
 git clone -q --shared "$root" "$copy"
 cd "$copy"
 
-# add TOY FILE LIST MACRO: a file, and a line behind the line that opens the list.
+# add TOY FILE LIST MACRO: a file, and a line at the end of the list; the first engine of its list is the default one.
 add() {
   cp "$here/$1.rs" "$2"
   grep -q "^$4 {\$" "$3" || fail "no list $4 in $3"
-  sed -i "s/^$4 {\$/&\n    $(basename "$2" .rs),/" "$3"
+  sed -i "/^$4 {\$/,/^}\$/ s/^}\$/    $(basename "$2" .rs),\n}/" "$3"
   git add -A
   # One file more, one line in one file that was there.
   [ "$(git diff --cached --name-status | grep -c '^A')" = 1 ] || fail "$1: more than one new file"
@@ -29,6 +29,8 @@ add worker crates/commands/src/workers/toy.rs crates/commands/src/workers/mod.rs
 add consumer crates/commands/src/workers/toy_consumer.rs crates/commands/src/workers/mod.rs 'workers!'
 add engine crates/server/src/engines/toy.rs crates/server/src/engines/mod.rs 'engines!'
 
+# The rules of the house hold for the toys, too: which crate may import which, no cycles, a comment at the head of each file.
+cargo run -q --locked -p xtask -- tidy
 cargo build --locked -p quarry-server 2>"$scratch/build.log" || { tail -40 "$scratch/build.log"; fail "does not build"; }
 QUARRY_BIN=${CARGO_TARGET_DIR:-$copy/target}/debug/quarry start_server "$scratch/data" --storageEngine toy --replSet rs0
 PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$here/use.py" "$ADDRESS"

@@ -7,6 +7,7 @@ use crate::physical::{
     Change, Count, Distinct, FoldRead, Limit, LooseScan, Narrow, Nothing, Operator, Project,
     ProjectionSpec, Read, Shape, Skip, Sort, Write, all_counted, first_of_groups, has_parts,
 };
+use crate::pipeline::QueryParts;
 use crate::plan::{
     AllowedIndexes, ColumnChoice, Hint, Plan, PlanRequest, Rivals, columns, distinct_plan,
     may_scan, plan_read,
@@ -96,6 +97,18 @@ impl Find {
         self.projection
             .as_ref()
             .map_or(Doc::EMPTY, |p| p.spec.doc())
+    }
+
+    /// Filter, order, skip, limit and projection as the client wrote them.
+    pub fn parts(&self) -> QueryParts<'_> {
+        QueryParts {
+            filter: self.filter.spec.doc(),
+            sort: self.sort.as_ref().map_or(Doc::EMPTY, |s| s.spec()),
+            skip: self.skip,
+            limit: self.limit,
+            projection: self.projection_spec(),
+            counted_in: None,
+        }
     }
 
     /// The read as the planner is asked for it.

@@ -6,17 +6,20 @@ use crate::context::env::{CollationArg, environment};
 use crate::crud::args::CountArgs;
 use crate::crud::args::read::COUNT;
 use crate::ddl::identity::check_uuid;
-use crate::ddl::{names, system_views};
+use crate::ddl::names;
+use crate::ddl::system_views::is_read_by_pipeline;
 use crate::read::StoreHost;
 use crate::request::Outcome;
 use crate::request::args::Kind;
 use crate::request::spec::{Kinds, Privilege, flag};
-use model::{ArrayWriter, DocBuf, Result, Value};
+use model::{Namespace, Result, Value};
+use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter};
 use query::find::Find;
-use query::pipeline::Pipeline;
+use query::pipeline::{Pipeline, QueryParts};
 use query::plan::Hint;
+use query::stages::collection_options;
 
 const FLAGS: u32 = flag::API_V1
     | flag::READ_CONCERN
@@ -47,42 +50,19 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let filter = MatchFilter::parse(&mut ParseCx::of_query(&env), args.query)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let (view, _) = cx.read_view()?;
-    let by_pipeline = match &coll {
-        None => system_views::is_read_by_pipeline(cx.service, &view, &ns)?,
-        Some(c) => c.is_view(),
+    let find = Find {
+        skip: args.skip,
+        limit: args.limit,
+        hint,
+        collation: collation.document().map(|d| d.to_buf()),
+        allowed: cx.service.state.plan_filters.allowed(&ns, &args.shape()),
+        view: Some(view.clone()),
+        remember: true,
+        ..Find::all(filter)
     };
-    let found = match coll {
-        _ if by_pipeline => {
-            let stages = count_pipeline(&args);
-            let host = StoreHost::new(
-                cx.service.arc()?,
-                collation.document().map(|d| d.to_buf()),
-                hint,
-            )
-            .reading(view);
-            let options = query::stages::collection_options(ns.clone());
-            let pipeline =
-                Pipeline::parse(&mut ParseCx::new(&env), stages.doc().as_array(), &options)?;
-            let all = pipeline.run_to_end(&ExecContext::new(&env, &host))?;
-            all.iter()
-                .next()
-                .and_then(|d| d.field("n").as_i64_exact())
-                .and_then(|n| u64::try_from(n).ok())
-                .unwrap_or(0)
-        }
-        coll => Find {
-            skip: args.skip,
-            limit: args.limit,
-            hint,
-            collation: collation.document().map(|d| d.to_buf()),
-            allowed: cx.service.state.plan_filters.allowed(&ns, &args.shape()),
-            view: Some(view),
-            remember: true,
-            ..Find::all(filter)
-        }
-        .count(coll)?
-        .for_running()
-        .run(&env)?,
+    let found = match is_read_by_pipeline(cx.service, &view, &ns, coll.as_deref())? {
+        true => count_view(cx, &find, ns, &env)?,
+        false => find.count(coll)?.for_running().run(&env)?,
     };
     put(cx, found);
     Ok(Outcome::Reply)
@@ -94,22 +74,21 @@ fn put(cx: &mut Ctx<'_, '_>, n: u64) {
         .put("n", i32::try_from(n).map_or(Value::Int64(n), Value::Int32));
 }
 
-/// The same count as a pipeline, for views.
-pub(crate) fn count_pipeline(args: &CountArgs<'_>) -> DocBuf {
-    let mut bytes = Vec::new();
-    {
-        let mut w = ArrayWriter::new(&mut bytes);
-        if !args.query.is_empty() {
-            w.doc().put("$match", args.query);
-        }
-        if args.skip > 0 {
-            w.doc()
-                .put("$skip", i64::try_from(args.skip).unwrap_or(i64::MAX));
-        }
-        if let Some(n) = args.limit {
-            w.doc().put("$limit", i64::try_from(n).unwrap_or(i64::MAX));
-        }
-        w.doc().put("$count", "n");
+/// What is counted by a pipeline, as a view is.
+pub(crate) fn parts_counted(find: &Find) -> QueryParts<'_> {
+    QueryParts {
+        counted_in: Some("n"),
+        ..find.parts()
     }
-    DocBuf::from_bytes(bytes).unwrap_or_default()
+}
+
+/// Counts what a view shows.
+fn count_view(cx: &Ctx<'_, '_>, find: &Find, ns: Namespace, env: &Env) -> Result<u64> {
+    let host = StoreHost::new(cx.service.arc()?, find.collation.clone(), find.hint.clone());
+    let host = host.reading(find.view.clone().unwrap_or_default());
+    let options = collection_options(ns);
+    let pipeline = Pipeline::of_query(&mut ParseCx::new(env), parts_counted(find), &options)?;
+    let all = pipeline.run_to_end(&ExecContext::new(env, &host))?;
+    let n = all.iter().next().and_then(|d| d.field("n").as_i64_exact());
+    Ok(n.and_then(|n| u64::try_from(n).ok()).unwrap_or(0))
 }

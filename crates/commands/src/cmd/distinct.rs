@@ -51,10 +51,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let allowed = settings::allowed_indexes(cx.service, &ns, cx.request.body, &args.shape())?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let (view, at) = cx.read_view()?;
-    let by_pipeline = match &coll {
-        None => system_views::is_read_by_pipeline(cx.service, &view, &ns)?,
-        Some(c) => c.is_view(),
-    };
+    let by_pipeline = system_views::is_read_by_pipeline(cx.service, &view, &ns, coll.as_deref())?;
     // A time-series collection was a view once, and its reply has stayed one of a view.
     cx.ok_int = by_pipeline || coll.as_ref().is_some_and(|c| names::is_timeseries(c));
     let in_force = collation.document().map(|d| d.to_buf());
@@ -69,12 +66,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut distinct = find.distinct(coll.filter(|_| !by_pipeline), args.key)?;
     if by_pipeline {
         let host = StoreHost::new(cx.service.arc()?, in_force, None).reading(view);
-        let pipeline = model::doc! { "0": { "$match": args.query } };
-        let pipeline = Pipeline::parse(
-            &mut ParseCx::new(&env),
-            pipeline.doc().as_array(),
-            &query::stages::collection_options(ns),
-        )?;
+        let options = query::stages::collection_options(ns);
+        let pipeline = Pipeline::of_query(&mut ParseCx::new(&env), find.parts(), &options)?;
         let exec = ExecContext::new(&env, &host);
         distinct.run_over(pipeline.open(&exec)?.as_mut(), &exec)?;
     } else {

@@ -6,13 +6,13 @@ use crate::context::env::{CollationArg, environment};
 use crate::read::StoreHost;
 use crate::request::Outcome;
 use crate::request::args::{Args, Kind, arg};
-use crate::request::asked::Asked;
+use crate::request::asked::RightsRequest;
 use crate::request::spec::{Privilege, flag};
 use md5::{Digest, Md5};
 use model::{Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, drain};
-use query::pipeline::Pipeline;
+use query::pipeline::{Pipeline, QueryParts};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "filemd5",
@@ -30,25 +30,22 @@ fn chunks(db: &str, args: &Args<'_>) -> Result<Namespace> {
     Namespace::new(db, &format!("{root}.chunks"))
 }
 
-fn needs(asked: &Asked<'_, '_>) -> Result<()> {
+fn needs(asked: &RightsRequest<'_, '_>) -> Result<()> {
     asked.needs_at(&chunks(asked.db, asked.args)?, &[auth::Action::Find])
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = chunks(cx.db, &cx.args)?;
     let env = environment(cx, &CollationArg::Default(None))?;
-    let stages = model::doc! { "p": [{ "$match": { "files_id": { "$eq": cx.value() } } },
-    { "$sort": { "n": 1i32 } }] };
-    let stages = stages
-        .doc()
-        .field("p")
-        .as_array()
-        .unwrap_or(model::Array::EMPTY);
-    let pipeline = Pipeline::parse(
-        &mut ParseCx::new(&env),
-        stages,
-        &query::stages::collection_options(ns),
-    )?;
+    let filter = model::doc! { "files_id": { "$eq": cx.value() } };
+    let by_number = model::doc! { "n": 1i32 };
+    let parts = QueryParts {
+        filter: filter.doc(),
+        sort: by_number.doc(),
+        ..QueryParts::ALL
+    };
+    let options = query::stages::collection_options(ns);
+    let pipeline = Pipeline::of_query(&mut ParseCx::new(&env), parts, &options)?;
     let host = StoreHost::new(cx.service.arc()?, None, None);
     let exec = ExecContext::new(&env, &host);
     let partial = cx.args.bool("partialOk", false);

@@ -13,7 +13,7 @@ use crate::request::args::Kind;
 use crate::request::concern::ReadLevel;
 use crate::request::spec::{Kinds, OpClass, Privilege, flag};
 use crate::state::cursors::{BatchLimit, CursorInfo, Tails};
-use model::{Array, ArrayWriter, Doc, DocBuf, MongoError, Namespace, Result, Value, bail, code};
+use model::{Doc, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::project::Projection;
@@ -266,31 +266,6 @@ fn check_view(args: &FindArgs<'_>) -> Result<()> {
         .map_or(Ok(()), |(_, option)| Err(not_in_pipelines(option)))
 }
 
-/// The same query as a pipeline, for views.
-pub(crate) fn as_pipeline(args: &FindArgs<'_>) -> DocBuf {
-    let mut bytes = Vec::new();
-    {
-        let mut w = ArrayWriter::new(&mut bytes);
-        if !args.filter.is_empty() {
-            w.doc().put("$match", args.filter);
-        }
-        if !args.sort.is_empty() && !args.sort.contains("$natural") {
-            w.doc().put("$sort", args.sort);
-        }
-        if args.skip > 0 {
-            w.doc()
-                .put("$skip", i64::try_from(args.skip).unwrap_or(i64::MAX));
-        }
-        if let Some(n) = args.limit {
-            w.doc().put("$limit", i64::try_from(n).unwrap_or(i64::MAX));
-        }
-        if !args.projection.is_empty() {
-            w.doc().put("$project", args.projection);
-        }
-    }
-    DocBuf::from_bytes(bytes).unwrap_or_default()
-}
-
 /// Only a sort spills, so that others need not look at the parameter.
 fn may_spill(cx: &Ctx<'_, '_>, args: &FindArgs<'_>) -> bool {
     args.allow_disk_use.unwrap_or_else(|| {
@@ -323,21 +298,12 @@ fn open(
         remember: true,
         ..parse(args, env, collation)?
     };
-    let by_pipeline = match &coll {
-        None => system_views::is_read_by_pipeline(cx.service, view, ns)?,
-        Some(c) => c.is_view(),
-    };
+    let by_pipeline = system_views::is_read_by_pipeline(cx.service, view, ns, coll.as_deref())?;
     let docs: Box<dyn BatchStream> = match coll {
         _ if by_pipeline => {
             check_view(args)?;
-            let stages = as_pipeline(args);
-            let stages: Array<'_> = stages.doc().as_array();
-            Pipeline::parse(
-                &mut ParseCx::new(env),
-                stages,
-                &query::stages::collection_options(ns.clone()),
-            )?
-            .open(&exec)?
+            let options = query::stages::collection_options(ns.clone());
+            Pipeline::of_query(&mut ParseCx::new(env), find.parts(), &options)?.open(&exec)?
         }
         None => Box::new(EmptyStream),
         Some(c) if args.cursor.tailable && names::is_timeseries(&c) => {

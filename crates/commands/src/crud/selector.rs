@@ -4,13 +4,13 @@
 use super::done::Done;
 use crate::read::StoreHost;
 use crate::state::service::Service;
-use model::{Array, Doc, DocBuf, MongoError, Result, Value, bail, code};
+use model::{Doc, MongoError, Result, Value, bail, code};
 use operation::{Operation, is_set_aside};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter, drain};
 use query::physical::{MatchingKeys, RecordKeys, each_match};
-use query::pipeline::Pipeline;
+use query::pipeline::{Pipeline, QueryParts};
 use query::plan::{AllowedIndexes, Hint, Plan, PlanRequest, plan_read};
 use std::sync::Arc;
 use store::{Change, Collection, Decide, Modified, ReadView, StatementLog, Transaction, Writer};
@@ -261,18 +261,14 @@ impl Selector<'_> {
                 "Cannot perform a findAndModify with sort on a time-series collection"
             );
         }
-        let spec = DocBuf::build(|w| {
-            let mut a = w.array("p");
-            a.doc().put("$match", &self.filter.spec);
-            a.doc().put("$sort", sort);
-            a.doc().put("$limit", 1i64);
-        });
-        let stages = spec.doc().field("p").as_array().unwrap_or(Array::EMPTY);
-        let pipeline = Pipeline::parse(
-            &mut ParseCx::new(self.env),
-            stages,
-            &query::stages::collection_options(self.coll.ns().clone()),
-        )?;
+        let first = QueryParts {
+            filter: self.filter.spec.doc(),
+            sort,
+            limit: Some(1),
+            ..QueryParts::ALL
+        };
+        let options = query::stages::collection_options(self.coll.ns().clone());
+        let pipeline = Pipeline::of_query(&mut ParseCx::new(self.env), first, &options)?;
         let host = StoreHost::new(
             service.arc()?,
             self.collation.map(|c| c.to_buf()),

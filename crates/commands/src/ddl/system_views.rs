@@ -10,7 +10,7 @@ use crate::state::service::Service;
 use md5::{Digest, Md5};
 use model::{Binary, Doc, DocBuf, Namespace, Result};
 use store::catalog::CatalogRow;
-use store::{CollectionEntry, ReadView};
+use store::{Collection, CollectionEntry, ReadView};
 
 /// Its name.
 pub(crate) const NAME: &str = "system.views";
@@ -29,8 +29,8 @@ pub(crate) fn is_among(all: &[CollectionEntry]) -> bool {
     all.iter().any(|e| names::is_view_row(&e.row)) && all.iter().all(|e| e.name != NAME)
 }
 
-/// Whether a name without a collection is read by a pipeline: buckets of a time series,
-/// `system.views` and `config.transactions`.
+/// Whether a name is read by a pipeline: a view, and of those without a collection the buckets of a
+/// time series, `system.views` and `config.transactions`.
 ///
 /// # Errors
 /// Those of the catalog.
@@ -38,7 +38,11 @@ pub(crate) fn is_read_by_pipeline(
     service: &Service,
     view: &ReadView,
     ns: &Namespace,
+    coll: Option<&Collection>,
 ) -> Result<bool> {
+    if let Some(coll) = coll {
+        return Ok(coll.is_view());
+    }
     Ok(session_records::is_theirs(ns)
         || names::series_of_buckets(service, view, ns)?.is_some()
         || is_there(service, view, ns)?)

@@ -4,6 +4,7 @@
 mod buckets;
 mod optimize;
 mod parse;
+mod query_parts;
 
 use crate::exec::{
     BatchStream, ChangeProgress, DocBatch, EmptyStream, ExecContext, Fold, GroupEnd, NumberOnly,
@@ -13,6 +14,7 @@ use crate::stage::{Inside, Kind, MAX_DEPTH, ParseOptions, PipelineSource, Stage,
 use buckets::ReadBuckets;
 use model::{Array, DocBuf, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
+pub use query_parts::QueryParts;
 use std::sync::{Arc, OnceLock};
 
 /// A parsed, optimized pipeline. Cheap to clone; holds no data.
@@ -58,6 +60,16 @@ impl Pipeline {
         options: &ParseOptions,
     ) -> Result<Pipeline> {
         parse::check_shape(spec, options.stages, 0)?;
+        let asked = parse::named(spec, options.stages)?;
+        Pipeline::of_named(cx, &asked, options)
+    }
+
+    /// Parses stages that are named already.
+    fn of_named(
+        cx: &mut ParseCx<'_>,
+        asked: &[parse::NamedStage<'_>],
+        options: &ParseOptions,
+    ) -> Result<Pipeline> {
         // Sub-pipelines of a facet see the metadata of the documents they share; others begin
         // without.
         let around = cx.meta.clone();
@@ -65,7 +77,7 @@ impl Pipeline {
         if options.inside != Inside::Facet {
             cx.meta.clear();
         }
-        let parsed = parse::stages(cx, spec, options).map(|stages| Pipeline {
+        let parsed = parse::stages(cx, asked, options).map(|stages| Pipeline {
             optimize: options.optimize,
             row_metadata: cx.wants_row_metadata,
             ..Pipeline::from_stages(

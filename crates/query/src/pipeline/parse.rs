@@ -1,8 +1,8 @@
-//! From an array of stage documents to stages: shape, names, positions.
+//! From stages as a query asks for them to stages that run: shape, names, positions.
 
 use crate::stage::{
-    Inside, MAX_DEPTH, ParseOptions, PipelineSource, Placement, Stage, StageContext, StageTable,
-    stage_of,
+    Inside, MAX_DEPTH, ParseOptions, PipelineSource, Placement, Stage, StageContext, StageOp,
+    StageTable, stage_of,
 };
 use model::{Array, Doc, MongoError, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -11,20 +11,30 @@ use std::sync::Arc;
 /// Most stages of a pipeline.
 const MAX_STAGES: usize = 1000;
 
-/// Parses an array of stages; the optimizer has not seen them yet.
+/// A stage that a query asks for, and its argument.
+pub(super) type NamedStage<'v> = (&'static StageOp, Value<'v>);
+
+/// The stages that the elements of an array name.
 ///
 /// # Errors
 /// 14 for an element that is no object, 40323 for a stage of more or less than one field, 40324 for
-/// an unknown name, 40600-40602, 51047, 31441, 73 for positions, and the stages' own.
+/// an unknown name.
+pub(super) fn named<'v>(spec: Array<'v>, table: StageTable) -> Result<Vec<NamedStage<'v>>> {
+    spec.iter().map(|item| stage_of(item, table)).collect()
+}
+
+/// Parses stages; the optimizer has not seen them yet.
+///
+/// # Errors
+/// 40600-40602, 51047, 31441, 73 for positions, and the stages' own.
 pub(super) fn stages(
     cx: &mut ParseCx<'_>,
-    spec: Array<'_>,
+    asked: &[NamedStage<'_>],
     options: &ParseOptions,
 ) -> Result<Vec<Arc<dyn Stage>>> {
     let mut stages: Vec<Arc<dyn Stage>> = Vec::new();
     let mut placements = Vec::new();
-    for item in spec.iter() {
-        let (op, arg) = stage_of(item, options.stages)?;
+    for &(op, arg) in asked {
         check_inside(op.name, &op.placement, options)?;
         let parsed = (op.parse)(
             &mut StageContext {
@@ -41,17 +51,13 @@ pub(super) fn stages(
         stages.extend(parsed);
         // An empty filter in front of $geoNear is optimized away before that looks for it.
         let is_nothing = op.name == "$match" && arg.as_doc().is_some_and(Doc::is_empty);
-        let before_near = is_nothing && spec.iter().any(|s| names_stage(s, "$geoNear"));
+        let before_near = is_nothing && asked.iter().any(|(op, _)| op.name == "$geoNear");
         if !before_near {
             placements.push((op.name, op.placement));
         }
     }
     check_positions(&placements, options)?;
     Ok(stages)
-}
-
-fn names_stage(v: Value<'_>, name: &str) -> bool {
-    v.as_doc().is_some_and(|d| d.contains(name))
 }
 
 /// Checks that every stage here and in pipelines inside has one field and a known name. MongoDB

@@ -3,6 +3,7 @@
 use super::aggregate::aggregation;
 use super::arguments::{arguments, own_namespace, plain_find};
 use super::explained::{Explained, Level};
+use crate::cmd::count::parts_counted;
 use crate::context::ctx::Ctx;
 use crate::context::env::{CollationArg, environment};
 use crate::crud::args::read::{COUNT, DISTINCT, FIND};
@@ -46,11 +47,12 @@ pub(super) fn explain_read<'a>(
         Some(c) => c.is_view(),
     };
     if by_pipeline {
-        let pipeline = Pipeline::parse(
-            &mut ParseCx::new(&env),
-            query.on_view.doc().as_array(),
-            &query::stages::collection_options(ns),
-        )?;
+        let options = query::stages::collection_options(ns);
+        let parts = match name {
+            "count" => parts_counted(&query.find),
+            _ => query.find.parts(),
+        };
+        let pipeline = Pipeline::of_query(&mut ParseCx::new(&env), parts, &options)?;
         return aggregation(cx, &pipeline, None, &exec, level);
     }
     let find = Find {
@@ -72,8 +74,6 @@ struct Query<'a> {
     find: Find,
     /// The path of a `distinct`.
     key: Option<&'a str>,
-    /// The same as a pipeline, for views.
-    on_view: DocBuf,
 }
 
 fn parse<'a>(
@@ -92,11 +92,7 @@ fn parse<'a>(
             // Rejected queries are explained.
             find.allowed =
                 settings::allowed_indexes(cx.service, ns, inner, &args.shape()).unwrap_or_default();
-            Query {
-                find,
-                key: None,
-                on_view: crate::cmd::find::as_pipeline(&args),
-            }
+            Query { find, key: None }
         }
         "count" => {
             let a = CountArgs::of(own, &arguments(name, COUNT, inner)?)?;
@@ -106,11 +102,7 @@ fn parse<'a>(
                 allowed: cx.service.state.plan_filters.allowed(ns, &a.shape()),
                 ..plain_find(a.query, a.hint, env, collation)?
             };
-            Query {
-                find,
-                key: None,
-                on_view: crate::cmd::count::count_pipeline(&a),
-            }
+            Query { find, key: None }
         }
         _ => {
             let a = DistinctArgs::of(own, &arguments(name, DISTINCT, inner)?)?;
@@ -121,7 +113,6 @@ fn parse<'a>(
                     ..plain_find(a.query, a.hint, env, collation)?
                 },
                 key: Some(a.key),
-                on_view: model::doc! { "0": { "$match": a.query } },
             }
         }
     })
