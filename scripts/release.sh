@@ -19,6 +19,10 @@ built=$target/$triple/release/quarry
 needed=$(readelf -d "$built" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 [ -z "$needed" ] || fail "the binary needs libraries of the system: $needed"
 version=$("$built" --version | awk '{ print $NF }')
+# Called as mongod it tells its commit, as buildInfo does: runs of different builds are told apart by it.
+told=$(exec -a mongod "$built" --version | sed -n 's/.*"gitVersion": "\(.*\)".*/\1/p')
+wanted=${QUARRY_GIT_VERSION:-$(git rev-parse HEAD)}
+[ "$told" = "$wanted" ] || fail "the binary says it is of commit '$told', not '$wanted'"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
