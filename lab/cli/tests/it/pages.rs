@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run;
+use crate::{lab, run};
 
 /// Collects errors from before the page's own scripts run.
 const BEFORE: &str = "<script>window.seen=[];\
@@ -156,9 +156,24 @@ fn a_page_of_several_steps_fits_a_wide_and_a_narrow_window() {
     let ended = run("kinds-of-write", &target, &more);
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let page = ended.folder().join("report.html");
-    for width in [1_200, 390] {
-        let (seen, rows) = look(browser, &framed(&page, FITS, width), scratch.path());
+    // One page of two targets: its tables have a row for each and ten figures in it.
+    let other = format!("fjall:{}", data.path().join("other").display());
+    let other = run("kinds-of-write", &other, &more);
+    assert_eq!(other.status(), Some(0), "{}", other.complaint());
+    let both = scratch.path().join("both.html");
+    let (one, two) = (ended.folder(), other.folder());
+    let words = [
+        one.as_os_str(),
+        two.as_os_str(),
+        "--out".as_ref(),
+        both.as_os_str(),
+    ];
+    let words = words.map(|word| word.to_str().unwrap());
+    let drawn = lab(&["report", words[0], words[1], words[2], words[3]]);
+    assert!(drawn.status.success(), "{drawn:?}");
+    for (page, width) in [(&page, 1_200), (&page, 390), (&both, 1_200), (&both, 390)] {
+        let (seen, rows) = look(browser, &framed(page, FITS, width), scratch.path());
         assert_eq!(seen, "none", "at {width} pixels");
-        assert!(rows > 1, "{rows} steps");
+        assert!(rows > 1, "{rows} rows");
     }
 }

@@ -87,7 +87,7 @@ fn summary(comparison: &Comparison) -> String {
 fn write_step(out: &mut String, step: &StepComparison, a: &[RunResult], b: &[RunResult]) {
     let _ = writeln!(
         out,
-        "<h2>Step {}</h2>\n<div class=\"card scroll\"><table class=\"right\"><thead><tr><th \
+        "<h2>Step {}</h2>\n<div class=\"card scroll\"><table class=\"right steps\"><thead><tr><th \
             scope=\"col\">metric</th><th scope=\"col\">A</th>\
          <th scope=\"col\">B</th><th scope=\"col\">change (95 % interval)</th><th \
          scope=\"col\">found from</th><th scope=\"col\">verdict</th></tr></thead><tbody>",

@@ -48,7 +48,7 @@ pub(super) fn write(
             class=\"muted\">Means with intervals of 95 % (Student's t). Ratios to the first are \
             geometric means of pairs in order of time; a verdict needs an interval without 1 and \
             a change of 1 %. Of twenty such intervals one is wrong by chance.</p><table \
-            class=\"right\"><thead><tr><th scope=\"col\">metric</th>",
+            class=\"right steps\"><thead><tr><th scope=\"col\">metric</th>",
         escape(&step.name)
     );
     for (at, (name, runs)) in named.iter().enumerate() {
