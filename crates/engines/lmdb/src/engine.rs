@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use heed::{CompactionOption, EnvFlags, EnvOpenOptions};
+use heed::{CompactionOption, Env, EnvFlags, EnvOpenOptions, WithoutTls};
 use parking_lot::RwLock;
 use storage::emulate::{
     ChunkedCursor, DirectoryLock, Room, SharedView, Wanted, check_order, sampled_size,
@@ -32,6 +33,10 @@ const MARKER: Marker<'_> = Marker {
     format: DISK_FORMAT,
     details: "",
 };
+/// LMDB's name for it.
+const DATA_FILE: &str = "data.mdb";
+/// Its name until it is whole.
+const NEW_DATA_FILE: &str = "data.mdb.new";
 const READERS_MAX: u32 = 8_192;
 /// Keys removed in one commit by [`Engine::drop_range`].
 const DROP_ROWS: usize = 4_096;
@@ -78,6 +83,42 @@ pub struct LmdbEngine {
     _lock: DirectoryLock,
 }
 
+/// Opens LMDB's environment at a directory, or at a file with [`EnvFlags::NO_SUB_DIR`].
+fn open_env(path: &Path, map_bytes: usize, more: EnvFlags) -> Result<Env<WithoutTls>> {
+    let mut options = EnvOpenOptions::new().read_txn_without_tls();
+    options
+        .map_size(map_bytes)
+        .max_readers(READERS_MAX)
+        .max_dbs(Table::ALL.len() as u32);
+    // SAFETY: NO_READ_AHEAD only advises the system; LMDB's own lock may be absent because ours
+    // keeps writers out as long as this engine is open.
+    unsafe { options.flags(EnvFlags::NO_READ_AHEAD | more) };
+    // SAFETY: the directory is this engine's own, and the lock keeps other processes of Quarry
+    // out, so nobody else changes the mapped file.
+    unsafe { options.open(path) }.map_err(|e| sort("opening", e))
+}
+
+/// LMDB writes a new file page by page, and takes one that a loss of power cut off for damaged. So
+/// a new file gets its name, which LMDB does not sync either, when all of it is on the device.
+fn make_data_file(config: &Config) -> Result<()> {
+    let (made, named) = (config.path.join(NEW_DATA_FILE), config.path.join(DATA_FILE));
+    if named.exists() {
+        return Ok(());
+    }
+    let fail = |e| StorageError::io(format!("cannot make {}", named.display()), e);
+    match fs::remove_file(&made) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(fail(e)),
+        _ => {}
+    }
+    let flags = EnvFlags::NO_SUB_DIR | EnvFlags::NO_LOCK;
+    drop(Tables::open(open_env(&made, config.map_bytes, flags)?)?);
+    let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all());
+    sync(&made)
+        .and_then(|()| fs::rename(&made, &named))
+        .and_then(|()| sync(&config.path))
+        .map_err(fail)
+}
+
 impl LmdbEngine {
     /// Opens a directory.
     ///
@@ -87,31 +128,13 @@ impl LmdbEngine {
     pub fn open(config: &Config) -> Result<LmdbEngine> {
         MARKER.claim(&config.path, config.create && !config.read_only)?;
         let lock = DirectoryLock::take(&config.path, config.read_only)?;
-        let mut options = EnvOpenOptions::new().read_txn_without_tls();
-        options
-            .map_size(config.map_bytes)
-            .max_readers(READERS_MAX)
-            .max_dbs(Table::ALL.len() as u32);
-        let mut flags = EnvFlags::NO_READ_AHEAD;
-        if config.read_only {
-            flags |= EnvFlags::READ_ONLY | EnvFlags::NO_LOCK;
-        }
-        // SAFETY: NO_READ_AHEAD only advises the system; LMDB's own lock may be absent because ours
-        // keeps writers out as long as this engine is open.
-        unsafe { options.flags(flags) };
-        // SAFETY: the directory is this engine's own, and the lock keeps other processes of Quarry
-        // out, so nobody else changes the mapped file.
-        let env = unsafe { options.open(&config.path) }.map_err(|e| sort("opening", e))?;
         let tables = if config.read_only {
-            Tables::existing(env)?
+            let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK;
+            Tables::existing(open_env(&config.path, config.map_bytes, flags)?)?
         } else {
-            let tables = Tables::open(env)?;
-            // LMDB syncs its file, not the name of it.
-            let synced = File::open(&config.path).and_then(|d| d.sync_all());
-            synced.map_err(|error| {
-                StorageError::io(format!("cannot sync {}", config.path.display()), error)
-            })?;
-            tables
+            make_data_file(config)?;
+            let flags = EnvFlags::empty();
+            Tables::open(open_env(&config.path, config.map_bytes, flags)?)?
         };
         Ok(LmdbEngine {
             commits: Commits::new(tables.clone()),

@@ -5,6 +5,7 @@
 //! a failure names the seed and the image, which `QUARRY_IMAGE=n` tries alone, and keeps it.
 
 mod check;
+mod creation;
 mod faults;
 mod history;
 mod names;
@@ -60,6 +61,13 @@ fn the_names_of_new_directories_are_durable_before_the_first_commit() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     names::check("rocksdb", rocksdb);
     names::check("lmdb", lmdb);
+}
+
+#[test]
+fn a_directory_opens_after_a_loss_of_power_while_it_was_made() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    creation::check("rocksdb", rocksdb);
+    creation::check("lmdb", lmdb);
 }
 
 #[test]
