@@ -32,7 +32,8 @@ pub(super) fn write(out: &mut String, result: &RunResult) {
         return;
     }
     out.push_str(
-        "<h2>Load generators</h2>\n<div class=\"card scroll\"><table class=\"right steps\"><thead><tr>",
+        "<h2>Load generators</h2>\n<div class=\"card scroll\"><table \
+            class=\"right steps\"><thead><tr>",
     );
     for name in HEAD {
         let _ = write!(out, "<th scope=\"col\">{name}</th>");

@@ -106,7 +106,8 @@ fn curve(search: &RateSearch, runs: &[RunResult]) -> Chart {
 
 fn write_tried(out: &mut String, search: &RateSearch) {
     out.push_str(
-        "<h2>Rates tried</h2>\n<div class=\"card scroll\"><table class=\"right steps\"><thead><tr><th \
+        "<h2>Rates tried</h2>\n<div class=\"card scroll\"><table class=\"right steps\">\
+            <thead><tr><th \
             scope=\"col\">calls/s</th><th scope=\"col\">kept</th><th scope=\"col\">latency of each \
             repeat</th><th scope=\"col\">why not</th></tr></thead><tbody>\n",
     );

@@ -402,7 +402,8 @@ fn write_tables(
     let head = |out: &mut String, title: &str| {
         let _ = write!(
             out,
-            "<div class=\"card scroll\"><h3>{title}</h3><table class=\"right steps\"><thead><tr><th \
+            "<div class=\"card scroll\"><h3>{title}</h3><table class=\"right steps\">\
+                <thead><tr><th \
                 scope=\"col\">configuration</th><th scope=\"col\">n</th>"
         );
         for metric in &metrics {
